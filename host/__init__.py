@@ -1,0 +1,1 @@
+"""Runs artifacts on a device. Imports numpy alone; pynq and onnxruntime inside functions, where they are present."""

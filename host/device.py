@@ -1,0 +1,34 @@
+"""What a driver needs of a device: registers, memory and waiting. The emulator, the simulated RTL and boards are ones."""
+
+from typing import Protocol
+
+import numpy as np
+
+from cnna.hw.config import Config
+
+
+class Device(Protocol):
+    """One accelerator with the DDR it sees. Addresses are bus addresses in bytes."""
+
+    config: Config  # read from the capability registers
+
+    def read(self, offset: int) -> int:
+        """The 32-bit register at a byte offset."""
+
+    def write(self, offset: int, value: int) -> None:
+        """Sets the 32-bit register at a byte offset. RunError: the bus answers with an error."""
+
+    def allocate(self, size_bytes: int) -> int:
+        """Address of fresh memory, aligned to 4096 bytes."""
+
+    def store(self, address: int, data: bytes | np.ndarray) -> None:
+        """Copies bytes into memory."""
+
+    def load(self, address: int, size_bytes: int) -> bytes:
+        """Copies bytes out of memory."""
+
+    def wait(self) -> None:
+        """Returns when STATUS has done or error set. RunError: the device itself has died."""
+
+    def close(self) -> None:
+        """Frees the device; ends its processes."""

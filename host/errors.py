@@ -1,0 +1,47 @@
+"""Every error that cnna raises on purpose, and the exit code each one means.
+
+CnnaError
+├── UserError            exit 2: the input is at fault; one line with file, node, limit and remedy
+│   ├── ModelError       an ONNX model: unreadable, unsound, or with an operator or size that does not run
+│   ├── ArtifactError    a .cnna file: truncated, altered, foreign, of another version
+│   ├── DataError        an array, a calibration set, a labels file
+│   └── ToolError        a program or package that is missing; says what to install
+└── RunError             exit 1: the accelerator stopped, or the simulator failed
+    └── CheckError       exit 1: two executions differ; names layer, tensor and element
+"""
+
+
+class CnnaError(Exception):
+    """Base of all; `exit_code` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class UserError(CnnaError):
+    """What the user gave cannot be used as it is."""
+
+    exit_code = 2
+
+
+class ModelError(UserError):
+    """A model that cannot be read, quantised or compiled."""
+
+
+class ArtifactError(UserError):
+    """A .cnna file that cannot be trusted or does not fit the device."""
+
+
+class DataError(UserError):
+    """Arrays that do not fit the model."""
+
+
+class ToolError(UserError):
+    """Something that must be installed is missing."""
+
+
+class RunError(CnnaError):
+    """The accelerator stopped with an error or did not answer."""
+
+
+class CheckError(RunError):
+    """Two executions of one program differ."""

@@ -1,0 +1,1 @@
+"""The accelerator in Amaranth, and the declarations that all other parts read: `config`, `regmap`."""

@@ -1,0 +1,136 @@
+"""The accelerator's parameters: one frozen value that RTL, compiler and simulation take as an argument.
+
+Needs nothing but Python, so that the driver on a board can import it.
+"""
+
+from dataclasses import dataclass, fields
+
+BEAT_BYTES = 16  # width of every AXI4 data port
+REGIONS_MAX = 4
+
+
+class ConfigError(ValueError):
+    """A parameter outside its legal values; the message names it, its value and what is legal."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes of one accelerator. ConfigError: a value that cannot be built, with the reason.
+
+    A feature word is `ci` channels of one pixel; a chunk is `co` output channels, `co // ci` words a pixel.
+    """
+
+    name: str
+    pix: int  # output pixels a clock
+    ci: int  # channels in a feature word; input channels a clock
+    co: int  # output channels a clock
+    ports: int  # AXI4 masters
+    regions: int  # of feature memory, each 2 * pix banks
+    bank_words: int  # in one bank of one region
+    ring_words: int  # of ci * co bytes, in the weight ring
+    vector_ring_words: int  # of 16 bytes, in the vector engine's parameter ring
+    clock_mhz: int = 300  # the clock that frames a second are computed with
+
+    def __post_init__(self) -> None:
+        def need(true: bool, parameter: str, legal: str) -> None:
+            if not true:
+                raise ConfigError(f"config {self.name}: {parameter} = {getattr(self, parameter)}, but {legal}")
+
+        need(self.pix in (2, 4, 8, 16), "pix", "legal values are 2, 4, 8 and 16 (there are 2 x pix banks)")
+        need(self.ci in (4, 8, 16), "ci", "legal values are 4, 8 and 16 (a feature word is at most an AXI beat)")
+        need(2 * self.pix >= BEAT_BYTES // self.ci, "ci", "the words of one AXI beat must lie in different banks")
+        need(self.ci <= self.co <= 64, "co", f"it must be within {self.ci}..64")
+        need(self.co % self.ci == 0, "co", f"it must be a multiple of ci = {self.ci}")
+        need(1 <= self.ports <= 4, "ports", "legal values are 1 to 4")
+        need(
+            self.ci * self.co % (BEAT_BYTES * self.ports) == 0,
+            "ports",
+            f"a ring word of ci * co = {self.ci * self.co} bytes must split into whole 16-byte beats on every port",
+        )
+        need(1 <= self.regions <= REGIONS_MAX, "regions", "legal values are 1 to 4")
+        need(
+            128 <= self.bank_words <= 8192 and self.bank_words & (self.bank_words - 1) == 0,
+            "bank_words",
+            "legal values are the powers of two from 128 to 8192",
+        )
+        need(
+            64 <= self.ring_words <= 4096 and self.ring_words % 8 == 0,
+            "ring_words",
+            "it must be a multiple of 8 within 64..4096",
+        )
+        need(
+            256 <= self.vector_ring_words <= 4096 and self.vector_ring_words % 8 == 0,
+            "vector_ring_words",
+            "it must be a multiple of 8 within 256..4096",
+        )
+
+    @property
+    def banks(self) -> int:
+        """Banks in a region; a word's bank is its address modulo this."""
+        return 2 * self.pix
+
+    @property
+    def half(self) -> int:
+        """Pixels that requantiser, residual add and writers handle a clock."""
+        return self.pix // 2
+
+    @property
+    def chunk_blocks(self) -> int:
+        """Feature words (channel blocks) in a chunk."""
+        return self.co // self.ci
+
+    @property
+    def feature_words(self) -> int:
+        """Words of feature memory, all regions; addresses run from 0 to one less."""
+        return self.regions * self.banks * self.bank_words
+
+    @property
+    def ring_word_bytes(self) -> int:
+        """Bytes of a weight ring word: one weight for each (co, ci)."""
+        return self.ci * self.co
+
+    @property
+    def stripe_bytes(self) -> int:
+        """Bytes of a ring word that one AXI port brings."""
+        return self.ring_word_bytes // self.ports
+
+    @property
+    def param_words(self) -> int:
+        """Ring words that hold a chunk's requantiser parameters, 8 bytes for each of its channels."""
+        return -(-8 // self.ci)
+
+    @property
+    def beat_words(self) -> int:
+        """Feature words in an AXI beat."""
+        return BEAT_BYTES // self.ci
+
+    @property
+    def cascade(self) -> int:
+        """DSP48E2 in a cascade."""
+        return min(8, self.ci)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the array in a clock."""
+        return self.pix * self.ci * self.co
+
+
+PRESETS = {
+    config.name: config
+    for config in (
+        Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=1024, ring_words=512, vector_ring_words=256),
+        Config("zcu102", pix=8, ci=16, co=32, ports=4, regions=4, bank_words=2048, ring_words=1024, vector_ring_words=512),
+    )
+}
+
+
+def preset(name: str) -> Config:
+    """The preset of that name. ConfigError: there is none; the message lists those there are."""
+    if name not in PRESETS:
+        raise ConfigError(f"config {name!r} is unknown; there are {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def as_dict(config: Config) -> dict[str, int | str]:
+    """Every parameter by name, for manifests and capability checks; `Config(**d)` is its inverse."""
+    return {f.name: getattr(config, f.name) for f in fields(config)}

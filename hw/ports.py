@@ -1,0 +1,136 @@
+"""Interfaces between blocks: ports that travel together are one signature, named here.
+
+`valid`/`ready` pairs are `amaranth.lib.stream`s. Where there is no `ready`, the receiver has promised room before it
+asked (a credit), so that long pipelines run free and no stall net fans out through them.
+"""
+
+from amaranth import signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.config import BEAT_BYTES, Config
+from cnna.hw.regmap import ADDRESS_BITS
+
+BUS_BITS = 40  # of a DDR byte address
+BEAT_BITS = 8 * BEAT_BYTES
+BURST_BEATS = 16  # at most in one AXI4 burst: 256 bytes
+
+
+class ReadBurst(data.Struct):
+    """A burst that a client wants: never crosses 4 KiB, at most BURST_BEATS, its room reserved by the client."""
+
+    address: unsigned(BUS_BITS)  # bytes, a multiple of 16
+    beats: unsigned(5)
+
+
+class WriteBurst(data.Struct):
+    """A burst whose beats all stand ready in the client's data stream."""
+
+    address: unsigned(BUS_BITS)
+    beats: unsigned(5)
+
+
+class WriteBeat(data.Struct):
+    """One W beat."""
+
+    data: unsigned(BEAT_BITS)
+    strobe: unsigned(BEAT_BYTES)
+
+
+class ReadBeat(data.Struct):
+    """One R beat as the client gets it."""
+
+    data: unsigned(BEAT_BITS)
+    last: unsigned(1)  # of its burst
+
+
+class ReadClient(wiring.Signature):
+    """A client of a port's read master, seen from the client: asks for bursts, gets their beats in order, no back-pressure."""
+
+    def __init__(self) -> None:
+        super().__init__({"burst": Out(stream.Signature(ReadBurst)), "beat": In(stream.Signature(ReadBeat, always_ready=True))})
+
+
+class WriteClient(wiring.Signature):
+    """A client of a port's write master, seen from the client. `done` pulses once for each burst's B response, in order."""
+
+    def __init__(self) -> None:
+        super().__init__({"burst": Out(stream.Signature(WriteBurst)), "beat": Out(stream.Signature(WriteBeat)), "done": In(1)})
+
+
+def feature_read_request(config: Config, lanes: int, tag_bits: int) -> data.StructLayout:
+    """Lanes to read, whichever their banks; a lane that is not active reads nothing and answers anything."""
+    return data.StructLayout(
+        {"active": unsigned(lanes), "address": data.ArrayLayout(ADDRESS_BITS, lanes), "tag": unsigned(tag_bits)}
+    )
+
+
+def feature_read_response(config: Config, lanes: int, tag_bits: int) -> data.StructLayout:
+    """The words of one request, and its tag."""
+    return data.StructLayout({"words": data.ArrayLayout(8 * config.ci, lanes), "tag": unsigned(tag_bits)})
+
+
+class FeatureRead(wiring.Signature):
+    """A read port of feature memory, seen from the reader. One response a request, in order, no back-pressure."""
+
+    def __init__(self, config: Config, lanes: int, tag_bits: int) -> None:
+        super().__init__(
+            {
+                "request": Out(stream.Signature(feature_read_request(config, lanes, tag_bits))),
+                "response": In(stream.Signature(feature_read_response(config, lanes, tag_bits), always_ready=True)),
+            }
+        )
+
+
+def feature_write_request(config: Config, lanes: int) -> data.StructLayout:
+    """Words to write; a lane that is not active writes nothing."""
+    return data.StructLayout(
+        {
+            "active": unsigned(lanes),
+            "address": data.ArrayLayout(ADDRESS_BITS, lanes),
+            "words": data.ArrayLayout(8 * config.ci, lanes),
+        }
+    )
+
+
+class FeatureWrite(wiring.Signature):
+    """A write port of feature memory, seen from the writer.
+
+    When a request is taken, any read requested from the next clock on, at any port, sees it.
+    """
+
+    def __init__(self, config: Config, lanes: int) -> None:
+        super().__init__({"request": Out(stream.Signature(feature_write_request(config, lanes)))})
+
+
+RING_LATENCY = 3  # clocks from RingRead.enable to its data
+LEVEL_BITS = 13
+
+
+class RingRead(wiring.Signature):
+    """The reading side of a ring, seen from the reader.
+
+    `level` words stand ready from the tail on. `enable` reads the word `offset` from the tail (below `level`), which is on
+    `data` RING_LATENCY clocks later; `pop` in the same or a later clock frees the tail's word (at most one a clock).
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__(
+            {
+                "level": In(LEVEL_BITS),
+                "enable": Out(1),
+                "offset": Out(LEVEL_BITS),
+                "pop": Out(1),
+                "data": In(width),
+            }
+        )
+
+
+def params_layout() -> data.StructLayout:
+    """Requantiser parameters of one output channel: 8 bytes in a ring, this order from bit 0."""
+    return data.StructLayout({"offset": signed(32), "factor": signed(26), "shift": unsigned(6)})
+
+
+def sums_layout(config: Config) -> data.ArrayLayout:
+    """What the array has summed for a pixel group: int32 by pixel, then output channel."""
+    return data.ArrayLayout(data.ArrayLayout(signed(32), config.co), config.pix)

@@ -1,0 +1,102 @@
+"""The numerics, once: reference, emulator, RTL tests and compiler call these; nothing else rounds.
+
+Needs numpy alone. `docs/numerics.md` explains the choices.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+MULT_BITS = 24  # of a normalised multiplier
+SHIFT_MIN, SHIFT_MAX = 1, 55
+ADD_OFFSET_BITS = 32  # of the constant beside the two products of an add, signed
+
+Int8 = NDArray[np.int8]
+
+
+def round_shift(product: ArrayLike, shift: ArrayLike) -> NDArray[np.int64]:
+    """product / 2**shift, rounded half to even; int64, any shape that broadcasts.
+
+    ValueError: a shift outside 1..55.
+    """
+    product, shift = np.asarray(product, np.int64), np.asarray(shift, np.int64)
+    if shift.min() < SHIFT_MIN or shift.max() > SHIFT_MAX:
+        raise ValueError(f"shifts {shift.min()}..{shift.max()} are not within {SHIFT_MIN}..{SHIFT_MAX}")
+    odd = (product >> shift) & 1
+    half_below = (np.int64(1) << (shift - 1)) - 1
+    return (product + half_below + odd) >> shift
+
+
+def requantise(acc: ArrayLike, mult: ArrayLike, shift: ArrayLike, zero: ArrayLike, low: int = -128, high: int = 127) -> Int8:
+    """clamp(round_half_even(acc * mult / 2**shift) + zero, low, high), the rounding of ONNX QLinearConv.
+
+    acc int32[..., C], bias included; mult [C], 0 or within 2**23..2**24 - 1; shift [C]; zero int8. Returns int8[..., C].
+    """
+    product = np.asarray(acc, np.int64) * np.asarray(mult, np.int64)
+    return np.clip(round_shift(product, shift) + zero, low, high).astype(np.int8)
+
+
+def combine(
+    a: ArrayLike,
+    factor_a: ArrayLike,
+    b: ArrayLike,
+    factor_b: ArrayLike,
+    offset: ArrayLike,
+    shift: ArrayLike,
+    zero: ArrayLike,
+    low: int = -128,
+    high: int = 127,
+) -> Int8:
+    """clamp(round_half_even((a * factor_a + b * factor_b + offset) / 2**shift) + zero, low, high).
+
+    The elementwise lanes: residual add, stand-alone add, affine and requantised copy (factor_b = 0). a, b int8 with
+    their zero points still in them (`offset` takes them out), factors 26 bit signed, offset int32.
+    """
+    total = (
+        np.asarray(a, np.int64) * np.asarray(factor_a, np.int64)
+        + np.asarray(b, np.int64) * np.asarray(factor_b, np.int64)
+        + np.asarray(offset, np.int64)
+    )
+    return np.clip(round_shift(total, shift) + zero, low, high).astype(np.int8)
+
+
+def multiplier(ratio: float) -> tuple[int, int]:
+    """(mult, shift) with mult * 2**-shift nearest to `ratio` and mult of 24 bits, normalised.
+
+    A ratio too small for shift 55 loses bits of mult, and is (0, 1) when none is left. ValueError: negative, not
+    finite, or too large for shift 1.
+    """
+    if not math.isfinite(ratio) or ratio < 0:
+        raise ValueError(f"a scale ratio of {ratio} cannot be a multiplier")
+    if ratio == 0:
+        return 0, SHIFT_MIN
+    mantissa, exponent = math.frexp(ratio)  # mantissa in [0.5, 1)
+    shift = MULT_BITS - exponent
+    mult = round(math.ldexp(mantissa, MULT_BITS))
+    if mult == 1 << MULT_BITS:
+        mult, shift = mult >> 1, shift - 1
+    if shift > SHIFT_MAX:
+        mult, shift = round(math.ldexp(ratio, SHIFT_MAX)), SHIFT_MAX
+    if shift < SHIFT_MIN:
+        raise ValueError(f"a scale ratio of {ratio:g} is above the greatest multiplier, 2^23")
+    return (mult, shift) if mult else (0, SHIFT_MIN)
+
+
+def factors(ratio_a: float, zero_a: int, ratio_b: float = 0.0, zero_b: int = 0, constant: float = 0.0) -> tuple[int, int, int, int]:
+    """(factor_a, factor_b, offset, shift) for `combine`: y = ratio_a * (a - zero_a) + ratio_b * (b - zero_b) + constant.
+
+    y is in units of the output's scale, its zero point not yet added; ratios may be negative. The shift is the largest
+    with both factors within 24 bits and the offset within 32, so the greater ratio has 24 bits or as many as the
+    offset leaves. ValueError: values that no shift of 1 or more can hold.
+    """
+    greatest = max(abs(ratio_a), abs(ratio_b))
+    for shift in range(SHIFT_MAX, SHIFT_MIN - 1, -1):
+        scale = math.ldexp(1.0, shift)
+        if greatest * scale >= (1 << MULT_BITS) - 0.5 or abs(constant) * scale >= 1 << (ADD_OFFSET_BITS - 1):
+            continue
+        a, b = round(ratio_a * scale), round(ratio_b * scale)
+        offset = round(constant * scale) - a * zero_a - b * zero_b
+        if -(1 << (ADD_OFFSET_BITS - 1)) <= offset < 1 << (ADD_OFFSET_BITS - 1):
+            return a, b, offset, shift
+    raise ValueError(f"ratios {ratio_a:g}, {ratio_b:g} and constant {constant:g} are too large for the elementwise lanes")
