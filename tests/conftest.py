@@ -1,0 +1,63 @@
+"""Options and fixtures of the whole suite: which tests run, from which seed, and where the trained models lie.
+
+`pytest` alone runs the unmarked tests (seconds); `-m "not slow"` adds `cosim`, as `make test` does; `-m ""` runs all, as
+`make test-all` does. A test or file that is named on the command line runs whatever its marks.
+"""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT_SEED = 1
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--seed` and `--models`."""
+    group = parser.getgroup("cnna")
+    group.addoption("--seed", type=int, default=DEFAULT_SEED, help="seed of the random layers and networks (default: 1)")
+    group.addoption("--models", metavar="DIR", help="folder of trained models (default: ../shared/models where present)")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Says in the first lines what the run depends on."""
+    return f"seed {config.getoption('--seed')}, models {models_folder(config) or 'none'}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out `cosim` and `slow` where nobody asked for them: no `-m`, and no test or file named."""
+    named = any("::" in argument or argument.endswith(".py") for argument in config.args)
+    if named or "-m" in _given(config):
+        return
+    marked = [item for item in items if item.get_closest_marker("cosim") or item.get_closest_marker("slow")]
+    if marked:
+        config.hook.pytest_deselected(items=marked)
+        items[:] = [item for item in items if item not in marked]
+
+
+def _given(config: pytest.Config) -> set[str]:
+    """The option names on the command line, `-mEXPRESSION` among them."""
+    return {argument[:2] for argument in config.invocation_params.args if isinstance(argument, str)}
+
+
+def models_folder(config: pytest.Config) -> Path | None:
+    """Where the trained models are; None where there are none. UsageError: `--models` names no folder."""
+    given = config.getoption("--models")
+    if given:
+        if not Path(given).is_dir():
+            raise pytest.UsageError(f"--models {given}: no such folder")
+        return Path(given).resolve()
+    default = ROOT.parent / "shared" / "models"
+    return default if default.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig: pytest.Config) -> int:
+    """Where random cases start; `--seed N` gives fresh ones."""
+    return int(pytestconfig.getoption("--seed"))
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The project's root folder."""
+    return ROOT
