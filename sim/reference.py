@@ -1,0 +1,169 @@
+"""The integer reference: the int8 graph, layer by layer, in numpy.
+
+The first of the three executions, and the one that shares nothing with tiling, scheduling or the register program. Sums
+run on the BLAS in floating point wherever they provably fit its mantissa, so they are exact integers all the same.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler import ir
+from cnna.host.errors import DataError
+from cnna.sim import arith
+
+Int8 = NDArray[np.int8]
+COLUMN_BYTES = 64 << 20  # of unfolded windows held at once
+
+
+def run(graph: ir.Graph, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
+    """Every activation of `graph`, inputs included, as int8 [N, C, H, W].
+
+    `inputs` maps each graph input to int8 [N, C, H, W]. DataError: an input is missing or has another shape or type.
+    """
+    values = {name: _checked(graph, name, inputs) for name in graph.inputs}
+    if len({len(value) for value in values.values()}) > 1:
+        raise DataError(f"{graph.name}: the inputs hold different numbers of images")
+    for node in graph.nodes:
+        values[node.output] = _EXECUTE[type(node.op)](node.op, [values[name] for name in node.inputs], graph, node.output)
+    return values
+
+
+def _checked(graph: ir.Graph, name: str, inputs: Mapping[str, Int8]) -> Int8:
+    if name not in inputs:
+        raise DataError(f"{graph.name}: input '{name}' is missing")
+    value, shape = np.asarray(inputs[name]), graph.tensors[name].shape
+    if value.dtype != np.int8 or value.ndim != 4 or value.shape[1:] != shape:
+        raise DataError(
+            f"{graph.name}: input '{name}' must be int8 [N, {', '.join(map(str, shape))}], not {value.dtype} {value.shape}"
+        )
+    return value
+
+
+def _padded(x: NDArray[Any], window: ir.Window, out: tuple[int, int], fill: int) -> NDArray[Any]:
+    """x with `fill` around it, as far as the windows of `out` pixels reach (they alone say how far, as in the walker)."""
+    widths = [(0, 0), (0, 0)]
+    for axis in (0, 1):
+        reach = (out[axis] - 1) * window.stride[axis] + (window.kernel[axis] - 1) * window.dilation[axis] + 1
+        widths.append((window.pads[axis], max(0, reach - window.pads[axis] - x.shape[2 + axis])))
+    if not any(before or after for before, after in widths):
+        return x
+    return np.pad(x, widths, constant_values=fill)
+
+
+def _taps(x: NDArray[Any], window: ir.Window, out: tuple[int, int]) -> Iterator[tuple[int, int, NDArray[Any]]]:
+    """(ky, kx, view [N, C, *out] of the padded x under that tap)."""
+    (down, right), (dilation_y, dilation_x) = window.stride, window.dilation
+    for ky in range(window.kernel[0]):
+        for kx in range(window.kernel[1]):
+            y, x0 = ky * dilation_y, kx * dilation_x
+            yield ky, kx, x[:, :, y : y + (out[0] - 1) * down + 1 : down, x0 : x0 + (out[1] - 1) * right + 1 : right]
+
+
+def _size(graph: ir.Graph, output: str) -> tuple[int, int]:
+    shape = graph.tensors[output].shape
+    return shape[1], shape[2]
+
+
+def accumulate(x: Int8, weights: Int8, window: ir.Window, groups: int, out: tuple[int, int], fill: int) -> NDArray[np.int64]:
+    """Σ x * weights of every output pixel: int64 [N, cout, *out]. x [N, cin, H, W], `fill` outside; weights as in `ir.Conv`."""
+    cout, per_group, taps = weights.shape[0], weights.shape[1], weights.shape[2] * weights.shape[3]
+    bound = 128 * int(np.abs(weights.astype(np.int64)).reshape(cout, -1).sum(axis=1).max(initial=0))
+    kind: type = np.float32 if bound < 1 << 24 else np.float64  # every partial sum is an integer below 2^24, or 2^53
+    matrix = weights.reshape(groups, cout // groups, -1).astype(kind)
+    padded = _padded(x, window, out, fill)
+    pixels = out[0] * out[1]
+    images = max(1, COLUMN_BYTES // (np.dtype(kind).itemsize * groups * per_group * taps * pixels))
+    sums = np.empty((len(x), cout, *out), np.int64)
+    for first in range(0, len(x), images):
+        part = padded[first : first + images]
+        columns = np.empty((len(part), groups, per_group, taps, *out), kind)
+        for ky, kx, view in _taps(part, window, out):
+            columns[:, :, :, ky * window.kernel[1] + kx] = view.reshape(len(part), groups, per_group, *out)
+        product = matrix @ columns.reshape(len(part), groups, per_group * taps, pixels)
+        sums[first : first + images] = product.reshape(len(part), cout, *out)
+    return sums
+
+
+def _per_channel(constant: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(constant, np.int64)[:, None, None]
+
+
+def _zero(graph: ir.Graph, tensor: str) -> int:
+    quant = graph.tensors[tensor].quant
+    assert quant is not None, f"'{tensor}' has no quantisation"
+    return quant.zero
+
+
+def _requantised(op: "ir.Conv | ir.Depthwise", sums: NDArray[np.int64], graph: ir.Graph) -> Int8:
+    acc = sums + _per_channel(graph.constants[op.bias])
+    mult, shift = (_per_channel(graph.constants[name]) for name in (op.mult, op.shift))
+    return arith.requantise(acc, mult, shift, op.out.zero, op.out.low, op.out.high)
+
+
+def _conv(op: ir.Conv, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    node = graph.producer(output)
+    assert node is not None
+    out, fill = _size(graph, output), _zero(graph, node.inputs[0])
+    mid = _requantised(op, accumulate(x[0], graph.constants[op.weights], op.window, op.groups, out, fill), graph)
+    return mid if op.residual is None else _combine(op.residual, [mid, x[1]], graph, output)
+
+
+def _depthwise(op: ir.Depthwise, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    node = graph.producer(output)
+    assert node is not None
+    out, weights = _size(graph, output), graph.constants[op.weights].astype(np.int32)
+    padded = _padded(x[0], op.window, out, _zero(graph, node.inputs[0]))
+    sums = np.zeros((*x[0].shape[:2], *out), np.int32)  # at most 32 * 32 taps of 2^14
+    for ky, kx, view in _taps(padded, op.window, out):
+        sums += view * weights[:, 0, ky, kx, None, None]
+    return _requantised(op, sums.astype(np.int64), graph)
+
+
+def _max_pool(op: ir.MaxPool, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    out = _size(graph, output)
+    padded = _padded(x[0], op.window, out, -128)
+    greatest = np.full((*x[0].shape[:2], *out), -128, np.int8)
+    for _, _, view in _taps(padded, op.window, out):
+        np.maximum(greatest, view, out=greatest)
+    return _combine(op.requant, [greatest], graph, output)
+
+
+def _average_pool(op: ir.AveragePool, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    out = _size(graph, output)
+    padded = _padded(x[0].astype(np.int32) - op.zero_in, op.window, out, 0)
+    sums = np.zeros((*x[0].shape[:2], *out), np.int64)
+    for _, _, view in _taps(padded, op.window, out):
+        sums += view
+    divisors = ir.taps_inside(op.window, (x[0].shape[2], x[0].shape[3]), out, op.include_pad)
+    mult, shift = np.empty(out, np.int64), np.empty(out, np.int64)
+    for divisor in np.unique(divisors):
+        mult[divisors == divisor], shift[divisors == divisor] = arith.multiplier(op.ratio / int(divisor))
+    return arith.requantise(sums, mult, shift, op.out.zero, op.out.low, op.out.high)
+
+
+def _combine(op: ir.Combine, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    b = x[1] if len(x) > 1 else np.int8(0)
+    return arith.combine(x[0], op.factor_a, b, op.factor_b, op.offset, op.shift, op.out.zero, op.out.low, op.out.high)
+
+
+def _affine(op: ir.Affine, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    factor, offset, shift = (_per_channel(graph.constants[name]) for name in (op.factor, op.offset, op.shift))
+    return arith.combine(x[0], factor, 0, 0, offset, shift, op.out.zero, op.out.low, op.out.high)
+
+
+def _concat(op: ir.Concat, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    return np.concatenate(x, axis=1)
+
+
+_EXECUTE: dict[type, Callable[[Any, list[Int8], ir.Graph, str], Int8]] = {
+    ir.Conv: _conv,
+    ir.Depthwise: _depthwise,
+    ir.MaxPool: _max_pool,
+    ir.AveragePool: _average_pool,
+    ir.Combine: _combine,
+    ir.Affine: _affine,
+    ir.Concat: _concat,
+}
