@@ -1,0 +1,211 @@
+"""The emulator: a `host.device.Device` that executes the register program on a memory image, without a clock.
+
+Each command runs to completion at its GO write (program order is a valid serial order, see `docs/architecture.md`);
+a wait that program order cannot meet is an error that names the command. Decoding is `commands`', the engines are
+`engines`'; nothing is shared with the compiler's scheduling.
+"""
+
+import numpy as np
+
+from cnna.host.errors import RunError
+from cnna.hw.config import Config
+from cnna.hw.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ERRORS, REGISTERS, SEGMENTS, VERSION, Register
+from cnna.sim.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
+from cnna.sim.engines import ENGINE_RUNS
+from cnna.sim.machine import BusError, Machine, ProgramError, Written
+
+DDR_BASE = 0x1000_0000  # not 0, so that a forgotten segment base is caught
+PAGE_BYTES = 4096
+
+
+class EmulatorDevice:
+    """One emulated accelerator with `memory_bytes` of DDR (touched pages only cost memory).
+
+    With `logging`, `log` holds what every command of the last run wrote.
+    """
+
+    def __init__(self, config: Config, memory_bytes: int = 1 << 30, logging: bool = False) -> None:
+        self.config, self.logging = config, logging
+        self.machine = Machine(config, np.zeros(memory_bytes, np.uint8), DDR_BASE)
+        self._next = DDR_BASE
+        self._failure: RunError | None = None
+        self._registers: dict[str, int] = {}
+        self._decoder = Decoder()
+        self._reset()
+
+    # --- the Device protocol ---
+
+    def allocate(self, size_bytes: int) -> int:
+        """Address of fresh memory, aligned to 4096 bytes. RunError: there is not enough."""
+        address = self._next
+        if address + size_bytes > DDR_BASE + len(self.machine.ddr):
+            raise RunError(f"the emulator's memory of {len(self.machine.ddr)} bytes has no room for {size_bytes} more")
+        self._next += -(-size_bytes // PAGE_BYTES) * PAGE_BYTES
+        return address
+
+    def release_all(self) -> None:
+        """Makes all memory free again: addresses given before are void."""
+        self._next = DDR_BASE
+
+    def store(self, address: int, data: bytes | np.ndarray) -> None:
+        """Copies bytes into memory. RunError: outside it."""
+        raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
+        self.machine.ddr[self._slice(address, raw.size)] = raw
+
+    def load(self, address: int, size_bytes: int) -> bytes:
+        """Copies bytes out of memory. RunError: outside it."""
+        return self.machine.ddr[self._slice(address, size_bytes)].tobytes()
+
+    def read(self, offset: int) -> int:
+        """The register at a byte offset. RunError: there is none."""
+        if offset not in BY_OFFSET:
+            raise RunError(f"there is no register at offset {offset:#x}")
+        name = BY_OFFSET[offset].name
+        if name == "PC":
+            return self._decoder.writes
+        return self._registers.get(name, 0)
+
+    def write(self, offset: int, value: int) -> None:
+        """Sets a register; a start runs the whole program before this returns. What stops it is in STATUS and ERROR."""
+        register = BY_OFFSET.get(offset)
+        if register is not None and register.block == "general" and register.name != "END":
+            self._write_general(register, value)
+        elif self._busy:
+            self._play([(offset, value)])
+        else:
+            self._stop("illegal_register", offset=offset)
+
+    def wait(self) -> None:
+        """Returns when STATUS has done or error set. RunError: a command that no accelerator could carry out."""
+        if self._failure is not None:
+            raise self._failure
+        if self._busy:
+            raise RunError(f"the program has not ended after {self._decoder.writes} writes: it waits for more")
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    @property
+    def log(self) -> list[Written]:
+        """What each command of the last run wrote, in program order."""
+        return self.machine.log or []
+
+    # --- registers ---
+
+    def _slice(self, address: int, size: int) -> slice:
+        start = address - DDR_BASE
+        if start < 0 or start + size > len(self.machine.ddr):
+            raise RunError(f"bytes {address:#x}..{address + size:#x} are outside the emulator's memory")
+        return slice(start, start + size)
+
+    def _reset(self) -> None:
+        """State after a reset; read-write registers of the general block survive a soft one."""
+        kept = {n: self._registers.get(n, _word(r)) for n, r in REGISTERS.items() if r.block == "general"}
+        c = self.config
+        self._registers = kept | {
+            "VERSION": REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1]),
+            "ARRAY": REGISTERS["ARRAY"].pack(pix=c.pix, ci=c.ci, co=c.co, ports=c.ports),
+            "MEMORY": REGISTERS["MEMORY"].pack(bank_words=c.bank_words, regions=c.regions),
+            "RINGS": REGISTERS["RINGS"].pack(ring_words=c.ring_words, vector_ring_words=c.vector_ring_words),
+            "CLOCK": REGISTERS["CLOCK"].pack(mhz=c.clock_mhz),
+        }
+        machine = self.machine
+        self.machine = Machine(c, machine.ddr, machine.ddr_base)
+        self.machine.features = machine.features  # memories keep what they hold
+        self._decoder = Decoder()
+        self._restart(busy=False)
+
+    def _restart(self, busy: bool) -> None:
+        """Clears counters, errors and progress."""
+        self._done = dict.fromkeys(COUNTED, 0)
+        self._busy, self._failure = busy, None
+        self._decoder.restart()
+        self._registers |= {"STATUS": int(busy), "ERROR": 0, "ERROR_INFO": 0}
+        self._registers |= {f"DONE_{engine.upper()}": 0 for engine in COUNTED}
+
+    def _write_general(self, register: Register, value: int) -> None:
+        if register.name == "CTRL":
+            fields = register.unpack(value)
+            self._registers["CTRL"] = register.pack(irq_enable=fields["irq_enable"])
+            if fields["soft_reset"]:
+                self._reset()
+            elif (fields["start"] or fields["begin"]) and not self._busy:
+                self._begin()
+                if fields["start"]:
+                    self._play(self._fetch())
+        elif register.name == "STATUS":
+            done = REGISTERS["STATUS"].pack(done=1)
+            self._registers["STATUS"] &= ~(value & done)
+        elif all(field.access == "rw" for field in register.fields):
+            self._registers[register.name] = value & 0xFFFFFFFF
+        else:
+            self._stop("illegal_register", offset=register.offset)
+
+    def _begin(self) -> None:
+        self._restart(busy=True)
+        self.machine.log = [] if self.logging else None
+        self.machine.segments = [
+            self._registers[f"SEG_{name.upper()}_LO"] | self._registers[f"SEG_{name.upper()}_HI"] << 32 for name in SEGMENTS
+        ]
+
+    def _fetch(self) -> list[tuple[int, int]]:
+        base = self._registers["PROG_BASE_LO"] | self._registers["PROG_BASE_HI"] << 32
+        size = WRITE_BYTES * self._registers["PROG_COUNT"]
+        try:
+            start = int(self.machine.bus(np.array([base]), size)[0])
+        except IndexError:
+            self._stop("read_response", port=0, response=3)
+            return []
+        return program_writes(self.machine.ddr[start : start + size].tobytes())
+
+    def _stop(self, cause: str, offset: int = 0, port: int = 0, response: int = 0) -> None:
+        """What an error does to the registers; PC stays at the write that failed."""
+        self._busy = False
+        self._registers["ERROR"] = REGISTERS["ERROR"].pack(cause=ERRORS.index(cause), port=port, response=response)
+        self._registers["ERROR_INFO"] = offset
+        self._registers["STATUS"] = REGISTERS["STATUS"].pack(error=1)
+
+    # --- the program ---
+
+    def _play(self, writes: list[tuple[int, int]]) -> None:
+        for offset, value in writes:
+            if not self._busy:
+                return
+            try:
+                made = self._decoder.write(offset, value)
+                if isinstance(made, Command):
+                    self._execute(made)
+                elif made == "end":
+                    self._busy = False
+                    self._registers["STATUS"] = REGISTERS["STATUS"].pack(done=1)
+            except IllegalWriteError as error:
+                self._stop(error.cause, offset=error.offset)
+            except BusError as error:
+                self._stop(error.cause, port=error.port, response=error.response)
+            except (ProgramError, ValueError) as error:
+                self._busy = False
+                self._failure = RunError(f"emulator: {made} {error}")
+
+    def _execute(self, command: Command) -> None:
+        units = command.units(self.config.chunk_blocks)
+        if command.engine in COUNTED:
+            self._check_waits(command, units)
+        ENGINE_RUNS[command.engine](self.machine, command)
+        if units:
+            done = self._done[command.engine] = (self._done[command.engine] + units) % (1 << COUNT_BITS)
+            self._registers[f"DONE_{command.engine.upper()}"] = done
+
+    def _check_waits(self, command: Command, units: int) -> None:
+        """ProgramError: a unit waits for what no earlier command gives (differences are 24-bit signed)."""
+        sign = 1 << (COUNT_BITS - 1)
+        for engine in COUNTED:
+            enable, step, count = (getattr(command.f, f"wait_{engine}_{part}") for part in ("enable", "step", "count"))
+            for unit in range(units) if enable else ():
+                done = self._done[engine] + (unit if engine == command.engine else 0)
+                needed = count + (unit if step else 0)
+                if (done - needed + sign) % (2 * sign) < sign:
+                    raise ProgramError(f"waits for unit {needed} of {engine}, which program order never reaches (at {done})")
+
+
+def _word(register: Register) -> int:
+    return register.pack(**{field.name: field.reset for field in register.fields})

@@ -1,0 +1,174 @@
+"""What each engine's command does to a `Machine`: load, weight, conv, vector and store, to completion.
+
+Written from `docs/architecture.md` alone; all rounding is `sim.arith`'s.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.hw.config import BEAT_BYTES
+from cnna.hw.regmap import VECTOR_OPS
+from cnna.sim import arith, walk
+from cnna.sim.commands import Command
+from cnna.sim.machine import BusError, Machine, ProgramError, Words
+
+GATHER_BYTES = 1 << 23  # of float32 operands that conv multiplies at a time: about a cache
+EXACT_TERMS = 1 << 10  # products of int8 whose sum float32 holds exactly: 2^10 * 2^14 = 2^24
+IDENTITY = {"add_a": 2, "add_b": 0, "add_offset": 0, "add_shift": 1, "out_zero": 0}  # combine that changes nothing
+
+
+def _runs(machine: Machine, f: SimpleNamespace) -> tuple[Words, Words]:
+    """(bus byte addresses, feature addresses) of every word of a load or store: int64 [blocks, runs, words] each."""
+    block, run, word = np.ogrid[: f.blocks, : f.runs, : f.run]
+    ddr = machine.segments[f.seg] + f.ddr + block * f.ddr_block + run * f.ddr_run + word * machine.config.ci
+    return ddr, (f.fm + block * f.fm_block + run * f.fm_run + word) & walk.ADDRESS_MASK
+
+
+def _ddr_index(machine: Machine, f: SimpleNamespace, addresses: Words, cause: str) -> Words:
+    """Index of the first byte of each word in `machine.ddr`. BusError: the first run outside, by its port."""
+    size = machine.config.ci
+    try:
+        return machine.bus(addresses, size)
+    except IndexError:
+        index = addresses - machine.ddr_base
+        bad = ((index < 0) | (index + size > len(machine.ddr))).any(axis=2).reshape(-1)
+        raise BusError(cause, int(bad.argmax()) % machine.config.ports) from None
+
+
+def load(machine: Machine, command: Command) -> None:
+    """DDR to feature memory."""
+    ddr, words = _runs(machine, command.f)
+    index = _ddr_index(machine, command.f, ddr, "read_response")
+    machine.write(command, words, machine.ddr[index[..., None] + np.arange(machine.config.ci)])
+
+
+def store(machine: Machine, command: Command) -> None:
+    """Feature memory to DDR."""
+    ddr, words = _runs(machine, command.f)
+    index = _ddr_index(machine, command.f, ddr, "write_response")
+    data = machine.read(words).view(np.uint8)
+    machine.ddr[index[..., None] + np.arange(machine.config.ci)] = data
+    machine.record(command, ddr, data)
+
+
+def weight(machine: Machine, command: Command) -> None:
+    """DDR to one of the rings."""
+    f, config = command.f, machine.config
+    ports, stripe = (1, BEAT_BYTES) if f.ring else (config.ports, config.stripe_bytes)
+    stripes = []
+    for port in range(ports):
+        start = machine.segments[f.seg] + f.ddr + port * f.port - machine.ddr_base
+        if not 0 <= start <= len(machine.ddr) - f.beats * BEAT_BYTES:
+            raise BusError("read_response", port)
+        stripes.append(machine.ddr[start : start + f.beats * BEAT_BYTES].copy())
+    if len(stripes[0]) % stripe:
+        raise ProgramError(f"brings {f.beats} beats a port, which are no whole ring words of {stripe} bytes a port")
+    words = np.stack([part.reshape(-1, stripe) for part in stripes], axis=1).reshape(-1, ports * stripe)
+    (machine.vector_ring if f.ring else machine.weights).append(words, f.repeat)
+
+
+def _params(words: Words, channels: int) -> tuple[Words, Words, Words]:
+    """(offset, factor, shift) int64 [channels] of ring words, 8 bytes a channel."""
+    packed = np.ascontiguousarray(words).reshape(-1)[: 8 * channels].view("<u8")
+    offset = (packed & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
+    factor = ((packed >> 32) & 0x3FFFFFF).astype(np.int64)
+    return offset, np.where(factor >> 25, factor - (1 << 26), factor), (packed >> 58).astype(np.int64)
+
+
+def _multiply(x: Words, w: Words) -> NDArray[np.int32]:
+    """x int8 [pixels, terms] times w int8 [terms, channels], exactly: float32 sums of at most 2^10 products, then int32."""
+    total = np.zeros((x.shape[0], w.shape[1]), np.int32)
+    for start in range(0, x.shape[1], EXACT_TERMS):
+        part = x[:, start : start + EXACT_TERMS].astype(np.float32) @ w[start : start + EXACT_TERMS].astype(np.float32)
+        total += part.astype(np.int32)
+    return total
+
+
+def conv(machine: Machine, command: Command) -> None:
+    """The array, requantiser and residual add; all chunks."""
+    f, config = command.f, machine.config
+    terms, pixels = f.blocks * f.kernel_height * f.kernel_width, walk.pixels(f)
+    groups = -(-pixels // config.pix)
+    if not f.stream and groups > 1 and terms > config.ring_words:
+        raise ProgramError(f"holds {terms} ring words for its pixel groups, but the ring has {config.ring_words}")
+    params, weights = [], []
+    for _ in range(f.chunks):
+        params.append(_params(machine.weights.take(config.param_words), config.co))
+        words = machine.weights.take(terms * (groups if f.stream else 1)).reshape(-1, terms, config.co, config.ci)
+        weights.append(words.view(np.int8))
+    if all((words == words[0]).all() for words in weights):
+        matrix = np.stack([words[0] for words in weights]).transpose(1, 3, 0, 2)  # term, ci, chunk, co
+        matrix = matrix.reshape(terms * config.ci, f.chunks * config.co)
+        step = max(1, GATHER_BYTES // (4 * terms * config.ci))
+        for start in range(0, pixels, step):
+            n = np.arange(start, min(start + step, pixels))
+            _conv_pixels(machine, command, n, matrix, params)
+    else:
+        for group in range(groups):
+            chosen = np.stack([words[min(group, len(words) - 1)] for words in weights]).transpose(1, 3, 0, 2)
+            n = np.arange(group * config.pix, min((group + 1) * config.pix, pixels))
+            _conv_pixels(machine, command, n, chosen.reshape(terms * config.ci, -1), params)
+
+
+def _conv_pixels(machine: Machine, command: Command, n: Words, matrix: Words, params: list[tuple[Words, Words, Words]]) -> None:
+    """Pixels n of a conv command, with weights int8 [terms * ci, chunks * co]."""
+    f, config = command.f, machine.config
+    taps = walk.tap_steps(f)
+    steps = (np.arange(f.blocks)[:, None] * f.src_block + taps).reshape(-1)
+    outside = walk.taps_outside(f, n)
+    if outside is not None:
+        outside = np.tile(outside, (1, f.blocks))
+    x = machine.read(walk.source(f, n)[:, None] + steps, outside, f.pad)
+    offset, factor, shift = (np.concatenate(part) for part in zip(*params, strict=True))
+    acc = _multiply(x.reshape(len(n), -1), matrix) + offset.astype(np.int32)
+    used = min(f.dst_blocks, f.chunks * config.chunk_blocks)  # blocks beyond are dropped
+    channels = used * config.ci
+    mid = arith.requantise(
+        acc[:, :channels], factor[:channels], shift[:channels], f.mid_zero, f.mid_clamp_low, f.mid_clamp_high
+    ).reshape(len(n), used, config.ci)
+    block = np.arange(used)
+    if not f.res_enable and all(getattr(f, name) == value for name, value in IDENTITY.items()):
+        y = mid.clip(f.out_clamp_low, f.out_clamp_high)
+    else:
+        residual = machine.read(walk.plane(f, "res", n)[:, None] + block * f.res_block) if f.res_enable else np.int8(0)
+        y = arith.combine(mid, f.add_a, residual, f.add_b, f.add_offset, f.add_shift, f.out_zero, f.out_clamp_low, f.out_clamp_high)
+    machine.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y)
+
+
+def vector(machine: Machine, command: Command) -> None:
+    """Pooling, depthwise, elementwise; all blocks at once (no block reads what another of its command writes)."""
+    f, config = command.f, machine.config
+    op, taps = VECTOR_OPS[f.op], walk.tap_steps(f)
+    params, weights = [], []
+    for block in range(f.blocks):
+        if block == 0 or not f.uniform:
+            params.append(_params(machine.vector_ring.take(config.ci // 2), config.ci))
+        if op == "depthwise":
+            weights.append(machine.vector_ring.take(len(taps))[:, : config.ci].view(np.int8))
+    n, block = np.arange(walk.pixels(f)), np.arange(f.blocks)
+    start, outside = walk.source(f, n)[:, None] + block * f.src_block, walk.taps_outside(f, n)
+
+    def tap(t: int) -> Words:
+        bad = None if outside is None else np.broadcast_to(outside[:, t, None], start.shape)
+        return machine.read(start + taps[t], bad, f.pad)
+
+    offset, factor, shift = (np.stack(part) for part in zip(*params, strict=True))  # [blocks or 1, ci]
+    limits = (f.out_zero, f.out_clamp_low, f.out_clamp_high)
+    if op in ("depthwise", "average"):
+        acc = np.zeros((*start.shape, config.ci), np.int32)
+        for t in range(len(taps)):
+            x = tap(t)
+            acc += x if op == "average" else x.astype(np.int16) * np.stack([w[t] for w in weights])
+        y = arith.requantise(acc + offset.astype(np.int32), factor, shift, *limits)
+    else:
+        a = tap(0)
+        for t in range(1, len(taps) if op == "max" else 1):
+            a = np.maximum(a, tap(t))
+        b = tap(1) if op == "elementwise" and f.kernel_width == 2 else np.int8(0)
+        y = arith.combine(a, factor, b, f.add_b, offset, shift, *limits)
+    machine.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y)
+
+
+ENGINE_RUNS = {"load": load, "weight": weight, "conv": conv, "vector": vector, "store": store}

@@ -1,0 +1,279 @@
+"""The emulator against golden layers computed here the plain way: [n, c, h, w] loops over taps, no walk, no words."""
+
+import numpy as np
+import pytest
+
+from cnna.host.errors import RunError
+from cnna.hw.config import Config, preset
+from cnna.hw.regmap import ERRORS, REGISTERS, VECTOR_OPS, offset
+from cnna.sim import arith
+from cnna.sim.emulator import EmulatorDevice
+
+from .programs import Program, from_words, pack_params, stripes, to_words
+
+ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
+CONFIGS = [preset("tiny"), ODD, preset("zcu102")]
+SRC, DST, RES = 16, 6000, 9000  # feature words
+
+
+def window_sum(x, weights, stride, pads, dilation, zero):
+    """int32 [n, cout, ho, wo]: plain convolution of x int8 with weights [cout, cin, kh, kw], padding reads `zero`."""
+    top, left, bottom, right = pads
+    padded = np.pad(x.astype(np.int64), ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=zero)
+    kh, kw = weights.shape[2:]
+    ho = (padded.shape[2] - (kh - 1) * dilation - 1) // stride + 1
+    wo = (padded.shape[3] - (kw - 1) * dilation - 1) // stride + 1
+    total = 0
+    for ky in range(kh):
+        for kx in range(kw):
+            y, z = ky * dilation, kx * dilation
+            part = padded[:, :, y : y + (ho - 1) * stride + 1 : stride, z : z + (wo - 1) * stride + 1 : stride]
+            total = total + np.einsum("nchw,oc->nohw", part, weights[:, :, ky, kx].astype(np.int64))
+    return total
+
+
+def source_members(height, width, out, images, kernel, stride, pads, dilation, words_image, pad):
+    """Members of a dense source walk: [images][blocks][height * width] words from SRC on."""
+    ho, wo = out
+    row = stride * width - wo * stride
+    return {
+        "src": (SRC - pads[0] * width - pads[1]) & 0xFFFFF,
+        "src_x": stride,
+        "src_row": row,
+        "src_image": words_image - ho * stride * width,
+        "src_kx": dilation,
+        "src_ky": dilation * width,
+        "src_block": height * width,
+        "out_width": wo,
+        "out_height": ho,
+        "images": images,
+        "kernel_width": kernel[1],
+        "kernel_height": kernel[0],
+        "first_x": -pads[1],
+        "first_y": -pads[0],
+        "stride_x": stride,
+        "stride_y": stride,
+        "stride_dilation_x": dilation,
+        "stride_dilation_y": dilation,
+        "in_width": width,
+        "in_height": height,
+        "pad": pad,
+    }
+
+
+def run(device, program, constants=b"", x=None):
+    """Plays a program with `constants` in segment 0 and words x in feature memory from SRC on."""
+    if x is not None:
+        device.machine.features[SRC : SRC + x.size // device.config.ci] = x.view(np.uint8).reshape(-1, device.config.ci)
+    program.write("END", 1)
+    base, segment = device.allocate(len(program.bytes())), device.allocate(max(1, len(constants)))
+    device.store(base, program.bytes())
+    device.store(segment, constants)
+    for name, value in (("PROG_BASE_LO", base), ("PROG_COUNT", len(program.writes)), ("SEG_CONSTANT_LO", segment), ("CTRL", 1)):
+        device.write(offset(name), value)
+    device.wait()
+
+
+def plane(device, start, images, blocks, size, channels):
+    """A dense plane of feature memory as [images, channels, H, W]."""
+    words = device.machine.features[start : start + images * blocks * size[0] * size[1]].view(np.int8)
+    return from_words(words.reshape(images, blocks, -1, device.config.ci), channels, *size)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
+@pytest.mark.parametrize("stream", [0, 1])
+@pytest.mark.parametrize("residual", [False, True])
+def test_conv_is_a_convolution_with_requantiser_and_residual(config, stream, residual):
+    """Wrong gathers, padding, weight order, parameters, chunking or residual operands would show here."""
+    rng = np.random.default_rng(config.pix * 100 + stream * 10 + residual)
+    images, cin, cout, height, width = 2, config.ci + 3, 2 * config.co - 1, 6, 5
+    kernel, stride, pads, dilation, zero = (3, 2), 2, (1, 1, 0, 1), 1, -7
+    x = rng.integers(-128, 128, (images, cin, height, width), np.int8)
+    weights = rng.integers(-127, 128, (cout, cin, *kernel), np.int8)
+    bias = rng.integers(-50000, 50000, cout)
+    mult, shift = rng.integers(2**23, 2**24, cout), rng.integers(34, 38, cout)
+    sums = window_sum(x, weights, stride, pads, dilation, zero)
+    out = sums.shape[2:]
+    mid = arith.requantise(sums.transpose(0, 2, 3, 1) + bias, mult, shift, 5, -100, 120).transpose(0, 3, 1, 2)
+    r = rng.integers(-128, 128, mid.shape, np.int8)
+    add = (5_000_000, -3_000_000, 123_456, 23) if residual else (2, 0, 0, 1)
+    golden = arith.combine(mid, add[0], r, add[1], add[2], add[3], 3 if residual else 0, -120, 110)
+
+    blocks, out_blocks, chunks = -(-cin // config.ci), -(-cout // config.ci), 2
+    groups = -(-images * out[0] * out[1] // config.pix)
+    ring = b""
+    for c in range(chunks):
+        part = range(c * config.co, min((c + 1) * config.co, cout))
+        full = np.zeros((config.co, blocks * config.ci, *kernel), np.int8)
+        full[: len(part), :cin] = weights[list(part)]
+        full = full.reshape(config.co, blocks, config.ci, *kernel).transpose(1, 3, 4, 0, 2)
+        numbers = [np.pad(v[list(part)], (0, config.co - len(part)), constant_values=1) for v in (bias, mult, shift)]
+        params = pack_params(*numbers).ljust(config.param_words * config.ring_word_bytes, b"\0")
+        ring += params + full.tobytes() * (groups if stream else 1)
+    program = Program()
+    beats = len(ring) // config.ports // 16
+    program.go("weight", port=beats * 16, beats=beats, repeat=1)
+    size = out[0] * out[1]
+    step = {"x": 1, "row": 0, "image": (out_blocks - 1) * size, "block": size}
+    program.go(
+        "conv",
+        **source_members(height, width, out, images, kernel, stride, pads, dilation, blocks * height * width, zero),
+        blocks=blocks,
+        chunks=chunks,
+        stream=stream,
+        mid_zero=5,
+        mid_clamp_low=-100,
+        mid_clamp_high=120,
+        dst=DST,
+        dst_blocks=out_blocks,
+        **{f"dst_{name}": value for name, value in step.items()},
+        res_enable=int(residual),
+        res=RES,
+        **{f"res_{name}": value for name, value in step.items()},
+        **dict(zip(("add_a", "add_b", "add_offset", "add_shift"), add, strict=True)),
+        out_zero=3 if residual else 0,
+        out_clamp_low=-120,
+        out_clamp_high=110,
+    )
+    device = EmulatorDevice(config, 1 << 22)
+    operand = to_words(config, r, 0).reshape(-1, config.ci)
+    device.machine.features[RES : RES + len(operand)] = operand.view(np.uint8)
+    run(device, program, stripes(config, ring), to_words(config, x, zero))
+    assert np.array_equal(plane(device, DST, images, out_blocks, out, cout), golden)
+    assert device.machine.weights.empty
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
+@pytest.mark.parametrize("op", VECTOR_OPS)
+def test_vector_operations(config, op):
+    """Wrong taps, padding, parameters for each block or operand order would show here."""
+    rng = np.random.default_rng(VECTOR_OPS.index(op))
+    images, channels, height, width, zero = 2, 2 * config.ci, 5, 7, {"max": -128}.get(op, 4)
+    elementwise = op == "elementwise"
+    kernel, stride, pads = ((1, 2), 1, (0, 0, 0, 0)) if elementwise else ((3, 3), 2, (1, 1, 1, 1))
+    x = rng.integers(-128, 128, (images, channels, height, width), np.int8)
+    x2 = rng.integers(-128, 128, x.shape, np.int8)
+    weights = rng.integers(-127, 128, (channels, 1, *kernel), np.int8)
+    bias = rng.integers(-3000, 3000, channels)
+    mult, shift = rng.integers(2**23, 2**24, channels), rng.integers(30, 33, channels)
+    size = (height, width) if elementwise else ((height + 1) // 2, (width + 1) // 2)
+
+    def by_channel(v):
+        return np.asarray(v)[:, None, None]
+
+    if op == "max":
+        padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-128)
+        best = np.max([padded[:, :, a : a + height : 2, b : b + width : 2] for a in range(3) for b in range(3)], axis=0)
+        mult, shift = mult >> 1, rng.integers(22, 25, channels)
+        golden = arith.combine(best, by_channel(mult), 0, 0, by_channel(bias), by_channel(shift), 2, -90, 100)
+    elif elementwise:
+        mult, shift = -(mult >> 1), rng.integers(22, 25, channels)
+        golden = arith.combine(x, by_channel(mult), x2, 777_777, by_channel(bias), by_channel(shift), 2, -90, 100)
+    else:
+        one = np.ones_like(weights) if op == "average" else weights
+        sums = np.concatenate([window_sum(x[:, c : c + 1], one[c : c + 1], 2, pads, 1, zero) for c in range(channels)], axis=1)
+        golden = arith.requantise(sums + by_channel(bias), by_channel(mult), by_channel(shift), 2, -90, 100)
+
+    blocks, taps, ring = 2, kernel[0] * kernel[1], b""
+    for b in range(blocks):
+        part = slice(b * config.ci, (b + 1) * config.ci)
+        ring += pack_params(bias[part], mult[part], shift[part])
+        if op == "depthwise":
+            words = np.zeros((taps, 16), np.int8)
+            words[:, : config.ci] = weights[part, 0].reshape(config.ci, taps).T
+            ring += words.tobytes()
+    members = source_members(height, width, size, images, kernel, stride, pads, 1, blocks * height * width, zero)
+    area, out_area = height * width, size[0] * size[1]
+    if elementwise:  # tap 1 is the other tensor, behind all images of the first
+        members |= {"src_kx": images * blocks * area, "stride_dilation_x": 0}
+    program = Program()
+    program.go("weight", ring=1, beats=len(ring) // 16, repeat=1)
+    program.go(
+        "vector",
+        **members,
+        op=VECTOR_OPS.index(op),
+        blocks=blocks,
+        add_b=777_777,
+        out_zero=2,
+        out_clamp_low=-90,
+        out_clamp_high=100,
+        dst=DST,
+        dst_x=1,
+        dst_image=(blocks - 1) * out_area,
+        dst_block=out_area,
+    )
+    device = EmulatorDevice(config, 1 << 20)
+    run(device, program, ring, np.concatenate([to_words(config, v, zero) for v in (x, x2)]))
+    assert np.array_equal(plane(device, DST, images, blocks, size, channels), golden)
+    assert device.machine.vector_ring.empty
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
+def test_load_and_store_move_runs(config):
+    """Wrong run or block steps, or a store that writes beyond its bytes, would show here."""
+    rng = np.random.default_rng(3)
+    data = rng.integers(0, 256, 4096, np.uint8)
+    program = Program()
+    program.go("load", ddr=64, fm=100, run=5, runs=3, ddr_run=96, fm_run=7, blocks=2, ddr_block=512, fm_block=40)
+    program.go("store", ddr=2048, fm=100, run=5, runs=3, ddr_run=112, fm_run=7, blocks=2, ddr_block=400, fm_block=40)
+    device = EmulatorDevice(config, 1 << 16, logging=True)
+    run(device, program, data.tobytes())
+    golden, n = data.copy(), 5 * config.ci
+    for block in range(2):
+        for row in range(3):
+            to, start = 2048 + block * 400 + row * 112, 64 + block * 512 + row * 96
+            golden[to : to + n] = data[start : start + n]
+    segment = device.machine.segments[0]
+    assert device.load(segment, 4096) == golden.tobytes()
+    loaded, stored = device.log
+    assert loaded.words.shape == stored.words.shape == (2, 3, 5, config.ci)
+    assert np.array_equal(loaded.words, stored.words)
+    assert int(stored.addresses[1, 2, 4]) == segment + 2048 + 400 + 224 + 4 * config.ci
+
+
+def test_an_unmet_wait_names_the_command():
+    """A deadlock must be an error, not a wrong answer."""
+    program = Program()
+    program.go("load", run=1, wait_store_count=1, wait_store_enable=1)
+    with pytest.raises(RunError, match=r"load command 0 .*unit 1 of store"):
+        run(EmulatorDevice(preset("tiny"), 1 << 16), program)
+
+
+def test_an_engine_waits_for_its_own_units_in_order():
+    """A later command may wait for an earlier one of the same engine; the earlier one must not wait for itself."""
+    program = Program()
+    program.go("load", run=1)
+    program.go("load", run=1, wait_load_count=1, wait_load_enable=1)
+    device = EmulatorDevice(preset("tiny"), 1 << 16)
+    run(device, program)
+    assert device.read(offset("DONE_LOAD")) == 2
+
+
+@pytest.mark.parametrize(
+    ("writes", "cause", "where"),
+    [
+        ([("LOAD_RUN", 0)], "illegal_value", "LOAD_RUN"),
+        ([("LOAD_FM", 1), ("ID", 0)], "illegal_register", "ID"),
+        ([("PROG_COUNT", 4)], "illegal_register", "PROG_COUNT"),
+    ],
+)
+def test_an_illegal_write_stops_with_its_cause(writes, cause, where):
+    """The registers must tell which write failed and why, as the RTL's do."""
+    program, device = Program(), EmulatorDevice(preset("tiny"), 1 << 16)
+    for name, value in writes:
+        program.write(name, value)
+    run(device, program)
+    assert REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))["error"] == 1
+    assert ERRORS[REGISTERS["ERROR"].unpack(device.read(offset("ERROR")))["cause"]] == cause
+    assert device.read(offset("ERROR_INFO")) == offset(where)
+    assert device.read(offset("PC")) == len(writes) - 1
+
+
+def test_a_load_outside_memory_is_a_bad_response():
+    """An address that no memory has must stop the accelerator as DECERR does, and a soft reset must clear it."""
+    program, device = Program(), EmulatorDevice(preset("tiny"), 1 << 16)
+    program.go("load", run=1, ddr=1 << 30)
+    run(device, program)
+    assert ERRORS[REGISTERS["ERROR"].unpack(device.read(offset("ERROR")))["cause"]] == "read_response"
+    device.write(offset("CTRL"), REGISTERS["CTRL"].pack(soft_reset=1))
+    assert device.read(offset("ERROR")) == 0
