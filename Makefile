@@ -1,0 +1,30 @@
+# What a user types. Everything happens in .venv; a second run installs and builds only what has changed.
+PYTHON =
+BIN = .venv/bin
+READY = .venv/installed
+
+.PHONY: demo test test-all lint docs clean
+
+demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
+	$(BIN)/python examples/demo.py
+
+test: $(READY)  ## the tests, RTL simulation included
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(READY)  ## every test, slow ones too
+	$(BIN)/python -m pytest -m ""
+
+lint: $(READY)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p cnna
+
+docs: $(READY)  ## writes what in docs/ is generated
+	$(BIN)/python tools/docs.py
+
+clean:  ## removes all that make has made here; simulators stay in the user's cache folder
+	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt tools/setup.sh
+	@tools/setup.sh $(PYTHON)

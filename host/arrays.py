@@ -1,0 +1,88 @@
+"""Arrays that a user gives: .npy or .npz, matched to a model's inputs by name and checked before anything runs."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.errors import DataError
+from cnna.host.files import read_bytes, writing
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def read_arrays(path: Path, inputs: Mapping[str, Sequence[int | None]], allow_uint8: bool = False) -> Arrays:
+    """The arrays of a file, by input name: float32 [n, ...], n alike and at least 1 (uint8 where `allow_uint8`).
+
+    inputs: shape of each input without its batch axis; None where any size will do. One array stands for a single input,
+    whatever its name; of several, `x` does. DataError: with file, array and what was expected.
+    """
+    found = _match(path, _load(path), list(inputs))
+    arrays = {name: _checked(path, name, found[name], shape, allow_uint8) for name, shape in inputs.items()}
+    counts = {name: len(array) for name, array in arrays.items()}
+    if len(set(counts.values())) > 1:
+        raise DataError(f"{path}: the inputs have different numbers of samples: {counts}")
+    if not next(iter(counts.values())):
+        raise DataError(f"{path}: has no sample (shape {next(iter(arrays.values())).shape})")
+    return arrays
+
+
+def write_arrays(path: Path, arrays: Arrays) -> None:
+    """Writes an .npz by rename, whatever the suffix. UserError: it cannot be written."""
+    with writing(path) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes the keywords for `allow_pickle`
+
+
+def _load(path: Path) -> Arrays:
+    """Every array of a .npy ("x") or .npz."""
+    path = Path(path)
+    if not read_bytes(path).startswith((b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")):
+        raise DataError(f"{path}: not a .npy or .npz file")
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        return {"x": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+    except Exception as error:  # zipfile, zlib, struct and numpy each raise their own for a damaged file
+        raise DataError(f"{path}: cannot be read as numpy arrays ({error})") from None
+
+
+def _match(path: Path, arrays: Arrays, inputs: list[str]) -> Arrays:
+    """The array of each input; what is left over is named in a note."""
+    if not arrays:
+        raise DataError(f"{path}: has no array")
+    if len(inputs) == 1 and inputs[0] not in arrays:
+        name = "x" if "x" in arrays else next(iter(arrays)) if len(arrays) == 1 else None
+        if name is None:
+            raise DataError(f"{path}: has arrays {', '.join(arrays)}, but the model's input is {inputs[0]} (or x)")
+        matched = {inputs[0]: arrays.pop(name)}
+    else:
+        missing = [name for name in inputs if name not in arrays]
+        if missing:
+            raise DataError(f"{path}: has no array for input {', '.join(missing)}; it has {', '.join(arrays)}")
+        matched = {name: arrays.pop(name) for name in inputs}
+    if arrays:
+        print(f"note: {path}: ignoring {', '.join(arrays)}", file=sys.stderr)
+    return matched
+
+
+def _checked(path: Path, name: str, array: NDArray[Any], shape: Sequence[int | None], allow_uint8: bool) -> NDArray[Any]:
+    """The array as float32 (or uint8), if it fits."""
+    where = f"{path}: input {name}"
+    fits = array.ndim == len(shape) + 1 and all(want in (None, have) for want, have in zip(shape, array.shape[1:], strict=True))
+    if not fits:
+        wanted = ", ".join(["N", *("any" if size is None else str(size) for size in shape)])
+        raise DataError(f"{where} has shape {list(array.shape)}, but the model wants [{wanted}]")
+    if array.dtype == np.uint8 and not allow_uint8:
+        raise DataError(
+            f"{where} is uint8, but the model has no preprocessing: give float32, "
+            "or store it with cnna quantize --scale --mean --std"
+        )
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype.kind != "f":
+        raise DataError(f"{where} is {array.dtype}, but the model wants float32")
+    if not np.isfinite(array).all():
+        raise DataError(f"{where} has values that are not finite (NaN or infinity)")
+    return np.ascontiguousarray(array, np.float32)

@@ -1,0 +1,123 @@
+"""`cnna`: a table of commands, each imported when it runs, and what every one of them shares.
+
+Exit codes: 0 done (and with `--check` equal); 1 a check differed, the accelerator stopped, or our own fault; 2 bad
+input, one line and no traceback; 130 interrupted. On a board, where only numpy is installed, the commands that need more say
+what to install.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NoReturn
+
+from cnna.host.errors import CnnaError, ToolError
+from cnna.host.files import write_text
+
+COMMANDS = {  # name: one line; `cnna.host.commands.NAME` has configure(parser) and run(args) -> Outcome
+    "quantize": "turn a float ONNX model into an int8 one (QDQ)",
+    "compile": "turn a quantised ONNX model into a .cnna",
+    "run": "run a .cnna on the simulated RTL, the emulator or the reference",
+    "report": "show a .cnna layer by layer, predicted or measured",
+    "rtl": "write the accelerator's Verilog",
+    "models": "list models to try, or write one to a file",
+    "doctor": "say what is installed, and what is missing",
+}
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command answers: its figures for `--json`, and the exit code."""
+
+    figures: dict[str, Any] = field(default_factory=dict)
+    exit_code: int = 0
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with one line for a mistake."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends with code 2."""
+        self.exit(BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; answers its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        args = _parser(arguments).parse_args(arguments)
+        if args.command is None:
+            _parser([]).print_help()
+            return BAD_INPUT
+    except ImportError as missing:
+        return _say(_missing(missing), FAILED, "--debug" in arguments)
+    try:
+        outcome: Outcome = args.run(args)
+        if args.json:
+            write_text(args.json, json.dumps(outcome.figures, indent=1) + "\n")
+        sys.stdout.flush()
+        return outcome.exit_code
+    except KeyboardInterrupt:
+        print("cnna: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # `cnna report M.cnna | head`: the reader has gone, which is its right
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except CnnaError as error:
+        return _say(error, error.exit_code, args.debug)
+    except ImportError as missing:
+        return _say(_missing(missing), BAD_INPUT, args.debug)
+    except Exception as error:  # our own fault: one line, and where to see the rest
+        return _say(error, FAILED, args.debug, f"internal error: {type(error).__name__}: ", " (--debug shows where)")
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser; of the commands, only the one in `arguments` is imported and has its options."""
+    parser = Parser(prog="cnna", description="An open int8 CNN accelerator: quantise, compile, run, equal to the bit.")
+    parser.add_argument("--version", action="version", version=f"cnna {installed_version()}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
+    chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for name, line in COMMANDS.items():
+        command = commands.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".")
+        if name == chosen:
+            module = importlib.import_module(f"cnna.host.commands.{name}")
+            module.configure(command)
+            command.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+            command.add_argument("--debug", action="store_true", help="show the traceback of an error")
+            command.set_defaults(run=module.run)
+    return parser
+
+
+def installed_version() -> str:
+    """This package's version; "unknown" in a tree that was never installed."""
+    try:
+        return version("cnna")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _missing(missing: ImportError) -> Exception:
+    """A package of the tools that is not there becomes what to do about it; a fault of our own stays."""
+    package = (missing.name or "").partition(".")[0]
+    if not isinstance(missing, ModuleNotFoundError) or package in ("", "cnna"):
+        return missing
+    return ToolError(f"the package {package} is missing: pip install 'cnna[tools]' (cnna doctor lists what is there)")
+
+
+def _say(error: BaseException, exit_code: int, debug: bool, before: str = "", after: str = "") -> int:
+    """Prints an error as one line, after its traceback where `debug` asks for it."""
+    if debug:
+        traceback.print_exception(error)
+    print(f"cnna: {before}{' '.join(str(error).split())}{after}", file=sys.stderr)
+    return exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

