@@ -1,0 +1,204 @@
+"""The `.cnna` file: everything a device needs to run a compiled model, in one checked zip. docs/artifact.md lists its contents.
+
+Standard library only: it is read on boards. A file is either whole and believed or refused with one line.
+"""
+
+import hashlib
+import json
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cnna.host.errors import ArtifactError
+from cnna.hw.config import Config, ConfigError
+from cnna.hw.regmap import SEGMENTS, VERSION, offset
+
+FORMAT = "cnna"
+SCHEMA = 1
+MEMBERS = {"program.bin": "program", "constants.bin": "constants", "model.onnx": "model"}  # file: field of Artifact
+OPTIONAL = {"head.onnx": "head", "tail.onnx": "tail"}
+MANIFEST, DIGEST = "manifest.json", "manifest.sha256"
+STAMP = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can hold: equal input gives equal bytes
+SIZE_FLOOR_BYTES, SIZE_RATIO = 256 << 20, 256  # a file may unpack to the floor plus so many times its own size
+
+_KEYS: dict[str, type | tuple[type, ...]] = {
+    "version": str,
+    "isa": list,
+    "config": dict,
+    "name": str,
+    "batch": int,
+    "program_writes": int,
+    "segments": dict,
+    "inputs": list,
+    "outputs": list,
+    "model_inputs": list,
+    "model_outputs": list,
+    "cpu_head": list,
+    "cpu_tail": list,
+    "preprocess": (dict, type(None)),
+    "macs": int,
+    "layers": list,
+    "tensors": dict,
+    "commands": list,
+}
+_PORT_KEYS = ("name", "tensor", "shape", "scale", "zero", "segment", "offset", "image_bytes", "block_bytes", "row_bytes")
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled model. `program` is (offset u32, value u32) pairs, little endian; `head` and `tail` are ONNX or None."""
+
+    manifest: Mapping[str, Any]
+    program: bytes
+    constants: bytes
+    model: bytes
+    head: bytes | None = None
+    tail: bytes | None = None
+
+    @property
+    def config(self) -> Config:
+        """The accelerator that the program was made for."""
+        return Config(**self.manifest["config"])
+
+
+def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
+    """Writes the file beside `path` and renames it, so that no half-written artifact is ever seen.
+
+    ArtifactError: the folder cannot be written, or the contents would not be read back.
+    """
+    path = Path(path)
+    named = {**MEMBERS, **OPTIONAL}
+    contents = {name: getattr(artifact, field) for name, field in named.items() if getattr(artifact, field) is not None}
+    members = {name: {"bytes": len(data), "sha256": _digest(data)} for name, data in contents.items()}
+    manifest = {**artifact.manifest, "format": FORMAT, "schema": SCHEMA, "members": members}
+    _check(path, manifest, contents)
+    text = json.dumps(manifest, sort_keys=True, allow_nan=False, separators=(",", ":")).encode()
+    contents = {MANIFEST: text, DIGEST: _digest(text).encode(), **contents}
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with zipfile.ZipFile(partial, "w") as archive:
+            for name, data in contents.items():
+                info = zipfile.ZipInfo(name, STAMP)
+                info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+                archive.writestr(info, data)
+        _limit(path, sum(map(len, contents.values())), partial.stat().st_size)
+        os.replace(partial, path)
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str]) -> Artifact:
+    """Reads and checks a whole file. ArtifactError: anything about it that is not as `save` leaves it, in one line."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            if file.read(2) != b"PK":
+                raise ArtifactError(f"{path}: not a .cnna file (no zip archive); `cnna compile` makes one")
+            with zipfile.ZipFile(file) as archive:
+                contents = _unpack(path, archive, path.stat().st_size)
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, ValueError) as error:
+        raise ArtifactError(f"{path}: truncated or damaged ({' '.join(str(error).split())}); compile it again") from error
+    text, digest = contents.pop(MANIFEST), contents.pop(DIGEST)
+    if digest.strip() != _digest(text).encode():
+        raise ArtifactError(f"{path}: altered: {MANIFEST} does not have the digest in {DIGEST}; compile it again")
+    manifest = _manifest(path, text)
+    try:
+        _check(path, manifest, contents)
+    except (TypeError, KeyError, AttributeError, struct.error) as error:
+        raise ArtifactError(f"{path}: {MANIFEST} is malformed ({error}); compile it again") from error
+    fields = {**MEMBERS, **OPTIONAL}
+    return Artifact(manifest, **{fields[name]: data for name, data in contents.items()})
+
+
+def _unpack(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, bytes]:
+    """Every member by name, sizes bounded before anything is unpacked."""
+    infos = archive.infolist()
+    names = [info.filename for info in infos]
+    unknown = sorted(set(names) - {MANIFEST, DIGEST, *MEMBERS, *OPTIONAL})
+    missing = sorted({MANIFEST, DIGEST, *MEMBERS} - set(names))
+    if MANIFEST not in names:
+        raise ArtifactError(f"{path}: not a .cnna file (a zip archive without {MANIFEST})")
+    if missing or unknown or len(names) != len(set(names)):
+        found = f"lacks {missing[0]}" if missing else f"also holds {unknown[0]}" if unknown else "holds a member twice"
+        raise ArtifactError(f"{path}: altered: the archive {found}; compile it again")
+    _limit(path, sum(info.file_size for info in infos), file_bytes)
+    return {info.filename: archive.read(info) for info in infos}
+
+
+def _limit(path: Path, unpacked_bytes: int, file_bytes: int) -> None:
+    most = SIZE_FLOOR_BYTES + SIZE_RATIO * file_bytes
+    if unpacked_bytes > most:
+        raise ArtifactError(f"{path}: unpacks to {unpacked_bytes} bytes, more than the {most} that a file of {file_bytes} may")
+
+
+def _manifest(path: Path, text: bytes) -> dict[str, Any]:
+    """The manifest's object once format and schema are known to be ours."""
+    try:
+        manifest = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path}: {MANIFEST} is not JSON: {error}") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ArtifactError(f"{path}: not a .cnna file ({MANIFEST} does not say format {FORMAT!r})")
+    schema = manifest.get("schema")
+    if not isinstance(schema, int) or isinstance(schema, bool):
+        raise ArtifactError(f"{path}: {MANIFEST} has no schema number; compile it again")
+    if schema > SCHEMA:
+        raise ArtifactError(f"{path}: written by a newer cnna (schema {schema}, this one reads {SCHEMA}); update cnna")
+    if schema < SCHEMA:
+        config = manifest.get("config")
+        name = config.get("name", "CONFIG") if isinstance(config, dict) else "CONFIG"
+        again = f"cnna compile MODEL.onnx --config {name} --batch {manifest.get('batch', 1)} -o {path.name}"
+        raise ArtifactError(f"{path}: of an older schema ({schema}, this cnna reads {SCHEMA}); rebuild it: {again}")
+    return manifest
+
+
+def _check(path: Path, manifest: Mapping[str, Any], contents: Mapping[str, bytes]) -> None:
+    """What a sound manifest says, and that the members are what it says. ArtifactError: the first thing that is not."""
+
+    def need(true: bool, what: str) -> None:
+        if not true:
+            raise ArtifactError(f"{path}: {what}; compile it again")
+
+    for key, kind in _KEYS.items():
+        need(isinstance(manifest.get(key), kind), f"{MANIFEST} has no proper {key!r}")
+    members = manifest.get("members")
+    need(isinstance(members, dict), f"{MANIFEST} has no proper 'members'")
+    need(set(members) == set(contents), f"altered: {MANIFEST} lists {', '.join(sorted(members))} as members")
+    for name, data in contents.items():
+        entry = members[name]
+        need(isinstance(entry, dict) and entry.get("bytes") == len(data), f"altered: {name} has {len(data)} bytes")
+        need(entry.get("sha256") == _digest(data), f"altered: {name} does not have the digest in {MANIFEST}")
+    isa = manifest["isa"]
+    need(len(isa) == 2 and all(isinstance(n, int) for n in isa), f"{MANIFEST} has no proper 'isa'")
+    need(isa[0] == VERSION[0], f"its programs are for register map {isa[0]}.{isa[1]}, this cnna has {VERSION[0]}.{VERSION[1]}")
+    try:
+        Config(**manifest["config"])
+    except (ConfigError, TypeError) as error:
+        raise ArtifactError(f"{path}: {MANIFEST} has no proper 'config': {error}") from error
+    program, segments = contents["program.bin"], manifest["segments"]
+    need(manifest["batch"] >= 1, f"a batch of {manifest['batch']}")
+    need(len(program) == 8 * manifest["program_writes"] >= 8, f"program.bin is not {manifest['program_writes']} writes of 8 bytes")
+    need(struct.unpack("<I", program[-8:-4])[0] == offset("END"), "program.bin does not end with a write to END")
+    need(set(segments) == set(SEGMENTS), f"segments are not {', '.join(SEGMENTS)}")
+    need(all(isinstance(n, int) and 0 <= n < 1 << 32 for n in segments.values()), "a segment has no proper size")
+    need(len(contents["constants.bin"]) == segments["constant"], f"constants.bin is not {segments['constant']} bytes")
+    for cpu, name in (("cpu_head", "head.onnx"), ("cpu_tail", "tail.onnx")):
+        need(bool(manifest[cpu]) == (name in contents), f"{cpu} and {name} disagree")
+    for port in (*manifest["inputs"], *manifest["outputs"]):
+        need(isinstance(port, dict) and all(key in port for key in _PORT_KEYS), f"a port lacks one of {', '.join(_PORT_KEYS)}")
+        need(port["segment"] in SEGMENTS and port["offset"] >= 0, f"port {port['name']} lies in no segment")
+        end = port["offset"] + manifest["batch"] * port["image_bytes"]
+        need(end <= segments[port["segment"]], f"port {port['name']} ends beyond its segment")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,191 @@
+"""A .cnna file is read back whole, or refused with one line: never loaded in part, never a traceback."""
+
+import json
+import struct
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cnna.host import artifact as files
+from cnna.host.artifact import Artifact, load, save
+from cnna.host.errors import ArtifactError
+from cnna.hw.config import as_dict, preset
+from cnna.hw.regmap import VERSION, offset
+
+
+@pytest.fixture
+def artifact():
+    port = {"shape": [3, 4, 4], "scale": 0.5, "zero": 1, "offset": 0, "image_bytes": 64, "block_bytes": 64, "row_bytes": 16}
+    manifest = {
+        "version": "0", "isa": list(VERSION), "config": as_dict(preset("tiny")), "name": "m", "batch": 2, "program_writes": 3,
+        "segments": {"constant": 4096, "workspace": 0, "input": 4096, "output": 4096},
+        "inputs": [{**port, "name": "x", "tensor": "x_q", "segment": "input"}],
+        "outputs": [{**port, "name": "y", "tensor": "y_q", "segment": "output"}],
+        "model_inputs": [], "model_outputs": [], "cpu_head": [], "cpu_tail": [{"name": "s", "op": "Softmax"}], "preprocess": None,
+        "macs": 1, "layers": [], "tensors": {}, "commands": [],
+    }  # fmt: skip
+    program = struct.pack("<6I", 0x200, 1, 0x204, 2, offset("END"), 1)
+    constants = np.random.default_rng(1).integers(0, 256, 4096, np.uint8).tobytes()
+    return Artifact(manifest, program, constants, b"onnx", tail=b"tail")
+
+
+def repack(path, change, digest=True):
+    """Rewrites a file's members through `change(dict)`; the manifest's digest follows unless told otherwise."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    if digest:
+        members[files.DIGEST] = files._digest(members[files.MANIFEST]).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+def edit(**changes):
+    """A change of manifest entries for `repack`."""
+
+    def change(members):
+        members[files.MANIFEST] = json.dumps({**json.loads(members[files.MANIFEST]), **changes}).encode()
+
+    return change
+
+
+def refuse(path, *words):
+    with pytest.raises(ArtifactError) as caught:
+        load(path)
+    text = str(caught.value)
+    assert str(path) in text
+    assert "\n" not in text
+    for word in words:
+        assert word in text
+
+
+def test_what_is_saved_is_loaded(artifact, tmp_path):
+    save(artifact, tmp_path / "m.cnna")
+    back = load(tmp_path / "m.cnna")
+    assert (back.program, back.constants, back.model, back.head, back.tail) == (
+        artifact.program, artifact.constants, b"onnx", None, b"tail",
+    )  # fmt: skip
+    assert {key: back.manifest[key] for key in artifact.manifest} == artifact.manifest
+    assert back.config == preset("tiny")
+    assert [p.name for p in tmp_path.iterdir()] == ["m.cnna"]  # no partial file stays
+
+
+def test_equal_input_gives_equal_bytes(artifact, tmp_path):
+    for name in "ab":
+        save(artifact, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_saved_artifact_can_be_saved_again(artifact, tmp_path):
+    save(artifact, tmp_path / "a")
+    save(load(tmp_path / "a"), tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_every_truncation_is_refused(artifact, tmp_path):
+    save(artifact, tmp_path / "m.cnna")
+    whole = (tmp_path / "m.cnna").read_bytes()
+    for size in [*range(0, len(whole), 97), len(whole) - 1]:
+        (tmp_path / "t.cnna").write_bytes(whole[:size])
+        refuse(tmp_path / "t.cnna")
+
+
+def test_a_flipped_byte_anywhere_is_refused_or_harmless(artifact, tmp_path):
+    """Bytes of the zip's own book-keeping that carry nothing (time stamps, attributes) may change; contents may not."""
+    save(artifact, tmp_path / "m.cnna")
+    whole, first = (tmp_path / "m.cnna").read_bytes(), load(tmp_path / "m.cnna")
+    for at in range(0, len(whole), 23):
+        (tmp_path / "t.cnna").write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        try:
+            assert load(tmp_path / "t.cnna") == first
+        except ArtifactError as error:
+            assert "\n" not in str(error)  # noqa: PT017 - either outcome is right, a traceback is not
+
+
+@pytest.mark.parametrize("member", ["program.bin", "constants.bin", "model.onnx", "tail.onnx"])
+def test_an_altered_member_is_refused_by_name(artifact, tmp_path, member):
+    save(artifact, tmp_path / "m.cnna")
+    repack(tmp_path / "m.cnna", lambda members: members.update({member: members[member][:-1] + b"\xaa"}))
+    refuse(tmp_path / "m.cnna", "altered", member)
+
+
+def test_an_altered_manifest_is_refused(artifact, tmp_path):
+    save(artifact, tmp_path / "m.cnna")
+    repack(tmp_path / "m.cnna", edit(batch=1), digest=False)
+    refuse(tmp_path / "m.cnna", "altered", files.MANIFEST)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (edit(schema=files.SCHEMA + 1), ["newer"]),
+        (edit(schema=files.SCHEMA - 1), ["older", "cnna compile", "--config tiny", "--batch 2"]),
+        (edit(schema="1"), ["schema"]),
+        (edit(format="zip"), ["not a .cnna file"]),
+        (edit(isa=[VERSION[0] + 1, 0]), ["register map"]),
+        (edit(isa=[1]), ["isa"]),
+        (edit(config={"name": "tiny"}), ["config"]),
+        (edit(config={**as_dict(preset("tiny")), "pix": 3}), ["pix"]),
+        (edit(batch="2"), ["batch"]),
+        (edit(batch=0), ["batch"]),
+        (edit(program_writes=4), ["program.bin"]),
+        (edit(segments={"constant": 4096}), ["segments"]),
+        (edit(segments={"constant": 0, "workspace": 0, "input": 4096, "output": 4096}), ["constants.bin"]),
+        (edit(inputs=[{"name": "x"}]), ["port"]),
+        (edit(inputs=[3]), ["port"]),
+        (edit(cpu_tail=[]), ["tail.onnx"]),
+        (edit(cpu_head=[{}]), ["head.onnx"]),
+        (edit(members={}), ["members"]),
+        (edit(members=[]), ["members"]),
+        (lambda m: m.update({files.MANIFEST: b"{"}), ["JSON"]),
+        (lambda m: m.update({files.MANIFEST: b"[1]"}), ["not a .cnna file"]),
+        (lambda m: m.pop("model.onnx"), ["model.onnx"]),
+        (lambda m: m.update({"extra.bin": b""}), ["extra.bin"]),
+    ],
+)
+def test_an_unsound_file_is_refused(artifact, tmp_path, change, words):
+    save(artifact, tmp_path / "m.cnna")
+    repack(tmp_path / "m.cnna", change)
+    refuse(tmp_path / "m.cnna", *words)
+
+
+def test_a_port_beyond_its_segment_is_refused(artifact, tmp_path):
+    port = {**artifact.manifest["inputs"][0], "offset": 4096 - 64}
+    with pytest.raises(ArtifactError, match="beyond its segment"):
+        save(
+            Artifact({**artifact.manifest, "inputs": [port]}, artifact.program, artifact.constants, b"m", tail=b"t"), tmp_path / "m"
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_program_without_end_is_refused(artifact, tmp_path):
+    with pytest.raises(ArtifactError, match="END"):
+        save(replace(artifact, program=artifact.program[8:] + b"\0" * 8), tmp_path / "m")
+
+
+def test_foreign_and_missing_files_are_refused(tmp_path):
+    refuse(tmp_path / "none.cnna", "cannot be read")
+    (tmp_path / "text.cnna").write_text("hello")
+    refuse(tmp_path / "text.cnna", "not a .cnna file")
+    with zipfile.ZipFile(tmp_path / "zip.cnna", "w") as archive:
+        archive.writestr("hello.txt", "hello")
+    refuse(tmp_path / "zip.cnna", "not a .cnna file")
+    refuse(tmp_path, "cannot be read")
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(artifact, tmp_path, monkeypatch):
+    save(artifact, tmp_path / "m.cnna")
+    monkeypatch.setattr(files, "SIZE_FLOOR_BYTES", 1 << 20)
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("unpacked"), raising=True)
+    with zipfile.ZipFile(tmp_path / "b.cnna", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in (files.MANIFEST, files.DIGEST, "program.bin", "model.onnx", "constants.bin"):
+            archive.writestr(name, b"\0" * (64 << 20 if name == "constants.bin" else 10))
+    refuse(tmp_path / "b.cnna", "unpacks to")
+
+
+def test_an_unwritable_folder_is_one_line(artifact, tmp_path):
+    with pytest.raises(ArtifactError, match="cannot be written"):
+        save(artifact, tmp_path / "none" / "m.cnna")
