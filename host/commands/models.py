@@ -1,0 +1,64 @@
+"""`cnna models`: lists models to try; `cnna models NAME -o M.onnx` writes one, `--calib` and `--test` data for it."""
+
+import argparse
+from pathlib import Path
+
+from cnna.host.arrays import Arrays, write_arrays
+from cnna.host.cli import Outcome
+from cnna.host.errors import UserError
+from cnna.host.files import check_writable, write_bytes
+
+PICTURES = 8  # that --calib and --test write for a shipped graph: 0.6 MB each
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the model to write (default: list them)")
+    parser.add_argument("-o", "--output", type=Path, metavar="M.onnx", help="where to write the model")
+    parser.add_argument("--calib", type=Path, metavar="X.npz", help="also write images to calibrate with")
+    parser.add_argument("--test", type=Path, metavar="X.npz", help="also write other images, and their classes where known")
+    parser.add_argument("--seed", type=int, default=1, help="of random weights and images (default: 1)")
+
+
+def run(args: argparse.Namespace) -> Outcome:
+    """Lists, or writes one."""
+    from cnna.compiler import model_zoo
+
+    if args.name is None:
+        if args.output or args.calib or args.test:
+            raise UserError("cnna models: name the model to write (without a name it lists them)")
+        return _list()
+    entry = model_zoo.entry(args.name)
+    for path in (args.output, args.calib, args.test):
+        check_writable(path)
+    if args.output:
+        write_bytes(args.output, model_zoo.build(entry, args.seed).SerializeToString())
+    for path, part in ((args.calib, "calibration"), (args.test, "test")):
+        if path:
+            write_arrays(path, _data(entry.name, part, args.seed))
+    written = [str(path) for path in (args.output, args.calib, args.test) if path]
+    print(f"{entry.name}: wrote {', '.join(written)}" if written else f"{entry.name}: {entry.about}")
+    return Outcome({"name": entry.name, "trained": entry.trained, "written": written})
+
+
+def _list() -> Outcome:
+    from cnna.compiler import model_zoo
+
+    figures = [
+        {"name": entry.name, "parameters": model_zoo.parameters(entry), "trained": entry.trained, "about": entry.about}
+        for entry in model_zoo.entries()
+    ]
+    for figure in figures:
+        print(f"{figure['name']:14} {figure['parameters']:>12,} parameters  {figure['about']}")
+    print("cnna models NAME -o M.onnx writes one")
+    return Outcome({"models": figures})
+
+
+def _data(name: str, part: str, seed: int) -> Arrays:
+    """Calibration or test images of a model; those of the digits with their classes."""
+    from cnna.compiler import model_zoo
+
+    if name == "digits":
+        split = getattr(model_zoo.digits_data().load(), part)
+        return {"x": split.images, "y": split.classes}
+    return {"x": model_zoo.pictures(model_zoo.entry(name), PICTURES, seed + (part == "test"))}

@@ -1,0 +1,70 @@
+"""The models that `cnna models` offers: whole, sound, with activations a quantiser can do something with."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from cnna.compiler import model_zoo
+from cnna.host.errors import ModelError
+
+SMALL = ("squeezenet", "shufflenet", "densenet121")  # without and with batch norm, with Scale nodes: built in seconds
+
+
+def _activations(model: onnx.ModelProto, pictures: np.ndarray) -> dict[str, np.ndarray]:
+    """Every convolution's output for one picture."""
+    names = [node.output[0] for node in model.graph.node if node.op_type == "Conv"]
+    model.graph.output.extend(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in names)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return dict(zip(names, session.run(names, {session.get_inputs()[0].name: pictures}), strict=True))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_activations_keep_their_range(name: str) -> None:
+    """With wrong fan-in or statistics they die out, or grow layer by layer, in networks this deep."""
+    entry = model_zoo.entry(name)
+    deviations = [value.std() for value in _activations(model_zoo.build(entry), model_zoo.pictures(entry, 1, seed=9)).values()]
+    assert min(deviations) > 0.1
+    assert max(deviations) < 30
+
+
+def test_a_seed_gives_the_same_bytes_and_another_seed_others() -> None:
+    """Weights that depend on anything but the seed would make figures unrepeatable."""
+    entry = model_zoo.entry("squeezenet")
+    first, again, other = (model_zoo.build(entry, seed).SerializeToString() for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_the_graph_is_the_shipped_one() -> None:
+    """`build` may replace weights, never operators."""
+    entry = model_zoo.entry("squeezenet")
+
+    def operators(model: onnx.ModelProto) -> list[str]:
+        return [node.op_type for node in model.graph.node if node.op_type != "ConstantOfShape"]
+
+    assert operators(model_zoo.build(entry)) == operators(onnx.load(entry.path))
+
+
+def test_digits_are_first_and_as_committed() -> None:
+    """The trained model must come with its trained weights."""
+    first = model_zoo.entries()[0]
+    assert first.name == "digits"
+    assert model_zoo.build(first) == onnx.load(first.path)
+
+
+def test_digits_parts_have_no_image_in_common() -> None:
+    """Calibrating or training on test images would make every accuracy a lie."""
+    digits = model_zoo.digits_data().load()
+    parts = [{image.tobytes() for image in part.images} for part in (digits.train, digits.calibration, digits.test)]
+    assert not parts[0] & parts[1]
+    assert not parts[0] & parts[2]
+    assert not parts[1] & parts[2]
+    assert len(digits.calibration.images) == 100
+
+
+def test_unknown_name_lists_those_there_are() -> None:
+    """A typing mistake must say what could have been meant."""
+    with pytest.raises(ModelError, match=r"resnet51.*digits.*resnet50"):
+        model_zoo.entry("resnet51")
