@@ -24,6 +24,8 @@ class EmulatorDevice:
     With `logging`, `log` holds what every command of the last run wrote.
     """
 
+    name = "emulator"
+
     def __init__(self, config: Config, memory_bytes: int = 1 << 30, logging: bool = False) -> None:
         self.config, self.logging = config, logging
         self.machine = Machine(config, np.zeros(memory_bytes, np.uint8), DDR_BASE)
@@ -84,6 +86,10 @@ class EmulatorDevice:
 
     def close(self) -> None:
         """Nothing to end."""
+
+    def start_log(self) -> None:
+        """Keeps, from the next start on, what every command writes."""
+        self.logging = True
 
     @property
     def log(self) -> list[Written]:
@@ -209,3 +215,8 @@ class EmulatorDevice:
 
 def _word(register: Register) -> int:
     return register.pack(**{field.name: field.reset for field in register.fields})
+
+
+def open_device(config: Config, memory_bytes: int = 1 << 30) -> EmulatorDevice:
+    """An emulator, as `host.model` opens one by name."""
+    return EmulatorDevice(config, memory_bytes)

@@ -1,0 +1,86 @@
+"""The parts of a model before and after the accelerator: by onnxruntime where it is, else in numpy as far as this goes.
+
+The manifest's `cpu_head` and `cpu_tail` list the operators, so that a softmax needs no ONNX parser on a board.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.errors import ToolError
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def softmax(x: NDArray[Any], axis: int = -1) -> NDArray[np.float32]:
+    """exp(x) over its sum along an axis, with no overflow."""
+    power = np.exp(x.astype(np.float32) - x.max(axis=axis, keepdims=True))
+    answer: NDArray[np.float32] = power / power.sum(axis=axis, keepdims=True)
+    return answer
+
+
+def top_k(x: NDArray[Any], k: int, axis: int = -1) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The k greatest values along an axis and their indices, greatest first, the lower index first among equals."""
+    index = np.argsort(-x, axis=axis, kind="stable").take(np.arange(k), axis=axis)
+    return np.take_along_axis(x, index, axis), index
+
+
+def _argmax(x: NDArray[Any], axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> NDArray[np.int64]:
+    best = x.shape[axis] - 1 - np.flip(x, axis).argmax(axis) if select_last_index else x.argmax(axis)
+    return np.expand_dims(best, axis) if keepdims else best
+
+
+def _flatten(x: NDArray[Any], axis: int = 1) -> NDArray[Any]:
+    return x.reshape(int(np.prod(x.shape[:axis])), -1)
+
+
+_NUMPY: dict[str, Callable[..., NDArray[Any]]] = {
+    "ArgMax": _argmax,
+    "Flatten": _flatten,
+    "Identity": lambda x: x,
+    "LogSoftmax": lambda x, axis=-1: np.log(softmax(x, axis)),
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "Softmax": softmax,
+}
+
+
+class CpuPart:
+    """A head or tail; `model` is its ONNX file, `operators` the manifest's list. ToolError: nothing here can run it."""
+
+    def __init__(self, model: bytes, operators: Sequence[Mapping[str, Any]], outputs: Sequence[str]) -> None:
+        self.operators, self.outputs = operators, list(outputs)
+        try:
+            import onnxruntime
+        except ImportError:
+            foreign = sorted({entry["op"] for entry in operators} - set(_NUMPY))
+            if foreign:
+                raise ToolError(f"{', '.join(foreign)} runs on the CPU and needs onnxruntime: pip install onnxruntime") from None
+            self._session = None
+            return
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
+        """Every output by name, for arrays of n samples (the part's own batch size is met piece by piece)."""
+        if self._session is None:
+            return self._run_numpy(inputs)
+        known = self._session.get_inputs()
+        feeds = {entry.name: inputs[entry.name] for entry in known}
+        samples = len(next(iter(feeds.values())))
+        fixed = next((entry.shape[0] for entry in known if entry.shape and isinstance(entry.shape[0], int)), samples)
+        pieces = []
+        for start in range(0, samples, fixed):
+            index = np.minimum(np.arange(start, start + fixed), samples - 1)
+            piece = self._session.run(self.outputs, {name: np.ascontiguousarray(x[index]) for name, x in feeds.items()})
+            pieces.append(piece)
+        return {name: np.concatenate(parts)[:samples] for name, parts in zip(self.outputs, zip(*pieces, strict=True), strict=True)}
+
+    def _run_numpy(self, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
+        values = dict(inputs)
+        for entry in self.operators:
+            operands = [values[name] for name in entry["inputs"]]
+            values[entry["outputs"][0]] = _NUMPY[entry["op"]](*operands, **entry["attributes"])
+        return {name: values[name] for name in self.outputs}

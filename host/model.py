@@ -1,0 +1,210 @@
+"""`Model`: a .cnna that answers. Float arrays in, float arrays out, on the emulator, the simulated RTL, the reference or a board.
+
+with Model("m.cnna", device="emulator") as model:
+    y = model.run(x)
+"""
+
+import importlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host import pack
+from cnna.host.accelerator import Accelerator
+from cnna.host.artifact import Artifact, load
+from cnna.host.cpu_ops import CpuPart
+from cnna.host.device import Device
+from cnna.host.errors import DataError, ToolError
+from cnna.host.metrics import Figures, summary
+from cnna.hw.config import Config
+
+Arrays = dict[str, NDArray[Any]]
+SIMULATED = {"emulator": "cnna.sim.emulator", "rtl": "cnna.sim.cosim"}  # device: module with open_device(config, **options)
+
+
+class Executor(Protocol):
+    """What runs a batch of int8 tensors, by port name: an `Accelerator`, or the reference."""
+
+    counters: dict[str, int]
+
+    def run(self, inputs: Mapping[str, NDArray[np.int8]]) -> dict[str, NDArray[np.int8]]:
+        """int8 [batch, C, H, W] by port."""
+
+
+class Model:
+    """One artifact, ready to run on one device, which it closes if it opened it.
+
+    device: "emulator", "rtl", "reference" or a `Device`. `options` go to the device that is opened. With `check`, every
+    batch is compared with the executions that should equal it, each tensor that a command writes (CheckError: the first
+    difference). `last` has the figures of the last `run`, `agreement` what was found equal.
+    """
+
+    def __init__(
+        self, artifact: str | os.PathLike[str] | Artifact, device: str | Device = "emulator", check: bool = False, **options: Any
+    ) -> None:
+        self.artifact = artifact if isinstance(artifact, Artifact) else load(artifact)
+        self.manifest = self.artifact.manifest
+        self.check = check
+        self.agreement: Any = None
+        self.last: Figures = {}
+        self.device: Device | None = None if isinstance(device, str) else device
+        self._owned = isinstance(device, str)
+        self.device_name = device if isinstance(device, str) else getattr(device, "name", type(device).__name__)
+        self._parts = {name: self._cpu_part(name) for name in ("head", "tail")}
+        try:
+            self._executor = self._open(device, options)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Any:
+        """All samples of float32 [N, ...] (uint8 where the model has preprocessing), batch by batch; float32 of as many.
+
+        A mapping from input names gives a dict by output name; an array, for a model of one input, gives the array of a
+        single output (or the dict of several). DataError: names, shapes or types that do not fit.
+        """
+        started = time.perf_counter()
+        given = x if isinstance(x, Mapping) else {self._single_input(): x}
+        ports = self._to_ports(self._checked(given))
+        samples, batch = len(next(iter(ports.values()))), self.manifest["batch"]
+        answers, counters = [], []
+        self.agreement = None
+        for start in range(0, samples, batch):
+            index = np.minimum(np.arange(start, start + batch), samples - 1)  # the last batch is filled up with its last sample
+            answers.append(self._run_batch({name: q[index] for name, q in ports.items()}))
+            counters.append(self._executor.counters)
+        whole = {name: np.concatenate([answer[name] for answer in answers])[:samples] for name in answers[0]}
+        outputs = self._from_ports(whole)
+        self.last = self._figures([run for run in counters if run], time.perf_counter() - started)
+        return next(iter(outputs.values())) if not isinstance(x, Mapping) and len(outputs) == 1 else outputs
+
+    def close(self) -> None:
+        """Ends the device if this opened it."""
+        if self._owned and self.device is not None:
+            self.device.close()
+            self.device = None
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # --- opening ---
+
+    def _open(self, device: str | Device, options: dict[str, Any]) -> Executor:
+        if device == "reference":
+            reference: Executor = _tools("cnna.sim.golden").Reference(self.artifact, **options)
+            return reference
+        if isinstance(device, str):
+            if device not in SIMULATED:
+                raise DataError(f"there is no device {device!r}; there are {', '.join([*SIMULATED, 'reference'])}")
+            self.device = open_device(device, self.artifact.config, **options)
+        assert self.device is not None
+        if self.check:
+            recorder: Any = self.device
+            recorder.start_log()
+        return Accelerator(self.device, self.artifact)
+
+    def _cpu_part(self, name: str) -> CpuPart | None:
+        operators, model = self.manifest[f"cpu_{name}"], getattr(self.artifact, name)
+        if not operators:
+            return None
+        if name == "head":
+            return CpuPart(model, operators, [port["name"] for port in self.manifest["inputs"]])
+        ports = {port["name"] for port in self.manifest["outputs"]}
+        made = [entry["name"] for entry in self.manifest["model_outputs"] if entry["name"] not in ports]
+        return CpuPart(model, operators, made)
+
+    # --- one batch ---
+
+    def _run_batch(self, ports: Mapping[str, NDArray[np.int8]]) -> dict[str, NDArray[np.int8]]:
+        answers = self._executor.run(ports)
+        if self.check:
+            found = _tools("cnna.sim.check").check_run(self.artifact, ports, answers, self.device)
+            self.agreement = found if self.agreement is None else self.agreement + found
+        return answers
+
+    def _figures(self, counters: list[dict[str, int]], wall_seconds: float) -> Figures:
+        profile: Callable[[Artifact], Any] | None = getattr(self.device, "profile", None)
+        layers = profile(self.artifact) if profile and counters else None
+        return summary(self.manifest, self.device_name, counters, layers, wall_seconds, True if self.agreement else None)
+
+    # --- floats to ports and back ---
+
+    def _single_input(self) -> str:
+        names = [entry["name"] for entry in self.manifest["model_inputs"]]
+        if len(names) != 1:
+            raise DataError(f"{self.manifest['name']} has inputs {', '.join(names)}: give a dict by these names")
+        return str(names[0])
+
+    def _checked(self, given: Mapping[str, NDArray[Any]]) -> Arrays:
+        """The model's inputs as float32, preprocessed where they are uint8."""
+        wanted = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
+        if set(given) != set(wanted):
+            raise DataError(f"{self.manifest['name']} has inputs {', '.join(wanted)}, not {', '.join(given) or 'none'}")
+        arrays = {}
+        for name, shape in wanted.items():
+            x = np.asarray(given[name])
+            if (
+                x.ndim != len(shape) + 1
+                or not len(x)
+                or any(s not in (None, have) for s, have in zip(shape, x.shape[1:], strict=True))
+            ):
+                raise DataError(f"input {name} has shape {list(x.shape)}, but the model wants {['N', *shape]}, N at least 1")
+            arrays[name] = self._as_float(name, x)
+        if len({len(x) for x in arrays.values()}) > 1:
+            raise DataError(f"the inputs have different numbers of samples: { {n: len(x) for n, x in arrays.items()} }")
+        return arrays
+
+    def _as_float(self, name: str, x: NDArray[Any]) -> NDArray[np.float32]:
+        preprocess = self.manifest["preprocess"]
+        if x.dtype == np.uint8 and preprocess is None:
+            raise DataError(f"input {name} is uint8, but the model stores no preprocessing (cnna quantize --scale --mean --std)")
+        if x.dtype == np.uint8:
+            mean, std = (np.array(preprocess[key], np.float32).reshape(-1, *[1] * (x.ndim - 2)) for key in ("mean", "std"))
+            return ((x.astype(np.float32) * np.float32(preprocess["scale"]) - mean) / std).astype(np.float32)
+        if x.dtype.kind != "f":
+            raise DataError(f"input {name} is {x.dtype}, but the model wants float32")
+        return x.astype(np.float32)
+
+    def _to_ports(self, arrays: Arrays) -> dict[str, NDArray[np.int8]]:
+        head = self._parts["head"]
+        made = head.run(arrays) if head else arrays
+        ports = {}
+        for port in self.manifest["inputs"]:
+            x = made[port["name"]]
+            ports[port["name"]] = pack.quantise(x.reshape(len(x), *port["shape"]), port["scale"], port["zero"])
+        return ports
+
+    def _from_ports(self, answers: Mapping[str, NDArray[np.int8]]) -> Arrays:
+        known: Arrays = {}
+        for port in self.manifest["outputs"]:
+            known[port["name"]] = pack.dequantise(answers[port["name"]], port["scale"], port["zero"])
+        tail = self._parts["tail"]
+        made = known | (tail.run(known) if tail else {})
+        outputs = {}
+        for entry in self.manifest["model_outputs"]:
+            y = made[entry["name"]]
+            fits = None not in entry["shape"] and int(np.prod(entry["shape"])) * len(y) == y.size
+            outputs[entry["name"]] = (y.reshape(len(y), *entry["shape"]) if fits else y).astype(np.float32)
+        return outputs
+
+
+def open_device(device: str, config: Config, **options: Any) -> Device:
+    """A simulated device by name. ToolError: what it needs is not installed."""
+    opened: Device = _tools(SIMULATED[device]).open_device(config, **options)
+    return opened
+
+
+def _tools(module: str) -> Any:
+    """A module of the tools, which a board has not. ToolError: it or what it needs is missing."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        raise ToolError(f"{module} needs {missing.name}, which is not installed: pip install 'cnna[tools]'") from None

@@ -1,0 +1,90 @@
+"""Where in a program the accelerator is, in words: registers to a layer's name, for the error that a user reads."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cnna.hw.regmap import COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, STALLS, offset
+
+RESPONSES = ("OKAY", "EXOKAY", "SLVERR", "DECERR")
+Read = Callable[[str], Mapping[str, int]]  # fields of a register, by its name
+
+
+class Go(NamedTuple):
+    """A `*_GO` write of a program: which engine, its number in the program, and the units it makes."""
+
+    engine: str
+    pc: int
+    units: int
+
+
+def go_writes(program: bytes, chunk_blocks: int) -> list[Go]:
+    """Every command of a program, in order; what `chunk_blocks` is to the accelerator, it is here."""
+    writes = np.frombuffer(program, "<u4").reshape(-1, 2)
+    gos = {offset(f"{engine.upper()}_GO"): engine for engine in ENGINES}
+    chunks, blocks = offset("CONV_CHUNKS"), offset("VECTOR_BLOCKS")
+    last, found = {chunks: 0, blocks: 0}, []
+    for pc in np.flatnonzero(np.isin(writes[:, 0], [*gos, chunks, blocks])):
+        register, value = (int(part) for part in writes[pc])
+        if register in last:
+            last[register] = value
+            continue
+        engine = gos[register]
+        units = {"conv": last[chunks], "vector": -(-last[blocks] // chunk_blocks), "weight": 0}.get(engine, 1)
+        found.append(Go(engine, int(pc), units))
+    return found
+
+
+def stopped(read: Read, manifest: Mapping[str, Any], program: bytes, chunk_blocks: int) -> str:
+    """Why and where the accelerator stopped: cause, program counter, layer, and what each engine was at."""
+    error, pc = read("ERROR"), read("PC")["count"]
+    cause = ERRORS[error["cause"]] if error["cause"] < len(ERRORS) else f"cause {error['cause']}"
+    if cause.endswith("response"):
+        cause += f" {RESPONSES[error['response']]} on port {error['port']}"
+    elif cause.startswith("illegal"):
+        register = next((r.name for r in REGISTERS.values() if r.offset == read("ERROR_INFO")["offset"]), "no register")
+        cause += f" at offset {read('ERROR_INFO')['offset']:#x} ({register})"
+    elif cause == "watchdog":
+        cause += f" (no progress for {read('WATCHDOG')['clocks']} clocks)"
+    gos = go_writes(program, chunk_blocks)
+    return (
+        f"the accelerator stopped: {cause} at program write {pc} of {len(program) // 8}, "
+        f"{_layer(manifest, _after(gos, pc))}; {_engines(read, manifest, gos, pc)}"
+    )
+
+
+def _after(gos: list[Go], pc: int) -> int | None:
+    """The command that write `pc` belongs to: the first whose GO is not before it."""
+    return next((index for index, go in enumerate(gos) if go.pc >= pc), len(gos) - 1 if gos else None)
+
+
+def _layer(manifest: Mapping[str, Any], command: int | None) -> str:
+    if command is None or command >= len(manifest["commands"]):
+        return "in no layer"
+    index = manifest["commands"][command]["layer"]
+    return "in no layer" if index is None or index < 0 else f"layer {manifest['layers'][index]['name']}"
+
+
+def _engines(read: Read, manifest: Mapping[str, Any], gos: list[Go], pc: int) -> str:
+    """What every engine with unfinished commands was at."""
+    busy = read("STATUS")["engines"]
+    parts = []
+    for engine in COUNTED:
+        done, total = read(f"DONE_{engine.upper()}")["units"], 0
+        for index, go in enumerate(gos):
+            if go.engine != engine or go.pc >= pc:
+                continue
+            if total + go.units > done:
+                state = "busy" if busy >> ENGINES.index(engine) & 1 else "waiting"
+                parts.append(f"{engine} {state} at command {index} ({_layer(manifest, index)}, unit {done - total} of {go.units})")
+                break
+            total = (total + go.units) % (1 << COUNT_BITS)
+    return "engines: " + (", ".join(parts) if parts else "all idle")
+
+
+def counters(read: Read, ports: int) -> dict[str, int]:
+    """The performance counters by register name in lower case, ports that there are not left out."""
+    names = ["CYCLES", "ARRAY_ACTIVE", "VECTOR_ACTIVE", *(f"STALL_{cause.upper()}" for cause in STALLS)]
+    names += [f"{kind}_BEATS{port}" for kind in ("READ", "WRITE") for port in range(ports)]
+    return {name.lower(): next(iter(read(name).values())) for name in names}

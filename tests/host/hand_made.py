@@ -1,0 +1,66 @@
+"""An artifact written by hand, for tests of the host that need no compiler: y = x requantised to other scales, on `tiny`."""
+
+import numpy as np
+
+from cnna.host.artifact import Artifact
+from cnna.hw.config import as_dict, preset
+from cnna.hw.regmap import REGISTERS, VERSION, command_fields
+
+CONFIG = preset("tiny")
+SHAPE = (6, 3, 4)  # channels, rows, columns: two blocks, the second half empty; a row is 16 bytes
+SCALE_IN, ZERO_IN, SCALE_OUT, ZERO_OUT = 0.5, 3, 1.0, -4
+
+
+def writes(engine: str, **members: int) -> list[tuple[int, int]]:
+    """The register writes of one command; members not given are 0, or their least legal value."""
+    values = {name: max(0, field.limits[0]) for name, field in command_fields(engine).items()} | members
+    numbers, found = iter(values.values()), []
+    for register in REGISTERS.values():
+        if register.block == engine and not register.name.endswith("_GO"):
+            fields = {field.name: next(numbers) for field in register.fields}
+            found.append((register.offset, register.pack(**fields)))
+    return [*found, (REGISTERS[f"{engine.upper()}_GO"].offset, 1)]
+
+
+def requantised_copy(batch: int = 2, **changes: object) -> Artifact:
+    """(x - 3) * 0.5 -> y: load, one elementwise pass, store, for a batch; `changes` go into the manifest."""
+    _, height, width = SHAPE
+    blocks, area = 2, height * width
+    word = np.array([-ZERO_IN & 0xFFFFFFFF | 1 << 32 | 1 << 58], "<u8").tobytes() * CONFIG.ci  # (x * 1 - 3) / 2 ^ 1
+    transfer = {"run": area, "blocks": blocks * batch, "ddr_block": area * 4, "fm_block": area}
+    program = writes("weight", ring=1, beats=len(word) // 16, repeat=1)
+    program += writes("load", seg=2, **transfer)
+    program += writes(
+        "vector", op=3, src_x=1, src_block=area, src_image=area, out_width=width, out_height=height, images=batch,
+        in_width=width, in_height=height, stride_x=1, stride_y=1, blocks=blocks, uniform=1, out_zero=ZERO_OUT,
+        out_clamp_low=-128, out_clamp_high=127, dst=512, dst_x=1, dst_image=area, dst_block=area,
+        wait_load_count=1, wait_load_enable=1,
+    )  # fmt: skip
+    program += writes("store", seg=3, fm=512, **transfer, wait_vector_count=1, wait_vector_enable=1)
+    program.append((REGISTERS["END"].offset, 1))
+
+    def port(name: str, segment: str, scale: float, zero: int) -> dict[str, object]:
+        image = blocks * area * 4
+        layout = {"offset": 0, "image_bytes": image, "block_bytes": area * 4, "row_bytes": width * 4}
+        return {"name": name, "tensor": name, "shape": list(SHAPE), "scale": scale, "zero": zero, "segment": segment, **layout}
+
+    commands = [
+        {"engine": engine, "layer": 0, "tensor": tensor, "origin": [0, 0, 0, 0], "predicted_cycles": 1}
+        for engine, tensor in (("weight", None), ("load", "x"), ("vector", "y"), ("store", "y"))
+    ]
+    size = batch * blocks * area * 4
+    layer = {"name": "copy", "op": "Combine", "engine": "vector", "output": "y", "macs": 0, "node_names": ["copy"],
+             "predicted_cycles": 1, "ddr_read_bytes": size, "ddr_write_bytes": size}  # fmt: skip
+    manifest = {
+        "format": "cnna", "schema": 1, "version": "0", "isa": list(VERSION), "config": as_dict(CONFIG), "name": "copy",
+        "batch": batch, "program_writes": len(program),
+        "segments": {"constant": len(word), "workspace": 0, "input": size, "output": size},
+        "inputs": [port("x", "input", SCALE_IN, ZERO_IN)], "outputs": [port("y", "output", SCALE_OUT, ZERO_OUT)],
+        "model_inputs": [{"name": "x", "shape": list(SHAPE), "dtype": "float32"}],
+        "model_outputs": [{"name": "y", "shape": list(SHAPE), "dtype": "float32"}],
+        "cpu_head": [], "cpu_tail": [], "preprocess": None, "macs": 0, "layers": [layer],
+        "tensors": {name: {"shape": list(SHAPE), "scale": scale, "zero": zero}
+                    for name, scale, zero in (("x", SCALE_IN, ZERO_IN), ("y", SCALE_OUT, ZERO_OUT))},
+        "commands": commands,
+    }  # fmt: skip
+    return Artifact({**manifest, **changes}, np.array(program, "<u4").tobytes(), word, b"")

@@ -1,0 +1,102 @@
+"""`Model` on the emulator, with an artifact written by hand: batches, names, types, errors, figures."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cnna.host.errors import ArtifactError, DataError, RunError
+from cnna.host.model import Model
+from cnna.host.pack import quantise
+from cnna.hw.config import Config, as_dict, preset
+from cnna.hw.regmap import offset
+from cnna.sim.emulator import EmulatorDevice
+
+from .hand_made import SCALE_IN, SCALE_OUT, SHAPE, ZERO_IN, ZERO_OUT, requantised_copy, writes
+
+
+def samples(count, seed=0):
+    return np.random.default_rng(seed).normal(0, 20, (count, *SHAPE)).astype(np.float32)
+
+
+def golden(x):
+    """The model's definition, straight from its scales."""
+    real = (quantise(x, SCALE_IN, ZERO_IN).astype(np.float64) - ZERO_IN) * SCALE_IN
+    steps = np.clip(np.rint(real / SCALE_OUT) + ZERO_OUT, -128, 127)
+    return ((steps - ZERO_OUT) * SCALE_OUT).astype(np.float32)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_all_samples_are_answered_whatever_the_batch(count):
+    """A last batch that is not full must be filled up and cut again."""
+    x = samples(count)
+    with Model(requantised_copy(batch=2)) as model:
+        y = model.run(x)
+        assert y.dtype == np.float32
+        assert np.array_equal(y, golden(x))
+        assert np.array_equal(model.run({"x": x})["y"], y), "a dict in is a dict out, and a second run equals the first"
+
+
+def test_uint8_goes_through_the_stored_preprocessing():
+    """(x * scale - mean) / std per channel, and only where the model says so."""
+    x = np.random.default_rng(1).integers(0, 256, (3, *SHAPE)).astype(np.uint8)
+    stored = {"scale": 0.5, "mean": [1.0] * 6, "std": [2.0, 1, 1, 1, 4, 1]}
+    std = np.array(stored["std"], np.float32)[:, None, None]
+    with Model(requantised_copy(preprocess=stored)) as model:
+        assert np.array_equal(model.run(x), golden((x.astype(np.float32) * 0.5 - 1) / std))
+    with Model(requantised_copy()) as model, pytest.raises(DataError, match="uint8"):
+        model.run(x)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"z": samples(1)}, "has inputs x, not z"),
+        (samples(1)[:, :3], r"shape \[1, 3, 3, 4\]"),
+        (samples(1)[:0], "N at least 1"),
+        (samples(1).astype(np.int64), "int64"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(given, message):
+    """A user's mistake is one line that names the input."""
+    with Model(requantised_copy()) as model, pytest.raises(DataError, match=message):
+        model.run(given)
+
+
+def test_another_configuration_is_refused_before_it_runs():
+    """A program for other memory sizes would compute nonsense."""
+    other = Config(**{**as_dict(preset("tiny")), "ring_words": 256})
+    with pytest.raises(ArtifactError, match=r"compiled for tiny; the device has ring_words 256, not 512"):
+        Model(requantised_copy(), device=EmulatorDevice(other, 1 << 20))
+
+
+def test_an_error_names_cause_write_and_layer():
+    """Who reads the error must find the layer without counting writes."""
+    artifact = requantised_copy()
+    bad = np.frombuffer(artifact.program, "<u4").reshape(-1, 2).copy()
+    index = int(np.flatnonzero(bad[:, 0] == offset("VECTOR_BLOCKS"))[0])
+    bad[index, 1] = 0
+    message = rf"illegal_value at offset 0x[0-9a-f]+ \(VECTOR_BLOCKS\) at program write {index} of {len(bad)}, layer copy"
+    with Model(replace(artifact, program=bad.tobytes())) as model, pytest.raises(RunError, match=message):
+        model.run(samples(1))
+
+
+def test_what_was_not_measured_is_none():
+    """The emulator has no clock: its figures must not show zeros."""
+    with Model(requantised_copy()) as model:
+        model.run(samples(1))
+    assert model.last["cycles"] is None
+    assert model.last["ddr_read_bytes"] is None
+    assert model.last["fps_at_300mhz"] is None
+    assert model.last["layers"][0]["stalls"] is None
+    assert model.last["batch"] == 2
+    assert model.last["wall_seconds"] > 0
+
+
+def test_a_device_that_was_given_stays_open_and_runs_the_next_model():
+    """Long test runs put many artifacts on one device in turn."""
+    device, x = EmulatorDevice(preset("tiny"), 1 << 20), samples(2)
+    for batch in (1, 2):
+        with Model(requantised_copy(batch=batch), device=device) as model:
+            assert np.array_equal(model.run(x), golden(x))
+    assert writes("store")[-1][0] == offset("STORE_GO")
