@@ -1,0 +1,98 @@
+"""One DSP48E2 as this project uses it: `P = A * B + Z` or `P = (A + D) * B + Z`, every register on.
+
+`array`, `depthwise` and `requant` make their multipliers here; `sim/dsp48e2.v` stands in for the primitive in
+simulation. Names and meanings are those of the vendor's user guide UG579.
+
+Packing: with `packed(w1, w0)` on A and D and x on B, P = (w1 * x << 18) + w0 * x. LANE_PRESET, added once to the sum,
+keeps the low lane P[17:0] from going negative: the high lane is P[:18] as it stands, the low one P[17:0] - LANE_PRESET.
+"""
+
+from amaranth import Cat, ClockSignal, Const, Instance, Signal, Value, ValueLike
+
+A_BITS, B_BITS, C_BITS, D_BITS, P_BITS = 30, 18, 48, 27, 48
+LATENCY = 4  # clocks from A, B, D to P and PCOUT
+C_LATENCY = 2  # clocks from C and a driven OPMODE to P and PCOUT
+LANE_BITS = 18  # from the low product of a packed pair to the high one
+LANE_PRESET = 1 << (LANE_BITS - 1)
+
+# What the adder sums beside the product, for `opmode`.
+ADD_PCIN = 0b00_001_00_00
+ADD_PCIN_SHIFTED = 0b00_101_00_00  # PCIN >> 17
+ADD_C = 0b00_011_00_00
+ADD_RND = 0b10_000_00_00
+
+_ZERO, _ONE = Const(0, 1), Const(1, 1)
+_ENABLES = ("A1", "A2", "AD", "ALUMODE", "B1", "B2", "C", "CARRYIN", "CTRL", "D", "INMODE", "M", "P")
+_RESETS = ("A", "ALLCARRYIN", "ALUMODE", "B", "C", "CTRL", "D", "INMODE", "M", "P")
+_TIED = {  # inputs that this project never drives
+    **{f"i_CE{name}": _ONE for name in _ENABLES},
+    **{f"i_RST{name}": _ZERO for name in _RESETS},
+    "i_ACIN": Const(0, A_BITS),
+    "i_BCIN": Const(0, B_BITS),
+    "i_ALUMODE": Const(0, 4),
+    "i_CARRYCASCIN": _ZERO,
+    "i_CARRYIN": _ZERO,
+    "i_CARRYINSEL": Const(0, 3),
+    "i_MULTSIGNIN": _ZERO,
+}
+# Registers of constant controls are off: after configuration they would only delay the constant once.
+_STATIC = {"p_ALUMODEREG": 0, "p_CARRYINREG": 0, "p_CARRYINSELREG": 0, "p_INMODEREG": 0, "p_BREG": 2, "p_BCASCREG": 2}
+_PLAIN = {**_STATIC, **_TIED, "p_AMULTSEL": "A", "p_AREG": 2, "p_ACASCREG": 2, "i_INMODE": Const(0b00000, 5)}
+_PREADDED = {**_STATIC, **_TIED, "p_AMULTSEL": "AD", "p_AREG": 1, "p_ACASCREG": 1, "i_INMODE": Const(0b00100, 5)}
+_WIDTHS = {"A": A_BITS, "B": B_BITS, "C": C_BITS, "D": D_BITS, "PCIN": P_BITS, "OPMODE": 9}
+_NO_C, _NO_D, _NO_PCIN = Const(0, C_BITS), Const(0, D_BITS), Const(0, P_BITS)
+
+
+def sign_extended(value: ValueLike, bits: int) -> Value:
+    """`value`, whose top bit is its sign, as `bits` bits: DSP48E2 ports take no narrower values."""
+    value = Value.cast(value)
+    return Cat(value, value[-1].replicate(bits - len(value)))
+
+
+def packed(high: ValueLike, low: ValueLike) -> tuple[Value, Value]:
+    """The A and D ports for `(high << 18) + low`, both int8."""
+    high = Value.cast(high)
+    return sign_extended(Cat(Const(0, LANE_BITS), high), A_BITS), sign_extended(low, D_BITS)
+
+
+def opmode(*added: int) -> Const:
+    """The OPMODE port for the product (X = Y = M) and what is ADDed to it."""
+    return Const(0b00_000_01_01 | sum(added), 9)
+
+
+def low_lane(p: Value) -> Value:
+    """The signed low lane of a packed sum that holds LANE_PRESET once."""
+    return Cat(p[: LANE_BITS - 1], ~p[LANE_BITS - 1]).as_signed()
+
+
+def dsp48e2(
+    *,
+    a: Value,
+    b: Value,
+    d: Value | None = None,
+    c: Value | None = None,
+    pcin: Value | None = None,
+    rnd: int = 0,
+    opmode: Value,
+    p: Signal | None = None,
+    pcout: Signal | None = None,
+) -> Instance:
+    """A multiplier with all ports at their full widths (A 30, B 18, C 48, D 27, P 48 bits).
+
+    `d` adds D to A before the multiplication. A constant `opmode` costs no register; a driven one has OPMODEREG on.
+    """
+    ports = dict(_PLAIN if d is None else _PREADDED)
+    ports["i_CLK"] = ClockSignal()
+    ports["i_A"], ports["i_B"] = a, b
+    ports["i_C"] = _NO_C if c is None else c
+    ports["i_D"] = _NO_D if d is None else d
+    ports["i_PCIN"] = _NO_PCIN if pcin is None else pcin
+    ports["i_OPMODE"], ports["p_OPMODEREG"] = opmode, 0 if isinstance(opmode, Const) else 1
+    assert all(len(ports[f"i_{name}"]) == bits for name, bits in _WIDTHS.items())
+    if rnd:
+        ports["p_RND"] = Const(rnd, P_BITS)
+    if p is not None:
+        ports["o_P"] = p
+    if pcout is not None:
+        ports["o_PCOUT"] = pcout
+    return Instance("DSP48E2", **ports)
