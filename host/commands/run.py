@@ -1,0 +1,118 @@
+"""`cnna run`: a .cnna on the simulated RTL, the emulator or the reference, checked against each other on demand."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cnna.host.arrays import Arrays, read_arrays, write_arrays
+from cnna.host.artifact import Artifact, load
+from cnna.host.cli import Outcome
+from cnna.host.errors import CheckError, DataError, UserError
+from cnna.host.files import check_writable, read_bytes
+from cnna.host.metrics import summary
+from cnna.host.model import Model
+
+DEVICES = ("rtl", "emulator", "reference")
+TOP = 5
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("artifact", type=Path, metavar="M.cnna")
+    parser.add_argument("--input", type=Path, required=True, metavar="X", help=".npy or .npz, float32 [N, C, H, W]")
+    parser.add_argument("--device", choices=DEVICES, default="rtl", help="what runs it (default: rtl, under Verilator)")
+    parser.add_argument("--check", action="store_true", help="compare every layer with the other executions")
+    parser.add_argument("--limit", type=int, metavar="N", help="run the first N samples only")
+    parser.add_argument("-o", "--output", type=Path, metavar="Y.npz", help="write the answers, by output name")
+    parser.add_argument("--labels", type=Path, metavar="F", help="print each sample's best classes; one name a line")
+    parser.add_argument("--top", type=int, default=TOP, metavar="K", help=f"how many of them (default: {TOP})")
+    parser.add_argument("--trace", type=Path, metavar="F.fst", help="write a waveform (rtl)")
+    parser.add_argument("--from-cycle", type=int, metavar="N", help="first clock of the waveform")
+    parser.add_argument("--to-cycle", type=int, metavar="N", help="last clock of the waveform")
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="where simulators are kept (default: the user's cache folder)")
+
+
+def run(args: argparse.Namespace) -> Outcome:
+    """Runs all samples; code 1 where a check differs."""
+    for path in (args.output, args.trace, args.json):
+        check_writable(path)
+    artifact = load(args.artifact)
+    options = _device_options(args)
+    labels = _labels(args.labels, artifact) if args.labels else None
+    inputs = _inputs(args, artifact)
+    started = time.perf_counter()
+    try:
+        with Model(artifact, device=args.device, check=args.check, **options) as model:
+            answers: Arrays = model.run(inputs)
+            figures, agreement = model.last, model.agreement
+    except CheckError as error:
+        print(error, file=sys.stderr)
+        return Outcome(summary(artifact.manifest, args.device, [], None, time.perf_counter() - started, False), error.exit_code)
+    if args.output:
+        write_arrays(args.output, answers)
+    if labels:
+        _print_top(answers, labels, args.top)
+    _print_figures(figures, len(next(iter(inputs.values()))))
+    if args.check:
+        print(agreement)
+    return Outcome(figures)
+
+
+def _device_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What the device is opened with. UserError: an option that the device has no use for."""
+    given = {
+        "trace": args.trace,
+        "from_cycle": args.from_cycle,
+        "to_cycle": args.to_cycle,
+        "cache": args.cache,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    if args.device != "rtl" and set(options) - {"cache"}:
+        raise UserError(f"--trace, --from-cycle and --to-cycle are for --device rtl, not {args.device}")
+    if args.trace is None and set(options) & {"from_cycle", "to_cycle"}:
+        raise UserError("--from-cycle and --to-cycle say which part --trace writes: give --trace too")
+    return options if args.device == "rtl" else {}
+
+
+def _inputs(args: argparse.Namespace, artifact: Artifact) -> Arrays:
+    """The samples to run, by input name."""
+    wanted = {entry["name"]: entry["shape"] for entry in artifact.manifest["model_inputs"]}
+    inputs = read_arrays(args.input, wanted, allow_uint8=artifact.manifest["preprocess"] is not None)
+    if args.limit is not None and args.limit < 1:
+        raise UserError(f"--limit {args.limit}: must be at least 1")
+    return {name: array[: args.limit] for name, array in inputs.items()}
+
+
+def _labels(path: Path, artifact: Artifact) -> list[str]:
+    """The class names. DataError: not text, or not as many as the first output has classes."""
+    try:
+        names = read_bytes(path).decode().splitlines()
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not a text file") from None
+    output = artifact.manifest["model_outputs"][0]
+    classes = int(np.prod(output["shape"])) if None not in output["shape"] else None
+    if classes is not None and len(names) != classes:
+        raise DataError(f"{path}: has {len(names)} names, but output {output['name']} has {classes} classes")
+    return names
+
+
+def _print_top(answers: Arrays, labels: list[str], top: int) -> None:
+    """A line for each sample: the names of its greatest values of the first output, greatest first."""
+    first = next(iter(answers.values()))
+    for sample, scores in enumerate(first.reshape(len(first), -1)):
+        best = np.argsort(-scores, kind="stable")[:top]
+        print(f"{sample:4}: " + ", ".join(f"{labels[index]} {scores[index]:.4g}" for index in best))
+
+
+def _print_figures(figures: dict[str, Any], samples: int) -> None:
+    line = f"{samples} samples on {figures['device']} ({figures['config']}) in {figures['wall_seconds']:.1f} s"
+    if figures["cycles"]:
+        line += (
+            f"; {figures['cycles']:,.0f} cycles for a batch of {figures['batch']}, "
+            f"MAC utilisation {figures['mac_utilization']:.1%}, {figures['fps_at_300mhz']:,.0f} fps at 300 MHz"
+        )
+    print(line)
