@@ -83,12 +83,13 @@ class FeatureRead(wiring.Signature):
 
 
 def feature_write_request(config: Config, lanes: int) -> data.StructLayout:
-    """Words to write; a lane that is not active writes nothing."""
+    """Words to write; a lane that is not active writes nothing. `last` asks for a `done` pulse."""
     return data.StructLayout(
         {
             "active": unsigned(lanes),
             "address": data.ArrayLayout(ADDRESS_BITS, lanes),
             "words": data.ArrayLayout(8 * config.ci, lanes),
+            "last": unsigned(1),
         }
     )
 
@@ -96,11 +97,23 @@ def feature_write_request(config: Config, lanes: int) -> data.StructLayout:
 class FeatureWrite(wiring.Signature):
     """A write port of feature memory, seen from the writer.
 
-    When a request is taken, any read requested from the next clock on, at any port, sees it.
+    Requests of one port are written in their order, and the lanes of one in the order of their numbers. `done` pulses once
+    for each request with `last` set, in order: what it and all requests before it wrote is seen by every read, at any port,
+    whose request is taken in the clock of the pulse or later. A read taken earlier may see old or new words.
     """
 
     def __init__(self, config: Config, lanes: int) -> None:
-        super().__init__({"request": Out(stream.Signature(feature_write_request(config, lanes)))})
+        super().__init__({"request": Out(stream.Signature(feature_write_request(config, lanes))), "done": In(1)})
+
+
+class Permit(wiring.Signature):
+    """Permission to start one more unit, seen from who gives it; nothing but the handshake of a stream."""
+
+    def __init__(self) -> None:
+        super().__init__({"valid": Out(1), "ready": In(1)})
+
+
+STORE_TAG_BITS = 8  # of the store engine's reads, for whatever it wants to have back with the words
 
 
 RING_LATENCY = 3  # clocks from RingRead.enable to its data

@@ -1,0 +1,114 @@
+"""Set-up of a walk: where each lane starts, and how far a group of `lanes` pixels steps.
+
+It steps once, pixel by pixel, through the first `lanes` pixels: where it then stands is the place of the second group and
+the distance that every lane goes from group to group, so that nothing divides. `walker.py` runs the plan.
+"""
+
+from amaranth import Module, Mux, Signal, Value, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.regmap import ADDRESS_BITS
+from cnna.hw.walk import IMAGE_BITS, SIZE_BITS, STRIDE_BITS, walk_layout
+
+SPAN_BITS = SIZE_BITS + STRIDE_BITS  # of a source coordinate relative to the first
+IMAGE = signed(IMAGE_BITS + 1)  # an image's number less the number of images: negative where it exists
+
+
+class Place(data.Struct):
+    """An output pixel, and its source relative to that of pixel 0."""
+
+    x: unsigned(SIZE_BITS)
+    y: unsigned(SIZE_BITS)
+    image: IMAGE
+    address: unsigned(ADDRESS_BITS)
+    column: unsigned(SPAN_BITS)
+    row: unsigned(SPAN_BITS)
+
+
+class GroupStep(data.Struct):
+    """From a lane's pixel to the one `lanes` further. An index's bit 0 says that the row is left by it, bit 1 the image."""
+
+    x: data.ArrayLayout(signed(SIZE_BITS + 1), 2)
+    y: data.ArrayLayout(signed(SIZE_BITS + 1), 4)
+    image: unsigned(IMAGE_BITS)
+    address: data.ArrayLayout(ADDRESS_BITS, 4)
+    column: data.ArrayLayout(signed(SPAN_BITS + 1), 2)
+    row: data.ArrayLayout(signed(SPAN_BITS + 1), 4)
+
+
+def plan_layout(lanes: int) -> data.StructLayout:
+    """A walk, the places of its first `lanes` pixels and of the one after them, and the step of a group."""
+    return data.StructLayout({"walk": walk_layout(), "lanes": data.ArrayLayout(Place, lanes), "ahead": Place, "group": GroupStep})
+
+
+class WalkPlan(wiring.Component):
+    """Plans one walk at a time, max(lanes + 5, 9) clocks after taking it; the next is taken once the plan is."""
+
+    def __init__(self, lanes: int) -> None:
+        self._lanes = lanes
+        super().__init__({"command": In(stream.Signature(walk_layout())), "plan": Out(stream.Signature(plan_layout(lanes)))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        plan, walk, place, group = self.plan.p, self.plan.p.walk, self.plan.p.ahead, self.plan.p.group
+        first_step = max(2, STRIDE_BITS - self._lanes)  # a clock; sums are ready at it, products when the last step is done
+        finish = first_step + self._lanes
+        busy, clock = Signal(), Signal(range(finish + 3))
+        columns, rows = Signal(SPAN_BITS), Signal(SPAN_BITS)  # width * stride_x, height * stride_y
+        sums = (  # a member of `group`: the learned distance, what leaving a row adds, what leaving an image adds
+            (group.x, place.x, -walk.width, None),
+            (group.y, place.y, 1, -walk.height),
+            (group.address, place.address, walk.row, walk.image),
+            (group.column, place.column, -columns, None),
+            (group.row, place.row, walk.stride_y, -rows),
+        )
+        m.d.comb += self.command.ready.eq(~busy)
+        with m.If(self.command.valid & ~busy):
+            m.d.sync += [busy.eq(1), clock.eq(0), columns.eq(0), rows.eq(0)]
+            m.d.sync += [walk.eq(self.command.p), place.eq(0), place.image.eq(-self.command.p.images)]
+        with m.Elif(self.plan.valid & self.plan.ready):
+            m.d.sync += [busy.eq(0), self.plan.valid.eq(0)]
+
+        with m.If(busy & (clock != finish + 2)):
+            m.d.sync += clock.eq(clock + 1)
+            with m.If(clock < STRIDE_BITS):
+                for product, size, stride in ((columns, walk.width, walk.stride_x), (rows, walk.height, walk.stride_y)):
+                    bit = stride[::-1].bit_select(clock, 1)  # highest first
+                    m.d.sync += product.eq((product << 1) + Mux(bit, size, 0))
+            with m.If((clock >= first_step) & (clock < finish)):
+                m.d.sync += [plan.lanes[-1].eq(place), *(plan.lanes[i].eq(plan.lanes[i + 1]) for i in range(self._lanes - 1))]
+            with m.If(clock == finish):
+                m.d.sync += [
+                    group.image.eq(place.image + walk.images),
+                    *(total[0].eq(part) for total, part, _, _ in sums),
+                    *(total[1].eq(part + new_row) for total, part, new_row, _ in sums),
+                ]
+            with m.If(clock == finish + 1):
+                m.d.sync += [
+                    total[2 + i].eq(total[i] + new_image) for total, _, _, new_image in sums if len(total) == 4 for i in (0, 1)
+                ]
+                m.d.sync += self.plan.valid.eq(1)
+        self._step(m, (clock >= first_step) & (clock < finish))
+        return m
+
+    def _step(self, m: Module, enable: Value) -> None:
+        """Moves `plan.ahead` by one pixel where enabled."""
+        walk, place = self.plan.p.walk, self.plan.p.ahead
+        next_row, next_image = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)  # what a step into a new row, and image, adds
+        last_x, last_y = Signal(SIZE_BITS), Signal(SIZE_BITS)
+        row_end, image_end = Signal(), Signal()
+        m.d.sync += [next_row.eq(walk.x + walk.row), next_image.eq(next_row + walk.image)]
+        m.d.sync += [last_x.eq(walk.width - 1), last_y.eq(walk.height - 1)]
+        m.d.comb += [row_end.eq(place.x == last_x), image_end.eq(row_end & (place.y == last_y))]
+        with m.If(enable):
+            m.d.sync += [
+                place.address.eq(place.address + Mux(image_end, next_image, Mux(row_end, next_row, walk.x))),
+                place.x.eq(Mux(row_end, 0, place.x + 1)),
+                place.column.eq(Mux(row_end, 0, place.column + walk.stride_x)),
+            ]
+            with m.If(row_end):
+                m.d.sync += place.y.eq(Mux(image_end, 0, place.y + 1))
+                m.d.sync += place.row.eq(Mux(image_end, 0, place.row + walk.stride_y))
+            with m.If(image_end):
+                m.d.sync += place.image.eq(place.image + 1)
