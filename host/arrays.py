@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +34,21 @@ def read_arrays(path: Path, inputs: Mapping[str, Sequence[int | None]], allow_ui
 def write_arrays(path: Path, arrays: Arrays) -> None:
     """Writes an .npz by rename, whatever the suffix. UserError: it cannot be written."""
     with writing(path) as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes the keywords for `allow_pickle`
+        np.savez(file, **arrays)
 
 
 def _load(path: Path) -> Arrays:
     """Every array of a .npy ("x") or .npz."""
-    path = Path(path)
-    if not read_bytes(path).startswith((b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")):
+    data = read_bytes(path)
+    if not data.startswith((b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")):
         raise DataError(f"{path}: not a .npy or .npz file")
     try:
-        loaded = np.load(path, allow_pickle=False)
-        return {"x": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+        with BytesIO(data) as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return {"x": loaded}
+            with loaded:
+                return {name: loaded[name] for name in loaded.files}
     except Exception as error:  # zipfile, zlib, struct and numpy each raise their own for a damaged file
         raise DataError(f"{path}: cannot be read as numpy arrays ({error})") from None
 

@@ -106,7 +106,7 @@ def installed_version() -> str:
 def _missing(missing: ImportError) -> Exception:
     """A package of the tools that is not there becomes what to do about it; a fault of our own stays."""
     package = (missing.name or "").partition(".")[0]
-    if not isinstance(missing, ModuleNotFoundError) or package in ("", "cnna"):
+    if not package or (package == "cnna" and (missing.name or "").startswith("cnna.host")):
         return missing
     return ToolError(f"the package {package} is missing: pip install 'cnna[tools]' (cnna doctor lists what is there)")
 

@@ -1,0 +1,103 @@
+"""Arrays that a user gives: matched by name, checked, refused in words."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cnna.host.arrays import read_arrays, write_arrays
+from cnna.host.errors import DataError, UserError
+
+SHAPE = {"image": [1, 2, 2]}
+GOOD = np.arange(12, dtype=np.float32).reshape(3, 1, 2, 2)
+
+
+def _save(folder: Path, **arrays: np.ndarray) -> Path:
+    np.savez(folder / "x.npz", **arrays)
+    return folder / "x.npz"
+
+
+@pytest.mark.parametrize("name", ["image", "x", "anything"])
+def test_one_array_of_any_name_stands_for_a_single_input(tmp_path: Path, name: str) -> None:
+    """A user must not have to look up an input's name."""
+    read = read_arrays(_save(tmp_path, **{name: GOOD}), SHAPE)
+    assert np.array_equal(read["image"], GOOD)
+
+
+def test_npy_stands_for_a_single_input(tmp_path: Path) -> None:
+    """.npy is the commonest form."""
+    np.save(tmp_path / "x.npy", GOOD.astype(np.float64))
+    read = read_arrays(tmp_path / "x.npy", SHAPE)
+    assert read["image"].dtype == np.float32
+    assert np.array_equal(read["image"], GOOD)
+
+
+def test_other_arrays_are_ignored_with_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Labels in the same file are usual; silence would hide a misspelt input."""
+    read = read_arrays(_save(tmp_path, x=GOOD, y=np.arange(3)), SHAPE)
+    assert list(read) == ["image"]
+    assert "ignoring y" in capsys.readouterr().err
+
+
+def test_several_inputs_by_name(tmp_path: Path) -> None:
+    """Two inputs must not be swapped by their order in the file."""
+    read = read_arrays(_save(tmp_path, b=GOOD + 1, a=GOOD), {"a": [1, 2, 2], "b": [1, None, 2]})
+    assert np.array_equal(read["a"] + 1, read["b"])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"x": GOOD[:, :, :1]}, r"shape \[3, 1, 1, 2\].*\[N, 1, 2, 2\]"),
+        ({"x": GOOD[0]}, r"shape \[1, 2, 2\]"),
+        ({"x": GOOD[:0]}, "no sample"),
+        ({"x": GOOD.astype(np.int32)}, "int32.*float32"),
+        ({"x": GOOD.astype(np.uint8)}, "uint8.*--scale --mean --std"),
+        ({"x": np.where(GOOD == 5, np.nan, GOOD)}, "not finite"),
+        ({"a": GOOD, "b": GOOD}, r"has arrays a, b.*image \(or x\)"),
+        ({}, "no array"),
+        ({"x": np.array([None])}, "cannot be read"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_reason(tmp_path: Path, arrays: dict[str, np.ndarray], words: str) -> None:
+    """Each of these would otherwise fail deep inside, or answer nonsense."""
+    path = _save(tmp_path, **arrays)
+    with pytest.raises(DataError, match=words) as refused:
+        read_arrays(path, SHAPE)
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_uint8_where_the_model_has_preprocessing(tmp_path: Path) -> None:
+    """Raw pictures pass as they are."""
+    assert read_arrays(_save(tmp_path, x=GOOD.astype(np.uint8)), SHAPE, allow_uint8=True)["image"].dtype == np.uint8
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x93NUMPY\x01\x00", b"PK\x03\x04 not a zip"])
+def test_files_that_hold_no_arrays(tmp_path: Path, content: bytes) -> None:
+    """Neither zipfile's nor numpy's own exceptions may reach the user."""
+    (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(DataError, match=r"x\.npz"):
+        read_arrays(tmp_path / "x.npz", SHAPE)
+
+
+def test_unequal_numbers_of_samples(tmp_path: Path) -> None:
+    """Inputs belong together sample by sample."""
+    with pytest.raises(DataError, match="different numbers"):
+        read_arrays(_save(tmp_path, a=GOOD, b=GOOD[:2]), {"a": [1, 2, 2], "b": [1, 2, 2]})
+
+
+def test_written_arrays_read_back_under_the_name_given(tmp_path: Path) -> None:
+    """numpy adds .npz to names without it; the user's name must stand."""
+    write_arrays(tmp_path / "answer", {"x": GOOD})
+    assert np.array_equal(read_arrays(tmp_path / "answer", SHAPE)["image"], GOOD)
+    assert [path.name for path in tmp_path.iterdir()] == ["answer"]
+
+
+def test_an_output_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    """Half a file must never carry the output's name."""
+    with pytest.raises(UserError, match="does not exist"):
+        write_arrays(tmp_path / "no" / "y.npz", {"x": GOOD})
+    with pytest.raises(UserError, match="is a folder"):
+        write_arrays(tmp_path, {"x": GOOD})
+    assert not list(tmp_path.iterdir())

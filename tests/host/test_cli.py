@@ -1,0 +1,136 @@
+"""The command line's frame: exit codes, one line a mistake, figures as JSON. The commands' own work is tested where it is done."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cnna.host import cli
+from cnna.host.cli import COMMANDS, Outcome, main
+from cnna.host.errors import CheckError, DataError
+
+CNNA = Path(sys.executable).with_name("cnna")
+
+
+def _fake(monkeypatch: pytest.MonkeyPatch, run: Callable[[object], Outcome]) -> None:
+    """Puts a command of the test's own in the place of `doctor`."""
+    module = SimpleNamespace(configure=lambda parser: None, run=run)
+    monkeypatch.setattr(cli.importlib, "import_module", lambda name: module)
+
+
+def _raise(error: BaseException) -> Callable[[object], Outcome]:
+    def run(args: object) -> Outcome:
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (DataError("x.npy: two\nlines"), 2, "cnna: x.npy: two lines"),
+        (CheckError("RTL != emulator"), 1, "cnna: RTL != emulator"),
+        (KeyError("oops"), 1, "cnna: internal error: KeyError: 'oops' (--debug shows where)"),
+        (ModuleNotFoundError("No module named 'onnx'", name="onnx.checker"), 2, "cnna: the package onnx is missing"),
+        (KeyboardInterrupt(), 130, "cnna: interrupted"),
+    ],
+)
+def test_errors_become_one_line_and_a_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, line: str
+) -> None:
+    """Scripts rely on the codes, users on reading one line."""
+    _fake(monkeypatch, _raise(error))
+    assert main(["doctor"]) == code
+    said = capsys.readouterr().err
+    assert said.startswith(line)
+    assert said.count("\n") == 1
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without it nobody can report a fault of ours."""
+    _fake(monkeypatch, _raise(KeyError("oops")))
+    assert main(["doctor", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_figures_are_written_whatever_the_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A check that differs has figures too (`matches_reference` false)."""
+    _fake(monkeypatch, lambda args: Outcome({"matches_reference": False}, 1))
+    assert main(["doctor", "--json", str(tmp_path / "r.json")]) == 1
+    assert json.loads((tmp_path / "r.json").read_text()) == {"matches_reference": False}
+
+
+def test_figures_that_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder in the place of the file is the user's mistake."""
+    _fake(monkeypatch, lambda args: Outcome())
+    assert main(["doctor", "--json", str(tmp_path)]) == 2
+    assert "is a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["fly"], ["--fly"], ["doctor", "--fly"], ["compile"], ["run"], ["doctor", "more"]])
+def test_mistyped_commands_are_one_line_and_code_2(arguments: list[str]) -> None:
+    """argparse alone would print its usage as well."""
+    done = subprocess.run([CNNA, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "--help" in done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is listed, so each must explain itself."""
+    with pytest.raises(SystemExit) as done:
+        main([name, "--help"])
+    assert not done.value.code
+    assert "--json FILE" in capsys.readouterr().out
+
+
+def test_version_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    """`cnna --version` is the first thing a bug report holds."""
+    with pytest.raises(SystemExit) as done:
+        main(["--version"])
+    assert not done.value.code
+    assert re.fullmatch(r"cnna \d+\.\d+\.\d+\n", capsys.readouterr().out)
+
+
+def test_works_from_any_folder(tmp_path: Path) -> None:
+    """The installed command must not rely on where it is started."""
+    done = subprocess.run([CNNA, "doctor", "--json", "d.json"], cwd=tmp_path, timeout=60, check=False, capture_output=True)
+    assert done.returncode == 0
+    assert json.loads((tmp_path / "d.json").read_text())["missing"] == []
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    """`cnna ... | head` must not end in a traceback."""
+    done = subprocess.run(f"'{CNNA}' models | true", shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert "Traceback" not in done.stderr
+    assert "Broken" not in done.stderr
+
+
+def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
+    """Interrupted in the middle of work: one line, the shell's code."""
+    ready = tmp_path / "ready"
+    code = (
+        "import sys, time, pathlib; from types import SimpleNamespace; from cnna.host import cli\n"
+        f"def run(args): pathlib.Path({str(ready)!r}).touch(); time.sleep(60)\n"
+        "cli.importlib = SimpleNamespace(import_module=lambda n: SimpleNamespace(configure=lambda p: None, run=run))\n"
+        "sys.exit(cli.main(['doctor']))"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    while not ready.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(child.pid, signal.SIGINT)
+    _, said = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert said == "cnna: interrupted\n"
