@@ -23,7 +23,7 @@ def waits_layout() -> data.StructLayout:
 
 def waits_of(command: data.View) -> data.View:
     """A command's wait_* members, to connect to `Waiter.waits`."""
-    return data.View(waits_layout(), Cat(command[name].as_value() for name, _ in waits_layout()))
+    return data.View(waits_layout(), Cat(command[name] for name, _ in waits_layout()))
 
 
 class Counts(wiring.Component):

@@ -1,0 +1,87 @@
+"""Stops the accelerator on the first error and keeps what it was; counts the program's writes; holds the watchdog.
+
+Once `error` is set, `control.py` halts the masters and the sequencer, `writes.py` acts on nothing more, and the engines
+run dry. A soft reset clears it.
+"""
+
+from amaranth import Cat, Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.regmap import ERRORS
+from cnna.hw.writes import Fault
+
+
+class Bad(data.Struct):
+    """A port's answer: that it was an error, and which."""
+
+    valid: 1
+    response: 2
+
+
+class Faults(wiring.Component):
+    """The first cause wins; of several in one clock the illegal write, then the lowest port's read, then write, then watchdog.
+
+    Errors count only while a program is `running`. `progress` pulses for anything that shows life.
+    """
+
+    def __init__(self, ports: int) -> None:
+        self.ports = ports
+        super().__init__(
+            {
+                "running": In(1),
+                "clear": In(1),  # a program begins
+                "refused": In(1),
+                "fault": In(Fault),
+                "reads": In(data.ArrayLayout(Bad, ports)),
+                "writes": In(data.ArrayLayout(Bad, ports)),
+                "progress": In(1),
+                "watchdog": In(32),  # clocks; 0: never
+                "written": In(1),  # a program write has acted
+                "error": Out(1),
+                "cause": Out(8),
+                "port": Out(8),
+                "response": Out(2),
+                "offset": Out(16),
+                "pc": Out(32),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        late = self._watch(m)
+        with m.If(self.clear):
+            m.d.sync += self.pc.eq(0)
+        with m.Elif(self.written):
+            m.d.sync += self.pc.eq(self.pc + 1)
+        with m.If(self.running & ~self.error):
+            with m.If(late):
+                m.d.sync += [self.error.eq(1), self.cause.eq(ERRORS.index("watchdog"))]
+            for name, answers in (("write_response", self.writes), ("read_response", self.reads)):
+                for port in reversed(range(self.ports)):
+                    with m.If(answers[port].valid):
+                        m.d.sync += [self.error.eq(1), self.cause.eq(ERRORS.index(name))]
+                        m.d.sync += [self.port.eq(port), self.response.eq(answers[port].response)]
+            with m.If(self.refused):
+                m.d.sync += [self.error.eq(1), self.cause.eq(self.fault.cause), self.offset.eq(self.fault.offset)]
+                m.d.sync += [self.port.eq(0), self.response.eq(0)]
+        return m
+
+    def _watch(self, m: Module) -> Signal:
+        """Counts clocks without progress down from `watchdog`; answers whether none is left."""
+        left, late, alive = Signal(32), Signal(), Signal()
+        m.d.sync += [alive.eq(self.progress | ~self.running | (self.watchdog == 0)), late.eq(~alive & (left == 0))]
+        with m.If(alive):
+            m.d.sync += left.eq(self.watchdog)
+        with m.Elif(left != 0):
+            m.d.sync += left.eq(left - 1)
+        return late
+
+
+def words(faults: Faults) -> dict[str, Signal]:
+    """The registers that the block keeps."""
+    return {
+        "ERROR": Cat(faults.cause, faults.port, faults.response),
+        "ERROR_INFO": faults.offset,
+        "PC": faults.pc,
+    }

@@ -1,0 +1,93 @@
+"""The AXI4 read master of one port: bursts of several clients out on AR, their beats back in the same order.
+
+`load.py`, `weights.py` and (on port 0) `sequencer.py` are its clients. They reserved room before they asked, so RREADY
+never falls and a full ring of one client cannot block another's beats.
+"""
+
+from amaranth import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.axi import AxiRead, constants
+from cnna.hw.ports import BEAT_BITS, ReadClient
+
+OUTSTANDING = 32  # bursts; 48 bytes a clock over four ports at 120 clocks need 12 of 128 bytes
+
+
+class ReadMaster(wiring.Component):
+    """Round robin over clients that ask, so that none starves: an idle client costs the others nothing.
+
+    `halt` lets no further burst start; a burst whose ARVALID is up, or that is outstanding, ends as it should. `idle` is set
+    when there is none. `bad` pulses with `response` for a beat that was not OKAY (the client gets it all the same, so
+    that its count stays right); `beat` pulses for every R beat.
+    """
+
+    def __init__(self, clients: int) -> None:
+        self.count = clients
+        super().__init__(
+            {
+                "clients": In(ReadClient()).array(clients),
+                "bus": Out(AxiRead()),
+                "halt": In(1),
+                "idle": Out(1),
+                "beat": Out(1),
+                "bad": Out(1),
+                "response": Out(2),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.order = order = SyncFIFOBuffered(width=max(1, (self.count - 1).bit_length()), depth=OUTSTANDING)
+        outstanding, free = Signal(range(OUTSTANDING + 1)), Signal(init=1)  # bursts whose last beat has not come; room for one
+        take, ended = Signal(), Signal()
+        m.d.comb += take.eq((~self.bus.arvalid | self.bus.arready) & free & ~self.halt)
+        grant, granted = self._arbitrate(m, take)
+
+        with m.If(self.bus.arready):
+            m.d.sync += self.bus.arvalid.eq(0)
+        for number, client in enumerate(self.clients):
+            with m.If(granted & (grant == number)):
+                m.d.sync += [
+                    self.bus.arvalid.eq(1),
+                    self.bus.araddr.eq(client.burst.payload.address),
+                    self.bus.arlen.eq(client.burst.payload.beats - 1),
+                ]
+        m.d.comb += [*constants(self.bus, "ar"), order.w_en.eq(granted), order.w_data.eq(grant)]
+
+        count = outstanding + granted - ended
+        m.d.sync += [outstanding.eq(count), free.eq(count < OUTSTANDING), self.idle.eq(count == 0)]
+        self._answer(m, order, ended)
+        return m
+
+    def _arbitrate(self, m: Module, take: Signal) -> tuple[Signal, Signal]:
+        """The client whose burst goes out, and whether one does in this clock; the client after the last winner is asked first."""
+        grant, granted = Signal(range(max(2, self.count))), Signal()
+        last = Signal.like(grant)
+        for winner in range(self.count):
+            with m.If(last == winner):
+                for step in range(self.count, 0, -1):
+                    number = (winner + step) % self.count
+                    with m.If(self.clients[number].burst.valid):
+                        m.d.comb += grant.eq(number)
+        m.d.comb += granted.eq(take & Cat(client.burst.valid for client in self.clients).any())
+        for number, client in enumerate(self.clients):
+            m.d.comb += client.burst.ready.eq(take & (grant == number))
+        with m.If(granted):
+            m.d.sync += last.eq(grant)
+        return grant, granted
+
+    def _answer(self, m: Module, order: SyncFIFOBuffered, ended: Signal) -> None:
+        """Registers R and hands each beat to the client whose burst is the oldest."""
+        data, last, valid, response = Signal(BEAT_BITS), Signal(), Signal(), Signal(2)
+        m.d.comb += self.bus.rready.eq(1)
+        m.d.sync += [valid.eq(self.bus.rvalid), data.eq(self.bus.rdata), last.eq(self.bus.rlast), response.eq(self.bus.rresp)]
+        m.d.comb += [ended.eq(valid & last), order.r_en.eq(ended), self.beat.eq(valid)]
+        m.d.comb += [self.bad.eq(valid & (response != 0)), self.response.eq(response)]
+        for number, client in enumerate(self.clients):
+            m.d.comb += [
+                client.beat.valid.eq(valid & (order.r_data == number)),
+                client.beat.payload.data.eq(data),
+                client.beat.payload.last.eq(last),
+            ]

@@ -1,0 +1,224 @@
+"""The register file: what the host reads and writes over AXI4-Lite, made from `regmap`.
+
+The general block's registers live here; the engines' are in `writes.py`, which also takes the sequencer's writes. What a
+host's write may do:
+
+- Any time: CTRL, STATUS, WATCHDOG. CTRL.start and CTRL.begin while busy are SLVERR.
+- While not busy: the rest of the general block that is "rw". An engine's register or END is SLVERR; nothing stops.
+- While a program of the sequencer runs: nothing else; SLVERR, and the program runs on.
+- While the host plays a program (CTRL.begin): every other write is a write of the program. It is answered when it has
+  acted; one that programs may not do stops the accelerator (ERROR) and is SLVERR too. So is one that the program's
+  end, an error or a reset overtakes: a begin that has to reset first (STATUS.resetting) is to be waited for.
+
+A write with strobes other than all four, or to an offset without a register, is SLVERR. A write of a "ro" register is
+SLVERR. Reads always work; one of an offset without a register is SLVERR. Fields that act read 0.
+"""
+
+from amaranth import Cat, Const, DomainRenamer, Module, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from cnna.hw.axi import Axi4Lite
+from cnna.hw.axilite import AxiLiteSlave, LiteWrite
+from cnna.hw.command import command_layout
+from cnna.hw.config import Config
+from cnna.hw.ports import BUS_BITS
+from cnna.hw.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS, VERSION, Register
+from cnna.hw.runs import SEGMENT_BASES
+from cnna.hw.sequencer import ProgramWrite
+from cnna.hw.writes import SHADOWED, Fault, ProgramWrites, slices
+
+GENERAL = tuple(r for r in REGISTERS.values() if r.block == "general" and r.name != "END")
+HELD = tuple(r for r in GENERAL if any(field.access == "rw" for field in r.fields))  # registers that keep what is written
+WRITABLE = tuple(r for r in GENERAL if any(field.access != "ro" for field in r.fields))
+ALWAYS = ("CTRL", "STATUS", "WATCHDOG")  # the host may write these whatever runs
+CAPABILITY = ("ID", "VERSION", "ARRAY", "MEMORY", "RINGS", "CLOCK")
+REPORTED = (*(r.name for r in REGISTERS.values() if r.block == "counters"), "STATUS", "ERROR", "ERROR_INFO", "PC")
+REPORTS = data.StructLayout(dict.fromkeys(REPORTED, 32))  # words that other blocks keep
+
+
+def capability(config: Config) -> dict[str, int]:
+    """The words of the registers that say what the accelerator is."""
+    return {
+        "ID": REGISTERS["ID"].pack(),
+        "VERSION": REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1]),
+        "ARRAY": REGISTERS["ARRAY"].pack(pix=config.pix, ci=config.ci, co=config.co, ports=config.ports),
+        "MEMORY": REGISTERS["MEMORY"].pack(bank_words=config.bank_words, regions=config.regions),
+        "RINGS": REGISTERS["RINGS"].pack(ring_words=config.ring_words, vector_ring_words=config.vector_ring_words),
+        "CLOCK": REGISTERS["CLOCK"].pack(mhz=config.clock_mhz),
+    }
+
+
+def kept(register: Register) -> int:
+    """Mask of the bits that are "rw"."""
+    mask, bit = 0, 0
+    for field in register.fields:
+        mask |= ((1 << field.bits) - 1) << bit if field.access == "rw" else 0
+        bit += field.bits
+    return mask
+
+
+class RegFile(wiring.Component):
+    """Lives in domain `sync`, outside of the soft reset; its program writes in domain `core`, which soft reset clears."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "bus": In(Axi4Lite()),
+                "reports": In(REPORTS),
+                "busy": In(1),  # a program runs, or is about to
+                "running": In(1),  # its writes may act
+                "by_host": In(1),  # it is the host's own
+                "resetting": In(1),
+                "clear": In(1),  # a program begins
+                "stop": In(1),
+                "program": In(stream.Signature(ProgramWrite)),  # from the sequencer
+                "done": Out(1),  # a program write has acted
+                "refused": Out(1),
+                "fault": Out(Fault),
+                "end": Out(1),
+                "start": Out(1),  # pulses of CTRL and STATUS
+                "begin": Out(1),
+                "soft_reset": Out(1),
+                "clear_done": Out(1),
+                "irq_enable": Out(1),
+                "watchdog": Out(32),
+                "program_base": Out(BUS_BITS),
+                "program_count": Out(32),
+                "segments": Out(SEGMENT_BASES),
+                **{engine: Out(stream.Signature(command_layout(engine))) for engine in ENGINES},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.slave = slave = AxiLiteSlave()
+        writes = ProgramWrites()
+        m.submodules.writes = DomainRenamer("core")(writes)
+        connect(m, flipped(self.bus), slave.bus)
+        for engine in ENGINES:
+            connect(m, getattr(writes, engine), flipped(getattr(self, engine)))
+        m.d.comb += [
+            writes.stop.eq(self.stop),
+            writes.clear.eq(self.clear),
+            self.done.eq(writes.done),
+            self.refused.eq(writes.refused),
+            self.fault.eq(writes.fault),
+            self.end.eq(writes.end),
+        ]
+        held = {r.name: Signal(32, init=r.pack(), name=r.name.lower()) for r in HELD}
+        self._write(m, slave, writes, held)
+        self._read(m, slave, writes, held)
+
+        words = {register.name: slices(register, held[register.name]) for register in HELD}
+        m.d.comb += [
+            self.irq_enable.eq(words["CTRL"]["irq_enable"]),
+            self.watchdog.eq(held["WATCHDOG"]),
+            self.program_base.eq(Cat(held["PROG_BASE_LO"], words["PROG_BASE_HI"]["address"])),
+            self.program_count.eq(held["PROG_COUNT"]),
+        ]
+        for number, name in enumerate(SEGMENTS):
+            low, high = held[f"SEG_{name.upper()}_LO"], words[f"SEG_{name.upper()}_HI"]["address"]
+            m.d.comb += self.segments[number].eq(Cat(low, high))
+        return m
+
+    def _write(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
+        """One AXI4-Lite write at a time: take, decide what it is, act, answer."""
+        request, answer = Signal(LiteWrite), slave.written
+        hit, writable = Signal(len(GENERAL)), Signal()  # of the general block; one that the host may write at all
+        always, whole, mine, gone = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += gone.eq(self.stop | self.resetting | ~self.busy)  # the program that a write was for
+        m.d.comb += [writes.write.valid.eq(self.program.valid), writes.write.payload.eq(self.program.payload)]
+        m.d.comb += self.program.ready.eq(writes.write.ready)
+        with m.FSM(name="writing"):
+            with m.State("IDLE"):
+                m.d.comb += slave.write.ready.eq(1)
+                m.d.sync += request.eq(slave.write.payload)
+                with m.If(slave.write.valid):
+                    m.next = "DECODE"
+            with m.State("DECODE"):
+                hits = {register: request.offset == register.offset for register in GENERAL}
+                m.d.sync += [
+                    hit.eq(Cat(hits.values())),
+                    always.eq(Cat(hits[REGISTERS[name]] for name in ALWAYS).any()),
+                    writable.eq(Cat(hits[register] for register in WRITABLE).any()),
+                    whole.eq(request.strobe.all()),
+                ]
+                m.next = "DECIDE"
+            with m.State("DECIDE"):
+                m.next = "ACT"
+                m.d.sync += mine.eq(whole & writable & (always | ~self.busy))
+                with m.If(whole & ~always & self.by_host & ~gone):
+                    m.next = "PLAY"
+            with m.State("ACT"):
+                wrong = Signal()
+                self._act(m, hit & mine.replicate(len(GENERAL)), request.value, wrong, held)
+                m.d.comb += [answer.valid.eq(1), answer.payload.error.eq(~mine | wrong)]
+                m.next = "IDLE"
+            with m.State("PLAY"):
+                m.d.comb += [
+                    writes.write.valid.eq(self.running),
+                    writes.write.payload.offset.eq(request.offset),
+                    writes.write.payload.value.eq(request.value),
+                    self.program.ready.eq(0),
+                ]
+                with m.If((self.running & writes.write.ready) | gone):
+                    m.next = "PLAYED"
+            with m.State("PLAYED"):
+                m.d.comb += answer.valid.eq(writes.done | writes.refused | gone)
+                m.d.comb += answer.payload.error.eq(~writes.done)
+                with m.If(answer.valid):
+                    m.next = "IDLE"
+
+    def _act(self, m: Module, hit: Value, value: Value, wrong: Signal, held: dict[str, Signal]) -> None:
+        """Writes a register of the general block, if hit says one."""
+        for number, register in enumerate(GENERAL):
+            with m.If(hit[number]):
+                if register in HELD:
+                    m.d.sync += held[register.name].eq(value & kept(register))
+                if register.name == "CTRL":
+                    fields = slices(register, value)
+                    m.d.comb += [
+                        wrong.eq((fields["start"] | fields["begin"]) & self.busy & ~fields["soft_reset"]),
+                        self.soft_reset.eq(fields["soft_reset"]),
+                        self.start.eq(fields["start"] & ~self.busy & ~fields["soft_reset"]),
+                        self.begin.eq(fields["begin"] & ~fields["start"] & ~self.busy & ~fields["soft_reset"]),
+                    ]
+                if register.name == "STATUS":
+                    m.d.comb += self.clear_done.eq(slices(register, value)["done"])
+
+    def _read(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
+        """Two levels of choice, a register between them: 16 registers of a group, then the group."""
+        words: dict[str, Value] = {name: Const(word, 32) for name, word in capability(self.config).items()}
+        words |= {name: self.reports[name] for name in REPORTED}
+        words |= held
+        words |= {register.name: writes.shadow[number] for number, register in enumerate(SHADOWED)}
+        groups: dict[int, dict[int, Value]] = {}
+        for offset, register in BY_OFFSET.items():
+            groups.setdefault(offset // 64, {})[offset // 4 % 16] = words.get(register.name, Const(0, 32))
+        offset, found = Signal(slave.read.payload.shape()), Signal()
+        level1 = {group: Signal(32, name=f"group{group}") for group in groups}
+        known = {group: Signal(name=f"known{group}") for group in groups}
+        m.d.sync += offset.eq(slave.read.payload)
+        for group, members in groups.items():
+            with m.Switch(offset[:6]):
+                for index, word in members.items():
+                    with m.Case(4 * index):
+                        m.d.sync += [level1[group].eq(word), known[group].eq(1)]
+                with m.Default():
+                    m.d.sync += [level1[group].eq(0), known[group].eq(0)]
+        value = Signal(32)
+        m.d.sync += [found.eq(0), value.eq(0)]
+        with m.Switch(offset[6:]):
+            for group in groups:
+                with m.Case(group):
+                    m.d.sync += [found.eq(known[group]), value.eq(level1[group])]
+        clocks = Signal(4)  # since the request, one-hot
+        m.d.comb += [
+            slave.read.ready.eq(1),
+            slave.answer.valid.eq(clocks[-1]),
+            slave.answer.payload.value.eq(value),
+            slave.answer.payload.error.eq(~found),
+        ]
+        m.d.sync += clocks.eq(Cat(slave.read.valid, clocks[:-1]))

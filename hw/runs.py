@@ -1,0 +1,204 @@
+"""What `load` and `store` share: their commands walked run by run, dealt to the ports, cut into bursts.
+
+`Runs` makes one run a clock and deals run k to port k mod ports, as two streams a port: where its bytes are (for `Bursts`)
+and where its words are (for the engine's port). Addresses are sums: nothing multiplies. The end of a command follows its
+last run to every port, so that an engine can tell when all ports have passed it.
+"""
+
+from amaranth import Cat, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.command import command_layout
+from cnna.hw.config import BEAT_BYTES, Config
+from cnna.hw.ports import BURST_BEATS, BUS_BITS, ReadBurst
+from cnna.hw.regmap import ADDRESS_BITS, COUNTED, SEGMENTS
+from cnna.hw.tokens import COUNTS, Waiter, waits_of
+
+BEAT_SHIFT = BEAT_BYTES.bit_length() - 1
+BEAT_ADDRESS_BITS = BUS_BITS - BEAT_SHIFT  # of an address in beats
+RUN_BITS = 17  # of a run's words and beats
+SEGMENT_BASES = data.ArrayLayout(unsigned(BUS_BITS), len(SEGMENTS))
+
+
+class ByteRun(data.Struct):
+    """A run's place in DDR, or the end of a command (then without beats)."""
+
+    address: unsigned(BEAT_ADDRESS_BITS)  # in beats
+    beats: unsigned(RUN_BITS)
+    end: unsigned(1)
+
+
+class WordRun(data.Struct):
+    """A run's place in feature memory, or the end of a command (then without words)."""
+
+    address: unsigned(ADDRESS_BITS)
+    words: unsigned(RUN_BITS)
+    end: unsigned(1)
+
+
+class Walk(data.Struct):
+    """Where `Runs` stands: the run to be dealt next and what follows it."""
+
+    bytes: unsigned(BEAT_ADDRESS_BITS)  # of the run
+    words: unsigned(ADDRESS_BITS)
+    next_bytes: unsigned(BEAT_ADDRESS_BITS)  # of the next block's first run
+    next_words: unsigned(ADDRESS_BITS)
+    runs_left: unsigned(16)  # in the block, after this run
+    blocks_left: unsigned(16)
+    last_run: unsigned(1)
+    last_block: unsigned(1)
+    end: unsigned(1)  # no run is left: the end itself is dealt
+
+
+class Runs(wiring.Component):
+    """Waits for what the command waits for, then deals its runs; the command stays on `command` until all are dealt.
+
+    `ahead` is how many runs a port's streams hold. `blocked` names the engines waited for.
+    """
+
+    def __init__(self, config: Config, engine: str, ahead: int) -> None:
+        self.config, self.ahead = config, ahead
+        super().__init__(
+            {
+                "command": In(stream.Signature(command_layout(engine))),
+                "segments": In(SEGMENT_BASES),
+                "done": In(COUNTS),
+                "blocked": Out(len(COUNTED)),
+                "byte_runs": Out(stream.Signature(ByteRun)).array(config.ports),
+                "word_runs": Out(stream.Signature(WordRun)).array(config.ports),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.waiter = waiter = Waiter()
+        command = self.command.payload
+        m.d.comb += [waiter.waits.eq(waits_of(command)), waiter.done.eq(self.done), self.blocked.eq(waiter.blocked)]
+
+        walk, turn, base = Signal(Walk), Signal(self.config.ports, init=1), Signal(BUS_BITS)
+        deal, end, ready = Signal(), Signal(), Signal(self.config.ports)
+        self._queues(m, walk, (turn & deal.replicate(len(turn))) | end.replicate(len(turn)), ready)
+        with m.FSM(name="runs"):
+            with m.State("IDLE"):
+                m.d.sync += [base.eq(self.segments[command.seg]), turn.eq(1)]
+                with m.If(self.command.valid):
+                    m.d.comb += waiter.check.eq(1)
+                    m.next = "BASE"
+            with m.State("BASE"):
+                m.d.sync += base.eq(base + command.ddr)
+                m.next = "WAIT"
+            with m.State("WAIT"):
+                self._first(m, walk, base)
+                with m.If(waiter.clear):
+                    m.next = "DEAL"
+            with m.State("DEAL"):
+                m.d.comb += deal.eq((turn & ready).any())
+                with m.If(deal):
+                    m.d.sync += turn.eq(Cat(turn[-1], turn[:-1]))
+                    self._step(m, walk)
+                    with m.If(walk.last_run & walk.last_block):
+                        m.next = "END"
+            with m.State("END"):
+                m.d.comb += [end.eq(ready.all()), self.command.ready.eq(end)]
+                with m.If(end):
+                    m.next = "IDLE"
+        return m
+
+    def _queues(self, m: Module, walk: data.View, write: Signal, ready: Signal) -> None:
+        """A FIFO for each port and kind of run; write[p] puts the run into both of port p, ready[p] says that both have room."""
+        command, beat_words = self.command.payload, self.config.beat_words
+        byte_run, word_run, beats = Signal(ByteRun), Signal(WordRun), Signal(RUN_BITS)
+        m.d.sync += beats.eq((command.run + beat_words - 1) >> (beat_words.bit_length() - 1))
+        m.d.comb += [
+            byte_run.eq(Cat(walk.bytes, beats, walk.end)),
+            word_run.eq(Cat(walk.words, command.run, walk.end)),
+        ]
+        for port in range(self.config.ports):
+            rooms = []
+            for kind, run, out in (("byte", byte_run, self.byte_runs[port]), ("word", word_run, self.word_runs[port])):
+                fifo = SyncFIFOBuffered(width=len(run.as_value()), depth=self.ahead)
+                m.submodules[f"{kind}_runs{port}"] = fifo
+                m.d.comb += [fifo.w_data.eq(run), fifo.w_en.eq(write[port])]
+                m.d.comb += [out.valid.eq(fifo.r_rdy), out.payload.eq(fifo.r_data), fifo.r_en.eq(out.ready)]
+                rooms.append(fifo.w_rdy)
+            m.d.comb += ready[port].eq(Cat(rooms).all())
+
+    def _first(self, m: Module, walk: data.View, base: Signal) -> None:
+        """Stands before run 0 of block 0."""
+        command = self.command.payload
+        m.d.sync += [
+            walk.bytes.eq(base[BEAT_SHIFT:]),
+            walk.words.eq(command.fm),
+            walk.next_bytes.eq(base[BEAT_SHIFT:] + command.ddr_block[BEAT_SHIFT:]),
+            walk.next_words.eq(command.fm + command.fm_block),
+            walk.runs_left.eq(command.runs - 1),
+            walk.blocks_left.eq(command.blocks - 1),
+            walk.last_run.eq(command.runs == 1),
+            walk.last_block.eq(command.blocks == 1),
+            walk.end.eq(0),
+        ]
+
+    def _step(self, m: Module, walk: data.View) -> None:
+        """Moves on by one run, into the next block after a block's last."""
+        command = self.command.payload
+        with m.If(walk.last_run):
+            m.d.sync += [
+                walk.bytes.eq(walk.next_bytes),
+                walk.words.eq(walk.next_words),
+                walk.next_bytes.eq(walk.next_bytes + command.ddr_block[BEAT_SHIFT:]),
+                walk.next_words.eq(walk.next_words + command.fm_block),
+                walk.runs_left.eq(command.runs - 1),
+                walk.blocks_left.eq(walk.blocks_left - 1),
+                walk.last_run.eq(command.runs == 1),
+                walk.last_block.eq(walk.blocks_left == 1),
+                walk.end.eq(walk.last_block),
+            ]
+        with m.Else():
+            m.d.sync += [
+                walk.bytes.eq(walk.bytes + command.ddr_run[BEAT_SHIFT:]),
+                walk.words.eq(walk.words + command.fm_run),
+                walk.runs_left.eq(walk.runs_left - 1),
+                walk.last_run.eq(walk.runs_left == 1),
+            ]
+
+
+class Bursts(wiring.Component):
+    """Cuts runs into bursts that end at multiples of 256 bytes or with their run, so none crosses 4 KiB or has over 16 beats.
+
+    A command's end waits with `at_end` set until `next`; all bursts before it have been taken by then.
+    """
+
+    runs: In(stream.Signature(ByteRun))
+    bursts: Out(stream.Signature(ReadBurst))
+    at_end: Out(1)
+    next: In(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        address, left, busy, end = Signal(BEAT_ADDRESS_BITS), Signal(RUN_BITS), Signal(), Signal()
+        beats, to_boundary, final, cut, fetch = Signal(5), Signal(5), Signal(), Signal(), Signal()
+        m.d.comb += [
+            to_boundary.eq(BURST_BEATS - address[:4]),
+            final.eq(left <= to_boundary),
+            beats.eq(Mux(final, left, to_boundary)),
+            cut.eq(busy & ~end & (~self.bursts.valid | self.bursts.ready)),
+            self.at_end.eq(busy & end & ~self.bursts.valid),
+            fetch.eq(~busy | (cut & final) | (self.at_end & self.next)),
+            self.runs.ready.eq(fetch),
+        ]
+        with m.If(self.bursts.ready):
+            m.d.sync += self.bursts.valid.eq(0)
+        with m.If(cut):
+            m.d.sync += [
+                self.bursts.valid.eq(1),
+                self.bursts.payload.address.eq(address << BEAT_SHIFT),
+                self.bursts.payload.beats.eq(beats),
+                address.eq(address + beats),
+                left.eq(left - beats),
+            ]
+        with m.If(fetch):
+            run = self.runs.payload
+            m.d.sync += [busy.eq(self.runs.valid), address.eq(run.address), left.eq(run.beats), end.eq(run.end)]
+        return m

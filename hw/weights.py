@@ -1,0 +1,173 @@
+"""The weight engine: streams weights and parameters from DDR into the two rings, ahead of their use.
+
+Each port brings its stripe of every weight ring word at its own pace (`WeightPort`); port 0 alone fills the vector ring.
+Bursts are asked for only where the ring has room for them.
+"""
+
+from amaranth import Cat, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from cnna.hw.command import command_layout
+from cnna.hw.config import Config
+from cnna.hw.pair import Pair
+from cnna.hw.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient
+from cnna.hw.readmaster import OUTSTANDING
+from cnna.hw.runs import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES
+
+BEATS_BITS, TIMES_BITS = 28, 20
+
+
+class Stripe(data.Struct):
+    """What one port brings for one command."""
+
+    ring: unsigned(1)
+    address: unsigned(BEAT_ADDRESS_BITS)
+    beats: unsigned(BEATS_BITS)
+    times: unsigned(TIMES_BITS)
+
+
+class RingWrite(wiring.Signature):
+    """A column of a ring, seen from the writer: its room in beats, and beats without back-pressure."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__({"free": In(bits), "beat": Out(stream.Signature(BEAT_BITS, always_ready=True))})
+
+
+class WeightPort(wiring.Component):
+    """Streams its stripes in order. `rings`: a column of each ring it fills; `bits` wide is each one's room."""
+
+    def __init__(self, bits: tuple[int, ...]) -> None:
+        self.bits = bits
+        super().__init__(
+            {
+                "stripe": In(stream.Signature(Stripe)),
+                "client": Out(ReadClient()),
+                "busy": Out(1),
+                **{f"ring{number}": Out(RingWrite(width)) for number, width in enumerate(bits)},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        rings = [getattr(self, f"ring{number}") for number in range(len(self.bits))]
+        burst, beat = self.client.burst, self.client.beat
+        m.submodules.order = order = SyncFIFOBuffered(width=1, depth=OUTSTANDING)  # which ring each burst is for
+        ring, asked, room = Signal(), Signal(), Signal(max(self.bits))
+        m.d.comb += [asked.eq(burst.valid & burst.ready), order.w_en.eq(asked), order.w_data.eq(ring)]
+        m.d.comb += order.r_en.eq(beat.valid & beat.payload.last)
+
+        rooms, expecting = [], Signal(len(rings))
+        for number, (column, bits) in enumerate(zip(rings, self.bits, strict=True)):
+            expected, mine = Signal(bits, name=f"expected{number}"), Signal(name=f"mine{number}")
+            m.d.comb += mine.eq(beat.valid & (order.r_data == number))
+            m.d.comb += [column.beat.valid.eq(mine), column.beat.payload.eq(beat.payload.data)]
+            m.d.sync += expected.eq(expected + Mux(asked & (ring == number), burst.payload.beats, 0) - mine)
+            m.d.comb += expecting[number].eq(expected != 0)
+            rooms.append((column.free - expected)[:bits])
+        m.d.sync += room.eq(Mux(ring, rooms[-1], rooms[0]))
+        idle = self._ask(m, ring, room)
+        m.d.comb += self.busy.eq(self.stripe.valid | ~idle | expecting.any())
+        return m
+
+    def _ask(self, m: Module, ring: Signal, room: Signal) -> Signal:
+        """Asks for one burst after another, up to the next multiple of 256 bytes; answers whether no stripe is under way."""
+        burst, stripe = self.client.burst, Signal(Stripe)
+        address, left, beats, last = Signal(BEAT_ADDRESS_BITS), Signal(BEATS_BITS), Signal(5), Signal()
+        idle, enough = Signal(), Signal()
+        m.d.comb += [ring.eq(stripe.ring), burst.payload.beats.eq(beats), burst.payload.address.eq(address << BEAT_SHIFT)]
+        with m.FSM(name="asking"):
+            with m.State("IDLE"):
+                m.d.comb += [idle.eq(1), self.stripe.ready.eq(1)]
+                m.d.sync += [
+                    stripe.eq(self.stripe.payload),
+                    address.eq(self.stripe.payload.address),
+                    left.eq(self.stripe.payload.beats),
+                ]
+                with m.If(self.stripe.valid):
+                    m.next = "SIZE"
+            with m.State("SIZE"):
+                to_boundary = BURST_BEATS - address[:4]
+                m.d.sync += [beats.eq(Mux(left < to_boundary, left, to_boundary)), last.eq(left <= to_boundary)]
+                m.next = "ROOM"
+            with m.State("ROOM"):
+                m.d.comb += enough.eq(room >= beats)  # `room` is of the clock before, which knew of the last burst asked
+                with m.If(enough):
+                    m.next = "ASK"
+            with m.State("ASK"):
+                m.d.comb += burst.valid.eq(1)
+                with m.If(burst.ready):
+                    m.d.sync += [address.eq(address + beats), left.eq(left - beats)]
+                    m.next = "SIZE"
+                    with m.If(last):
+                        m.d.sync += [address.eq(stripe.address), left.eq(stripe.beats), stripe.times.eq(stripe.times - 1)]
+                        with m.If(stripe.times == 1):
+                            m.next = "IDLE"
+        return idle
+
+
+class Weights(wiring.Component):
+    """Splits each command into its ports' stripes; a port may be a few commands ahead of another.
+
+    `busy` from a command's arrival until its last beat has come.
+    """
+
+    def __init__(self, config: Config, weight_bits: int, vector_bits: int) -> None:
+        self.config, self.bits = config, (weight_bits, vector_bits)
+        super().__init__(
+            {
+                "command": In(stream.Signature(command_layout("weight"))),
+                "segments": In(SEGMENT_BASES),
+                "clients": Out(ReadClient()).array(config.ports),
+                "ring": Out(RingWrite(weight_bits)).array(config.ports),
+                "vector_ring": Out(RingWrite(vector_bits)),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        count, command = self.config.ports, self.command.payload
+        stripe, turn, give, ready = Signal(Stripe), Signal(count, init=1), Signal(), Signal(count)
+        busy = Signal(count + 1)
+        for number in range(count):
+            m.submodules[f"queue{number}"] = queue = Pair(Stripe)
+            m.submodules[f"port{number}"] = port = WeightPort(self.bits if number == 0 else self.bits[:1])
+            connect(m, queue.o, port.stripe)
+            connect(m, port.client, flipped(self.clients[number]))
+            connect(m, port.ring0, flipped(self.ring[number]))
+            if number == 0:
+                connect(m, port.ring1, flipped(self.vector_ring))
+            m.d.comb += [
+                queue.i.payload.eq(stripe),
+                queue.i.valid.eq(give & turn[number]),
+                ready[number].eq(queue.i.ready),
+                busy[number].eq(port.busy | queue.o.valid),
+            ]
+
+        base = Signal(BUS_BITS)
+        m.d.comb += [
+            stripe.ring.eq(command.ring),
+            stripe.address.eq(base[BEAT_SHIFT:]),
+            stripe.beats.eq(command.beats),
+            stripe.times.eq(command.repeat),
+            busy[-1].eq(self.command.valid),
+            self.busy.eq(busy.any()),
+        ]
+        with m.FSM(name="weights"):
+            with m.State("IDLE"):
+                m.d.sync += [base.eq(self.segments[command.seg]), turn.eq(1)]
+                with m.If(self.command.valid):
+                    m.next = "BASE"
+            with m.State("BASE"):
+                m.d.sync += base.eq(base + command.ddr)
+                m.next = "GIVE"
+            with m.State("GIVE"):
+                m.d.comb += give.eq(1)
+                with m.If((turn & ready).any()):
+                    m.d.sync += [base.eq(base + command.port), turn.eq(Cat(turn[-1], turn[:-1]))]
+                    with m.If(turn[-1] | command.ring):
+                        m.d.comb += self.command.ready.eq(1)
+                        m.next = "IDLE"
+        return m
