@@ -113,9 +113,6 @@ class Permit(wiring.Signature):
         super().__init__({"valid": Out(1), "ready": In(1)})
 
 
-STORE_TAG_BITS = 8  # of the store engine's reads, for whatever it wants to have back with the words
-
-
 RING_LATENCY = 3  # clocks from RingRead.enable to its data
 LEVEL_BITS = 13
 

@@ -24,7 +24,7 @@ def walk_layout() -> data.StructLayout:
 
     Units outside, then groups of `lanes` pixels, then blocks, tap rows, taps (fastest). Unit u, block b, pixel n at row y of
     image i and tap (ky, kx) is at `base + u * unit + b * block + n * x + rows(n) * row + images(n) * image + ky * .ky + kx * .kx`.
-    A block whose number in the whole walk, `u * blocks + b`, is not below `blocks_total` does not exist (0: all do).
+    `pad` is what a tap outside the source reads. A block whose number in the whole walk, `u * blocks + b`, is not below `blocks_total` does not exist (0: all do).
     """
     step = signed(ADDRESS_BITS)
     return data.StructLayout(
@@ -40,6 +40,7 @@ def walk_layout() -> data.StructLayout:
             **dict.fromkeys(("first_x", "first_y"), signed(FIRST_BITS)),
             **dict.fromkeys(("stride_x", "stride_y", "dilation_x", "dilation_y"), unsigned(STRIDE_BITS)),
             **dict.fromkeys(("in_width", "in_height"), unsigned(SIZE_BITS)),
+            "pad": signed(8),
         }
     )
 
@@ -48,7 +49,7 @@ def source_walk(
     walk: data.View, command: data.View, *, blocks: ValueLike, block: ValueLike, units: ValueLike, unit: ValueLike
 ) -> list[Any]:
     """Sets a walk from the source members of an engine's command; the loops over blocks and units are the caller's."""
-    same = ("images", "kernel_width", "kernel_height", "first_x", "first_y", "stride_x", "stride_y", "in_width", "in_height")
+    same = ("images", "kernel_width", "kernel_height", "first_x", "first_y", "stride_x", "stride_y", "in_width", "in_height", "pad")
     return [
         walk.base.eq(command.src),
         *(walk[name].eq(command[f"src_{name}"]) for name in ("x", "row", "image", "kx", "ky")),
@@ -78,6 +79,7 @@ def plane_walk(
         walk.units.eq(units),
         walk.unit.eq(command[f"{plane}_block"] * blocks),
         walk.blocks_total.eq(blocks_total),
+        walk.pad.eq(0),
     ]
 
 
@@ -85,7 +87,8 @@ def step_layout(lanes: int) -> data.StructLayout:
     """One step: an address a lane, and where in the walk it is.
 
     `exists`: the lane has a pixel and the block exists. `inside`: it exists, and its tap lies within the source.
-    `first`, `last`: of the steps of a group. `group_last`: on all steps of a unit's last group. `unit_last`: on all of the last unit.
+    `first`, `last`: of the steps of a group. `group_last`: on all steps of a unit's last group. `unit_last`: on all of
+    the last unit.
     """
     return data.StructLayout(
         {
@@ -93,5 +96,6 @@ def step_layout(lanes: int) -> data.StructLayout:
             "exists": unsigned(lanes),
             "inside": unsigned(lanes),
             **dict.fromkeys(("first", "last", "group_last", "unit_last"), unsigned(1)),
+            "pad": signed(8),
         }
     )

@@ -115,15 +115,12 @@ def next_place(m: Module, name: str, place: data.View, group: data.View) -> data
 class Walker(wiring.Component):
     """Walks: a step a clock, from group to group and unit to unit without a gap, 2 clocks more between commands.
 
-    A unit starts once `permit` has given it leave. With `pairs`, a unit has an even number of groups: a last one without
-    any pixel where they would be odd. Latency: lanes + 15 clocks at most from an idle walker's command to its first step.
-    ValueError: lanes out of range.
+    A unit starts once `permit` has given it leave. Latency: lanes + 15 clocks at most from an idle walker's command to its
+    first step.
     """
 
-    def __init__(self, lanes: int, *, pairs: bool = False) -> None:
-        if not 1 <= lanes <= 16:
-            raise ValueError(f"a walk of {lanes} lanes: legal values are 1 to 16")
-        self._lanes, self._pairs = lanes, pairs
+    def __init__(self, lanes: int) -> None:
+        self._lanes = lanes
         super().__init__(
             {
                 "command": In(stream.Signature(walk_layout())),
@@ -144,7 +141,7 @@ class Walker(wiring.Component):
         permits, group = Signal(range(PERMITS + 1)), Signal(GroupStep)
         final = countdown(m, "units", plan.p.walk.units, take, start)  # the next unit to start is the last
         places, group_last = self._places(m, plan.p, group, start, step & taps.last)
-        flags = {"first": taps.first, "last": taps.last, "group_last": group_last, "unit_last": ~more}
+        flags = {"first": taps.first, "last": taps.last, "group_last": group_last, "unit_last": ~more, "pad": walk.pad}
         summed = self._finish(m, places, taps, flags, step)
         m.d.comb += [
             step.eq(running & (~summed | ~self.step.valid | self.step.ready)),
@@ -168,17 +165,13 @@ class Walker(wiring.Component):
         """The pixel of each lane, and whether the group is the unit's last: the lane after it has none."""
         names = [*(f"lane{i}" for i in range(self._lanes)), "ahead"]
         places = [Signal(Place, name=name) for name in names]
-        odd = Signal()  # number of the group
         for name, place, first in zip(names, places, [*plan.lanes, plan.ahead], strict=True):
             after = next_place(m, name, place, group)
             with m.If(start):
                 m.d.sync += place.eq(first)
             with m.Elif(advance):
                 m.d.sync += place.eq(after)
-        with m.If(start | advance):
-            m.d.sync += odd.eq(~start & ~odd)
-        last = places[-1].image >= 0
-        return places[:-1], last & odd if self._pairs else last
+        return places[:-1], places[-1].image >= 0
 
     def _finish(self, m: Module, places: list[data.View], taps: Taps, flags: dict[str, Value], step: Value) -> Signal:
         """Two stages: sums a place and the taps' share, then compares with the source's edges. Returns the first one's valid."""
