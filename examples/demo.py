@@ -1,0 +1,104 @@
+"""The whole way, from a trained network to the accelerator's own answer: `make demo`.
+
+Quantises the digits network with 100 calibration images, compiles it for `tiny`, and runs test images clock by clock on
+the generated Verilog; every tensor it writes is compared with the emulator and the integer reference.
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from digits import data
+from numpy.typing import NDArray
+
+from cnna.compiler.compile import compile_model
+from cnna.compiler.onnx_import import load_model
+from cnna.compiler.quantise import quantise
+from cnna.compiler.run_float import run_float
+from cnna.host.artifact import save
+from cnna.host.errors import CnnaError
+from cnna.host.model import Model
+from cnna.hw.config import preset
+
+HERE = Path(__file__).resolve().parent
+OUT = HERE.parent / "build" / "demo"
+CONFIG, SHOWN, A_ROW = "tiny", 10, 5
+EMULATED_BATCH = 25  # images that the emulator takes at once: the same arithmetic, fewer calls
+
+Images = NDArray[np.float32]
+
+
+def main() -> int:
+    """Runs the demo; 1 where an execution differs or something fails."""
+    try:
+        demo()
+    except CnnaError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("demo: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def demo() -> None:
+    """The five steps."""
+    digits, config = data.load(), preset(CONFIG)
+    OUT.mkdir(parents=True, exist_ok=True)
+    float_model = load_model(HERE / "digits" / "digits.onnx")
+    with step(f"quantise with {len(digits.calibration.images)} calibration images"):
+        model = quantise(float_model, {"image": digits.calibration.images})
+    with step(f"compile for {CONFIG}: {config.macs} multiply-accumulates a clock"):
+        artifact = compile_model(model, config)
+        save(artifact, OUT / "digits.cnna")
+    with step(f"run {SHOWN} test images on the accelerator's Verilog", ends=False), Model(artifact, "rtl", check=True) as rtl:
+        logits = rtl.run(digits.test.images[:SHOWN])
+        figures, agreement = rtl.last, rtl.agreement
+    show(digits.test.images[:SHOWN], digits.test.classes[:SHOWN], logits.argmax(1))
+    table(figures)
+    with step(f"classify all {len(digits.test.images)} test images in float and, through the emulator, in int8"):
+        in_float = run_float(float_model, {"image": digits.test.images})["logits"]
+        with Model(compile_model(model, config, batch=EMULATED_BATCH), "emulator") as emulator:
+            in_int8 = emulator.run(digits.test.images)
+    for name, answer in (("float", in_float), ("int8", in_int8)):
+        print(f"{name:5} accuracy {(answer.argmax(1) == digits.test.classes).mean():.2%}")
+    print(agreement)
+
+
+@contextmanager
+def step(what: str, ends: bool = True) -> Iterator[None]:
+    """Says what is being done, and how long it took."""
+    print(f"{what} ...", end=" " if ends else "\n", flush=True)
+    started = time.perf_counter()
+    yield
+    print(f"{time.perf_counter() - started:.1f} s", flush=True)
+
+
+def show(images: Images, classes: Sequence[int], answers: Sequence[int]) -> None:
+    """The pictures in characters, A_ROW beside each other, with what they are and what the accelerator says."""
+    shades = " ░▒▓█" if (sys.stdout.encoding or "").lower().startswith("utf") else " .+#@"
+    for first in range(0, len(images), A_ROW):
+        part = slice(first, first + A_ROW)
+        small = images[part, 0, :: data.ENLARGED, :: data.ENLARGED]
+        for row in np.rint(small * (len(shades) - 1)).astype(int).transpose(1, 0, 2):
+            print("  ".join("".join(shades[pixel] * 2 for pixel in line) for line in row).rstrip())
+        words = [f"is {c}, RTL says {a}" for c, a in zip(classes[part], answers[part], strict=True)]
+        print("  ".join(f"{word:^{2 * small.shape[2]}}" for word in words))
+
+
+def table(figures: dict) -> None:
+    """A line for each layer and one for the whole, of one image."""
+    print(f"{'layer':16} {'engine':8} {'MACs':>9} {'cycles':>8} {'utilisation':>11} {'DDR read':>9} {'written':>8}")
+    for layer in [*figures["layers"], {**figures, "name": "all", "engine": ""}]:
+        used = f"{layer['mac_utilization']:.1%}" if layer["macs"] and layer["mac_utilization"] else "-"
+        print(
+            f"{layer['name'][:16]:16} {layer['engine']:8} {layer['macs']:9,} {layer['cycles']:8,.0f} {used:>11} "
+            f"{layer['ddr_read_bytes']:9,.0f} {layer['ddr_write_bytes']:8,.0f}"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
