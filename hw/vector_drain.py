@@ -1,0 +1,90 @@
+"""Behind the vector engine's accumulators: takes a group's sums or operands to int8, half a group a clock."""
+
+from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.config import Config
+from cnna.hw.fifo import CreditFifo
+from cnna.hw.ports import BEAT_BITS
+from cnna.hw.requant import Lanes, Modes
+from cnna.hw.vector_issue import ROOM, SLOTS, vector_group_layout, vector_param_layout
+from cnna.hw.vector_sums import vector_sums_layout
+
+GROUPS = 16  # that may have left `vector_issue` and not yet drained
+
+
+class VectorDrain(wiring.Component):
+    """Requantises sums, or combines operands, by each channel's parameters.
+
+    `param` says which part of a slot `ring_data` is. Groups are pushed in order, well before their sums come. `slot_free` pulses
+    when a slot's last group has drained. An item at `o` was paid for in `vector_issue`, which gets `room_free` when it is taken.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "sums_valid": In(1),
+                "sums": In(vector_sums_layout(config)),
+                "group_push": In(1),
+                "group": In(vector_group_layout()),
+                "param_valid": In(1),
+                "param": In(vector_param_layout(config)),
+                "ring_data": In(BEAT_BITS),
+                "slot_free": Out(1),
+                "room_free": Out(1),
+                "o": Out(stream.Signature(data.ArrayLayout(8 * config.ci, config.half))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        half = config.half
+        m.submodules.groups = groups = CreditFifo(vector_group_layout(), GROUPS)
+        m.submodules.lanes = lanes = Lanes(half * config.ci, Modes.BOTH)
+        m.submodules.fifo = fifo = CreditFifo(data.ArrayLayout(8 * config.ci, half), ROOM)
+        group, working, last = groups.o.p, Signal(), Signal()  # `working`: on the upper half
+        m.d.comb += [
+            groups.push.eq(self.group_push),
+            groups.item.eq(self.group),
+            last.eq(working | (self.sums_valid & ~group.upper)),
+            groups.o.ready.eq(last),
+            self.slot_free.eq(last & group.slot_last),
+        ]
+        m.d.sync += working.eq(self.sums_valid & group.upper)
+
+        chosen = [Mux(working, self.sums[half + i].as_value(), self.sums[i].as_value()) for i in range(half)]
+        sums = [pixel.word_select(channel, 32) for pixel in chosen for channel in range(config.ci)]
+        m.d.sync += [
+            lanes.valid.eq(self.sums_valid | working),
+            lanes.combine.eq(group.combine),
+            lanes.acc.eq(Cat(sums)),
+            lanes.a.eq(Cat(value[:8] for value in sums)),
+            lanes.b.eq(Cat(value[8:16] for value in sums)),
+            lanes.params.eq(Cat([self._params(m, group.slot)] * half)),
+            lanes.factor_b.eq(group.factor_b),
+            lanes.zero.eq(group.zero),
+            lanes.low.eq(group.low),
+            lanes.high.eq(group.high),
+        ]
+        m.d.comb += [fifo.push.eq(lanes.o_valid), fifo.item.eq(lanes.o), self.room_free.eq(fifo.o.valid & fifo.o.ready)]
+        wiring.connect(m, wiring.flipped(self.o), fifo.o)
+        return m
+
+    def _params(self, m: Module, slot: Value) -> Value:
+        """A block's parameters, from a small memory for each word (two channels) that is read without a clock."""
+        answers = []
+        for word in range(self.config.ci // 2):
+            m.submodules[f"params{word}"] = memory = Memory(shape=BEAT_BITS, depth=SLOTS, init=[])
+            into, out = memory.write_port(), memory.read_port(domain="comb")
+            m.d.comb += [
+                into.en.eq(self.param_valid & (self.param.word == word)),
+                into.addr.eq(self.param.slot),
+                into.data.eq(self.ring_data),
+                out.addr.eq(slot),
+            ]
+            answers.append(out.data)
+        return Cat(answers)
