@@ -143,6 +143,7 @@ class Graph:
     nodes: tuple[Node, ...]
     tensors: Mapping[str, Tensor]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    opset: int = 17  # of the ONNX operators in a float graph
 
     def uses(self, tensor: str) -> int:
         """How many node inputs and graph outputs a tensor is."""

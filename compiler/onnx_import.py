@@ -1,0 +1,194 @@
+"""Reads an ONNX model and brings it into the float graph, every operator still as the model has it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.version_converter
+from google.protobuf.message import DecodeError
+from onnx import ModelProto, TensorProto, numpy_helper
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import Onnx
+from cnna.compiler.ir import Graph, Node, Tensor
+from cnna.compiler.qlinear import expand_qlinear
+from cnna.host.errors import ModelError
+
+OPSET_MIN, OPSET_RAISED, OPSET_MAX = 7, 13, onnx.defs.onnx_opset_version()
+
+
+def load_model(source: str | Path | bytes, name: str | None = None) -> ModelProto:
+    """A checked model, as it is. `name` is what errors call it.
+
+    ModelError: unreadable, not ONNX, unsound, an opset that is too old or too new, weights that are missing or not finite,
+    an input that is not float32 or has an axis of unknown size beside the batch, shapes that do not fit together.
+    """
+    name = name or (str(source) if isinstance(source, str | Path) else "the model")
+    model = _parse(source, name)
+    _check_opsets(model, name)
+    _check_weights(model, name)
+    try:
+        onnx.checker.check_model(model)
+    except Exception as error:  # the checker raises its own class, and others on some broken files
+        raise ModelError(f"{name}: not a sound ONNX model: {_first_line(error)}") from None
+    with_shapes(model, name)
+    return model
+
+
+def with_shapes(model: ModelProto, name: str = "the model") -> ModelProto:
+    """A copy whose batch axis is 1, with the shape of every tensor; QLinear operators are written as Q and DQ."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    _set_batch(copy, name)
+    copy = _raised(copy, name)
+    expand_qlinear(copy)
+    try:
+        return onnx.shape_inference.infer_shapes(copy, check_type=True, strict_mode=True, data_prop=True)
+    except Exception as error:
+        raise ModelError(f"{name}: its shapes do not fit together: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def _parse(source: str | Path | bytes, name: str) -> ModelProto:
+    folder = ""
+    if not isinstance(source, bytes):
+        path = Path(source)
+        if not path.is_file():
+            raise ModelError(f"{name}: no such file")
+        folder, source = str(path.parent), path.read_bytes()
+    model = ModelProto()
+    try:
+        model.ParseFromString(source)
+    except DecodeError:
+        raise ModelError(f"{name}: not an ONNX file (its protobuf cannot be read)") from None
+    if not model.graph.node or not model.opset_import or not model.ir_version:
+        raise ModelError(f"{name}: not an ONNX model (no graph, opset or IR version in it)")
+    for tensor in model.graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "?")
+            if not folder or not (Path(folder) / location).is_file():
+                raise ModelError(f"{name}: weights of '{tensor.name}' are in an external file '{location}', which is not there")
+    if folder:
+        onnx.load_external_data_for_model(model, folder)
+    return model
+
+
+def _check_opsets(model: ModelProto, name: str) -> None:
+    if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
+        raise ModelError(f"{name}: it imports no ONNX opset")
+    for entry in model.opset_import:
+        if entry.domain in ("", "ai.onnx") and not OPSET_MIN <= entry.version <= OPSET_MAX:
+            remedy = "export it with an older opset" if entry.version > OPSET_MAX else "convert it with onnx.version_converter"
+            raise ModelError(f"{name}: opset {entry.version} is outside {OPSET_MIN}..{OPSET_MAX}; {remedy}")
+    if model.ir_version > onnx.IR_VERSION:
+        raise ModelError(f"{name}: ONNX IR version {model.ir_version} is newer than {onnx.IR_VERSION}; export it for an older one")
+
+
+def _check_weights(model: ModelProto, name: str) -> None:
+    for tensor in model.graph.initializer:
+        if tensor.data_type in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16):
+            try:
+                value = numpy_helper.to_array(tensor)
+            except ValueError as error:
+                raise ModelError(f"{name}: weights of '{tensor.name}' cannot be read: {_first_line(error)}") from None
+            user = next((node for node in model.graph.node if tensor.name in node.input), None)
+            clip = user is not None and user.op_type == "Clip"  # whose limits may be infinite
+            if np.isnan(value).any() or (not clip and not np.isfinite(value).all()):
+                place = f", of node '{user.name or user.output[0]}' ({user.op_type})" if user else ""
+                raise ModelError(f"{name}: weights '{tensor.name}'{place} hold NaN or infinity")
+
+
+def opset(model: ModelProto) -> int:
+    """Version of ONNX's own operators."""
+    return next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+
+
+def _raised(model: ModelProto, name: str) -> ModelProto:
+    """The model at opset 13 at least: from there on quantisation has axes, and Softmax and Squeeze mean what they do today."""
+    if opset(model) >= OPSET_RAISED:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, OPSET_RAISED)
+    except Exception as error:
+        remedy = f"export it with opset {OPSET_RAISED} or later"
+        raise ModelError(
+            f"{name}: opset {opset(model)} cannot be raised to {OPSET_RAISED} ({_first_line(error)}); {remedy}"
+        ) from None
+
+
+def _inputs(model: ModelProto) -> list[onnx.ValueInfoProto]:
+    """Inputs that the user gives: old models list their weights as inputs as well."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in weights]
+
+
+def _set_batch(model: ModelProto, name: str) -> None:
+    for value in _inputs(model):
+        kind = value.type.tensor_type
+        if kind.elem_type != TensorProto.FLOAT:
+            raise ModelError(f"{name}: input '{value.name}' is {TensorProto.DataType.Name(kind.elem_type)}; it must be FLOAT")
+        if not kind.shape.dim:
+            raise ModelError(f"{name}: input '{value.name}' has no shape; give it one with a batch axis in front")
+        for axis, dim in enumerate(kind.shape.dim[1:], 1):
+            if dim.dim_value <= 0:
+                raise ModelError(f"{name}: axis {axis} of input '{value.name}' has no fixed size; export the model with one")
+        _free_reshapes(model, kind.shape.dim[0].dim_value)
+        kind.shape.dim[0].Clear()
+        kind.shape.dim[0].dim_value = 1
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")  # inferred again
+    del model.graph.value_info[:]
+
+
+def _free_reshapes(model: ModelProto, batch: int) -> None:
+    """Lets a Reshape that names a fixed batch above 1 take it from its input, so that the model can be seen with 1."""
+    if batch < 2:
+        return
+    targets = {node.input[1] for node in model.graph.node if node.op_type == "Reshape" and len(node.input) > 1}
+    for tensor in model.graph.initializer:
+        if tensor.name in targets:
+            shape = numpy_helper.to_array(tensor).copy()
+            if shape.size and shape[0] == batch:
+                shape[0] = 0
+                tensor.CopyFrom(numpy_helper.from_array(shape, tensor.name))
+
+
+def attribute(value: onnx.AttributeProto) -> Any:
+    """An attribute as Python holds it: strings decoded, lists as tuples, tensors as arrays."""
+    result = onnx.helper.get_attribute_value(value)
+    if isinstance(result, bytes):
+        return result.decode(errors="replace")
+    if isinstance(result, TensorProto):
+        return numpy_helper.to_array(result)
+    return tuple(result) if hasattr(result, "__len__") and not isinstance(result, str) else result
+
+
+def to_graph(model: ModelProto) -> Graph:
+    """The float graph of a model: `Onnx` nodes alone, each with a name."""
+    model = with_shapes(model)
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    shapes = {}
+    for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
+        shapes[value.name] = Tensor(tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim))
+    nodes = []
+    for node in model.graph.node:
+        attributes = {entry.name: attribute(entry) for entry in node.attribute}
+        outputs = list(node.output)
+        op = Onnx(node.op_type, attributes, "" if node.domain == "ai.onnx" else node.domain, tuple(outputs[1:]))
+        nodes.append(Node(node.name or f"{node.op_type}:{outputs[0]}", op, tuple(node.input), outputs[0]))
+        for output in outputs:
+            shapes.setdefault(output, Tensor(()))
+    graph = Graph(
+        model.graph.name or "model",
+        tuple(value.name for value in _inputs(model)),
+        tuple(value.name for value in model.graph.output),
+        tuple(nodes),
+        {name: tensor for name, tensor in shapes.items() if name not in constants},
+        constants,
+        opset(model),
+    )
+    return Editor(graph).finish()

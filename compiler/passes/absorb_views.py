@@ -1,0 +1,38 @@
+"""A 1x1 Conv of a vector that views made of a map becomes a Conv whose kernel is the map: Flatten + Gemm in any layout."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import VIEWS, Conv, Onnx, Reshape
+from cnna.compiler.ir import Graph, Node, Window
+
+
+def absorb_views(graph: Graph) -> Graph:
+    """The weights are put in the order in which the map is stored; views of the graph's inputs stay with the head."""
+    edit = Editor(graph)
+    for node in edit:
+        if isinstance(node.op, Conv) and node.op.window == Window() and node.op.groups == 1:
+            _absorb(edit, node)
+    return edit.finish()
+
+
+def _absorb(edit: Editor, node: Node) -> None:
+    views: list[Node] = []
+    source = node.inputs[0]
+    while (view := edit.producer(source, VIEWS)) is not None:
+        views.append(view)
+        source = view.inputs[0]
+    maker, shape = edit.producer(source), edit.shape(source)
+    vector = edit.shape(node.inputs[0])[2:] == (1, 1)
+    if not views or maker is None or isinstance(maker.op, Onnx) or len(shape) != 4 or not vector:
+        return
+    order = np.arange(int(np.prod(shape))).reshape(shape)  # element of the map at each place of the vector
+    for view in reversed(views):
+        order = order.reshape(view.op.shape) if isinstance(view.op, Reshape) else order.transpose(view.op.perm)
+    weights = edit.constants[node.op.weights]
+    moved = np.empty_like(weights)
+    moved[:, order.reshape(-1)] = weights
+    name = edit.constant(node.op.weights, np.ascontiguousarray(moved.reshape(len(weights), *shape[1:])))
+    edit.put(node.name, replace(node.op, window=Window(kernel=(shape[2], shape[3])), weights=name), (source,), node.output)

@@ -1,0 +1,32 @@
+"""Conv with constant weights as the typed Conv: bias always there, padding explicit, one spatial axis as two."""
+
+import numpy as np
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import Conv, Onnx
+from cnna.compiler.ir import Graph
+from cnna.compiler.passes.framed import put_framed
+from cnna.compiler.passes.weight_scale import weight_scale
+from cnna.compiler.passes.windows import window_of
+
+
+def canonical_conv(graph: Graph) -> Graph:
+    """3-D convolutions and computed weights stay as they are."""
+    edit = Editor(graph)
+    for node in edit:
+        if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind != "Conv":
+            continue
+        x, w = node.inputs[:2]
+        given = len(node.inputs) > 2 and node.inputs[2]
+        shape = edit.shape(x)
+        if w not in edit.constants or len(shape) not in (3, 4) or (given and node.inputs[2] not in edit.constants):
+            continue
+        weights = edit.constants[w]
+        window = window_of(node.op, weights.shape[2:], shape[2:])
+        bias = node.inputs[2] if given else edit.constant(f"{w}:bias", np.zeros(len(weights), weights.dtype))
+        scale = weight_scale(edit, node, w, weights.shape, 0)
+        if weights.ndim == 3:
+            w = edit.constant(f"{w}:2d", weights[:, :, None])
+        op = Conv(window, int(node.op.attributes.get("group", 1)), w, bias, scale)
+        put_framed(edit, node, op, (x,))
+    return edit.finish()

@@ -1,0 +1,132 @@
+"""BatchNormalization and arithmetic with constants as Affine, sums of activations as Add, limits as Clip."""
+
+from math import inf
+
+import numpy as np
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import Add, Affine, Clip, Onnx, Transpose
+from cnna.compiler.ir import Graph, Node
+from cnna.compiler.passes.framed import put_framed
+
+ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Sum")
+LIMITS = ("Relu", "Clip", "Min", "Max")
+
+
+def canonical_elementwise(graph: Graph) -> Graph:
+    """Constants must be one number or differ along one axis only; sums must be of equal shapes."""
+    edit = Editor(graph)
+    for node in edit:
+        if (
+            not isinstance(node.op, Onnx)
+            or node.op.domain
+            or not all(name in edit.constants or edit.shape(name) for name in node.inputs)
+        ):
+            continue
+        if node.op.kind == "BatchNormalization":
+            _batch_norm(edit, node)
+        elif node.op.kind in ARITHMETIC:
+            _arithmetic(edit, node)
+        elif node.op.kind in LIMITS:
+            _limit(edit, node)
+    return edit.finish()
+
+
+def _batch_norm(edit: Editor, node: Node) -> None:
+    if node.op.attributes.get("training_mode") or not all(name in edit.constants for name in node.inputs[1:5]):
+        return
+    gain, offset, mean, variance = (edit.constants[name].astype(np.float64) for name in node.inputs[1:5])
+    scale = gain / np.sqrt(variance + float(node.op.attributes.get("epsilon", 1e-5)))
+    _put_affine(edit, node, node.inputs[0], scale, offset - mean * scale, 1)
+
+
+def _arithmetic(edit: Editor, node: Node) -> None:
+    constant = [name in edit.constants for name in node.inputs]
+    if not any(constant):
+        if node.op.kind in ("Add", "Sum"):
+            _sum(edit, node)
+        return
+    if len(constant) != 2 or all(constant):
+        return
+    x, value = (node.inputs[1], node.inputs[0]) if constant[0] else node.inputs
+    if edit.shape(x) != edit.shape(node.output):
+        return
+    found = _along_one_axis(edit.constants[value].astype(np.float64), edit.shape(x))
+    if found is None:
+        return
+    axis, numbers = found
+    one, zero = np.ones_like(numbers), np.zeros_like(numbers)
+    if node.op.kind in ("Add", "Sum"):
+        _put_affine(edit, node, x, one, numbers, axis)
+    elif node.op.kind == "Sub":
+        _put_affine(edit, node, x, *((-one, numbers) if constant[0] else (one, -numbers)), axis)
+    elif node.op.kind == "Mul":
+        _put_affine(edit, node, x, numbers, zero, axis)
+    elif not constant[0] and numbers.all():
+        _put_affine(edit, node, x, 1 / numbers, zero, axis)
+
+
+def _along_one_axis(value: np.ndarray, shape: tuple[int, ...]) -> tuple[int, np.ndarray] | None:
+    """(axis, its numbers) of a constant that differs along that axis alone; axis 1 where it is the same everywhere."""
+    if value.ndim > len(shape) or len(shape) < 2:
+        return None
+    value = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
+    varying = [axis for axis in range(len(shape)) if (value != value.take([0], axis)).any()]
+    if len(varying) > 1 or varying == [0]:
+        return None
+    axis = varying[0] if varying else 1
+    numbers = np.moveaxis(value, axis, 0).reshape(value.shape[axis], -1)[:, 0]
+    return axis, np.broadcast_to(numbers, (shape[axis],))
+
+
+def _put_affine(edit: Editor, node: Node, x: str, scale: np.ndarray, shift: np.ndarray, axis: int) -> None:
+    """With a Transpose on either side where `axis` is not 1 (they go where layouts meet)."""
+    op = Affine(edit.constant(f"{node.name}:scale", scale), edit.constant(f"{node.name}:shift", shift))
+    shape = edit.shape(x)
+    if axis == 1:
+        put_framed(edit, node, op, (x,))
+    elif len(shape) == 4:
+        perm = (0, axis, *(other for other in range(1, 4) if other != axis))
+        moved = edit.insert(f"{node.name}:to", Transpose(perm), (x,), f"{x}:moved", tuple(shape[i] for i in perm))
+        y = edit.insert(node.name, op, (moved,), f"{node.output}:moved", tuple(shape[i] for i in perm))
+        edit.put(f"{node.name}:from", Transpose(tuple(int(i) for i in np.argsort(perm))), (y,), node.output)
+
+
+def _sum(edit: Editor, node: Node) -> None:
+    """Two by two; one tensor twice is twice that tensor."""
+    if any(edit.shape(name) != edit.shape(node.output) for name in node.inputs) or len(node.inputs) < 2:
+        return
+    total = node.inputs[0]
+    for number, name in enumerate(node.inputs[1:], 1):
+        last = number == len(node.inputs) - 1
+        part = node.output if last else edit.fresh(f"{node.output}:sum{number}")
+        made = Node(node.name if last else f"{node.name}:{number}", node.op, (total, name), part)
+        edit.tensors.setdefault(part, edit.tensors[node.output])
+        if total == name and len(edit.shape(name)) >= 2:
+            channels = edit.shape(name)[1]
+            _put_affine(edit, made, name, np.full(channels, 2.0), np.zeros(channels), 1)
+        else:
+            edit.put(made.name, Add(), (total, name), part)
+        total = part
+
+
+def _limit(edit: Editor, node: Node) -> None:
+    low, high, rest = -inf, inf, node.inputs[1:]
+    if node.op.kind == "Relu":
+        low = 0.0
+    elif node.op.kind == "Clip":
+        if not all(name in edit.constants for name in rest if name):
+            return
+        low, high = (
+            float(edit.constants[name]) if name else bound for name, bound in zip((*rest, "", "")[:2], (low, high), strict=True)
+        )
+    else:
+        activations = [name for name in node.inputs if name not in edit.constants]
+        numbers = [edit.constants[name] for name in node.inputs if name in edit.constants]
+        if len(activations) != 1 or len(numbers) != 1 or numbers[0].size != 1:
+            return
+        bound = float(numbers[0].reshape(-1)[0])
+        low, high = (bound, inf) if node.op.kind == "Max" else (-inf, bound)
+        edit.put(node.name, Clip(low, high), tuple(activations), node.output)
+        return
+    edit.put(node.name, Clip(low, high), node.inputs[:1], node.output)

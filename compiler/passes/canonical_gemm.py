@@ -1,0 +1,38 @@
+"""Gemm and MatMul with constant weights as a 1x1 Conv on a 1x1 map."""
+
+import numpy as np
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import Conv, Onnx
+from cnna.compiler.ir import Graph, Node, Window
+from cnna.compiler.passes.framed import put_framed
+from cnna.compiler.passes.weight_scale import weight_scale
+
+
+def canonical_gemm(graph: Graph) -> Graph:
+    """alpha goes into the weights, beta into the bias; a computed second operand stays as it is, and so do more than two axes."""
+    edit = Editor(graph)
+    for node in edit:
+        if isinstance(node.op, Onnx) and not node.op.domain and node.op.kind in ("Gemm", "MatMul"):
+            _convert(edit, node)
+    return edit.finish()
+
+
+def _convert(edit: Editor, node: Node) -> None:
+    x, w = node.inputs[:2]
+    attributes = node.op.attributes
+    if w not in edit.constants or len(edit.shape(x)) != 2 or edit.constants[w].ndim != 2 or attributes.get("transA"):
+        return
+    given = len(node.inputs) > 2 and node.inputs[2]
+    if given and node.inputs[2] not in edit.constants:
+        return
+    alpha, beta = float(attributes.get("alpha", 1.0)), float(attributes.get("beta", 1.0))
+    matrix = edit.constants[w]
+    axis = 0 if attributes.get("transB") else 1
+    scale = weight_scale(edit, node, w, matrix.shape, axis, abs(alpha) or 1.0)
+    matrix = matrix if axis == 0 else matrix.T
+    weights = edit.constant(f"{w}:1x1", np.ascontiguousarray(matrix * matrix.dtype.type(alpha))[:, :, None, None])
+    offset = edit.constants[node.inputs[2]] if given else np.zeros(1, matrix.dtype)
+    bias = np.broadcast_to(offset * offset.dtype.type(beta), (1, len(matrix)))[0]
+    op = Conv(Window(), 1, weights, edit.constant(f"{w}:bias", bias), scale)
+    put_framed(edit, node, op, (x,))

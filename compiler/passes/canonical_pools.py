@@ -1,0 +1,62 @@
+"""MaxPool, AveragePool, the global ones and the means over all pixels as the typed pools."""
+
+from typing import Any
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import AveragePool, MaxPool, Onnx, Transpose
+from cnna.compiler.ir import Graph, Node, Window
+from cnna.compiler.passes.framed import four_axes, put_framed
+from cnna.compiler.passes.windows import window_of
+
+GLOBAL = {"GlobalAveragePool": AveragePool, "GlobalMaxPool": MaxPool, "ReduceMean": AveragePool, "ReduceMax": MaxPool}
+
+
+def canonical_pools(graph: Graph) -> Graph:
+    """A MaxPool whose indices are used and a Reduce over other axes than all pixels' stay as they are."""
+    edit = Editor(graph)
+    for node in edit:
+        if not isinstance(node.op, Onnx) or node.op.domain or node.inputs[:1] == () or node.inputs[0] in edit.constants:
+            continue
+        if node.op.kind in ("MaxPool", "AveragePool"):
+            _windowed(edit, node)
+        elif node.op.kind in GLOBAL:
+            _global(edit, node)
+    return edit.finish()
+
+
+def _windowed(edit: Editor, node: Node) -> None:
+    kernel = tuple(node.op.attributes["kernel_shape"])
+    indices = any(name and edit.uses(name) for name in node.op.more_outputs)
+    if len(kernel) > 2 or indices:
+        return
+    window = window_of(node.op, kernel, edit.shape(node.inputs[0])[2:])
+    include_pad = bool(node.op.attributes.get("count_include_pad", 0))
+    op: Any = MaxPool(window) if node.op.kind == "MaxPool" else AveragePool(window, include_pad)
+    put_framed(edit, node, op, node.inputs)
+
+
+def _global(edit: Editor, node: Node) -> None:
+    x = node.inputs[0]
+    if node.op.kind.startswith("Reduce"):
+        before = edit.producer(x, Transpose)
+        perm = before.op.perm if before else tuple(range(len(edit.shape(x))))
+        axes = _axes(edit, node)
+        if axes is None or {perm[axis] for axis in axes} != set(range(2, len(perm))):
+            return
+        x = before.inputs[0] if before else x
+    shape = edit.shape(x)
+    if not 3 <= len(shape) <= 4:
+        return
+    size = four_axes(shape)
+    op = GLOBAL[node.op.kind](Window(kernel=(size[2], size[3])))
+    put_framed(edit, node, op, (x,), (1, size[1], 1, 1))
+
+
+def _axes(edit: Editor, node: Node) -> set[int] | None:
+    axes = node.op.attributes.get("axes")
+    if axes is None and len(node.inputs) > 1 and node.inputs[1] in edit.constants:
+        axes = edit.constants[node.inputs[1]].reshape(-1).tolist()
+    if axes is None:
+        return None
+    rank = len(edit.shape(node.inputs[0]))
+    return {int(axis) % rank for axis in axes}

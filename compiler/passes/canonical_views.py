@@ -1,0 +1,26 @@
+"""Writes the operators that only arrange elements anew (Flatten, Squeeze, ...) as Reshape or Transpose."""
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import Onnx, Reshape, Transpose
+from cnna.compiler.ir import Graph
+
+RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+
+
+def canonical_views(graph: Graph) -> Graph:
+    """Where shapes are known and the batch stays in front."""
+    edit = Editor(graph)
+    for node in edit:
+        if not isinstance(node.op, Onnx) or node.op.domain or node.inputs[0] in edit.constants:
+            continue
+        before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
+        known = before and after and min(before) > 0 and min(after) > 0
+        if not known or before[0] != 1 or after[0] != 1:
+            continue
+        if node.op.kind in RESHAPES:
+            edit.put(node.name, Reshape(after), node.inputs[:1], node.output)
+        elif node.op.kind == "Transpose":
+            perm = tuple(node.op.attributes.get("perm", reversed(range(len(before)))))
+            if perm[0] == 0:
+                edit.put(node.name, Transpose(perm), node.inputs, node.output)
+    return edit.finish()

@@ -1,0 +1,44 @@
+"""Gives weights that a model holds in int8 their real values, exact in float64, with their scales beside them."""
+
+import numpy as np
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import Onnx, scale_name
+from cnna.compiler.ir import Graph, Node
+
+
+def dequantise_constants(graph: Graph) -> Graph:
+    """Computes QuantizeLinear and DequantizeLinear of constants."""
+    edit = Editor(graph)
+    for node in edit:
+        constant = isinstance(node.op, Onnx) and all(name in edit.constants for name in node.inputs if name)
+        if not constant or node.op.attributes.get("block_size") or node.output in edit.outputs:
+            continue
+        if node.op.kind == "QuantizeLinear":
+            edit.constants[node.output] = _quantised(node, edit)
+        elif node.op.kind == "DequantizeLinear":
+            whole, scale, zero = (np.asarray(value, np.float64) for value in _operands(node, edit))
+            edit.constants[node.output] = (whole - zero) * scale
+            if edit.constants[node.inputs[0]].dtype.itemsize == 1:
+                edit.constants[scale_name(node.output)] = scale
+        else:
+            continue
+        edit.remove(node)
+    return edit.finish()
+
+
+def _operands(node: Node, edit: Editor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Value, scale and zero point, the latter two of the value's rank, so that all broadcast."""
+    value, scale = edit.constants[node.inputs[0]], edit.constants[node.inputs[1]]
+    given = len(node.inputs) > 2 and node.inputs[2]
+    zero = edit.constants[node.inputs[2]] if given else np.zeros(scale.shape, np.uint8)
+    shape = [1] * value.ndim
+    if scale.size > 1:
+        shape[node.op.attributes.get("axis", 1)] = scale.size
+    return value, scale.reshape(shape), zero.reshape(shape)
+
+
+def _quantised(node: Node, edit: Editor) -> np.ndarray:
+    value, scale, zero = _operands(node, edit)
+    limits = np.iinfo(zero.dtype)
+    return np.clip(np.rint(value / scale) + zero.astype(np.float64), limits.min, limits.max).astype(zero.dtype)

@@ -1,0 +1,58 @@
+"""Takes out what changes nothing: Identity, Dropout, empty Pads, views and limits without effect."""
+
+from math import inf
+
+import numpy as np
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import Affine, Clip, Concat, Onnx, Requantise, Reshape, Transpose
+from cnna.compiler.ir import Graph, Node
+
+FLOAT = 1  # TensorProto.FLOAT
+
+
+def drop_identity(graph: Graph) -> Graph:
+    """Where a graph output needs the name, its producer takes it."""
+    edit = Editor(graph)
+    for node in edit:
+        if _is_identity(edit, node):
+            edit.bypass(node)
+    return edit.finish()
+
+
+def _is_identity(edit: Editor, node: Node) -> bool:
+    op = node.op
+    if not node.inputs or node.inputs[0] in edit.constants:
+        return False
+    if isinstance(op, Onnx):
+        return _onnx_identity(edit, node)
+    if isinstance(op, Reshape):
+        return edit.shape(node.inputs[0]) == op.shape
+    if isinstance(op, Transpose):
+        return op.perm == tuple(range(len(op.perm)))
+    if isinstance(op, Clip):
+        return (op.low, op.high) == (-inf, inf)
+    if isinstance(op, Concat):
+        return len(node.inputs) == 1
+    if isinstance(op, Affine):
+        neutral = (edit.constants[op.scale] == 1).all() and (edit.constants[op.shift] == 0).all()
+        return bool(neutral) and (op.low, op.high) == (-inf, inf)
+    if isinstance(op, Requantise):
+        return edit.tensors[node.inputs[0]].quant == op.quant
+    return False
+
+
+def _onnx_identity(edit: Editor, node: Node) -> bool:
+    kind, attributes = node.op.kind, node.op.attributes
+    if node.op.domain or any(name and edit.uses(name) for name in node.op.more_outputs):
+        return False
+    if kind in ("Identity", "Dropout") or (kind in ("Sum", "Concat", "Max", "Min", "Mean") and len(node.inputs) == 1):
+        return True
+    if kind == "Cast":
+        producer = edit.producer(node.inputs[0])
+        return attributes.get("to") == FLOAT and (
+            producer is None or not isinstance(producer.op, Onnx) or producer.op.kind == "Conv"
+        )
+    if kind == "Pad" and len(node.inputs) > 1 and node.inputs[1] in edit.constants:
+        return not np.any(edit.constants[node.inputs[1]])
+    return False

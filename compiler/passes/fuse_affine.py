@@ -1,0 +1,82 @@
+"""Folds an Affine (BatchNorm, bias, scale) into the convolution before it, or the one after it where that is exact."""
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import Affine, Conv
+from cnna.compiler.ir import Graph, Node
+
+
+def fuse_affine(graph: Graph) -> Graph:
+    """What no convolution can take stays an Affine, which the vector engine runs."""
+    edit = Editor(graph)
+    for node in edit:
+        if isinstance(node.op, Affine):
+            _into_before(edit, node)
+    for node in edit:
+        if isinstance(node.op, Affine):
+            _into_after(edit, node)
+    return edit.finish()
+
+
+def _limits(op: Conv | Affine) -> tuple[float, float]:
+    return op.low, op.high
+
+
+def _into_before(edit: Editor, node: Node) -> None:
+    before = edit.sole(node.inputs[0], (Conv, Affine))
+    if before is None or _limits(before.op) != (-inf, inf):
+        return
+    scale, shift = (edit.constants[name].astype(np.float64) for name in (node.op.scale, node.op.shift))
+    if isinstance(before.op, Affine):
+        old, offset = (edit.constants[name].astype(np.float64) for name in (before.op.scale, before.op.shift))
+        op = replace(
+            node.op, scale=edit.constant(node.op.scale, old * scale), shift=edit.constant(node.op.shift, offset * scale + shift)
+        )
+    else:
+        changed = _scaled(edit, before.op, scale)
+        if changed is None:
+            return
+        bias = edit.constants[before.op.bias].astype(np.float64) * scale + shift
+        op = replace(changed, bias=edit.constant(before.op.bias, bias), low=node.op.low, high=node.op.high)
+    edit.remove(before)
+    edit.put(before.name, op, before.inputs, node.output)
+
+
+def _scaled(edit: Editor, op: Conv, scale: np.ndarray) -> Conv | None:
+    """The convolution with its output channels times `scale`; None where int8 weights would not stay int8."""
+    if (scale == 1).all():
+        return op
+    if op.weight_scale is not None:
+        if (scale <= 0).any():
+            return None
+        op = replace(op, weight_scale=edit.constant(op.weight_scale, edit.constants[op.weight_scale] * scale))
+    weights = edit.constants[op.weights]
+    kind = weights.dtype if op.weight_scale is None else np.float64
+    return replace(op, weights=edit.constant(op.weights, (weights * scale[:, None, None, None]).astype(kind)))
+
+
+def _into_after(edit: Editor, node: Node) -> None:
+    """Exact if no padding is read, whose zeros the Affine would have made `shift`, or `shift` is 0."""
+    users = edit.consumers(node.output)
+    if len(users) != 1 or edit.uses(node.output) != 1 or _limits(node.op) != (-inf, inf) or edit.tensors[node.output].quant:
+        return
+    conv = users[0]
+    scale, shift = (edit.constants[name].astype(np.float64) for name in (node.op.scale, node.op.shift))
+    if not isinstance(conv.op, Conv) or conv.op.weight_scale or (any(conv.op.window.pads) and shift.any()):
+        return
+    weights = edit.constants[conv.op.weights]
+    cout, per_group = weights.shape[:2]
+    of_output = np.repeat(scale.reshape(conv.op.groups, per_group), cout // conv.op.groups, axis=0)
+    shift_of_output = np.repeat(shift.reshape(conv.op.groups, per_group), cout // conv.op.groups, axis=0)
+    bias = edit.constants[conv.op.bias] + (weights.astype(np.float64).sum(axis=(2, 3)) * shift_of_output).sum(axis=1)
+    op = replace(
+        conv.op,
+        weights=edit.constant(conv.op.weights, (weights * of_output[:, :, None, None]).astype(weights.dtype)),
+        bias=edit.constant(conv.op.bias, bias),
+    )
+    edit.remove(node)
+    edit.put(conv.name, op, node.inputs, conv.output)

@@ -1,0 +1,37 @@
+"""Folds a Clip (Relu, ReLU6) into the operator before it; on its way it passes MaxPool and Concat, which it commutes with."""
+
+from dataclasses import replace
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import CLIPPED, Clip, Concat, MaxPool
+from cnna.compiler.ir import Graph, Node, Tensor
+
+
+def fuse_clip(graph: Graph) -> Graph:
+    """Where nothing else uses the tensor between them."""
+    edit = Editor(graph)
+    again = True
+    while again:
+        again = False
+        for node in edit:
+            again |= isinstance(node.op, Clip) and _fuse(edit, node)
+    return edit.finish()
+
+
+def _fuse(edit: Editor, node: Node) -> bool:
+    before = edit.sole(node.inputs[0], (*CLIPPED, MaxPool, Concat))
+    if before is None or edit.tensors[before.output].quant:
+        return False
+    edit.remove(before)
+    if isinstance(before.op, CLIPPED):
+        low = min(max(before.op.low, node.op.low), node.op.high)
+        high = min(max(before.op.high, node.op.low), node.op.high)
+        edit.put(before.name, replace(before.op, low=low, high=high), before.inputs, node.output)
+        return True
+    clipped = []
+    for number, name in enumerate(before.inputs):
+        output = edit.fresh(f"{name}:clip")
+        edit.tensors[output] = Tensor(edit.shape(name))
+        clipped.append(edit.put(f"{node.name}:{number}" if number else node.name, node.op, (name,), output))
+    edit.put(before.name, before.op, tuple(clipped), node.output)
+    return True

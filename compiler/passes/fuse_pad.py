@@ -1,0 +1,76 @@
+"""Folds an explicit Pad with zeros into the window of what reads it, or makes it a copy with padding."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import CLIPPED, AveragePool, Conv, MaxPool, Onnx
+from cnna.compiler.ir import Graph, Node, Window
+
+
+def fuse_pad(graph: Graph) -> Graph:
+    """Of rows and columns. Into Conv always; into AveragePool, which then counts it; into MaxPool after a Relu."""
+    edit = Editor(graph)
+    for node in edit:
+        pads = zero_pads(edit, node)
+        if pads is None or any(pads[:2]) or any(pads[4:6]) or min(pads) < 0:
+            continue
+        added = (pads[2], pads[3], pads[6], pads[7])
+        for reader in edit.consumers(node.output):
+            merged = _merged(edit, node, reader, added)
+            if merged is not None:
+                edit.put(reader.name, merged, node.inputs[:1], reader.output)
+        if edit.uses(node.output):
+            copy_window(edit, node, Window(pads=added))
+    return edit.finish()
+
+
+def zero_pads(edit: Editor, node: Node) -> tuple[int, ...] | None:
+    """Of a Pad with constant zeros of a tensor with four axes: all befores, then all afters; None for other nodes."""
+    op = node.op
+    if not isinstance(op, Onnx) or op.domain or op.kind != "Pad" or op.attributes.get("mode", "constant") != "constant":
+        return None
+    value = node.inputs[2] if len(node.inputs) > 2 else ""
+    whole = len(node.inputs) < 4 or not node.inputs[3]  # no list of axes
+    if (
+        node.inputs[1] not in edit.constants
+        or (value and value not in edit.constants)
+        or len(edit.shape(node.inputs[0])) != 4
+        or not whole
+    ):
+        return None
+    if value and np.any(edit.constants[value]):
+        return None
+    return tuple(int(pad) for pad in edit.constants[node.inputs[1]])
+
+
+def copy_window(edit: Editor, node: Node, window: Window) -> None:
+    """Lets a depthwise convolution with weight 1 take the place of a node that pads or steps."""
+    channels = edit.shape(node.inputs[0])[1]
+    weights = edit.constant(f"{node.name}:ones", np.ones((channels, 1, 1, 1), np.float32))
+    bias = edit.constant(f"{node.name}:zeros", np.zeros(channels, np.float32))
+    edit.put(node.name, Conv(window, channels, weights, bias, unit_scale(edit, node, channels)), node.inputs[:1], node.output)
+
+
+def unit_scale(edit: Editor, node: Node, channels: int) -> str:
+    """A weight scale of 1: weights 0 and 1 are int8 as they are."""
+    return edit.constant(f"{node.name}:unit", np.ones(channels))
+
+
+def _merged(edit: Editor, pad: Node, reader: Node, added: tuple[int, int, int, int]) -> object | None:
+    op = reader.op
+    if not isinstance(op, Conv | AveragePool | MaxPool) or edit.tensors[pad.output].quant not in (
+        None,
+        edit.tensors[pad.inputs[0]].quant,
+    ):
+        return None
+    old = op.window.pads
+    window = replace(op.window, pads=(old[0] + added[0], old[1] + added[1], old[2] + added[2], old[3] + added[3]))
+    if isinstance(op, AveragePool):
+        return replace(op, window=window, include_pad=True) if op.include_pad or not any(old) else None
+    if isinstance(op, MaxPool):
+        source = edit.producer(pad.inputs[0], CLIPPED)
+        small = all(pad < taps for pad, taps in zip(window.pads, op.window.kernel * 2, strict=True))
+        return replace(op, window=window) if source and source.op.low >= 0 and small and not any(old) else None
+    return replace(op, window=window)

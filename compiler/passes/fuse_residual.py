@@ -1,0 +1,29 @@
+"""Folds an Add into the convolution that makes one of its operands: int8 graph to int8 graph."""
+
+from dataclasses import replace
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.ir import Combine, Conv, Graph, Node
+
+
+def fuse_residual(graph: Graph) -> Graph:
+    """The convolution still rounds to its own int8 first; of two that could take it, the later one does."""
+    edit = Editor(graph)
+    position = {node.output: number for number, node in enumerate(graph.nodes)}
+    for node in edit:
+        if isinstance(node.op, Combine) and len(node.inputs) == 2:
+            _fuse(edit, node, position)
+    return edit.finish()
+
+
+def _fuse(edit: Editor, node: Node, position: dict[str, int]) -> None:
+    convs = [conv for name in node.inputs if (conv := edit.sole(name, Conv)) and conv.op.residual is None]
+    if not convs:
+        return
+    conv = max(convs, key=lambda made: position[made.output])
+    combine, other = node.op, node.inputs[1]
+    if conv.output == other:
+        combine = replace(combine, factor_a=combine.factor_b, factor_b=combine.factor_a)
+        other = node.inputs[0]
+    edit.remove(conv)
+    edit.put(conv.name, replace(conv.op, residual=combine), (conv.inputs[0], other), node.output)

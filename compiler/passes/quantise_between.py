@@ -1,0 +1,32 @@
+"""Chooses a quantisation for the tensor between a Conv and its Add, where a model has none.
+
+The add saturates at the ends of y = [low, high]; with the other operand within r = [low, high], what the convolution gives
+beyond [y.low - r.high, y.high - r.low] cannot change y. That range, in 255 steps, is what it gets.
+"""
+
+from dataclasses import replace
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import Add, Conv
+from cnna.compiler.ir import Graph, Quant
+
+
+def quantise_between(graph: Graph) -> Graph:
+    """Where one operand of the Add, and its output, have a quantisation and a Conv makes the other operand for it alone."""
+    edit = Editor(graph)
+    for node in edit:
+        if not isinstance(node.op, Add) or edit.tensors[node.output].quant is None:
+            continue
+        for mine, other in (node.inputs, node.inputs[::-1]):
+            quant = edit.tensors[other].quant
+            if edit.tensors[mine].quant is None and quant is not None and edit.sole(mine, Conv):
+                (y_low, y_high), (r_low, r_high) = (_range(q) for q in (edit.tensors[node.output].quant, quant))
+                low, high = min(y_low - r_high, 0.0), max(y_high - r_low, 0.0)
+                scale = (high - low) / 255
+                edit.tensors[mine] = replace(edit.tensors[mine], quant=Quant(scale, round(-128 - low / scale)))
+    return edit.finish()
+
+
+def _range(quant: Quant | None) -> tuple[float, float]:
+    assert quant is not None
+    return quant.scale * (-128 - quant.zero), quant.scale * (127 - quant.zero)

@@ -1,0 +1,132 @@
+"""The table of what runs where: each operator's engine, its limits, and what helps where it does not run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cnna.compiler import float_ops as f
+from cnna.compiler.ir import Graph, Node, Window, taps_inside
+
+SIZE_MAX = 8191  # rows, columns of a map: 13 bits (hw/regmap.py: OUT, IN)
+KERNEL_MAX = 255  # taps in a row or column: 8 bits (KERNEL)
+STEP_MAX = 63  # stride, dilation: 6 bits (STRIDE)
+PAD_MAX = 2047  # 12 bits, signed (FIRST)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Engine (array, vector or none) of an operator, and the limit it breaks as a node of a graph, or None."""
+
+    engine: str
+    limit: Callable[[Any, Node, Graph], str | None]
+
+
+def _no_limit(op: Any, node: Node, graph: Graph) -> str | None:
+    return None
+
+
+def _window(op: Any, node: Node, graph: Graph) -> str | None:
+    window: Window = op.window
+    if max(window.kernel) > KERNEL_MAX:
+        return f"a kernel of {window.kernel[0]}x{window.kernel[1]} is above {KERNEL_MAX}"
+    if max(*window.stride, *window.dilation) > STEP_MAX:
+        return f"strides {window.stride} and dilations {window.dilation} must be at most {STEP_MAX}"
+    if max(window.pads) > PAD_MAX or min(window.pads) < 0:
+        return f"padding {window.pads} must be within 0..{PAD_MAX}"
+    return None
+
+
+def _average(op: f.AveragePool, node: Node, graph: Graph) -> str | None:
+    shape, out = graph.tensors[node.inputs[0]].shape, graph.tensors[node.output].shape
+    if not taps_inside(op.window, (shape[2], shape[3]), (out[2], out[3]), op.include_pad).all():
+        return "a window lies in the padding altogether"
+    return _window(op, node, graph)
+
+
+def _view(op: Any, node: Node, graph: Graph) -> str | None:
+    return "it orders elements anew between two layers; the accelerator takes only what a fully connected layer behind it absorbs"
+
+
+OPERATORS: dict[type, Rule] = {
+    f.Conv: Rule("array", _window),  # one channel in, one out a group: vector
+    f.MaxPool: Rule("vector", _window),
+    f.AveragePool: Rule("vector", _average),
+    f.Affine: Rule("vector", _no_limit),
+    f.Add: Rule("array", _no_limit),  # behind a convolution, else vector
+    f.Clip: Rule("vector", _no_limit),  # folded into the operator before it wherever there is one
+    f.Requantise: Rule("vector", _no_limit),
+    f.Concat: Rule("vector", _no_limit),  # copies only where scales differ
+    f.Reshape: Rule("none", _view),
+    f.Transpose: Rule("none", _view),
+}
+
+HINTS = {
+    "Conv": "weights must be constant, with one or two spatial axes",
+    "MatMul": "only a vector times constant weights runs; use Gemm or a 1x1 Conv",
+    "Gemm": "only a vector times constant weights, without transA, runs",
+    "Add": "operands must have equal shapes, or one be a constant for each channel",
+    "Mul": "one operand must be a constant for each channel",
+    "Pad": "only constant zeros run, at rows and columns",
+    "Slice": "only steps over rows and columns from pixel 0 run",
+    "Concat": "only channels (axis 1) can be concatenated",
+    "ReduceMean": "only the mean over all rows and columns runs; use GlobalAveragePool",
+    "LeakyRelu": "replace it with Relu and train again",
+    "PRelu": "replace it with Relu and train again",
+    "Elu": "replace it with Relu and train again",
+    "HardSwish": "replace it with Relu or ReLU6 and train again",
+    "HardSigmoid": "replace it with Clip and train again",
+    "Sigmoid": "replace it with Clip and train again",
+    "Tanh": "replace it with Clip and train again",
+    "LRN": "replace it with BatchNormalization and train again",
+    "InstanceNormalization": "replace it with BatchNormalization and train again",
+    "Resize": "use a stride or pool instead, or cut the model there and run two",
+    "Upsample": "use a stride or pool instead, or cut the model there and run two",
+    "ConvTranspose": "cut the model there and run two",
+    "QuantizeLinear": "quantise activations per tensor in int8 or uint8, the same at Q and DQ",
+    "DequantizeLinear": "quantise activations per tensor in int8 or uint8, the same at Q and DQ",
+}
+
+
+def kind_of(node: Node) -> str:
+    """What the model's author calls the operator."""
+    return node.op.kind if isinstance(node.op, f.Onnx) else type(node.op).__name__
+
+
+def limit(node: Node, graph: Graph) -> str | None:
+    """Why the accelerator cannot run a node, whatever its quantisation; None where it can."""
+    rule = OPERATORS.get(type(node.op))
+    if rule is None:
+        return "the accelerator has no such operator"
+    shapes = [graph.tensors[name].shape for name in (*node.inputs, node.output)]
+    if any(len(shape) != 4 for shape in shapes):
+        return f"its tensors have shapes {', '.join(map(str, shapes))}, not [batch, channels, rows, columns]"
+    if max(max(shape[2:]) for shape in shapes) > SIZE_MAX:
+        return f"a map of {max(max(shape[2:]) for shape in shapes)} rows or columns is above {SIZE_MAX}"
+    return rule.limit(node.op, node, graph)
+
+
+def quantised_limit(node: Node, graph: Graph) -> str | None:
+    """As `limit`, and why its quantisation does not do."""
+    reason = limit(node, graph)
+    if reason:
+        return reason
+    for name in (*node.inputs, node.output):
+        if graph.tensors[name].quant is None:
+            return f"tensor '{name}' has no QuantizeLinear and DequantizeLinear of its own"
+    if isinstance(node.op, f.Conv):
+        if node.op.weight_scale is None:
+            return "its weights are not quantised"
+        scale = graph.constants[node.op.weight_scale][:, None, None, None]
+        whole = np.rint(graph.constants[node.op.weights] / scale)
+        if whole.min(initial=0) < -128 or whole.max(initial=0) > 127:
+            reach = f"{whole.min():.0f} to {whole.max():.0f}"
+            return f"its weights reach from {reach} about their zero point; quantise them in int8 with zero point 0"
+    return None
+
+
+def refusal(node: Node, reason: str) -> str:
+    """The one line for a node in the middle of a model that cannot run."""
+    hint = HINTS.get(kind_of(node))
+    return f"node '{node.name}' ({kind_of(node)}) cannot run on the accelerator: {reason}" + (f"; {hint}" if hint else "")
