@@ -1,0 +1,63 @@
+"""`cnna compile`: a quantised ONNX model becomes a .cnna for one configuration of the accelerator."""
+
+import argparse
+from pathlib import Path
+
+from cnna.host.artifact import save
+from cnna.host.cli import Outcome
+from cnna.host.errors import UserError
+from cnna.host.files import check_writable
+from cnna.hw.config import ConfigError, preset
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("model", type=Path, metavar="Q.onnx", help="quantised: by cnna quantize, or QDQ or QLinear from elsewhere")
+    parser.add_argument("--config", required=True, metavar="C", help="tiny or zcu102")
+    parser.add_argument("--batch", type=int, default=1, metavar="N", help="images in one run of the program (default: 1)")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna")
+    parser.add_argument("--dump", type=Path, metavar="DIR", help="write the graph after every pass")
+
+
+def run(args: argparse.Namespace) -> Outcome:
+    """Compiles and writes."""
+    check_writable(args.output)
+    try:
+        config = preset(args.config)
+    except ConfigError as error:
+        raise UserError(f"--config: {error}") from None
+    if args.dump:
+        _make_folder(args.dump)
+    from cnna.compiler.compile import compile_model
+    from cnna.compiler.onnx_import import load_model
+
+    artifact = compile_model(load_model(args.model), config, batch=args.batch, dump=args.dump)
+    save(artifact, args.output)
+    manifest = artifact.manifest
+    figures = {
+        "output": str(args.output),
+        "config": config.name,
+        "batch": manifest["batch"],
+        "macs": manifest["macs"],
+        "layers": len(manifest["layers"]),
+        "program_writes": manifest["program_writes"],
+        "constant_bytes": len(artifact.constants),
+        "predicted_cycles": sum(layer["predicted_cycles"] for layer in manifest["layers"]),
+        "cpu_head": [node["op"] for node in manifest["cpu_head"]],
+        "cpu_tail": [node["op"] for node in manifest["cpu_tail"]],
+    }
+    print(
+        f"{args.output}: {figures['layers']} layers for {config.name}, {manifest['macs']:,} MACs an image, "
+        f"{figures['program_writes']:,} register writes, {figures['constant_bytes']:,} bytes of constants"
+    )
+    for part in ("head", "tail"):
+        if figures[f"cpu_{part}"]:
+            print(f"on the CPU, at the {part}: {', '.join(figures[f'cpu_{part}'])}")
+    return Outcome(figures)
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be made: {(error.strerror or str(error)).lower()}") from None
