@@ -22,7 +22,7 @@ _STEPS = (  # (unit, bits kept): a step shifts by 0 to 3 units, and keeps what t
 
 
 def to_int8(m: Module, value: Value, shift: Value, zero: Value, low: Value, high: Value) -> Signal:
-    """A pipeline for one lane. value signed, any width; shift 1..55; zero, low, high int8, as late as *_AT say."""
+    """A pipeline for one lane. value signed, at most 72 bits; shift 1..55; zero, low, high int8, as late as *_AT say."""
     layout = data.StructLayout({"bits": unsigned(len(value) + 1), "sticky": 1, "over": 1, "sign": 1})
     window = data.View(layout, Cat(Const(0, 1), value, Const(0, 2), value[-1]))
     for number, (unit, kept) in enumerate(_STEPS):
@@ -60,7 +60,6 @@ def _step(m: Module, window: data.View, amount: Value, unit: int, kept: int) -> 
         after.over.eq(
             window.over
             | Cat((amount <= units) & not_sign(top + unit * units, top + unit * (units + 1)) for units in range(3)).any()
-            | not_sign(top + 3 * unit, max(width, top + 3 * unit + 1))
         ),
         after.sign.eq(window.sign),
     ]
