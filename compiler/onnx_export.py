@@ -1,4 +1,4 @@
-"""Writes a float graph as an ONNX model: the quantised model, where each tensor with a quantisation gets Q and DQ, and CPU parts."""
+"""Writes a float graph as an ONNX model: a quantised one, where each tensor with a quantisation gets Q and DQ, or a CPU part."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
