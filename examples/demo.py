@@ -11,19 +11,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 from digits import data
 from numpy.typing import NDArray
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.onnx_import import load_model
 from cnna.compiler.quantise import quantise
-from cnna.compiler.run_float import run_float
 from cnna.host.artifact import save
 from cnna.host.errors import CnnaError
 from cnna.host.model import Model
 from cnna.hw.config import preset
 
 HERE = Path(__file__).resolve().parent
+FLOAT = HERE / "digits" / "digits.onnx"
 OUT = HERE.parent / "build" / "demo"
 CONFIG, SHOWN, A_ROW = "tiny", 10, 5
 EMULATED_BATCH = 25  # images that the emulator takes at once: the same arithmetic, fewer calls
@@ -48,9 +49,9 @@ def demo() -> None:
     """The five steps."""
     digits, config = data.load(), preset(CONFIG)
     OUT.mkdir(parents=True, exist_ok=True)
-    float_model = load_model(HERE / "digits" / "digits.onnx")
+    float_model = load_model(FLOAT)
     with step(f"quantise with {len(digits.calibration.images)} calibration images"):
-        model = quantise(float_model, {"image": digits.calibration.images})
+        model, _ = quantise(float_model, {"image": digits.calibration.images})
     with step(f"compile for {CONFIG}: {config.macs} multiply-accumulates a clock"):
         artifact = compile_model(model, config)
         save(artifact, OUT / "digits.cnna")
@@ -60,7 +61,7 @@ def demo() -> None:
     show(digits.test.images[:SHOWN], digits.test.classes[:SHOWN], logits.argmax(1))
     table(figures)
     with step(f"classify all {len(digits.test.images)} test images in float and, through the emulator, in int8"):
-        in_float = run_float(float_model, {"image": digits.test.images})["logits"]
+        in_float = onnxruntime.InferenceSession(FLOAT).run(["logits"], {"image": digits.test.images})[0]
         with Model(compile_model(model, config, batch=EMULATED_BATCH), "emulator") as emulator:
             in_int8 = emulator.run(digits.test.images)
     for name, answer in (("float", in_float), ("int8", in_int8)):

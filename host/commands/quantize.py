@@ -1,13 +1,12 @@
 """`cnna quantize`: a float ONNX model and images to calibrate with become an int8 model, written as standard QDQ."""
 
 import argparse
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from cnna.host import preprocess
-from cnna.host.arrays import Arrays, read_arrays
+from cnna.host.arrays import read_arrays
 from cnna.host.cli import Outcome
 from cnna.host.errors import UserError
 from cnna.host.files import check_writable, write_bytes
@@ -30,34 +29,56 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Outcome:
     """Quantises and writes."""
     check_writable(args.output)
-    from cnna.compiler.onnx_import import input_shapes, load_model
+    from cnna.compiler.onnx_import import load_model, to_graph
     from cnna.compiler.quantise import quantise
 
     model = load_model(args.model)
-    shapes = input_shapes(model)
-    stored = _preprocess(args, shapes)
-    images = read_arrays(args.calib, shapes, allow_uint8=stored is not None)
-    quantised = quantise(model, _floats(images, stored), method=args.method)
-    if stored:
-        preprocess.store(quantised, stored)
+    graph = to_graph(model)
+    shapes = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
+    preprocess = _preprocess(args, shapes)
+    images = read_arrays(args.calib, shapes, allow_uint8=preprocess is not None)
+    quantised, report = quantise(model, images, args.method, preprocess, progress=_progress())
     write_bytes(args.output, quantised.SerializeToString())
-    count = len(next(iter(images.values())))
-    print(f"{args.output}: quantised with {count} samples ({args.method})")
-    return Outcome({"output": str(args.output), "method": args.method, "samples": count, "preprocess": stored})
+    print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.method})")
+    for part, operators in (("head", report.cpu_head), ("tail", report.cpu_tail)):
+        if operators:
+            print(f"stays float, for the CPU, at the {part}: {', '.join(operators)}")
+    figures = {
+        "output": str(args.output),
+        "method": report.method,
+        "samples": report.samples,
+        "cpu_head": list(report.cpu_head),
+        "cpu_tail": list(report.cpu_tail),
+        "tensors": {
+            name: {"scale": quant.scale, "zero": quant.zero, "low": report.ranges[name][0], "high": report.ranges[name][1]}
+            for name, quant in report.quants.items()
+        },
+    }
+    return Outcome(figures)
 
 
-def _preprocess(args: argparse.Namespace, shapes: dict[str, list[int]]) -> preprocess.Preprocess | None:
-    """What uint8 pictures will go through; None where no option says so. UserError: the model has several inputs."""
+def _preprocess(args: argparse.Namespace, shapes: dict[str, Sequence[int]]) -> Any:
+    """What uint8 pictures will go through; None where no option says so. UserError: it does not fit the model's input."""
     if args.scale is None and args.mean is None and args.std is None:
         return None
+    from cnna.compiler.preprocess import Preprocess
+
     if len(shapes) != 1:
         raise UserError(f"{args.model}: --scale, --mean and --std are for models of one input; it has {', '.join(shapes)}")
     channels = next(iter(shapes.values()))[0]
-    return preprocess.make(1.0 if args.scale is None else args.scale, args.mean, args.std, channels)
+    for name in ("mean", "std"):
+        values = getattr(args, name) or [0.0]
+        if len(values) not in (1, channels):
+            raise UserError(f"{args.model}: --{name} has {len(values)} values, but the input has {channels} channels")
+    return Preprocess(1.0 if args.scale is None else args.scale, tuple(args.mean or [0.0]), tuple(args.std or [1.0]))
 
 
-def _floats(images: Arrays, stored: preprocess.Preprocess | None) -> dict[str, Any]:
-    """uint8 pictures through the preprocessing; floats are preprocessed already."""
-    return {
-        name: preprocess.apply(array, stored) if stored and array.dtype == np.uint8 else array for name, array in images.items()
-    }
+def _progress() -> Any:
+    """Shows samples done, on a terminal only."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(done: int, total: int) -> None:
+        print(f"\rcalibrating: {done} of {total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+    return show
