@@ -95,8 +95,8 @@ class LoadPort(wiring.Component):
 class Load(wiring.Component):
     """Commands run in order: DDR is read ahead for the next one, but its first word is written after this one's last.
 
-    `unit` pulses when a command's words can all be seen; `number` counts those commands since reset. `busy` is set from a
-    command's arrival until then.
+    `unit` pulses when a command's words can all be seen; `busy` is set from a command's arrival until then. `number` counts
+    the commands since reset whose words have all been offered to feature memory: it numbers the one that `write` is for.
     """
 
     def __init__(self, config: Config) -> None:
@@ -132,17 +132,19 @@ class Load(wiring.Component):
         with m.If(moves):
             groups = [port.groups for port in ports]
             m.d.sync += [
-                request.valid.eq(Cat(group.valid for group in groups).any()),
+                request.valid.eq(Cat(group.valid for group in groups).any() | ended),
+                request.payload.last.eq(ended),
+                self.number.eq(self.number + request.payload.last),
                 request.payload.active.eq(Cat(Mux(group.valid, group.payload.active, 0) for group in groups)),
                 request.payload.address.eq(Cat(group.payload.address for group in groups)),
                 request.payload.words.eq(Cat(group.payload.words for group in groups)),
             ]
         m.d.comb += [port.groups.ready.eq(moves) for port in ports]
-        m.d.comb += ended.eq(Cat(port.at_end for port in ports).all() & ~request.valid)
+        m.d.comb += ended.eq(Cat(port.at_end for port in ports).all() & moves)  # a request without words asks for `done`
         m.d.comb += [port.next.eq(ended) for port in ports]
 
-        begun = Signal(8)  # commands dealt whose end has not been passed
-        m.d.sync += [begun.eq(begun + (runs.command.valid & runs.command.ready) - ended), self.unit.eq(ended)]
-        m.d.sync += self.number.eq(self.number + ended)
+        begun = Signal(8)  # commands dealt that are not finished
+        m.d.sync += begun.eq(begun + (runs.command.valid & runs.command.ready) - self.write.done)
+        m.d.sync += self.unit.eq(self.write.done)
         m.d.comb += self.busy.eq(self.command.valid | (begun != 0) | self.unit)
         return m
