@@ -78,7 +78,7 @@ class Faults(wiring.Component):
         return late
 
 
-def words(faults: Faults) -> dict[str, Signal]:
+def fault_words(faults: Faults) -> dict[str, Signal]:
     """The registers that the block keeps."""
     return {
         "ERROR": Cat(faults.cause, faults.port, faults.response),

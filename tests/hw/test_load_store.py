@@ -8,7 +8,6 @@ from amaranth import Module
 from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
-from cnna.hw.command import command_layout
 from cnna.hw.config import BEAT_BYTES, Config, preset
 from cnna.hw.load import Load
 from cnna.hw.readmaster import ReadMaster
@@ -25,6 +24,7 @@ CONFIGS = (
 PACES = {"fast": Pace(latency=20), "stalled": Pace(ready=0.4, valid=0.6, latency=3), "slow": Pace(0.9, 0.9, latency=90)}
 SEGMENTS = (0x8000, 0x10000, 0x18000, 0x0)
 DDR_BYTES = 0x20000
+SEED = 3
 DEADLINE_CLOCKS = 10_000
 WORDS = 4096  # of feature memory that the tests touch
 
@@ -44,11 +44,11 @@ class Traffic:
             run, runs, blocks = int(rng.choice([1, 2, 5, 17, 70])), int(rng.integers(1, 6)), int(rng.integers(1, 4))
             row_bytes = -(-run * self.config.ci // BEAT_BYTES) * BEAT_BYTES + int(rng.integers(3)) * BEAT_BYTES
             pitch = run + int(rng.integers(3))
-            command = {name: 0 for name in command_fields("load")}
-            command |= dict(seg=int(rng.integers(4)), ddr=ddr, fm=words, run=run, runs=runs, blocks=blocks)
-            command |= dict(ddr_run=row_bytes, ddr_block=runs * row_bytes + 32, fm_run=pitch, fm_block=runs * pitch + 1)
+            command = dict.fromkeys(command_fields("load"), 0)
+            command |= {"seg": int(rng.integers(4)), "ddr": ddr, "fm": words, "run": run, "runs": runs, "blocks": blocks}
+            command |= {"ddr_run": row_bytes, "ddr_block": runs * row_bytes + 32, "fm_run": pitch, "fm_block": runs * pitch + 1}
             if rng.random() < 0.3:  # the blocks backwards
-                command |= dict(fm=words + (blocks - 1) * command["fm_block"], fm_block=-command["fm_block"])
+                command |= {"fm": words + (blocks - 1) * command["fm_block"], "fm_block": -command["fm_block"]}
             self.commands.append(command)
             ddr += blocks * command["ddr_block"]
             words += blocks * (runs * pitch + 1)
@@ -107,9 +107,9 @@ def bench(config, dut, masters, serve, memory, pace):
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
 @pytest.mark.parametrize("pace", PACES)
-def test_load_fills_feature_memory(config, pace, seed=3):
+def test_load_fills_feature_memory(config, pace):
     """Every word of every run arrives at its place, in the order of commands, and `unit` comes after a command's words."""
-    traffic, memory = Traffic(config, seed), Memory(DDR_BYTES, PACES[pace])
+    traffic, memory = Traffic(config, SEED), Memory(DDR_BYTES, PACES[pace])
     dut, words, units = Load(config), np.zeros((WORDS, config.ci), np.uint8), []
     expected = words.copy()
     after = []
@@ -121,7 +121,7 @@ def test_load_fills_feature_memory(config, pace, seed=3):
     simulator = bench(config, dut, lambda: ReadMaster(1), serve_reads, memory, pace)
 
     async def featmem(ctx):
-        rng, pulses = np.random.default_rng(seed), []
+        rng, pulses = np.random.default_rng(SEED), []
         clock = 0
         while True:
             ready = int(rng.random() < 0.7)
@@ -162,11 +162,11 @@ def test_load_fills_feature_memory(config, pace, seed=3):
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
 @pytest.mark.parametrize("pace", PACES)
-def test_store_writes_ddr(config, pace, seed=5):
+def test_store_writes_ddr(config, pace):
     """DDR holds every word of every run and not a byte more has changed; a unit's B responses came before its pulse."""
-    traffic, memory = Traffic(config, seed), Memory(DDR_BYTES, PACES[pace])
+    traffic, memory = Traffic(config, SEED), Memory(DDR_BYTES, PACES[pace])
     dut, units = Store(config), []
-    words = np.random.default_rng(seed).integers(0, 256, (1 << 13, config.ci), dtype=np.uint8)
+    words = np.random.default_rng(SEED).integers(0, 256, (1 << 13, config.ci), dtype=np.uint8)
     initial, expected, after = memory.bytes.copy(), memory.bytes.copy(), []
     for command in traffic.commands:
         for address, word in traffic.runs(command):
@@ -175,7 +175,7 @@ def test_store_writes_ddr(config, pace, seed=5):
     simulator = bench(config, dut, WriteMaster, serve_writes, memory, pace)
 
     async def featmem(ctx):
-        rng, answers, clock = np.random.default_rng(seed), [], 0
+        rng, answers, clock = np.random.default_rng(SEED), [], 0
         request, response = dut.read.request, dut.read.response
         while True:
             ready = int(rng.random() < 0.7)

@@ -1,0 +1,191 @@
+"""The accelerator: connects its blocks, and does nothing else.
+
+A testbench may rely on these names below the top module: submodules `featmem`, `conv`, `vector`, `load`, `store`,
+`weights`, `ring`, `vector_ring`, `sequencer`, `regfile`, `control`, `faults`, `counters`, `counts`, and the masters `read0`..
+and `write0`.., one a port; in them
+
+- `featmem.probe_write`, `probe_row`, `probe_word`: what is written to which bank;
+- `conv.started` (commands begun since reset), `conv.active`, `conv.stall`, `vector.active`;
+- `load.number`, `store.number` (commands since reset before the one that is written), `load.unit`, `store.unit`, `conv.unit`,
+  `vector.unit`;
+- `counts.done__*` and `regfile.done` (a program write has acted).
+
+Domain `sync` is reset by `aresetn`, domain `core` by that and by soft reset; both have `aclk` for their clock.
+"""
+
+from amaranth import Cat, ClockDomain, DomainRenamer, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from cnna.hw.axi import Axi4, Axi4Lite
+from cnna.hw.config import Config
+from cnna.hw.control import Control
+from cnna.hw.conv import Conv
+from cnna.hw.counters import Counters
+from cnna.hw.faults import Faults, fault_words
+from cnna.hw.featmem import FeatureMemory
+from cnna.hw.load import Load
+from cnna.hw.ports import BEAT_BITS
+from cnna.hw.readmaster import ReadMaster
+from cnna.hw.regfile import RegFile
+from cnna.hw.regmap import COUNTED, ENGINES
+from cnna.hw.ring import Ring
+from cnna.hw.sequencer import Sequencer
+from cnna.hw.store import Store
+from cnna.hw.tokens import Counts
+from cnna.hw.vector import Vector
+from cnna.hw.weights import Weights
+from cnna.hw.writemaster import WriteMaster
+
+
+class Top(wiring.Component):
+    """One accelerator of the given size; see `verilog.py` for its ports' names in Verilog."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "aclk": In(1),
+                "aresetn": In(1),
+                "interrupt": Out(1),
+                "s_axi_control": In(Axi4Lite()),
+                **{f"m_axi_gmem{port}": Out(Axi4()) for port in range(config.ports)},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        m.submodules.regfile = self.regfile = RegFile(config)
+        m.submodules.control = self.control = Control()
+        self._domains(m)
+        core = {
+            "featmem": FeatureMemory(config),
+            "ring": Ring(8 * config.ring_word_bytes, config.ring_words, config.ports),
+            "vector_ring": Ring(BEAT_BITS, config.vector_ring_words, 1),
+            "conv": Conv(config),
+            "vector": Vector(config),
+            "load": Load(config),
+            "store": Store(config),
+            "sequencer": Sequencer(),
+            "counts": Counts(),
+            "counters": Counters(config.ports),
+            "faults": Faults(config.ports),
+        }
+        core["weights"] = Weights(config, len(core["ring"].free[0]), len(core["vector_ring"].free[0]))
+        for port in range(config.ports):
+            core[f"read{port}"] = ReadMaster(3 if port == 0 else 2)
+            core[f"write{port}"] = WriteMaster()
+        for name, block in core.items():
+            m.submodules[name] = DomainRenamer("core")(block)
+        self._buses(m, core)
+        self._memory(m, core)
+        self._commands(m, core)
+        self._program(m, core)
+        self._watch(m, core)
+        return m
+
+    def _domains(self, m: Module) -> None:
+        """Both on the same clock; each reset is a register of its own."""
+        m.domains.sync = sync = ClockDomain("sync")
+        m.domains.core = core = ClockDomain("core")
+        m.domains.reset = reset = ClockDomain("reset", reset_less=True)  # makes the resets, so has none
+        sync.clk = core.clk = reset.clk = self.aclk
+        late = Signal(init=1)
+        m.d.reset += [late.eq(~self.aresetn), sync.rst.eq(late), core.rst.eq(late | self.control.reset)]
+
+    def _buses(self, m: Module, core: dict[str, wiring.Component]) -> None:
+        """Each port's masters to its bus, its clients to its masters; the sequencer shares port 0."""
+        connect(m, flipped(self.s_axi_control), self.regfile.bus)
+        for port in range(self.config.ports):
+            bus, read, write = getattr(self, f"m_axi_gmem{port}"), core[f"read{port}"], core[f"write{port}"]
+            for name, member in bus.signature.members.items():
+                half = read.bus if name[:2] in ("ar", "rd", "rr", "rl", "rv") else write.bus
+                pins, inner = getattr(bus, name), getattr(half, name)
+                m.d.comb += pins.eq(inner) if member.flow == Out else inner.eq(pins)
+            connect(m, core["load"].clients[port], read.clients[0])
+            connect(m, core["weights"].clients[port], read.clients[1])
+            connect(m, core["store"].clients[port], write.client)
+            m.d.comb += [read.halt.eq(self.control.halt), write.halt.eq(self.control.halt)]
+        connect(m, core["sequencer"].client, core["read0"].clients[2])
+
+    def _memory(self, m: Module, core: dict[str, wiring.Component]) -> None:
+        """Engines to feature memory and rings."""
+        featmem, conv, vector, weights = core["featmem"], core["conv"], core["vector"], core["weights"]
+        connect(m, conv.source, featmem.conv_read)
+        connect(m, conv.residual, featmem.residual_read)
+        connect(m, conv.write, featmem.conv_write)
+        connect(m, vector.source, featmem.vector_read)
+        connect(m, vector.write, featmem.vector_write)
+        connect(m, core["load"].write, featmem.load)
+        connect(m, core["store"].read, featmem.store)
+        connect(m, conv.ring, core["ring"].read)
+        connect(m, vector.ring, core["vector_ring"].read)
+        columns = [*zip(weights.ring, core["ring"].write, core["ring"].free, strict=True)]
+        columns.append((weights.vector_ring, core["vector_ring"].write[0], core["vector_ring"].free[0]))
+        for writer, write, free in columns:
+            connect(m, writer.beat, write)
+            m.d.comb += writer.free.eq(free)
+
+    def _commands(self, m: Module, core: dict[str, wiring.Component]) -> None:
+        """Commands to the engines, their finished units to each other."""
+        regfile, counts = self.regfile, core["counts"]
+        for engine, name in zip(ENGINES, ("load", "weights", "conv", "vector", "store"), strict=True):
+            connect(m, getattr(regfile, engine), core[name].command)
+            m.d.comb += self.control.engines[ENGINES.index(engine)].eq(core[name].busy)
+        for index, engine in enumerate(COUNTED):
+            m.d.comb += [core[engine].done.eq(counts.done), counts.unit[index].eq(core[engine].unit)]
+        m.d.comb += counts.clear.eq(self.control.clear)
+        m.d.comb += [core[name].segments.eq(regfile.segments) for name in ("load", "weights", "store")]
+
+    def _program(self, m: Module, core: dict[str, wiring.Component]) -> None:
+        """What starts, plays and ends a program."""
+        regfile, control, sequencer, faults = self.regfile, self.control, core["sequencer"], core["faults"]
+        connect(m, sequencer.write, regfile.program)
+        masters = [core[f"{kind}{port}"] for kind in ("read", "write") for port in range(self.config.ports)]
+        m.d.comb += [
+            sequencer.base.eq(regfile.program_base),
+            sequencer.count.eq(regfile.program_count),
+            sequencer.start.eq(control.play),
+            sequencer.stop.eq(control.drop),
+            control.sequencer_idle.eq(sequencer.idle),
+            control.masters_idle.eq(Cat(master.idle for master in masters).all()),
+            control.error.eq(faults.error),
+            regfile.stop.eq(faults.error),
+            self.interrupt.eq(control.interrupt),
+        ]
+        for name in ("start", "begin", "soft_reset", "clear_done", "irq_enable", "end"):
+            m.d.comb += getattr(control, name).eq(getattr(regfile, name))
+        for name in ("busy", "running", "by_host", "resetting", "clear"):
+            m.d.comb += getattr(regfile, name).eq(getattr(control, name))
+
+    def _watch(self, m: Module, core: dict[str, wiring.Component]) -> None:
+        """Counters, faults and what the register file reports of them."""
+        regfile, control, faults, counters = self.regfile, self.control, core["faults"], core["counters"]
+        reads = [core[f"read{port}"] for port in range(self.config.ports)]
+        writes = [core[f"write{port}"] for port in range(self.config.ports)]
+        beats = Cat(master.beat for master in (*reads, *writes))
+        m.d.comb += [
+            faults.running.eq(control.running),
+            faults.clear.eq(control.clear),
+            faults.refused.eq(regfile.refused),
+            faults.fault.eq(regfile.fault),
+            faults.watchdog.eq(regfile.watchdog),
+            faults.written.eq(regfile.done),
+            faults.progress.eq(core["conv"].active | core["vector"].active | regfile.done | beats.any()),
+            counters.running.eq(control.running),
+            counters.clear.eq(control.clear),
+            counters.array_active.eq(core["conv"].active),
+            counters.vector_active.eq(core["vector"].active),
+            counters.stall.eq(core["conv"].stall),
+            counters.read_beat.eq(Cat(master.beat for master in reads)),
+            counters.write_beat.eq(Cat(master.beat for master in writes)),
+            counters.done.eq(core["counts"].done),
+        ]
+        for answers, masters in ((faults.reads, reads), (faults.writes, writes)):
+            for port, master in enumerate(masters):
+                m.d.comb += [answers[port].valid.eq(master.bad), answers[port].response.eq(master.response)]
+        status = Cat(control.busy, control.done, faults.error, control.resetting, control.engines)
+        words = {"STATUS": status} | fault_words(faults)
+        m.d.comb += [regfile.reports[name].eq(word) for name, word in words.items()]
+        m.d.comb += [regfile.reports[name].eq(counters.words[name]) for name, _ in counters.words.shape()]
