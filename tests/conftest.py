@@ -19,9 +19,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--models", metavar="DIR", help="folder of trained models (default: ../shared/models where present)")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes of `--models` a folder that is there, or None."""
+    config.option.models = models_folder(config.option.models)
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     """Says in the first lines what the run depends on."""
-    return f"seed {config.getoption('--seed')}, models {models_folder(config) or 'none'}"
+    return f"seed {config.getoption('--seed')}, models {config.getoption('--models') or 'none'}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -40,9 +45,8 @@ def _given(config: pytest.Config) -> set[str]:
     return {argument[:2] for argument in config.invocation_params.args if isinstance(argument, str)}
 
 
-def models_folder(config: pytest.Config) -> Path | None:
+def models_folder(given: str | None) -> Path | None:
     """Where the trained models are; None where there are none. UsageError: `--models` names no folder."""
-    given = config.getoption("--models")
     if given:
         if not Path(given).is_dir():
             raise pytest.UsageError(f"--models {given}: no such folder")
