@@ -80,7 +80,7 @@ class Fetch(wiring.Component):
         m.d.sync += free.eq(free - (request.valid & request.ready) + (fifo.o.valid & fifo.o.ready))
 
         tag = data.View(fetch_tag_layout(self._lanes), response.p.tag)
-        pad = tag.pad.as_value().as_unsigned().replicate(self._config.ci)
+        pad = tag.pad.replicate(self._config.ci)
         m.d.comb += [fifo.push.eq(response.valid), *(fifo.item[name].eq(tag[name]) for name in ("exists", *FLAGS))]
         m.d.comb += [fifo.item.words[i].eq(Mux(tag.inside[i], response.p.words[i], pad)) for i in range(self._lanes)]
         return m

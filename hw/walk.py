@@ -22,9 +22,10 @@ UNIT_BITS = 16  # of a number of units, and of all blocks
 def walk_layout() -> data.StructLayout:
     """A walk. Steps are words, modulo 2^20; counts are at least 1.
 
-    Units outside, then groups of `lanes` pixels, then blocks, tap rows, taps (fastest). Unit u, block b, pixel n at row y of
-    image i and tap (ky, kx) is at `base + u * unit + b * block + n * x + rows(n) * row + images(n) * image + ky * .ky + kx * .kx`.
-    `pad` is what a tap outside the source reads. A block whose number in the whole walk, `u * blocks + b`, is not below `blocks_total` does not exist (0: all do).
+    Units outside, then groups of `lanes` pixels, then blocks, tap rows, taps (fastest). Unit u, block b, pixel n, tap (ky, kx)
+    are at `base + u * .unit + b * .block + n * .x + rows(n) * .row + images(n) * .image + ky * .ky + kx * .kx`. `pad` is what
+    a tap outside the source reads. A block whose number in the whole walk, `u * blocks + b`, is not below `blocks_total` does
+    not exist (0: all do).
     """
     step = signed(ADDRESS_BITS)
     return data.StructLayout(

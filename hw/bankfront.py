@@ -1,0 +1,90 @@
+"""The front of a feature memory port: takes requests apart into subsets whose lanes need different banks."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth import Cat, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from cnna.hw.config import Config
+
+
+def region_bits(config: Config) -> int:
+    """Bits of a region's number."""
+    return max(1, ceil_log2(config.regions))
+
+
+def part_layout(config: Config, request: data.StructLayout) -> data.StructLayout:
+    """A conflict-free part of a request: its members with `active` reduced, addresses taken apart, banks' own view.
+
+    `needs`: the banks that the active lanes need. `complete`: no lanes of the request come after these.
+    """
+    lanes = request["active"].shape.width
+    others = {name: field.shape for name, field in request if name != "address"}
+    return data.StructLayout(
+        {
+            **others,
+            "bank": data.ArrayLayout(ceil_log2(config.banks), lanes),
+            "row": data.ArrayLayout(ceil_log2(config.bank_words), lanes),
+            "region": data.ArrayLayout(region_bits(config), lanes),
+            "needs": unsigned(config.banks),
+            "complete": unsigned(1),
+        }
+    )
+
+
+class Front(wiring.Component):
+    """A part a clock, in order: all of a request where its lanes need different banks. Latency: three clocks.
+
+    Lanes of a request that need the same bank go one after another, the lowest first.
+    """
+
+    def __init__(self, config: Config, request: data.StructLayout) -> None:
+        self._config, self._request = config, request
+        super().__init__({"i": In(stream.Signature(request)), "o": Out(stream.Signature(part_layout(config, request)))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        lanes = self._request["active"].shape.width
+        banks = [address[: ceil_log2(self._config.banks)] for address in self.i.p.address]
+        held, held_valid = Signal(self._request), Signal()
+        work, work_valid = Signal(self._request), Signal()
+        held_same, same = (Signal(data.ArrayLayout(lanes, lanes), name=n) for n in ("held_same", "same"))  # lower lanes of a bank
+        now, later, complete = Signal(lanes), Signal(lanes), Signal()  # lanes of this part, lanes after it; none after it
+        room, fill, moved, taken = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [fill.eq(complete | ~work_valid), moved.eq(room | ~work_valid), taken.eq(moved & fill)]
+        m.d.comb += self.i.ready.eq(taken | ~held_valid)
+        with m.If(self.i.ready):
+            m.d.sync += [held_valid.eq(self.i.valid), held.eq(self.i.p)]
+            for lane in range(1, lanes):
+                m.d.sync += held_same[lane].eq(Cat(banks[lane] == bank for bank in banks[:lane]))
+        with m.If(taken):
+            m.d.sync += [work_valid.eq(held_valid), work.eq(held), same.eq(held_same)]
+        waiting, blocked = Signal(lanes), Signal(lanes)
+        m.d.comb += waiting.eq(Mux(fill, held.active, later))
+        for lane in range(lanes):
+            m.d.comb += blocked[lane].eq((waiting & Mux(fill, held_same[lane], same[lane])).any())
+        with m.If(moved):
+            m.d.sync += [now.eq(waiting & ~blocked), later.eq(waiting & blocked), complete.eq(~(waiting & blocked).any())]
+        self._pass_on(m, work, now, complete, work_valid, room)
+        return m
+
+    def _pass_on(self, m: Module, work: data.View, now: Signal, complete: Signal, valid: Signal, room: Signal) -> None:
+        """Two registers before `o`, so that `room` does not depend on `o.ready` in the same clock."""
+        part, spare, spare_valid = Signal(self.o.p.shape()), Signal(self.o.p.shape()), Signal()
+        for lane, address in enumerate(work.address):
+            m.d.comb += Cat(part.bank[lane], part.row[lane], part.region[lane]).eq(address)
+        needs = [Mux(now[lane], 1 << part.bank[lane], 0) for lane in range(len(now))]
+        m.d.comb += [
+            *(part[name].eq(work[name]) for name, _ in self._request if name not in ("address", "active")),
+            part.active.eq(now),
+            part.complete.eq(complete),
+            part.needs.eq(reduce(or_, needs)),
+            room.eq(~spare_valid),
+        ]
+        with m.If(self.o.ready | ~self.o.valid):
+            m.d.sync += [self.o.valid.eq(valid | spare_valid), self.o.p.eq(Mux(spare_valid, spare, part)), spare_valid.eq(0)]
+        with m.Elif(valid & room):
+            m.d.sync += [spare_valid.eq(1), spare.eq(part)]

@@ -1,0 +1,123 @@
+"""Behind the front of a feature memory port: slots that wait for their banks, and the way back of what was read.
+
+Flags of banks run over all regions: bank b of region r is bit `r * banks + b`.
+"""
+
+from functools import reduce
+from operator import or_
+
+from amaranth import Array, Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from cnna.hw.bankfront import part_layout, region_bits
+from cnna.hw.config import Config
+from cnna.hw.delay import delayed
+
+READ_CLOCKS = 3  # from the clock of a grant to the one with the bank's word at its output: port register, RAM, its register
+
+
+def slot_layout(config: Config, request: data.StructLayout) -> data.StructLayout:
+    """What a part's slots remember of it beside its rows and words."""
+    part = part_layout(config, request)
+    kept = ("active", "bank", "tag", "last", "complete")
+    return data.StructLayout({name: field.shape for name, field in part if name in kept})
+
+
+def one_hot(flags: list[Value], values: list[Value]) -> Value:
+    """The value whose flag is set; 0 where none is."""
+    return reduce(or_, (Mux(flag, value, 0) for flag, value in zip(flags, values, strict=True)))
+
+
+class Slots(wiring.Component):
+    """Holds a part, bank by bank, until every bank has been granted; takes the next in the clock of the last grant.
+
+    A bank is granted where `asks` is set and `busy` is not; `row` and `word` are what each bank then gets. `complete` is set
+    in the clock of a request's last grant; `part` is what the slots hold.
+    """
+
+    def __init__(self, config: Config, request: data.StructLayout) -> None:
+        self._config, self._request = config, request
+        self._writes = "words" in request.members
+        banks = config.banks
+        super().__init__(
+            {
+                "i": In(stream.Signature(part_layout(config, request))),
+                "asks": Out(config.regions * banks),
+                "busy": In(config.regions * banks),
+                "row": Out(data.ArrayLayout(ceil_log2(config.bank_words), banks)),
+                "complete": Out(1),
+                "part": Out(slot_layout(config, request)),
+            }
+            | ({"word": Out(data.ArrayLayout(8 * config.ci, banks))} if self._writes else {})
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        full, stalled, part = Signal(), Signal(), self.i.p
+        m.d.comb += [
+            stalled.eq((self.asks & self.busy).any()),
+            self.i.ready.eq(~stalled),
+            self.complete.eq(full & ~stalled & self.part.complete),
+        ]
+        with m.If(~stalled):
+            m.d.sync += [full.eq(self.i.valid), *(self.part[name].eq(part[name]) for name, _ in self.part.shape())]
+        with m.Else():
+            m.d.sync += self.asks.eq(self.asks & self.busy)
+        for bank in range(self._config.banks):
+            self._take(m, bank, stalled)
+        return m
+
+    def _take(self, m: Module, bank: int, stalled: Signal) -> None:
+        """The slot of one bank takes its lane."""
+        part, lanes = self.i.p, range(len(self.i.p.active))
+        here = Signal(len(lanes), name=f"lane_in_bank{bank}")
+        region = Signal(region_bits(self._config), name=f"region_of_bank{bank}")
+        m.d.comb += here.eq(Cat(part.active[lane] & (part.bank[lane] == bank) for lane in lanes))
+        m.d.comb += region.eq(one_hot(list(here), [part.region[lane] for lane in lanes]))
+        with m.If(~stalled):
+            for number in range(self._config.regions):
+                wanted = self.i.valid & part.needs[bank] & (region == number)
+                m.d.sync += self.asks[number * self._config.banks + bank].eq(wanted)
+            m.d.sync += self.row[bank].eq(one_hot(list(here), [part.row[lane] for lane in lanes]))
+            if self._writes:
+                m.d.sync += self.word[bank].eq(one_hot(list(here), [part.words[lane] for lane in lanes]))
+
+
+class Answers(wiring.Component):
+    """Brings words from the banks back to their lanes, part by part, and answers when a request is complete.
+
+    `granted`, `complete` and `part` are those of the port's slots, in the clock of the grant; `words` the outputs of all banks.
+    """
+
+    def __init__(self, config: Config, request: data.StructLayout, response: data.StructLayout) -> None:
+        self._config = config
+        super().__init__(
+            {
+                "granted": In(config.regions * config.banks),
+                "complete": In(1),
+                "part": In(slot_layout(config, request)),
+                "words": In(data.ArrayLayout(unsigned(8 * config.ci), config.regions * config.banks)),
+                "o": Out(stream.Signature(response, always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        banks, regions = self._config.banks, self._config.regions
+        granted = delayed(m, self.granted, READ_CLOCKS)
+        words = Signal(data.ArrayLayout(8 * self._config.ci, banks))  # by bank, of the region that was granted
+        hits = Signal(banks)
+        for bank in range(banks):
+            flags = [granted[region * banks + bank] for region in range(regions)]
+            m.d.sync += words[bank].eq(one_hot(flags, [self.words[region * banks + bank] for region in range(regions)]))
+            m.d.sync += hits[bank].eq(Cat(flags).any())
+
+        part = delayed(m, self.part, READ_CLOCKS + 1)
+        m.d.sync += self.o.valid.eq(delayed(m, self.complete, READ_CLOCKS + 1, cleared=True))
+        m.d.sync += self.o.p.tag.eq(part.tag)
+        for lane in range(len(part.active)):
+            with m.If(part.active[lane] & hits.bit_select(part.bank[lane], 1)):
+                m.d.sync += self.o.p.words[lane].eq(Array(words[bank] for bank in range(banks))[part.bank[lane]])
+        return m
