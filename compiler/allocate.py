@@ -1,0 +1,133 @@
+"""Gives every map a place over its lifetime: in feature memory where it fits, otherwise in DDR, with room for its tiles.
+
+Time is counted in kernels. Maps are placed first fit; where tiles of a kernel find no room, maps that lie on chip then are spilled
+and all begins anew.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cnna.compiler.kernels import Kernel, Lowered, Range
+from cnna.compiler.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_words, whole_place
+from cnna.compiler.tile import Tiling, find_tiling, least_words, views_of
+from cnna.host.errors import ModelError
+from cnna.hw.config import Config
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Where maps lie: `features` those on chip; `ddr` those in DDR, and the ports of those on chip. One tiling a kernel.
+
+    segments: bytes of the input, output and workspace segments.
+    """
+
+    features: Mapping[str, Place]
+    ddr: Mapping[str, DdrPlace]
+    tilings: tuple[Tiling, ...]
+    segments: Mapping[str, int]
+    lifetimes: Mapping[str, Range]
+
+
+def allocate(lowered: Lowered, config: Config, batch: int, name: str) -> Allocation:
+    """Places for all maps and tilings for all kernels. ModelError: a kernel for which feature memory is too small."""
+    lives = lifetimes(lowered)
+    spilled: set[str] = set()
+    while True:
+        features = _place_on_chip(lowered, lives, spilled, config, batch)
+        tilings: list[Tiling] = []
+        for time, kernel in enumerate(lowered.kernels):
+            live = {m: p for m, p in features.items() if lives[m][0] <= time < lives[m][1]}
+            taken = sorted((p.base, p.base + map_words(lowered.maps[m], batch)) for m, p in live.items())
+            roles = [role for role, view in views_of(kernel).items() if view.map not in features]
+            tiling = find_tiling(kernel, lowered.maps, roles, _gaps(taken, config.feature_words), config, batch)
+            if tiling is None:
+                spilled.add(_victim(lowered, kernel, live, roles, config, batch, name))
+                break
+            tilings.append(tiling)
+        else:
+            ddr, segments = _place_in_ddr(lowered, features, lives, config, batch)
+            return Allocation(features, ddr, tuple(tilings), segments, lives)
+
+
+def lifetimes(lowered: Lowered) -> dict[str, Range]:
+    """Of each map that a kernel touches: the first kernel, and one past the last."""
+    lives: dict[str, Range] = {}
+    for time, kernel in enumerate(lowered.kernels):
+        for view in views_of(kernel).values():
+            lives[view.map] = (lives.get(view.map, (time, 0))[0], time + 1)
+    return lives
+
+
+def _place_on_chip(lowered: Lowered, lives: Mapping[str, Range], spilled: set[str], config: Config, batch: int) -> dict[str, Place]:
+    """Maps that fit, first fit, in the order that leaves the fewest words in DDR."""
+    words = {name: map_words(lowered.maps[name], batch) for name in lives}
+    orders: list[Callable[[str], tuple[int, ...]]] = [
+        lambda name: (lives[name][0], -words[name]),
+        lambda name: (-words[name], lives[name][0]),
+        lambda name: (words[name], lives[name][0]),
+    ]
+    best: dict[str, int] = {}
+    for order in orders:
+        bases: dict[str, int] = {}
+        for name in sorted(set(lives) - spilled, key=order):
+            others = [m for m in bases if lives[m][0] < lives[name][1] and lives[name][0] < lives[m][1]]
+            taken = sorted((bases[m], bases[m] + words[m]) for m in others)
+            gap = next((g for g in _gaps(taken, config.feature_words) if g[1] - g[0] >= words[name]), None)
+            if gap:
+                bases[name] = gap[0]
+        if sum(words[name] for name in bases) > sum(words[name] for name in best):
+            best = bases
+    return {name: whole_place(lowered.maps[name], base) for name, base in best.items()}
+
+
+def _gaps(taken: Sequence[Range], size: int) -> list[Range]:
+    """What sorted ranges, which may overlap, leave free of 0..size-1."""
+    gaps, top = [], 0
+    for low, high in [*taken, (size, size)]:
+        if low > top:
+            gaps.append((top, low))
+        top = max(top, high)
+    return gaps
+
+
+def _victim(
+    lowered: Lowered, kernel: Kernel, live: Mapping[str, Place], roles: Sequence[str], config: Config, batch: int, name: str
+) -> str:
+    """The map to spill so that a kernel's tiles find room: the largest that it does not use, or else the largest it does."""
+    own = {view.map for view in views_of(kernel).values()}
+    for candidates in (set(live) - own, set(live) & own):
+        if candidates:
+            return max(sorted(candidates), key=lambda m: map_words(lowered.maps[m], batch))
+    needed = least_words(kernel, lowered.maps, roles, config)
+    raise ModelError(
+        f"{name}: node '{kernel.name}': one output row needs {needed} words of feature memory, config {config.name} has "
+        f"{config.feature_words}; use a configuration with more (regions, bank_words) or a smaller input"
+    )
+
+
+def _place_in_ddr(
+    lowered: Lowered, features: Mapping[str, Place], lives: Mapping[str, Range], config: Config, batch: int
+) -> tuple[dict[str, DdrPlace], dict[str, int]]:
+    """Ports one after another in their segments; spilled maps in the workspace, first fit over their lifetimes."""
+    places: dict[str, DdrPlace] = {}
+    sizes = {}
+    for segment, names in (("input", lowered.inputs), ("output", lowered.outputs)):
+        offset = 0
+        for name in dict.fromkeys(names):
+            places[name] = ddr_place(lowered.maps[name], segment, offset, config)
+            offset = align(offset + batch * places[name].image_bytes, SEGMENT_ALIGN)
+        sizes[segment] = max(offset, SEGMENT_ALIGN)
+    top = SEGMENT_ALIGN
+    taken: dict[str, Range] = {}
+    for name in sorted(set(lives) - set(features) - set(places), key=lambda name: lives[name]):
+        size = align(batch * ddr_place(lowered.maps[name], "workspace", 0, config).image_bytes, SEGMENT_ALIGN)
+        others = sorted(taken[m] for m in taken if lives[m][0] < lives[name][1] and lives[name][0] < lives[m][1])
+        start = 0
+        for low, high in others:
+            if low - start >= size:
+                break
+            start = max(start, high)
+        taken[name] = (start, start + size)
+        places[name] = ddr_place(lowered.maps[name], "workspace", start, config)
+        top = max(top, start + size)
+    return places, {**sizes, "workspace": top}

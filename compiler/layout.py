@@ -1,0 +1,101 @@
+"""Where words lie: a map, or the part of it that a tile works on, in feature memory and in DDR.
+
+Feature memory: image by image, in an image block by block, in a block row by row, `pitch` words apart. DDR: the same, rows at
+multiples of 16 bytes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler.kernels import Map, Range
+from cnna.hw.config import BEAT_BYTES, Config
+
+SEGMENT_ALIGN = 4096  # bytes; also of maps in the workspace, so that bursts start at a page
+STREAM_ALIGN = 64  # bytes, of weight streams
+
+
+def align(value: int, step: int) -> int:
+    """The next multiple of `step` from `value` on."""
+    return -(-value // step) * step
+
+
+@dataclass(frozen=True)
+class Place:
+    """Part of a map in feature memory, from image `image`, block `block`, row `row` on; addresses and steps in words."""
+
+    base: int
+    pitch: int
+    block_words: int
+    image_words: int
+    image: int = 0
+    block: int = 0
+    row: int = 0
+
+    def address(self, image: int, block: int, row: int, column: int) -> int:
+        """Of a word by its place in the whole map; linear, so a place in the padding has one too."""
+        steps = (image - self.image) * self.image_words + (block - self.block) * self.block_words + (row - self.row) * self.pitch
+        return self.base + steps + column
+
+
+@dataclass(frozen=True)
+class DdrPlace:
+    """A whole map in a DDR segment; bytes."""
+
+    segment: str
+    offset: int
+    row_bytes: int
+    block_bytes: int
+    image_bytes: int
+
+    def address(self, image: int, block: int, row: int) -> int:
+        """Byte offset in the segment of a row's first pixel."""
+        return self.offset + image * self.image_bytes + block * self.block_bytes + row * self.row_bytes
+
+
+@dataclass(frozen=True)
+class Box:
+    """Images, blocks, rows and columns of a map."""
+
+    images: Range
+    blocks: Range
+    rows: Range
+    columns: Range
+
+
+def pitch(width: int) -> int:
+    """Words from a row to the next in feature memory: a function of the width alone, so that maps of equal size can be
+    the two operands of one elementwise walk."""
+    return width
+
+
+def whole_place(map_: Map, base: int = 0) -> Place:
+    """All of a map in feature memory."""
+    step = pitch(map_.width)
+    return Place(base, step, step * map_.height, step * map_.height * map_.blocks)
+
+
+def map_words(map_: Map, batch: int) -> int:
+    """Words that a whole map takes in feature memory."""
+    return batch * whole_place(map_).image_words
+
+
+def ddr_place(map_: Map, segment: str, offset: int, config: Config) -> DdrPlace:
+    """A map in a segment, as the port of an artifact describes it."""
+    row = align(map_.width * config.ci, BEAT_BYTES)
+    return DdrPlace(segment, offset, row, row * map_.height, row * map_.height * map_.blocks)
+
+
+def feature_indices(place: Place, box: Box) -> NDArray[np.int64]:
+    """Every word of a box, flat."""
+    image, block, row, column = np.ogrid[slice(*box.images), slice(*box.blocks), slice(*box.rows), slice(*box.columns)]
+    words = (image - place.image) * place.image_words + (block - place.block) * place.block_words
+    return (words + (row - place.row) * place.pitch + column + place.base).reshape(-1)
+
+
+def ddr_beats(place: DdrPlace, box: Box) -> NDArray[np.int64]:
+    """Every 16-byte beat of a box's rows (whole rows), as indices into the segment, flat."""
+    image, block, row = np.ogrid[slice(*box.images), slice(*box.blocks), slice(*box.rows)]
+    first = place.offset + image * place.image_bytes + block * place.block_bytes + row * place.row_bytes
+    return (first[..., None] // BEAT_BYTES + np.arange(place.row_bytes // BEAT_BYTES)).reshape(-1)

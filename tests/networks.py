@@ -1,0 +1,374 @@
+"""Random int8 graphs for agreement tests: single layers of every kind, and small networks. A seed gives the same one forever.
+
+`layer(seed)` and `network(seed)` make a graph, `inputs(graph, batch, seed)` int8 images for it.
+"""
+
+from collections.abc import Callable, Sequence
+from math import gcd
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler import ir
+from cnna.sim import arith
+
+Rng = np.random.Generator
+Sides = Sequence[int]  # rows, columns
+
+
+class Builder:
+    """Grows an int8 graph node by node; every method adds one and answers with the name of the tensor it makes."""
+
+    def __init__(self, rng: Rng, name: str) -> None:
+        self.rng, self.name = rng, name
+        self.nodes: list[ir.Node] = []
+        self.tensors: dict[str, ir.Tensor] = {}
+        self.constants: dict[str, NDArray[np.generic]] = {}
+        self.inputs: list[str] = []
+
+    def pick(self, *values: int) -> int:
+        """One of the values."""
+        return int(self.rng.choice(values))
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """(C, H, W) of a tensor."""
+        return self.tensors[tensor].shape
+
+    def zero(self, tensor: str) -> int:
+        """Zero point of a tensor."""
+        quant = self.tensors[tensor].quant
+        assert quant is not None
+        return quant.zero
+
+    def input(self, channels: int, height: int, width: int) -> str:
+        """A graph input with a zero point anywhere."""
+        name = self._tensor((channels, height, width), self._zero())
+        self.inputs.append(name)
+        return name
+
+    def graph(self, *outputs: str) -> ir.Graph:
+        """What has grown; without outputs named, the tensors that nothing uses."""
+        used = {name for node in self.nodes for name in node.inputs}
+        ends = outputs or tuple(node.output for node in self.nodes if node.output not in used)
+        return ir.Graph(self.name, tuple(self.inputs), ends, tuple(self.nodes), self.tensors, self.constants)
+
+    def conv(self, x: str, cout: int, window: ir.Window, groups: int = 1, residual: str | None = None) -> str:
+        """A convolution, with the residual operand `residual` added if given."""
+        channels, height, width = self.shape(x)
+        fields = self._sum(window, (cout, channels // groups))
+        mid = self._clamp()
+        shape = (cout, *out_size(window, (height, width)))
+        if residual is None:
+            return self._node(ir.Conv(window, groups, **fields, out=mid), (x,), shape, mid.zero)
+        combine = self._combine(mid.zero, self.zero(residual))
+        return self._node(ir.Conv(window, groups, **fields, out=mid, residual=combine), (x, residual), shape, combine.out.zero)
+
+    def fully_connected(self, x: str, cout: int) -> str:
+        """A convolution whose kernel is the map."""
+        _, height, width = self.shape(x)
+        return self.conv(x, cout, ir.Window((height, width)))
+
+    def depthwise(self, x: str, window: ir.Window) -> str:
+        """A depthwise convolution."""
+        channels, height, width = self.shape(x)
+        out = self._clamp()
+        op = ir.Depthwise(window, **self._sum(window, (channels, 1)), out=out)
+        return self._node(op, (x,), (channels, *out_size(window, (height, width))), out.zero)
+
+    def max_pool(self, x: str, window: ir.Window, same_scale: bool = True, ceil: bool = False) -> str:
+        """A max pool; with other scales in and out unless `same_scale`."""
+        channels, height, width = self.shape(x)
+        zero = self.zero(x)
+        requant = ir.Combine(2, 0, 0, 1, ir.Clamp(0)) if same_scale else self._combine(zero)
+        shape = (channels, *out_size(window, (height, width), ceil))
+        return self._node(ir.MaxPool(window, requant), (x,), shape, zero if same_scale else requant.out.zero)
+
+    def average_pool(self, x: str, window: ir.Window, include_pad: bool = False, ceil: bool = False) -> str:
+        """An average pool."""
+        channels, height, width = self.shape(x)
+        out = self._clamp()
+        op = ir.AveragePool(window, include_pad, float(self.rng.uniform(0.3, 3)), self.zero(x), out)
+        return self._node(op, (x,), (channels, *out_size(window, (height, width), ceil)), out.zero)
+
+    def add(self, a: str, b: str) -> str:
+        """The sum of two tensors of equal shape, each with its own scale."""
+        combine = self._combine(self.zero(a), self.zero(b))
+        return self._node(combine, (a, b), self.shape(a), combine.out.zero)
+
+    def copy(self, x: str) -> str:
+        """A requantised copy."""
+        combine = self._combine(self.zero(x))
+        return self._node(combine, (x,), self.shape(x), combine.out.zero)
+
+    def affine(self, x: str) -> str:
+        """A scale and an offset of its own for every channel."""
+        channels, out = self.shape(x)[0], self._clamp()
+        ratios = self.rng.uniform(-2, 2, channels)
+        made = [arith.factors(float(r), self.zero(x), constant=float(self.rng.uniform(-50, 50))) for r in ratios]
+        factor, _, offset, shift = np.array(made, np.int64).T
+        names = {"factor": self._constant(factor), "offset": self._constant(offset), "shift": self._constant(shift)}
+        return self._node(ir.Affine(**names, out=out), (x,), self.shape(x), out.zero)
+
+    def concat(self, *parts: str) -> str:
+        """Channels one after another. Inputs of another zero point are requantised first, as the importer does."""
+        zero = self.zero(parts[0])
+        same = [x if self.zero(x) == zero else self._requantised_to(x, zero) for x in parts]
+        shape = (sum(self.shape(x)[0] for x in parts), *self.shape(parts[0])[1:])
+        return self._node(ir.Concat(), tuple(same), shape, zero)
+
+    # --- parameters ---
+
+    def _requantised_to(self, x: str, zero: int) -> str:
+        a, b, offset, shift = arith.factors(float(self.rng.uniform(0.2, 1.5)), self.zero(x))
+        return self._node(ir.Combine(a, b, offset, shift, ir.Clamp(zero)), (x,), self.shape(x), zero)
+
+    def _zero(self) -> int:
+        return self.pick(0, 0, -128, 127, int(self.rng.integers(-128, 128)))
+
+    def _clamp(self) -> ir.Clamp:
+        """None, ReLU, or ReLU6 somewhere in the range."""
+        zero = self._zero()
+        kind = self.pick(0, 0, 1, 2)
+        return ir.Clamp(zero, zero if kind else -128, min(127, zero + self.pick(10, 100)) if kind == 2 else 127)
+
+    def _combine(self, zero_a: int, zero_b: int | None = None) -> ir.Combine:
+        ratio_b = 0.0 if zero_b is None else float(self.rng.uniform(-1.5, 1.5))
+        return ir.Combine(*arith.factors(float(self.rng.uniform(0.1, 1.5)), zero_a, ratio_b, zero_b or 0), self._clamp())
+
+    def _sum(self, window: ir.Window, channels: tuple[int, int]) -> dict[str, Any]:
+        """Weights, bias and requantiser of a sum over a window; now and then at the ends of their ranges."""
+        rng, terms = self.rng, channels[1] * window.kernel[0] * window.kernel[1]
+        shape = (*channels, *window.kernel)
+        if rng.random() < 0.15:
+            weights = rng.choice(np.array([-128, -127, 0, 127], np.int8), shape)
+            weights[:, ::8] = np.maximum(weights[:, ::8], -127)  # a whole cascade of -128 is refused
+        else:
+            weights = rng.integers(-127, 128, shape).astype(np.int8)
+        spread = 74.0 * 74.0 * np.sqrt(terms)
+        bias = rng.integers(-int(spread), int(spread) + 1, channels[0])
+        ratios = 50 / spread * 2 ** rng.uniform(-1, 1, channels[0])
+        if rng.random() < 0.15:
+            room = 2**31 - 1 - terms * 2**14
+            bias = rng.choice([-room, 0, room], channels[0])
+            ratios = rng.choice([2.0**-31, 2.0**-40, 1e-7, 8388607.0, 0.0], channels[0])
+        mult, shift = np.array([arith.multiplier(float(r)) for r in ratios], np.int64).T
+        constants = {
+            "weights": weights,
+            "bias": bias.astype(np.int32),
+            "mult": mult.astype(np.int32),
+            "shift": shift.astype(np.int32),
+        }
+        return {key: self._constant(value) for key, value in constants.items()}
+
+    def _constant(self, value: NDArray[np.generic]) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def _tensor(self, shape: tuple[int, ...], zero: int) -> str:
+        name = f"t{len(self.tensors)}"
+        self.tensors[name] = ir.Tensor(shape, ir.Quant(1.0, zero))
+        return name
+
+    def _node(self, op: object, inputs: tuple[str, ...], shape: tuple[int, ...], zero: int) -> str:
+        assert min(shape) > 0, f"{op} gives {shape}"
+        output = self._tensor(shape, zero)
+        self.nodes.append(ir.Node(f"{type(op).__name__.lower()}_{len(self.nodes)}", op, inputs, output))
+        return output
+
+
+def out_size(window: ir.Window, size: Sides, ceil: bool = False) -> tuple[int, int]:
+    """Output rows and columns; with `ceil`, also of windows that begin inside the map or its padding and end beyond it."""
+
+    def along(axis: int) -> int:
+        pads = window.pads[axis] + window.pads[axis + 2]
+        room = size[axis] + pads - (window.kernel[axis] - 1) * window.dilation[axis] - 1
+        count = room // window.stride[axis] + 1
+        if ceil and room % window.stride[axis] and count * window.stride[axis] < size[axis] + window.pads[axis]:
+            count += 1
+        return count
+
+    return along(0), along(1)
+
+
+def random_window(b: Builder, size: Sides, most: int = 11, dilate: bool = True, pool: bool = False) -> ir.Window:
+    """A window that fits a map of `size` with its padding; of pools, no window lies in the padding alone."""
+    kernel, stride, dilation, pads = [], [], [], [0, 0, 0, 0]
+    for axis in (0, 1):
+        taps = min(b.pick(1, 1, 2, 3, 3, 3, 4, 5, 7, int(b.rng.integers(1, most + 1))), most)
+        spread = b.pick(1, 1, 1, 2, 3) if dilate else 1
+        limit = min(taps // 2 if pool else taps * spread, size[axis])
+        before, after = (int(b.rng.integers(0, limit + 1)) if b.rng.random() < 0.6 else 0 for _ in range(2))
+        while (taps - 1) * spread + 1 > size[axis] + before + after:
+            taps, spread = (taps, spread - 1) if spread > 1 else (taps - 1, 1)
+            if pool:
+                before, after = min(before, taps // 2), min(after, taps // 2)
+        kernel.append(taps)
+        dilation.append(spread)
+        stride.append(b.pick(1, 1, 2, 3, 4))
+        pads[axis], pads[axis + 2] = before, after
+    return ir.Window(
+        (kernel[0], kernel[1]), (stride[0], stride[1]), (dilation[0], dilation[1]), (pads[0], pads[1], pads[2], pads[3])
+    )
+
+
+def _input(b: Builder, most_channels: int = 40, most_side: int = 18) -> str:
+    sides = [b.pick(1, 2, 3, 7, 8, int(b.rng.integers(1, most_side + 1)), int(b.rng.integers(1, most_side + 1))) for _ in range(2)]
+    return b.input(b.pick(1, 3, 4, 8, 16, int(b.rng.integers(1, most_channels + 1))), *sides)
+
+
+def _conv(b: Builder) -> str:
+    x = _input(b)
+    return b.conv(x, int(b.rng.integers(1, 50)), random_window(b, b.shape(x)[1:]))
+
+
+def _grouped(b: Builder) -> str:
+    groups = b.pick(2, 3, 4, 8)
+    x = b.input(groups * int(b.rng.integers(1, 13)), int(b.rng.integers(1, 12)), int(b.rng.integers(1, 12)))
+    return b.conv(x, groups * int(b.rng.integers(1, 13)), random_window(b, b.shape(x)[1:], 5), groups)
+
+
+def _residual(b: Builder) -> str:
+    x = _input(b)
+    window, cout = random_window(b, b.shape(x)[1:], 5), int(b.rng.integers(1, 40))
+    return b.conv(x, cout, window, residual=b.input(cout, *out_size(window, b.shape(x)[1:])))
+
+
+def _fully_connected(b: Builder) -> str:
+    return b.fully_connected(
+        b.input(int(b.rng.integers(1, 80)), b.pick(1, 1, 3, 7), b.pick(1, 1, 4, 7)), int(b.rng.integers(1, 60))
+    )
+
+
+def _depthwise(b: Builder) -> str:
+    x = _input(b)
+    return b.depthwise(x, random_window(b, b.shape(x)[1:]))
+
+
+def _multiplied(b: Builder) -> str:
+    """Depthwise with several outputs a channel: the array's."""
+    x = _input(b, 20, 10)
+    channels = b.shape(x)[0]
+    return b.conv(x, channels * b.pick(2, 3), random_window(b, b.shape(x)[1:], 5), groups=channels)
+
+
+def _max_pool(b: Builder) -> str:
+    x = _input(b)
+    return b.max_pool(x, random_window(b, b.shape(x)[1:], pool=True), b.rng.random() < 0.5, b.rng.random() < 0.5)
+
+
+def _average_pool(b: Builder) -> str:
+    x = _input(b)
+    window = random_window(b, b.shape(x)[1:], dilate=False, pool=True)
+    return b.average_pool(x, window, b.rng.random() < 0.5, b.rng.random() < 0.5)
+
+
+def _large_pool(b: Builder) -> str:
+    """Windows of up to 32 x 32, and global ones."""
+    height, width = int(b.rng.integers(20, 36)), int(b.rng.integers(20, 36))
+    x = b.input(int(b.rng.integers(1, 10)), height, width)
+    whole = b.rng.random() < 0.5
+    window = ir.Window((height, width)) if whole else ir.Window((min(height, 32), min(width, 32)), (2, 3))
+    return b.average_pool(x, window) if b.rng.random() < 0.6 else b.max_pool(x, window)
+
+
+def _add(b: Builder) -> str:
+    x = _input(b)
+    return b.add(x, x if b.rng.random() < 0.1 else b.input(*b.shape(x)))
+
+
+def _affine(b: Builder) -> str:
+    return b.affine(_input(b))
+
+
+def _copy(b: Builder) -> str:
+    return b.copy(_input(b))
+
+
+def _concat(b: Builder) -> str:
+    """At whole blocks or not, of inputs or of results that can be written in place."""
+    first = _input(b, 24)
+    parts = [
+        first,
+        *(b.input(b.pick(3, 4, 8, 16, int(b.rng.integers(1, 20))), *b.shape(first)[1:]) for _ in range(b.pick(1, 2, 3))),
+    ]
+    return b.concat(*(b.copy(x) if b.rng.random() < 0.5 else x for x in parts))
+
+
+LAYERS: dict[str, Callable[[Builder], str]] = {
+    "conv": _conv,
+    "grouped": _grouped,
+    "residual": _residual,
+    "fully_connected": _fully_connected,
+    "depthwise": _depthwise,
+    "multiplied": _multiplied,
+    "max_pool": _max_pool,
+    "average_pool": _average_pool,
+    "large_pool": _large_pool,
+    "add": _add,
+    "affine": _affine,
+    "copy": _copy,
+    "concat": _concat,
+}
+
+
+def layer(seed: int, kind: str | None = None) -> ir.Graph:
+    """A graph of one layer of the given kind, or of that which the seed chooses (each in turn)."""
+    kind = kind or list(LAYERS)[seed % len(LAYERS)]
+    b = Builder(np.random.default_rng([seed, list(LAYERS).index(kind)]), f"{kind}_{seed}")
+    return b.graph(LAYERS[kind](b))
+
+
+def network(seed: int, nodes: int | None = None) -> ir.Graph:
+    """A small network: branches, residual adds, concatenations at any depth, pools, and often a classifier; seeded."""
+    b = Builder(np.random.default_rng([seed, 1000]), f"network_{seed}")
+    tensors = [b.input(b.pick(1, 3, 8, 12), int(b.rng.integers(6, 17)), int(b.rng.integers(6, 17)))]
+    for _ in range(nodes or int(b.rng.integers(3, 10))):
+        x = tensors[-1] if b.rng.random() < 0.7 else tensors[int(b.rng.integers(len(tensors)))]
+        tensors.append(_grow(b, x, tensors))
+    if b.rng.random() < 0.6:
+        x = tensors[-1]
+        if b.rng.random() < 0.5:
+            x = b.average_pool(x, ir.Window((b.shape(x)[1], b.shape(x)[2])))
+        tensors.append(b.fully_connected(x, int(b.rng.integers(2, 20))))
+    extra = [t for t in tensors[1:-1] if b.rng.random() < 0.1]  # a tensor inside that is an output too
+    ends = b.graph().outputs
+    return b.graph(*dict.fromkeys((*ends, *extra)))
+
+
+def _grow(b: Builder, x: str, tensors: list[str]) -> str:
+    """One more node on x, and on a second tensor of equal size where there is one."""
+    channels, height, width = b.shape(x)
+    equal = [t for t in tensors if t != x and b.shape(t) == b.shape(x)]
+    beside = [t for t in tensors if t != x and b.shape(t)[1:] == (height, width) and b.shape(t)[0] + channels < 80]
+    same = ir.Window((3, 3), pads=(1, 1, 1, 1))
+    choices: list[Callable[[], str]] = [
+        lambda: b.conv(x, b.pick(4, 8, 12, 16, int(b.rng.integers(1, 30))), random_window(b, (height, width), 5)),
+        lambda: b.conv(x, b.pick(4, 8, 12, 16, 24), same),
+        lambda: b.conv(x, b.pick(8, 16, 24), ir.Window()),
+        lambda: b.conv(x, channels * 2, same, groups=gcd(channels, 4)),
+        lambda: b.depthwise(x, same),
+        lambda: b.depthwise(x, random_window(b, (height, width), 5)),
+        lambda: b.max_pool(x, random_window(b, (height, width), 3, pool=True)),
+        lambda: b.average_pool(x, same, b.rng.random() < 0.5),
+        lambda: b.affine(x),
+    ]
+    if equal:
+        twin = equal[int(b.rng.integers(len(equal)))]
+        choices += [lambda: b.add(x, twin), lambda: b.conv(x, channels, same, residual=twin)] * 2
+    if beside:
+        other = beside[int(b.rng.integers(len(beside)))]
+        choices += [lambda: b.concat(x, other), lambda: b.concat(other, x, b.conv(x, b.pick(4, 6, 8), ir.Window()))] * 2
+    return choices[int(b.rng.integers(len(choices)))]()
+
+
+def inputs(graph: ir.Graph, batch: int, seed: int) -> dict[str, NDArray[np.int8]]:
+    """Images for a graph: int8 [batch, C, H, W], all values; of every few images one holds only -128 and 127."""
+    rng = np.random.default_rng([seed, 2000])
+    found = {}
+    for name in graph.inputs:
+        shape = (batch, *graph.tensors[name].shape)
+        wild = rng.random() < 0.2
+        found[name] = rng.choice(np.array([-128, 127], np.int8), shape) if wild else rng.integers(-128, 128, shape).astype(np.int8)
+    return found
