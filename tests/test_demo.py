@@ -1,0 +1,58 @@
+"""The demo, as `make demo` runs it: what a newcomer sees first must be true and whole."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import demo
+import numpy as np
+import pytest
+from digits import data
+
+TIMEOUT_S = 900
+
+
+@pytest.fixture(scope="module")
+def said(root: Path) -> str:
+    """What the demo prints."""
+    command = [sys.executable, str(root / "examples" / "demo.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.cosim
+def test_ends_with_the_three_executions_equal(said: str) -> None:
+    """The one line that everything else leads to."""
+    line = re.search(r"^RTL == emulator == reference: ([\d,]+) tensors, ([\d,]+) elements$", said, re.MULTILINE)
+    assert line
+    tensors, elements = (int(number.replace(",", "")) for number in line.groups())
+    assert tensors >= demo.SHOWN
+    assert elements > tensors
+
+
+@pytest.mark.cosim
+def test_shows_every_picture_with_its_class_and_answer(said: str) -> None:
+    """Ten pictures, classes as in the data set, and answers that are mostly right."""
+    pairs = [(int(a), int(b)) for a, b in re.findall(r"is (\d), RTL says (\d)", said)]
+    assert [a for a, _ in pairs] == data.load().test.classes[: demo.SHOWN].tolist()
+    assert np.mean([a == b for a, b in pairs]) >= 0.8
+
+
+@pytest.mark.cosim
+def test_the_table_sums_to_the_whole(said: str) -> None:
+    """Layers whose MACs, cycles or bytes do not add up would be a fiction."""
+    rows = re.findall(r"^(\S+) +(conv|vector|none|) +([\d,]+) +([\d,]+) +(?:[\d.]+%|-) +([\d,]+) +([\d,]+)$", said, re.MULTILINE)
+    numbers = {name: np.array([int(cell.replace(",", "")) for cell in cells]) for name, _, *cells in rows}
+    whole = numbers.pop("all")
+    assert len(numbers) >= 9
+    assert np.array_equal(sum(numbers.values()), whole)
+
+
+@pytest.mark.cosim
+def test_int8_is_nearly_as_accurate_as_float(said: str) -> None:
+    """Over the whole test set; 400 images have a standard error of 0.6 points here."""
+    accuracy = {name: float(percent) for name, percent in re.findall(r"^(float|int8) +accuracy ([\d.]+)%", said, re.MULTILINE)}
+    assert accuracy["float"] >= 97
+    assert accuracy["int8"] >= accuracy["float"] - 2

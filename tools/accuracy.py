@@ -1,0 +1,86 @@
+"""Measures every trained model in a folder and writes docs/accuracy.md. An hour on two cores for the whole folder.
+
+    .venv/bin/python tools/accuracy.py --models DIR [--only NAME ...]
+
+Without all of them it replaces the rows that it measured and keeps the others.
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+import numpy as np
+import trained
+from faces import recall
+from trained import FLOAT, Trained
+
+from cnna.compiler.onnx_import import load_model
+from cnna.hw.config import preset
+
+OUT = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
+CONFIG, BATCH = "zcu102", 4  # the emulator answers the same at every size; this one takes the fewest steps
+HEAD = """# Accuracy
+
+Top-1 of trained networks that others published, over all test samples: in float32 (onnxruntime), and in int8 through the
+emulator, which equals the RTL to the bit. "As float" is the share of samples whose top-1 is the float network's. `model` is
+quantised by `cnna quantize` (min-max, 100 calibration samples, per-channel weights); `model_ort_qdq_*` come quantised by
+onnxruntime (`sym` without zero points) and are taken as they are; "as onnxruntime" is the share of samples whose top-1
+is that of onnxruntime, graph optimisations off, on the same file. `ultraface_slim320` is a detector: its faces are counted.
+
+A row is measured again by
+
+    .venv/bin/python tools/accuracy.py --models DIR --only MODEL
+
+and held by `pytest tests/test_models.py --models DIR`, which also runs five samples of each through the RTL. The standard
+error of a top-1 is 1.3 points at 1,000 samples, 2.5 at 400 and 3 at 128. Models and data are not part of the project.
+
+| model | samples | float | int8 | as float | as onnxruntime |
+|---|---|---|---|---|---|
+"""
+
+
+def measure(model: Trained) -> str:
+    """One row of the table."""
+    samples = trained.samples(model, "test")
+    in_float = trained.onnxruntime_answers(load_model(model.folder / FLOAT), samples.x)
+    ours = trained.emulated(trained.artifact(model, preset(CONFIG), BATCH), samples.x)
+    theirs = None if model.file == FLOAT else trained.onnxruntime_answers(load_model(model.path), samples.x, optimised=False)
+    if samples.classes is None:
+        found, total = recall(ours, in_float)
+        again = "" if theirs is None else f"{np.divide(*recall(ours, theirs)):.1%} of its faces"
+        return f"| {model.name} | {len(samples.x)} | {total} faces | {found} of them | {found / total:.1%} | {again or '-'} |"
+    top, float_top = trained.top1(ours), trained.top1(in_float)
+    again = "-" if theirs is None else f"{np.mean(top == trained.top1(theirs)):.1%}"
+    accuracies = f"{np.mean(float_top == samples.classes):.1%} | {np.mean(top == samples.classes):.1%}"
+    return f"| {model.name} | {len(samples.x)} | {accuracies} | {np.mean(top == float_top):.1%} | {again} |"
+
+
+def sources(root: Path) -> str:
+    """Where each model is from, by the README in its folder."""
+    lines = ["", "## Sources", "", "| model | task | published in | licence |", "|---|---|---|---|"]
+    for folder in sorted({model.folder for model in trained.find(root)}):
+        text = (folder / "README.md").read_text()
+        found = [re.search(rf"^{key}[^:]*: (.*)$", text, re.MULTILINE) for key in ("Task", "Source", "Licence")]
+        lines.append("| " + " | ".join([folder.name, *(match.group(1) if match else "-" for match in found)]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measures, row by row, and writes after each: it can be interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="folders to measure (default: all)")
+    args = parser.parse_args()
+    rows = {line.split("|")[1].strip(): line for line in OUT.read_text().splitlines() if "/model" in line} if OUT.exists() else {}
+    models = trained.find(args.models)
+    for model in models:
+        if args.only and model.folder.name not in args.only:
+            continue
+        rows[model.name] = measure(model)
+        print(rows[model.name], flush=True)
+        kept = [rows[one.name] for one in models if one.name in rows]
+        OUT.write_text(HEAD + "\n".join(kept) + "\n" + sources(args.models))
+
+
+if __name__ == "__main__":
+    main()
