@@ -1,17 +1,26 @@
 """The compiler's entry points: an int8 graph to a register program, and a quantised ONNX model to an artifact."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
+
+from onnx import ModelProto, ValueInfoProto, helper
 
 from cnna.compiler import cost, ir
 from cnna.compiler.allocate import Allocation, allocate
+from cnna.compiler.dump import GraphWriter, describe_program
 from cnna.compiler.emit import emit
 from cnna.compiler.hazards import add_waits
 from cnna.compiler.kernels import ConvKernel, Lowered
 from cnna.compiler.lower import lower, macs_of
+from cnna.compiler.preprocess import stored
+from cnna.compiler.quantised_import import import_quantised
 from cnna.compiler.schedule import Command, Context, schedule, stream_keys
 from cnna.compiler.weights import constant_segment
+from cnna.host.artifact import Artifact
 from cnna.host.errors import ModelError
 from cnna.hw.config import Config, as_dict
 from cnna.hw.regmap import VERSION, command_fields
@@ -144,3 +153,74 @@ def _layers(
             }
         )
     return tuple(layers)
+
+
+def compile_model(
+    model: ModelProto,
+    config: Config,
+    batch: int = 1,
+    dump: str | os.PathLike[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Artifact:
+    """Compiles a quantised ONNX model. dump: a folder for the graph after each pass; progress: called with each step's name.
+
+    ModelError: the model is not quantised, or has a node or size that does not run.
+    """
+    say = progress or (lambda step: None)
+    writer = GraphWriter(Path(dump)) if dump is not None else None
+    say("import")
+    parts = import_quantised(model, writer)
+    say("compile")
+    program = compile_graph(parts.graph, config, batch)
+    if writer:
+        writer.text("program", describe_program(program.commands, program.program))
+    preprocess = stored(model)
+    manifest = {
+        **program.manifest(),
+        "version": version("cnna"),
+        "model_inputs": _values(model, [v for v in model.graph.input if v.name not in _initializers(model)]),
+        "model_outputs": _values(model, model.graph.output),
+        "cpu_head": _operators(parts.head),
+        "cpu_tail": _operators(parts.tail),
+        "preprocess": {**asdict(preprocess), "mean": list(preprocess.mean), "std": list(preprocess.std)} if preprocess else None,
+    }
+    head, tail = (part.SerializeToString(deterministic=True) if part else None for part in (parts.head, parts.tail))
+    return Artifact(manifest, program.program, program.constants, model.SerializeToString(deterministic=True), head, tail)
+
+
+def _initializers(model: ModelProto) -> set[str]:
+    return {tensor.name for tensor in model.graph.initializer}
+
+
+def _values(model: ModelProto, values: Iterable[ValueInfoProto]) -> list[dict[str, Any]]:
+    """Name, shape without the batch axis (None where it is not fixed) and numpy type of model inputs or outputs."""
+    found = []
+    for value in values:
+        kind = value.type.tensor_type
+        shape = [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim][1:]
+        found.append({"name": value.name, "shape": shape, "dtype": str(helper.tensor_dtype_to_np_dtype(kind.elem_type))})
+    return found
+
+
+def _operators(part: ModelProto | None) -> list[dict[str, Any]]:
+    """The operators of a CPU part; attributes that are no numbers or words are left to the ONNX file."""
+    operators = []
+    for node in part.graph.node if part else ():
+        plain = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        plain = {key: value.decode() if isinstance(value, bytes) else value for key, value in plain.items()}
+        attributes = {key: value for key, value in plain.items() if isinstance(value, int | float | str)}
+        lists = {key: list(value) for key, value in plain.items() if isinstance(value, list | tuple) and _numbers(value)}
+        operators.append(
+            {
+                "name": node.name,
+                "op": node.op_type,
+                "inputs": list(node.input),
+                "outputs": list(node.output),
+                "attributes": {**attributes, **lists},
+            }
+        )
+    return operators
+
+
+def _numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) for value in values)
