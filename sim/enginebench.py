@@ -1,0 +1,236 @@
+"""A compute engine with feature memory and ring under Verilator, played from numpy: what the tests of the engines run.
+
+Everything an engine takes goes into deep FIFOs first, so that the inputs of every clock are known beforehand (`bench`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from amaranth import Module, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from numpy.typing import NDArray
+
+from cnna.hw.command import command_layout
+from cnna.hw.config import BEAT_BYTES, Config
+from cnna.hw.conv import Conv
+from cnna.hw.featmem import FeatureMemory
+from cnna.hw.fifo import CreditFifo
+from cnna.hw.ports import ADDRESS_BITS, BEAT_BITS, feature_write_request
+from cnna.hw.regmap import COUNTED, STALLS
+from cnna.hw.ring import Ring
+from cnna.hw.tokens import Counts
+from cnna.hw.vector import Vector
+from cnna.sim import bench
+
+COMMANDS, BEATS = 64, 4096  # that a run can bring: commands; beats of a column
+LOADS = 16  # words come in and go out every other clock, and nothing is in their way
+Words = NDArray[np.uint8]
+
+
+class EngineBench(wiring.Component):
+    """`conv` or `vector`, its ports of feature memory, its ring; `go` lets commands and beats out of their FIFOs.
+
+    `pace` holds back each column's beats while 0. `others` are unit pulses of all engines, by COUNTED; the engine's own is added.
+    `dump` reads lanes of words from an address on.
+    """
+
+    def __init__(self, config: Config, engine: str) -> None:
+        self.config, self.engine = config, engine
+        self.columns = config.ports if engine == "conv" else 1
+        self.lanes = config.ports * config.beat_words
+        super().__init__(
+            {
+                "go": In(1),
+                "pace": In(self.columns),
+                "others": In(len(COUNTED)),
+                "load_push": In(1),
+                "load": In(feature_write_request(config, self.lanes)),
+                "command_push": In(1),
+                "command": In(command_layout(engine)),
+                "beat_push": In(self.columns),
+                "beat": In(data.ArrayLayout(BEAT_BITS, self.columns)),
+                "dump_push": In(1),
+                "dump": In(ADDRESS_BITS),
+                "unit": Out(1),
+                "busy": Out(1),
+                "active": Out(1),
+                "stall": Out(unsigned(8)),
+                "started": Out(unsigned(32)),
+                "words_valid": Out(1),
+                "words": Out(data.ArrayLayout(8 * config.ci, self.lanes)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        conv = self.engine == "conv"
+        m.submodules.engine = engine = Conv(self.config) if conv else Vector(self.config)
+        m.submodules.memory = memory = FeatureMemory(self.config)
+        m.submodules.counts = counts = Counts()
+        wiring.connect(m, engine.source, getattr(memory, f"{self.engine}_read"))
+        wiring.connect(m, engine.write, getattr(memory, f"{self.engine}_write"))
+        if conv:
+            wiring.connect(m, engine.residual, memory.residual_read)
+            m.d.comb += [self.stall.eq(engine.stall), self.started.eq(engine.started)]
+        m.d.comb += [
+            counts.unit.eq(self.others | (engine.unit << COUNTED.index(self.engine))),
+            engine.done.eq(counts.done),
+            *(getattr(self, name).eq(getattr(engine, name)) for name in ("unit", "busy", "active")),
+        ]
+        self._feed(m, engine)
+        self._memory(m, memory)
+        return m
+
+    def _feed(self, m: Module, engine: Any) -> None:
+        """Commands and ring beats."""
+        m.submodules.commands = commands = CreditFifo(command_layout(self.engine), COMMANDS)
+        m.d.comb += [
+            commands.push.eq(self.command_push),
+            commands.item.eq(self.command),
+            engine.command.valid.eq(commands.o.valid & self.go),
+            engine.command.p.eq(commands.o.p),
+            commands.o.ready.eq(engine.command.ready & self.go),
+        ]
+        depth = self.config.ring_words if self.engine == "conv" else self.config.vector_ring_words
+        width = 8 * self.config.ring_word_bytes if self.engine == "conv" else BEAT_BITS
+        m.submodules.ring = ring = Ring(width, depth, self.columns)
+        wiring.connect(m, engine.ring, ring.read)
+        for column in range(self.columns):
+            m.submodules[f"beats{column}"] = beats = CreditFifo(unsigned(BEAT_BITS), BEATS)
+            allowed = self.go & self.pace[column] & (ring.free[column] != 0)
+            m.d.comb += [
+                beats.push.eq(self.beat_push[column]),
+                beats.item.eq(self.beat[column]),
+                ring.write[column].valid.eq(beats.o.valid & allowed),
+                ring.write[column].payload.eq(beats.o.p),
+                beats.o.ready.eq(allowed),
+            ]
+
+    def _memory(self, m: Module, memory: FeatureMemory) -> None:
+        """Words in before a run and out after it."""
+        m.submodules.loads = loads = CreditFifo(feature_write_request(self.config, self.lanes), LOADS)
+        m.submodules.dumps = dumps = CreditFifo(unsigned(ADDRESS_BITS), LOADS)
+        request = memory.store.request
+        wiring.connect(m, loads.o, memory.load.request)
+        m.d.comb += [
+            loads.push.eq(self.load_push),
+            loads.item.eq(self.load),
+            dumps.push.eq(self.dump_push),
+            dumps.item.eq(self.dump),
+            request.valid.eq(dumps.o.valid),
+            dumps.o.ready.eq(request.ready),
+            request.p.active.eq(~0),
+            *(request.p.address[lane].eq(dumps.o.p + lane) for lane in range(self.lanes)),
+            self.words_valid.eq(memory.store.response.valid),
+            self.words.eq(memory.store.response.p.words),
+        ]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A run, clock by clock from `go`, and what feature memory holds after it (uint8 [words, ci])."""
+
+    features: Words
+    unit: NDArray[np.bool_]
+    active: NDArray[np.bool_]
+    stall: NDArray[np.uint8]
+    started: NDArray[np.uint32]
+
+
+def play(
+    config: Config,
+    engine: str,
+    commands: Sequence[SimpleNamespace],
+    ring: Words,
+    features: Words,
+    clocks: int,
+    pace: NDArray[np.uint8] | None = None,
+    others: NDArray[np.uint8] | None = None,
+) -> Trace:
+    """Runs commands (members as in `regmap.command_fields`), all queued at once, for so many clocks.
+
+    ring: uint8 [words, bytes]; features: uint8 [words, ci]; pace, others: uint8 [clocks], see `EngineBench`; by default full pace
+    and no pulses. RuntimeError: the engine still works after `clocks`, or Verilator failed.
+    """
+    component = EngineBench(config, engine)
+    lanes, columns = component.lanes, component.columns
+    beats = ring.reshape(len(ring), columns, -1, BEAT_BYTES).swapaxes(1, 2).reshape(-1, columns * BEAT_BYTES)
+    assert max(len(beats) - BEATS, len(commands) - COMMANDS) < 0, "more than the FIFOs hold"
+    bases = np.arange(0, config.feature_words, lanes)
+    begin = max(len(beats), 2 * len(bases), len(commands)) + 30
+    end = begin + clocks
+    total = end + 2 * len(bases) + 60
+    loads, load_push = _loads(config, lanes, bases, features, total)
+    inputs: dict[str, NDArray] = {
+        "go": (np.arange(total) >= begin).astype(np.uint8),
+        "pace": np.full(total, (1 << columns) - 1, np.uint8),
+        "others": np.zeros(total, np.uint8),
+        "load_push": load_push,
+        "load": loads,
+        "command_push": (np.arange(total) < len(commands)).astype(np.uint8),
+        "command": _rows(np.stack([_packed(engine, f) for f in commands]), total),
+        "beat_push": np.where(np.arange(total) < len(beats), (1 << columns) - 1, 0).astype(np.uint8),
+        "beat": _rows(beats, total),
+        "dump_push": np.zeros(total, np.uint8),
+        "dump": np.zeros(total, np.int64),
+    }
+    for name, given in (("pace", pace), ("others", others)):
+        if given is not None:
+            inputs[name][begin : begin + len(given)] = given[: total - begin]
+    inputs["dump_push"][end : end + 2 * len(bases) : 2] = 1
+    inputs["dump"][end : end + 2 * len(bases) : 2] = bases
+    found = bench.run(component, inputs)
+    if found["busy"][end, 0]:
+        raise RuntimeError(f"{engine} still works after {clocks} clocks: {int(found['unit'][:end].sum())} units are done")
+    words = found["words"][found["words_valid"][:, 0] == 1].reshape(-1, config.ci)[: config.feature_words]
+    part = {name: found[name][begin:end] for name in ("unit", "active", "stall", "started")}
+    return Trace(
+        words,
+        part["unit"][:, 0].astype(bool),
+        part["active"][:, 0].astype(bool),
+        part["stall"][:, 0],
+        np.ascontiguousarray(part["started"]).view("<u4")[:, 0],
+    )
+
+
+def stalls(trace: Trace) -> dict[str, int]:
+    """Clocks by cause in which the array did not work."""
+    counts = np.bincount(trace.stall[~trace.active], minlength=len(STALLS))
+    return {name: int(count) for name, count in zip(STALLS, counts, strict=True)}
+
+
+def _packed(engine: str, f: SimpleNamespace) -> Words:
+    """A command as bytes."""
+    value, at = 0, 0
+    layout = command_layout(engine)
+    for name, shape in layout.members.items():
+        width = shape.width  # type: ignore[union-attr]
+        value |= (int(getattr(f, name)) & ((1 << width) - 1)) << at
+        at += width
+    return np.frombuffer(value.to_bytes(-(-at // 8), "little"), np.uint8)
+
+
+def _rows(rows: Words, total: int) -> Words:
+    """Rows, then zeros."""
+    return np.concatenate([rows, np.zeros((total - len(rows), rows.shape[1]), np.uint8)])
+
+
+def _loads(config: Config, lanes: int, bases: NDArray[np.int64], features: Words, total: int) -> tuple[Words, Words]:
+    """Requests that fill feature memory, one every other clock, and their push bits."""
+    layout = feature_write_request(config, lanes)
+    rows, push = np.zeros((total, -(-layout.size // 8)), np.uint8), np.zeros(total, np.uint8)
+    for number, base in enumerate(bases.tolist()):
+        value, at = 0, 0
+        count = min(lanes, config.feature_words - base)
+        words = int.from_bytes(features[base : base + count].tobytes(), "little")
+        addresses = sum((base + lane) % (1 << ADDRESS_BITS) << ADDRESS_BITS * lane for lane in range(lanes))
+        for name, part in {"active": (1 << count) - 1, "address": addresses, "words": words, "last": 0}.items():
+            at = layout[name].offset
+            value |= part << at
+        rows[2 * number] = np.frombuffer(value.to_bytes(rows.shape[1], "little"), np.uint8)
+        push[2 * number] = 1
+    return rows, push

@@ -1,0 +1,181 @@
+"""Random commands for the compute engines, and the ring words they take: what `enginebench` plays and `engines` answers.
+
+Commands read what stands in feature memory at the start, or what an earlier one wrote (then they wait for it); each writes where
+nothing else does.
+"""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.hw.config import BEAT_BYTES, Config
+from cnna.hw.regmap import VECTOR_OPS, command_fields
+from cnna.sim import walk
+
+Words = NDArray[np.uint8]
+PARAM_BYTES = 8
+STREAM_WORDS = 150  # of a command at most: the bench brings no more than a few thousand beats
+
+
+def params(offset: NDArray[np.int64], factor: NDArray[np.int64], shift: NDArray[np.int64]) -> Words:
+    """Parameters of channels as they lie in a ring: uint8 [channels * 8]."""
+    packed = (offset & 0xFFFFFFFF) | (factor & 0x3FFFFFF) << 32 | shift << 58
+    return packed.astype("<i8").view(np.uint8)
+
+
+@dataclass
+class Cases:
+    """Makes commands of one engine, one after another, in one feature memory: the lower half is only read."""
+
+    config: Config
+    engine: str
+    rng: np.random.Generator
+    commands: list[SimpleNamespace] = field(default_factory=list)
+    ring: list[Words] = field(default_factory=list)  # uint8 [words, bytes] each
+    units: int = 0  # of all commands so far
+    wrote: tuple[int, int, int] = (0, 0, 0)  # first word and size of what the last command wrote, and the units until then
+
+    def __post_init__(self) -> None:
+        self.top = self.config.feature_words // 2  # of what is written so far
+
+    @property
+    def steps(self) -> int:
+        """Clocks that the engine needs at least, all commands so far; a generous bound is ten times this."""
+        blocks = self.config.chunk_blocks if self.engine == "conv" else 1
+        total = 0
+        for f in self.commands:
+            passes, inner = (f.chunks, f.blocks) if self.engine == "conv" else (f.blocks, 1)
+            groups, terms = -(-walk.pixels(f) // self.config.pix), inner * f.kernel_height * f.kernel_width
+            total += passes * (groups * max(terms, 2 * blocks) + self.config.ci // 2 + 2)
+        return total
+
+    def pick(self, low: int, high: int) -> int:
+        """One of low..high, both included."""
+        return int(self.rng.integers(low, high + 1))
+
+    def base(self) -> SimpleNamespace:
+        """A command of reset values, with random geometry but neither addresses nor planes."""
+        f = SimpleNamespace(**{name: spec.reset for name, spec in command_fields(self.engine).items()})
+        f.out_width, f.out_height, f.images = self.pick(1, 9), self.pick(1, 5), self.pick(1, 3)
+        f.kernel_width, f.kernel_height = self.pick(1, 4), self.pick(1, 3)
+        f.stride_x, f.stride_y = self.pick(1, 3), self.pick(1, 3)
+        f.stride_dilation_x, f.stride_dilation_y = self.pick(1, 2), self.pick(1, 2)
+        f.in_width, f.in_height = self.pick(1, 14), self.pick(1, 9)
+        f.first_x, f.first_y = self.pick(-2, 1), self.pick(-2, 1)
+        f.pad = self.pick(-128, 127)
+        f.out_zero, f.mid_zero = self.pick(-128, 127), self.pick(-128, 127)
+        for name in ("mid", "out"):
+            low, high = sorted((self.pick(-128, 127), self.pick(-128, 127)))
+            ends = ((-128, 127), (low, high))[self.pick(0, 1)]
+            f.__dict__[f"{name}_clamp_low"], f.__dict__[f"{name}_clamp_high"] = ends
+        return f
+
+    def place_source(self, f: SimpleNamespace, blocks: int) -> None:
+        """Addresses of a source of so many blocks: old words, or, waiting for them, the last command's."""
+        pitch = f.in_width + self.pick(0, 2)
+        image = f.in_height * pitch
+        size = blocks * f.images * image
+        start, room, units = self.wrote
+        if room > size and self.pick(0, 1):
+            self.wait(f, units)
+            start += self.pick(0, room - size)
+        else:
+            start = self.pick(0, self.config.feature_words // 2 - size)
+        f.src = (start + f.first_y * pitch + f.first_x) % (1 << 20)
+        f.src_x, f.src_row = f.stride_x, f.stride_y * pitch - f.out_width * f.stride_x
+        f.src_image = image - f.out_height * f.stride_y * pitch
+        f.src_kx, f.src_ky, f.src_block = f.stride_dilation_x, f.stride_dilation_y * pitch, f.images * image
+
+    def wait(self, f: SimpleNamespace, units: int) -> None:
+        """Has a command wait for so many of this engine's own units."""
+        f.__dict__[f"wait_{self.engine}_enable"], f.__dict__[f"wait_{self.engine}_count"] = 1, units
+
+    def place_plane(self, f: SimpleNamespace, name: str, start: int, blocks: int) -> int:
+        """Addresses of a plane of so many blocks, from `start` on; answers the words it spans."""
+        step, gap = self.pick(1, 2), self.pick(0, 2)
+        row = f.out_width * step + gap
+        image = f.out_height * row + self.pick(0, 3)
+        values = {"": start, "_x": step, "_row": gap, "_image": image - f.out_height * row, "_block": f.images * image}
+        f.__dict__.update({name + part: value for part, value in values.items()})
+        return blocks * f.images * image
+
+    def finish(self, f: SimpleNamespace, blocks: int, units: int) -> None:
+        """Gives a command its destination and counts it in."""
+        size = self.place_plane(f, "dst", self.top, blocks)
+        self.units += units
+        self.wrote = (self.top, size, self.units)
+        self.top += size
+        if self.top > self.config.feature_words:
+            raise ValueError("the commands write more than feature memory holds")
+        self.commands.append(f)
+
+    def conv(self, **given: int) -> SimpleNamespace:
+        """Adds a conv command; `given` members are set as they are."""
+        config, f = self.config, self.base()
+        f.blocks, f.chunks, f.stream = self.pick(1, 3), self.pick(1, 3), self.pick(0, 1)
+        f.__dict__.update(given)
+        terms = f.blocks * f.kernel_width * f.kernel_height
+        groups = -(-walk.pixels(f) // config.pix)
+        if f.stream and terms * groups * f.chunks > STREAM_WORDS:
+            f.stream = 0
+        f.dst_blocks = f.chunks * config.chunk_blocks - self.pick(0, config.chunk_blocks - 1)
+        f.res_enable = given.get("res_enable", self.pick(0, 1))
+        if f.res_enable:
+            f.add_a, f.add_b = self.pick(-(1 << 20), 1 << 20), self.pick(-(1 << 20), 1 << 20)
+            f.add_offset, f.add_shift = self.pick(-(1 << 26), 1 << 26), self.pick(15, 24)
+        else:
+            f.add_a, f.add_shift, f.out_zero = 2, 1, 0
+        self.place_source(f, f.blocks)
+        start, room, units = self.wrote
+        size = self.place_plane(f, "res", start, f.dst_blocks)
+        if f.res_enable and size <= room and self.pick(0, 2):
+            self.wait(f, units)
+        else:
+            f.res = self.pick(0, config.feature_words // 2 - size)
+        for _ in range(f.chunks):
+            raw = np.zeros((config.param_words, config.ring_word_bytes), np.uint8)
+            raw.reshape(-1)[: PARAM_BYTES * config.co] = self.channel_params(config.co, 30, 40)
+            words = self.rng.integers(0, 256, (terms * (groups if f.stream else 1), config.ring_word_bytes), np.uint8)
+            words[words == 128] = 127  # -128 in both operands of a whole cascade does not fit, see docs/numerics.md
+            self.ring += [raw, words]
+        self.finish(f, f.dst_blocks, f.chunks)
+        return f
+
+    def vector(self, **given: int) -> SimpleNamespace:
+        """Adds a vector command; `given` members are set as they are."""
+        config, f = self.config, self.base()
+        f.op, f.blocks, f.uniform = self.pick(0, 3), self.pick(1, 5), self.pick(0, 1)
+        f.__dict__.update(given)
+        op = VECTOR_OPS[f.op]
+        f.add_b = self.pick(-(1 << 20), 1 << 20)
+        if op == "elementwise":
+            f.kernel_height, f.kernel_width = 1, min(f.kernel_width, 2)
+        self.place_source(f, f.blocks)
+        if op == "elementwise":
+            f.src_kx = self.pick(0, 20)
+            f.stride_dilation_x = 0
+        for block in range(f.blocks):
+            if block == 0 or not f.uniform:
+                ends = (30, 40) if op in ("depthwise", "average") else (15, 24)
+                self.ring.append(self.channel_params(config.ci, *ends, op in ("max", "elementwise")).reshape(-1, BEAT_BYTES))
+            if op == "depthwise":
+                self.ring.append(self.rng.integers(0, 256, (f.kernel_width * f.kernel_height, BEAT_BYTES), np.uint8))
+        self.finish(f, f.blocks, -(-f.blocks // config.chunk_blocks))
+        return f
+
+    def channel_params(self, channels: int, low: int, high: int, signed: bool = False) -> Words:
+        """Random parameters whose results are mostly within int8; now and then a factor of 0 or a shift at its ends."""
+        factor = self.rng.integers(1 << 23, 1 << 24, channels)
+        offset = self.rng.integers(-(1 << 14), 1 << 14, channels)
+        if signed:
+            factor, offset = self.rng.integers(-(1 << 20), 1 << 20, channels), self.rng.integers(-(1 << 26), 1 << 26, channels)
+        shift = self.rng.integers(low, high + 1, channels)
+        odd = self.rng.random(channels)
+        return params(offset, np.where(odd < 0.05, 0, factor), np.where(odd > 0.97, 55, np.where(odd > 0.94, 1, shift)))
+
+    @property
+    def ring_words(self) -> Words:
+        """All the ring words that the commands take, in order."""
+        return np.concatenate(self.ring)
