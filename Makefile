@@ -18,6 +18,7 @@ lint: $(READY)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p cnna
+	$(BIN)/mypy tools examples
 
 docs: $(READY)  ## writes what in docs/ is generated
 	$(BIN)/python tools/docs.py

@@ -6,7 +6,7 @@ They answer nothing sensible; their layers, sizes and cycles are those of the ne
 """
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -154,7 +154,7 @@ def _roles(nodes: list[onnx.NodeProto]) -> dict[str, str]:
 
 def _fresh(role: str, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
     """He-normal weights [out, in, ...] and matrices [..., out, in]; scales near 1, biases near 0, statistics still to measure."""
-    draw = {
+    draw: dict[str, Callable[[], NDArray[np.float64]]] = {
         "weight": lambda: rng.normal(scale=np.sqrt(2 / np.prod(shape[1:])), size=shape),
         "matrix": lambda: rng.normal(scale=np.sqrt(2 / shape[-1]), size=shape),
         "scale": lambda: 1 + SPREAD * rng.normal(size=shape),
@@ -205,7 +205,7 @@ def _self_normalising(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
     yield helper.make_node("Sub", [x, mean], [centred])
     yield helper.make_node("Mul", [centred, centred], [f"{y}/squares"])
     yield helper.make_node("ReduceMean", [f"{y}/squares"], [variance], axes=[0, 2, 3], keepdims=1)
-    yield helper.make_node("Constant", [], [f"{y}/epsilon"], value=numpy_helper.from_array(np.float32(epsilon)))
+    yield helper.make_node("Constant", [], [f"{y}/epsilon"], value=numpy_helper.from_array(np.array(epsilon, np.float32)))
     yield helper.make_node("Add", [variance, f"{y}/epsilon"], [f"{y}/safe"])
     yield helper.make_node("Sqrt", [f"{y}/safe"], [f"{y}/deviation"])
     yield helper.make_node("Div", [centred, f"{y}/deviation"], [f"{y}/normal"])

@@ -6,9 +6,10 @@ the generated Verilog; every tensor it writes is compared with the emulator and 
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -78,7 +79,7 @@ def step(what: str, ends: bool = True) -> Iterator[None]:
     print(f"{time.perf_counter() - started:.1f} s", flush=True)
 
 
-def show(images: Images, classes: Sequence[int], answers: Sequence[int]) -> None:
+def show(images: Images, classes: NDArray[np.int64], answers: NDArray[np.int64]) -> None:
     """The pictures in characters, A_ROW beside each other, with what they are and what the accelerator says."""
     shades = " ░▒▓█" if (sys.stdout.encoding or "").lower().startswith("utf") else " .+#@"
     for first in range(0, len(images), A_ROW):
@@ -90,7 +91,7 @@ def show(images: Images, classes: Sequence[int], answers: Sequence[int]) -> None
         print("  ".join(f"{word:^{2 * small.shape[2]}}" for word in words))
 
 
-def table(figures: dict) -> None:
+def table(figures: dict[str, Any]) -> None:
     """A line for each layer and one for the whole, of one image."""
     print(f"{'layer':16} {'engine':8} {'MACs':>9} {'cycles':>8} {'utilisation':>11} {'DDR read':>9} {'written':>8}")
     for layer in [*figures["layers"], {**figures, "name": "all", "engine": ""}]:

@@ -101,8 +101,8 @@ def main() -> None:
             _arrow(axes, start, end)
     _arrow(axes, "host/accelerator", "hw/regfile")
     _path(axes, [(9.76, 1.75), (9.84, 1.75), (9.84, 0.85), (4.9, 0.85), (4.9, 1.42)])
-    for name in [OUT, *sys.argv[1:]]:
-        figure.savefig(name, bbox_inches="tight", metadata={"Date": None} if str(name).endswith("svg") else None)
+    for name in [str(OUT), *sys.argv[1:]]:
+        figure.savefig(name, bbox_inches="tight", metadata={"Date": None} if name.endswith("svg") else None)
 
 
 def _frame(axes: Axes, title: str, low: float, high: float) -> None:
@@ -114,8 +114,11 @@ def _frame(axes: Axes, title: str, low: float, high: float) -> None:
 
 def _draw(axes: Axes, box: Box) -> None:
     corner = (box.x - box.width / 2, box.y - HEIGHT / 2)
-    style = {"boxstyle": "round,pad=0,rounding_size=0.08", "facecolor": FILL[box.folder], "edgecolor": "#555555"}
-    axes.add_patch(FancyBboxPatch(corner, box.width, HEIGHT, **style))
+    axes.add_patch(
+        FancyBboxPatch(
+            corner, box.width, HEIGHT, boxstyle="round,pad=0,rounding_size=0.08", facecolor=FILL[box.folder], edgecolor="#555555"
+        )
+    )
     axes.text(box.x, box.y + 0.1, box.path, ha="center", va="center", fontsize=8, family="monospace", weight="bold")
     axes.text(box.x, box.y - 0.14, box.does, ha="center", va="center", fontsize=7.5, color="#333333")
 

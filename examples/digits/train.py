@@ -1,16 +1,17 @@
 """Trains the demo's network and writes digits.onnx beside this file. Ten seconds on one core.
 
-    pip install 'cnna[tools,train]' && python examples/digits/train.py
+    pip install 'cnna[tools,train]' && cd examples && python -m digits.train
 
 Needs torch, which nothing else here does: the answer is committed.
 """
 
 from pathlib import Path
+from typing import Any
 
-import data
 import numpy as np
 import onnx
 import torch
+from digits import data
 from onnx import helper, numpy_helper
 from torch import nn
 
@@ -83,7 +84,7 @@ class Writer:
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
 
-    def node(self, op: str, name: str, inputs: list[str], **attributes: object) -> str:
+    def node(self, op: str, name: str, inputs: list[str], **attributes: Any) -> str:
         self.nodes.append(helper.make_node(op, inputs, [name], name=name, **attributes))
         return name
 

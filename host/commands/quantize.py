@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> Outcome:
     return Outcome(figures)
 
 
-def _preprocess(args: argparse.Namespace, shapes: dict[str, Sequence[int]]) -> Any:
+def _preprocess(args: argparse.Namespace, shapes: Mapping[str, Sequence[int]]) -> Any:
     """What uint8 pictures will go through; None where no option says so. UserError: it does not fit the model's input."""
     if args.scale is None and args.mean is None and args.std is None:
         return None
