@@ -6,10 +6,9 @@ costs no Python time per clock. Blocks that the Amaranth simulator can run are t
 
 import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,10 +21,10 @@ from numpy.typing import NDArray
 
 DSP48E2 = Path(__file__).with_name("dsp48e2.v")
 CACHE = Path.home() / ".cache" / "cnna" / "bench"
-FLAGS = (
-    *("--cc", "--exe", "--build", "--prefix", "Vbench", "-j", "1", "-O3", "--x-assign", "fast", "--x-initial", "fast"),
-    *("-Wno-fatal", "-Wno-lint", "-Wno-style"),
-    *("-MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"),  # runs are short, builds are not
+FLAGS = ("--cc", "--prefix", "Vbench", "-O3", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint", "-Wno-style")
+COMPILE = (  # one call for all files, unoptimised: these runs are short, and Verilator's make would build its runtime each time
+    *("g++", "-O0", "-std=gnu++17", "-faligned-new", "-pthread", "-w", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0"),
+    *("-DVM_TIMING=0", "-DVM_TRACE=0", "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0"),
 )
 TIMEOUT_S = 600
 _MAIN = """#include "Vbench.h"
@@ -46,27 +45,33 @@ def build(verilog: str, top: str, cache: Path = CACHE) -> Path:
 
     RuntimeError: Verilator or the compiler refused it; the message is theirs.
     """
-    parts = (verilog, DSP48E2.read_text(), top, _MAIN, *FLAGS, version("verilator"))
-    place = cache / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-    if (place / "Vbench").exists():
-        return place / "Vbench"
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as name:
-        work = Path(name)
+    include = Path(verilator.__file__).parent / "include"
+
+    def runtime(work: Path) -> None:
+        sources = [include / "verilated.cpp", include / "verilated_threads.cpp"]
+        (work / "all.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
+        _run([*COMPILE, f"-I{include}", f"-I{include / 'vltstd'}", "-c", "all.cpp", "-o", "ready"], work)
+
+    def simulator(work: Path) -> None:
         (work / "design.v").write_text(verilog)
-        (work / "main.cpp").write_text(_MAIN)
-        root = Path(verilator.__file__).parent
-        environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-        command = ["verilator", *FLAGS, "--top-module", top, "--Mdir", "build", "design.v", "main.cpp", str(DSP48E2)]
-        _run(command, cwd=work, env=environment)
-        (work / "ready").mkdir()
-        shutil.move(work / "build" / "Vbench", work / "ready" / "Vbench")
-        try:
-            (work / "ready").rename(place)
-        except OSError:  # another run was quicker
-            if not (place / "Vbench").exists():
-                raise
-    return place / "Vbench"
+        _run(["verilator", *FLAGS, "--top-module", top, "--Mdir", ".", "design.v", str(DSP48E2)], work)
+        (work / "all.cpp").write_text("".join(f'#include "{source.name}"\n' for source in sorted(work.glob("Vbench*.cpp"))) + _MAIN)
+        _run(
+            [*COMPILE, f"-I{include}", f"-I{include / 'vltstd'}", "all.cpp", str(_cached(cache, runtime, ())), "-o", "ready"], work
+        )
+
+    return _cached(cache, simulator, (verilog, DSP48E2.read_text(), top, _MAIN, *FLAGS))
+
+
+def _cached(cache: Path, make: Callable[[Path], None], parts: tuple[str, ...]) -> Path:
+    """The file that `make` leaves as `ready` in the folder it is given, made once for these parts and this tool chain."""
+    place = cache / hashlib.sha256("\0".join((*COMPILE, version("verilator"), *parts)).encode()).hexdigest()[:24]
+    if not place.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as work:
+            make(Path(work))
+            (Path(work) / "ready").rename(place)  # whole or not at all, whoever else builds it
+    return place
 
 
 def run(component: Component, inputs: Mapping[str, NDArray], cache: Path = CACHE) -> dict[str, Bytes]:
@@ -147,10 +152,12 @@ endmodule
 """
 
 
-def _run(command: list[str], **options: object) -> None:
+def _run(command: list[str], folder: Path | None = None) -> None:
     """RuntimeError: it failed, or took longer than TIMEOUT_S."""
+    root = Path(verilator.__file__).parent
+    environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, **options)  # type: ignore[call-overload]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise RuntimeError(f"{command[0]} took longer than {TIMEOUT_S} s") from error
     if done.returncode:
