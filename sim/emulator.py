@@ -12,10 +12,7 @@ from cnna.hw.config import Config
 from cnna.hw.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ERRORS, REGISTERS, SEGMENTS, VERSION, Register
 from cnna.sim.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
 from cnna.sim.engines import ENGINE_RUNS
-from cnna.sim.machine import BusError, Machine, ProgramError, Written
-
-DDR_BASE = 0x1000_0000  # not 0, so that a forgotten segment base is caught
-PAGE_BYTES = 4096
+from cnna.sim.machine import DDR_BASE, PAGE_BYTES, BusError, Machine, ProgramError, Written
 
 
 class EmulatorDevice:

@@ -141,7 +141,8 @@ def vector(machine: Machine, command: Command) -> None:
     """Pooling, depthwise, elementwise; all blocks at once (no block reads what another of its command writes)."""
     f, config = command.f, machine.config
     op, taps = VECTOR_OPS[f.op], walk.tap_steps(f)
-    params, weights = [], []
+    params: list[tuple[Words, Words, Words]] = []
+    weights: list[Words] = []
     for block in range(f.blocks):
         if block == 0 or not f.uniform:
             params.append(_params(machine.vector_ring.take(config.ci // 2), config.ci))
@@ -157,7 +158,7 @@ def vector(machine: Machine, command: Command) -> None:
     offset, factor, shift = (np.stack(part) for part in zip(*params, strict=True))  # [blocks or 1, ci]
     limits = (f.out_zero, f.out_clamp_low, f.out_clamp_high)
     if op in ("depthwise", "average"):
-        acc = np.zeros((*start.shape, config.ci), np.int32)
+        acc: Words = np.zeros((*start.shape, config.ci), np.int32)
         for t in range(len(taps)):
             x = tap(t)
             acc += x if op == "average" else x.astype(np.int16) * np.stack([w[t] for w in weights])
@@ -166,7 +167,7 @@ def vector(machine: Machine, command: Command) -> None:
         a = tap(0)
         for t in range(1, len(taps) if op == "max" else 1):
             a = np.maximum(a, tap(t))
-        b = tap(1) if op == "elementwise" and f.kernel_width == 2 else np.int8(0)
+        b: Words | np.int8 = tap(1) if op == "elementwise" and f.kernel_width == 2 else np.int8(0)
         y = arith.combine(a, factor, b, f.add_b, offset, shift, *limits)
     machine.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y)
 

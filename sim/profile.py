@@ -1,0 +1,76 @@
+"""Clocks and DDR bytes of every layer, from the testbench's table of what the engines were at.
+
+A clock in which the array works, or waits within a command, is the layer's of that command. A clock in which it has no command
+is the layer's of the first unfinished command in program order, of any engine. So the layers' cycles sum to the counter.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cnna.host.artifact import Artifact
+from cnna.hw.config import BEAT_BYTES, Config
+from cnna.hw.regmap import ENGINES, STALLS
+from cnna.sim.commands import WRITE_BYTES, Command, commands
+from cnna.sim.probes import PHASES
+
+Layer = dict[str, Any]  # cycles, stalls by cause, ddr_read_bytes, ddr_write_bytes
+IDLE = 1 + STALLS.index("idle")  # state 0: the array works; 1 + n: the stall of that number
+
+
+def layers(artifact: Artifact, phases: Sequence[Sequence[int]]) -> list[Layer]:
+    """For each layer of the manifest, in its order; `phases` has rows of `probes.PHASES`."""
+    config, manifest = artifact.config, artifact.manifest
+    program = list(commands(artifact.program))
+    owner = [int(entry["layer"]) for entry in manifest["commands"]]
+    found: list[Layer] = [
+        {"cycles": 0, "stalls": dict.fromkeys(STALLS, 0), "ddr_read_bytes": 0, "ddr_write_bytes": 0} for _ in manifest["layers"]
+    ]
+    queues = {engine: [c for c in program if c.engine == engine] for engine in ENGINES}
+    ends = {engine: _ends(queue, config) for engine, queue in queues.items()}
+    for row in phases:
+        at = dict(zip(PHASES, row, strict=True))
+        layer = found[owner[_command(at, queues, ends)]]
+        layer["cycles"] += at["clocks"]
+        if at["state"]:
+            layer["stalls"][STALLS[at["state"] - 1]] += at["clocks"]
+    _add_traffic(found, program, owner, config)
+    return found
+
+
+def _ends(queue: list[Command], config: Config) -> list[int]:
+    """Units that the engine has finished when each of its commands is through."""
+    total, found = 0, []
+    for command in queue:
+        total += command.units(config.chunk_blocks)
+        found.append(total)
+    return found
+
+
+def _command(at: dict[str, int], queues: dict[str, list[Command]], ends: dict[str, list[int]]) -> int:
+    """The number of the command that a phase belongs to."""
+    begun = at["conv_started"] + at["untouched"]  # a command that the array has, but has taken no step of, counts
+    if at["state"] != IDLE and begun:
+        return queues["conv"][begun - 1].number
+    waiting = [queues["conv"][begun].number] if begun < len(queues["conv"]) else []
+    for engine in ("load", "vector", "store"):
+        waiting += [c.number for c, end in zip(queues[engine], ends[engine], strict=True) if end > at[f"done_{engine}"]][:1]
+    if waiting:
+        return min(waiting)
+    return max(queue[-1].number for queue in queues.values() if queue)  # draining at the program's end
+
+
+def _add_traffic(found: list[Layer], program: list[Command], owner: list[int], config: Config) -> None:
+    """DDR bytes of each command, in whole beats; the program's own belong to the layers whose commands they are."""
+    fetched = 0
+    for command, index in zip(program, owner, strict=True):
+        f, layer = command.f, found[index]
+        if command.engine == "weight":
+            layer["ddr_read_bytes"] += f.beats * f.repeat * BEAT_BYTES * (1 if f.ring else config.ports)
+        elif command.engine in ("load", "store"):
+            beats = -(-f.run * config.ci // BEAT_BYTES) * f.runs * f.blocks
+            layer["ddr_read_bytes" if command.engine == "load" else "ddr_write_bytes"] += beats * BEAT_BYTES
+        upto = (command.pc + 1) * WRITE_BYTES // BEAT_BYTES * BEAT_BYTES
+        layer["ddr_read_bytes"] += upto - fetched
+        fetched = upto
+    end = -(-(program[-1].pc + 2) * WRITE_BYTES // BEAT_BYTES) * BEAT_BYTES  # with the END write
+    found[owner[-1]]["ddr_read_bytes"] += end - fetched

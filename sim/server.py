@@ -1,0 +1,129 @@
+"""The simulation process: a cocotb test that takes commands from a `cosim.CosimDevice` over a socket until it closes.
+
+Every message is a line of JSON. A request has `do` and its arguments; the answer has `value`, or `error`. During a run, lines
+with `clocks` and `seconds` report progress. The memory's contents go through the file that both processes map.
+"""
+
+import json
+import select
+import socket
+import sys
+import traceback
+from typing import Any
+
+import cocotb
+
+from cnna.host.errors import CnnaError
+from cnna.sim import probes
+from cnna.sim.testbench import Testbench
+
+
+class HungUpError(Exception):
+    """The client has gone."""
+
+
+class Session:
+    """Requests of one client, each a method `do_NAME`."""
+
+    def __init__(self, tb: Testbench, connection: socket.socket) -> None:
+        self.tb, self.connection = tb, connection
+        self.lines = connection.makefile("r")
+
+    async def serve(self) -> None:
+        """Answers until the client closes."""
+        for line in self.lines:
+            request = json.loads(line)
+            if request["do"] == "close":
+                return
+            try:
+                value = await getattr(self, f"do_{request.pop('do')}")(**request)
+                self.send(value=value)
+            except CnnaError as error:
+                self.send(error=str(error))
+
+    def send(self, **message: Any) -> None:
+        """One line to the client."""
+        self.connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def report(self, clocks: int, seconds: float) -> None:
+        """Progress of a run. HungUpError: nobody listens any more."""
+        if select.select([self.connection], [], [], 0)[0]:  # clients say nothing while they wait, unless they have gone
+            raise HungUpError
+        self.send(clocks=clocks, seconds=seconds)
+
+    async def do_open(self, path: str, base: int, size_bytes: int) -> None:
+        """Maps the memory."""
+        self.tb.ddr.open(path, base, size_bytes)
+
+    async def do_read(self, offset: int) -> int:
+        """A register."""
+        return await self.tb.read(offset)
+
+    async def do_write(self, offset: int, value: int) -> None:
+        """A register."""
+        await self.tb.write(offset, value)
+
+    async def do_wait(self) -> None:
+        """Until done or error."""
+        await self.tb.wait(self.report)
+
+    async def do_clocks(self, clocks: int) -> None:
+        """Lets time pass."""
+        await self.tb.run_clocks(clocks)
+
+    async def do_reset(self) -> None:
+        """Hard reset."""
+        await self.tb.reset()
+
+    async def do_time(self) -> int:
+        """Clocks since the simulation began."""
+        return self.tb.ddr.clocks
+
+    async def do_ddr(self, **settings: int) -> None:
+        """Settings of the DDR model."""
+        for name, value in settings.items():
+            self.tb.ddr.set(name, value)
+
+    async def do_fault(self, **fault: Any) -> None:
+        """A bad response to come."""
+        self.tb.ddr.fault(**fault)
+
+    async def do_clear_faults(self) -> None:
+        """No more of them."""
+        self.tb.ddr.clear_faults()
+
+    async def do_log(self, enable: bool) -> None:
+        """Starts or ends the logs of writes."""
+        self.tb.ddr.log(enable)
+        probes.log(enable)
+
+    async def do_logged(self, ddr: str, features: str) -> None:
+        """Writes the logs to two files."""
+        self.tb.ddr.logged().tofile(ddr)
+        probes.logged().tofile(features)
+
+    async def do_profile(self) -> list[list[int]]:
+        """Clocks by command and state since the last start."""
+        return probes.profile()
+
+    async def do_trace(self, first: int, last: int) -> None:
+        """Clocks of the waveform, counted from the next start."""
+        probes.trace(self.tb.dut, first, last)
+
+
+@cocotb.test()
+async def serve(dut: Any) -> None:
+    """Connects to the client named by `+cnna_socket=PATH` and serves it."""
+    tb = Testbench(dut)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(cocotb.plusargs["cnna_socket"]))
+        session = Session(tb, connection)
+        await tb.start()
+        try:
+            session.send(value="ready")
+            await session.serve()
+        except (HungUpError, BrokenPipeError, ConnectionResetError):
+            return
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            session.send(error=f"the simulation's server failed: {type(error).__name__}: {error}")

@@ -1,0 +1,124 @@
+"""The testbench's top, `tb`, as SystemVerilog: the accelerator, the DDR model on its ports, and probes; written for a config.
+
+cocotb drives `aclk`, `aresetn` and the AXI4-Lite signals and sees `interrupt`; everything else stays inside, so that
+Verilator may optimise it. The probes only read; the accelerator's Verilog is the one that is synthesised.
+"""
+
+from cnna.hw.config import Config
+from cnna.hw.regmap import COUNT_BITS, COUNTED
+
+FEATURES, COUNTERS, ISSUE = "dut.featmem", "dut.counters", "dut.conv.issue"  # instances that the probes look into
+PORTS = 4  # that the DDR model has; those that the accelerator lacks stay idle
+_CONTROL = (  # (AXI4-Lite signal, bits, driven by cocotb)
+    ("awaddr", 12, True),
+    ("awprot", 3, True),
+    ("awvalid", 1, True),
+    ("awready", 1, False),
+    ("wdata", 32, True),
+    ("wstrb", 4, True),
+    ("wvalid", 1, True),
+    ("wready", 1, False),
+    ("bresp", 2, False),
+    ("bvalid", 1, False),
+    ("bready", 1, True),
+    ("araddr", 12, True),
+    ("arprot", 3, True),
+    ("arvalid", 1, True),
+    ("arready", 1, False),
+    ("rdata", 32, False),
+    ("rresp", 2, False),
+    ("rvalid", 1, False),
+    ("rready", 1, True),
+)
+_FROM_MASTER = (  # (AXI4 signal, bits), in the order of ddr_clock's arguments
+    ("arvalid", 1),
+    ("araddr", 40),
+    ("arlen", 8),
+    ("arsize", 3),
+    ("arburst", 2),
+    ("rready", 1),
+    ("awvalid", 1),
+    ("awaddr", 40),
+    ("awlen", 8),
+    ("awsize", 3),
+    ("awburst", 2),
+    ("wvalid", 1),
+    ("wdata", 128),
+    ("wstrb", 16),
+    ("wlast", 1),
+    ("bready", 1),
+)
+_TO_MASTER = (
+    ("arready", 1),
+    ("rvalid", 1),
+    ("rdata", 128),
+    ("rresp", 2),
+    ("rlast", 1),
+    ("awready", 1),
+    ("wready", 1),
+    ("bvalid", 1),
+    ("bresp", 2),
+)
+
+
+def text(config: Config, top: str, probes: bool) -> str:
+    """The text of `tb.sv` around the module `top`, with probes into it or without."""
+    arguments = [f"input bit [{PORTS * bits - 1}:0] {name}" for name, bits in _FROM_MASTER]
+    arguments += [f"output bit [{PORTS * bits - 1}:0] n_{name}" for name, bits in _TO_MASTER]
+    lines = [
+        "`timescale 1ns / 1ps",
+        "module tb;",
+        f'  import "DPI-C" function void ddr_clock(input bit reset_n, {", ".join(arguments)});',
+        "  reg aclk /* verilator public_flat_rw */ = 0;",
+        "  reg aresetn /* verilator public_flat_rw */ = 0;",
+        "  wire interrupt /* verilator public_flat_rd */;",
+    ]
+    for name, bits, driven in _CONTROL:
+        kind, access, start = ("reg", "rw", " = 0") if driven else ("wire", "rd", "")
+        lines.append(f"  {kind} [{bits - 1}:0] s_{name} /* verilator public_flat_{access} */{start};")
+    lines += [f"  wire [{PORTS * bits - 1}:0] {name};" for name, bits in _FROM_MASTER]
+    lines += [f"  reg [{PORTS * bits - 1}:0] {name} = 0;" for name, bits in _TO_MASTER]
+    lines += [f"  bit [{PORTS * bits - 1}:0] n_{name};" for name, bits in _TO_MASTER]
+    for port in range(config.ports, PORTS):
+        lines += [f"  assign {name}[{_slice(port, bits)}] = 0;" for name, bits in _FROM_MASTER]
+    passed = ["aresetn", *(name for name, _ in _FROM_MASTER), *(f"n_{name}" for name, _ in _TO_MASTER)]
+    lines += ["  always @(posedge aclk) begin", f"    ddr_clock({', '.join(passed)});"]
+    lines += [f"    {name} <= n_{name};" for name, _ in _TO_MASTER]
+    lines += ["  end", f"  {top} dut (", ",\n".join(f"    .{port}({signal})" for port, signal in _connections(config)), "  );"]
+    return "\n".join([*lines, *(_probes(config) if probes else []), "endmodule", ""])
+
+
+def _probes(config: Config) -> list[str]:
+    """Every word written to feature memory while there is a log, and what the engines are at, to `probes.cpp`."""
+    banks, row_bits, word_bits = config.regions * config.banks, (config.bank_words - 1).bit_length(), 8 * config.ci
+    row, word = f"{FEATURES}.probe_row[{row_bits} * i +: {row_bits}]", f"{FEATURES}.probe_word[{word_bits} * i +: {word_bits}]"
+    address = f"(i / {config.banks} * {config.bank_words} + int'({row})) * {config.banks} + i % {config.banks}"
+    done = ", ".join(f"{{8'd0, dut.counts.done[{COUNT_BITS} * {index} +: {COUNT_BITS}]}}" for index in range(len(COUNTED)))
+    return [
+        '  import "DPI-C" function void probe_write(input int address, input bit [127:0] word, input int bytes);',
+        '  import "DPI-C" function bit probe_logging();',
+        '  import "DPI-C" function void probe_clock(input bit clear, input bit running, input int started, input bit untouched,',
+        "    input int state, input int load, input int conv, input int vector, input int store);",
+        f"  wire [{banks - 1}:0] written = {FEATURES}.probe_write;",
+        "  always @(posedge aclk) begin",
+        f"    probe_clock({COUNTERS}.clear, {COUNTERS}.running, {ISSUE}.started, {ISSUE}.untouched & ~{ISSUE}.command__ready,",
+        f"      {COUNTERS}.array_active ? 0 : 1 + {COUNTERS}.stall, {done});",
+        "    if (|written && probe_logging())",
+        f"      for (int i = 0; i < {banks}; ++i)",
+        "        if (written[i])",
+        f"          probe_write({address}, 128'({word}), {config.ci});",
+        "  end",
+    ]
+
+
+def _slice(port: int, bits: int) -> str:
+    return f"{(port + 1) * bits - 1}:{port * bits}"
+
+
+def _connections(config: Config) -> list[tuple[str, str]]:
+    """(port of the accelerator, signal of the testbench)."""
+    found = [(name, name) for name in ("aclk", "aresetn", "interrupt")]
+    found += [(f"s_axi_control_{name}", f"s_{name}") for name, _, _ in _CONTROL]
+    for port in range(config.ports):
+        found += [(f"m_axi_gmem{port}_{name}", f"{name}[{_slice(port, bits)}]") for name, bits in _FROM_MASTER + _TO_MASTER]
+    return found
