@@ -62,9 +62,9 @@ class Combine:
 class Conv:
     """Convolution on the array (a fully connected layer is one whose kernel is the map). Padding reads the input's zero point.
 
-    mid = requantise(Σ x * weights + bias, mult, shift, out); inputs (x,). With `residual`, inputs (x, r), and the output is
-    combine(mid, r). Constants: weights int8 [cout, cin / groups, kh, kw]; bias int32 [cout], zero-point term folded in; mult
-    and shift int32 [cout].
+    mid = requantise(Σ x * weights + bias, mult, shift, out); inputs (x,). With `residual`, inputs (x, r) or (x,), and the
+    output is combine(mid, r) or combine(mid, 0). Constants: weights int8 [cout, cin / groups, kh, kw]; bias int32 [cout],
+    zero-point term folded in; mult and shift int32 [cout].
     """
 
     window: Window

@@ -10,12 +10,14 @@ from cnna.compiler.passes.canonical_elementwise import canonical_elementwise
 from cnna.compiler.passes.canonical_gemm import canonical_gemm
 from cnna.compiler.passes.canonical_pools import canonical_pools
 from cnna.compiler.passes.canonical_views import canonical_views
+from cnna.compiler.passes.channel_shuffle import channel_shuffle
 from cnna.compiler.passes.dequantise_constants import dequantise_constants
 from cnna.compiler.passes.drop_identity import drop_identity
 from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.passes.fuse_affine import fuse_affine
 from cnna.compiler.passes.fuse_clip import fuse_clip
 from cnna.compiler.passes.fuse_pad import fuse_pad
+from cnna.compiler.passes.fuse_requantise import fuse_requantise
 from cnna.compiler.passes.fuse_residual import fuse_residual
 from cnna.compiler.passes.hoist_dequantise import hoist_dequantise
 from cnna.compiler.passes.inherit_quantisation import inherit_quantisation
@@ -46,9 +48,10 @@ REWRITES: tuple[Pass, ...] = (
     fuse_clip,
     slice_pad,
     fuse_pad,
+    channel_shuffle,
 )  # of a float graph
 QUANTISATION: tuple[Pass, ...] = (annotate_quantisation, inherit_quantisation, quantise_between)  # of one that came with Q and DQ
-INTEGER: tuple[Pass, ...] = (fuse_residual,)  # of an int8 graph
+INTEGER: tuple[Pass, ...] = (fuse_residual, fuse_requantise)  # of an int8 graph
 
 
 def run_passes(graph: Graph, passes: tuple[Pass, ...], dump: Dump | None = None) -> Graph:

@@ -108,7 +108,7 @@ def _conv(op: ir.Conv, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
     assert node is not None
     out, fill = _size(graph, output), _zero(graph, node.inputs[0])
     mid = _requantised(op, accumulate(x[0], graph.constants[op.weights], op.window, op.groups, out, fill), graph)
-    return mid if op.residual is None else _combine(op.residual, [mid, x[1]], graph, output)
+    return mid if op.residual is None else _combine(op.residual, [mid, *x[1:]], graph, output)
 
 
 def _depthwise(op: ir.Depthwise, x: list[Int8], graph: ir.Graph, output: str) -> Int8:

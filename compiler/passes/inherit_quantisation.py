@@ -4,8 +4,8 @@ from dataclasses import replace
 from math import inf
 
 from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Clip, Concat, MaxPool
-from cnna.compiler.ir import Graph
+from cnna.compiler.float_ops import Clip, Concat, Conv, MaxPool
+from cnna.compiler.ir import Graph, Node
 
 
 def inherit_quantisation(graph: Graph) -> Graph:
@@ -13,10 +13,7 @@ def inherit_quantisation(graph: Graph) -> Graph:
     edit = Editor(graph)
     for node in edit:
         quants = {edit.tensors[name].quant for name in node.inputs if name in edit.tensors}
-        exact = isinstance(node.op, MaxPool | Concat) or (
-            isinstance(node.op, Clip) and {node.op.low, node.op.high} <= {-inf, 0.0, inf}
-        )
-        if exact and edit.tensors[node.output].quant is None and len(quants) == 1:
+        if _keeps_values(edit, node) and edit.tensors[node.output].quant is None and len(quants) == 1:
             edit.tensors[node.output] = replace(edit.tensors[node.output], quant=quants.pop())
     for node in reversed(list(edit)):
         if isinstance(node.op, MaxPool | Concat | Clip):
@@ -24,3 +21,15 @@ def inherit_quantisation(graph: Graph) -> Graph:
                 if edit.tensors[name].quant is None and edit.uses(name) == node.inputs.count(name) and edit.producer(name):
                     edit.tensors[name] = replace(edit.tensors[name], quant=edit.tensors[node.output].quant)
     return edit.finish()
+
+
+def _keeps_values(edit: Editor, node: Node) -> bool:
+    """Whether every element of the output is one of the inputs', or 0."""
+    op = node.op
+    if isinstance(op, Clip):
+        return {op.low, op.high} <= {-inf, 0.0, inf}
+    if isinstance(op, Conv):
+        weights = edit.constants[op.weights]
+        chooses = not edit.constants[op.bias].any() and (op.low, op.high) == (-inf, inf) and ((weights == 0) | (weights == 1)).all()
+        return bool(chooses and (weights.sum(axis=(1, 2, 3)) <= 1).all())
+    return isinstance(op, MaxPool | Concat)

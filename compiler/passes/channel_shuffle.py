@@ -1,0 +1,38 @@
+"""Views that only put channels in another order (channel shuffles) as a 1x1 Conv with weights 0 and 1."""
+
+import numpy as np
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import VIEWS, Conv, Onnx, Reshape
+from cnna.compiler.ir import Graph, Node, Window
+from cnna.compiler.passes.fuse_pad import unit_scale
+
+
+def channel_shuffle(graph: Graph) -> Graph:
+    """Views of the graph's inputs or of what runs on the CPU stay with the head."""
+    edit = Editor(graph)
+    for node in edit:
+        if isinstance(node.op, VIEWS) and len(edit.shape(node.output)) == 4:
+            _convert(edit, node)
+    return edit.finish()
+
+
+def _convert(edit: Editor, node: Node) -> None:
+    views, source = [node], node.inputs[0]
+    while (view := edit.producer(source, VIEWS)) is not None:
+        views.append(view)
+        source = view.inputs[0]
+    maker, shape = edit.producer(source), edit.shape(source)
+    if maker is None or isinstance(maker.op, Onnx) or shape != edit.shape(node.output) or not edit.consumers(node.output):
+        return
+    order = np.arange(int(np.prod(shape))).reshape(shape)
+    pixels = order[0, 0].copy()
+    for view in reversed(views):
+        order = order.reshape(view.op.shape) if isinstance(view.op, Reshape) else order.transpose(view.op.perm)
+    channels = order[0, :, 0, 0] // pixels.size
+    if (order[0] != channels[:, None, None] * pixels.size + pixels).any():
+        return
+    weights = np.zeros((shape[1], shape[1], 1, 1), np.float32)
+    weights[np.arange(shape[1]), channels] = 1
+    names = edit.constant(f"{node.name}:select", weights), edit.constant(f"{node.name}:zeros", np.zeros(shape[1], np.float32))
+    edit.put(node.name, Conv(Window(), 1, *names, unit_scale(edit, node, shape[1])), (source,), node.output)
