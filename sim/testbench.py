@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, First, RisingEdge, Timer
 

@@ -69,8 +69,11 @@ def run(device, program, constants=b"", x=None):
     base, segment = device.allocate(len(program.bytes())), device.allocate(max(1, len(constants)))
     device.store(base, program.bytes())
     device.store(segment, constants)
-    for name, value in (("PROG_BASE_LO", base), ("PROG_COUNT", len(program.writes)), ("SEG_CONSTANT_LO", segment), ("CTRL", 1)):
-        device.write(offset(name), value)
+    for name, address in (("PROG_BASE", base), ("SEG_CONSTANT", segment)):
+        device.write(offset(f"{name}_LO"), address & 0xFFFFFFFF)
+        device.write(offset(f"{name}_HI"), address >> 32)
+    device.write(offset("PROG_COUNT"), len(program.writes))
+    device.write(offset("CTRL"), 1)
     device.wait()
 
 
