@@ -13,6 +13,8 @@ from cnna.compiler.tile import Tiling, find_tiling, least_words, views_of
 from cnna.host.errors import ModelError
 from cnna.hw.config import Config
 
+REST_KERNELS = (2, 1, 0)  # for how many kernels a place rests after its map's last use, the best first
+
 
 @dataclass(frozen=True)
 class Allocation:
@@ -59,25 +61,36 @@ def lifetimes(lowered: Lowered) -> dict[str, Range]:
 
 
 def _place_on_chip(lowered: Lowered, lives: Mapping[str, Range], spilled: set[str], config: Config, batch: int) -> dict[str, Place]:
-    """Maps that fit, first fit, in the order that leaves the fewest words in DDR."""
-    words = {name: map_words(lowered.maps[name], batch) for name in lives}
+    """Maps that fit, first fit, in the order that leaves the fewest words in DDR.
+
+    Where it costs nothing, the place of a map is left alone for some kernels after its last use, so that engines may overlap.
+    """
+    words = {name: map_words(lowered.maps[name], batch) for name in lives if name not in spilled}
     orders: list[Callable[[str], tuple[int, ...]]] = [
         lambda name: (lives[name][0], -words[name]),
         lambda name: (-words[name], lives[name][0]),
         lambda name: (words[name], lives[name][0]),
     ]
     best: dict[str, int] = {}
-    for order in orders:
-        bases: dict[str, int] = {}
-        for name in sorted(set(lives) - spilled, key=order):
-            others = [m for m in bases if lives[m][0] < lives[name][1] and lives[name][0] < lives[m][1]]
-            taken = sorted((bases[m], bases[m] + words[m]) for m in others)
-            gap = next((g for g in _gaps(taken, config.feature_words) if g[1] - g[0] >= words[name]), None)
-            if gap:
-                bases[name] = gap[0]
-        if sum(words[name] for name in bases) > sum(words[name] for name in best):
-            best = bases
+    for rest in REST_KERNELS:
+        rested = {name: (first, last + rest) for name, (first, last) in lives.items()}
+        for order in orders:
+            bases = _first_fit(sorted(words, key=order), words, rested, config.feature_words)
+            if sum(words[name] for name in bases) > sum(words[name] for name in best):
+                best = bases
     return {name: whole_place(lowered.maps[name], base) for name, base in best.items()}
+
+
+def _first_fit(names: Sequence[str], words: Mapping[str, int], lives: Mapping[str, Range], size: int) -> dict[str, int]:
+    """Addresses of those maps that find a gap, placed in the order of `names`."""
+    bases: dict[str, int] = {}
+    for name in names:
+        others = [m for m in bases if lives[m][0] < lives[name][1] and lives[name][0] < lives[m][1]]
+        taken = sorted((bases[m], bases[m] + words[m]) for m in others)
+        gap = next((g for g in _gaps(taken, size) if g[1] - g[0] >= words[name]), None)
+        if gap:
+            bases[name] = gap[0]
+    return bases
 
 
 def _gaps(taken: Sequence[Range], size: int) -> list[Range]:

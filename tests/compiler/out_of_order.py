@@ -1,0 +1,222 @@
+"""Runs a program as adversely as its waits allow: engines advance in random order, unit by unit, reads early, writes late.
+
+What the accelerator may do, this does at random: a unit begins when its waits are met, reads at once or at the last moment, and its
+writes are seen only when it finishes, while later units of its engine may have begun. Queues hold two commands and rings have their
+size, so a program that can deadlock does.
+"""
+
+from collections import deque
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import numpy as np
+
+from cnna.hw.config import Config
+from cnna.hw.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, VECTOR_OPS
+from cnna.sim import engines
+from cnna.sim.commands import Command, commands
+from cnna.sim.machine import Machine, Ring
+
+QUEUE = 2  # commands of an engine that wait or run; the next GO holds the program
+AHEAD = 3  # units of an engine that may be under way at once
+
+
+@dataclass
+class Unit:
+    """One unit of a command; `ring` are its words, `reach` all words of its ring up to its last."""
+
+    command: Command
+    number: int
+    f: SimpleNamespace
+    ring: tuple[str, object]
+    reach: int
+    need: int
+    writes: list | None = None  # (cells, addresses, values) once it has read
+
+
+class _View:
+    """The machine as one unit sees it: reads go through, writes are kept, the ring holds only the unit's words."""
+
+    def __init__(self, machine: Machine, ring: tuple[str, object]) -> None:
+        self.machine, self.config = machine, machine.config
+        self.read, self.features = machine.read, machine.features
+        self.kept: list = []
+        words = Ring(ring[0], 0)
+        words.append(ring[1])
+        self.weights = self.vector_ring = words
+
+    def write(self, command: Command, addresses: np.ndarray, words: np.ndarray) -> None:
+        self.kept.append((addresses % (1 << ADDRESS_BITS), np.array(words).view(np.uint8)))
+
+
+class OutOfOrder:
+    """Plays a program on a machine whose DDR and segments are set. AssertionError: nothing can go on (a deadlock)."""
+
+    def __init__(self, machine: Machine, program: bytes, rng: np.random.Generator) -> None:
+        self.machine, self.rng = machine, rng
+        self.config: Config = machine.config
+        self.program = deque(commands(program))
+        self.units = self._split(list(self.program))
+        self.queues: dict[str, deque[Command]] = {e: deque() for e in (*COUNTED, "weight")}
+        self.flying: dict[str, list[Unit]] = {e: [] for e in COUNTED}
+        self.begun = dict.fromkeys(COUNTED, 0)  # units begun, counted from the first of the queue's head
+        self.done = dict.fromkeys(COUNTED, 0)
+        self.brought = {"weight": 0, "vector": 0}  # ring words delivered since start
+        self.taken = {"weight": 0, "vector": 0}
+        self.queue_words: deque[tuple[str, int]] = deque()
+
+    def run(self) -> None:
+        """Until every command has finished."""
+        while self.program or any(self.queues.values()) or any(self.flying.values()):
+            moves = [self._issue, self._bring]
+            moves += [lambda e=e: self._begin(e) for e in COUNTED] + [lambda e=e: self._finish(e) for e in COUNTED]
+            for index in self.rng.permutation(len(moves)):
+                if moves[index]():
+                    break
+            else:
+                stuck = {engine: [str(c) for c in queue] for engine, queue in self.queues.items() if queue}
+                raise AssertionError(f"deadlock: {stuck}")
+
+    def _split(self, found: list[Command]) -> dict[int, list[Unit]]:
+        """The units of every command by its number, with the ring words they take in program order."""
+        scratch = Machine(self.config, self.machine.ddr, self.machine.ddr_base, self.machine.segments)
+        counts = {"weight": 0, "vector": 0}
+        made: dict[int, list[Unit]] = {}
+        for command in found:
+            if command.engine == "weight":
+                engines.weight(scratch, command)
+                continue
+            made[command.number] = []
+            for number in range(command.units(self.config.chunk_blocks)):
+                f, name, words = self._unit(command, number, scratch)
+                counts[name] += len(words)
+                made[command.number].append(Unit(command, number, f, (name, words), counts[name], len(words)))
+        assert scratch.weights.empty, "weights are left in the ring"
+        assert scratch.vector_ring.empty, "parameters are left in the vector ring"
+        return made
+
+    def _unit(self, command: Command, number: int, scratch: Machine) -> tuple[SimpleNamespace, str, np.ndarray]:
+        f, config = SimpleNamespace(**vars(command.f)), self.config
+        step = config.chunk_blocks
+        if command.engine == "conv":
+            f.chunks, f.dst, f.dst_blocks = 1, f.dst + number * step * f.dst_block, f.dst_blocks - number * step
+            f.res += number * step * f.res_block
+            terms = f.blocks * f.kernel_height * f.kernel_width
+            groups = -(-f.images * f.out_height * f.out_width // config.pix)
+            return f, "weight", scratch.weights.take(config.param_words + terms * (groups if f.stream else 1))
+        if command.engine == "vector":
+            f.blocks = min(step, f.blocks - number * step)
+            f.src, f.dst = f.src + number * step * f.src_block, f.dst + number * step * f.dst_block
+            unit = config.ci // 2 + (f.kernel_height * f.kernel_width if VECTOR_OPS[f.op] == "depthwise" else 0)
+            if f.uniform and number == 0:
+                self._uniform = scratch.vector_ring.take(unit)
+                return f, "vector", self._uniform
+            if f.uniform:
+                return f, "vector", self._uniform[:0]
+            return f, "vector", scratch.vector_ring.take(unit * f.blocks)
+        return f, "weight", np.empty((0, config.ring_word_bytes), np.uint8)
+
+    # --- moves: each answers whether it could be made ---
+
+    def _issue(self) -> bool:
+        """The sequencer's next GO."""
+        if not self.program or len(self.queues[self.program[0].engine]) >= QUEUE:
+            return False
+        command = self.program.popleft()
+        self.queues[command.engine].append(command)
+        return True
+
+    def _bring(self) -> bool:
+        """The weight engine's next words, as far as the ring has room (a unit under way makes its own)."""
+        if not self.queue_words:
+            if not self.queues["weight"]:
+                return False
+            f = self.queues["weight"][0].f
+            stripe = 16 if f.ring else self.config.stripe_bytes
+            self.queue_words.append(("vector" if f.ring else "weight", f.beats * 16 * f.repeat // stripe))
+        name, left = self.queue_words[0]
+        room = self._limit(name) - self.brought[name]
+        count = min(left, room, int(self.rng.integers(1, 200)))
+        if count <= 0:
+            return False
+        self.brought[name] += count
+        self.queue_words[0] = (name, left - count)
+        if left == count:
+            self.queue_words.popleft()
+            self.queues["weight"].popleft()
+        return True
+
+    def _limit(self, name: str) -> int:
+        size = self.config.ring_words if name == "weight" else self.config.vector_ring_words
+        engine = "conv" if name == "weight" else "vector"
+        unit = self._next(engine)
+        eats = unit is not None and self._waits_met(unit)  # words that are taken as they come
+        return max(self.taken[name] + size, unit.reach if eats and unit.need > size else 0)
+
+    def _next(self, engine: str) -> Unit | None:
+        """The unit that would begin next."""
+        index = self.begun[engine]
+        for command in self.queues[engine]:
+            if index < len(self.units[command.number]):
+                return self.units[command.number][index]
+            index -= len(self.units[command.number])
+        return None
+
+    def _waits_met(self, unit: Unit) -> bool:
+        for engine in COUNTED:
+            enable, step, count = (getattr(unit.f, f"wait_{engine}_{part}") for part in ("enable", "step", "count"))
+            if enable and (self.done[engine] - count - step * unit.number) % (1 << COUNT_BITS) >= 1 << (COUNT_BITS - 1):
+                return False
+        return True
+
+    def _begin(self, engine: str) -> bool:
+        unit = self._next(engine)
+        if unit is None or len(self.flying[engine]) >= AHEAD or not self._waits_met(unit):
+            return False
+        if engine in ("conv", "vector") and self.brought[unit.ring[0]] < unit.reach:
+            return False
+        if engine in ("conv", "vector"):
+            self.taken[unit.ring[0]] = max(self.taken[unit.ring[0]], unit.reach)
+        self.begun[engine] += 1
+        self.flying[engine].append(unit)
+        if self.rng.random() < 0.5:
+            self._read(unit)
+        return True
+
+    def _finish(self, engine: str) -> bool:
+        """The oldest unit under way: reads if it has not, writes, counts."""
+        if not self.flying[engine]:
+            return False
+        unit = self.flying[engine].pop(0)
+        if unit.writes is None:
+            self._read(unit)
+        for cells, where, values in unit.writes:
+            cells[where] = values
+        self.done[engine] += 1
+        head = self.units[self.queues[engine][0].number]
+        if unit is head[-1]:
+            self.queues[engine].popleft()
+            self.begun[engine] -= len(head)
+        return True
+
+    def _read(self, unit: Unit) -> None:
+        machine, f = self.machine, unit.f
+        if unit.command.engine in ("load", "store"):
+            block, run, word, byte = np.ogrid[: f.blocks, : f.runs, : f.run, : self.config.ci]
+            start = machine.segments[f.seg] - machine.ddr_base + f.ddr
+            index = start + block * f.ddr_block + run * f.ddr_run + word * self.config.ci + byte
+            words = (f.fm + block * f.fm_block + run * f.fm_run + word)[..., 0] % (1 << ADDRESS_BITS)
+            if unit.command.engine == "load":
+                unit.writes = [(machine.features, words, machine.ddr[index])]
+            else:
+                unit.writes = [(machine.ddr, index, machine.features[words])]
+            return
+        view = _View(machine, (unit.ring[0], self._words(unit)))
+        engines.ENGINE_RUNS[unit.command.engine](view, replace(unit.command, f=f))
+        unit.writes = [(machine.features, addresses, values) for addresses, values in view.kept]
+
+    def _words(self, unit: Unit) -> object:
+        """A unit's ring words; the later units of a uniform command share the first one's."""
+        if unit.command.engine == "vector" and unit.f.uniform:
+            return self.units[unit.command.number][0].ring[1]
+        return unit.ring[1]
