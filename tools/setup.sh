@@ -4,15 +4,16 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# numpy 1.26, which pynq 4 wants, ends at Python 3.12; cocotb and onnxruntime begin at 3.11.
-suits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
+# cocotb, onnx and onnxruntime in constraints.txt are made for these.
+suits() { command -v "$1" >/dev/null && "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
 
 python=
-for candidate in ${1:-python3 python3.12 python3.11}; do
+for candidate in ${1:-python3 python3.13 python3.12 python3.11}; do
   if suits "$candidate"; then python=$candidate; break; fi
 done
 if [ -z "$python" ]; then
-  echo "cnna: needs Python 3.11 or 3.12, and ${1:-python3} is $("${1:-python3}" --version 2>&1 || true): apt install python3, or make PYTHON=/path/to/python3.11" >&2
+  found=$({ "${1:-python3}" --version || echo missing; } 2>&1 | tail -1)
+  echo "cnna: needs Python 3.11, 3.12 or 3.13, and ${1:-python3} is $found: apt install python3, or make PYTHON=/path/to/one" >&2
   exit 2
 fi
 
