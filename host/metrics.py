@@ -40,7 +40,7 @@ def summary(
         "stalls": {cause: _mean(run[f"stall_{cause}"] for run in measured) for cause in STALLS},
         "matches_reference": matches_reference,
         "wall_seconds": wall_seconds,
-        "layers": [_layer(entry, profile[index] if profile else None, peak) for index, entry in enumerate(manifest["layers"])],
+        "layers": [_layer(e, profile[index] if profile else None, batch, peak) for index, e in enumerate(manifest["layers"])],
     }
 
 
@@ -56,14 +56,14 @@ def _beats(run: Mapping[str, int], kind: str) -> int:
     return sum(value for name, value in run.items() if name.startswith(f"{kind}_beats"))
 
 
-def _layer(entry: Mapping[str, Any], measured: Mapping[str, Any] | None, peak: int) -> Figures:
-    """One layer: what the compiler knows, and what was measured where it was."""
+def _layer(entry: Mapping[str, Any], measured: Mapping[str, Any] | None, batch: int, peak: int) -> Figures:
+    """One layer: what the compiler knows (of a batch), and what was measured where it was; MACs of one image."""
     cycles = measured["cycles"] if measured else None
     return {
         "name": entry["name"],
         "op": entry["op"],
         "engine": entry["engine"],
-        "macs": entry["macs"],
+        "macs": entry["macs"] // batch,
         "cycles": cycles,
         "mac_utilization": entry["macs"] / (cycles * peak) if cycles else None,
         "ddr_read_bytes": measured["ddr_read_bytes"] if measured else None,

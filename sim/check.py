@@ -1,0 +1,231 @@
+"""`--check`: RTL against emulator, word by word as written; emulator against reference, tensor by tensor.
+
+What the testbench saw written (every word of feature memory and DDR, in order of time) must be, address by address, what the
+emulator writes in program order. Every element that a command of the program writes of a tensor of the int8 graph must be the
+reference's. The first difference in program order is named.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.accelerator import Accelerator
+from cnna.host.artifact import Artifact
+from cnna.host.errors import CheckError
+from cnna.hw.config import BEAT_BYTES, Config
+from cnna.hw.regmap import SEGMENTS, offset
+from cnna.sim import reference, walk
+from cnna.sim.emulator import EmulatorDevice
+from cnna.sim.golden import int8_graph
+from cnna.sim.machine import PAGE_BYTES, Written
+
+Int8 = NDArray[np.int8]
+Tensors = Mapping[str, Int8]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What was found equal, and between which executions."""
+
+    executions: tuple[str, ...]
+    tensors: int
+    elements: int
+
+    def __add__(self, other: "Agreement") -> "Agreement":
+        """Two batches of one program: the tensors are the same ones."""
+        return Agreement(self.executions, max(self.tensors, other.tensors), self.elements + other.elements)
+
+    def __str__(self) -> str:
+        return f"{' == '.join(self.executions)}: {self.tensors} tensors, {self.elements} elements"
+
+
+def check_run(artifact: Artifact, inputs: Tensors, answers: Tensors, device: Any) -> Agreement:
+    """Compares the run that `device` has just done; graph from the model in the artifact. CheckError: the first difference."""
+    return compare(artifact, reference.run(int8_graph(artifact), inputs), inputs, answers, device)
+
+
+def compare(artifact: Artifact, golden: Tensors, inputs: Tensors, answers: Tensors, device: Any) -> Agreement:
+    """As `check_run`, given the reference's tensors. `device` None: the reference itself ran."""
+    if isinstance(device, EmulatorDevice):
+        log = device.log
+    else:
+        log, emulated = emulate(artifact, inputs)
+    last = "emulator"
+    if hasattr(device, "logged"):
+        compare_writes(artifact, log, device)
+        last = "RTL"
+    elif device is not None and not isinstance(device, EmulatorDevice):
+        last = getattr(device, "name", "device")
+        _compare_outputs(artifact, emulated, answers, (last, "emulator"))
+    tensors, elements = compare_tensors(artifact, log, golden, last)
+    _compare_outputs(artifact, golden, answers, (last, "reference"))
+    names = ("emulator", "reference") if last == "emulator" else (last, "emulator", "reference")
+    return Agreement(names, tensors, elements)
+
+
+def emulate(artifact: Artifact, inputs: Tensors) -> tuple[list[Written], dict[str, Int8]]:
+    """What each command writes when the emulator runs a batch, and the outputs by port."""
+    sizes = [*artifact.manifest["segments"].values(), len(artifact.program)]
+    device = EmulatorDevice(artifact.config, sum(sizes) + 2 * PAGE_BYTES * len(sizes), logging=True)
+    outputs = Accelerator(device, artifact).run(inputs)
+    return device.log, outputs
+
+
+# --- emulator against reference ---
+
+
+def compare_tensors(artifact: Artifact, log: Sequence[Written], golden: Tensors, name: str = "emulator") -> tuple[int, int]:
+    """(tensors, elements) compared. CheckError: an element differs or is never written; `name` is what the message blames."""
+    manifest = artifact.manifest
+    seen = {tensor: np.zeros(golden[tensor].shape, bool) for tensor in manifest["tensors"] if tensor in golden}
+    for written in log:
+        entry = manifest["commands"][written.command.number]
+        tensor = entry["tensor"]
+        if tensor is None or written.command.engine not in ("conv", "vector"):
+            continue
+        want = golden[tensor]
+        index = _elements(written, entry["origin"], artifact.config)
+        inside = (index[1] < want.shape[1]) & np.ones(written.words.shape, bool)
+        place = tuple(np.broadcast_to(part, inside.shape)[inside] for part in index)
+        got = written.words.view(np.int8)[inside]
+        bad = np.flatnonzero(got != want[place])
+        if bad.size:
+            element = [int(part[bad[0]]) for part in place]
+            raise CheckError(
+                f"{name} != reference: {_where(manifest, written, tensor)}, element {element}: "
+                f"{name} {got[bad[0]]}, reference {want[tuple(element)]}"
+            )
+        seen[tensor][place] = True
+    written_tensors = {e["tensor"] for e in manifest["commands"] if e["engine"] in ("conv", "vector")} & set(seen)
+    joined = {layer["output"] for layer in manifest["layers"] if layer["op"] == "Concat"}  # in parts, under the parts' names
+    for tensor in sorted(written_tensors):
+        if tensor not in joined and not seen[tensor].all():
+            element = [int(part[0]) for part in np.nonzero(~seen[tensor])]
+            raise CheckError(f"{name} != reference: tensor {tensor}, element {element}: no command writes it")
+    return len(written_tensors), sum(int(seen[tensor].sum()) for tensor in written_tensors)
+
+
+def _elements(written: Written, origin: Sequence[int], config: Config) -> tuple[NDArray[np.int64], ...]:
+    """(n, c, h, w) of what a conv or vector command wrote, each broadcasting to [pixels, blocks, ci]."""
+    image, y, x = walk.coordinates(written.command.f, np.arange(written.addresses.shape[0]))
+    channel = (origin[1] + np.arange(written.addresses.shape[1]))[:, None] * config.ci + np.arange(config.ci)
+    return (origin[0] + image)[:, None, None], channel[None], (origin[2] + y)[:, None, None], (origin[3] + x)[:, None, None]
+
+
+def _compare_outputs(artifact: Artifact, golden: Tensors, answers: Tensors, names: tuple[str, str]) -> None:
+    for port in artifact.manifest["outputs"]:
+        got, want = answers[port["name"]], golden[port["tensor"] if port["tensor"] in golden else port["name"]]
+        bad = np.argwhere(got != want)
+        if bad.size:
+            element = tuple(int(part) for part in bad[0])
+            raise CheckError(
+                f"{names[0]} != {names[1]}: output {port['name']}, element {list(element)}: "
+                f"{names[0]} {got[element]}, {names[1]} {want[element]}"
+            )
+
+
+# --- RTL against emulator ---
+
+
+def compare_writes(artifact: Artifact, log: Sequence[Written], device: Any) -> None:
+    """Every write that the testbench saw since `device.start_log()`, which this calls again. CheckError: the first difference."""
+    features, ddr = device.logged()
+    device.start_log()
+    config = artifact.config
+    to_features = [w for w in log if w.command.engine != "store"]
+    _compare_sequences(
+        artifact, to_features, [w.addresses for w in to_features], features["address"], features["word"][:, : config.ci]
+    )
+    halves = [(device.read(offset(f"SEG_{name.upper()}_LO")), device.read(offset(f"SEG_{name.upper()}_HI"))) for name in SEGMENTS]
+    bases = [low | high << 32 for low, high in halves]
+    to_ddr = [w for w in log if w.command.engine == "store"]
+    addresses = [_relocated(w, bases[w.command.f.seg]) for w in to_ddr]
+    _compare_sequences(artifact, to_ddr, addresses, *_ddr_words(ddr, config))
+
+
+def _relocated(written: Written, base: int) -> NDArray[np.int64]:
+    """DDR addresses of a store as if its segment were at `base`."""
+    first = int(written.addresses.reshape(-1)[0])
+    return written.addresses - first + base + int(written.command.f.ddr)
+
+
+def _ddr_words(ddr: NDArray[Any], config: Config) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """(addresses, words uint8 [n, ci]) of logged beats: the words whose bytes are all strobed."""
+    words = ddr["data"].reshape(-1, config.beat_words, config.ci)
+    strobe = (ddr["strobe"][:, None].astype(np.int64) >> np.arange(BEAT_BYTES)) & 1
+    strobe = strobe.reshape(-1, config.beat_words, config.ci)
+    if (strobe != strobe[:, :, :1]).any():
+        beat = int(np.flatnonzero((strobe != strobe[:, :, :1]).any(axis=(1, 2)))[0])
+        raise CheckError(f"RTL != emulator: the beat at DDR address {int(ddr['address'][beat]):#x} writes a part of a word")
+    address = ddr["address"].astype(np.int64)[:, None] + np.arange(config.beat_words) * config.ci
+    chosen = strobe[:, :, 0].astype(bool)
+    return address[chosen], words[chosen]
+
+
+def _compare_sequences(
+    artifact: Artifact,
+    log: Sequence[Written],
+    addresses: Sequence[NDArray[np.int64]],
+    rtl_addresses: NDArray[Any],
+    rtl_words: NDArray[np.uint8],
+) -> None:
+    """Address by address, the values written in order of time (RTL) and of the program (emulator)."""
+    ci = artifact.config.ci
+    flat = np.concatenate([a.reshape(-1) for a in addresses]) if log else np.empty(0, np.int64)
+    words = np.concatenate([w.words.reshape(-1, ci) for w in log]) if log else np.empty((0, ci), np.uint8)
+    by_program, by_time = np.argsort(flat, kind="stable"), np.argsort(rtl_addresses, kind="stable")
+    rtl_flat = rtl_addresses.astype(np.int64)
+    if len(flat) == len(rtl_flat) and np.array_equal(flat[by_program], rtl_flat[by_time]):
+        bad = (words[by_program] != rtl_words[by_time]).any(axis=1)
+        if not bad.any():
+            return
+        position = int(by_program[bad].min())  # the first in program order
+        rtl = rtl_words[by_time][int(np.flatnonzero(by_program == position)[0])]
+        _raise_difference(artifact, log, position, words[position], rtl)
+    _raise_counts(artifact, log, flat, rtl_flat)
+
+
+def _raise_difference(
+    artifact: Artifact, log: Sequence[Written], position: int, emulated: NDArray[np.uint8], rtl: NDArray[np.uint8]
+) -> None:
+    channel = int(np.flatnonzero(emulated != rtl)[0])
+    got, want = rtl.view(np.int8)[channel], emulated.view(np.int8)[channel]
+    raise CheckError(f"RTL != emulator: {_place(artifact, log, position, channel)}: RTL {got}, emulator {want}")
+
+
+def _raise_counts(artifact: Artifact, log: Sequence[Written], flat: NDArray[np.int64], rtl: NDArray[np.int64]) -> None:
+    """Some address is written more or less often than the program says."""
+    known = np.union1d(flat, rtl)
+    counts = [np.bincount(np.searchsorted(known, a), minlength=len(known)) for a in (flat, rtl)]
+    differ = known[counts[0] != counts[1]]
+    ours = np.flatnonzero(np.isin(flat, differ))
+    if not ours.size:
+        raise CheckError(f"RTL != emulator: the RTL writes address {int(differ[0]):#x}, which no command writes")
+    place, address = int(ours[0]), int(flat[ours[0]])
+    times = [int(count[np.searchsorted(known, address)]) for count in counts]
+    where = _place(artifact, log, place, 0)
+    raise CheckError(f"RTL != emulator: {where}: the RTL writes its word (address {address:#x}) {times[1]} times, not {times[0]}")
+
+
+def _place(artifact: Artifact, log: Sequence[Written], position: int, channel: int) -> str:
+    """Layer, tensor and element of a word of the concatenated log."""
+    ends = np.cumsum([w.addresses.size for w in log])
+    number = int(np.searchsorted(ends, position, side="right"))
+    written, inside = log[number], position - (int(ends[number - 1]) if number else 0)
+    entry = artifact.manifest["commands"][written.command.number]
+    index = tuple(int(part) for part in np.unravel_index(inside, written.addresses.shape))
+    where = _where(artifact.manifest, written, entry["tensor"])
+    if written.command.engine in ("conv", "vector"):
+        parts = _elements(written, entry["origin"], artifact.config)
+        shape = (*written.addresses.shape, artifact.config.ci)
+        element = [int(np.broadcast_to(part, shape)[(*index, channel)]) for part in parts]
+        return f"{where}, element {element}"
+    return f"{where}, {written.command}, block {index[0]}, run {index[1]}, word {index[2]}, channel {channel}"
+
+
+def _where(manifest: Mapping[str, Any], written: Written, tensor: str | None) -> str:
+    layer = manifest["commands"][written.command.number]["layer"]
+    return f"layer {manifest['layers'][layer]['name']}, tensor {tensor or '(a copy)'}"
