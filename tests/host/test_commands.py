@@ -1,0 +1,150 @@
+"""The commands one after another, as the README's tour has them, on the emulator: files, names and figures that others rely on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from cnna.host.cli import main
+from cnna.hw.config import preset
+
+SAMPLES = 3
+FIGURES = {  # of R.json, for a run that counted no clocks
+    *("config", "device", "batch", "macs", "cycles", "mac_utilization", "fps_at_300mhz", "ddr_read_bytes", "ddr_write_bytes"),
+    *("matches_reference", "wall_seconds", "layers"),
+}
+
+
+def _cnna(*arguments: object) -> None:
+    assert main([str(argument) for argument in arguments]) == 0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """digits.onnx, calib.npz, test.npz, q.onnx, m.cnna; the same from uint8 pictures as q8.onnx, m8.cnna; labels.txt."""
+    folder = tmp_path_factory.mktemp("tour")
+    _cnna("models", "digits", "-o", folder / "digits.onnx", "--calib", folder / "calib.npz", "--test", folder / "test.npz")
+    _cnna("quantize", folder / "digits.onnx", "--calib", folder / "calib.npz", "-o", folder / "q.onnx", "--json", folder / "q.json")
+    _cnna("compile", folder / "q.onnx", "--config", "tiny", "-o", folder / "m.cnna", "--dump", folder / "dump")
+    for name in ("calib", "test"):
+        np.save(folder / f"{name}8.npy", np.rint(np.load(folder / f"{name}.npz")["x"] * 16).astype(np.uint8))
+    uint8 = ["--calib", folder / "calib8.npy", "--scale", 1 / 16, "--mean", 0, "--std", 1]
+    _cnna("quantize", folder / "digits.onnx", *uint8, "-o", folder / "q8.onnx")
+    _cnna("compile", folder / "q8.onnx", "--config", "tiny", "-o", folder / "m8.cnna")
+    (folder / "labels.txt").write_text("".join(f"digit {number}\n" for number in range(10)))
+    return folder
+
+
+def _run(folder: Path, *more: object, model: str = "m.cnna", x: str = "test.npz") -> tuple[np.ndarray, dict[str, Any]]:
+    """Answers and figures of the first SAMPLES test images on the emulator."""
+    outputs = ["-o", folder / "y.npz", "--json", folder / "r.json"]
+    _cnna("run", folder / model, "--input", folder / x, "--device", "emulator", "--limit", SAMPLES, *outputs, *more)
+    with np.load(folder / "y.npz") as answers:
+        assert answers.files == ["logits"]
+        return answers["logits"], json.loads((folder / "r.json").read_text())
+
+
+def test_answers_have_the_models_names_and_types(folder: Path) -> None:
+    """Y.npz is read by other programs: names, float32, a row a sample."""
+    answers, _ = _run(folder)
+    assert answers.dtype == np.float32
+    assert answers.shape == (SAMPLES, 10)
+
+
+def test_answers_are_nearly_the_float_networks(folder: Path) -> None:
+    """Scales that do not reach the output would leave int8 numbers in it."""
+    import onnxruntime
+
+    with np.load(folder / "test.npz") as test:
+        wanted = onnxruntime.InferenceSession(folder / "digits.onnx").run(None, {"image": test["x"][:SAMPLES]})[0]
+    answers, _ = _run(folder)
+    assert np.abs(answers - wanted).max() < 0.1 * np.abs(wanted).max()
+
+
+def test_figures_not_measured_are_null(folder: Path) -> None:
+    """The emulator counts no clocks: a 0 would be read as a measurement."""
+    _, figures = _run(folder)
+    assert figures.keys() >= FIGURES
+    assert all(figures[name] is None for name in ("cycles", "mac_utilization", "fps_at_300mhz", "matches_reference"))
+    assert figures["macs"] == sum(layer["macs"] for layer in figures["layers"])
+    assert (figures["config"], figures["device"], figures["batch"]) == ("tiny", "emulator", 1)
+
+
+def test_pictures_in_uint8_give_the_same_answers(folder: Path) -> None:
+    """The preprocessing that quantize stored is applied, once."""
+    in_float, _ = _run(folder)
+    in_uint8, _ = _run(folder, model="m8.cnna", x="test8.npy")
+    assert np.array_equal(in_float, in_uint8)
+
+
+def test_a_batch_that_does_not_divide_the_samples(folder: Path) -> None:
+    """The last batch is padded, and the padding dropped."""
+    _cnna("compile", folder / "q.onnx", "--config", "tiny", "--batch", SAMPLES - 1, "-o", folder / "m2.cnna")
+    one_by_one, _ = _run(folder)
+    in_batches, figures = _run(folder, model="m2.cnna")
+    assert np.array_equal(one_by_one, in_batches)
+    assert figures["batch"] == SAMPLES - 1
+
+
+def test_labels_print_the_best_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first name must be the greatest answer's, and there must be `--top` of them."""
+    answers, _ = _run(folder, "--labels", folder / "labels.txt", "--top", 2)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "digit" in line]
+    assert len(lines) == SAMPLES
+    for sample, (line, scores) in enumerate(zip(lines, answers, strict=True)):
+        best = np.argsort(-scores)[:2]
+        assert line.strip().startswith(f"{sample}: digit {best[0]} ")
+        assert f", digit {best[1]} " in line
+        assert line.count("digit") == 2
+
+
+def test_quantised_model_is_standard_qdq(folder: Path) -> None:
+    """Other tools read it: only standard operators, scales as `--json` has them."""
+    model = onnx.load(folder / "q.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert {entry.domain for entry in model.opset_import} <= {"", "ai.onnx"}
+    operators = {node.op_type for node in model.graph.node}
+    assert {"QuantizeLinear", "DequantizeLinear"} <= operators
+    figures = json.loads((folder / "q.json").read_text())
+    assert figures["samples"] == 100
+    assert all(entry["scale"] > 0 for entry in figures["tensors"].values())
+
+
+def test_compiling_twice_gives_the_same_bytes(folder: Path) -> None:
+    """Artifacts are compared and cached by content."""
+    _cnna("compile", folder / "q.onnx", "--config", "tiny", "-o", folder / "again.cnna")
+    assert (folder / "again.cnna").read_bytes() == (folder / "m.cnna").read_bytes()
+
+
+def test_dump_has_the_graph_after_every_pass(folder: Path) -> None:
+    """What a reader follows when a rewrite is wrong; as many as there are passes, and more than names in them."""
+    from cnna.compiler.pipeline import INTEGER, QUANTISATION, REWRITES
+
+    names = [path.name for path in sorted((folder / "dump").iterdir())]
+    for one in (*REWRITES, *QUANTISATION, *INTEGER):
+        assert any(one.__name__ in name for name in names)
+    assert all(path.stat().st_size for path in (folder / "dump").iterdir())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--limit", "0"], ["--from-cycle", "5"], ["--device", "emulator", "--trace", "t.fst"], ["--device", "abacus"]],
+)
+def test_options_that_make_no_sense_are_refused(folder: Path, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+    """Ignoring them would leave the user waiting for a file that never comes."""
+    try:
+        code = main(["run", str(folder / "m.cnna"), "--input", str(folder / "test.npz"), *options])
+    except SystemExit as done:
+        code = int(str(done.code))
+    assert code == 2
+    assert options[-2] in capsys.readouterr().err
+
+
+def test_configurations_are_refused_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--config` is required, and lists what there is."""
+    assert main(["compile", str(folder / "q.onnx"), "--config", "large", "-o", str(folder / "no.cnna")]) == 2
+    assert preset("tiny").name in capsys.readouterr().err
+    assert not (folder / "no.cnna").exists()
