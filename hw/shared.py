@@ -1,0 +1,38 @@
+"""Makes one Verilog module of those that are alike: 64 memory banks are one module with 64 instances.
+
+Amaranth writes a module for every instance. Instance names, and so a testbench's paths, stay as they are.
+"""
+
+import re
+
+_HEAD = re.compile(r"^module (\\\S+ |\w+)", re.M)
+
+
+def share_modules(text: str, top: str) -> str:
+    """The text with every module that is alike an earlier one replaced by it, from the leaves up; `top` stays last."""
+    names, bodies = [], {}
+    for part in re.split(r"(?<=^endmodule\n)", text, flags=re.M):
+        if found := _HEAD.search(part):
+            name = found[1].strip()
+            names.append(name)
+            bodies[name] = (part[: found.start()], part[found.end() :])
+    merged = True
+    while merged:
+        first: dict[tuple[str, str], str] = {}
+        alias = {name: kept for name in names if (kept := first.setdefault(bodies[name], name)) != name and name != top}
+        merged = bool(alias)
+        names = [name for name in names if name not in alias]
+        if merged:
+            use = re.compile(r"^  (\\\S+ |\w+) (\\\S+ |\w+) \($", re.M)
+            bodies = {name: (bodies[name][0], use.sub(lambda found: _renamed(found, alias), bodies[name][1])) for name in names}
+    return "\n".join(f"{bodies[name][0]}module {_written(name)}{bodies[name][1]}" for name in names)
+
+
+def _renamed(found: re.Match[str], alias: dict[str, str]) -> str:
+    module = found[1].strip()
+    return f"  {_written(alias[module])} {found[2]} (" if module in alias else found[0]
+
+
+def _written(name: str) -> str:
+    """An escaped name ends with a blank."""
+    return f"{name} " if name.startswith("\\") else name
