@@ -1,0 +1,72 @@
+"""Predicted clocks follow the work, and the timeline obeys the program's waits."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler import cost, ir
+from cnna.compiler.compile import compile_graph
+from cnna.hw.config import preset
+from cnna.sim.commands import commands
+
+from .. import networks
+
+
+def conv_program(channels, height, width, cout, window, config="tiny"):
+    b = networks.Builder(np.random.default_rng(1), "conv")
+    return compile_graph(b.graph(b.conv(b.input(channels, height, width), cout, window)), preset(config))
+
+
+def fields_of(program, engine):
+    return [vars(command.f) for command in commands(program.program) if command.engine == engine]
+
+
+def test_steps_are_macs_of_a_layer_that_fills_the_array():
+    """Where channels and pixels divide evenly, every step is pix * ci * co multiply-accumulates."""
+    program = conv_program(8, 8, 8, 16, ir.Window((3, 3), pads=(1, 1, 1, 1)))
+    (fields,) = fields_of(program, "conv")
+    assert cost.array_steps(fields, program.config) * program.config.macs == program.macs
+
+
+def test_a_thin_convolution_is_bound_by_its_writer():
+    """1 x 1 over one block takes as long as writing its chunk, two half groups for each block."""
+    program = conv_program(4, 8, 8, 8, ir.Window())
+    (fields,) = fields_of(program, "conv")
+    groups = cost.pixel_groups(fields, program.config)
+    fill = cost.FILL_CLOCKS["conv"]
+    assert cost.predicted_cycles("conv", fields, program.config) - fill == groups * 2 * program.config.chunk_blocks
+
+
+def test_ddr_bytes_are_all_that_crosses_the_ports():
+    """A layer on chip reads its input once and its constants once, and writes its output once."""
+    program = conv_program(8, 8, 8, 16, ir.Window((3, 3)))
+    (layer,) = program.layers
+    ports = sum(port["image_bytes"] for port in program.inputs)
+    streams = sum(f["beats"] * 16 for f in fields_of(program, "weight"))
+    assert layer["ddr_read_bytes"] == ports + streams
+    assert layer["ddr_write_bytes"] == sum(port["image_bytes"] for port in program.outputs)
+
+
+@pytest.mark.parametrize("case", range(10))
+def test_timeline_obeys_waits_and_order(case):
+    """No command ends before what it waits for, and no engine does two at a time."""
+    program = compile_graph(networks.network(case), preset("tiny"))
+    spans, found = cost.timeline(program.program, program.config), list(commands(program.program))
+    ends: dict[str, list[int]] = {}
+    for span, command in zip(spans, found, strict=True):
+        assert span.engine == command.engine
+        assert span.begin <= span.end
+        for engine in ("load", "store"):  # their units are whole commands
+            if getattr(command.f, f"wait_{engine}_enable", 0):
+                count = getattr(command.f, f"wait_{engine}_count")
+                assert span.end >= ends[engine][count - 1]
+        assert span.begin >= ends.get(span.engine, [0])[-1]
+        ends.setdefault(span.engine, []).append(span.end)
+    assert cost.total_cycles(spans) == max(span.end for span in spans)
+
+
+def test_weights_that_must_be_streamed_bound_a_layer():
+    """A fully connected layer takes at least as long as its weights take to come."""
+    b = networks.Builder(np.random.default_rng(1), "fc")
+    program = compile_graph(b.graph(b.fully_connected(b.input(400, 1, 1), 80)), preset("tiny"))
+    spans = cost.timeline(program.program, program.config)
+    assert cost.total_cycles(spans) >= sum(f["beats"] for f in fields_of(program, "weight"))
