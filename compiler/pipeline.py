@@ -42,6 +42,8 @@ REWRITES: tuple[Pass, ...] = (
     canonical_pools,
     canonical_elementwise,
     sink_views,
+    canonical_pools,  # means of maps whose Transpose has only just come to them
+    sink_views,
     drop_identity,
     absorb_views,
     fuse_affine,

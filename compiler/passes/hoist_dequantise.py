@@ -19,8 +19,15 @@ def hoist_dequantise(graph: Graph) -> Graph:
             if not isinstance(node.op, Onnx) or node.op.kind != "DequantizeLinear" or node.output in edit.outputs:
                 continue
             mover = edit.producer(node.inputs[0], Onnx)
-            if mover is None or mover.op.kind not in MOVERS or mover.output in edit.outputs or edit.uses(mover.output) > 1:
+            if mover is None or mover.op.kind not in MOVERS or mover.output in edit.outputs:
                 continue
+            readers = edit.consumers(mover.output)
+            if any(reader.op != node.op or reader.inputs != node.inputs or reader.output in edit.outputs for reader in readers):
+                continue
+            for reader in readers:
+                if reader.output != node.output:
+                    edit.remove(reader)
+                    edit.redirect(reader.output, node.output)
             activations = mover.inputs if mover.op.kind == "Concat" else mover.inputs[:1]
             real = []
             for name in activations:
