@@ -1,0 +1,184 @@
+"""Compiled graphs give the reference's answer in the emulator, tensor by tensor; what cannot be compiled is refused by name."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from cnna.compiler import ir
+from cnna.compiler.compile import compile_graph, compile_model
+from cnna.compiler.quantise import quantise
+from cnna.host.accelerator import Accelerator
+from cnna.host.artifact import Artifact, load, save
+from cnna.host.errors import ModelError
+from cnna.hw.config import Config, preset
+from cnna.sim import reference
+from cnna.sim.check import compare
+from cnna.sim.emulator import EmulatorDevice
+
+from .. import networks
+
+OTHER = Config("other", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=328, vector_ring_words=264)
+LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
+CONFIGS = {config.name: config for config in (preset("tiny"), OTHER, LITTLE, preset("zcu102"))}
+
+
+def artifact_of(program):
+    return Artifact(program.manifest(), program.program, program.constants, b"")
+
+
+def check(graph, config, batch, case):
+    """Every tensor that a command writes, and every output, against the reference; answers how many tensors."""
+    artifact = artifact_of(compile_graph(graph, config, batch))
+    device = EmulatorDevice(config, 1 << 25, logging=True)
+    x = networks.inputs(graph, batch, case)
+    answers = Accelerator(device, artifact).run(x)
+    return compare(artifact, reference.run(graph, x), x, answers, device).tensors
+
+
+def fits(graph, config):
+    """Whether feature memory holds at least a row of each layer; any other refusal is raised."""
+    try:
+        compile_graph(graph, config)
+    except ModelError as error:
+        if "feature memory" not in str(error):
+            raise
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("kind", networks.LAYERS)
+def test_layers_equal_the_reference(kind, name, seed):
+    """Any operator, shape, window, zero point and extreme: `networks.layer(CASE, KIND)` shows a failing one again."""
+    for case in range(seed * 1000, seed * 1000 + 6):
+        graph = networks.layer(case, kind)
+        if name != "little" or fits(graph, LITTLE):
+            assert check(graph, CONFIGS[name], 1 + case % 3, case), f"networks.layer({case}, {kind!r})"
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("number", range(4))
+def test_networks_equal_the_reference(number, name, seed):
+    """Branches, concatenations in place, spills: `networks.network(CASE)` shows a failing one again."""
+    for case in range(seed * 1000 + number * 6, seed * 1000 + number * 6 + 6):
+        graph = networks.network(case)
+        if name != "little" or fits(graph, LITTLE):
+            assert check(graph, CONFIGS[name], 1 + case % 3, case), f"networks.network({case})"
+
+
+def test_equal_graphs_give_equal_programs():
+    """A program must not depend on the order of a set or the time of day."""
+    first, again = (compile_graph(networks.network(5), CONFIGS["little"], 2) for _ in range(2))
+    assert (first.program, first.constants, first.manifest()) == (again.program, again.constants, again.manifest())
+
+
+def test_the_manifest_is_plain_json():
+    program = compile_graph(networks.network(4), CONFIGS["tiny"])
+    assert json.loads(json.dumps(program.manifest(), allow_nan=False)) == program.manifest()
+
+
+def test_an_input_that_is_an_output_is_copied():
+    """Ports never share memory: the host would read what it wrote, not what the accelerator answers."""
+    b = networks.Builder(np.random.default_rng(1), "through")
+    x = b.input(6, 3, 3)
+    graph = b.graph(x, b.affine(x))
+    program = compile_graph(graph, CONFIGS["tiny"])
+    assert program.outputs[0]["segment"] == "output"
+    assert check(graph, CONFIGS["tiny"], 2, 1)
+
+
+def grow(make):
+    """A graph grown by `make(builder)`."""
+    b = networks.Builder(np.random.default_rng(1), "case")
+    return b.graph(make(b))
+
+
+def test_memory_too_small_for_a_layer_is_refused():
+    """One line: node, what one row needs, what there is, what helps."""
+    graph = grow(lambda b: b.conv(b.input(64, 40, 40), 8, ir.Window((11, 11))))
+    with pytest.raises(ModelError, match=r"node 'conv_0'.*needs \d+ words.*config little has 1024.*bank_words") as caught:
+        compile_graph(graph, LITTLE)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("window", "size", "what"),
+    [
+        (ir.Window((1, 300)), (1, 400), "kernel width 300"),
+        (ir.Window((1, 1), stride=(1, 64)), (1, 200), "stride x 64"),
+        (ir.Window((1, 2), dilation=(1, 64)), (1, 200), "stride dilation x 64"),
+    ],
+)
+def test_windows_beyond_the_registers_are_refused(window, size, what):
+    graph = grow(lambda b: b.conv(b.input(3, *size), 4, window))
+    with pytest.raises(ModelError, match=rf"node 'conv_0'.*{what} is not within"):
+        compile_graph(graph, CONFIGS["tiny"])
+
+
+@pytest.mark.parametrize("batch", [0, 1000])
+def test_a_batch_beyond_the_registers_is_refused(batch):
+    with pytest.raises(ModelError, match=f"batch of {batch}"):
+        compile_graph(networks.layer(0), CONFIGS["tiny"], batch)
+
+
+def test_weights_that_overflow_the_packing_are_refused():
+    """Eight weights of -128 in a row of a cascade of 8: with inputs of -128 the RTL's packed product would be wrong."""
+    graph = grow(lambda b: b.conv(b.input(16, 4, 4), 8, ir.Window()))
+    weights = np.full((8, 16, 1, 1), -128, np.int8)
+    bad = replace(graph, constants={**graph.constants, graph.nodes[0].op.weights: weights})
+    with pytest.raises(ModelError, match=r"node 'conv_0'.*-128.*-127\.\.127"):
+        compile_graph(bad, preset("zcu102"))
+    assert compile_graph(bad, CONFIGS["tiny"])  # cascades of 4 cannot overflow
+
+
+def test_an_unquantised_tensor_is_refused():
+    graph = networks.layer(0, "conv")
+    with pytest.raises(ModelError, match="not quantised"):
+        compile_graph(replace(graph, tensors={k: ir.Tensor(t.shape) for k, t in graph.tensors.items()}), CONFIGS["tiny"])
+
+
+@pytest.fixture(scope="module")
+def quantised(tmp_path_factory):
+    """A small float model, quantised by ours."""
+    rng = np.random.default_rng(1)
+    weights = onnx.numpy_helper.from_array(rng.normal(size=(6, 3, 3, 3)).astype(np.float32), "w")
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        onnx.helper.make_node("GlobalAveragePool", ["c"], ["p"], "pool"),
+        onnx.helper.make_node("Flatten", ["p"], ["f"], "flatten"),
+        onnx.helper.make_node("Softmax", ["f"], ["y"], "softmax"),
+    ]
+    value = onnx.helper.make_tensor_value_info
+    inputs, outputs = [value("x", 1, ["N", 3, 8, 8])], [value("y", 1, ["N", 6])]
+    graph = onnx.helper.make_graph(nodes, "little", inputs, outputs, [weights])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    return quantise(model, {"x": rng.normal(size=(20, 3, 8, 8)).astype(np.float32)})[0]
+
+
+def test_a_model_becomes_an_artifact(quantised, tmp_path):
+    """Every entry of the manifest that the host needs is there and true to the model."""
+    steps = []
+    artifact = compile_model(quantised, CONFIGS["tiny"], batch=2, progress=steps.append)
+    save(artifact, tmp_path / "m.cnna")
+    back = load(tmp_path / "m.cnna")
+    assert back.model == quantised.SerializeToString(deterministic=True)
+    assert back.manifest["model_inputs"] == [{"name": "x", "shape": [3, 8, 8], "dtype": "float32"}]
+    assert back.manifest["model_outputs"] == [{"name": "y", "shape": [6], "dtype": "float32"}]
+    assert [node["op"] for node in back.manifest["cpu_tail"]][-1] == "Softmax"
+    assert back.manifest["macs"] == 6 * 3 * 9 * 64
+    assert steps
+
+
+def test_dump_writes_a_file_for_each_pass(quantised, tmp_path):
+    """Readable, numbered in order, the program last; dumping changes nothing."""
+    artifact = compile_model(quantised, CONFIGS["tiny"], dump=tmp_path / "dump")
+    files = sorted(path.name for path in Path(tmp_path / "dump").iterdir())
+    assert files[0].startswith("00_")
+    assert files[-1].endswith("_program.txt")
+    assert "CONV_GO" in (tmp_path / "dump" / files[-1]).read_text()
+    assert "Conv<" in (tmp_path / "dump" / files[-2]).read_text()
+    assert artifact.program == compile_model(quantised, CONFIGS["tiny"]).program
