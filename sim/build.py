@@ -49,13 +49,13 @@ def default_cache() -> Path:
     return Path.home() / ".cache" / "cnna"
 
 
-def build(sources: Mapping[str, str], cache_folder: Path | None = None, trace: bool = False, say: Say = print) -> Path:
+def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say) -> Path:
     """The folder of a ready simulator of these sources ({file name: text}; `tb` is the top), built if it is not there.
 
     ToolError: a program that the build needs is missing. RunError: the build failed; the last lines of its log.
     """
     check_tools()
-    root = (cache_folder or default_cache()) / "simulators"
+    root = cache_folder / "simulators"
     root.mkdir(parents=True, exist_ok=True)
     folder = root / _digest(sources, trace)
     with _locked(root / f"{folder.name}.lock", say):

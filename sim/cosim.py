@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from cnna.host.artifact import Artifact
 from cnna.host.errors import RunError
 from cnna.hw.config import Config
-from cnna.sim.build import Say, build
+from cnna.sim.build import Say, build, default_cache
 from cnna.sim.ddr import WRITTEN
 from cnna.sim.machine import DDR_BASE, PAGE_BYTES
 from cnna.sim.probes import STORED
@@ -64,7 +64,8 @@ class CosimDevice:
         self._say = say or _say
         self._next = DDR_BASE
         self._trace, self._window = trace and Path(trace).absolute(), (from_cycle, to_cycle)
-        folder = build(sources(config, verilog), cache, trace is not None, self._say)
+        cache = cache or default_cache()
+        folder = build(sources(config, cache, self._say, verilog), cache, trace is not None, self._say)
         self._run = Path(tempfile.mkdtemp(prefix="cnna-"))
         self._file = os.memfd_create("cnna-ddr")
         os.ftruncate(self._file, memory_bytes)

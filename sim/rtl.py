@@ -1,15 +1,50 @@
-"""What the simulator is built from: the generated Verilog, the DSP48E2 model, the testbench, the DDR model and the probes."""
+"""What the simulator is built from: the generated Verilog, the DSP48E2 model, the testbench, the DDR model and the probes.
 
+Generating takes seconds, so the text is kept in the cache folder under what it is made from: configuration, the hw package's
+own sources, and the version of Amaranth.
+"""
+
+import hashlib
+import os
+import tempfile
+from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 
 from cnna.hw.config import Config
 from cnna.sim import tb
+from cnna.sim.build import Say
+
+TOP = "cnna"  # the accelerator's top module, as hw.verilog names it
 
 
-def sources(config: Config, verilog: str | None = None) -> dict[str, str]:
+def sources(config: Config, cache_folder: Path, say: Say, verilog: str | None = None) -> dict[str, str]:
     """{file name: text}; `verilog` stands for the accelerator's own, where a test has changed it."""
-    from cnna.hw.verilog import TOP, generate
-
     here = files("cnna.sim")
     texts = {name: (here / name).read_text() for name in ("dsp48e2.v", "ddr.cpp", "probes.cpp")}
-    return {"accelerator.v": verilog or generate(config), **texts, "tb.sv": tb.text(config, TOP, probes=True)}
+    return {"accelerator.v": verilog or generated(config, cache_folder, say), **texts, "tb.sv": tb.text(config, TOP, probes=True)}
+
+
+def generated(config: Config, cache_folder: Path, say: Say) -> str:
+    """The accelerator's Verilog, from the cache where it is there."""
+    folder = cache_folder / "verilog"
+    path = folder / f"{_digest(config)}.v"
+    if path.exists():
+        return path.read_text()
+    from cnna.hw.verilog import generate
+
+    say(f"generating the Verilog of {config.name}")
+    text = generate(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+        file.write(text)
+    os.replace(file.name, path)
+    return text
+
+
+def _digest(config: Config) -> str:
+    parts = [repr(config), version("amaranth"), version("cnna")]
+    for entry in sorted(files("cnna.hw").iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".py"):
+            parts += [entry.name, entry.read_text()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
