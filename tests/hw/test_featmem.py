@@ -7,7 +7,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from cnna.hw.config import Config
-from cnna.hw.featmem import FeatureMemory, port_signatures
+from cnna.hw.featmem import LATENCY, FeatureMemory, port_signatures
 
 TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring_words=200, vector_ring_words=264)
@@ -150,6 +150,57 @@ def test_reads_see_writes_in_order(config, share, seed):
     """A word lost, late, or in the wrong lane, bank, row or region; an answer out of order; `done` before its words."""
     rng = np.random.default_rng([seed, config.pix])
     names = list(port_signatures(config))
-    requests = {name: random_requests(config, rng, name, 120, rows=6) for name in names}
+    requests = {name: random_requests(config, rng, name, int(20 + 60 * share), rows=6) for name in names}
     paces = {name: min(1.0, share * rng.uniform(0.5, 2)) for name in names}
     Bench(config, requests, paces, seed).run()
+
+
+def streaming(config: Config, name: str, region: int, step: int = 1, advance: int = 1) -> deque[Request]:
+    """Requests for lanes `step` words apart, each request `advance` words further than the one before."""
+    lanes, tag_bits = lanes_of(config)[name]
+    start = region * config.banks * config.bank_words
+    requests = deque()
+    for number in range(40):
+        request = {"address": [start + number * advance + step * lane for lane in range(lanes)], "active": (1 << lanes) - 1}
+        request |= {"words": [number] * lanes, "last": 1} if name in WRITERS else {"tag": number % (1 << tag_bits)}
+        requests.append(request)
+    return requests
+
+
+def play(config: Config, requests: dict[str, deque[Request]]) -> Bench:
+    """All ports offer their next request at once."""
+    bench = Bench(config, requests, dict.fromkeys(requests, 1.0), 0)
+    bench.run()
+    return bench
+
+
+@pytest.mark.parametrize("name", port_signatures(TINY))
+def test_a_request_a_clock(name):
+    """A port that does not keep up by itself, or an answer later than promised."""
+    bench = play(TINY, {name: streaming(TINY, name, region=2)})
+    assert set(np.diff(bench.taken[name])) == {1}
+    if name not in WRITERS:
+        assert {answer - taken for taken, answer in zip(bench.taken[name], bench.answered[name], strict=True)} == {LATENCY}
+
+
+def test_regions_do_not_meet():
+    """Ports that hinder each other though they work in different regions, or the array's reads by anything at all."""
+    regions = {"conv_read": 0, "conv_write": 0, "residual_read": 1, "vector_read": 2, "store": 3}
+    bench = play(TINY, {name: streaming(TINY, name, region) for name, region in regions.items()})
+    for name in regions:
+        assert set(np.diff(bench.taken[name])) == {1}, name
+
+
+def test_lanes_of_one_bank_take_a_clock_each():
+    """Conflicts within a request that cost more than they must."""
+    lanes, _ = lanes_of(ODD)["conv_read"]
+    bench = play(ODD, {"conv_read": streaming(ODD, "conv_read", region=0, step=ODD.banks)})
+    assert set(np.diff(bench.taken["conv_read"])[2:]) == {lanes}  # two wait in the front
+
+
+def test_priority():
+    """The lower of two ports that want the same banks hinders the higher, or is never served after it."""
+    names = ["residual_read", "vector_read"]
+    bench = play(WIDE, {name: streaming(WIDE, name, region=0, advance=0) for name in names})
+    assert set(np.diff(bench.taken["residual_read"])) == {1}
+    assert bench.answered["vector_read"][0] > bench.answered["residual_read"][-2]
