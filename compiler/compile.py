@@ -16,6 +16,7 @@ from cnna.compiler.emit import emit
 from cnna.compiler.hazards import add_waits
 from cnna.compiler.kernels import ConvKernel, Lowered
 from cnna.compiler.lower import lower, macs_of
+from cnna.compiler.pitch import set_pitches
 from cnna.compiler.preprocess import stored
 from cnna.compiler.quantised_import import import_quantised
 from cnna.compiler.schedule import Command, Context, schedule, stream_keys
@@ -71,7 +72,7 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1) -> Program:
     """Compiles an int8 graph for `batch` images a run. ModelError: it does not fit; names node, limit and remedy."""
     if not 1 <= batch <= MAX_BATCH:
         raise ModelError(f"{graph.name}: a batch of {batch} is not within 1..{MAX_BATCH}")
-    lowered = lower(graph, config)
+    lowered = set_pitches(lower(graph, config), config)
     allocation = allocate(lowered, config, batch, graph.name)
     keys = stream_keys(lowered)
     constants, offsets = constant_segment([lowered.kernels[kernel].parts[part].stream for kernel, part in keys])

@@ -42,14 +42,20 @@ def store_tensors(graph: Graph, ci: int) -> Storage:
     maps = {}
     for name, view in views.items():
         if view.map == name:
-            maps[name] = Map(name, view.blocks, *graph.tensors[name].shape[1:])
+            maps[name] = _map(graph, name, name, view.blocks)
     for output, blocks in stacks.items():
-        maps[_stack(output)] = Map(_stack(output), blocks, *graph.tensors[output].shape[1:])
+        maps[_stack(output)] = _map(graph, _stack(output), output, blocks)
     resolved = {}
     for output, todo in copies.items():
         views_in = [(tensor, _resolve(parents, into, blocks_of(graph, tensor, ci)), block) for tensor, into, block in todo]
         resolved[output] = tuple((tensor, replace(view, block=view.block + block)) for tensor, view, block in views_in)
     return Storage(maps, views, resolved, {output: View(_stack(output), 0, blocks) for output, blocks in stacks.items()})
+
+
+def _map(graph: Graph, name: str, tensor: str, blocks: int) -> Map:
+    """A map of the size of a tensor, rows without a gap."""
+    _, height, width = graph.tensors[tensor].shape
+    return Map(name, blocks, height, width, width)
 
 
 def _stack(output: str) -> str:

@@ -17,12 +17,16 @@ Range = tuple[int, int]  # first, and one past the last
 
 @dataclass(frozen=True)
 class Map:
-    """A stored feature map: of one tensor or, after concatenation in place, of several."""
+    """A stored feature map: of one tensor or, after concatenation in place, of several.
+
+    pitch: words from a row to the next in feature memory (`compiler.pitch` sets it).
+    """
 
     name: str
     blocks: int
     height: int
     width: int
+    pitch: int
 
 
 @dataclass(frozen=True)

@@ -64,16 +64,9 @@ class Box:
     columns: Range
 
 
-def pitch(width: int) -> int:
-    """Words from a row to the next in feature memory: a function of the width alone, so that maps of equal size can be
-    the two operands of one elementwise walk."""
-    return width
-
-
 def whole_place(map_: Map, base: int = 0) -> Place:
     """All of a map in feature memory."""
-    step = pitch(map_.width)
-    return Place(base, step, step * map_.height, step * map_.height * map_.blocks)
+    return Place(base, map_.pitch, map_.pitch * map_.height, map_.pitch * map_.height * map_.blocks)
 
 
 def map_words(map_: Map, batch: int) -> int:

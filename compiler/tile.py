@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cnna.compiler.kernels import ConvKernel, Kernel, Map, Range, View, source_rows
-from cnna.compiler.layout import Box, Place, pitch
+from cnna.compiler.layout import Box, Place
 from cnna.hw.config import BEAT_BYTES, Config
 
 DDR_BYTES_PER_CLOCK = 48  # what is planned on, all ports together
@@ -67,16 +67,15 @@ def box_of(kernel: Kernel, role: str, tile: Tile, map_: Map, chunk_blocks: int) 
 
 def staged_place(base: int, box: Box, map_: Map) -> Place:
     """A box staged at `base`, tightly but for the map's pitch."""
-    step = pitch(map_.width)
-    block_words = step * (box.rows[1] - box.rows[0])
+    block_words = map_.pitch * (box.rows[1] - box.rows[0])
     image_words = block_words * (box.blocks[1] - box.blocks[0])
-    return Place(base, step, block_words, image_words, box.images[0], box.blocks[0], box.rows[0])
+    return Place(base, map_.pitch, block_words, image_words, box.images[0], box.blocks[0], box.rows[0])
 
 
 def box_words(box: Box, map_: Map) -> int:
     """Words that a staged box takes."""
     sides = (box.images, box.blocks, box.rows)
-    return pitch(map_.width) * (sides[0][1] - sides[0][0]) * (sides[1][1] - sides[1][0]) * (sides[2][1] - sides[2][0])
+    return map_.pitch * (sides[0][1] - sides[0][0]) * (sides[1][1] - sides[1][0]) * (sides[2][1] - sides[2][0])
 
 
 def find_tiling(

@@ -51,8 +51,9 @@ def vector_stream(params: NDArray[np.uint64], weights: NDArray[np.int8] | None, 
 
 
 def packing_overflows(weights: NDArray[np.int8], cascade: int) -> NDArray[np.bool_]:
-    """Output channels [chunks, co] with a whole cascade of -128 at some tap: with inputs of -128 the low lane's sum is then
-    2^17, one more than fits beside the high lane. Only cascades of 8 can reach it. weights as in `conv_stream`."""
+    """Even output channels [chunks, co / 2] with a whole cascade of -128 at some tap: with inputs of -128 the low lane's sum is
+    then 2^17, one more than fits beside the high lane. Only cascades of 8 can reach it. weights as in `conv_stream`."""
+    weights = weights[:, :, :, :, ::2]
     if cascade < 8:
         return np.zeros((weights.shape[0], weights.shape[4]), np.bool_)
     chains = (weights == -128).reshape(*weights.shape[:5], -1, cascade).all(axis=-1)
