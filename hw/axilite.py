@@ -20,7 +20,7 @@ class LiteWrite(data.Struct):
 
 
 class LiteAnswer(data.Struct):
-    """R's value (a write has none), and whether the answer is SLVERR."""
+    """R's value, and whether the answer is SLVERR."""
 
     value: unsigned(32)
     error: unsigned(1)
@@ -31,7 +31,7 @@ class AxiLiteSlave(wiring.Component):
 
     bus: In(Axi4Lite())
     write: Out(stream.Signature(LiteWrite))
-    written: In(stream.Signature(LiteAnswer, always_ready=True))
+    written: In(stream.Signature(unsigned(1), always_ready=True))  # whether the answer is SLVERR
     read: Out(stream.Signature(CONTROL_BITS))
     answer: In(stream.Signature(LiteAnswer, always_ready=True))
 
@@ -52,7 +52,7 @@ class AxiLiteSlave(wiring.Component):
         with m.If(self.write.valid & self.write.ready):
             m.d.sync += asked.eq(1)
         with m.If(self.written.valid):
-            m.d.sync += [bus.bvalid.eq(1), bus.bresp.eq(self.written.payload.error * RESP_SLVERR)]
+            m.d.sync += [bus.bvalid.eq(1), bus.bresp.eq(self.written.payload * RESP_SLVERR)]
         with m.If(bus.bvalid & bus.bready):
             m.d.sync += [bus.bvalid.eq(0), address.eq(0), word.eq(0), asked.eq(0)]
 

@@ -1,4 +1,7 @@
-"""The register map for readers: SystemRDL for other tools, and docs/registers.md. `python -m cnna.hw.describe FILE` writes the latter."""
+"""The register map for readers: SystemRDL for other tools, and docs/registers.md.
+
+`python -m cnna.hw.describe FILE` writes the latter.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -35,7 +38,7 @@ What a write over AXI4-Lite may do:
 | any time | CTRL, STATUS, WATCHDOG | |
 | not busy | also the `rw` registers of the general block | SLVERR, no effect |
 | busy by CTRL.start | nothing more; CTRL.start and CTRL.begin are SLVERR | SLVERR, no effect; the program runs on |
-| busy by CTRL.begin | also the engines' registers and END, as writes of the program: answered when they have acted | stops with ERROR, and SLVERR |
+| busy by CTRL.begin | also engines' registers and END, as the program's: answered when they have acted | stops with ERROR; SLVERR |
 
 A `*_GO` write is answered when its command is queued. A program write that is not to an engine's register or END is
 `illegal_register`, one with a field outside its limits `illegal_value`; both stop the accelerator and are SLVERR for the host

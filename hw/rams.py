@@ -4,7 +4,7 @@ Given to Amaranth as the platform, `Rams` replaces each `lib.memory.Memory` by a
 text would list every row's initial value: 160,000 lines and a minute at zcu102. All memories here start as zeros.
 """
 
-from amaranth import ClockSignal, Const, Instance, Module, Value
+from amaranth import ClockSignal, Const, Instance, Value
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.utils import ceil_log2
 
@@ -15,37 +15,23 @@ class Rams:
     def __init__(self) -> None:
         self._modules: dict[str, str] = {}
 
-    def get_memory(self, memory: Memory) -> Module:
+    def get_memory(self, memory: Memory) -> Instance:
         """An instance for this memory. Amaranth calls it."""
-        assert not any(memory.init) and len(memory.write_ports) == 1, "only zeroed memories with one writer are used"
+        assert len(memory.write_ports) == 1, "a memory has one writer"
+        assert not any(memory.init), "memories start as zeros"
         assert all(not port.transparent_for for port in memory.read_ports), "no memory here reads what is just written"
         width, (write,), reads = len(Value.cast(memory.write_ports[0].data)), memory.write_ports, memory.read_ports
-        m = Module()
         if len(reads) == 2 and all(port.domain != "comb" for port in reads):
-            self._two_ports(m, width, memory.depth, write, reads)
-        else:
-            self._one_writer(m, width, memory.depth, write, reads)
-        return m
+            return self._two_ports(width, memory.depth, write, reads)
+        return self._one_writer(width, memory.depth, write, reads)
 
     def text(self) -> str:
         """The modules, in the order of their names."""
         return "\n".join(text for _, text in sorted(self._modules.items()))
 
-    def _two_ports(self, m: Module, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> None:
+    def _two_ports(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
         """True dual port, as `bankram.py` uses it: the second reader and the writer have one address and take turns."""
         name = f"cnna_ram_{width}x{depth}_dual"
-        m.submodules.ram = Instance(
-            name,
-            i_clk=ClockSignal(write.domain),
-            i_a_en=reads[0].en,
-            i_a_addr=reads[0].addr,
-            o_a_data=Value.cast(reads[0].data),
-            i_b_en=reads[1].en,
-            i_b_write=write.en,
-            i_b_addr=write.addr,
-            i_b_word=Value.cast(write.data),
-            o_b_data=Value.cast(reads[1].data),
-        )
         bits = ceil_log2(depth)
         self._modules[name] = f"""\
 // {depth} words of {width} bits, true dual port; port B reads or writes.
@@ -63,8 +49,20 @@ module {name}(clk, a_en, a_addr, a_data, b_en, b_write, b_addr, b_word, b_data);
     else if (b_en) b_data <= mem[b_addr];
 endmodule
 """
+        return Instance(
+            name,
+            i_clk=ClockSignal(write.domain),
+            i_a_en=reads[0].en,
+            i_a_addr=reads[0].addr,
+            o_a_data=Value.cast(reads[0].data),
+            i_b_en=reads[1].en,
+            i_b_write=write.en,
+            i_b_addr=write.addr,
+            i_b_word=Value.cast(write.data),
+            o_b_data=Value.cast(reads[1].data),
+        )
 
-    def _one_writer(self, m: Module, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> None:
+    def _one_writer(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
         """One writer beside readers, each with a register behind it ("r") or without ("c")."""
         kinds = "".join("c" if port.domain == "comb" else "r" for port in reads)
         name, bits = f"cnna_ram_{width}x{depth}_{kinds}", max(1, ceil_log2(depth))
@@ -99,8 +97,8 @@ endmodule
                 "  always @(posedge clk)",
                 f"    if ({reader}_en) {reader}_data <= mem[{reader}_addr];",
             ]
-        m.submodules.ram = Instance(name, **ports)
         self._modules[name] = "\n".join([*lines, "endmodule", ""])
+        return Instance(name, **ports)
 
 
 def _named(kinds: str) -> list[tuple[int, str]]:

@@ -154,7 +154,7 @@ class RegFile(wiring.Component):
             with m.State("ACT"):
                 wrong = Signal()
                 self._act(m, hit & mine.replicate(len(GENERAL)), request.value, wrong, held)
-                m.d.comb += [answer.valid.eq(1), answer.payload.error.eq(~mine | wrong)]
+                m.d.comb += [answer.valid.eq(1), answer.payload.eq(~mine | wrong)]
                 m.next = "IDLE"
             with m.State("PLAY"):
                 m.d.comb += [
@@ -167,7 +167,7 @@ class RegFile(wiring.Component):
                     m.next = "PLAYED"
             with m.State("PLAYED"):
                 m.d.comb += answer.valid.eq(writes.done | writes.refused | gone)
-                m.d.comb += answer.payload.error.eq(~writes.done)
+                m.d.comb += answer.payload.eq(~writes.done)
                 with m.If(answer.valid):
                     m.next = "IDLE"
 

@@ -4,6 +4,7 @@ Amaranth writes a module for every instance. Instance names, and so a testbench'
 """
 
 import re
+from functools import partial
 
 _HEAD = re.compile(r"^module (\\\S+ |\w+)", re.M)
 
@@ -24,11 +25,11 @@ def share_modules(text: str, top: str) -> str:
         names = [name for name in names if name not in alias]
         if merged:
             use = re.compile(r"^  (\\\S+ |\w+) (\\\S+ |\w+) \($", re.M)
-            bodies = {name: (bodies[name][0], use.sub(lambda found: _renamed(found, alias), bodies[name][1])) for name in names}
+            bodies = {name: (bodies[name][0], use.sub(partial(_renamed, alias), bodies[name][1])) for name in names}
     return "\n".join(f"{bodies[name][0]}module {_written(name)}{bodies[name][1]}" for name in names)
 
 
-def _renamed(found: re.Match[str], alias: dict[str, str]) -> str:
+def _renamed(alias: dict[str, str], found: re.Match[str]) -> str:
     module = found[1].strip()
     return f"  {_written(alias[module])} {found[2]} (" if module in alias else found[0]
 
