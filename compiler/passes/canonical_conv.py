@@ -8,6 +8,7 @@ from cnna.compiler.ir import Graph
 from cnna.compiler.passes.framed import put_framed
 from cnna.compiler.passes.weight_scale import weight_scale
 from cnna.compiler.passes.windows import window_of
+from cnna.host.errors import ModelError
 
 
 def canonical_conv(graph: Graph) -> Graph:
@@ -22,11 +23,14 @@ def canonical_conv(graph: Graph) -> Graph:
         if w not in edit.constants or len(shape) not in (3, 4) or (given and node.inputs[2] not in edit.constants):
             continue
         weights = edit.constants[w]
+        groups = int(node.op.attributes.get("group", 1))
+        if weights.ndim != len(shape) or weights.shape[1] * groups != shape[1] or len(weights) % groups:
+            raise ModelError(f"node '{node.name}' (Conv): weights {weights.shape} in {groups} groups do not fit a map of {shape}")
         window = window_of(node.op, weights.shape[2:], shape[2:])
         bias = node.inputs[2] if given else edit.constant(f"{w}:bias", np.zeros(len(weights), weights.dtype))
         scale = weight_scale(edit, node, w, weights.shape, 0)
         if weights.ndim == 3:
             w = edit.constant(f"{w}:2d", weights[:, :, None])
-        op = Conv(window, int(node.op.attributes.get("group", 1)), w, bias, scale)
+        op = Conv(window, groups, w, bias, scale)
         put_framed(edit, node, op, (x,))
     return edit.finish()

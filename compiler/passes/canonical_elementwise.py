@@ -20,7 +20,7 @@ def canonical_elementwise(graph: Graph) -> Graph:
         if (
             not isinstance(node.op, Onnx)
             or node.op.domain
-            or not all(name in edit.constants or edit.shape(name) for name in node.inputs)
+            or not all(not name or name in edit.constants or edit.shape(name) for name in node.inputs)
         ):
             continue
         if node.op.kind == "BatchNormalization":
