@@ -73,7 +73,7 @@ def _conv(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants
     constants[f"{base}:bias"] = bias.astype(np.int32)
     constants[f"{base}:mult"] = np.array([mult for mult, _ in factors], np.int32)
     constants[f"{base}:shift"] = np.array([shift for _, shift in factors], np.int32)
-    names = tuple(f"{base}:{part}" for part in ("weights", "bias", "mult", "shift"))
+    names = (f"{base}:weights", f"{base}:bias", f"{base}:mult", f"{base}:shift")
     if op.groups == len(weights) == tensors[node.inputs[0]].shape[0] and op.groups > 1:
         return ir.Depthwise(op.window, *names, clamp(y, op.low, op.high))
     return ir.Conv(op.window, op.groups, *names, clamp(y, op.low, op.high))
@@ -114,7 +114,7 @@ def _affine(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constan
         arith.factors(a * x.scale / y.scale, x.zero, constant=b / y.scale)
         for a, b in zip(scale.tolist(), shift.tolist(), strict=True)
     ]
-    names = tuple(f"{node.output}:{part}" for part in ("factor", "offset", "shift"))
+    names = (f"{node.output}:factor", f"{node.output}:offset", f"{node.output}:shift")
     for name, column in zip(names, (0, 2, 3), strict=True):
         constants[name] = np.array([channel[column] for channel in channels], np.int32)
     return ir.Affine(*names, clamp(y, node.op.low, node.op.high))

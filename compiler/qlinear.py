@@ -33,8 +33,10 @@ class _Parts:
         """The DQ of (tensor, scale, zero point); its output."""
         output = f"{self.base}:{operand[0]}:real{len(self.nodes)}"
         inputs = [name for name in operand if name]
-        kwargs = {} if axis is None else {"axis": axis}
-        self.nodes.append(helper.make_node("DequantizeLinear", inputs, [output], f"{output}:dq", **kwargs))
+        made = helper.make_node("DequantizeLinear", inputs, [output], f"{output}:dq")
+        if axis is not None:
+            made.attribute.append(helper.make_attribute("axis", axis))
+        self.nodes.append(made)
         return output
 
     def finish(

@@ -59,7 +59,8 @@ def _arithmetic(edit: Editor, node: Node) -> None:
     if node.op.kind in ("Add", "Sum"):
         _put_affine(edit, node, x, one, numbers, axis)
     elif node.op.kind == "Sub":
-        _put_affine(edit, node, x, *((-one, numbers) if constant[0] else (one, -numbers)), axis)
+        scale, shift = (-one, numbers) if constant[0] else (one, -numbers)
+        _put_affine(edit, node, x, scale, shift, axis)
     elif node.op.kind == "Mul":
         _put_affine(edit, node, x, numbers, zero, axis)
     elif not constant[0] and numbers.all():

@@ -61,11 +61,12 @@ def _evaluate(node: Node, edit: Editor, opset: int) -> np.ndarray:
     ]
     graph = helper.make_graph([made], "constant", model_inputs, [onnx.ValueInfoProto(name=node.output)])
     try:
-        value = np.asarray(
-            ReferenceEvaluator(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])).run(None, feeds)[0]
-        )
+        evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
+        answers = evaluator.run(None, feeds)
     except Exception as error:  # the evaluator raises whatever numpy does
         raise ModelError(f"node '{node.name}' ({node.op.kind}) has constant inputs but cannot be computed: {error}") from None
+    assert isinstance(answers, list)
+    value = np.asarray(answers[0])
     if value.size > ELEMENTS_MAX:
         raise ModelError(
             f"node '{node.name}' ({node.op.kind}) makes a constant of {value.size} elements; the limit is {ELEMENTS_MAX}"
