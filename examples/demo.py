@@ -53,12 +53,16 @@ def demo() -> None:
     float_model = load_model(FLOAT)
     with step(f"quantise with {len(digits.calibration.images)} calibration images"):
         model, _ = quantise(float_model, {"image": digits.calibration.images})
-    with step(f"compile for {CONFIG}: {config.macs} multiply-accumulates a clock"):
+    with step(f"compile it for the accelerator {CONFIG}, {config.macs} multiply-accumulates a clock"):
         artifact = compile_model(model, config)
         save(artifact, OUT / "digits.cnna")
-    with step(f"run {SHOWN} test images on the accelerator's Verilog", ends=False), Model(artifact, "rtl", check=True) as rtl:
+    with step("build the simulator of its Verilog, if it has changed", ends=False):
+        rtl = Model(artifact, "rtl", check=True)
+    with rtl, step(f"run {SHOWN} test images on it"):
         logits = rtl.run(digits.test.images[:SHOWN])
         figures, agreement = rtl.last, rtl.agreement
+    clocks = SHOWN * figures["cycles"]
+    print(f"{clocks:,.0f} clocks simulated and compared, {clocks / figures['wall_seconds']:,.0f} a second")
     show(digits.test.images[:SHOWN], digits.test.classes[:SHOWN], logits.argmax(1))
     table(figures)
     with step(f"classify all {len(digits.test.images)} test images in float and, through the emulator, in int8"):
@@ -72,7 +76,7 @@ def demo() -> None:
 
 @contextmanager
 def step(what: str, ends: bool = True) -> Iterator[None]:
-    """Says what is being done, and how long it took."""
+    """Says what is being done and how long it took, after `...` or, for a step that prints, below."""
     print(f"{what} ...", end=" " if ends else "\n", flush=True)
     started = time.perf_counter()
     yield
