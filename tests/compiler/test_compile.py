@@ -14,12 +14,13 @@ from cnna.compiler.quantise import quantise
 from cnna.host.accelerator import Accelerator
 from cnna.host.artifact import Artifact, load, save
 from cnna.host.errors import ModelError
+from cnna.host.model import Model
 from cnna.hw.config import Config, preset
 from cnna.sim import reference
 from cnna.sim.check import compare
 from cnna.sim.emulator import EmulatorDevice
 
-from .. import networks
+from .. import networks, qdq_networks
 
 OTHER = Config("other", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=328, vector_ring_words=264)
 LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
@@ -68,6 +69,17 @@ def test_networks_equal_the_reference(number, name, seed):
         graph = networks.network(case)
         if name != "little" or fits(graph, LITTLE):
             assert check(graph, CONFIGS[name], 1 + case % 3, case), f"networks.network({case})"
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_qdq_models_equal_the_reference(number, seed):
+    """The whole way, from a model as onnxruntime's quantiser writes it: `qdq_networks.model(CASE)` shows a failing one again."""
+    case = seed * 1000 + number
+    model = qdq_networks.model(case)
+    artifact = compile_model(model, CONFIGS["tiny"], batch=2)
+    with Model(artifact, "emulator", check=True) as emulator:  # CheckError: the first difference
+        emulator.run(qdq_networks.images(model, 3, case))
+        assert emulator.agreement.tensors
 
 
 def test_equal_graphs_give_equal_programs():
