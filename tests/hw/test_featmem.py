@@ -204,3 +204,14 @@ def test_priority():
     bench = play(WIDE, {name: streaming(WIDE, name, region=0, advance=0) for name in names})
     assert set(np.diff(bench.taken["residual_read"])) == {1}
     assert bench.answered["vector_read"][0] > bench.answered["residual_read"][-2]
+
+
+def test_done_waits_for_the_banks():
+    """`done` when a write has been accepted, but not yet granted its banks: ports of higher priority keep them for long."""
+    lanes, _ = lanes_of(TINY)["load"]
+    row = [TINY.banks + lane for lane in range(lanes)]
+    load = deque([{"address": row, "active": (1 << lanes) - 1, "words": [1 + lane for lane in range(lanes)], "last": 1}])
+    reads = deque({"address": row[:2], "active": 3, "tag": number} for number in range(80))
+    bench = play(TINY, {"residual_read": streaming(TINY, "residual_read", region=0, advance=0), "load": load, "conv_read": reads})
+    assert bench.seen[row[0]] == 1
+    assert bench.answered["conv_read"][-1] > bench.answered["residual_read"][-1] + 20
