@@ -2,7 +2,7 @@
 
 Tensors are as ONNX has them, batch axis first and of size 1 (`onnx_import.py` sets it). Typed operators but the views take
 and give [1, C, H, W]; their constants are named in fields, not in `Node.inputs`. A constant that a model holds in int8 is its
-real value in float64 (exact), beside it `scale_name(constant)` with the scale of each element, of a shape that broadcasts.
+real value, near enough to divide back, and beside it `scale_name(constant)` has each element's scale, of a shape that broadcasts.
 """
 
 from collections.abc import Mapping

@@ -120,7 +120,7 @@ def _quantise_weights(
         bias = bias + ((weights - rounded).sum(axis=(2, 3)) * means).sum(axis=1)
     changed = replace(
         op,
-        weights=edit.constant(op.weights, rounded),
+        weights=edit.constant(op.weights, rounded.astype(np.float32)),
         bias=edit.constant(op.bias, bias),
         weight_scale=edit.constant(f"{op.weights}:scales", scale),
     )

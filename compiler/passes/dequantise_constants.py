@@ -1,4 +1,4 @@
-"""Gives weights that a model holds in int8 their real values, exact in float64, with their scales beside them."""
+"""Gives weights that a model holds in int8 their real values, with their scales beside them."""
 
 import numpy as np
 
@@ -20,6 +20,7 @@ def dequantise_constants(graph: Graph) -> Graph:
             whole, scale, zero = (np.asarray(value, np.float64) for value in _operands(node, edit))
             edit.constants[node.output] = (whole - zero) * scale
             if edit.constants[node.inputs[0]].dtype.itemsize == 1:
+                edit.constants[node.output] = edit.constants[node.output].astype(np.float32)
                 edit.constants[scale_name(node.output)] = scale
         else:
             continue

@@ -55,8 +55,7 @@ def _scaled(edit: Editor, op: Conv, scale: np.ndarray) -> Conv | None:
             return None
         op = replace(op, weight_scale=edit.constant(op.weight_scale, edit.constants[op.weight_scale] * scale))
     weights = edit.constants[op.weights]
-    kind = weights.dtype if op.weight_scale is None else np.float64
-    return replace(op, weights=edit.constant(op.weights, (weights * scale[:, None, None, None]).astype(kind)))
+    return replace(op, weights=edit.constant(op.weights, (weights * scale[:, None, None, None]).astype(weights.dtype)))
 
 
 def _into_after(edit: Editor, node: Node) -> None:
