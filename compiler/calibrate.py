@@ -105,7 +105,10 @@ def _session(graph: Graph, tensors: tuple[str, ...]) -> ort.InferenceSession:
     extra = [name for name in tensors if name not in graph.inputs and name not in graph.outputs]
     options = ort.SessionOptions()
     options.log_severity_level = 3
-    return ort.InferenceSession(to_model(graph, extra).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    try:
+        return ort.InferenceSession(to_model(graph, extra).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has a class for each status, with no common one of its own
+        raise ModelError(f"{graph.name}: onnxruntime cannot run it: {' '.join(str(error).split())[:200]}") from None
 
 
 def _feeds(

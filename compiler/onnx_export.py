@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from math import inf
 from typing import Any
 
@@ -60,6 +61,7 @@ class _Writer:
         self.constants: list[TensorProto] = []
         self.names: dict[str, str] = {}
         self._written: set[str] = set()
+        self._taken: set[str] = set()
 
     def constant(self, name: str, value: np.ndarray) -> str:
         if name not in self._written:
@@ -69,8 +71,14 @@ class _Writer:
         return name
 
     def emit(self, kind: str, inputs: Sequence[str], output: str, name: str, domain: str = "", **attributes: Any) -> str:
-        self.nodes.append(helper.make_node(kind, list(inputs), [output], name, domain=domain, **attributes))
+        self.nodes.append(helper.make_node(kind, list(inputs), [output], self.node_name(name), domain=domain, **attributes))
         return output
+
+    def node_name(self, name: str) -> str:
+        """The name, or one that is still free: several nodes may have come from one, and onnxruntime takes no name twice."""
+        free = next(free for number in count() if (free := f"{name}:{number}" if number else name) not in self._taken)
+        self._taken.add(free)
+        return free
 
     def quantise(self, source: str, output: str, quant: Quant | None) -> str:
         """Q and DQ behind `source`, ending in `output`."""
@@ -121,7 +129,7 @@ def _onnx(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
         op.kind,
         inputs,
         [output, *op.more_outputs],
-        node.name,
+        writer.node_name(node.name),
         domain=op.domain,
         **{
             name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value

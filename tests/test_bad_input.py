@@ -1,0 +1,310 @@
+"""What a user can get wrong, each by itself: one line that names it, exit code 2, no traceback, no output file."""
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from cnna.host.cli import main
+from cnna.host.errors import UserError
+from cnna.hw.config import preset
+
+CHANNELS, SIZE, CLASSES, OPSET = 3, 6, 4, 13
+Edit = Callable[[onnx.ModelProto], None]
+
+
+def _model(channels: int = CHANNELS, size: int = SIZE, kernel: int = 3) -> onnx.ModelProto:
+    """Convolution, ReLU, global average, CLASSES logits; weights from a seed."""
+    rng = np.random.default_rng(3)
+    weights = numpy_helper.from_array(rng.normal(size=(CLASSES, channels, kernel, kernel)).astype(np.float32), "w")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], name="conv", kernel_shape=[kernel] * 2, pads=[1] * 4),
+        helper.make_node("Relu", ["a"], ["b"], name="relu"),
+        helper.make_node("GlobalAveragePool", ["b"], ["c"], name="mean"),
+        helper.make_node("Flatten", ["c"], ["y"], name="flat"),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", channels, size, size])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])]
+    graph = helper.make_graph(nodes, "net", inputs, outputs, [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+    model.ir_version = 8
+    return model
+
+
+def _images(count: int = 8, channels: int = CHANNELS, size: int = SIZE) -> np.ndarray:
+    return np.random.default_rng(4).normal(size=(count, channels, size, size)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model all the way: m.onnx, calib.npy, q.onnx, m.cnna, labels.txt."""
+    folder = tmp_path_factory.mktemp("good")
+    onnx.save(_model(), folder / "m.onnx")
+    np.save(folder / "calib.npy", _images())
+    (folder / "labels.txt").write_text("".join(f"class {number}\n" for number in range(CLASSES)))
+    m, q, calib = (str(folder / name) for name in ("m.onnx", "q.onnx", "calib.npy"))
+    assert main(["quantize", m, "--calib", calib, "-o", q]) == 0
+    assert main(["compile", q, "--config", "tiny", "-o", str(folder / "m.cnna")]) == 0
+    return folder
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., str]:
+    """Runs a command that must be refused; answers the line. `out` stands for an output that must not be left."""
+
+    def run(*arguments: object) -> str:
+        out = tmp_path / "out"
+        capsys.readouterr()
+        code = main([str(out) if argument == "out" else str(argument) for argument in arguments])
+        said = capsys.readouterr().err
+        lines = [line for line in said.splitlines() if not line.startswith("note: ")]
+        assert code == 2, said
+        assert len(lines) == 1, said
+        assert "Traceback" not in said
+        assert "internal error" not in said
+        assert not list(tmp_path.glob("*out*")) + list(tmp_path.glob(".*"))
+        return lines[0]
+
+    return run
+
+
+def _edited(folder: Path, edit: Edit, **sizes: int) -> Path:
+    """The model with something wrong with it."""
+    model = _model(**sizes)
+    edit(model)
+    path = folder / "bad.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+# --- models ---
+
+
+@pytest.mark.parametrize("content", [b"", b"hello\n", b"PK\x03\x04", bytes(range(256)) * 4])
+@pytest.mark.parametrize("command", ["quantize", "compile"])
+def test_not_an_onnx_file(good: Path, tmp_path: Path, refused: Callable[..., str], content: bytes, command: str) -> None:
+    """Any file may be named by mistake."""
+    (tmp_path / "bad.onnx").write_bytes(content)
+    options = ["--calib", good / "calib.npy"] if command == "quantize" else ["--config", "tiny"]
+    assert "bad.onnx" in refused(command, tmp_path / "bad.onnx", *options, "-o", "out")
+
+
+def test_nan_weights(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """A training run that diverged; its scales would be NaN too."""
+
+    def edit(model: onnx.ModelProto) -> None:
+        weights = numpy_helper.to_array(model.graph.initializer[0]).copy()
+        weights[1, 2, 0, 1] = np.nan
+        model.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, "w"))
+
+    line = refused("quantize", _edited(tmp_path, edit), "--calib", good / "calib.npy", "-o", "out")
+    assert "bad.onnx" in line
+    assert "conv" in line
+    assert "NaN" in line
+
+
+def test_unknown_operator_in_the_middle(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """An operator that only the CPU has cannot stand between two layers of the accelerator."""
+    line = refused("quantize", _edited(tmp_path, _tanh_in_the_middle), "--calib", good / "calib.npy", "-o", "out")
+    assert "strange" in line
+    assert "Tanh" in line
+
+
+def _tanh_in_the_middle(model: onnx.ModelProto) -> None:
+    """conv, Tanh, conv."""
+    model.graph.node[1].CopyFrom(helper.make_node("Tanh", ["a"], ["t"], name="strange"))
+    model.graph.node.insert(2, helper.make_node("Conv", ["t", "w2"], ["b"], name="conv2", kernel_shape=[1, 1]))
+    weights = np.eye(CLASSES, dtype=np.float32)[:, :, None, None]
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w2"))
+
+
+def test_operator_of_another_domain(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """A custom operator is unknown to ONNX itself."""
+
+    def edit(model: onnx.ModelProto) -> None:
+        model.graph.node[1].CopyFrom(helper.make_node("Frobnicate", ["a"], ["b"], name="strange", domain="com.example"))
+        model.opset_import.append(helper.make_opsetid("com.example", 1))
+
+    line = refused("quantize", _edited(tmp_path, edit), "--calib", good / "calib.npy", "-o", "out")
+    assert "com.example" in line
+    assert "Frobnicate" in line
+
+
+def test_opset_from_the_future(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """A newer exporter than this onnx knows."""
+
+    def edit(model: onnx.ModelProto) -> None:
+        model.opset_import[0].version = 999
+
+    line = refused("quantize", _edited(tmp_path, edit), "--calib", good / "calib.npy", "-o", "out")
+    assert "999" in line
+    assert "bad.onnx" in line
+
+
+def test_input_without_a_size(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """Exported with every axis free."""
+
+    def edit(model: onnx.ModelProto) -> None:
+        model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "height"
+
+    line = refused("quantize", _edited(tmp_path, edit), "--calib", good / "calib.npy", "-o", "out")
+    assert "'x'" in line
+    assert "axis 2" in line
+
+
+def test_float_model_given_to_compile(good: Path, refused: Callable[..., str]) -> None:
+    """The step in between was left out: the line must say which."""
+    assert "cnna quantize" in refused("compile", good / "m.onnx", "--config", "tiny", "-o", "out")
+
+
+def test_memory_too_small_for_a_layer(tmp_path: Path, refused: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    """One output pixel needs a window that feature memory cannot hold: no tile is small enough."""
+    config, kernel = preset("tiny"), 11
+    channels = 2 * config.ci * config.feature_words // kernel**2
+    onnx.save(_model(channels, kernel, kernel), tmp_path / "m.onnx")
+    np.save(tmp_path / "calib.npy", _images(2, channels, kernel))
+    assert main(["quantize", str(tmp_path / "m.onnx"), "--calib", str(tmp_path / "calib.npy"), "-o", str(tmp_path / "q.onnx")]) == 0
+    line = refused("compile", tmp_path / "q.onnx", "--config", "tiny", "-o", "out")
+    assert "conv" in line
+    assert "tiny" in line or str(config.feature_words) in line
+
+
+@pytest.mark.parametrize(("option", "value"), [("--config", "huge"), ("--batch", "0"), ("--batch", "100000")])
+def test_compile_options(good: Path, refused: Callable[..., str], option: str, value: str) -> None:
+    """Values that no accelerator has."""
+    options = {"--config": "tiny", option: value}
+    assert value in refused("compile", good / "q.onnx", *[part for pair in options.items() for part in pair], "-o", "out")
+
+
+# --- arrays ---
+
+
+@pytest.mark.parametrize("images", [_images(0), _images(4, size=SIZE + 1), _images(4)[0], _images(4).astype(np.uint8)])
+def test_calibration_that_does_not_fit(good: Path, tmp_path: Path, refused: Callable[..., str], images: np.ndarray) -> None:
+    """None at all, of another size, without a batch axis, without preprocessing."""
+    np.save(tmp_path / "calib.npy", images)
+    assert "calib.npy" in refused("quantize", good / "m.onnx", "--calib", tmp_path / "calib.npy", "-o", "out")
+
+
+def test_input_of_another_shape(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """NHWC instead of NCHW is the usual mistake."""
+    np.save(tmp_path / "x.npy", _images(2).transpose(0, 2, 3, 1))
+    line = refused("run", good / "m.cnna", "--input", tmp_path / "x.npy", "--device", "emulator", "-o", "out")
+    assert "x.npy" in line
+    assert f"[N, {CHANNELS}, {SIZE}, {SIZE}]" in line
+
+
+def test_labels_of_another_model(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """The names of 1,000 classes for a model of four would name them wrongly."""
+    (tmp_path / "labels.txt").write_text("one\ntwo\n")
+    run = ["run", good / "m.cnna", "--input", good / "calib.npy", "--device", "emulator", "-o", "out", "--labels"]
+    line = refused(*run, tmp_path / "labels.txt")
+    assert "labels.txt" in line
+    assert f"{CLASSES} classes" in line
+    (tmp_path / "labels.txt").write_bytes(b"\xff\xfe\x00")
+    assert "not a text file" in refused(*run, tmp_path / "labels.txt")
+
+
+# --- artifacts ---
+
+
+def _altered(source: Path, target: Path, change: Callable[[dict], None], resign: bool = True) -> Path:
+    """The artifact with its manifest changed, and its digest made right again where `resign`."""
+    with zipfile.ZipFile(source) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(members["manifest.json"])
+    change(manifest)
+    members["manifest.json"] = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+    if resign:
+        members["manifest.sha256"] = hashlib.sha256(members["manifest.json"]).hexdigest().encode()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return target
+
+
+@pytest.mark.parametrize("command", [["report"], ["run", "--device", "emulator", "--input", "calib.npy"]])
+def test_artifact_of_another_version(good: Path, tmp_path: Path, refused: Callable[..., str], command: list[str]) -> None:
+    """A newer schema may mean anything: nothing of it may be believed."""
+    bad = _altered(good / "m.cnna", tmp_path / "bad.cnna", lambda manifest: manifest.update(schema=99))
+    line = refused(command[0], bad, *[good / part if part.endswith(".npy") else part for part in command[1:]])
+    assert "bad.cnna" in line
+    assert "99" in line
+
+
+def test_altered_artifact(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """A flipped bit in the weights would be a wrong answer, silently."""
+    bad = _altered(good / "m.cnna", tmp_path / "bad.cnna", lambda manifest: manifest.update(macs=1), resign=False)
+    assert "bad.cnna" in refused("run", bad, "--input", good / "calib.npy", "--device", "emulator", "-o", "out")
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.9, 0.999])
+def test_truncated_artifact(good: Path, tmp_path: Path, refused: Callable[..., str], part: float) -> None:
+    """A copy that was interrupted."""
+    data = (good / "m.cnna").read_bytes()
+    (tmp_path / "bad.cnna").write_bytes(data[: int(part * len(data))])
+    assert "bad.cnna" in refused("run", tmp_path / "bad.cnna", "--input", good / "calib.npy", "--device", "emulator", "-o", "out")
+
+
+def test_onnx_given_to_run(good: Path, refused: Callable[..., str]) -> None:
+    """The commonest mix-up."""
+    assert "q.onnx" in refused("run", good / "q.onnx", "--input", good / "calib.npy", "--device", "emulator", "-o", "out")
+
+
+# --- files ---
+
+COMMANDS = {  # one whole command line each; {} is where the bad file goes
+    "model of quantize": "quantize {} --calib calib.npy -o out",
+    "calibration": "quantize m.onnx --calib {} -o out",
+    "model of compile": "compile {} --config tiny -o out",
+    "artifact of run": "run {} --device emulator --input calib.npy -o out",
+    "input of run": "run m.cnna --device emulator --input {} -o out",
+    "labels of run": "run m.cnna --device emulator --input calib.npy --labels {} -o out",
+    "artifact of report": "report {}",
+    "figures of report": "report m.cnna --measured {}",
+}
+OUTPUTS = {
+    "quantize": "quantize m.onnx --calib calib.npy -o {}",
+    "compile": "compile q.onnx --config tiny -o {}",
+    "answers of run": "run m.cnna --device emulator --input calib.npy -o {}",
+    "figures of run": "run m.cnna --device emulator --input calib.npy --json {}",
+    "figures of doctor": "doctor --json {}",
+    "models": "models digits -o {}",
+}
+
+
+def _words(line: str, good: Path, bad: Path) -> list[object]:
+    """The command with `bad` for {} and good files for good names."""
+    return [bad if word == "{}" else good / word if "." in word else word for word in line.split()]
+
+
+@pytest.mark.parametrize("what", COMMANDS)
+def test_a_file_that_is_missing(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
+    """A misspelt name: the line must show it."""
+    assert "nowhere" in refused(*_words(COMMANDS[what], good, tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("what", COMMANDS)
+def test_a_folder_in_the_place_of_a_file(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
+    """Tab completion stopped a name too early."""
+    (tmp_path / "folder").mkdir()
+    assert "folder" in refused(*_words(COMMANDS[what], good, tmp_path / "folder"))
+
+
+@pytest.mark.parametrize("what", OUTPUTS)
+def test_an_output_that_cannot_be_written(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
+    """In a folder that is not there, or itself one; refused before the work, not after it."""
+    (tmp_path / "folder").mkdir()
+    for bad in (tmp_path / "folder", tmp_path / "nowhere" / "file"):
+        assert str(bad) in refused(*_words(OUTPUTS[what], good, bad))
+
+
+def test_every_such_error_is_the_users() -> None:
+    """The tree's own word for exit code 2; the tests above rely on it."""
+    assert UserError("x").exit_code == 2
