@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from cnna.host import pack, progress
 from cnna.host.artifact import Artifact
+from cnna.host.capability import read_config
 from cnna.host.device import Device
 from cnna.host.errors import ArtifactError, DataError, RunError
 from cnna.hw.config import as_dict
-from cnna.hw.regmap import REGISTERS, SEGMENTS, VERSION, offset
+from cnna.hw.regmap import REGISTERS, SEGMENTS, offset
 
 Int8 = NDArray[np.int8]
-MAGIC = REGISTERS["ID"].fields[0].reset
 
 
 class Accelerator:
@@ -110,14 +110,10 @@ class Accelerator:
 
     def _check_capability(self) -> None:
         """ArtifactError: the device is not what the artifact was compiled for."""
-        if self._read("ID")["magic"] != MAGIC:
-            raise ArtifactError(f"the device is no cnna accelerator (its ID register is {self._read('ID')['magic']:#010x})")
-        version = self._read("VERSION")
-        if version["major"] != VERSION[0]:
-            raise ArtifactError(f"the device's register map is {version['major']}.{version['minor']}, this cnna has {VERSION[0]}")
-        wanted, have = self.artifact.config, self.device.config
-        if replace(wanted, name=have.name, clock_mhz=have.clock_mhz) != have:
-            found = as_dict(have)
-            differ = [f"{key} {found[key]}, not {value}" for key, value in as_dict(wanted).items() if found[key] != value]
+        wanted, have = self.artifact.config, read_config(self.device.read)
+        sizes = as_dict(replace(wanted, name=have.name, clock_mhz=have.clock_mhz))
+        found = as_dict(have)
+        differ = [f"{key} {found[key]}, not {value}" for key, value in sizes.items() if found[key] != value]
+        if differ:
             name = self.artifact.manifest["name"]
             raise ArtifactError(f"{name} was compiled for {wanted.name}; the device has {', '.join(differ)}: compile it again")

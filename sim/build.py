@@ -34,14 +34,22 @@ VERILATOR_FLAGS = (
     "--no-timing",
     "-Wno-fatal",
     "-CFLAGS",
-    "-O2 -march=native",
+    "-march=native",
     "-LDFLAGS",
     "-rdynamic",  # the server finds the DDR model's functions in its own process
 )
-MAKE_FLAGS = "CFG_CXXFLAGS_PCH_I=-include"  # the wheel's precompiled header breaks g++ otherwise
+MAKE_FLAGS = (
+    "CFG_CXXFLAGS_PCH_I=-include "  # the wheel's precompiled header breaks g++ otherwise
+    "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"  # slow files run once, at the start
+)
 TRACE_FLAGS = ("--trace-fst", "--trace-structs")
 
 Say = Callable[[str], None]
+
+
+def to_stderr(line: str) -> None:
+    """Says it at once, apart from a command's answers."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def default_cache() -> Path:

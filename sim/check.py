@@ -20,7 +20,8 @@ from cnna.hw.regmap import SEGMENTS, offset
 from cnna.sim import reference, walk
 from cnna.sim.emulator import EmulatorDevice
 from cnna.sim.golden import int8_graph
-from cnna.sim.machine import PAGE_BYTES, Written
+from cnna.sim.machine import Written
+from cnna.sim.memory import PAGE_BYTES
 
 Int8 = NDArray[np.int8]
 Tensors = Mapping[str, Int8]

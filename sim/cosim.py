@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from cnna.host.artifact import Artifact
 from cnna.host.errors import RunError
 from cnna.hw.config import Config
-from cnna.sim.build import Say, build, default_cache
+from cnna.sim.build import Say, build, default_cache, to_stderr
 from cnna.sim.ddr import WRITTEN
-from cnna.sim.machine import DDR_BASE, PAGE_BYTES
+from cnna.sim.machine import DDR_BASE
+from cnna.sim.memory import Memory
 from cnna.sim.probes import STORED
 from cnna.sim.profile import Layer, layers
 from cnna.sim.rtl import sources
@@ -39,7 +40,7 @@ REPORT_SECONDS = 2.0
 Progress = Callable[[int, float], None]  # clocks, real seconds of the present run
 
 
-class CosimDevice:
+class CosimDevice(Memory):
     """One simulated accelerator with `memory_bytes` of DDR (touched pages only cost memory).
 
     `ddr` has settings of `sim.ddr.SETTINGS`. `trace` names an FST file for clocks `from_cycle`..`to_cycle` (None: to the end),
@@ -61,8 +62,7 @@ class CosimDevice:
         verilog: str | None = None,
     ) -> None:
         self.config = config
-        self._say = say or _say
-        self._next = DDR_BASE
+        self._say = say or to_stderr
         self._trace, self._window = trace and Path(trace).absolute(), (from_cycle, to_cycle)
         cache = cache or default_cache()
         folder = build(sources(config, cache, self._say, verilog), cache, trace is not None, self._say)
@@ -70,7 +70,7 @@ class CosimDevice:
         self._file = os.memfd_create("cnna-ddr")
         os.ftruncate(self._file, memory_bytes)
         self._map = mmap.mmap(self._file, memory_bytes)
-        self._memory = np.frombuffer(self._map, np.uint8)
+        super().__init__(np.frombuffer(self._map, np.uint8), DDR_BASE)
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         try:
@@ -93,27 +93,6 @@ class CosimDevice:
         """Sets a register. RunError: the bus answers with an error."""
         self._ask("write", offset=offset, value=int(value))
 
-    def allocate(self, size_bytes: int) -> int:
-        """Address of fresh memory, aligned to 4096 bytes. RunError: there is not enough."""
-        address = self._next
-        if address + size_bytes > DDR_BASE + len(self._memory):
-            raise RunError(f"the simulated memory of {len(self._memory)} bytes has no room for {size_bytes} more")
-        self._next += -(-size_bytes // PAGE_BYTES) * PAGE_BYTES
-        return address
-
-    def release_all(self) -> None:
-        """Makes all memory free again: addresses given before are void."""
-        self._next = DDR_BASE
-
-    def store(self, address: int, data: bytes | np.ndarray) -> None:
-        """Copies bytes into memory. RunError: outside it."""
-        raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
-        self._memory[self._slice(address, raw.size)] = raw
-
-    def load(self, address: int, size_bytes: int) -> bytes:
-        """Copies bytes out of memory. RunError: outside it."""
-        return self._memory[self._slice(address, size_bytes)].tobytes()
-
     def wait(self) -> None:
         """Returns when STATUS has done or error set. RunError: the simulation died or the AXI4 protocol was broken."""
         self._ask("wait")
@@ -129,7 +108,7 @@ class CosimDevice:
         self._keep_trace()
         shutil.rmtree(self._run, ignore_errors=True)
         if self._file >= 0:
-            self._memory = np.empty(0, np.uint8)
+            self.data = np.empty(0, np.uint8)  # lets go of the map
             self._map.close()
             os.close(self._file)
             self._file = -1
@@ -179,12 +158,6 @@ class CosimDevice:
         return layers(artifact, self._ask("profile"))
 
     # --- the process ---
-
-    def _slice(self, address: int, size: int) -> slice:
-        start = address - DDR_BASE
-        if start < 0 or start + size > len(self._memory):
-            raise RunError(f"bytes {address:#x}..{address + size:#x} are outside the simulated memory")
-        return slice(start, start + size)
 
     def _start(self, folder: Path) -> None:
         path = self._run / "socket"
@@ -259,7 +232,3 @@ class CosimDevice:
 def open_device(config: Config, **options: Any) -> CosimDevice:
     """The simulated RTL, as `host.model` opens one by name."""
     return CosimDevice(config, **options)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

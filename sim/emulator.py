@@ -12,10 +12,11 @@ from cnna.hw.config import Config
 from cnna.hw.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ERRORS, REGISTERS, SEGMENTS, VERSION, Register
 from cnna.sim.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
 from cnna.sim.engines import ENGINE_RUNS
-from cnna.sim.machine import DDR_BASE, PAGE_BYTES, BusError, Machine, ProgramError, Written
+from cnna.sim.machine import DDR_BASE, BusError, Machine, ProgramError, Written
+from cnna.sim.memory import Memory
 
 
-class EmulatorDevice:
+class EmulatorDevice(Memory):
     """One emulated accelerator with `memory_bytes` of DDR (touched pages only cost memory).
 
     With `logging`, `log` holds what every command of the last run wrote.
@@ -25,35 +26,14 @@ class EmulatorDevice:
 
     def __init__(self, config: Config, memory_bytes: int = 1 << 30, logging: bool = False) -> None:
         self.config, self.logging = config, logging
-        self.machine = Machine(config, np.zeros(memory_bytes, np.uint8), DDR_BASE)
-        self._next = DDR_BASE
+        super().__init__(np.zeros(memory_bytes, np.uint8), DDR_BASE)
+        self.machine = Machine(config, self.data, DDR_BASE)
         self._failure: RunError | None = None
         self._registers: dict[str, int] = {}
         self._decoder = Decoder()
         self._reset()
 
     # --- the Device protocol ---
-
-    def allocate(self, size_bytes: int) -> int:
-        """Address of fresh memory, aligned to 4096 bytes. RunError: there is not enough."""
-        address = self._next
-        if address + size_bytes > DDR_BASE + len(self.machine.ddr):
-            raise RunError(f"the emulator's memory of {len(self.machine.ddr)} bytes has no room for {size_bytes} more")
-        self._next += -(-size_bytes // PAGE_BYTES) * PAGE_BYTES
-        return address
-
-    def release_all(self) -> None:
-        """Makes all memory free again: addresses given before are void."""
-        self._next = DDR_BASE
-
-    def store(self, address: int, data: bytes | np.ndarray) -> None:
-        """Copies bytes into memory. RunError: outside it."""
-        raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
-        self.machine.ddr[self._slice(address, raw.size)] = raw
-
-    def load(self, address: int, size_bytes: int) -> bytes:
-        """Copies bytes out of memory. RunError: outside it."""
-        return self.machine.ddr[self._slice(address, size_bytes)].tobytes()
 
     def read(self, offset: int) -> int:
         """The register at a byte offset. RunError: there is none."""
@@ -94,12 +74,6 @@ class EmulatorDevice:
         return self.machine.log or []
 
     # --- registers ---
-
-    def _slice(self, address: int, size: int) -> slice:
-        start = address - DDR_BASE
-        if start < 0 or start + size > len(self.machine.ddr):
-            raise RunError(f"bytes {address:#x}..{address + size:#x} are outside the emulator's memory")
-        return slice(start, start + size)
 
     def _reset(self) -> None:
         """State after a reset; read-write registers of the general block survive a soft one."""

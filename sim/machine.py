@@ -15,7 +15,6 @@ from cnna.sim.commands import Command
 from cnna.sim.walk import ADDRESS_MASK
 
 DDR_BASE = 0x4_0000_0000  # of a simulated memory: above 4 GiB, so that a lost high half of an address is caught
-PAGE_BYTES = 4096
 
 Words = NDArray[Any]
 

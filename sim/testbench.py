@@ -1,34 +1,55 @@
 """`Testbench`: the simulated accelerator inside a cocotb test, for users' own tests and for `server`.
 
-@cocotb.test()
-async def my_test(dut):
-    tb = Testbench(dut)
-    await tb.start()
-    ...
+    @cocotb.test()
+    async def my_test(dut):
+        tb = Testbench(dut)
+        await tb.start()
+        y = await tb.run("m.cnna", x)
+        assert await tb.counter("CYCLES") < 50_000
+
+`run_tests` builds what such a module needs and runs it.
 """
 
+import mmap
+import os
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cocotb.clock import Clock
+from cocotb.task import bridge, resume
 from cocotb.triggers import ClockCycles, First, RisingEdge, Timer
+from numpy.typing import NDArray
 
+from cnna.host.capability import read_config
+from cnna.host.device import Device
 from cnna.host.errors import RunError
+from cnna.host.model import Model
+from cnna.hw.config import Config, preset
 from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.axilite import AxiLite
+from cnna.sim.build import build, default_cache, to_stderr
 from cnna.sim.ddr import SETTINGS, Ddr
+from cnna.sim.machine import DDR_BASE
+from cnna.sim.memory import Memory
+from cnna.sim.rtl import sources
 
 PERIOD_STEPS = 2  # simulator time steps in a clock
 RESET_CLOCKS = 8
 REPORT_SECONDS = 0.25  # real time between reports of a long run
 FIRST_SLICE_CLOCKS = 512
+MEMORY_BYTES = 1 << 28  # of a user's testbench; only touched pages cost anything
 
 Report = Callable[[int, float], None]  # clocks so far, real seconds so far; may raise to stop
 
 
 class Testbench:
-    """Clock, reset, registers and memory of the accelerator in `dut` (the top that `tb.testbench` wrote)."""
+    """Clock, reset, registers and memory of the accelerator in `dut` (the top that `tb.text` wrote)."""
 
     __test__ = False  # not a pytest class
 
@@ -58,6 +79,20 @@ class Testbench:
         """Sets a register through AXI4-Lite."""
         await self.registers.write(offset, value)
 
+    async def counter(self, name: str) -> int:
+        """A register of one field by its name, such as CYCLES or ARRAY_ACTIVE."""
+        return await self.read(offset(name))
+
+    async def run(self, artifact: str | Path, x: NDArray[Any]) -> Any:
+        """What `host.model.Model` answers for x, on this accelerator; the simulation goes on while it works."""
+        device = await bridge(InnerDevice)(self)
+        return await bridge(self._run)(device, artifact, x)
+
+    @staticmethod
+    def _run(device: Device, artifact: str | Path, x: NDArray[Any]) -> Any:
+        with Model(artifact, device=device) as model:
+            return model.run(x)
+
     async def run_clocks(self, clocks: int) -> None:
         """Lets time pass."""
         await Timer(clocks * PERIOD_STEPS, "step")
@@ -84,3 +119,48 @@ class Testbench:
         await RisingEdge(self.dut.aclk)
         if self.ddr.violation:
             raise RunError(f"the accelerator broke the AXI4 protocol: {self.ddr.violation}")
+
+
+class InnerDevice(Memory):
+    """The accelerator of a `Testbench` as a `host.device.Device`, for blocking code that runs under `cocotb.task.bridge`."""
+
+    name = "rtl"
+
+    def __init__(self, tb: Testbench) -> None:
+        file = os.memfd_create("cnna-ddr")
+        os.ftruncate(file, MEMORY_BYTES)
+        super().__init__(np.frombuffer(mmap.mmap(file, MEMORY_BYTES), np.uint8), DDR_BASE)
+        tb.ddr.open(f"/proc/self/fd/{file}", DDR_BASE, MEMORY_BYTES)
+        os.close(file)  # both maps stay
+        self._read, self._write, self._wait = resume(tb.read), resume(tb.write), resume(tb.wait)
+        self.config = read_config(self.read)
+
+    def read(self, offset: int) -> int:
+        """The register at a byte offset."""
+        return int(self._read(offset))
+
+    def write(self, offset: int, value: int) -> None:
+        """Sets a register."""
+        self._write(offset, value)
+
+    def wait(self) -> None:
+        """Returns when STATUS has done or error set."""
+        self._wait()
+
+    def close(self) -> None:
+        """The testbench lives on."""
+
+
+def run_tests(config: str | Config, module: str, folder: Path, plusargs: Sequence[str] = (), cache: Path | None = None) -> None:
+    """Runs the cocotb tests of a Python module in `folder` on the simulated accelerator, built if need be.
+
+    plusargs: "+name=value", which a test sees as `cocotb.plusargs`. RunError: a test failed; with the simulator's output.
+    """
+    chosen, cache = preset(config) if isinstance(config, str) else config, cache or default_cache()
+    built = build(sources(chosen, cache, to_stderr), cache, False, to_stderr)
+    with tempfile.TemporaryDirectory(prefix="cnna-") as run_folder:
+        path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+        command = [sys.executable, "-m", "cnna.sim.launch", str(built), run_folder, module, *plusargs]
+        done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RunError(f"cocotb tests of {module} failed:\n{done.stdout}{done.stderr}")

@@ -4,9 +4,15 @@
 `make test-all` does. A test or file that is named on the command line runs whatever its marks.
 """
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from cnna.hw.config import Config
+    from cnna.sim.cosim import CosimDevice
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_SEED = 1
@@ -59,6 +65,24 @@ def models_folder(given: str | None) -> Path | None:
 def seed(pytestconfig: pytest.Config) -> int:
     """Where random cases start; `--seed N` gives fresh ones."""
     return int(pytestconfig.getoption("--seed"))
+
+
+@pytest.fixture(scope="session")
+def rtl() -> Iterator[Callable[..., "CosimDevice"]]:
+    """`rtl(config, **options)`: the simulated RTL of that configuration, one process for all tests that ask for the same one."""
+    devices: dict[object, CosimDevice] = {}
+
+    def device(config: "Config", **options: object) -> "CosimDevice":
+        from cnna.sim.cosim import CosimDevice
+
+        key = (config, *sorted(options.items()))
+        if key not in devices:
+            devices[key] = CosimDevice(config, **options)
+        return devices[key]
+
+    yield device
+    for opened in devices.values():
+        opened.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,34 @@
+"""The capability registers as a `Config`: what a device says it is."""
+
+from collections.abc import Callable
+
+from cnna.host.errors import ArtifactError
+from cnna.hw.config import PRESETS, Config, ConfigError, as_dict
+from cnna.hw.regmap import REGISTERS, VERSION, offset
+
+MAGIC = REGISTERS["ID"].fields[0].reset
+SIZES = ("ARRAY", "MEMORY", "RINGS")
+
+
+def read_config(read: Callable[[int], int]) -> Config:
+    """The device's parameters, by a function that reads a register; `name` is the preset's of the same sizes, or "device".
+
+    ArtifactError: it is no such accelerator, or its register map is another.
+    """
+    magic = read(offset("ID"))
+    if magic != MAGIC:
+        raise ArtifactError(f"the device is no cnna accelerator (its ID register is {magic:#010x})")
+    version = REGISTERS["VERSION"].unpack(read(offset("VERSION")))
+    if version["major"] != VERSION[0]:
+        raise ArtifactError(
+            f"the device has register map {version['major']}.{version['minor']}, this cnna drives {VERSION[0]}.{VERSION[1]}"
+        )
+    sizes: dict[str, int] = {}
+    for name in SIZES:
+        sizes |= REGISTERS[name].unpack(read(offset(name)))
+    clock_mhz = read(offset("CLOCK"))
+    same = [n for n, preset in PRESETS.items() if {k: v for k, v in as_dict(preset).items() if k in sizes} == sizes]
+    try:
+        return Config(next(iter(same), "device"), **sizes, clock_mhz=clock_mhz)
+    except ConfigError as error:
+        raise ArtifactError(f"the device's capability registers make no sense: {error}") from None

@@ -1,0 +1,109 @@
+"""One agreement case: a random graph compiled, and run by reference, emulator and RTL, which must be equal to the bit.
+
+`python -m tests.agreement CONFIG KIND SEED` (from the project's root) repeats a case that a test reports.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cnna.compiler.compile import compile_graph
+from cnna.host.accelerator import Accelerator
+from cnna.host.artifact import Artifact
+from cnna.hw.config import PRESETS, Config
+from cnna.sim import check, reference
+from cnna.sim.cosim import CosimDevice
+
+from . import networks
+
+ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
+CONFIGS = {**PRESETS, ODD.name: ODD}
+WATCHDOG_CLOCKS = 20_000  # these programs are short: a deadlock is soon known
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph of `networks.layer` or `networks.network`, and a batch of images for it."""
+
+    config: Config
+    kind: str
+    seed: int
+
+    @property
+    def batch(self) -> int:
+        """Images in the batch: 1 to 3."""
+        return 1 + self.seed % 3
+
+    @cached_property
+    def graph(self):
+        """The int8 graph."""
+        return getattr(networks, self.kind)(self.seed)
+
+    @cached_property
+    def artifact(self) -> Artifact:
+        """What the compiler makes of it; `model` is empty."""
+        program = compile_graph(self.graph, self.config, self.batch)
+        return Artifact(program.manifest(), program.program, program.constants, b"")
+
+    @cached_property
+    def inputs(self) -> Mapping[str, np.ndarray]:
+        """int8 [batch, C, H, W] by port."""
+        return networks.inputs(self.graph, self.batch, self.seed)
+
+    @cached_property
+    def golden(self) -> Mapping[str, np.ndarray]:
+        """Every tensor as the reference has it."""
+        return reference.run(self.graph, self.inputs)
+
+    def failed(self, error: Exception) -> AssertionError:
+        """The error with the seed and the command that repeats it."""
+        return AssertionError(f"{error}\n  seed {self.seed} ({self.graph.name}, batch {self.batch}); repeat it with: {self}")
+
+    def __str__(self) -> str:
+        return f"python -m tests.agreement {self.config.name} {self.kind} {self.seed}"
+
+
+def agree(case: Case, device: CosimDevice, by_register: bool = False) -> check.Agreement:
+    """Runs the case on the RTL and compares all three. AssertionError: what differs, and how to repeat it."""
+    try:
+        device.release_all()
+        device.start_log()
+        accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+        answers = (accelerator.run_by_register if by_register else accelerator.run)(case.inputs)
+        return check.compare(case.artifact, case.golden, case.inputs, answers, device)
+    except Exception as error:
+        device.reset()
+        raise AssertionError(
+            f"{error}\n  seed {case.seed} ({case.graph.name}, batch {case.batch}); repeat it with: {case}"
+        ) from error
+
+
+def agree_emulated(case: Case) -> check.Agreement:
+    """Compares emulator and reference. AssertionError: as `agree`."""
+    try:
+        log, answers = check.emulate(case.artifact, case.inputs)
+        tensors, elements = check.compare_tensors(case.artifact, log, case.golden)
+        assert all(np.array_equal(answers[name], case.golden[name]) for name in case.graph.outputs)
+        return check.Agreement(("emulator", "reference"), tensors, elements)
+    except Exception as error:
+        raise AssertionError(
+            f"{error}\n  seed {case.seed} ({case.graph.name}, batch {case.batch}); repeat it with: {case}"
+        ) from error
+
+
+def main(config: str, kind: str, seed: str) -> None:
+    """Repeats one case."""
+    case = Case(CONFIGS[config], kind, int(seed))
+    print(agree_emulated(case))
+    device = CosimDevice(case.config)
+    try:
+        print(agree(case, device))
+    finally:
+        device.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

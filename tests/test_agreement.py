@@ -1,0 +1,56 @@
+"""Reference, emulator and RTL on random layers and networks: equal to the bit, tensor by tensor and write by write.
+
+`--seed N` gives fresh ones. A failing case prints its seed and the command that repeats it.
+"""
+
+import pytest
+
+from .agreement import CONFIGS, ODD, Case, agree, agree_emulated
+
+TINY = CONFIGS["tiny"]
+SEEDS = 1000  # cases of one --seed and kind
+BLOCK = 30  # cases in a test: few enough for a report that says where, many enough to be quick
+LAYERS, NETWORKS = 300, 30
+ALL_LAYERS, ALL_NETWORKS = 1000, 100
+
+
+def blocks(first, last, kind):
+    """(kind, first case, how many) of the cases first..last-1."""
+    return [(kind, start, min(BLOCK, last - start)) for start in range(first, last, BLOCK)]
+
+
+def cases(config, block, seed):
+    """The cases of a block."""
+    kind, first, count = block
+    return [Case(config, kind, seed * SEEDS + first + index) for index in range(count)]
+
+
+def named(value):
+    """A block's or a configuration's name in the report."""
+    return f"{value[0]}s {value[1]}..{value[1] + value[2] - 1}" if isinstance(value, tuple) else value.name
+
+
+@pytest.mark.parametrize("config", [*CONFIGS.values()], ids=named)
+@pytest.mark.parametrize("block", [("layer", 0, 40), ("network", 0, 8)], ids=named)
+def test_emulator_equals_reference(config, block, seed):
+    """A compiler that places, cuts or orders something wrongly gives another answer than the graph's."""
+    for case in cases(config, block, seed):
+        agree_emulated(case)
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("config", [TINY, ODD], ids=named)
+@pytest.mark.parametrize("block", blocks(0, LAYERS, "layer") + blocks(0, NETWORKS, "network"), ids=named)
+def test_rtl_equals_emulator_equals_reference(config, block, seed, rtl):
+    """The product's promise: what was proven in numpy is what the hardware answers."""
+    for case in cases(config, block, seed):
+        agree(case, rtl(config))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", [TINY, ODD], ids=named)
+@pytest.mark.parametrize("block", blocks(LAYERS, ALL_LAYERS, "layer") + blocks(NETWORKS, ALL_NETWORKS, "network"), ids=named)
+def test_rtl_equals_emulator_equals_reference_on_many_more(config, block, seed, rtl):
+    """The same, until 1,000 layers and 100 networks have been run."""
+    for case in cases(config, block, seed):
+        agree(case, rtl(config))

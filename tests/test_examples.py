@@ -1,0 +1,33 @@
+"""The examples that users copy must work as they stand."""
+
+import pytest
+
+from cnna.compiler.compile import compile_model
+from cnna.compiler.onnx_import import load_model
+from cnna.compiler.quantise import quantise
+from cnna.host.artifact import save
+from cnna.host.errors import RunError
+from cnna.hw.config import preset
+from cnna.sim.testbench import run_tests
+
+
+@pytest.fixture(scope="module")
+def digits(root, tmp_path_factory):
+    """The demo's network for `tiny`, as a file."""
+    import numpy as np
+
+    float_model = load_model(root / "examples" / "digits" / "digits.onnx")
+    shape = [dim.dim_value for dim in float_model.graph.input[0].type.tensor_type.shape.dim][1:]
+    images = np.random.default_rng(0).random((20, *shape), np.float32)
+    path = tmp_path_factory.mktemp("digits") / "digits.cnna"
+    save(compile_model(quantise(float_model, {float_model.graph.input[0].name: images})[0], preset("tiny")), path)
+    return path
+
+
+@pytest.mark.cosim
+def test_a_users_own_cocotb_test_runs_and_can_fail(root, digits):
+    """It must pass within its budget, and be reported with its message when the budget is too small."""
+    folder = root / "examples" / "cocotb_counter"
+    run_tests("tiny", "counter", folder, [f"+artifact={digits}"])
+    with pytest.raises(RunError, match="cycles"):
+        run_tests("tiny", "counter", folder, [f"+artifact={digits}", "+budget=10"])
