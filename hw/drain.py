@@ -56,7 +56,7 @@ class Drain(wiring.Component):
         group = groups.o.p
         m.d.comb += [groups.push.eq(self.group_push), groups.item.eq(self.group)]
 
-        working, block, upper = Signal(), Signal(range(config.chunk_blocks)), Signal()
+        working, block, upper = Signal(), Signal(range(max(config.chunk_blocks, 2))), Signal()
         draining, block_last, last = Signal(), Signal(), Signal()
         m.d.comb += [
             draining.eq(self.sums_valid | working),

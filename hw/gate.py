@@ -40,7 +40,7 @@ class Gate(wiring.Component):
         m = Module()
         m.submodules.waiter = waiter = Waiter()
         command = Signal(gate_layout(self.readers))
-        unit, inner, owed = Signal(UNIT_BITS), Signal(range(self.span)), Signal(self.readers)
+        unit, inner, owed = Signal(UNIT_BITS), Signal(range(max(self.span, 2))), Signal(self.readers)
         m.d.comb += [waiter.waits.eq(command.waits), waiter.unit.eq(unit), waiter.done.eq(self.done)]
         accepted = Signal(self.readers)
         for index in range(self.readers):

@@ -62,7 +62,7 @@ class Ring(wiring.Component):
         whole[column] is set while it has words of which other columns still lack their part.
         """
         write, free, beats = self.write[column], self.free[column], self.beats
-        beat, row, ahead, last = Signal(range(beats)), Signal(range(self.depth)), Signal(range(self.depth + 1)), Signal()
+        beat, row, ahead, last = Signal(range(max(beats, 2))), Signal(range(self.depth)), Signal(range(self.depth + 1)), Signal()
         m.d.comb += last.eq(write.valid & (beat == beats - 1))
         with m.If(write.valid):
             m.d.sync += beat.eq(Mux(last, 0, beat + 1))

@@ -74,18 +74,24 @@ def _cached(cache: Path, make: Callable[[Path], None], parts: tuple[str, ...]) -
     return place
 
 
-def run(component: Component, inputs: Mapping[str, NDArray], cache: Path = CACHE) -> dict[str, Bytes]:
+def block_verilog(component: Component) -> str:
+    """The component as module `block`, as `run` wants it."""
+    return str(convert(component, name="block", emit_src=False))
+
+
+def run(component: Component, inputs: Mapping[str, NDArray], cache: Path = CACHE, verilog: str = "") -> dict[str, Bytes]:
     """Every output of `component` in every clock, given its inputs in every clock.
 
     inputs: by port (members of members joined by two underscores), integers [clocks] or little-endian bytes uint8[clocks, ...];
     all of one length, ports not given are 0. Returns uint8[clocks, bytes] by port; row t is what stands there while row t of
-    the inputs does, just before the clock edge that takes them. ValueError: an input that does not fit its port.
+    the inputs does, just before the clock edge that takes them. `verilog`: what `block_verilog` made of the component for an
+    earlier run. ValueError: an input that does not fit its port.
     """
     flows: dict[Flow, dict[str, int]] = {Flow.In: {}, Flow.Out: {}}
     for path, member, value in component.signature.flatten(component):
         if bits := len(Value.cast(value)):
             flows[member.flow]["__".join(map(str, path))] = bits
-    verilog = convert(component, name="block", emit_src=False)
+    verilog = verilog or block_verilog(component)
     flows[Flow.In] |= {name: 1 for name in ("clk", "rst") if f"input {name};" in verilog}
     clocks = len(next(iter(inputs.values())))
     line = np.zeros((clocks, 0), np.uint8)

@@ -5,6 +5,7 @@ Everything an engine takes goes into deep FIFOs first, so that the inputs of eve
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,14 +28,14 @@ from cnna.hw.vector import Vector
 from cnna.sim import bench
 
 COMMANDS, BEATS = 64, 4096  # that a run can bring: commands; beats of a column
+SETTLE = 40  # clocks until the FIFOs and feature memory are at rest
 LOADS = 16  # words come in and go out every other clock, and nothing is in their way
 Words = NDArray[np.uint8]
 
 
 class EngineBench(wiring.Component):
-    """`conv` or `vector`, its ports of feature memory, its ring; `go` lets commands and beats out of their FIFOs.
-
-    `pace` holds back each column's beats while 0. `others` are unit pulses of all engines, by COUNTED; the engine's own is added.
+    """`conv` or `vector`, its ports of feature memory, its ring; `go` lets commands out of their FIFO, and
+    `pace` each column's beats. `others` are unit pulses of all engines, by COUNTED; the engine's own is added.
     `dump` reads lanes of words from an address on.
     """
 
@@ -101,7 +102,7 @@ class EngineBench(wiring.Component):
         wiring.connect(m, engine.ring, ring.read)
         for column in range(self.columns):
             m.submodules[f"beats{column}"] = beats = CreditFifo(unsigned(BEAT_BITS), BEATS)
-            allowed = self.go & self.pace[column] & (ring.free[column] != 0)
+            allowed = self.pace[column] & (ring.free[column] != 0)
             m.d.comb += [
                 beats.push.eq(self.beat_push[column]),
                 beats.item.eq(self.beat[column]),
@@ -153,37 +154,19 @@ def play(
 ) -> Trace:
     """Runs commands (members as in `regmap.command_fields`), all queued at once, for so many clocks.
 
-    ring: uint8 [words, bytes]; features: uint8 [words, ci]; pace, others: uint8 [clocks], see `EngineBench`; by default full pace
-    and no pulses. RuntimeError: the engine still works after `clocks`, or Verilator failed.
+    ring: uint8 [words, bytes]; features: uint8 [words, ci]; pace, others: uint8 [clocks at most], see `EngineBench`; by default no
+    pulses, and a ring that is filled before the commands go, then at full pace. RuntimeError: the engine still works after
+    `clocks`, or Verilator failed.
     """
-    component = EngineBench(config, engine)
-    lanes, columns = component.lanes, component.columns
-    beats = ring.reshape(len(ring), columns, -1, BEAT_BYTES).swapaxes(1, 2).reshape(-1, columns * BEAT_BYTES)
-    assert max(len(beats) - BEATS, len(commands) - COMMANDS) < 0, "more than the FIFOs hold"
-    bases = np.arange(0, config.feature_words, lanes)
-    begin = max(len(beats), 2 * len(bases), len(commands)) + 30
+    component, verilog = _made(config, engine)
+    bases = np.arange(0, config.feature_words, component.lanes)
+    begin = max(len(ring) * ring.shape[1] // (component.columns * BEAT_BYTES), 2 * len(bases), len(commands)) + SETTLE
     end = begin + clocks
-    total = end + 2 * len(bases) + 60
-    loads, load_push = _loads(config, lanes, bases, features, total)
-    inputs: dict[str, NDArray] = {
-        "go": (np.arange(total) >= begin).astype(np.uint8),
-        "pace": np.full(total, (1 << columns) - 1, np.uint8),
-        "others": np.zeros(total, np.uint8),
-        "load_push": load_push,
-        "load": loads,
-        "command_push": (np.arange(total) < len(commands)).astype(np.uint8),
-        "command": _rows(np.stack([_packed(engine, f) for f in commands]), total),
-        "beat_push": np.where(np.arange(total) < len(beats), (1 << columns) - 1, 0).astype(np.uint8),
-        "beat": _rows(beats, total),
-        "dump_push": np.zeros(total, np.uint8),
-        "dump": np.zeros(total, np.int64),
-    }
-    for name, given in (("pace", pace), ("others", others)):
-        if given is not None:
-            inputs[name][begin : begin + len(given)] = given[: total - begin]
-    inputs["dump_push"][end : end + 2 * len(bases) : 2] = 1
+    inputs = _before(component, commands, ring, features, end + 2 * len(bases) + SETTLE)
+    _during(inputs, component.columns, begin, pace, others)
     inputs["dump"][end : end + 2 * len(bases) : 2] = bases
-    found = bench.run(component, inputs)
+    inputs["dump_push"][end : end + 2 * len(bases) : 2] = 1
+    found = bench.run(component, inputs, verilog=verilog)
     if found["busy"][end, 0]:
         raise RuntimeError(f"{engine} still works after {clocks} clocks: {int(found['unit'][:end].sum())} units are done")
     words = found["words"][found["words_valid"][:, 0] == 1].reshape(-1, config.ci)[: config.feature_words]
@@ -195,6 +178,45 @@ def play(
         part["stall"][:, 0],
         np.ascontiguousarray(part["started"]).view("<u4")[:, 0],
     )
+
+
+@cache
+def _made(config: Config, engine: str) -> tuple[EngineBench, str]:
+    """The bench and its Verilog, which takes seconds to make."""
+    component = EngineBench(config, engine)
+    return component, bench.block_verilog(component)
+
+
+def _before(
+    component: EngineBench, commands: Sequence[SimpleNamespace], ring: Words, features: Words, total: int
+) -> dict[str, NDArray]:
+    """Inputs of `total` clocks that fill the FIFOs and feature memory."""
+    columns = component.columns
+    beats = ring.reshape(len(ring), columns, -1, BEAT_BYTES).swapaxes(1, 2).reshape(-1, columns * BEAT_BYTES)
+    assert max(len(beats) - BEATS, len(commands) - COMMANDS) < 0, "more than the FIFOs hold"
+    loads, load_push = _loads(component.config, component.lanes, features, total)
+    return {
+        "load_push": load_push,
+        "load": loads,
+        "command_push": (np.arange(total) < len(commands)).astype(np.uint8),
+        "command": _rows(np.stack([_packed(component.engine, f) for f in commands]), total),
+        "beat_push": np.where(np.arange(total) < len(beats), (1 << columns) - 1, 0).astype(np.uint8),
+        "beat": _rows(beats, total),
+        "dump_push": np.zeros(total, np.uint8),
+        "dump": np.zeros(total, np.int64),
+        "go": np.zeros(total, np.uint8),
+        "pace": np.zeros(total, np.uint8),
+        "others": np.zeros(total, np.uint8),
+    }
+
+
+def _during(inputs: dict[str, NDArray], columns: int, begin: int, pace: Words | None, others: Words | None) -> None:
+    """Lets the engine go."""
+    inputs["go"][begin:] = 1
+    inputs["pace"][begin if pace is not None else 0 :] = (1 << columns) - 1
+    for name, given in (("pace", pace), ("others", others)):
+        if given is not None:
+            inputs[name][begin : begin + len(given)] = given
 
 
 def stalls(trace: Trace) -> dict[str, int]:
@@ -219,18 +241,17 @@ def _rows(rows: Words, total: int) -> Words:
     return np.concatenate([rows, np.zeros((total - len(rows), rows.shape[1]), np.uint8)])
 
 
-def _loads(config: Config, lanes: int, bases: NDArray[np.int64], features: Words, total: int) -> tuple[Words, Words]:
+def _loads(config: Config, lanes: int, features: Words, total: int) -> tuple[Words, Words]:
     """Requests that fill feature memory, one every other clock, and their push bits."""
     layout = feature_write_request(config, lanes)
     rows, push = np.zeros((total, -(-layout.size // 8)), np.uint8), np.zeros(total, np.uint8)
-    for number, base in enumerate(bases.tolist()):
-        value, at = 0, 0
+    for number, base in enumerate(range(0, config.feature_words, lanes)):
+        value = 0
         count = min(lanes, config.feature_words - base)
         words = int.from_bytes(features[base : base + count].tobytes(), "little")
         addresses = sum((base + lane) % (1 << ADDRESS_BITS) << ADDRESS_BITS * lane for lane in range(lanes))
         for name, part in {"active": (1 << count) - 1, "address": addresses, "words": words, "last": 0}.items():
-            at = layout[name].offset
-            value |= part << at
+            value |= part << layout[name].offset
         rows[2 * number] = np.frombuffer(value.to_bytes(rows.shape[1], "little"), np.uint8)
         push[2 * number] = 1
     return rows, push

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 
 from cnna.hw.config import Config, preset
+from cnna.hw.regmap import COUNTED
 from cnna.sim import engines
 from cnna.sim.commands import Command
-from cnna.sim.enginebench import play
+from cnna.sim.enginebench import play, stalls
 from cnna.sim.enginecases import Cases
 from cnna.sim.machine import Machine
 
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
 CONFIGS = {"tiny": preset("tiny"), "odd": ODD}
+WIDE_WORDS = Config("words", pix=2, ci=16, co=16, ports=2, regions=1, bank_words=1024, ring_words=64, vector_ring_words=256)
 
 pytestmark = pytest.mark.cosim
 
@@ -26,24 +28,82 @@ def golden(cases, features):
     return machine.features[:-1]
 
 
-def check(cases, trace, features):
-    """Every word of feature memory, and a unit pulse for every chunk."""
+def run(cases, rng, clocks, **others):
+    """Plays the cases on random features, and holds every word of feature memory and the number of units to the emulator."""
+    features = rng.integers(0, 256, (cases.config.feature_words, cases.config.ci), np.uint8)
+    trace = play(cases.config, "conv", cases.commands, cases.ring_words, features, clocks, **others)
     np.testing.assert_array_equal(trace.features, golden(cases, features))
     assert trace.unit.sum() == sum(f.chunks for f in cases.commands)
+    return trace
+
+
+def random_run(config, slow_ring, seed):
+    """Random commands back to back; with `slow_ring` beats come one in twenty clocks, in each column at its own times."""
+    rng = np.random.default_rng([seed, slow_ring])
+    cases = Cases(config, "conv", rng)
+    for _ in range(8):
+        cases.conv()
+    beats = len(cases.ring_words) * config.stripe_bytes // 16
+    clocks = 3000 + 3 * cases.steps + slow_ring * 25 * beats
+    pace = None
+    if slow_ring:
+        pace = ((rng.random((clocks, config.ports)) < 0.05) << np.arange(config.ports)).sum(axis=1).astype(np.uint8)
+    return cases, run(cases, rng, clocks, pace=pace)
 
 
 @pytest.mark.parametrize("slow_ring", [False, True])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_random_commands_equal_the_emulator(name, slow_ring, seed):
-    """Back to back: padding, strides, partial groups and chunks, streams, residuals, waits on own units."""
-    rng = np.random.default_rng([seed, slow_ring])
-    cases = Cases(CONFIGS[name], "conv", rng)
-    for _ in range(8):
-        cases.conv()
-    features = rng.integers(0, 256, (cases.config.feature_words, cases.config.ci), np.uint8)
-    columns = (1 << cases.config.ports) - 1
-    clocks = 3000 + 3 * cases.steps * (4 if slow_ring else 1)
-    pace = np.where(rng.random(clocks) < 0.3, rng.integers(0, columns + 1, clocks), 0) if slow_ring else None
-    trace = play(cases.config, "conv", cases.commands, cases.ring_words, features, clocks, pace)
-    check(cases, trace, features)
+    """Padding, strides, partial groups and chunks, streams, residuals, waits on own units: any of them wrong shows in a word."""
+    cases, trace = random_run(CONFIGS[name], slow_ring, seed)
     assert trace.started[-1] == len(cases.commands)
+    if slow_ring:
+        assert stalls(trace)["weights"] > 1000
+
+
+@pytest.mark.slow
+def test_words_of_16_channels_and_chunks_of_one_block(seed):
+    """Sizes that the other configurations lack: parameters in half a ring word, a drain of one block."""
+    random_run(WIDE_WORDS, False, seed)
+
+
+def test_array_is_active_with_ample_weights(seed):
+    """A 3x3 convolution with a residual keeps the array at work: a bubble between groups or chunks would show."""
+    rng = np.random.default_rng(seed)
+    cases = Cases(CONFIGS["tiny"], "conv", rng)
+    square = {"out_width": 8, "out_height": 8, "images": 1, "in_width": 8, "in_height": 8, "first_x": -1, "first_y": -1}
+    steps = {"stride_x": 1, "stride_y": 1, "stride_dilation_x": 1, "stride_dilation_y": 1}
+    cases.conv(**square, **steps, kernel_width=3, kernel_height=3, blocks=3, chunks=3, stream=0, res_enable=1)
+    trace = run(cases, rng, 4000)
+    first, *_, last = np.nonzero(trace.active)[0]
+    share = trace.active.sum() / (last - first + 1)
+    assert share >= 0.98, f"active {share:.3f} of the time"
+
+
+def test_a_step_needs_less_than_its_drain(seed):
+    """1x1 convolutions end groups faster than they drain: the head must hold back, lose nothing, and say why."""
+    rng = np.random.default_rng(seed)
+    cases = Cases(CONFIGS["tiny"], "conv", rng)
+    cases.conv(out_width=9, out_height=5, images=3, kernel_width=1, kernel_height=1, blocks=1, chunks=3, stream=0)
+    trace = run(cases, rng, 3000)
+    assert stalls(trace)["write_back"] > trace.active.sum()
+
+
+@pytest.mark.parametrize(("engine", "cause"), [("load", "feature"), ("vector", "token"), ("store", "store")])
+def test_units_wait_for_other_engines(engine, cause, seed):
+    """Unit u must not begin before the other engine's unit `count + u` is done, and the wait is booked under its cause."""
+    rng = np.random.default_rng(seed)
+    cases = Cases(CONFIGS["tiny"], "conv", rng)
+    command = cases.conv(chunks=3, stream=0, res_enable=1)
+    for part, value in (("enable", 1), ("step", 1), ("count", 2)):
+        setattr(command, f"wait_{engine}_{part}", value)
+    pulses = np.array([50, 400, 1400, 2400])  # the last three let the chunks go
+    others = np.zeros(5000, np.uint8)
+    others[pulses] = 1 << COUNTED.index(engine)
+    trace = run(cases, rng, 5000, others=others)
+    active = np.nonzero(trace.active)[0]
+    chunk = len(active) // 3
+    for number, pulse in enumerate(pulses[1:]):
+        begun = active[number * chunk]
+        assert pulse < begun < pulse + 60, f"chunk {number} began at {begun}"
+    assert stalls(trace)[cause] > 1000
