@@ -49,9 +49,10 @@ class Front(wiring.Component):
         m = Module()
         lanes = self._request["active"].shape.width
         banks = [address[: ceil_log2(self._config.banks)] for address in self.i.p.address]
-        held, held_valid = Signal(self._request), Signal()
-        work, work_valid = Signal(self._request), Signal()
-        held_same, same = (Signal(data.ArrayLayout(lanes, lanes), name=n) for n in ("held_same", "same"))  # lower lanes of a bank
+        held_valid, work_valid = Signal(), Signal()
+        held, work = (Signal(self._request, name=n, reset_less=True) for n in ("held", "work"))
+        lower = data.ArrayLayout(lanes, lanes)  # by lane: the lower lanes of the same bank
+        held_same, same = (Signal(lower, name=n, reset_less=True) for n in ("held_same", "same"))
         now, later, complete = Signal(lanes), Signal(lanes), Signal()  # lanes of this part, lanes after it; none after it
         room, fill, moved, taken = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [fill.eq(complete | ~work_valid), moved.eq(room | ~work_valid), taken.eq(moved & fill)]
@@ -73,7 +74,8 @@ class Front(wiring.Component):
 
     def _pass_on(self, m: Module, work: data.View, now: Signal, complete: Signal, valid: Signal, room: Signal) -> None:
         """Two registers before `o`, so that `room` does not depend on `o.ready` in the same clock."""
-        part, spare, spare_valid = Signal(self.o.p.shape()), Signal(self.o.p.shape()), Signal()
+        part, spare_valid = Signal(self.o.p.shape()), Signal()
+        out, spare = (Signal(self.o.p.shape(), name=n, reset_less=True) for n in ("out", "spare"))
         for lane, address in enumerate(work.address):
             m.d.comb += Cat(part.bank[lane], part.row[lane], part.region[lane]).eq(address)
         needs = [Mux(now[lane], 1 << part.bank[lane], 0) for lane in range(len(now))]
@@ -83,8 +85,9 @@ class Front(wiring.Component):
             part.complete.eq(complete),
             part.needs.eq(reduce(or_, needs)),
             room.eq(~spare_valid),
+            self.o.p.eq(out),
         ]
         with m.If(self.o.ready | ~self.o.valid):
-            m.d.sync += [self.o.valid.eq(valid | spare_valid), self.o.p.eq(Mux(spare_valid, spare, part)), spare_valid.eq(0)]
+            m.d.sync += [self.o.valid.eq(valid | spare_valid), out.eq(Mux(spare_valid, spare, part)), spare_valid.eq(0)]
         with m.Elif(valid & room):
             m.d.sync += [spare_valid.eq(1), spare.eq(part)]

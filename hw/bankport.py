@@ -33,7 +33,7 @@ def one_hot(flags: list[Value], values: list[Value]) -> Value:
 class Slots(wiring.Component):
     """Holds a part, bank by bank, until every bank has been granted; takes the next in the clock of the last grant.
 
-    A bank is granted where `asks` is set and `busy` is not; `row` and `word` are what each bank then gets. `complete` is set
+    A bank is granted where `asks` is set and `busy` is not; `row` and `words` are what each bank then gets. `complete` is set
     in the clock of a request's last grant; `part` is what the slots hold.
     """
 
@@ -50,19 +50,21 @@ class Slots(wiring.Component):
                 "complete": Out(1),
                 "part": Out(slot_layout(config, request)),
             }
-            | ({"word": Out(data.ArrayLayout(8 * config.ci, banks))} if self._writes else {})
+            | ({"words": Out(data.ArrayLayout(8 * config.ci, banks))} if self._writes else {})
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         full, stalled, part = Signal(), Signal(), self.i.p
+        kept = Signal(self.part.shape(), reset_less=True)
         m.d.comb += [
             stalled.eq((self.asks & self.busy).any()),
             self.i.ready.eq(~stalled),
+            self.part.eq(kept),
             self.complete.eq(full & ~stalled & self.part.complete),
         ]
         with m.If(~stalled):
-            m.d.sync += [full.eq(self.i.valid), *(self.part[name].eq(part[name]) for name, _ in self.part.shape())]
+            m.d.sync += [full.eq(self.i.valid), *(kept[name].eq(part[name]) for name, _ in kept.shape())]
         with m.Else():
             m.d.sync += self.asks.eq(self.asks & self.busy)
         for bank in range(self._config.banks):
@@ -80,9 +82,11 @@ class Slots(wiring.Component):
             for number in range(self._config.regions):
                 wanted = self.i.valid & part.needs[bank] & (region == number)
                 m.d.sync += self.asks[number * self._config.banks + bank].eq(wanted)
-            m.d.sync += self.row[bank].eq(one_hot(list(here), [part.row[lane] for lane in lanes]))
-            if self._writes:
-                m.d.sync += self.word[bank].eq(one_hot(list(here), [part.words[lane] for lane in lanes]))
+        for name in ("row", "words") if self._writes else ("row",):
+            mine = Signal(len(part[name][0]), name=f"{name}_of_bank{bank}", reset_less=True)
+            m.d.comb += getattr(self, name)[bank].eq(mine)
+            with m.If(~stalled):
+                m.d.sync += mine.eq(one_hot(list(here), [part[name][lane] for lane in lanes]))
 
 
 class Answers(wiring.Component):
@@ -107,8 +111,9 @@ class Answers(wiring.Component):
         m = Module()
         banks, regions = self._config.banks, self._config.regions
         granted = delayed(m, self.granted, READ_CLOCKS)
-        words = Signal(data.ArrayLayout(8 * self._config.ci, banks))  # by bank, of the region that was granted
-        hits = Signal(banks)
+        words = Signal(data.ArrayLayout(8 * self._config.ci, banks), reset_less=True)  # by bank, of the region that was granted
+        hits = Signal(banks, reset_less=True)
+        answer = Signal(self.o.p.shape(), reset_less=True)
         for bank in range(banks):
             flags = [granted[region * banks + bank] for region in range(regions)]
             m.d.sync += words[bank].eq(one_hot(flags, [self.words[region * banks + bank] for region in range(regions)]))
@@ -116,8 +121,9 @@ class Answers(wiring.Component):
 
         part = delayed(m, self.part, READ_CLOCKS + 1)
         m.d.sync += self.o.valid.eq(delayed(m, self.complete, READ_CLOCKS + 1, cleared=True))
-        m.d.sync += self.o.p.tag.eq(part.tag)
+        m.d.sync += answer.tag.eq(part.tag)
+        m.d.comb += self.o.p.eq(answer)
         for lane in range(len(part.active)):
             with m.If(part.active[lane] & hits.bit_select(part.bank[lane], 1)):
-                m.d.sync += self.o.p.words[lane].eq(Array(words[bank] for bank in range(banks))[part.bank[lane]])
+                m.d.sync += answer.words[lane].eq(Array(words[bank] for bank in range(banks))[part.bank[lane]])
         return m

@@ -5,6 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.delay import delayed
+
 
 class BankRam(wiring.Component):
     """`depth` words; what port A or B reads is at `_word` two clocks later.
@@ -35,5 +37,5 @@ class BankRam(wiring.Component):
         m.d.comb += [a.en.eq(self.a_read), a.addr.eq(self.a_row)]
         m.d.comb += [b.en.eq(self.b_read & ~self.b_write), b.addr.eq(self.b_row)]
         m.d.comb += [write.en.eq(self.b_write), write.addr.eq(self.b_row), write.data.eq(self.b_data)]
-        m.d.sync += [self.a_word.eq(a.data), self.b_word.eq(b.data)]
+        m.d.comb += [self.a_word.eq(delayed(m, a.data, 1)), self.b_word.eq(delayed(m, b.data, 1))]
         return m

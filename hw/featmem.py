@@ -91,8 +91,8 @@ class FeatureMemory(wiring.Component):
         inputs = BankInputs(
             Signal(banks, name=f"{port}_read"),
             Signal(banks, name=f"{port}_write"),
-            Signal(data.ArrayLayout(ceil_log2(config.bank_words), banks), name=f"{port}_row"),
-            Signal(data.ArrayLayout(8 * config.ci, banks), name=f"{port}_word"),
+            Signal(data.ArrayLayout(ceil_log2(config.bank_words), banks), name=f"{port}_row", reset_less=True),
+            Signal(data.ArrayLayout(8 * config.ci, banks), name=f"{port}_word", reset_less=True),
         )
         asked: Value = Const(0, banks)
         for slots in users.values():
@@ -108,7 +108,7 @@ class FeatureMemory(wiring.Component):
             if writers:
                 flags = [granted[name][index] for name in writers]
                 m.d.sync += inputs.write[index].eq(Cat(flags).any())
-                m.d.sync += inputs.word[index].eq(one_hot(flags, [users[name].word[bank] for name in writers]))
+                m.d.sync += inputs.word[index].eq(one_hot(flags, [users[name].words[bank] for name in writers]))
         return inputs
 
     def _answer(self, m: Module, name: str, slots: Slots, words: data.View) -> None:

@@ -134,11 +134,11 @@ class Walker(wiring.Component):
         m.submodules.plan = planner = WalkPlan(self._lanes)
         m.submodules.taps = taps = Taps()
         wiring.connect(m, wiring.flipped(self.command), planner.command)
-        plan, walk = planner.plan, Signal(walk_layout())
+        plan, walk = planner.plan, Signal(walk_layout(), reset_less=True)
         m.d.comb += taps.walk.eq(walk)
         running, more, begin = Signal(), Signal(), Signal()
         take, start, step, unit_end = Signal(), Signal(), Signal(), Signal()
-        permits, group = Signal(range(PERMITS + 1)), Signal(GroupStep)
+        permits, group = Signal(range(PERMITS + 1)), Signal(GroupStep, reset_less=True)
         final = countdown(m, "units", plan.p.walk.units, take, start)  # the next unit to start is the last
         places, group_last = self._places(m, plan.p, group, start, step & taps.last)
         flags = {"first": taps.first, "last": taps.last, "group_last": group_last, "unit_last": ~more, "pad": walk.pad}
@@ -164,7 +164,7 @@ class Walker(wiring.Component):
     def _places(self, m: Module, plan: data.View, group: data.View, start: Value, advance: Value) -> tuple[list[data.View], Value]:
         """The pixel of each lane, and whether the group is the unit's last: the lane after it has none."""
         names = [*(f"lane{i}" for i in range(self._lanes)), "ahead"]
-        places = [Signal(Place, name=name) for name in names]
+        places = [Signal(Place, name=name, reset_less=True) for name in names]
         for name, place, first in zip(names, places, [*plan.lanes, plan.ahead], strict=True):
             after = next_place(m, name, place, group)
             with m.If(start):
@@ -175,15 +175,19 @@ class Walker(wiring.Component):
 
     def _finish(self, m: Module, places: list[data.View], taps: Taps, flags: dict[str, Value], step: Value) -> Signal:
         """Two stages: sums a place and the taps' share, then compares with the source's edges. Returns the first one's valid."""
-        summed, held = Signal(), Signal(step_layout(self._lanes))
-        columns, rows = (Signal(data.ArrayLayout(COORDINATE, self._lanes), name=name) for name in ("columns", "rows"))
+        summed = Signal()
+        held, out = (Signal(step_layout(self._lanes), name=name, reset_less=True) for name in ("held", "out"))
+        columns, rows = (
+            Signal(data.ArrayLayout(COORDINATE, self._lanes), name=name, reset_less=True) for name in ("columns", "rows")
+        )
         free = ~self.step.valid | self.step.ready
+        m.d.comb += self.step.p.eq(out)
         with m.If(free):
-            m.d.sync += [self.step.valid.eq(summed), self.step.p.eq(held)]
+            m.d.sync += [self.step.valid.eq(summed), out.eq(held)]
             for i in range(self._lanes):
                 inside_x = (columns[i] >= 0) & (columns[i] < taps.walk.in_width)
                 inside_y = (rows[i] >= 0) & (rows[i] < taps.walk.in_height)
-                m.d.sync += self.step.p.inside[i].eq(held.exists[i] & inside_x & inside_y)
+                m.d.sync += out.inside[i].eq(held.exists[i] & inside_x & inside_y)
         with m.If(free | ~summed):
             m.d.sync += [summed.eq(step), *(held[name].eq(flag) for name, flag in flags.items())]
             for i, place in enumerate(places):
