@@ -49,11 +49,6 @@ def vector_ring(config: Config) -> Ring:
     return Ring(BEAT_BITS, config.vector_ring_words, 1)
 
 
-def weights(config: Config) -> Weights:
-    """The weight engine for those rings."""
-    return Weights(config, len(weight_ring(config).free[0]), len(vector_ring(config).free[0]))
-
-
 BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "array": Array,
     "axilite": lambda config: AxiLiteSlave(),
@@ -89,7 +84,7 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "vector_sums": VectorSums,
     "waiter": lambda config: Waiter(),
     "walker": lambda config: Walker(config.pix),
-    "weights": weights,
+    "weights": Weights,
     "writemaster": lambda config: WriteMaster(),
     "writes": lambda config: ProgramWrites(),
 }

@@ -18,6 +18,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi import Axi4, Axi4Lite
+from cnna.hw.blocks import vector_ring, weight_ring
 from cnna.hw.config import Config
 from cnna.hw.control import Control
 from cnna.hw.conv import Conv
@@ -25,11 +26,9 @@ from cnna.hw.counters import Counters
 from cnna.hw.faults import Faults, fault_words
 from cnna.hw.featmem import FeatureMemory
 from cnna.hw.load import Load
-from cnna.hw.ports import BEAT_BITS
 from cnna.hw.readmaster import ReadMaster
 from cnna.hw.regfile import RegFile
 from cnna.hw.regmap import COUNTED, ENGINES
-from cnna.hw.ring import Ring
 from cnna.hw.sequencer import Sequencer
 from cnna.hw.store import Store
 from cnna.hw.tokens import Counts
@@ -61,18 +60,18 @@ class Top(wiring.Component):
         self._domains(m)
         core = {
             "featmem": FeatureMemory(config),
-            "ring": Ring(8 * config.ring_word_bytes, config.ring_words, config.ports),
-            "vector_ring": Ring(BEAT_BITS, config.vector_ring_words, 1),
+            "ring": weight_ring(config),
+            "vector_ring": vector_ring(config),
             "conv": Conv(config),
             "vector": Vector(config),
             "load": Load(config),
             "store": Store(config),
+            "weights": Weights(config),
             "sequencer": Sequencer(),
             "counts": Counts(),
             "counters": Counters(config.ports),
             "faults": Faults(config.ports),
         }
-        core["weights"] = Weights(config, len(core["ring"].free[0]), len(core["vector_ring"].free[0]))
         for port in range(config.ports):
             core[f"read{port}"] = ReadMaster(3 if port == 0 else 2)
             core[f"write{port}"] = WriteMaster()

@@ -14,6 +14,7 @@ from cnna.hw.config import Config
 from cnna.hw.pair import Pair
 from cnna.hw.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient
 from cnna.hw.readmaster import OUTSTANDING
+from cnna.hw.ring import stripe_beats
 from cnna.hw.runs import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES
 
 BEATS_BITS, TIMES_BITS = 28, 20
@@ -26,6 +27,11 @@ class Stripe(data.Struct):
     address: unsigned(BEAT_ADDRESS_BITS)
     beats: unsigned(BEATS_BITS)
     times: unsigned(TIMES_BITS)
+
+
+def room_bits(width: int, depth: int, columns: int) -> int:
+    """Of `Ring.free`, for a ring of that size."""
+    return (depth * stripe_beats(width, depth, columns)).bit_length()
 
 
 class RingWrite(wiring.Signature):
@@ -113,8 +119,11 @@ class Weights(wiring.Component):
     `busy` from a command's arrival until its last beat has come.
     """
 
-    def __init__(self, config: Config, weight_bits: int, vector_bits: int) -> None:
-        self.config, self.bits = config, (weight_bits, vector_bits)
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        weight_bits = room_bits(8 * config.ring_word_bytes, config.ring_words, config.ports)
+        vector_bits = room_bits(BEAT_BITS, config.vector_ring_words, 1)
+        self.bits = (weight_bits, vector_bits)
         super().__init__(
             {
                 "command": In(stream.Signature(command_layout("weight"))),

@@ -210,8 +210,10 @@ def test_the_memory_catches_a_burst_over_4_kib():
     memory, dut = Memory(0x4000), ReadMaster(1)
 
     async def drive(ctx):
-        await ask(ctx, dut.clients[0], [(4096 - 16, 2)], np.random.default_rng(1))
-        await ctx.tick().repeat(10)
+        ctx.set(dut.clients[0].burst.payload, {"address": 4096 - 16, "beats": 2})
+        ctx.set(dut.clients[0].burst.valid, 1)
+        for _ in range(10):
+            await ctx.tick()
 
     with pytest.raises(ProtocolError, match="illegal burst of 2 beats at 0xff0"):
         simulate(dut, serve_reads, memory, drive)
