@@ -21,7 +21,8 @@ lint: $(READY)  ## style and types
 	$(BIN)/mypy tools examples
 
 docs: $(READY)  ## writes what in docs/ is generated
-	$(BIN)/python tools/docs.py
+	$(BIN)/python -m cnna.hw.describe docs/registers.md
+	$(BIN)/python tools/picture.py
 
 clean:  ## removes all that make has made here; simulators stay in the user's cache folder
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache

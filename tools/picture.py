@@ -40,9 +40,9 @@ BOXES = (
     Box("compiler/onnx_import", 2.9, 8.2, "reads, checks"),
     Box("compiler/passes", 4.9, 8.2, "one rewrite a file"),
     Box("compiler/quantise", 6.9, 8.2, "picks scales"),
-    Box("compiler/tile", 8.9, 8.2, "cuts what does not fit"),
-    Box("compiler/schedule", 8.9, 7.2, "orders, synchronises"),
-    Box("compiler/allocate", 6.9, 7.2, "places tensors"),
+    Box("compiler/lower", 8.9, 8.2, "which engine, how"),
+    Box("compiler/allocate", 8.9, 7.2, "places, tiles"),
+    Box("compiler/schedule", 6.9, 7.2, "orders, adds waits"),
     Box("compiler/emit", 4.9, 7.2, "register program"),
     Box("host/artifact", 2.9, 7.2, ".cnna, checked"),
     Box("host/model", 0.9, 7.2, "floats in and out"),
@@ -72,7 +72,7 @@ BOXES = (
     Box("hw/scatter", 8.9, 1.75, "writes a unit"),
 )
 ARROWS = (
-    "model.onnx>compiler/onnx_import>compiler/passes>compiler/quantise>compiler/tile>compiler/schedule>compiler/allocate"
+    "model.onnx>compiler/onnx_import>compiler/passes>compiler/quantise>compiler/lower>compiler/allocate>compiler/schedule"
     ">compiler/emit>host/artifact>host/model>host/accelerator",
     "DDR>hw/readmaster>hw/weights>hw/ring>hw/array>hw/requant>hw/residual>hw/scatter",
     "hw/readmaster>hw/load>hw/featmem>hw/fetch>hw/array",

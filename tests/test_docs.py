@@ -1,0 +1,61 @@
+"""Documents that would rot in silence: what is generated is current, what is drawn exists, what is printed as code runs."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import picture
+import pytest
+
+from cnna.host.cli import COMMANDS, main
+from cnna.hw import describe
+
+
+def test_registers_are_current(root: Path) -> None:
+    """`make docs` after every change of the register map."""
+    assert (root / "docs" / "registers.md").read_text() == describe.markdown()
+
+
+def test_the_picture_shows_modules_that_exist(root: Path) -> None:
+    """A picture of names that are gone is worse than none; the committed one has the names that would be drawn now."""
+    drawn = (root / "docs" / "architecture.svg").read_text()
+    for box in picture.BOXES:
+        assert not box.folder or (root / f"{box.path}.py").is_file() or (root / box.path).is_dir(), box.path
+        assert f">{box.path}<" in drawn
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/numerics.md", "docs/artifact.md"])
+def test_links_and_file_names_lead_somewhere(root: Path, name: str) -> None:
+    """Files move; documents must follow."""
+    text = (root / name).read_text()
+    folder = (root / name).parent
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (folder / target).exists(), target
+    for path in re.findall(r"`((?:hw|compiler|host|sim|tests|tools|docs|examples)/[\w/]+\.\w+)`", text):
+        assert (root / path).exists(), path
+
+
+def test_readme_names_every_command(root: Path) -> None:
+    """The tour is where a user looks first."""
+    text = (root / "README.md").read_text()
+    assert all(f"cnna {name}" in text for name in COMMANDS)
+
+
+def test_readme_tour_and_python_run(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first lines that a user copies, as printed; `run` on the emulator, without what needs the RTL."""
+    monkeypatch.chdir(tmp_path)
+    text = (root / "README.md").read_text()
+    tour = [line.split("#")[0].split()[1:] for line in text.splitlines() if line.startswith("    cnna ")]
+    for command in tour:
+        if "rtl" in command or "--trace" in command:
+            continue
+        assert main([*command, *(["--device", "emulator"] if command[0] == "run" else [])]) == 0
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert code
+    capsys.readouterr()
+    exec(compile(code[1], "README.md", "exec"), {})
+    said = capsys.readouterr().out
+    with np.load("y.npz") as answers:
+        assert said.strip() == str(answers["logits"].argmax(axis=1))
