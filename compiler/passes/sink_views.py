@@ -8,13 +8,13 @@ from cnna.compiler.ir import Graph, Node, Tensor
 
 
 def sink_views(graph: Graph) -> Graph:
-    """Views of the graph's inputs or of what runs on the CPU stay: they are the head's."""
+    """Views of the graph's inputs or of what runs on the CPU stay in front of Q and DQ: they are the head's."""
     edit = Editor(graph)
     again = True
     while again:
         again = False
         for node in edit:
-            again |= _merge(edit, node) or _sink(edit, node)
+            again |= _merge(edit, node) or _sink(edit, node) or _raise(edit, node)
     return edit.finish()
 
 
@@ -80,11 +80,28 @@ def _sink(edit: Editor, node: Node) -> bool:
     shape = edit.shape(sources[0])
     if any(edit.shape(source) != shape for source in sources):
         return False
-    makers = [edit.producer(source) for source in sources]
-    if any(maker is None or isinstance(maker.op, Onnx) for maker in makers):
+    if any(_is_heads(edit, source) for source in sources):
         return False
     output = edit.fresh(f"{node.output}:before")
     edit.tensors[output] = Tensor(shape)
     edit.put(node.name, node.op, sources, output)
     edit.put(f"{node.name}:view", first.op, (output,), node.output)
     return True
+
+
+def _raise(edit: Editor, node: Node) -> bool:
+    """view(Requantise(x)) becomes Requantise(view(x)) where x is the head's."""
+    before = edit.producer(node.inputs[0], Requantise) if isinstance(node.op, VIEWS) else None
+    if before is None or not _is_heads(edit, before.inputs[0]):
+        return False
+    view = edit.insert(node.name, node.op, before.inputs, f"{node.output}:before", edit.shape(node.output))
+    edit.put(f"{before.name}:{node.output}", before.op, (view,), node.output)
+    return True
+
+
+def _is_heads(edit: Editor, tensor: str) -> bool:
+    """Whether a tensor is a graph input or the CPU's, or a view of one."""
+    maker = edit.producer(tensor)
+    while maker is not None and isinstance(maker.op, VIEWS):
+        maker = edit.producer(maker.inputs[0])
+    return maker is None or isinstance(maker.op, Onnx)

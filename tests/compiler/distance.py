@@ -90,7 +90,8 @@ def distances(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[Distan
     for name in graph.inputs:
         quant = graph.tensors[name].quant
         assert quant is not None
-        values[name] = np.clip(np.rint(feeds[name] / np.float32(quant.scale)) + quant.zero, -128, 127).astype(np.int8)
+        real = feeds[name] if name in feeds else next(iter(feeds.values())).reshape(-1, *graph.tensors[name].shape)  # a head's view
+        values[name] = np.clip(np.rint(real / np.float32(quant.scale)) + quant.zero, -128, 127).astype(np.int8)
     found = []
     for node in graph.nodes:
         one = replace(graph, inputs=tuple(dict.fromkeys(node.inputs)), outputs=(node.output,), nodes=(node,))

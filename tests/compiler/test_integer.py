@@ -10,13 +10,14 @@ from cnna.compiler.integer import clamp
 from cnna.compiler.quantised_import import import_quantised
 from cnna.sim import reference
 
-from .test_quantised_import import made
+from .test_quantised_import import NETWORK, made
 
 
+@pytest.mark.parametrize("operands", ["(e, f)", "(f, e)"])
 @pytest.mark.parametrize("name", ["qdq", "qdq, symmetric"])
-def test_passes_on_int8_graphs_change_no_bit(name, tmp_path):
-    """Residual adds and copies inside convolutions round as they did alone."""
-    model, _ = made(tmp_path, name)
+def test_passes_on_int8_graphs_change_no_bit(name, operands, tmp_path):
+    """Residual adds and copies inside convolutions round as they did alone, whichever operand the convolution makes."""
+    model, _ = made(tmp_path, name, NETWORK.replace("(e, f)", operands))
     graphs: dict[str, ir.Graph] = {}
     split = import_quantised(model, graphs.__setitem__)
     before = graphs["to_integer"]

@@ -53,6 +53,14 @@ CASES = {
         {"s": (4, 1, 1), "w": (4, 3, 1, 1)},
         ["Conv", "Affine"],
     ),
+    "affines merge": (
+        """g (float[N,3,5,5] x) => (float[N,3,5,5] y) {
+            a = Mul (x, s)
+            b = Sub (t, a)
+            y = Mul (b, u)}""",
+        {"s": (3, 1, 1), "t": (3, 1, 1), "u": (3, 1, 1)},
+        ["Affine"],
+    ),
     "relu of a shared tensor stays": (
         """g (float[N,3,5,5] x) => (float[N,4,5,5] y) {
             a = Conv <kernel_shape=[1,1]> (x, w)

@@ -89,6 +89,24 @@ def test_layers_are_at_most_a_unit_from_onnxruntime(name, tmp_path):
     assert {type(one.node.op) for one in found} >= {ir.Conv, ir.Depthwise, ir.AveragePool, ir.Concat, ir.Combine}
 
 
+@pytest.mark.parametrize("name", ["qdq", "qlinear", "qlinear, uint8"])
+def test_matmul_has_a_scale_for_each_column(name, tmp_path):
+    """More columns than rows: scales along the wrong axis would not even fit."""
+    weights = {
+        "w": np.random.default_rng(4).normal(size=(4, 6)).astype(np.float32) * 2.0 ** np.arange(6, dtype=np.float32),
+        "v": (6, 3),
+    }
+    text = """g (float[N,4] x) => (float[N,3] y) {
+        a = MatMul (x, w)
+        b = Relu (a)
+        y = MatMul (b, v)}"""
+    model, feeds = made(tmp_path, name, text, weights)
+    check_distances(distances(model, feeds))
+    split = import_quantised(model)
+    expected = answers(model, feeds)[0]
+    assert np.abs(run_whole(split, feeds)["y"] - expected).max() < 0.03 * np.ptp(expected)
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_whole_network_answers_as_onnxruntime(name, tmp_path):
     """Rounding differs here and there; probabilities that differ in the first digit are another network's."""
