@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from cnna.compiler.schedule import Command
+from cnna.host.errors import ModelError
 from cnna.hw.regmap import ENGINES, REGISTERS, Register, command_fields, offset
 
 
@@ -21,7 +22,7 @@ def emit(commands: Sequence[Command]) -> bytes:
     """The program: (offset, value) pairs, 32 bit each, little endian.
 
     Registers of an engine's first command are all written, as nothing is known of them before; a command may leave out fields that
-    do not matter to it (they keep their value, at first the least legal one).
+    do not matter to it (they keep their value, at first the least legal one). ModelError: a value that its field cannot hold.
     """
     writes: list[tuple[int, int]] = []
     members = {engine: _members(engine) for engine in ENGINES}
@@ -31,7 +32,10 @@ def emit(commands: Sequence[Command]) -> bytes:
         _check_names(command.fields, values[command.engine])
         values[command.engine].update(command.fields)
         for register, names in members[command.engine]:
-            word = register.pack(**{field: values[command.engine][name] for field, name in names.items()})
+            try:
+                word = register.pack(**{field: values[command.engine][name] for field, name in names.items()})
+            except ValueError as error:
+                raise ModelError(f"layer {command.layer}, tensor '{command.tensor}': {error}; the layer is too large") from None
             if shadow.get(register.name) != word:
                 shadow[register.name] = word
                 writes.append((register.offset, word))

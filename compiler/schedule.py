@@ -23,7 +23,7 @@ from cnna.compiler.kernels import (
 from cnna.compiler.layout import Box, DdrPlace, Place
 from cnna.compiler.tile import Tile, box_of, staged_place, tiles, views_of
 from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import ADDRESS_BITS, SEGMENTS, VECTOR_OPS
+from cnna.hw.regmap import ADDRESS_BITS, SEGMENTS, VECTOR_OPS, command_fields
 
 WEIGHT_RING, VECTOR_RING = 0, 1
 
@@ -132,7 +132,7 @@ def _move(context: Context, engine: str, name: str, box: Box, place: Place, laye
     """Loads or stores a box of whole rows, one command an image."""
     config, ddr, width = context.config, context.allocation.ddr[name], box.columns[1]
     rows, blocks = box.rows[1] - box.rows[0], box.blocks[1] - box.blocks[0]
-    joined = _joined_rows(rows, blocks, config) if place.pitch == width and ddr.row_bytes == width * config.ci else 1
+    joined = _joined_rows(rows, width, blocks, config) if place.pitch == width and ddr.row_bytes == width * config.ci else 1
     for image in range(*box.images):
         part = Box((image, image + 1), box.blocks, box.rows, box.columns)
         fields = {
@@ -153,9 +153,10 @@ def _move(context: Context, engine: str, name: str, box: Box, place: Place, laye
         yield Command(engine, fields, layer, tensor, origin, 1, reads, writes)
 
 
-def _joined_rows(rows: int, blocks: int, config: Config) -> int:
+def _joined_rows(rows: int, width: int, blocks: int, config: Config) -> int:
     """Rows that make one run where they lie together on both sides: as many as leave every port a run."""
-    return max(n for n in range(1, rows + 1) if rows % n == 0 and (n == 1 or blocks * (rows // n) >= config.ports))
+    most = command_fields("load")["run"].limits[1] // width
+    return max(n for n in range(1, rows + 1) if n == 1 or (rows % n == 0 and n <= most and blocks * (rows // n) >= config.ports))
 
 
 # --- the array ---

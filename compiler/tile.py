@@ -13,6 +13,7 @@ from cnna.hw.config import BEAT_BYTES, Config
 
 DDR_BYTES_PER_CLOCK = 48  # what is planned on, all ports together
 TILE_CLOCKS = 300  # a tile's own cost: DDR latency, fill and drain
+TRIED = 5  # band heights that are compared, from the greatest that fits on
 
 
 @dataclass(frozen=True)
@@ -88,17 +89,20 @@ def find_tiling(
     height, units = maps[kernel.dest.map].height, -(-kernel.dest.blocks // config.chunk_blocks)
     if not spilled:
         return Tiling(batch, height, kernel.dest.blocks, {})
-    best: tuple[float, Tiling] | None = None
+    found: list[Tiling] = []
     for blocks in dict.fromkeys(-(-units // 2**n) * config.chunk_blocks for n in range(units.bit_length() + 1)):
         for copies in (2, 1):
+            fitting: list[Tiling] = []
             for rows in _row_candidates(height):
                 bare = Tiling(1, rows, min(blocks, kernel.dest.blocks), dict.fromkeys(spilled, (0,) * copies))
                 tiling = _staged(kernel, maps, bare, gaps, config)
-                if tiling:
-                    cost = _clocks(kernel, maps, tiling, config)
-                    if best is None or cost < best[0]:
-                        best = (cost, tiling)
-    return best[1] if best else None
+                fitting += [tiling] if tiling else []
+                if len(fitting) == TRIED:
+                    break
+            found += fitting
+            if fitting:
+                break
+    return min(found, key=lambda tiling: tiling_clocks(kernel, maps, tiling, config), default=None)
 
 
 def least_words(kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], config: Config) -> int:
@@ -135,7 +139,7 @@ def _staged(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, gaps: Seque
     return Tiling(tiling.images, tiling.rows, tiling.blocks, {role: tuple(bases) for role, bases in placed.items()})
 
 
-def _clocks(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> float:
+def tiling_clocks(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> float:
     """Estimate for one image: the longer of DDR and engine, and the other's share that the first tile does not hide."""
     bytes_, count, work = 0.0, 0, 0.0
     last: dict[str, Box] = {}

@@ -1,5 +1,7 @@
 """Programs say what their commands say, in no more writes than needed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from cnna.compiler.hazards import add_waits
 from cnna.compiler.lower import lower
 from cnna.compiler.schedule import Context, schedule, stream_keys
 from cnna.compiler.weights import constant_segment
+from cnna.host.errors import ModelError
 from cnna.hw.config import Config
 from cnna.hw.regmap import ENGINES, REGISTERS, offset
 from cnna.sim.commands import commands, program_writes
@@ -68,3 +71,10 @@ def test_at_most_two_weight_streams_stand_before_their_reader(scheduled):
     for command in scheduled:
         waiting = waiting + 1 if command.engine == "weight" else 0 if command.engine in ("conv", "vector") else waiting
         assert waiting <= 2
+
+
+def test_a_value_beyond_its_field_is_refused_by_layer(scheduled):
+    """A layer beyond the registers is the model's fault, one line, not a traceback."""
+    load = next(command for command in scheduled if command.engine == "load")
+    with pytest.raises(ModelError, match=r"layer 0.*LOAD_RUN.*is not within"):
+        emit([replace(load, fields={**load.fields, "run": 1 << 17})])
