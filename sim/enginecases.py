@@ -72,11 +72,17 @@ class Cases:
             f.__dict__[f"{name}_clamp_low"], f.__dict__[f"{name}_clamp_high"] = ends
         return f
 
-    def place_source(self, f: SimpleNamespace, blocks: int) -> None:
-        """Addresses of a source of so many blocks: old words, or, waiting for them, the last command's."""
+    def reserve(self, f: SimpleNamespace, blocks: int) -> None:
+        """Starts over at the upper half's first word, behind all units so far, where a destination may not fit above."""
+        if self.top + blocks * f.images * (f.out_height * (2 * f.out_width + 2) + 3) > self.config.feature_words:
+            self.top, self.wrote = self.config.feature_words // 2, (0, 0, 0)
+            self.wait(f, self.units)
+
+    def place_source(self, f: SimpleNamespace, blocks: int, beyond: int = 0) -> None:
+        """Addresses of a source of so many blocks and words beyond: old words, or, waiting for them, the last command's."""
         pitch = f.in_width + self.pick(0, 2)
         image = f.in_height * pitch
-        size = blocks * f.images * image
+        size = blocks * f.images * image + beyond
         start, room, units = self.wrote
         if room > size and self.pick(0, 1):
             self.wait(f, units)
@@ -107,8 +113,7 @@ class Cases:
         self.units += units
         self.wrote = (self.top, size, self.units)
         self.top += size
-        if self.top > self.config.feature_words:
-            raise ValueError("the commands write more than feature memory holds")
+        assert self.top <= self.config.feature_words, "a command writes more than half of feature memory"
         self.commands.append(f)
 
     def conv(self, **given: int) -> SimpleNamespace:
@@ -127,6 +132,7 @@ class Cases:
             f.add_offset, f.add_shift = self.pick(-(1 << 26), 1 << 26), self.pick(15, 24)
         else:
             f.add_a, f.add_shift, f.out_zero = 2, 1, 0
+        self.reserve(f, f.dst_blocks)
         self.place_source(f, f.blocks)
         start, room, units = self.wrote
         size = self.place_plane(f, "res", start, f.dst_blocks)
@@ -152,10 +158,11 @@ class Cases:
         f.add_b = self.pick(-(1 << 20), 1 << 20)
         if op == "elementwise":
             f.kernel_height, f.kernel_width = 1, min(f.kernel_width, 2)
-        self.place_source(f, f.blocks)
+        operand = self.pick(0, 20) if op == "elementwise" else 0  # words from tap 0 to tap 1
+        self.reserve(f, f.blocks)
+        self.place_source(f, f.blocks, operand)
         if op == "elementwise":
-            f.src_kx = self.pick(0, 20)
-            f.stride_dilation_x = 0
+            f.src_kx, f.stride_dilation_x = operand, 0
         for block in range(f.blocks):
             if block == 0 or not f.uniform:
                 ends = (30, 40) if op in ("depthwise", "average") else (15, 24)

@@ -37,11 +37,11 @@ def run(cases, rng, clocks, **others):
     return trace
 
 
-def random_run(config, slow_ring, seed):
+def random_run(config, slow_ring, seed, count=8):
     """Random commands back to back; with `slow_ring` beats come one in twenty clocks, in each column at its own times."""
     rng = np.random.default_rng([seed, slow_ring])
     cases = Cases(config, "conv", rng)
-    for _ in range(8):
+    for _ in range(count):
         cases.conv()
     beats = len(cases.ring_words) * config.stripe_bytes // 16
     clocks = 3000 + 3 * cases.steps + slow_ring * 25 * beats
@@ -64,7 +64,7 @@ def test_random_commands_equal_the_emulator(name, slow_ring, seed):
 @pytest.mark.slow
 def test_words_of_16_channels_and_chunks_of_one_block(seed):
     """Sizes that the other configurations lack: parameters in half a ring word, a drain of one block."""
-    random_run(WIDE_WORDS, False, seed)
+    random_run(WIDE_WORDS, False, seed, count=5)
 
 
 def test_array_is_active_with_ample_weights(seed):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cnna.hw.config import Config, preset
+from cnna.hw.regmap import COUNTED, VECTOR_OPS
 from cnna.sim import engines
 from cnna.sim.commands import Command
 from cnna.sim.enginebench import play
@@ -12,6 +13,9 @@ from cnna.sim.machine import Machine
 
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
 CONFIGS = {"tiny": preset("tiny"), "odd": ODD}
+WIDE_WORDS = Config("words", pix=2, ci=16, co=16, ports=2, regions=1, bank_words=1024, ring_words=64, vector_ring_words=256)
+SQUARE = {"out_width": 8, "out_height": 8, "images": 1, "in_width": 8, "in_height": 8, "first_x": -1, "first_y": -1}
+STEPS = {"stride_x": 1, "stride_y": 1, "stride_dilation_x": 1, "stride_dilation_y": 1}
 
 pytestmark = pytest.mark.cosim
 
@@ -26,17 +30,63 @@ def golden(cases, features):
     return machine.features[:-1]
 
 
+def run(cases, rng, clocks, **others):
+    """Plays the cases on random features, and holds every word of feature memory and the number of units to the emulator."""
+    features = rng.integers(0, 256, (cases.config.feature_words, cases.config.ci), np.uint8)
+    trace = play(cases.config, "vector", cases.commands, cases.ring_words, features, clocks, **others)
+    np.testing.assert_array_equal(trace.features, golden(cases, features))
+    assert trace.unit.sum() == cases.units
+    return trace
+
+
+def random_run(config, slow_ring, seed):
+    """Random commands back to back, each operation in turn; with `slow_ring` words come one in ten clocks."""
+    rng = np.random.default_rng([seed, slow_ring])
+    cases = Cases(config, "vector", rng)
+    for number in range(14):
+        cases.vector(op=number % len(VECTOR_OPS))
+    clocks = 3000 + 2 * cases.steps + slow_ring * 12 * len(cases.ring_words)
+    run(cases, rng, clocks, pace=(rng.random(clocks) < 0.1).astype(np.uint8) if slow_ring else None)
+
+
 @pytest.mark.parametrize("slow_ring", [False, True])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_random_commands_equal_the_emulator(name, slow_ring, seed):
-    """Back to back: every operation, uniform parameters or not, padding, strides, partial groups and units, own waits."""
-    rng = np.random.default_rng([seed, slow_ring])
-    cases = Cases(CONFIGS[name], "vector", rng)
-    for number in range(14):
-        cases.vector(op=number % 4)
-    features = rng.integers(0, 256, (cases.config.feature_words, cases.config.ci), np.uint8)
-    clocks = 3000 + 2 * cases.steps + (12 * len(cases.ring_words) if slow_ring else 0)
-    pace = (rng.random(clocks) < 0.1).astype(np.uint8) if slow_ring else None
-    trace = play(cases.config, "vector", cases.commands, cases.ring_words, features, clocks, pace)
-    np.testing.assert_array_equal(trace.features, golden(cases, features))
-    assert trace.unit.sum() == cases.units
+    """Every operation, uniform parameters or not, padding, strides, partial groups and units, waits on own units."""
+    random_run(CONFIGS[name], slow_ring, seed)
+
+
+@pytest.mark.slow
+def test_words_of_16_channels_and_units_of_one_block(seed):
+    """Sizes that the other configurations lack."""
+    random_run(WIDE_WORDS, False, seed)
+
+
+@pytest.mark.parametrize(("op", "kernel", "least"), [("depthwise", 3, 0.97), ("average", 3, 0.98), ("elementwise", 2, 0.98)])
+def test_steps_follow_each_other(op, kernel, least, seed):
+    """Blocks cost a depthwise pass a few clocks for parameters, other operations none: bubbles would show."""
+    rng = np.random.default_rng(seed)
+    cases = Cases(CONFIGS["tiny"], "vector", rng)
+    height = 1 if op == "elementwise" else kernel
+    cases.vector(op=VECTOR_OPS.index(op), kernel_width=kernel, kernel_height=height, blocks=5, uniform=0, **SQUARE, **STEPS)
+    trace = run(cases, rng, 3000)
+    first, *_, last = np.nonzero(trace.active)[0]
+    share = trace.active.sum() / (last - first + 1)
+    assert share >= least, f"active {share:.3f} of the time"
+
+
+def test_units_wait_for_other_engines(seed):
+    """Unit u, of chunk_blocks blocks, must not begin before the other engine's unit `count + u` is done; a short unit is one."""
+    rng = np.random.default_rng(seed)
+    cases = Cases(CONFIGS["tiny"], "vector", rng)
+    command = cases.vector(op=2, blocks=5)
+    command.wait_conv_enable, command.wait_conv_step, command.wait_conv_count = 1, 1, 1
+    pulses = np.array([300, 1400, 2400])
+    others = np.zeros(4000, np.uint8)
+    others[pulses] = 1 << COUNTED.index("conv")
+    trace = run(cases, rng, 4000, others=others)
+    active = np.nonzero(trace.active)[0]
+    for number, pulse in enumerate(pulses):
+        begun = active[2 * number * len(active) // 5]
+        assert pulse < begun < pulse + 60, f"unit {number} began at {begun}"
+    assert np.diff(np.searchsorted(pulses, np.nonzero(trace.unit)[0])).tolist() == [1, 1]
