@@ -42,7 +42,9 @@ MAKE_FLAGS = (
     "CFG_CXXFLAGS_PCH_I=-include "  # the wheel's precompiled header breaks g++ otherwise
     "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"  # slow files run once, at the start
 )
-TRACE_FLAGS = ("--trace-fst", "--trace-structs")
+TRACE_FLAGS = ("--trace-fst", "--trace-structs", "-CFLAGS", "-I..", "-LDFLAGS", "-L..")  # the folder above: see TRACE_FILES
+EMPTY_ARCHIVE = "!<arch>\n"
+TRACE_FILES = {"liblz4.a": EMPTY_ARCHIVE, "libz.a": EMPTY_ARCHIVE}  # Verilator links these; lz4.h and zlib.h hold all it needs
 
 Say = Callable[[str], None]
 
@@ -136,11 +138,11 @@ def _build(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> N
     started = time.monotonic()
     part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
-        for name, text in sources.items():
+        for name, text in {**sources, **(TRACE_FILES if trace else {})}.items():
             (part / name).write_text(text)
         files = [str(part / name) for name in sources]
         flags = [*VERILATOR_FLAGS, *(TRACE_FLAGS if trace else ()), *(name for name in files if name.endswith(".cpp"))]
-        verilog = [name for name in files if not name.endswith(".cpp")]
+        verilog = [name for name in files if name.endswith((".v", ".sv"))]
         _run_builder(part, ["1" if trace else "0", str(part / "out"), *verilog, "--", *flags], say, started)
         keep = part / "keep"
         keep.mkdir()

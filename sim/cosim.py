@@ -65,7 +65,7 @@ class CosimDevice(Memory):
         self._say = say or to_stderr
         self._trace, self._window = trace and Path(trace).absolute(), (from_cycle, to_cycle)
         cache = cache or default_cache()
-        folder = build(sources(config, cache, self._say, verilog), cache, trace is not None, self._say)
+        folder = build(sources(config, cache, self._say, verilog, trace is not None), cache, trace is not None, self._say)
         self._run = Path(tempfile.mkdtemp(prefix="cnna-"))
         self._file = os.memfd_create("cnna-ddr")
         os.ftruncate(self._file, memory_bytes)

@@ -60,9 +60,30 @@ _TO_MASTER = (
     ("bresp", 2),
 )
 
+TRACE = (  # a waveform of clocks trace_first..trace_last from the first start on, in the file of +cnna_trace=FILE
+    "  reg [31:0] trace_first /* verilator public_flat_rw */ = 0;",
+    "  reg [31:0] trace_last /* verilator public_flat_rw */ = 0;",
+    "  reg trace_armed /* verilator public_flat_rw */ = 0;",
+    "  reg trace_counts = 0;",
+    "  reg [31:0] trace_clock = 0;",
+    "  string trace_file;",
+    "  always @(posedge aclk) begin",
+    f"    if ({COUNTERS}.clear) trace_counts <= 1;",
+    "    if (trace_counts) trace_clock <= trace_clock + 1;",
+    f"    if (trace_armed && (trace_counts || {COUNTERS}.clear) && trace_clock == trace_first) begin",
+    '      if ($value$plusargs("cnna_trace=%s", trace_file) != 0) begin',
+    "        $dumpfile(trace_file);",
+    "        $dumpvars(0, tb);",
+    "      end",
+    "      trace_armed <= 0;",
+    "    end",
+    "    if (trace_counts && trace_clock == trace_last) $dumpoff;",
+    "  end",
+)
 
-def text(config: Config, top: str, probes: bool) -> str:
-    """The text of `tb.sv` around the module `top`, with probes into it or without."""
+
+def text(config: Config, top: str, probes: bool, trace: bool) -> str:
+    """The text of `tb.sv` around the module `top`, with probes into it or without, and able to write a waveform or not."""
     arguments = [f"input bit [{PORTS * bits - 1}:0] {name}" for name, bits in _FROM_MASTER]
     arguments += [f"output bit [{PORTS * bits - 1}:0] n_{name}" for name, bits in _TO_MASTER]
     lines = [
@@ -85,7 +106,7 @@ def text(config: Config, top: str, probes: bool) -> str:
     lines += ["  always @(posedge aclk) begin", f"    ddr_clock({', '.join(passed)});"]
     lines += [f"    {name} <= n_{name};" for name, _ in _TO_MASTER]
     lines += ["  end", f"  {top} dut (", ",\n".join(f"    .{port}({signal})" for port, signal in _connections(config)), "  );"]
-    return "\n".join([*lines, *(_probes(config) if probes else []), "endmodule", ""])
+    return "\n".join([*lines, *(_probes(config) if probes else []), *(TRACE if trace else []), "endmodule", ""])
 
 
 def _probes(config: Config) -> list[str]:

@@ -1,0 +1,187 @@
+"""`check` must be able to fail: a flipped bit, a broken line of RTL, a write too many or too few are found and located."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cnna.host.accelerator import Accelerator
+from cnna.host.errors import CheckError
+from cnna.sim import check
+from cnna.sim.build import default_cache, to_stderr
+from cnna.sim.commands import commands
+from cnna.sim.ddr import WRITTEN
+from cnna.sim.probes import STORED
+from cnna.sim.rtl import generated
+
+from ..agreement import CONFIGS, WATCHDOG_CLOCKS, Case
+
+TINY = CONFIGS["tiny"]
+NETWORK = Case(TINY, "network", 3)
+
+
+class Recorded:
+    """What a testbench would have logged of a run that did what the emulator does, to be spoiled by a test."""
+
+    def __init__(self, case):
+        log, self.answers = check.emulate(case.artifact, case.inputs)
+        stored = [w for w in log if w.command.engine == "store"]
+        others = [w for w in log if w.command.engine != "store"]
+        ci, beat_words = case.config.ci, case.config.beat_words
+        flat = np.concatenate([w.addresses.reshape(-1) for w in others])
+        self.features = np.zeros(len(flat), STORED)
+        self.features["address"] = flat
+        self.features["word"][:, :ci] = np.concatenate([w.words.reshape(-1, ci) for w in others])
+        flat = np.concatenate([w.addresses.reshape(-1) for w in stored])
+        self.ddr = np.zeros(len(flat), WRITTEN)  # each word a beat of its own
+        self.ddr["address"] = flat // 16 * 16
+        lane = flat % 16 // ci
+        words = np.concatenate([w.words.reshape(-1, ci) for w in stored])
+        for index in range(beat_words):
+            chosen = lane == index
+            self.ddr["data"][chosen, index * ci : (index + 1) * ci] = words[chosen]
+            self.ddr["strobe"][chosen] = ((1 << ci) - 1) << (index * ci)
+        self.bases = {w.command.f.seg: int(w.addresses.flat[0]) - w.command.f.ddr for w in stored}
+
+    def logged(self):
+        return self.features, self.ddr
+
+    def start_log(self):
+        """The log is read once in these tests."""
+
+    def read(self, offset):
+        from cnna.hw.regmap import BY_OFFSET, SEGMENTS
+
+        _, segment, half = BY_OFFSET[offset].name.split("_")
+        base = self.bases.get(SEGMENTS.index(segment.lower()), 0)
+        return base >> 32 if half == "HI" else base & 0xFFFFFFFF
+
+
+def run_check(case, device):
+    """The whole check against a recording."""
+    return check.compare(case.artifact, case.golden, case.inputs, device.answers, device)
+
+
+def conv_tensors(case):
+    """Names of the tensors that conv or vector commands write, in program order."""
+    found = [entry["tensor"] for entry in case.artifact.manifest["commands"] if entry["engine"] in ("conv", "vector")]
+    return list(dict.fromkeys(name for name in found if name))
+
+
+def test_a_faithful_recording_agrees():
+    """Or the tests below would prove nothing; order between addresses is free."""
+    device = Recorded(NETWORK)
+    order = np.random.default_rng(0).permutation(len(device.ddr))
+    device.ddr = device.ddr[order]
+    found = run_check(NETWORK, device)
+    assert found.executions == ("RTL", "emulator", "reference")
+    assert found.tensors == len(conv_tensors(NETWORK))
+    assert found.elements == sum(NETWORK.golden[name].size for name in conv_tensors(NETWORK))
+    assert str(found) == f"RTL == emulator == reference: {found.tensors} tensors, {found.elements} elements"
+
+
+def test_the_first_differing_element_is_named():
+    """Two wrong words: the one of the earlier command is reported, with its layer, element and both values."""
+    device = Recorded(NETWORK)
+    log, _ = check.emulate(NETWORK.artifact, NETWORK.inputs)
+    written = next(w for w in log if w.command.engine == "conv")
+    entry = NETWORK.artifact.manifest["commands"][written.command.number]
+    position = sum(w.addresses.size for w in log[: log.index(written)] if w.command.engine != "store")
+    device.features["word"][position, 1] ^= 0x40
+    device.features["word"][-1, 0] ^= 1
+    n, block, y, x = entry["origin"]
+    layer = NETWORK.artifact.manifest["layers"][entry["layer"]]["name"]
+    right = int(written.words.reshape(-1, TINY.ci).view(np.int8)[0, 1])
+    wrong = int(np.int8(np.uint8(right & 0xFF) ^ np.uint8(0x40)))
+    element = re.escape(f"[{n}, {block * TINY.ci + 1}, {y}, {x}]")
+    message = rf"^RTL != emulator: layer {layer}, tensor {entry['tensor']}, element {element}: RTL {wrong}, emulator {right}$"
+    with pytest.raises(CheckError, match=message):
+        run_check(NETWORK, device)
+
+
+def test_a_word_written_too_often_or_never_is_found():
+    """Right values in the end are not enough: a race may write them twice, or not at all."""
+    device = Recorded(NETWORK)
+    device.features = np.concatenate([device.features, device.features[-1:]])
+    with pytest.raises(CheckError, match=r"the RTL writes its word \(address 0x[0-9a-f]+\) \d+ times, not \d+"):
+        run_check(NETWORK, device)
+    device = Recorded(NETWORK)
+    device.ddr = device.ddr[:-1]
+    with pytest.raises(CheckError, match=r"layer .* store command .* 0 times, not 1"):
+        run_check(NETWORK, device)
+
+
+def test_a_partly_strobed_word_is_found():
+    """A store that writes half a word would leave stale bytes that the next run reads."""
+    device = Recorded(NETWORK)
+    device.ddr["strobe"][0] = 0b111
+    with pytest.raises(CheckError, match="writes a part of a word"):
+        run_check(NETWORK, device)
+
+
+def test_a_wrong_tensor_of_the_program_is_found():
+    """The compiler's faults show as emulator against reference, the earliest tensor first."""
+    name = conv_tensors(NETWORK)[1]
+    golden = {key: value.copy() for key, value in NETWORK.golden.items()}
+    golden[name][0, 0, -1, -1] ^= 2
+    log, _ = check.emulate(NETWORK.artifact, NETWORK.inputs)
+    _, _, height, width = golden[name].shape
+    with pytest.raises(CheckError, match=rf"tensor {name}, element \[0, 0, {height - 1}, {width - 1}\]: emulator -?\d+, reference"):
+        check.compare_tensors(NETWORK.artifact, log, golden)
+
+
+def test_an_element_that_no_command_writes_is_found():
+    """A tile left out must not pass because nothing of it was compared."""
+    log, _ = check.emulate(NETWORK.artifact, NETWORK.inputs)
+    last = max(i for i, w in enumerate(log) if w.command.engine == "conv")
+    short = replace(log[last], addresses=log[last].addresses[:-1], words=log[last].words[:-1])
+    with pytest.raises(CheckError, match="no command writes it"):
+        check.compare_tensors(NETWORK.artifact, [*log[:last], short, *log[last + 1 :]], NETWORK.golden)
+
+
+def weight_bytes(case):
+    """(byte in the constant segment, layer name) of a weight that is not 0, for each stream into the weight ring."""
+    manifest, constants = case.artifact.manifest, np.frombuffer(case.artifact.constants, np.int8)
+    for command in commands(case.artifact.program):
+        if command.engine == "weight" and not command.f.ring:
+            start = command.f.ddr + case.config.param_words * case.config.stripe_bytes
+            end = command.f.ddr + command.f.beats * 16
+            found = start + np.flatnonzero(constants[start:end])
+            yield int(found[len(found) // 2]), manifest["layers"][manifest["commands"][command.number]["layer"]]["name"]
+
+
+@pytest.mark.cosim
+def test_a_flipped_weight_bit_in_ddr_is_located(rtl):
+    """One bit of one weight, in the RTL's memory only: its layer is named, whichever it is."""
+    device, located = rtl(TINY), 0
+    for byte, layer in weight_bytes(NETWORK):
+        device.release_all()
+        device.start_log()
+        accelerator = Accelerator(device, NETWORK.artifact, WATCHDOG_CLOCKS)
+        address = accelerator.address("constant") + byte
+        device.store(address, bytes([device.load(address, 1)[0] ^ 0x40]))
+        answers = accelerator.run(NETWORK.inputs)
+        with pytest.raises(
+            CheckError, match=rf"RTL != emulator: layer {layer}, tensor \w+, element \[\d+, \d+, \d+, \d+\]: RTL -?\d+"
+        ):
+            check.compare(NETWORK.artifact, NETWORK.golden, NETWORK.inputs, answers, device)
+        located += 1
+    assert located >= 2
+
+
+@pytest.mark.cosim
+def test_a_broken_line_of_rtl_is_located(rtl):
+    """An adder of the array that subtracts: the first convolution of the program is named."""
+    verilog = generated(TINY, default_cache(), to_stderr)
+    start = verilog.index("\nmodule \\cnna.conv.array ")
+    end = verilog.index("endmodule", start)
+    broken, count = re.subn(r"(assign \S+ +=) (\S+) \+ (\S+ ;|\S+;)", r"\1 \2 - \3", verilog[start:end], count=1)
+    assert count == 1
+    device = rtl(TINY, verilog=verilog[:start] + broken + verilog[end:])
+    device.start_log()
+    answers = Accelerator(device, NETWORK.artifact, WATCHDOG_CLOCKS).run(NETWORK.inputs)
+    entry = next(entry for entry in NETWORK.artifact.manifest["commands"] if entry["engine"] == "conv")
+    layer = NETWORK.artifact.manifest["layers"][entry["layer"]]["name"]
+    with pytest.raises(CheckError, match=rf"RTL != emulator: layer {layer}, tensor \w+, element"):
+        check.compare(NETWORK.artifact, NETWORK.golden, NETWORK.inputs, answers, device)

@@ -1,0 +1,259 @@
+"""The simulated RTL as a device: buses under stress, faults and recovery, one write at a time, waveforms, processes, cache."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cnna.host.accelerator import Accelerator
+from cnna.host.capability import read_config
+from cnna.host.errors import RunError
+from cnna.hw.config import as_dict
+from cnna.hw.regmap import REGISTERS, offset
+from cnna.sim import build as building
+from cnna.sim.cosim import CosimDevice
+from cnna.sim.ddr import SETTINGS
+
+from ..agreement import CONFIGS, ODD, WATCHDOG_CLOCKS, Case, agree
+
+TINY = CONFIGS["tiny"]
+NETWORK = {config.name: Case(config, "network", 3) for config in (TINY, ODD)}
+BOTH = pytest.mark.parametrize("config", [TINY, ODD], ids=lambda config: config.name)
+
+
+@pytest.fixture
+def device(config, rtl):
+    """The simulated RTL with an obliging memory, before and after."""
+    opened = rtl(config)
+    opened.release_all()
+    yield opened
+    opened.clear_faults()
+    opened.set_ddr(**{name: default for name, (default, _) in SETTINGS.items()})
+    agree(NETWORK[config.name], opened)  # whatever a test did, the accelerator must compute correctly after it
+
+
+@pytest.mark.cosim
+@BOTH
+def test_capability_registers_say_what_it_is(config, device):
+    """A driver decides by these whether a program fits."""
+    found = as_dict(read_config(device.read))
+    assert {**found, "name": config.name} == as_dict(config)
+
+
+@pytest.mark.cosim
+@BOTH
+def test_one_write_at_a_time_is_the_same(config, device):
+    """The register map is the ISA: the sequencer is only a quicker host."""
+    agree(NETWORK[config.name], device, by_register=True)
+
+
+@pytest.mark.cosim
+@BOTH
+@pytest.mark.parametrize("latency", [1, 17, 120, 500])
+@pytest.mark.parametrize("stall", [0, 90, 200])
+def test_any_pace_of_the_buses_is_the_same(config, device, latency, stall):
+    """Random back-pressure on every channel and any latency may cost clocks, never a byte."""
+    device.set_ddr(latency=latency, write_latency=latency, stall=stall, seed=latency + stall)
+    for seed in range(8):
+        agree(Case(config, "layer", 100 * stall + seed), device)
+    agree(NETWORK[config.name], device)
+
+
+@pytest.mark.cosim
+@BOTH
+def test_less_bandwidth_takes_longer(config, device):
+    """Bytes a clock must be a limit that the counters show."""
+    cycles = []
+    for bytes_per_clock in (48, 16, 4):
+        device.set_ddr(bytes_per_clock=bytes_per_clock)
+        device.release_all()
+        accelerator = Accelerator(device, NETWORK[config.name].artifact)
+        accelerator.run(NETWORK[config.name].inputs)
+        cycles.append(accelerator.counters["cycles"])
+    assert cycles[0] <= cycles[1] < cycles[2]
+
+
+def beats(device, case):
+    """{"read": beats by port, "write": ...} of a good run."""
+    device.release_all()
+    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+    accelerator.run(case.inputs)
+    found = accelerator.counters
+    return {kind: [found[f"{kind}_beats{port}"] for port in range(case.config.ports)] for kind in ("read", "write")}
+
+
+@pytest.mark.cosim
+@BOTH
+@pytest.mark.parametrize("response", [2, 3], ids=["SLVERR", "DECERR"])
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_bad_response_in_the_middle_stops_and_names_its_port(config, device, kind, response):
+    """On every port: cause, port, program write and layer; then a soft reset, and the next run is right (see `device`)."""
+    case = NETWORK[config.name]
+    counts = beats(device, case)[kind]
+    for port in range(config.ports):
+        device.fault(write=kind == "write", response=response, port=port, skip=counts[port] // 2)
+        name = {2: "SLVERR", 3: "DECERR"}[response]
+        message = rf"{kind}_response {name} on port {port} at program write \d+ of {len(case.artifact.program) // 8}, layer "
+        device.release_all()
+        with pytest.raises(RunError, match=message):
+            Accelerator(device, case.artifact, WATCHDOG_CLOCKS).run(case.inputs)
+        agree(case, device)
+
+
+@pytest.mark.cosim
+@BOTH
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.7, 0.95])
+def test_a_memory_that_hangs_is_caught_by_the_watchdog(config, device, part):
+    """It must stop with its place, and compute again once the memory answers and a soft reset was given."""
+    case = NETWORK[config.name]
+    total = sum(sum(counts) for counts in beats(device, case).values())
+    device.release_all()
+    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+    device.set_ddr(hang_after=int(total * part))
+    with pytest.raises(RunError, match=rf"watchdog \(no progress for {WATCHDOG_CLOCKS} clocks\) at program write \d+"):
+        accelerator.run(case.inputs)
+
+
+@pytest.mark.cosim
+@BOTH
+def test_a_soft_reset_in_the_middle_leaves_nothing_behind(config, device):
+    """Bursts under way must end, and no half-done command may go on."""
+    case = NETWORK[config.name]
+    for clocks in (50, 333, 1000):
+        device.release_all()
+        accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+        accelerator.store_inputs(case.inputs)
+        device.write(offset("CTRL"), REGISTERS["CTRL"].pack(start=1))
+        device.run_clocks(clocks)
+        agree(case, device)  # begins with a soft reset
+
+
+def with_write(case, name, value, to=None):
+    """The case's artifact with the first write of a register changed, and the number of that write."""
+    writes = np.frombuffer(case.artifact.program, "<u4").reshape(-1, 2).copy()
+    index = int(np.flatnonzero(writes[:, 0] == offset(name))[0])
+    writes[index] = offset(to or name), value
+    return replace(case.artifact, program=writes.tobytes()), index
+
+
+@pytest.mark.cosim
+@BOTH
+@pytest.mark.parametrize(
+    ("name", "value", "to", "cause"),
+    [
+        ("CONV_CHUNKS", 0, None, "illegal_value"),
+        ("CONV_ADD_SHIFT", 60, None, "illegal_value"),
+        ("LOAD_RUN", 0, None, "illegal_value"),
+        ("CONV_CHUNKS", 1, "PROG_COUNT", "illegal_register"),
+        ("CONV_CHUNKS", 1, "ID", "illegal_register"),
+    ],
+)
+def test_an_illegal_write_of_a_program_is_refused(config, device, name, value, to, cause):
+    """Cause, register and number of the write; nothing of the command is carried out."""
+    case = NETWORK[config.name]
+    artifact, index = with_write(case, name, value, to)
+    device.release_all()
+    message = rf"{cause} at offset {offset(to or name):#x} \({to or name}\) at program write {index} of"
+    with pytest.raises(RunError, match=message):
+        Accelerator(device, artifact, WATCHDOG_CLOCKS).run(case.inputs)
+
+
+@pytest.mark.cosim
+@BOTH
+def test_layers_sum_to_the_counters(config, device):
+    """What a report says of layers must be all of what was measured: clocks, stalls by cause, bytes."""
+    case = NETWORK[config.name]
+    device.release_all()
+    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+    accelerator.run(case.inputs)
+    layers, counters = device.profile(case.artifact), accelerator.counters
+    assert sum(layer["cycles"] for layer in layers) == counters["cycles"]
+    for cause in layers[0]["stalls"]:
+        assert sum(layer["stalls"][cause] for layer in layers) == counters[f"stall_{cause}"]
+    for kind in ("read", "write"):
+        beats_seen = sum(counters[f"{kind}_beats{port}"] for port in range(config.ports))
+        assert sum(layer[f"ddr_{kind}_bytes"] for layer in layers) == 16 * beats_seen
+
+
+@pytest.mark.cosim
+def test_a_waveform_holds_the_clocks_asked_for(tmp_path):
+    """A window of a long run must be a small file that is there when the run has ended."""
+    sizes = []
+    for first, last in ((0, None), (100, 199)):
+        path = tmp_path / f"{first}.fst"
+        device = CosimDevice(TINY, trace=path, from_cycle=first, to_cycle=last)
+        try:
+            Accelerator(device, NETWORK["tiny"].artifact).run(NETWORK["tiny"].inputs)
+        finally:
+            device.close()
+        sizes.append(path.stat().st_size)
+    assert 0 < sizes[1] < sizes[0]
+
+
+CLIENT = """
+import sys, time
+from cnna.hw.config import preset
+from cnna.sim.cosim import CosimDevice
+device = CosimDevice(preset("tiny"))
+print(device._process.pid, flush=True)
+device.run_clocks(10_000_000_000)
+"""
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM], ids=lambda s: s.name)
+def test_no_process_outlives_its_client(how, rtl):
+    """Ctrl-C, a kill or a crash must not leave a simulator running."""
+    rtl(TINY)  # built
+    client = subprocess.Popen([sys.executable, "-c", CLIENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    group = int(client.stdout.readline())
+    time.sleep(1)
+    client.send_signal(how)
+    client.wait(20)
+    client.stdout.close()
+    for _ in range(100):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    os.killpg(group, signal.SIGKILL)
+    raise AssertionError("the simulator is still there")
+
+
+def test_one_of_two_builds_the_other_waits(tmp_path, monkeypatch):
+    """Two commands that start together must not build twice, nor see half a simulator."""
+    built, said = [], []
+
+    def slow(sources, folder, trace, say):
+        built.append(folder)
+        time.sleep(0.5)
+        folder.mkdir()
+        (folder / building.TOP).write_text("done")
+
+    monkeypatch.setattr(building, "_build", slow)
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(building.build({"a.v": "x"}, tmp_path, False, said.append))) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] == found[1]
+    assert len(built) == 1
+    assert any("waiting for another process" in line for line in said)
+    assert building.build({"a.v": "y"}, tmp_path, False, said.append) != found[0], "other text is another simulator"
+
+
+def test_a_failed_build_says_what_verilator_says(tmp_path):
+    """Not a traceback of the runner: the line of Verilog that is wrong."""
+    with pytest.raises(RunError, match=r"build failed:\n%Error: .*tb.v:1:.*syntax error"):
+        building.build({"tb.v": "module tb; this is no Verilog endmodule\n"}, tmp_path, False, lambda line: None)
+    assert not list((tmp_path / "simulators").glob("*/"))
