@@ -4,9 +4,10 @@ Amaranth writes a module for every instance. Instance names, and so a testbench'
 """
 
 import re
-from functools import partial
+from functools import cache, partial
 
 _HEAD = re.compile(r"^module (\\\S+ |\w+)", re.M)
+_INSTANCE = re.compile(r"^  (\\\S+ |\w+) (?:#\(|(?:\\\S+ |\w+) \($)", re.M)
 
 
 def share_modules(text: str, top: str) -> str:
@@ -37,3 +38,17 @@ def _renamed(alias: dict[str, str], found: re.Match[str]) -> str:
 def _written(name: str) -> str:
     """An escaped name ends with a blank."""
     return f"{name} " if name.startswith("\\") else name
+
+
+def count_instances(text: str, top: str, kind: str) -> int:
+    """How often a module or primitive `kind` stands below `top`, every instance of a shared module counted."""
+    inside: dict[str, list[str]] = {}
+    for part in re.split(r"(?<=^endmodule\n)", text, flags=re.M):
+        if found := _HEAD.search(part):
+            inside[found[1].strip()] = [name.strip() for name in _INSTANCE.findall(part)]
+
+    @cache
+    def below(name: str) -> int:
+        return sum(1 if child == kind else below(child) for child in inside.get(name, ()))
+
+    return below(top)
