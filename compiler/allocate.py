@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from cnna.compiler.kernels import Kernel, Lowered, Range
 from cnna.compiler.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_words, whole_place
-from cnna.compiler.tile import Tiling, find_tiling, least_words, views_of
+from cnna.compiler.tile import Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, views_of
 from cnna.host.errors import ModelError
 from cnna.hw.config import Config
 
 REST_KERNELS = (2, 1, 0)  # for how many kernels a place rests after its map's last use, the best first
+
+BANDS_BELOW = 0.97  # of the clocks for a whole port, at which it is moved in bands
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Allocation:
 def allocate(lowered: Lowered, config: Config, batch: int, name: str) -> Allocation:
     """Places for all maps and tilings for all kernels. ModelError: a kernel for which feature memory is too small."""
     lives = lifetimes(lowered)
-    spilled: set[str] = set()
+    spilled = _streamed_ports(lowered, config, batch)
     while True:
         features = _place_on_chip(lowered, lives, spilled, config, batch)
         tilings: list[Tiling] = []
@@ -49,6 +51,25 @@ def allocate(lowered: Lowered, config: Config, batch: int, name: str) -> Allocat
         else:
             ddr, segments = _place_in_ddr(lowered, features, lives, config, batch)
             return Allocation(features, ddr, tuple(tilings), segments, lives)
+
+
+def _streamed_ports(lowered: Lowered, config: Config, batch: int) -> set[str]:
+    """Inputs and outputs that are better moved in bands while their only kernel works than as a whole before or after it."""
+    found: set[str] = set()
+    for name in (*lowered.inputs, *lowered.outputs):
+        users = [kernel for kernel in lowered.kernels if name in {view.map for view in views_of(kernel).values()}]
+        if len(users) != 1:
+            continue
+        kernel, map_ = users[0], lowered.maps[name]
+        roles = [role for role, view in views_of(kernel).items() if view.map == name]
+        banded = find_tiling(kernel, lowered.maps, roles, [(0, config.feature_words)], config, batch)
+        if banded is None:
+            continue
+        whole = tiling_clocks(kernel, lowered.maps, Tiling(1, lowered.maps[kernel.dest.map].height, kernel.dest.blocks, {}), config)
+        whole += map_words(map_, 1) * config.ci / ddr_rate(config)
+        if tiling_clocks(kernel, lowered.maps, banded, config) < whole * BANDS_BELOW:
+            found.add(name)
+    return found
 
 
 def lifetimes(lowered: Lowered) -> dict[str, Range]:

@@ -111,6 +111,11 @@ def least_words(kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str],
     return sum(count for _, count in _sizes(kernel, maps, tiling, config))
 
 
+def ddr_rate(config: Config) -> int:
+    """Bytes a clock that all ports together move."""
+    return min(DDR_BYTES_PER_CLOCK, BEAT_BYTES * config.ports)
+
+
 def _row_candidates(height: int) -> list[int]:
     """Rows of a band: whole, half, a third, ... without those that give no fewer rows."""
     return list(dict.fromkeys(-(-height // bands) for bands in [*range(1, min(height, 17)), *range(18, height, 3), height]))
@@ -158,10 +163,11 @@ def tiling_clocks(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, confi
             chunks = -(-(tile.blocks[1] - tile.blocks[0]) // config.chunk_blocks)
             blocks = max(part.blocks for part in kernel.parts)
             work += steps * blocks * chunks
-            bytes_ += chunks * kernel.parts[0].stream.unit_words * config.ring_word_bytes
+            unit = kernel.parts[0].stream.unit_words
+            bytes_ += chunks * unit * config.ring_word_bytes * (groups if unit > config.ring_words else 1)
         else:
             work += steps * (tile.blocks[1] - tile.blocks[0])
-    ddr = bytes_ / min(DDR_BYTES_PER_CLOCK, BEAT_BYTES * config.ports)
+    ddr = bytes_ / ddr_rate(config)
     doubled = all(len(bases) > 1 for bases in tiling.staging.values())
     hidden = max(ddr, work) + min(ddr, work) / count if doubled else ddr + work
     return hidden + TILE_CLOCKS * count

@@ -73,3 +73,13 @@ def test_a_place_rests_where_memory_allows():
     found = allocate(lowered, config, 1, "rest").features
     spans = [(found[m].base, found[m].base + map_words(lowered.maps[m], 1)) for m in (x, y)]
     assert not meet(*spans)
+
+
+def test_a_large_input_is_loaded_in_bands_beside_its_convolution():
+    """As a whole before it, the array would stand still for the time of the load; a small input gains nothing."""
+    for side, banded in ((96, True), (8, False)):
+        b = networks.Builder(np.random.default_rng(1), "bands")
+        y = b.conv(b.conv(b.input(3, side, side), 8, ir.Window((7, 7), (2, 2), pads=(3, 3, 3, 3))), 8, ir.Window())
+        lowered = lower(b.graph(y), preset("zcu102"))
+        found = allocate(lowered, preset("zcu102"), 1, "bands")
+        assert ("source" in found.tilings[0].staging) == banded
