@@ -106,10 +106,11 @@ class Model:
                 raise DataError(f"there is no device {device!r}; there are {', '.join([*SIMULATED, 'reference'])}")
             self.device = open_device(device, self.artifact.config, **options)
         assert self.device is not None
-        if self.check:
+        accelerator = Accelerator(self.device, self.artifact)
+        if self.check:  # only now: what ran on the device before has been reset
             recorder: Any = self.device
             recorder.start_log()
-        return Accelerator(self.device, self.artifact)
+        return accelerator
 
     def _cpu_part(self, name: str) -> CpuPart | None:
         operators, model = self.manifest[f"cpu_{name}"], getattr(self.artifact, name)

@@ -70,8 +70,8 @@ def agree(case: Case, device: CosimDevice, by_register: bool = False) -> check.A
     """Runs the case on the RTL and compares all three. AssertionError: what differs, and how to repeat it."""
     try:
         device.release_all()
-        device.start_log()
         accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+        device.start_log()
         answers = (accelerator.run_by_register if by_register else accelerator.run)(case.inputs)
         return check.compare(case.artifact, case.golden, case.inputs, answers, device)
     except Exception as error:

@@ -157,8 +157,8 @@ def test_a_flipped_weight_bit_in_ddr_is_located(rtl):
     device, located = rtl(TINY), 0
     for byte, layer in weight_bytes(NETWORK):
         device.release_all()
-        device.start_log()
         accelerator = Accelerator(device, NETWORK.artifact, WATCHDOG_CLOCKS)
+        device.start_log()
         address = accelerator.address("constant") + byte
         device.store(address, bytes([device.load(address, 1)[0] ^ 0x40]))
         answers = accelerator.run(NETWORK.inputs)
@@ -179,8 +179,9 @@ def test_a_broken_line_of_rtl_is_located(rtl):
     broken, count = re.subn(r"(assign \S+ +=) (\S+) \+ (\S+ ;|\S+;)", r"\1 \2 - \3", verilog[start:end], count=1)
     assert count == 1
     device = rtl(TINY, verilog=verilog[:start] + broken + verilog[end:])
+    accelerator = Accelerator(device, NETWORK.artifact, WATCHDOG_CLOCKS)
     device.start_log()
-    answers = Accelerator(device, NETWORK.artifact, WATCHDOG_CLOCKS).run(NETWORK.inputs)
+    answers = accelerator.run(NETWORK.inputs)
     entry = next(entry for entry in NETWORK.artifact.manifest["commands"] if entry["engine"] == "conv")
     layer = NETWORK.artifact.manifest["layers"][entry["layer"]]["name"]
     with pytest.raises(CheckError, match=rf"RTL != emulator: layer {layer}, tensor \w+, element"):
