@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from cnna.hw.ports import Permit
 from cnna.hw.regmap import ADDRESS_BITS
 from cnna.hw.walk import UNIT_BITS, step_layout, walk_layout
-from cnna.hw.walkplan import SIZE_BITS, SPAN_BITS, GroupStep, Place, WalkPlan
+from cnna.hw.walkplan import SPAN_BITS, GroupStep, Place, WalkPlan
 
 PERMITS = 3  # units that may be permitted ahead of their start
 COORDINATE = signed(SPAN_BITS + 2)  # of a tap in its source, with first, stride and dilation at their widest
@@ -95,19 +95,16 @@ class Taps(wiring.Component):
 def next_place(m: Module, name: str, place: data.View, group: data.View) -> data.View:
     """The place one group further than `place`."""
     after = Signal(Place, name=f"{name}_after")
-    x_across, y_across = (Signal(signed(SIZE_BITS + 2), name=f"{name}_{axis}_across") for axis in "xy")
-    new_row, new_image = Signal(name=f"{name}_new_row"), Signal(name=f"{name}_new_image")
+    edge = Cat(place.new_row, place.new_image)
     m.d.comb += [
-        x_across.eq(place.x + group.x[1]),
-        new_row.eq(x_across >= 0),
-        y_across.eq(place.y + Mux(new_row, group.y[3], group.y[2])),
-        new_image.eq(y_across >= 0),
-        after.x.eq(Mux(new_row, x_across, place.x + group.x[0])),
-        after.y.eq(Mux(new_image, y_across, place.y + Mux(new_row, group.y[1], group.y[0]))),
-        after.image.eq(place.image + group.image + new_image),
-        after.address.eq(place.address + group.address[Cat(new_row, new_image)]),
-        after.column.eq(place.column + group.column[new_row]),
-        after.row.eq(place.row + group.row[Cat(new_row, new_image)]),
+        after.x.eq(place.x + group.x[place.new_row]),
+        after.y.eq(place.y + group.y[edge]),
+        after.image.eq(place.image + group.image + place.new_image),
+        after.address.eq(place.address + group.address[edge]),
+        after.column.eq(place.column + group.column[place.new_row]),
+        after.row.eq(place.row + group.row[edge]),
+        after.new_row.eq(place.x + group.x_two[place.new_row] >= 0),
+        after.new_image.eq(Mux(after.new_row, *(place.y + group.y_two[into][edge] >= 0 for into in (1, 0)))),
     ]
     return after
 
@@ -115,7 +112,7 @@ def next_place(m: Module, name: str, place: data.View, group: data.View) -> data
 class Walker(wiring.Component):
     """Walks: a step a clock, from group to group and unit to unit without a gap, 2 clocks more between commands.
 
-    A unit starts once `permit` has given it leave. Latency: lanes + 15 clocks at most from an idle walker's command to its
+    A unit starts once `permit` has given it leave. Latency: lanes + 17 clocks at most from an idle walker's command to its
     first step.
     """
 
@@ -138,7 +135,7 @@ class Walker(wiring.Component):
         m.d.comb += taps.walk.eq(walk)
         running, more, begin = Signal(), Signal(), Signal()
         take, start, step, unit_end = Signal(), Signal(), Signal(), Signal()
-        permits, group = Signal(range(PERMITS + 1)), Signal(GroupStep, reset_less=True)
+        permits, allowed, group = Signal(range(PERMITS + 1)), Signal(), Signal(GroupStep, reset_less=True)
         final = countdown(m, "units", plan.p.walk.units, take, start)  # the next unit to start is the last
         places, group_last = self._places(m, plan.p, group, start, step & taps.last)
         flags = {"first": taps.first, "last": taps.last, "group_last": group_last, "unit_last": ~more, "pad": walk.pad}
@@ -146,13 +143,15 @@ class Walker(wiring.Component):
         m.d.comb += [
             step.eq(running & (~summed | ~self.step.valid | self.step.ready)),
             unit_end.eq(step & taps.last & group_last),
-            start.eq((~running | unit_end) & more & (permits != 0)),
+            start.eq((~running | unit_end) & allowed),
             take.eq(plan.valid & ~running & ~more & ~summed),
             plan.ready.eq(start & final),
             self.permit.ready.eq(permits != PERMITS),
             Cat(taps.begin, taps.start, taps.step, taps.unit_end).eq(Cat(begin, start, step, unit_end)),
         ]
-        m.d.sync += permits.eq(permits + (self.permit.valid & self.permit.ready) - start)
+        left = Signal(range(PERMITS + 2))
+        m.d.comb += left.eq(permits + (self.permit.valid & self.permit.ready) - start)
+        m.d.sync += [permits.eq(left), allowed.eq((left != 0) & Mux(start, ~final, more | take))]  # a unit is there, and may start
         with m.If(take):
             m.d.sync += [walk.eq(plan.p.walk), group.eq(plan.p.group), more.eq(1), begin.eq(1)]
         with m.If(start):

@@ -16,7 +16,10 @@ IMAGE = signed(IMAGE_BITS + 1)  # an image's number less the number of images: n
 
 
 class Place(data.Struct):
-    """An output pixel, and its source relative to that of pixel 0."""
+    """An output pixel, and its source relative to that of pixel 0; whether the group's step leads into a new row, and image.
+
+    The flags stand ready a group ahead, so that nothing waits for the sums that tell.
+    """
 
     x: unsigned(SIZE_BITS)
     y: unsigned(SIZE_BITS)
@@ -24,15 +27,23 @@ class Place(data.Struct):
     address: unsigned(ADDRESS_BITS)
     column: unsigned(SPAN_BITS)
     row: unsigned(SPAN_BITS)
+    new_row: unsigned(1)
+    new_image: unsigned(1)
 
 
 class GroupStep(data.Struct):
-    """From a lane's pixel to the one `lanes` further. An index's bit 0 says that the row is left by it, bit 1 the image."""
+    """From a lane's pixel to the one `lanes` further. Bit 0 of an index says that it is in a new row, bit 1 in a new image.
+
+    `x_two[i]` and `y_two[j][i]` tell of the step after: added to a place's x and y, they are negative where that one does
+    not leave the row or the image (j: it leaves the row).
+    """
 
     x: data.ArrayLayout(signed(SIZE_BITS + 1), 2)
+    x_two: data.ArrayLayout(signed(SIZE_BITS + 2), 2)
     y: data.ArrayLayout(signed(SIZE_BITS + 1), 4)
+    y_two: data.ArrayLayout(data.ArrayLayout(signed(SIZE_BITS + 2), 4), 2)
     image: unsigned(IMAGE_BITS)
-    address: data.ArrayLayout(ADDRESS_BITS, 4)
+    """Plans one walk at a time, in at most lanes + 12 clocks; takes the next one once the plan has been taken."""
     column: data.ArrayLayout(signed(SPAN_BITS + 1), 2)
     row: data.ArrayLayout(signed(SPAN_BITS + 1), 4)
 
@@ -54,7 +65,7 @@ class WalkPlan(wiring.Component):
         plan, walk, place, group = self.plan.p, self.plan.p.walk, self.plan.p.ahead, self.plan.p.group
         first_step = max(2, STRIDE_BITS - self._lanes)  # a clock; sums are ready at it, products when the last step is done
         finish = first_step + self._lanes
-        busy, clock = Signal(), Signal(range(finish + 3))
+        busy, clock = Signal(), Signal(range(finish + 5))
         columns, rows = Signal(SPAN_BITS), Signal(SPAN_BITS)  # width * stride_x, height * stride_y
         sums = (  # a member of `group`: the learned distance, what leaving a row adds, what leaving an image adds
             (group.x, place.x, -walk.width, None),
@@ -70,7 +81,7 @@ class WalkPlan(wiring.Component):
         with m.Elif(self.plan.valid & self.plan.ready):
             m.d.sync += [busy.eq(0), self.plan.valid.eq(0)]
 
-        with m.If(busy & (clock != finish + 2)):
+        with m.If(busy & (clock != finish + 4)):
             m.d.sync += clock.eq(clock + 1)
             with m.If(clock < STRIDE_BITS):
                 for product, size, stride in ((columns, walk.width, walk.stride_x), (rows, walk.height, walk.stride_y)):
@@ -88,9 +99,21 @@ class WalkPlan(wiring.Component):
                 m.d.sync += [
                     total[2 + i].eq(total[i] + new_image) for total, _, _, new_image in sums if len(total) == 4 for i in (0, 1)
                 ]
-                m.d.sync += self.plan.valid.eq(1)
+            self._look_ahead(m, clock == finish + 2, clock == finish + 3)
         self._step(m, (clock >= first_step) & (clock < finish))
         return m
+
+    def _look_ahead(self, m: Module, rows: Value, images: Value) -> None:
+        """Finishes the plan: which places' next step leads into a new row (in the clock `rows`), then image (`images`)."""
+        group = self.plan.p.group
+        places = [self.plan.p.ahead, *self.plan.p.lanes]
+        with m.If(rows):
+            m.d.sync += [group.x_two[i].eq(group.x[i] + group.x[1]) for i in (0, 1)]
+            m.d.sync += [group.y_two[j][i].eq(group.y[i] + group.y[2 + j]) for j in (0, 1) for i in range(4)]
+            m.d.sync += [place.new_row.eq(place.x + group.x[1] >= 0) for place in places]
+        with m.If(images):
+            m.d.sync += [place.new_image.eq(place.y + Mux(place.new_row, group.y[3], group.y[2]) >= 0) for place in places]
+            m.d.sync += self.plan.valid.eq(1)
 
     def _step(self, m: Module, enable: Value) -> None:
         """Moves `plan.ahead` by one pixel where enabled."""

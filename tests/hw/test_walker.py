@@ -10,7 +10,7 @@ from cnna.hw.regmap import ADDRESS_BITS
 from cnna.hw.walk import walk_layout
 from cnna.hw.walker import Walker
 
-SETUP_CLOCKS = 15  # more than the lanes, from an idle walker's command to its first step
+SETUP_CLOCKS = 17  # more than the lanes, from an idle walker's command to its first step
 
 
 @dataclasses.dataclass
