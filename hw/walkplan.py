@@ -43,7 +43,7 @@ class GroupStep(data.Struct):
     y: data.ArrayLayout(signed(SIZE_BITS + 1), 4)
     y_two: data.ArrayLayout(data.ArrayLayout(signed(SIZE_BITS + 2), 4), 2)
     image: unsigned(IMAGE_BITS)
-    """Plans one walk at a time, in at most lanes + 12 clocks; takes the next one once the plan has been taken."""
+    address: data.ArrayLayout(ADDRESS_BITS, 4)
     column: data.ArrayLayout(signed(SPAN_BITS + 1), 2)
     row: data.ArrayLayout(signed(SPAN_BITS + 1), 4)
 
@@ -54,7 +54,7 @@ def plan_layout(lanes: int) -> data.StructLayout:
 
 
 class WalkPlan(wiring.Component):
-    """Plans one walk at a time, max(lanes + 5, 9) clocks after taking it; the next is taken once the plan is."""
+    """Plans one walk at a time, in at most lanes + 12 clocks; takes the next one once the plan has been taken."""
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
