@@ -118,7 +118,7 @@ async def serve_writes(ctx: SimulatorContext, bus: wiring.PureInterface, memory:
     rng, pace = np.random.default_rng(seed), memory.pace
     aw, w = Steady(bus, "aw", AW), Steady(bus, "w", W)
     bursts: deque[tuple[int, int]] = deque()
-    beats: deque[tuple[int, int, int]] = deque()
+    beats: deque[tuple[int, ...]] = deque()  # data, strobe, last
     answers: deque[tuple[int, int]] = deque()  # clock it is due, response
     clock, held = 0, False
     while True:
@@ -145,7 +145,7 @@ async def serve_writes(ctx: SimulatorContext, bus: wiring.PureInterface, memory:
         clock += 1
 
 
-def _write(memory: Memory, address: int, beats: list[tuple[int, int, int]]) -> None:
+def _write(memory: Memory, address: int, beats: list[tuple[int, ...]]) -> None:
     """Writes the strobed bytes of a burst's beats."""
     for number, (data, strobe, last) in enumerate(beats):
         if last != (number == len(beats) - 1):
