@@ -12,18 +12,15 @@ from cnna.compiler.kernels import (
     ConvPart,
     Kernel,
     Lowered,
-    Map,
     Range,
     VectorKernel,
     VectorPart,
-    View,
-    source_columns,
-    source_rows,
 )
 from cnna.compiler.layout import Box, DdrPlace, Place
 from cnna.compiler.tile import Tile, box_of, staged_place, tiles, views_of
+from cnna.compiler.walks import plane, shift, signed, source
 from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import ADDRESS_BITS, SEGMENTS, VECTOR_OPS, command_fields
+from cnna.hw.regmap import SEGMENTS, VECTOR_OPS, command_fields
 
 WEIGHT_RING, VECTOR_RING = 0, 1
 
@@ -205,19 +202,19 @@ def _conv(
     config, maps = context.config, context.lowered.maps
     step = config.chunk_blocks
     blocks = (max(tile.blocks[0], chunks[0] * step), min(tile.blocks[1], chunks[1] * step))
-    output = Box(tile.images, _shift(blocks, kernel.dest.block), tile.rows, (0, maps[kernel.dest.map].width))
+    output = Box(tile.images, shift(blocks, kernel.dest.block), tile.rows, (0, maps[kernel.dest.map].width))
     first = kernel.source.block + part.first_block
-    source, source_box = _source(kernel, maps, kernel.source, (first, first + part.blocks), output, places["source"])
+    walk, source_box = source(kernel, maps, kernel.source, (first, first + part.blocks), output, places["source"])
     add = kernel.add
     fields = {
-        **source,
+        **walk,
         "blocks": part.blocks,
         "chunks": chunks[1] - chunks[0],
         "stream": stream,
         "mid_zero": kernel.mid.zero,
         "mid_clamp_low": kernel.mid.low,
         "mid_clamp_high": kernel.mid.high,
-        **_plane("dst", places["dest"], output),
+        **plane("dst", places["dest"], output),
         "dst_blocks": blocks[1] - blocks[0],
         "res_enable": int(kernel.second is not None),
         "add_a": add.factor_a if add else 2,
@@ -230,8 +227,8 @@ def _conv(
     }
     reads = [Access(places["source"], source_box)]
     if kernel.second is not None:
-        residual = Box(tile.images, _shift(blocks, kernel.second.block), tile.rows, output.columns)
-        fields |= _plane("res", places["second"], residual)
+        residual = Box(tile.images, shift(blocks, kernel.second.block), tile.rows, output.columns)
+        fields |= plane("res", places["second"], residual)
         reads.append(Access(places["second"], residual, step))
     writes = (Access(places["dest"], output, step),)
     origin = _origin(kernel, output)
@@ -274,97 +271,34 @@ def _vector_weights(context: Context, kernel: VectorKernel, part: VectorPart, st
 
 def _vector(context: Context, kernel: VectorKernel, part: VectorPart, tile: Tile, places: Mapping[str, Place]) -> Command:
     config, maps = context.config, context.lowered.maps
-    output = Box(tile.images, _shift(tile.blocks, kernel.dest.block), tile.rows, part.columns)
-    source, source_box = _source(kernel, maps, kernel.source, _shift(tile.blocks, kernel.source.block), output, places["source"])
+    output = Box(tile.images, shift(tile.blocks, kernel.dest.block), tile.rows, part.columns)
+    walk, source_box = source(kernel, maps, kernel.source, shift(tile.blocks, kernel.source.block), output, places["source"])
     reads = [Access(places["source"], source_box, config.chunk_blocks)]
     if kernel.second is not None:
-        other = Box(tile.images, _shift(tile.blocks, kernel.second.block), tile.rows, part.columns)
+        other = Box(tile.images, shift(tile.blocks, kernel.second.block), tile.rows, part.columns)
         start = places["second"].address(other.images[0], other.blocks[0], other.rows[0], other.columns[0])
-        source |= {"kernel_width": 2, "src_kx": signed(start - source["src"]), "stride_dilation_x": 0}
+        walk |= {"kernel_width": 2, "src_kx": signed(start - walk["src"]), "stride_dilation_x": 0}
         reads.append(Access(places["second"], other, config.chunk_blocks))
     blocks = tile.blocks[1] - tile.blocks[0]
     fields = {
         "op": VECTOR_OPS.index(kernel.op),
-        **source,
+        **walk,
         "blocks": blocks,
         "uniform": int(kernel.uniform),
         "add_b": kernel.factor_b,
         "out_zero": kernel.out.zero,
         "out_clamp_low": kernel.out.low,
         "out_clamp_high": kernel.out.high,
-        **_plane("dst", places["dest"], output),
+        **plane("dst", places["dest"], output),
     }
     writes = (Access(places["dest"], output, config.chunk_blocks),)
     units = -(-blocks // config.chunk_blocks)
     return Command("vector", fields, kernel.layer, kernel.tensor, _origin(kernel, output), units, tuple(reads), writes)
 
 
-# --- walks ---
-
-
-def signed(value: int) -> int:
-    """A step as its register holds it: addresses count modulo 2^20."""
-    half = 1 << (ADDRESS_BITS - 1)
-    return (value + half) % (2 * half) - half
-
-
-def _shift(span: Range, by: int) -> Range:
-    return span[0] + by, span[1] + by
-
-
 def _origin(kernel: Kernel, output: Box) -> tuple[int, int, int, int]:
     block = output.blocks[0] - kernel.dest.block + kernel.tensor_block
     return output.images[0], block, output.rows[0], output.columns[0]
-
-
-def _plane(prefix: str, place: Place, box: Box) -> dict[str, int]:
-    """The walk over a destination or residual operand."""
-    width, height = box.columns[1] - box.columns[0], box.rows[1] - box.rows[0]
-    return {
-        prefix: place.address(box.images[0], box.blocks[0], box.rows[0], box.columns[0]),
-        f"{prefix}_x": 1,
-        f"{prefix}_row": signed(place.pitch - width),
-        f"{prefix}_image": signed(place.image_words - height * place.pitch),
-        f"{prefix}_block": signed(place.block_words),
-    }
-
-
-def _source(
-    kernel: Kernel, maps: Mapping[str, Map], view: View, blocks: Range, output: Box, place: Place
-) -> tuple[dict[str, int], Box]:
-    """The walk over the source for an output box, and what it reads.
-
-    Coordinates count from the first row and column read, so that bands and rectangles are masked as the whole map is.
-    """
-    window, map_ = kernel.window, maps[view.map]
-    (down, right), (dilation_y, dilation_x) = window.stride, window.dilation
-    rows, columns = source_rows(window, output.rows, map_.height), source_columns(window, output.columns, map_.width)
-    row, column = output.rows[0] * down - window.pads[0], output.columns[0] * right - window.pads[1]
-    width, height = output.columns[1] - output.columns[0], output.rows[1] - output.rows[0]
-    fields = {
-        "src": place.address(output.images[0], blocks[0], row, column) % (1 << ADDRESS_BITS),
-        "src_x": right,
-        "src_row": signed(place.pitch * down - width * right),
-        "src_image": signed(place.image_words - height * place.pitch * down),
-        "src_kx": dilation_x,
-        "src_ky": signed(dilation_y * place.pitch),
-        "src_block": signed(place.block_words),
-        "out_width": width,
-        "out_height": height,
-        "images": output.images[1] - output.images[0],
-        "kernel_width": window.kernel[1],
-        "kernel_height": window.kernel[0],
-        "first_x": column - columns[0],
-        "first_y": row - rows[0],
-        "stride_x": right,
-        "stride_y": down,
-        "stride_dilation_x": dilation_x,
-        "stride_dilation_y": dilation_y,
-        "in_width": columns[1] - columns[0],
-        "in_height": rows[1] - rows[0],
-        "pad": kernel.pad,
-    }
-    return fields, Box(output.images, blocks, rows, columns)
 
 
 def stream_keys(lowered: Lowered) -> Sequence[tuple[int, int]]:

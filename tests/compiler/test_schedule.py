@@ -11,7 +11,8 @@ from cnna.compiler.compile import compile_graph
 from cnna.compiler.hazards import words_of
 from cnna.compiler.layout import Place
 from cnna.compiler.lower import lower
-from cnna.compiler.schedule import Context, schedule, signed, stream_keys
+from cnna.compiler.schedule import Context, schedule, stream_keys
+from cnna.compiler.walks import signed
 from cnna.compiler.weights import constant_segment
 from cnna.hw.config import Config, preset
 from cnna.sim import walk
