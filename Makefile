@@ -9,10 +9,10 @@ demo: $(READY)  ## quantise, compile and run the digits network on the simulated
 	$(BIN)/python examples/demo.py
 
 test: $(READY)  ## the tests, RTL simulation included
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --durations=10
 
 test-all: $(READY)  ## every test, slow ones too
-	$(BIN)/python -m pytest -m ""
+	$(BIN)/python -m pytest -m "" --durations=20
 
 lint: $(READY)  ## style and types
 	$(BIN)/ruff check .

@@ -44,6 +44,14 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
+def make_folder(path: Path) -> None:
+    """The folder and those above it, where they are not there. UserError: it cannot be made."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: {_reason(error)}") from None
+
+
 def check_writable(path: Path | None) -> None:
     """Refuses, before long work, an output that could not be written. UserError: why. None is no output."""
     if path is None:

@@ -276,6 +276,9 @@ OUTPUTS = {
     "figures of run": "run m.cnna --device emulator --input calib.npy --json {}",
     "figures of doctor": "doctor --json {}",
     "models": "models digits -o {}",
+    "page of report": "report m.cnna --html {}",
+    "picture of report": "report m.cnna --png {}",
+    "waveform": "run m.cnna --input calib.npy --trace {}",
 }
 
 
@@ -303,6 +306,21 @@ def test_an_output_that_cannot_be_written(good: Path, tmp_path: Path, refused: C
     (tmp_path / "folder").mkdir()
     for bad in (tmp_path / "folder", tmp_path / "nowhere" / "file"):
         assert str(bad) in refused(*_words(OUTPUTS[what], good, bad))
+
+
+@pytest.mark.parametrize("command", ["compile q.onnx --config tiny -o out --dump {}", "rtl --config tiny --module ring -o {}"])
+def test_a_file_in_the_place_of_a_folder(good: Path, tmp_path: Path, refused: Callable[..., str], command: str) -> None:
+    """Refused with its name, and the file left as it is."""
+    (tmp_path / "file").write_text("precious")
+    assert str(tmp_path / "file") in refused(*_words(command, good, tmp_path / "file"))
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_a_block_that_there_is_not(tmp_path: Path, refused: Callable[..., str]) -> None:
+    """The line lists those there are, and no empty folder stays."""
+    line = refused("rtl", "--config", "tiny", "--module", "flux", "-o", "out")
+    assert "flux" in line
+    assert "array" in line
 
 
 def test_every_such_error_is_the_users() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from cnna.host.artifact import save
 from cnna.host.cli import Outcome
 from cnna.host.errors import UserError
-from cnna.host.files import check_writable
+from cnna.host.files import check_writable, make_folder
 from cnna.hw.config import ConfigError, preset
 
 
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> Outcome:
     except ConfigError as error:
         raise UserError(f"--config: {error}") from None
     if args.dump:
-        _make_folder(args.dump)
+        make_folder(args.dump)
     from cnna.compiler.compile import compile_model
     from cnna.compiler.onnx_import import load_model
 
@@ -54,10 +54,3 @@ def run(args: argparse.Namespace) -> Outcome:
         if figures[f"cpu_{part}"]:
             print(f"on the CPU, at the {part}: {', '.join(figures[f'cpu_{part}'])}")
     return Outcome(figures)
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be made: {(error.strerror or str(error)).lower()}") from None

@@ -2,9 +2,11 @@
 
 import argparse
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from cnna.host.cli import Outcome
 from cnna.host.errors import UserError
+from cnna.host.files import make_folder, write_bytes
 from cnna.hw.config import ConfigError, preset
 
 
@@ -16,18 +18,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Generates and writes."""
+    """Generates, then writes every file by rename."""
     try:
         config = preset(args.config)
     except ConfigError as error:
         raise UserError(f"--config: {error}") from None
-    try:
-        args.output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{args.output}: cannot be made: {(error.strerror or str(error)).lower()}") from None
+    if args.output.exists() and not args.output.is_dir():
+        raise UserError(f"{args.output}: is a file, not a folder to write into")
     from cnna.hw.verilog import write
 
-    written = write(config, args.output, args.module)
-    for path in written:
-        print(path)
+    with TemporaryDirectory() as part:
+        made = write(config, Path(part), args.module)
+        make_folder(args.output)
+        written = [args.output / path.name for path in made]
+        for path, target in zip(made, written, strict=True):
+            write_bytes(target, path.read_bytes())
+    for target in written:
+        print(target)
     return Outcome({"config": config.name, "module": args.module or "top", "files": [str(path) for path in written]})
