@@ -23,7 +23,7 @@ from cnna.hw.scatter import Scatter
 from cnna.hw.tokens import COUNTS, waits_of
 from cnna.hw.walk import plane_walk, source_walk, walk_layout
 
-UNITS_AHEAD_BITS = 4  # of units permitted but not yet issued: fetch takes few ahead
+UNITS_AHEAD_BITS = 6  # of units permitted but not yet issued: those that fetch holds, at worst a step each
 OPEN_BITS = 20  # of units taken but not yet written
 
 
@@ -73,7 +73,7 @@ class Conv(wiring.Component):
         m.submodules.add = add = ResidualAdd(self.config)
         m.submodules.scatter = scatter = Scatter(self.config)
         wiring.connect(m, wiring.flipped(self.command), broadcast.command)
-        parts = {"gate": gate, "source": source, "residual": residual, "add": add, "scatter": scatter}
+        parts: dict[str, wiring.Component] = {"gate": gate, "source": source, "residual": residual, "add": add, "scatter": scatter}
         for name, part in parts.items():
             wiring.connect(m, getattr(broadcast, name), part.command)
         for permit, fetch, memory in zip(gate.permit, (source, residual), (self.source, self.residual), strict=True):
