@@ -136,6 +136,8 @@ def _locked(path: Path, say: Say) -> Iterator[None]:
 
 def _build(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> None:
     started = time.monotonic()
+    for left in folder.parent.glob(f"{folder.name}.*/"):  # by a build that was killed; the lock is ours
+        shutil.rmtree(left, ignore_errors=True)
     part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
         for name, text in {**sources, **(TRACE_FILES if trace else {})}.items():

@@ -100,6 +100,7 @@ class CosimDevice(Memory):
     def close(self) -> None:
         """Ends the simulation and all its processes."""
         if self._connection is not None:
+            self._lines.close()
             self._connection.close()
             self._connection = None
         if self._process is not None:
@@ -175,11 +176,11 @@ class CosimDevice(Memory):
             while self._connection is None:
                 try:
                     self._connection = listener.accept()[0]
+                    self._connection.settimeout(None)
+                    self._lines = self._connection.makefile("r")
                 except TimeoutError:
                     if self._process.poll() is not None or time.monotonic() > until:
                         raise RunError(f"the simulator did not start:\n{self._tail()}") from None
-        self._connection.settimeout(None)
-        self._lines = self._connection.makefile("r")
         self._answer()
 
     def _ask(self, do: str, **arguments: Any) -> Any:
