@@ -55,8 +55,8 @@ def to_stderr(line: str) -> None:
 
 
 def default_cache() -> Path:
-    """Where simulators are kept unless told otherwise."""
-    return Path.home() / ".cache" / "cnna"
+    """Where simulators are kept unless told otherwise: below XDG_CACHE_HOME, or ~/.cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cnna"
 
 
 def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say) -> Path:
@@ -65,6 +65,7 @@ def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say)
     ToolError: a program that the build needs is missing. RunError: the build failed; the last lines of its log.
     """
     check_tools()
+    refuse_spaces(cache_folder.absolute(), Path(sys.prefix), verilator_root())
     root = cache_folder / "simulators"
     root.mkdir(parents=True, exist_ok=True)
     folder = root / _digest(sources, trace)
@@ -85,6 +86,13 @@ def check_tools() -> None:
     if find_libpython.find_libpython() is None:
         release = f"{sys.version_info.major}.{sys.version_info.minor}"
         raise ToolError(f"cocotb needs a shared libpython, which is not installed: apt-get install libpython{release}")
+
+
+def refuse_spaces(*folders: Path) -> None:
+    """ToolError: a folder's path has white space, which Verilator's makefiles cannot take."""
+    for folder in folders:
+        if len(str(folder).split()) > 1:
+            raise ToolError(f"{folder}: Verilator and make take no path with a space in it; move it to one without, or use --cache")
 
 
 def verilator_root() -> Path:

@@ -4,6 +4,13 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+case $PWD in
+*[[:space:]]*)
+  echo "cnna: $PWD: Verilator and make take no path with a space in it; move the clone to one without" >&2
+  exit 2
+  ;;
+esac
+
 # cocotb, onnx and onnxruntime in constraints.txt are made for these.
 suits() { command -v "$1" >/dev/null && "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
 
