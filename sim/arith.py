@@ -34,7 +34,7 @@ def requantise(acc: ArrayLike, mult: ArrayLike, shift: ArrayLike, zero: ArrayLik
     acc int32[..., C], bias included; mult [C], 0 or within 2**23..2**24 - 1; shift [C]; zero int8. Returns int8[..., C].
     """
     product = np.asarray(acc, np.int64) * np.asarray(mult, np.int64)
-    return np.clip(round_shift(product, shift) + zero, low, high).astype(np.int8)
+    return np.clip(round_shift(product, shift) + np.asarray(zero, np.int64), low, high).astype(np.int8)
 
 
 def combine(
@@ -58,7 +58,7 @@ def combine(
         + np.asarray(b, np.int64) * np.asarray(factor_b, np.int64)
         + np.asarray(offset, np.int64)
     )
-    return np.clip(round_shift(total, shift) + zero, low, high).astype(np.int8)
+    return np.clip(round_shift(total, shift) + np.asarray(zero, np.int64), low, high).astype(np.int8)
 
 
 def multiplier(ratio: float) -> tuple[int, int]:

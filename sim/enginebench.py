@@ -230,7 +230,7 @@ def _packed(engine: str, f: SimpleNamespace) -> Words:
     value, at = 0, 0
     layout = command_layout(engine)
     for name, shape in layout.members.items():
-        width = shape.width  # type: ignore[union-attr]
+        width = shape.width
         value |= (int(getattr(f, name)) & ((1 << width) - 1)) << at
         at += width
     return np.frombuffer(value.to_bytes(-(-at // 8), "little"), np.uint8)

@@ -143,8 +143,8 @@ def vector(machine: Machine, command: Command) -> None:
     op, taps = VECTOR_OPS[f.op], walk.tap_steps(f)
     params: list[tuple[Words, Words, Words]] = []
     weights: list[Words] = []
-    for block in range(f.blocks):
-        if block == 0 or not f.uniform:
+    for number in range(f.blocks):
+        if number == 0 or not f.uniform:
             params.append(_params(machine.vector_ring.take(config.ci // 2), config.ci))
         if op == "depthwise":
             weights.append(machine.vector_ring.take(len(taps))[:, : config.ci].view(np.int8))

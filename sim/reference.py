@@ -71,7 +71,8 @@ def accumulate(x: Int8, weights: Int8, window: ir.Window, groups: int, out: tupl
     """Σ x * weights of every output pixel: int64 [N, cout, *out]. x [N, cin, H, W], `fill` outside; weights as in `ir.Conv`."""
     cout, per_group, taps = weights.shape[0], weights.shape[1], weights.shape[2] * weights.shape[3]
     bound = 128 * int(np.abs(weights.astype(np.int64)).reshape(cout, -1).sum(axis=1).max(initial=0))
-    kind: type = np.float32 if bound < 1 << 24 else np.float64  # every partial sum is an integer below 2^24, or 2^53
+    # every partial sum is an integer below 2^24, or 2^53
+    kind: type[np.floating[Any]] = np.float32 if bound < 1 << 24 else np.float64
     matrix = weights.reshape(groups, cout // groups, -1).astype(kind)
     padded = _padded(x, window, out, fill)
     pixels = out[0] * out[1]

@@ -33,7 +33,8 @@ def run_stream(component: Component, items: Sequence[Any], pace: str = "full", c
 
     AssertionError: answers take longer than `clocks_per_item` clocks an item, or one that waits for `ready` changes or goes.
     """
-    draw, manner, answers, clocks = random.Random(1), PACES[pace], [], clocks_per_item * len(items)
+    draw, manner, clocks = random.Random(1), PACES[pace], clocks_per_item * len(items)
+    answers: list[Any] = []
     source, sink = component.i, component.o
 
     async def drive(ctx: Any) -> None:
