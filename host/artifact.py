@@ -170,8 +170,8 @@ def _check(path: Path, manifest: Mapping[str, Any], contents: Mapping[str, bytes
 
     for key, kind in _KEYS.items():
         need(isinstance(manifest.get(key), kind), f"{MANIFEST} has no proper {key!r}")
-    members = manifest.get("members")
-    need(isinstance(members, dict), f"{MANIFEST} has no proper 'members'")
+    need(isinstance(manifest.get("members"), dict), f"{MANIFEST} has no proper 'members'")
+    members = manifest["members"]
     need(set(members) == set(contents), f"altered: {MANIFEST} lists {', '.join(sorted(members))} as members")
     for name, data in contents.items():
         entry = members[name]

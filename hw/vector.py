@@ -97,7 +97,7 @@ class Vector(wiring.Component):
         m.submodules.scatter = scatter = Scatter(config)
         m.submodules.units = units = UnitCount(config.chunk_blocks)
         wiring.connect(m, wiring.flipped(self.command), broadcast.command)
-        parts = {"gate": gate, "source": source, "issue": issue, "scatter": scatter, "units": units}
+        parts: dict[str, wiring.Component] = {"gate": gate, "source": source, "issue": issue, "scatter": scatter, "units": units}
         for name, part in parts.items():
             wiring.connect(m, getattr(broadcast, name), part.command)
         wiring.connect(m, gate.permit[0], source.permit)
