@@ -122,4 +122,3 @@ def test_lanes_equal_golden(modes: Modes, shared: bool) -> None:
     np.testing.assert_array_equal(bench.integers(found["o"], 8, signed=True)[late], golden)
     inside = (golden > items.low[: -lanes.latency]) & (golden < items.high[: -lanes.latency])
     assert inside.mean() > 0.15  # or these items would test little but the clamp
-
