@@ -1,0 +1,24 @@
+"""What `make lint` runs, so that a plain run of the tests sees style and types too."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMANDS = ("ruff check .", "ruff format --check .", "mypy -p cnna", "mypy tools examples")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_lint_is_clean(root: Path, command: str) -> None:
+    """A slip of style or types would wait for somebody to call `make lint`."""
+    done = subprocess.run(
+        [sys.executable, "-m", *command.split()], cwd=root, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert not done.returncode, done.stdout + done.stderr
+
+
+def test_make_runs_the_same(root: Path) -> None:
+    """A tool added to one of the two would be missing from the other."""
+    recipe = (root / "Makefile").read_text().split("\nlint:", 1)[1].split("\n\n", 1)[0]
+    assert tuple(line.strip().removeprefix("$(BIN)/") for line in recipe.splitlines()[1:]) == COMMANDS
