@@ -18,6 +18,7 @@ from cnna.hw.ring import stripe_beats
 from cnna.hw.runs import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES
 
 BEATS_BITS, TIMES_BITS = 28, 20
+PATIENCE_CLOCKS = 32  # before a burst is cut to the room that there is
 
 
 class Stripe(data.Struct):
@@ -78,10 +79,13 @@ class WeightPort(wiring.Component):
         return m
 
     def _ask(self, m: Module, ring: Signal, room: Signal) -> Signal:
-        """Asks for one burst after another, up to the next multiple of 256 bytes; answers whether no stripe is under way."""
+        """Asks for one burst after another, up to the next multiple of 256 bytes; answers whether no stripe is under way.
+
+        A burst waits for room for all of it, but not for ever: what frees the ring may need the words that just fit.
+        """
         burst, stripe = self.client.burst, Signal(Stripe)
         address, left, beats, last = Signal(BEAT_ADDRESS_BITS), Signal(BEATS_BITS), Signal(5), Signal()
-        idle, enough = Signal(), Signal()
+        idle, enough, waited = Signal(), Signal(), Signal(range(PATIENCE_CLOCKS + 1))
         m.d.comb += [ring.eq(stripe.ring), burst.payload.beats.eq(beats), burst.payload.address.eq(address << BEAT_SHIFT)]
         with m.FSM(name="asking"):
             with m.State("IDLE"):
@@ -95,11 +99,15 @@ class WeightPort(wiring.Component):
                     m.next = "SIZE"
             with m.State("SIZE"):
                 to_boundary = BURST_BEATS - address[:4]
-                m.d.sync += [beats.eq(Mux(left < to_boundary, left, to_boundary)), last.eq(left <= to_boundary)]
+                m.d.sync += [beats.eq(Mux(left < to_boundary, left, to_boundary)), last.eq(left <= to_boundary), waited.eq(0)]
                 m.next = "ROOM"
             with m.State("ROOM"):
                 m.d.comb += enough.eq(room >= beats)  # `room` is of the clock before, which knew of the last burst asked
+                m.d.sync += waited.eq(Mux(waited[-1], waited, waited + 1))
                 with m.If(enough):
+                    m.next = "ASK"
+                with m.Elif(waited[-1] & (room != 0)):
+                    m.d.sync += [beats.eq(room), last.eq(0)]
                     m.next = "ASK"
             with m.State("ASK"):
                 m.d.comb += burst.valid.eq(1)

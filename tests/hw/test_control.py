@@ -61,6 +61,8 @@ def test_a_program_runs_until_end_and_idle_engines(how):
         assert ctx.get(control.by_host) == (how == "begin")
         ctx.set(control.engines, 0b00100)
         await pulse(ctx, control.end)
+        await ctx.tick()
+        assert ctx.get(control.drop)
         for _ in range(20):
             assert ctx.get(control.busy)
             assert not ctx.get(control.done)

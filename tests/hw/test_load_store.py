@@ -25,6 +25,8 @@ PACES = {"fast": Pace(latency=20), "stalled": Pace(ready=0.4, valid=0.6, latency
 SEGMENTS = (0x8000, 0x10000, 0x18000, 0x0)
 DDR_BYTES = 0x20000
 SEED = 3
+LONG_BEATS = 300
+STANDSTILL = 400  # clocks in which feature memory takes no load, in every 1,000
 DEADLINE_CLOCKS = 10_000
 WORDS = 4096  # of feature memory that the tests touch
 
@@ -40,8 +42,9 @@ class Traffic:
         rng = np.random.default_rng(self.seed)
         self.commands: list[dict[str, int]] = []
         ddr, words = int(rng.integers(8)) * BEAT_BYTES, int(rng.integers(40))
-        for _ in range(5):
-            run, runs, blocks = int(rng.choice([1, 2, 5, 17, 70])), int(rng.integers(1, 6)), int(rng.integers(1, 4))
+        long = LONG_BEATS * self.config.beat_words - 1  # crosses 4 KiB, and is more than a port's FIFO holds
+        sizes = [(int(rng.choice([1, 2, 5, 17, 70])), int(rng.integers(1, 6)), int(rng.integers(1, 4))) for _ in range(3)]
+        for run, runs, blocks in [(5, 4, 3), (long, 1, 1), *sizes]:
             row_bytes = -(-run * self.config.ci // BEAT_BYTES) * BEAT_BYTES + int(rng.integers(3)) * BEAT_BYTES
             pitch = run + int(rng.integers(3))
             command = dict.fromkeys(command_fields("load"), 0)
@@ -124,7 +127,7 @@ def test_load_fills_feature_memory(config, pace):
         rng, pulses = np.random.default_rng(SEED), []
         clock = 0
         while True:
-            ready = int(rng.random() < 0.7)
+            ready = int(rng.random() < 0.7 and clock % 1000 >= STANDSTILL)
             ctx.set(dut.write.request.ready, ready)
             ctx.set(dut.write.done, int(bool(pulses) and pulses[0] <= clock))
             if pulses and pulses[0] <= clock:
@@ -165,7 +168,7 @@ def test_load_fills_feature_memory(config, pace):
 def test_store_writes_ddr(config, pace):
     """DDR holds every word of every run and not a byte more has changed; a unit's B responses came before its pulse."""
     traffic, memory = Traffic(config, SEED), Memory(DDR_BYTES, PACES[pace])
-    dut, units = Store(config), []
+    dut, units, standing = Store(config), [], [0] * config.ports
     words = np.random.default_rng(SEED).integers(0, 256, (1 << 13, config.ci), dtype=np.uint8)
     initial, expected, after = memory.bytes.copy(), memory.bytes.copy(), []
     for command in traffic.commands:
@@ -184,6 +187,8 @@ def test_store_writes_ddr(config, pace):
             if answers and answers[0][0] <= clock and rng.random() < 0.8:
                 _, tag, read = answers.pop(0)
                 ctx.set(response.valid, 1)
+                for port in range(config.ports):
+                    standing[port] += tag >> port * config.beat_words & 1
                 ctx.set(response.payload.tag, tag)
                 for lane, word in enumerate(read):
                     ctx.set(response.payload.words[lane], word)
@@ -202,6 +207,14 @@ def test_store_writes_ddr(config, pace):
     async def drive(ctx):
         await send(ctx, dut, traffic.commands)
 
+    async def promise(ctx):
+        while True:
+            for port, client in enumerate(dut.clients):
+                if ctx.get(client.burst.valid) and ctx.get(client.burst.ready):
+                    standing[port] -= ctx.get(client.burst.payload.beats)
+                    assert standing[port] >= 0, "a burst was offered before its beats were there"
+            await ctx.tick()
+
     async def watch(ctx):
         while len(units) < len(traffic.commands):
             await ctx.tick().until(dut.unit)
@@ -211,6 +224,7 @@ def test_store_writes_ddr(config, pace):
         await ctx.tick().repeat(2)
         assert not ctx.get(dut.busy)
 
+    simulator.add_testbench(promise, background=True)
     simulator.add_testbench(featmem, background=True)
     simulator.add_testbench(drive)
     simulator.add_testbench(watch)

@@ -167,6 +167,25 @@ def test_part_words_are_refused():
     run(test)
 
 
+def test_a_second_write_waits_for_the_first():
+    """W of the next write, offered at once, would overwrite the one that waits for its address."""
+
+    async def test(ctx, host, dut):
+        await host.send("w", wdata=0x111, wstrb=15)
+        ctx.set(dut.bus.wdata, 0x222)
+        ctx.set(dut.bus.wvalid, 1)
+        await ctx.tick().repeat(3)
+        await host.send("aw", awaddr=offset("PROG_COUNT"))
+        assert await host.answer("b", "bresp") == [OKAY]
+        await host.send("w", wdata=0x222, wstrb=15)
+        assert await host.read(offset("PROG_COUNT")) == (0x111, OKAY)
+        await host.send("aw", awaddr=offset("WATCHDOG"))
+        assert await host.answer("b", "bresp") == [OKAY]
+        assert await host.read(offset("WATCHDOG")) == (0x222, OKAY)
+
+    run(test)
+
+
 def test_outputs_follow_the_registers():
     """A segment, program address or pulse that does not reach the blocks that use it."""
     pulses = []
