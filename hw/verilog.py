@@ -17,10 +17,9 @@ from amaranth.hdl import Elaboratable
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from cnna.host.errors import UserError
 from cnna.hw import describe
 from cnna.hw.blocks import BLOCKS
-from cnna.hw.config import Config, as_dict
+from cnna.hw.config import Config, ConfigError, as_dict
 from cnna.hw.rams import Rams
 from cnna.hw.readmaster import OUTSTANDING as READS_OUTSTANDING
 from cnna.hw.shared import share_modules
@@ -55,17 +54,17 @@ def generate(config: Config) -> str:
 def generate_module(config: Config, name: str) -> str:
     """One block alone, as it stands in an accelerator of that configuration; its top module is `cnna_NAME`.
 
-    UserError: no such block; the message lists those there are.
+    ConfigError: no such block; the message lists those there are.
     """
     if name not in BLOCKS:
-        raise UserError(f"--module {name}: no such block; there are {', '.join(modules())}")
+        raise ConfigError(f"module {name}: no such block; there are {', '.join(modules())}")
     block = BLOCKS[name](config)
     ports = {"__".join(map(str, path)): (signal, member.flow) for path, member, signal in _signals(block)}
     return _convert(DomainRenamer({"core": "sync"})(block), ports, f"cnna_{name}", config)
 
 
 def write(config: Config, directory: Path, module: str | None = None) -> list[Path]:
-    """Writes cnna_CONFIG.v or cnna_CONFIG_MODULE.v, registers.rdl and registers.md; answers where. UserError: no such block."""
+    """Writes cnna_CONFIG.v or cnna_CONFIG_MODULE.v, registers.rdl and registers.md; answers where. ConfigError: no such block."""
     name = f"cnna_{config.name}" + (f"_{module}" if module else "") + ".v"
     text = generate_module(config, module) if module else generate(config)
     files = {name: text, "registers.rdl": describe.systemrdl(config), "registers.md": describe.markdown()}

@@ -55,3 +55,21 @@ def test_commands_on_a_board_answer_or_say_what_to_install(command: str) -> None
         assert "pip install 'cnna[tools]'" in done.stderr
     else:
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("folder", "barred"),
+    [("hw", ("compiler", "host", "sim")), ("host", ("compiler",)), ("compiler", ())],
+)
+def test_dependencies_point_one_way(root: Path, folder: str, barred: tuple[str, ...]) -> None:
+    """A cycle between the packages: none could be read, tested or shipped without the others.
+
+    Commands of `host` may import what they run, inside functions; of `sim`, `compiler` may import what only
+    states facts: the arithmetic, and how a program's writes become commands.
+    """
+    for file in sorted((root / folder).rglob("*.py")):
+        for line in file.read_text().splitlines():
+            if line.startswith(("import cnna", "from cnna")):
+                assert not any(f"cnna.{name}" in line for name in barred), f"{file}: {line}"
+                allowed = "cnna.sim" not in line or "cnna.sim.arith" in line or "cnna.sim.commands" in line
+                assert folder != "compiler" or allowed, f"{file}: {line}"

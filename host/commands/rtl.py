@@ -28,7 +28,10 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.hw.verilog import write
 
     with TemporaryDirectory() as part:
-        made = write(config, Path(part), args.module)
+        try:
+            made = write(config, Path(part), args.module)
+        except ConfigError as error:
+            raise UserError(f"--module: {error}") from None
         make_folder(args.output)
         written = [args.output / path.name for path in made]
         for path, target in zip(made, written, strict=True):

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 import cnna.hw
-from cnna.host.errors import UserError
 from cnna.hw import verilog
 from cnna.hw.axi import Axi4, Axi4Lite
-from cnna.hw.config import preset
+from cnna.hw.config import ConfigError, preset
 from cnna.hw.shared import count_instances
 
 TINY, ZCU102 = preset("tiny"), preset("zcu102")
@@ -67,7 +66,7 @@ def test_every_block_can_be_made_alone(name):
 
 def test_an_unknown_block_is_refused():
     """The user would get a traceback instead of the blocks there are."""
-    with pytest.raises(UserError, match=r"--module foo: no such block; there are array, .*, writes$"):
+    with pytest.raises(ConfigError, match=r"module foo: no such block; there are array, .*, writes$"):
         verilog.generate_module(TINY, "foo")
 
 
