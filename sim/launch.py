@@ -1,6 +1,7 @@
 """Runs a built simulator under cocotb's runner, as a process: `python -m cnna.sim.launch BUILD RUN MODULE +PLUSARG...`.
 
-The test's verdict is this process's exit code.
+The test's verdict is this process's exit code. The server in the simulator ends by itself when its client has gone, whoever it was
+that started this (the kernel's parent-death signal would follow a thread, not a process).
 """
 
 import sys
@@ -9,12 +10,10 @@ from pathlib import Path
 from cocotb_tools.runner import get_results, get_runner
 
 from cnna.sim.build import TOP
-from cnna.sim.child import die_with_parent
 
 
 def main(arguments: list[str]) -> int:
     """0 when every cocotb test of the module passed."""
-    die_with_parent()
     build_folder, run_folder, module, *plusargs = arguments
     results = get_runner("verilator").test(
         test_module=module, hdl_toplevel=TOP, hdl_toplevel_lang="verilog", build_dir=build_folder, test_dir=run_folder,

@@ -8,6 +8,7 @@ import json
 import select
 import socket
 import sys
+import time
 import traceback
 from typing import Any
 
@@ -16,6 +17,8 @@ import cocotb
 from cnna.host.errors import CnnaError
 from cnna.sim import probes
 from cnna.sim.testbench import Testbench
+
+REPORT_SECONDS = 1.0  # before the first word of a run's progress
 
 
 class HungUpError(Exception):
@@ -28,11 +31,13 @@ class Session:
     def __init__(self, tb: Testbench, connection: socket.socket) -> None:
         self.tb, self.connection = tb, connection
         self.lines = connection.makefile("r")
+        self.began = 0, 0.0  # clocks and time when the request came
 
     async def serve(self) -> None:
         """Answers until the client closes."""
         for line in self.lines:
             request = json.loads(line)
+            self.began = self.tb.ddr.clocks, time.monotonic()
             if request["do"] == "close":
                 return
             try:
@@ -45,11 +50,12 @@ class Session:
         """One line to the client."""
         self.connection.sendall(json.dumps(message).encode() + b"\n")
 
-    def report(self, clocks: int, seconds: float) -> None:
-        """Progress of a run. HungUpError: nobody listens any more."""
+    def report(self, clocks: int, now: float) -> None:
+        """Progress of a request. HungUpError: nobody listens any more."""
         if select.select([self.connection], [], [], 0)[0]:  # clients say nothing while they wait, unless they have gone
             raise HungUpError
-        self.send(clocks=clocks, seconds=seconds)
+        if now - self.began[1] > REPORT_SECONDS:
+            self.send(clocks=clocks - self.began[0], seconds=now - self.began[1])
 
     async def do_open(self, path: str, base: int, size_bytes: int) -> None:
         """Maps the memory."""
@@ -69,7 +75,7 @@ class Session:
 
     async def do_clocks(self, clocks: int) -> None:
         """Lets time pass."""
-        await self.tb.run_clocks(clocks)
+        await self.tb.run_clocks(clocks, self.report)
 
     async def do_reset(self) -> None:
         """Hard reset."""

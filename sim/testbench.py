@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.task import bridge, resume
-from cocotb.triggers import ClockCycles, First, RisingEdge, Timer
+from cocotb.triggers import ClockCycles, First, RisingEdge, Timer, Trigger
 from numpy.typing import NDArray
 
 from cnna.host.capability import read_config
@@ -43,9 +43,10 @@ PERIOD_STEPS = 2  # simulator time steps in a clock
 RESET_CLOCKS = 8
 REPORT_SECONDS = 0.25  # real time between reports of a long run
 FIRST_SLICE_CLOCKS = 512
+POLL_CLOCKS = 20_000  # between looks at STATUS, for programs that run without the interrupt
 MEMORY_BYTES = 1 << 28  # of a user's testbench; only touched pages cost anything
 
-Report = Callable[[int, float], None]  # clocks so far, real seconds so far; may raise to stop
+Report = Callable[[int, float], None]  # clocks since the simulation began, time.monotonic(); may raise to stop
 
 
 class Testbench:
@@ -93,32 +94,39 @@ class Testbench:
         with Model(artifact, device=device) as model:
             return model.run(x)
 
-    async def run_clocks(self, clocks: int) -> None:
+    async def run_clocks(self, clocks: int, report: Report | None = None) -> None:
         """Lets time pass."""
-        await Timer(clocks * PERIOD_STEPS, "step")
-        await RisingEdge(self.dut.aclk)
+        await self._pass_time(clocks, None, report)
 
     async def wait(self, report: Report | None = None) -> None:
         """Until STATUS has done or error (by interrupt where it is enabled). RunError: the AXI4 protocol was broken."""
-        started, first = time.monotonic(), self.ddr.clocks
-        slice_clocks = FIRST_SLICE_CLOCKS
         while not int(self.dut.interrupt.value):
-            before = time.monotonic()
-            pause = Timer(slice_clocks * PERIOD_STEPS, "step")
-            fired = await First(RisingEdge(self.dut.interrupt), pause)
-            if fired is not pause:
+            if await self._pass_time(POLL_CLOCKS, RisingEdge(self.dut.interrupt), report):
                 break
-            await RisingEdge(self.dut.aclk)
             status = REGISTERS["STATUS"].unpack(await self.read(offset("STATUS")))
             if status["done"] or status["error"]:
                 break
-            if time.monotonic() - before < REPORT_SECONDS / 2:
-                slice_clocks *= 2
-            if report:
-                report(self.ddr.clocks - first, time.monotonic() - started)
         await RisingEdge(self.dut.aclk)
         if self.ddr.violation:
             raise RunError(f"the accelerator broke the AXI4 protocol: {self.ddr.violation}")
+
+    async def _pass_time(self, clocks: int, until: Trigger | None, report: Report | None) -> bool:
+        """Lets at most so many clocks pass, reporting now and then; whether `until` fired."""
+        left, slice_clocks = clocks, FIRST_SLICE_CLOCKS
+        while left > 0:
+            now = min(left, slice_clocks)
+            before, pause = time.monotonic(), Timer(now * PERIOD_STEPS, "step")
+            if until is None:
+                await pause
+            elif await First(until, pause) is not pause:
+                return True
+            left -= now
+            if time.monotonic() - before < REPORT_SECONDS / 2:
+                slice_clocks *= 2
+            if report:
+                report(self.ddr.clocks, time.monotonic())
+        await RisingEdge(self.dut.aclk)
+        return False
 
 
 class InnerDevice(Memory):

@@ -18,7 +18,7 @@ from cnna.sim.rtl import generated
 from ..agreement import CONFIGS, WATCHDOG_CLOCKS, Case
 
 TINY = CONFIGS["tiny"]
-NETWORK = Case(TINY, "network", 3)
+NETWORK = Case(TINY, "network", 7)
 
 
 class Recorded:
@@ -140,15 +140,23 @@ def test_an_element_that_no_command_writes_is_found():
         check.compare_tensors(NETWORK.artifact, [*log[:last], short, *log[last + 1 :]], NETWORK.golden)
 
 
+FLIP = 0x40
+
+
 def weight_bytes(case):
-    """(byte in the constant segment, layer name) of a weight that is not 0, for each stream into the weight ring."""
-    manifest, constants = case.artifact.manifest, np.frombuffer(case.artifact.constants, np.int8)
+    """(byte in the constant segment, layer name) of a weight of each stream whose flipped bit changes what is written."""
+    manifest, constants = case.artifact.manifest, case.artifact.constants
+    clean, _ = check.emulate(case.artifact, case.inputs)
     for command in commands(case.artifact.program):
         if command.engine == "weight" and not command.f.ring:
             start = command.f.ddr + case.config.param_words * case.config.stripe_bytes
-            end = command.f.ddr + command.f.beats * 16
-            found = start + np.flatnonzero(constants[start:end])
-            yield int(found[len(found) // 2]), manifest["layers"][manifest["commands"][command.number]["layer"]]["name"]
+            stream = np.frombuffer(constants, np.int8)[start : command.f.ddr + command.f.beats * 16]
+            for byte in (start + np.flatnonzero(stream)[::7]).tolist():
+                flipped = constants[:byte] + bytes([constants[byte] ^ FLIP]) + constants[byte + 1 :]
+                log, _ = check.emulate(replace(case.artifact, constants=flipped), case.inputs)
+                if any((a.words != b.words).any() for a, b in zip(clean, log, strict=True)):
+                    yield byte, manifest["layers"][manifest["commands"][command.number]["layer"]]["name"]
+                    break
 
 
 @pytest.mark.cosim
@@ -160,7 +168,7 @@ def test_a_flipped_weight_bit_in_ddr_is_located(rtl):
         accelerator = Accelerator(device, NETWORK.artifact, WATCHDOG_CLOCKS)
         device.start_log()
         address = accelerator.address("constant") + byte
-        device.store(address, bytes([device.load(address, 1)[0] ^ 0x40]))
+        device.store(address, bytes([device.load(address, 1)[0] ^ FLIP]))
         answers = accelerator.run(NETWORK.inputs)
         with pytest.raises(
             CheckError, match=rf"RTL != emulator: layer {layer}, tensor \w+, element \[\d+, \d+, \d+, \d+\]: RTL -?\d+"

@@ -23,7 +23,7 @@ from cnna.sim.ddr import SETTINGS
 from ..agreement import CONFIGS, ODD, WATCHDOG_CLOCKS, Case, agree
 
 TINY = CONFIGS["tiny"]
-NETWORK = {config.name: Case(config, "network", 3) for config in (TINY, ODD)}
+NETWORK = {config.name: Case(config, "network", 7) for config in (TINY, ODD)}
 BOTH = pytest.mark.parametrize("config", [TINY, ODD], ids=lambda config: config.name)
 
 
