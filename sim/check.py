@@ -111,7 +111,7 @@ def compare_tensors(artifact: Artifact, log: Sequence[Written], golden: Tensors,
 
 def _elements(written: Written, origin: Sequence[int], config: Config) -> tuple[NDArray[np.int64], ...]:
     """(n, c, h, w) of what a conv or vector command wrote, each broadcasting to [pixels, blocks, ci]."""
-    image, y, x = walk.coordinates(written.command.f, np.arange(written.addresses.shape[0]))
+    image, y, x = walk.coordinates(written.command.f, written.first + np.arange(written.addresses.shape[0]))
     channel = (origin[1] + np.arange(written.addresses.shape[1]))[:, None] * config.ci + np.arange(config.ci)
     return (origin[0] + image)[:, None, None], channel[None], (origin[2] + y)[:, None, None], (origin[3] + x)[:, None, None]
 

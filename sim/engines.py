@@ -15,6 +15,8 @@ from cnna.sim.commands import Command
 from cnna.sim.machine import BusError, Machine, ProgramError, Words
 
 GATHER_BYTES = 1 << 23  # of float32 operands that conv multiplies at a time: about a cache
+RESULTS = 1 << 16  # int64 numbers that are rounded at a time: in a cache they are several times quicker
+FEWEST_PIXELS = 64  # at a time: fewer would cost more in calls than they save
 EXACT_TERMS = 1 << 10  # products of int8 whose sum float32 holds exactly: 2^10 * 2^14 = 2^24
 IDENTITY = {"add_a": 2, "add_b": 0, "add_offset": 0, "add_shift": 1, "out_zero": 0}  # combine that changes nothing
 
@@ -77,12 +79,19 @@ def _params(words: Words, channels: int) -> tuple[Words, Words, Words]:
     return offset, np.where(factor >> 25, factor - (1 << 26), factor), (packed >> 58).astype(np.int64)
 
 
-def _multiply(x: Words, w: Words) -> NDArray[np.int32]:
-    """x int8 [pixels, terms] times w int8 [terms, channels], exactly: float32 sums of at most 2^10 products, then int32."""
-    total = np.zeros((x.shape[0], w.shape[1]), np.int32)
-    for start in range(0, x.shape[1], EXACT_TERMS):
-        part = x[:, start : start + EXACT_TERMS].astype(np.float32) @ w[start : start + EXACT_TERMS].astype(np.float32)
-        total += part.astype(np.int32)
+def _exact_parts(weights: Words) -> list[NDArray[np.float32]]:
+    """int8 [terms, channels] in float32, cut where a sum of products might no longer be exact."""
+    return [weights[start : start + EXACT_TERMS].astype(np.float32) for start in range(0, len(weights), EXACT_TERMS)]
+
+
+def _multiply(x: Words, parts: list[NDArray[np.float32]]) -> NDArray[np.int32]:
+    """x int8 [pixels, terms] times weights of `_exact_parts`, exactly: int32 [pixels, channels]."""
+    total, start = None, 0
+    for part in parts:
+        product = (x[:, start : start + len(part)].astype(np.float32) @ part).astype(np.int32)
+        total = product if total is None else total + product
+        start += len(part)
+    assert total is not None
     return total
 
 
@@ -100,20 +109,31 @@ def conv(machine: Machine, command: Command) -> None:
         weights.append(words.view(np.int8))
     if all((words == words[0]).all() for words in weights):
         matrix = np.stack([words[0] for words in weights]).transpose(1, 3, 0, 2)  # term, ci, chunk, co
-        matrix = matrix.reshape(terms * config.ci, f.chunks * config.co)
-        step = max(1, GATHER_BYTES // (4 * terms * config.ci))
-        for start in range(0, pixels, step):
-            n = np.arange(start, min(start + step, pixels))
-            _conv_pixels(machine, command, n, matrix, params)
+        parts = _exact_parts(matrix.reshape(terms * config.ci, f.chunks * config.co))
+        step = min(GATHER_BYTES // (4 * terms * config.ci), RESULTS // (f.chunks * config.co))
+        for n in _portions(pixels, step):
+            _conv_pixels(machine, command, n, parts, params)
     else:
         for group in range(groups):
             chosen = np.stack([words[min(group, len(words) - 1)] for words in weights]).transpose(1, 3, 0, 2)
             n = np.arange(group * config.pix, min((group + 1) * config.pix, pixels))
-            _conv_pixels(machine, command, n, chosen.reshape(terms * config.ci, -1), params)
+            _conv_pixels(machine, command, n, _exact_parts(chosen.reshape(terms * config.ci, -1)), params)
 
 
-def _conv_pixels(machine: Machine, command: Command, n: Words, matrix: Words, params: list[tuple[Words, Words, Words]]) -> None:
-    """Pixels n of a conv command, with weights int8 [terms * ci, chunks * co]."""
+def _portions(pixels: int, most: int) -> list[Words]:
+    """Pixel numbers in turn, about `most` at a time."""
+    step = max(most, FEWEST_PIXELS)
+    return [np.arange(start, min(start + step, pixels)) for start in range(0, pixels, step)]
+
+
+def _conv_pixels(
+    machine: Machine,
+    command: Command,
+    n: Words,
+    parts: list[NDArray[np.float32]],
+    params: list[tuple[Words, Words, Words]],
+) -> None:
+    """Pixels n of a conv command; weights by `_exact_parts` [terms * ci, chunks * co]."""
     f, config = command.f, machine.config
     taps = walk.tap_steps(f)
     steps = (np.arange(f.blocks)[:, None] * f.src_block + taps).reshape(-1)
@@ -122,7 +142,7 @@ def _conv_pixels(machine: Machine, command: Command, n: Words, matrix: Words, pa
         outside = np.tile(outside, (1, f.blocks))
     x = machine.read(walk.source(f, n)[:, None] + steps, outside, f.pad)
     offset, factor, shift = (np.concatenate(part) for part in zip(*params, strict=True))
-    acc = _multiply(x.reshape(len(n), -1), matrix) + offset.astype(np.int32)
+    acc = _multiply(x.reshape(len(n), -1), parts) + offset.astype(np.int32)
     used = min(f.dst_blocks, f.chunks * config.chunk_blocks)  # blocks beyond are dropped
     channels = used * config.ci
     mid = arith.requantise(
@@ -134,34 +154,41 @@ def _conv_pixels(machine: Machine, command: Command, n: Words, matrix: Words, pa
     else:
         residual = machine.read(walk.plane(f, "res", n)[:, None] + block * f.res_block) if f.res_enable else np.int8(0)
         y = arith.combine(mid, f.add_a, residual, f.add_b, f.add_offset, f.add_shift, f.out_zero, f.out_clamp_low, f.out_clamp_high)
-    machine.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y)
+    machine.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, int(n[0]))
 
 
 def vector(machine: Machine, command: Command) -> None:
     """Pooling, depthwise, elementwise; all blocks at once (no block reads what another of its command writes)."""
     f, config = command.f, machine.config
-    op, taps = VECTOR_OPS[f.op], walk.tap_steps(f)
     params: list[tuple[Words, Words, Words]] = []
     weights: list[Words] = []
     for number in range(f.blocks):
         if number == 0 or not f.uniform:
             params.append(_params(machine.vector_ring.take(config.ci // 2), config.ci))
-        if op == "depthwise":
-            weights.append(machine.vector_ring.take(len(taps))[:, : config.ci].view(np.int8))
-    n, block = np.arange(walk.pixels(f)), np.arange(f.blocks)
+        if VECTOR_OPS[f.op] == "depthwise":
+            weights.append(machine.vector_ring.take(f.kernel_height * f.kernel_width)[:, : config.ci].view(np.int8))
+    stacked = [np.stack(part) for part in zip(*params, strict=True)]  # offset, factor, shift, each [blocks or 1, ci]
+    by_tap = np.stack(weights, axis=1) if weights else None  # [taps, blocks, ci]
+    for n in _portions(walk.pixels(f), RESULTS // (f.blocks * config.ci)):
+        _vector_pixels(machine, command, n, stacked, by_tap)
+
+
+def _vector_pixels(machine: Machine, command: Command, n: Words, params: list[Words], weights: Words | None) -> None:
+    """Pixels n of a vector command."""
+    f, config = command.f, machine.config
+    op, taps, block = VECTOR_OPS[f.op], walk.tap_steps(f), np.arange(f.blocks)
     start, outside = walk.source(f, n)[:, None] + block * f.src_block, walk.taps_outside(f, n)
+    offset, factor, shift = params
 
     def tap(t: int) -> Words:
         bad = None if outside is None else np.broadcast_to(outside[:, t, None], start.shape)
         return machine.read(start + taps[t], bad, f.pad)
 
-    offset, factor, shift = (np.stack(part) for part in zip(*params, strict=True))  # [blocks or 1, ci]
     limits = (f.out_zero, f.out_clamp_low, f.out_clamp_high)
     if op in ("depthwise", "average"):
         acc: Words = np.zeros((*start.shape, config.ci), np.int32)
         for t in range(len(taps)):
-            x = tap(t)
-            acc += x if op == "average" else x.astype(np.int16) * np.stack([w[t] for w in weights])
+            acc += tap(t) if weights is None else tap(t).astype(np.int16) * weights[t]
         y = arith.requantise(acc + offset.astype(np.int32), factor, shift, *limits)
     else:
         a = tap(0)
@@ -169,7 +196,7 @@ def vector(machine: Machine, command: Command) -> None:
             a = np.maximum(a, tap(t))
         b: Words | np.int8 = tap(1) if op == "elementwise" and f.kernel_width == 2 else np.int8(0)
         y = arith.combine(a, factor, b, f.add_b, offset, shift, *limits)
-    machine.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y)
+    machine.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, int(n[0]))
 
 
 ENGINE_RUNS = {"load": load, "weight": weight, "conv": conv, "vector": vector, "store": store}

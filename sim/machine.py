@@ -33,15 +33,16 @@ class ProgramError(Exception):
 
 @dataclass(frozen=True)
 class Written:
-    """What one command wrote. addresses: feature words, or (of `store`) DDR bytes; words uint8 [*addresses.shape, ci].
+    """What one command wrote, or a part of it. words: uint8 [*addresses.shape, ci]; addresses: feature words, of `store` DDR bytes.
 
-    Of conv and vector the shape is [pixels, blocks], of load and store [blocks, runs, words]; every engine writes one
-    address at most once in a command.
+    Of conv and vector the shape is [pixels, blocks], from pixel number `first` on; of load and store [blocks, runs, words].
+    Every engine writes one address at most once in a command.
     """
 
     command: Command
     addresses: NDArray[np.int64]
     words: NDArray[np.uint8]
+    first: int = 0
 
 
 class Ring:
@@ -93,17 +94,17 @@ class Machine:
         self.weights = Ring("weight", config.ring_word_bytes)
         self.vector_ring = Ring("vector", BEAT_BYTES)
 
-    def write(self, command: Command, addresses: NDArray[np.int64], words: Words) -> None:
+    def write(self, command: Command, addresses: NDArray[np.int64], words: Words, first: int = 0) -> None:
         """Writes feature words [*addresses.shape, ci]. ProgramError: an address outside feature memory."""
         addresses = addresses & ADDRESS_MASK
         self.check_addresses(addresses)
         self._cells[addresses] = self.as_cells(words)
-        self.record(command, addresses, words)
+        self.record(command, addresses, words, first)
 
-    def record(self, command: Command, addresses: NDArray[np.int64], words: Words) -> None:
+    def record(self, command: Command, addresses: NDArray[np.int64], words: Words, first: int = 0) -> None:
         """Keeps what a command writes, where there is a log."""
         if self.log is not None:
-            self.log.append(Written(command, addresses, words.view(np.uint8)))
+            self.log.append(Written(command, addresses, words.view(np.uint8), first))
 
     def read(self, addresses: NDArray[np.int64], outside: NDArray[np.bool_] | None = None, pad: int = 0) -> Words:
         """Feature words int8 [*addresses.shape, ci]; where `outside`, all channels are `pad`. ProgramError: as `write`."""
