@@ -4,10 +4,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto, ValueInfoProto, helper
+from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
 from cnna.compiler import cost, ir
 from cnna.compiler.allocate import Allocation, allocate
@@ -26,6 +27,7 @@ from cnna.host.errors import ModelError
 from cnna.hw.config import Config, as_dict
 from cnna.hw.regmap import VERSION, command_fields
 
+SMALL_CONSTANT = 64  # elements: shapes, the k of a top-k
 MAX_BATCH = command_fields("conv")["images"].limits[1]
 
 
@@ -204,8 +206,9 @@ def _values(model: ModelProto, values: Iterable[ValueInfoProto]) -> list[dict[st
 
 
 def _operators(part: ModelProto | None) -> list[dict[str, Any]]:
-    """The operators of a CPU part; attributes that are no numbers or words are left to the ONNX file."""
+    """The operators of a CPU part; attributes that are no numbers or words, and large constants, are left to the ONNX file."""
     operators = []
+    small = {t.name: numpy_helper.to_array(t) for t in (part.graph.initializer if part else ()) if prod(t.dims) <= SMALL_CONSTANT}
     for node in part.graph.node if part else ():
         plain = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         plain = {key: value.decode() if isinstance(value, bytes) else value for key, value in plain.items()}
@@ -218,6 +221,7 @@ def _operators(part: ModelProto | None) -> list[dict[str, Any]]:
                 "inputs": list(node.input),
                 "outputs": list(node.output),
                 "attributes": {**attributes, **lists},
+                "constants": {n: {"dtype": str(small[n].dtype), "values": small[n].tolist()} for n in node.input if n in small},
             }
         )
     return operators

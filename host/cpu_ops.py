@@ -36,13 +36,31 @@ def _flatten(x: NDArray[Any], axis: int = 1) -> NDArray[Any]:
     return x.reshape(int(np.prod(x.shape[:axis])), -1)
 
 
-_NUMPY: dict[str, Callable[..., NDArray[Any]]] = {
+def _reshape(x: NDArray[Any], shape: NDArray[Any], allowzero: int = 0) -> NDArray[Any]:
+    sizes = [x.shape[i] if size == 0 and not allowzero else int(size) for i, size in enumerate(shape)]
+    return x.reshape(sizes)
+
+
+def _top_k(x: NDArray[Any], k: NDArray[Any], axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[NDArray[Any], ...]:
+    return top_k(x, int(k.reshape(-1)[0]), axis) if largest else _bottom_k(x, int(k.reshape(-1)[0]), axis)
+
+
+def _bottom_k(x: NDArray[Any], k: int, axis: int) -> tuple[NDArray[Any], ...]:
+    index = np.argsort(x, axis=axis, kind="stable").take(np.arange(k), axis=axis)
+    return np.take_along_axis(x, index, axis), index
+
+
+_NUMPY: dict[str, Callable[..., Any]] = {  # ONNX operator: inputs, then attributes, to an output or a tuple of them
     "ArgMax": _argmax,
+    "Concat": lambda *x, axis: np.concatenate(x, axis),
     "Flatten": _flatten,
     "Identity": lambda x: x,
     "LogSoftmax": lambda x, axis=-1: np.log(softmax(x, axis)),
+    "Reshape": _reshape,
     "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "Softmax": softmax,
+    "TopK": _top_k,
+    "Transpose": lambda x, perm=None: x.transpose(perm),
 }
 
 
@@ -79,8 +97,15 @@ class CpuPart:
         return {name: np.concatenate(parts)[:samples] for name, parts in zip(self.outputs, zip(*pieces, strict=True), strict=True)}
 
     def _run_numpy(self, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
-        values = dict(inputs)
+        """Sample by sample: shapes in the model are those of a batch of one."""
+        samples = len(next(iter(inputs.values())))
+        answers = [self._run_sample({name: x[i : i + 1] for name, x in inputs.items()}) for i in range(samples)]
+        return {name: np.concatenate([answer[name] for answer in answers]) for name in self.outputs}
+
+    def _run_sample(self, values: Arrays) -> Arrays:
         for entry in self.operators:
-            operands = [values[name] for name in entry["inputs"]]
-            values[entry["outputs"][0]] = _NUMPY[entry["op"]](*operands, **entry["attributes"])
-        return {name: values[name] for name in self.outputs}
+            constants = {name: np.array(c["values"], c["dtype"]) for name, c in entry["constants"].items()}
+            operands = [(values | constants)[name] for name in entry["inputs"]]
+            made = _NUMPY[entry["op"]](*operands, **entry["attributes"])
+            values |= dict(zip(entry["outputs"], made if isinstance(made, tuple) else (made,), strict=True))
+        return values

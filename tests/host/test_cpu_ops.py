@@ -1,0 +1,96 @@
+"""The CPU's part of a model: with onnxruntime and, as on a board without it, in numpy."""
+
+import sys
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from cnna.compiler.compile import _operators
+from cnna.host.cpu_ops import CpuPart, softmax, top_k
+from cnna.host.errors import ToolError
+
+SIZE = (6, 2, 1)
+
+
+def part(nodes, outputs, constants=()):
+    """A tail of operators on x float32 [1, *SIZE]."""
+    graph = helper.make_graph(
+        nodes,
+        "tail",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, *SIZE])],
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()],
+        [numpy_helper.from_array(value, name) for name, value in dict(constants).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+TAILS = {
+    "reshape and softmax": (
+        [helper.make_node("Reshape", ["x", "shape"], ["r"]), helper.make_node("Softmax", ["r"], ["y"], axis=-1)],
+        {"y": FLOAT},
+        {"shape": np.array([1, 12])},
+    ),
+    "argmax": ([helper.make_node("ArgMax", ["x"], ["y"], axis=1, keepdims=0)], {"y": INT64}, {}),
+    "last argmax": ([helper.make_node("ArgMax", ["x"], ["y"], axis=1, select_last_index=1)], {"y": INT64}, {}),
+    "top-k": (
+        [helper.make_node("Flatten", ["x"], ["f"]), helper.make_node("TopK", ["f", "k"], ["v", "i"])],
+        {"v": FLOAT, "i": INT64},
+        {"k": np.array([4])},
+    ),
+    "smallest": (
+        [helper.make_node("TopK", ["x", "k"], ["v", "i"], axis=1, largest=0)],
+        {"v": FLOAT, "i": INT64},
+        {"k": np.array([2])},
+    ),
+    "transpose, concat, sigmoid": (
+        [
+            helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]),
+            helper.make_node("Sigmoid", ["t"], ["s"]),
+            helper.make_node("Concat", ["t", "s"], ["y"], axis=3),
+        ],
+        {"y": FLOAT},
+        {},
+    ),
+    "log softmax of zero and rest": (
+        [helper.make_node("Reshape", ["x", "shape"], ["r"]), helper.make_node("LogSoftmax", ["r"], ["y"], axis=1)],
+        {"y": FLOAT},
+        {"shape": np.array([0, -1, 2])},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAILS)
+@pytest.mark.parametrize("samples", [1, 5])
+def test_numpy_answers_as_onnxruntime(name, samples, monkeypatch):
+    """A board without onnxruntime must print the same classes; a tail made for one sample takes any number."""
+    model = part(*TAILS[name])
+    outputs = list(TAILS[name][1])
+    x = np.random.default_rng(samples).integers(-3, 4, (samples, *SIZE)).astype(np.float32)  # with ties
+    with_onnxruntime = CpuPart(model.SerializeToString(), _operators(model), outputs).run({"x": x})
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    in_numpy = CpuPart(b"", _operators(model), outputs).run({"x": x})
+    for output in outputs:
+        assert in_numpy[output].dtype == with_onnxruntime[output].dtype
+        assert np.allclose(in_numpy[output], with_onnxruntime[output], atol=1e-6)
+
+
+def test_what_numpy_lacks_is_named(monkeypatch):
+    """Who has no onnxruntime must be told before the run, not in the middle of it."""
+    model = part([helper.make_node("Erf", ["x"], ["y"])], {"y": FLOAT})
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ToolError, match="Erf runs on the CPU and needs onnxruntime"):
+        CpuPart(b"", _operators(model), ["y"])
+
+
+def test_softmax_does_not_overflow():
+    """exp of a large logit is infinite."""
+    assert softmax(np.array([[1e4, 0.0]])).tolist() == [[1.0, 0.0]]
+
+
+def test_top_k_prefers_the_lower_index():
+    """Equal scores must give the same order everywhere."""
+    values, index = top_k(np.array([[1.0, 3.0, 3.0, 2.0]]), 3)
+    assert values.tolist() == [[3.0, 3.0, 2.0]]
+    assert index.tolist() == [[1, 2, 3]]
