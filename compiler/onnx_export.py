@@ -1,6 +1,6 @@
 """Writes a float graph as an ONNX model: a quantised one, where each tensor with a quantisation gets Q and DQ, or a CPU part."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from math import inf
@@ -139,14 +139,24 @@ def _onnx(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
     writer.nodes.append(made)
 
 
+def _fits_int8(op: f.Conv, constants: Mapping[str, np.ndarray]) -> bool:
+    """Whether the weights are quantised about zero; those of another zero point may reach beyond int8, and stay float."""
+    if op.weight_scale is None:
+        return False
+    whole = np.rint(constants[op.weights] / constants[op.weight_scale][:, None, None, None])
+    return bool(whole.min(initial=0) >= -128 and whole.max(initial=0) <= 127)
+
+
 def _conv(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
     op: f.Conv = node.op
     constants = writer.graph.constants
-    names = [writer.constant(name, constants[name]) for name in (op.weights, op.bias)] if op.weight_scale is None else []
-    if op.weight_scale is not None:
+    if not _fits_int8(op, constants):
+        names = [writer.constant(name, constants[name]) for name in (op.weights, op.bias)]
+    else:
+        assert op.weight_scale is not None
         scale = constants[op.weight_scale]
-        whole = np.rint(constants[op.weights] / scale[:, None, None, None]).astype(np.int8)
-        names = [_dequantised(writer, op.weights, whole, scale)]
+        whole = np.rint(constants[op.weights] / scale[:, None, None, None])
+        names = [_dequantised(writer, op.weights, whole.astype(np.int8), scale)]
         quant = writer.graph.tensors[node.inputs[0]].quant
         if quant:
             bias_scale = np.float32(quant.scale) * scale.astype(np.float32)

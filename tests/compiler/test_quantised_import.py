@@ -205,6 +205,25 @@ def test_asymmetric_weights_are_refused_by_name(tmp_path):
         import_quantised(model)
 
 
+def test_asymmetric_weights_on_the_cpu_stay_as_they_are(tmp_path):
+    """Less their zero point they reach beyond int8; put into int8 all the same, they would wrap round, and the answer with them."""
+    text = """g (float[N,3,6,6] x) => (float[N,4,6,6] y) {
+        a = Conv <kernel_shape=[1,1]> (x, w1)
+        b = Relu (a)
+        c = Conv <kernel_shape=[1,1]> (b, w2)
+        y = Conv <kernel_shape=[1,1]> (c, w3)}"""
+    weights = {"w1": (4, 3, 1, 1), "w2": (4, 4, 1, 1), "w3": (4, 4, 1, 1)}
+    model, feeds = made(tmp_path, "qdq", text, weights)
+    for tensor in model.graph.initializer:
+        if tensor.name in ("w1_zero_point", "w3_zero_point"):  # the first and the last layer, as head and tail
+            tensor.CopyFrom(numpy_helper.from_array(np.full(4, 40, np.int8), tensor.name))
+    split = import_quantised(model)
+    assert split.head
+    assert split.tail
+    values, (expected,) = run_whole(split, feeds), answers(model, feeds)
+    assert np.abs(values["y"] - expected).max() < 0.05 * np.abs(expected).max()
+
+
 def test_sums_beyond_int32_are_refused_by_name(tmp_path):
     model, _ = made(tmp_path, "qdq")
     for tensor in model.graph.initializer:
