@@ -45,7 +45,7 @@ class _View:
         words.append(ring[1])
         self.weights = self.vector_ring = words
 
-    def write(self, command: Command, addresses: np.ndarray, words: np.ndarray) -> None:
+    def write(self, command: Command, addresses: np.ndarray, words: np.ndarray, first: int = 0) -> None:
         self.kept.append((addresses % (1 << ADDRESS_BITS), np.array(words).view(np.uint8)))
 
 
