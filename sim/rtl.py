@@ -21,7 +21,7 @@ TOP = "cnna"  # the accelerator's top module, as hw.verilog names it
 def sources(config: Config, cache_folder: Path, say: Say, verilog: str | None = None, trace: bool = False) -> dict[str, str]:
     """{file name: text}; `verilog` stands for the accelerator's own, where a test has changed it; `trace` allows waveforms."""
     here = files("cnna.sim")
-    names = ["dsp48e2.v", "ddr.cpp", "probes.cpp", *(("lz4.h", "zlib.h") if trace else ())]
+    names = ["dsp48e2.v", "ddr.cpp", "probes.cpp", *(("trace.cpp", "lz4.h", "zlib.h") if trace else ())]
     texts = {name: (here / name).read_text() for name in names}
     texts["tb.sv"] = tb.text(config, TOP, probes=True, trace=trace)
     return {"accelerator.v": verilog or generated(config, cache_folder, say), **texts}

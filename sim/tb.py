@@ -60,25 +60,32 @@ _TO_MASTER = (
     ("bresp", 2),
 )
 
-TRACE = (  # a waveform of clocks trace_first..trace_last from the first start on, in the file of +cnna_trace=FILE
+TRACE = (  # clocks trace_first..trace_last from the first start on, to the file of +cnna_trace=FILE; clock n is at 2 n
     "  reg [31:0] trace_first /* verilator public_flat_rw */ = 0;",
     "  reg [31:0] trace_last /* verilator public_flat_rw */ = 0;",
     "  reg trace_armed /* verilator public_flat_rw */ = 0;",
-    "  reg trace_counts = 0;",
+    '  import "DPI-C" function void trace_open(input string file);',
+    '  import "DPI-C" function void trace_dump(input int at);',
+    '  import "DPI-C" function void trace_close();',
+    "  reg trace_counts = 0, trace_on = 0, trace_edge = 0;",
     "  reg [31:0] trace_clock = 0;",
     "  string trace_file;",
     "  always @(posedge aclk) begin",
+    "    trace_edge <= ~trace_edge;",
     f"    if ({COUNTERS}.clear) trace_counts <= 1;",
     "    if (trace_counts) trace_clock <= trace_clock + 1;",
     f"    if (trace_armed && (trace_counts || {COUNTERS}.clear) && trace_clock == trace_first) begin",
-    '      if ($value$plusargs("cnna_trace=%s", trace_file) != 0) begin',
-    "        $dumpfile(trace_file);",
-    "        $dumpvars(0, tb);",
-    "      end",
+    '      if ($value$plusargs("cnna_trace=%s", trace_file) != 0) trace_open(trace_file);',
     "      trace_armed <= 0;",
+    "      trace_on <= 1;",
+    "    end else if (trace_on && trace_clock > trace_last) begin",
+    "      trace_on <= 0;",
+    "      trace_close();",
     "    end",
-    "    if (trace_counts && trace_clock == trace_last) $dumpoff;",
     "  end",
+    "  always @(trace_edge) if (trace_on) trace_dump(2 * trace_clock);  // after all that the edge changed",
+    "  always @(negedge aclk) if (trace_on) trace_dump(2 * trace_clock + 1);",
+    "  final trace_close();",
 )
 
 
