@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from cnna.host.artifact import Artifact
 from cnna.host.errors import RunError
 from cnna.hw.config import Config
+from cnna.hw.regmap import COUNTED
 from cnna.sim.build import Say, build, default_cache, to_stderr
 from cnna.sim.ddr import WRITTEN
 from cnna.sim.machine import DDR_BASE
@@ -157,6 +158,10 @@ class CosimDevice(Memory):
     def profile(self, artifact: Artifact) -> list[Layer]:
         """What every layer of the program that ran last cost."""
         return layers(artifact, self._ask("profile"))
+
+    def timeline(self) -> list[tuple[int, str, int]]:
+        """(clock since the last start, engine, units finished by then) each time an engine finished some, in order of time."""
+        return [(clock, COUNTED[engine], units) for clock, engine, units in self._ask("timeline")]
 
     # --- the process ---
 

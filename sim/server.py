@@ -112,6 +112,10 @@ class Session:
         """Clocks by command and state since the last start."""
         return probes.profile()
 
+    async def do_timeline(self) -> list[list[int]]:
+        """When engines finished units, since the last start."""
+        return probes.timeline()
+
     async def do_trace(self, first: int, last: int) -> None:
         """Clocks of the waveform, counted from the next start."""
         probes.trace(self.tb.dut, first, last)

@@ -183,6 +183,22 @@ def test_layers_sum_to_the_counters(config, device):
 
 
 @pytest.mark.cosim
+@BOTH
+def test_the_timeline_ends_with_every_unit_done(config, device):
+    """A picture of who worked when must not lose an engine's units."""
+    case = NETWORK[config.name]
+    device.release_all()
+    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+    accelerator.run(case.inputs)
+    events = device.timeline()
+    last = {engine: units for _, engine, units in events}
+    assert all(device.read(offset(f"DONE_{engine.upper()}")) == units for engine, units in last.items())
+    assert {"load", "conv", "store"} <= last.keys()
+    assert [clock for clock, _, _ in events] == sorted(clock for clock, _, _ in events)
+    assert events[-1][0] <= accelerator.counters["cycles"]
+
+
+@pytest.mark.cosim
 def test_a_waveform_holds_the_clocks_asked_for(tmp_path):
     """A window of a long run: clock n is at time 2 n, and the header (type, length, first and last time) says so."""
     times = []
