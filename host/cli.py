@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from cnna.host.errors import CnnaError, ToolError
-from cnna.host.files import write_text
+from cnna.host.files import check_outputs, write_text
 
-COMMANDS = {  # name: one line; `cnna.host.commands.NAME` has configure(parser) and run(args) -> Outcome
+COMMANDS = {  # name: one line; `cnna.host.commands.NAME` has configure(parser), run(args) -> Outcome, OUTPUTS if it writes files
     "quantize": "turn a float ONNX model into an int8 one (QDQ)",
     "compile": "turn a quantised ONNX model into a .cnna",
     "run": "run a .cnna on the simulated RTL, the emulator or the reference",
@@ -59,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ImportError as missing:
         return _say(_missing(missing), FAILED, "--debug" in arguments)
     try:
+        _check_files(args)
         outcome: Outcome = args.run(args)
         if args.json:
             write_text(args.json, json.dumps(outcome.figures, indent=1) + "\n")
@@ -91,8 +92,15 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             module.configure(command)
             command.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
             command.add_argument("--debug", action="store_true", help="show the traceback of an error")
-            command.set_defaults(run=module.run)
+            command.set_defaults(run=module.run, outputs=(*getattr(module, "OUTPUTS", ()), "json"))
     return parser
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    """UserError: an output that cannot be written, or that is also an input or another output."""
+    paths = {name: value for name, value in vars(args).items() if isinstance(value, Path)}
+    outputs = {f"--{name}": path for name, path in paths.items() if name in args.outputs}
+    check_outputs(outputs, [path for name, path in paths.items() if name not in args.outputs])
 
 
 def installed_version() -> str:

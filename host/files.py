@@ -1,7 +1,7 @@
 """Files that commands read and write: whole or not at all, and every failure one line with the file's name."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -63,6 +63,30 @@ def check_writable(path: Path | None) -> None:
         raise UserError(f"{path}: the folder {path.parent} does not exist")
     if not os.access(path.parent, os.W_OK):
         raise UserError(f"{path}: the folder {path.parent} is not writable")
+
+
+def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> None:
+    """Refuses, before any work, outputs (by option) that cannot be written, are an input, or are one file.
+
+    UserError: which, and what to do.
+    """
+    inputs, seen = list(inputs), dict[str, Path]()
+    for option, path in outputs.items():
+        try:
+            check_writable(path)
+            if any(_same(path, other) for other in inputs):
+                raise UserError(f"{path}: {option} would write over this input; give it another name")
+            for earlier, other in seen.items():
+                if _same(path, other):
+                    raise UserError(f"{path}: both {earlier} and {option} would write this file; give one another name")
+        except OSError as error:
+            raise UserError(f"{path}: {_reason(error)}") from None
+        seen[option] = path
+
+
+def _same(one: Path, other: Path) -> bool:
+    """One file, there or not, under whatever names."""
+    return os.path.realpath(one) == os.path.realpath(other) or (one.exists() and other.exists() and one.samefile(other))
 
 
 def _reason(error: OSError) -> str:

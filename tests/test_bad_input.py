@@ -326,3 +326,58 @@ def test_a_block_that_there_is_not(tmp_path: Path, refused: Callable[..., str]) 
 def test_every_such_error_is_the_users() -> None:
     """The tree's own word for exit code 2; the tests above rely on it."""
     assert UserError("x").exit_code == 2
+
+
+# --- outputs that would destroy something ---
+
+SAME = {  # {} is a copy of the file named first; each command would write over it, or write it twice
+    "model of quantize": ("m.onnx", "quantize {} --calib calib.npy -o {}"),
+    "calibration": ("calib.npy", "quantize m.onnx --calib {} -o {}"),
+    "model of compile": ("q.onnx", "compile {} --config tiny -o {}"),
+    "figures of compile": ("q.onnx", "compile {} --config tiny -o out --json {}"),
+    "input of run": ("calib.npy", "run m.cnna --device emulator --input {} -o {}"),
+    "labels of run": ("labels.txt", "run m.cnna --device emulator --input calib.npy --labels {} -o {}"),
+    "figures of run": ("m.cnna", "run {} --device emulator --input calib.npy --json {}"),
+    "waveform": ("m.cnna", "run {} --input calib.npy --trace {}"),
+    "page of report": ("m.cnna", "report {} --html {}"),
+    "page and picture": ("labels.txt", "report m.cnna --html {} --png {}"),
+    "page and figures": ("labels.txt", "report m.cnna --html {} --json {}"),
+    "two sets of images": ("calib.npy", "models digits --calib {} --test {}"),
+}
+
+
+@pytest.mark.parametrize("what", SAME)
+def test_one_file_for_two_things(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
+    """A trained model written over cannot be had back; the line names the file and it stays as it was."""
+    source, command = SAME[what]
+    precious = tmp_path / source
+    precious.write_bytes((good / source).read_bytes())
+    line = refused(*_words(command, good, precious))
+    assert str(precious) in line
+    assert "another name" in line
+    assert precious.read_bytes() == (good / source).read_bytes()
+
+
+def test_one_file_by_two_names(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """By way of another folder, and through a link: the names differ, the file does not."""
+    (tmp_path / "folder").mkdir()
+    precious, link = tmp_path / "m.cnna", tmp_path / "link.cnna"
+    precious.write_bytes((good / "m.cnna").read_bytes())
+    link.symlink_to(precious)
+    for other in (tmp_path / "folder" / ".." / "m.cnna", link):
+        assert str(other) in refused("report", precious, "--html", other)
+    assert precious.read_bytes() == (good / "m.cnna").read_bytes()
+
+
+def test_outputs_not_there_yet_of_one_name(good: Path, refused: Callable[..., str]) -> None:
+    """Nothing is lost then, but the second output would take the place of the first."""
+    assert "--png" in refused("report", good / "m.cnna", "--html", "out", "--png", "out")
+
+
+@pytest.mark.parametrize("what", ["quantize", "compile", "models"])
+def test_figures_that_cannot_be_written(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
+    """Refused before minutes of work, and no output stays from a command that failed."""
+    (tmp_path / "folder").mkdir()
+    for bad in (tmp_path / "folder", tmp_path / "nowhere" / "file"):
+        words = _words(OUTPUTS[what], good, tmp_path / "out")
+        assert str(bad) in refused(*words, "--json", bad)

@@ -6,8 +6,10 @@ from pathlib import Path
 from cnna.host.artifact import save
 from cnna.host.cli import Outcome
 from cnna.host.errors import UserError
-from cnna.host.files import check_writable, make_folder
+from cnna.host.files import make_folder
 from cnna.hw.config import ConfigError, preset
+
+OUTPUTS = ("output",)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +23,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """Compiles and writes."""
-    check_writable(args.output)
     try:
         config = preset(args.config)
     except ConfigError as error:

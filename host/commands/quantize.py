@@ -9,8 +9,9 @@ from typing import Any
 from cnna.host.arrays import read_arrays
 from cnna.host.cli import Outcome
 from cnna.host.errors import UserError
-from cnna.host.files import check_writable, write_bytes
+from cnna.host.files import write_bytes
 
+OUTPUTS = ("output",)
 METHODS = ("minmax", "percentile", "mse")
 
 
@@ -28,7 +29,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """Quantises and writes."""
-    check_writable(args.output)
     from cnna.compiler.onnx_import import load_model, to_graph
     from cnna.compiler.quantise import quantise
 
