@@ -381,3 +381,40 @@ def test_figures_that_cannot_be_written(good: Path, tmp_path: Path, refused: Cal
     for bad in (tmp_path / "folder", tmp_path / "nowhere" / "file"):
         words = _words(OUTPUTS[what], good, tmp_path / "out")
         assert str(bad) in refused(*words, "--json", bad)
+
+
+# --- options ---
+
+
+def test_a_cache_that_is_no_folder(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """A file, and a folder that nobody can make."""
+    (tmp_path / "file").write_text("precious")
+    for bad in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/nowhere")):
+        assert str(bad) in refused("run", good / "m.cnna", "--input", good / "calib.npy", "--cache", bad)
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("models squeezenet -o out", "--seed -1"),
+        ("quantize m.onnx --calib calib.npy -o out", "--std -1"),
+        ("quantize m.onnx --calib calib.npy -o out", "--std 0"),
+        ("quantize m.onnx --calib calib.npy -o out", "--std 1 nan 1"),
+        ("run m.cnna --device emulator --input calib.npy -o out --labels labels.txt", "--top 0"),
+        ("run m.cnna --device emulator --input calib.npy -o out --labels labels.txt", "--top -2"),
+        ("run m.cnna --input calib.npy --trace out", "--from-cycle -5"),
+        ("run m.cnna --input calib.npy --trace out", "--to-cycle -5"),
+        ("run m.cnna --input calib.npy --trace out", "--to-cycle 50 --from-cycle 100"),
+    ],
+)
+def test_numbers_out_of_range(good: Path, refused: Callable[..., str], command: str, options: str) -> None:
+    """Each would be an answer to another question: a picture turned negative, the worst classes, an empty waveform."""
+    assert options.split()[0] in refused(*_words(command, good, good), *options.split())
+
+
+@pytest.mark.parametrize("found", ["{", "[]", "{}", '{"config": "zcu102", "batch": 1, "layers": [], "cycles": 1, "device": "rtl"}'])
+def test_figures_of_something_else(good: Path, tmp_path: Path, refused: Callable[..., str], found: str) -> None:
+    """Not JSON, not figures, those of another model: the line names the file, of which a script has many."""
+    (tmp_path / "r.json").write_text(found)
+    assert str(tmp_path / "r.json") in refused("report", good / "m.cnna", "--measured", tmp_path / "r.json")

@@ -30,6 +30,8 @@ def run(args: argparse.Namespace) -> Outcome:
             raise UserError("cnna models: name the model to write (without a name it lists them)")
         return _list()
     entry = model_zoo.entry(args.name)
+    if args.seed < 0:
+        raise UserError(f"--seed {args.seed}: must be at least 0")
     if args.output:
         write_bytes(args.output, model_zoo.build(entry, args.seed).SerializeToString())
     for path, part in ((args.calib, "calibration"), (args.test, "test")):

@@ -1,6 +1,7 @@
 """`cnna quantize`: a float ONNX model and images to calibrate with become an int8 model, written as standard QDQ."""
 
 import argparse
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """Quantises and writes."""
+    if not all(0 < value < math.inf for value in args.std or ()):
+        raise UserError(f"--std {' '.join(f'{value:g}' for value in args.std)}: must be above 0 and finite")
     from cnna.compiler.onnx_import import load_model, to_graph
     from cnna.compiler.quantise import quantise
 

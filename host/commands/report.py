@@ -29,7 +29,10 @@ def run(args: argparse.Namespace) -> Outcome:
     measured = _measured(args.measured) if args.measured else None
     from cnna.compiler import report
 
-    figures = report.figures(artifact, measured)
+    try:
+        figures = report.figures(artifact, measured)
+    except DataError as error:  # of the measured figures
+        raise DataError(f"{args.measured}: {error}") from None
     print(report.table(figures))
     if args.html:
         from cnna.compiler.report_html import html

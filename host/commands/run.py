@@ -12,7 +12,7 @@ from cnna.host.arrays import Arrays, read_arrays, write_arrays
 from cnna.host.artifact import Artifact, load
 from cnna.host.cli import Outcome
 from cnna.host.errors import CheckError, DataError, UserError
-from cnna.host.files import read_bytes
+from cnna.host.files import make_folder, read_bytes
 from cnna.host.metrics import summary
 from cnna.host.model import Model
 
@@ -39,10 +39,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """Runs all samples; code 1 where a check differs."""
+    _check_numbers(args)
     artifact = load(args.artifact)
     options = _device_options(args)
     labels = _labels(args.labels, artifact) if args.labels else None
     inputs = _inputs(args, artifact)
+    if "cache" in options:
+        make_folder(args.cache)
     started = time.perf_counter()
     try:
         with Model(artifact, device=args.device, check=args.check, **options) as model:
@@ -59,6 +62,19 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.check:
         print(agreement)
     return Outcome(figures)
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    """UserError: a number that no run has."""
+    for option, value, least in (
+        ("--limit", args.limit, 1),
+        ("--top", args.top, 1),
+        ("--from-cycle", args.from_cycle, 0),
+        ("--to-cycle", args.to_cycle, args.from_cycle or 0),
+    ):
+        if value is not None and value < least:
+            above = f"--from-cycle {least}" if option == "--to-cycle" and least else str(least)
+            raise UserError(f"{option} {value}: must be at least {above}")
 
 
 def _device_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -81,8 +97,6 @@ def _inputs(args: argparse.Namespace, artifact: Artifact) -> Arrays:
     """The samples to run, by input name."""
     wanted = {entry["name"]: entry["shape"] for entry in artifact.manifest["model_inputs"]}
     inputs = read_arrays(args.input, wanted, allow_uint8=artifact.manifest["preprocess"] is not None)
-    if args.limit is not None and args.limit < 1:
-        raise UserError(f"--limit {args.limit}: must be at least 1")
     return {name: array[: args.limit] for name, array in inputs.items()}
 
 
