@@ -64,6 +64,18 @@ _NUMPY: dict[str, Callable[..., Any]] = {  # ONNX operator: inputs, then attribu
 }
 
 
+def makes(operators: Sequence[Mapping[str, Any]]) -> set[str]:
+    """All tensors that these operators make."""
+    return {name for entry in operators for name in entry["outputs"]}
+
+
+def reads(operators: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The tensors that these operators read and do not make: the part's inputs, and constants that only its ONNX file has."""
+    made = makes(operators)
+    names = [name for entry in operators for name in entry["inputs"] if name not in entry["constants"]]
+    return [name for name in dict.fromkeys(names) if name and name not in made]
+
+
 class CpuPart:
     """A head or tail; `model` is its ONNX file, `operators` the manifest's list. ToolError: nothing here can run it."""
 
@@ -82,9 +94,12 @@ class CpuPart:
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
-        """Every output by name, for arrays of n samples (the part's own batch size is met piece by piece)."""
+        """Every output by name, for arrays of n samples (the part's own batch size is met piece by piece).
+
+        `inputs` may hold more tensors than the part reads.
+        """
         if self._session is None:
-            return self._run_numpy(inputs)
+            return self._run_numpy({name: inputs[name] for name in reads(self.operators) if name in inputs})
         known = self._session.get_inputs()
         feeds = {entry.name: inputs[entry.name] for entry in known}
         samples = len(next(iter(feeds.values())))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cnna.host import pack
 from cnna.host.accelerator import Accelerator
 from cnna.host.artifact import Artifact, load
-from cnna.host.cpu_ops import CpuPart
+from cnna.host.cpu_ops import CpuPart, makes, reads
 from cnna.host.device import Device
 from cnna.host.errors import DataError, ToolError
 from cnna.host.metrics import Figures, summary
@@ -70,7 +70,10 @@ class Model:
         """
         started = time.perf_counter()
         given = x if isinstance(x, Mapping) else {self._single_input(): x}
-        ports = self._to_ports(self._checked(given))
+        known = self._checked(given)  # every float tensor between user, CPU parts and accelerator, by name
+        if head := self._parts["head"]:
+            known |= head.run(known)
+        ports = self._to_ports(known)
         samples, batch = len(next(iter(ports.values()))), self.manifest["batch"]
         answers, counters = [], []
         self.agreement = None
@@ -79,7 +82,7 @@ class Model:
             answers.append(self._run_batch({name: q[index] for name, q in ports.items()}))
             counters.append(self._executor.counters)
         whole = {name: np.concatenate([answer[name] for answer in answers])[:samples] for name in answers[0]}
-        outputs = self._from_ports(whole)
+        outputs = self._from_ports(whole, known)
         self.last = self._figures([run for run in counters if run], time.perf_counter() - started)
         return next(iter(outputs.values())) if not isinstance(x, Mapping) and len(outputs) == 1 else outputs
 
@@ -116,11 +119,11 @@ class Model:
         operators, model = self.manifest[f"cpu_{name}"], getattr(self.artifact, name)
         if not operators:
             return None
+        wanted = [entry["name"] for entry in self.manifest["model_outputs"]]
         if name == "head":
-            return CpuPart(model, operators, [port["name"] for port in self.manifest["inputs"]])
-        ports = {port["name"] for port in self.manifest["outputs"]}
-        made = [entry["name"] for entry in self.manifest["model_outputs"] if entry["name"] not in ports]
-        return CpuPart(model, operators, made)
+            wanted += [port["name"] for port in self.manifest["inputs"]] + reads(self.manifest["cpu_tail"])
+        made = makes(operators)
+        return CpuPart(model, operators, [output for output in dict.fromkeys(wanted) if output in made])
 
     # --- one batch ---
 
@@ -174,21 +177,19 @@ class Model:
             raise DataError(f"input {name} is {x.dtype}, but the model wants float32")
         return x.astype(np.float32)
 
-    def _to_ports(self, arrays: Arrays) -> dict[str, NDArray[np.int8]]:
-        head = self._parts["head"]
-        made = head.run(arrays) if head else arrays
+    def _to_ports(self, known: Arrays) -> dict[str, NDArray[np.int8]]:
         ports = {}
         for port in self.manifest["inputs"]:
-            x = made[port["name"]]
+            x = known[port["name"]]
             ports[port["name"]] = pack.quantise(x.reshape(len(x), *port["shape"]), port["scale"], port["zero"])
         return ports
 
-    def _from_ports(self, answers: Mapping[str, NDArray[np.int8]]) -> Arrays:
-        known: Arrays = {}
-        for port in self.manifest["outputs"]:
-            known[port["name"]] = pack.dequantise(answers[port["name"]], port["scale"], port["zero"])
-        tail = self._parts["tail"]
-        made = known | (tail.run(known) if tail else {})
+    def _from_ports(self, answers: Mapping[str, NDArray[np.int8]], known: Arrays) -> Arrays:
+        """The model's outputs, from the accelerator's answers and what is `known` before it runs."""
+        floats = {p["name"]: pack.dequantise(answers[p["name"]], p["scale"], p["zero"]) for p in self.manifest["outputs"]}
+        made = known | floats
+        if tail := self._parts["tail"]:
+            made |= tail.run(made)
         outputs = {}
         for entry in self.manifest["model_outputs"]:
             y = made[entry["name"]]

@@ -1,10 +1,15 @@
-"""`Model` on the emulator, with an artifact written by hand: batches, names, types, errors, figures."""
+"""`Model` on the emulator: an artifact written by hand: batches, names, types, errors, figures; compiled ones: CPU parts."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
+from cnna.compiler.compile import compile_model
+from cnna.compiler.quantise import quantise as quantise_model
 from cnna.host.errors import ArtifactError, DataError, RunError
 from cnna.host.model import Model
 from cnna.host.pack import quantise
@@ -100,3 +105,40 @@ def test_a_device_that_was_given_stays_open_and_runs_the_next_model():
         with Model(requantised_copy(batch=batch), device=device) as model:
             assert np.array_equal(model.run(x), golden(x))
     assert writes("store")[-1][0] == offset("STORE_GO")
+
+
+BORDERS = {  # what the CPU parts share with the model's and the accelerator's tensors: nodes, outputs
+    "the head makes a model output": ("s = Sigmoid (x) c = Conv (s, w)", "s", "c"),
+    "the head makes it, with a tail": ("s = Sigmoid (x) c = Conv (s, w) y = Softmax <axis=1> (c)", "y", "s"),
+    "the head feeds the accelerator only": ("s = Sigmoid (x) c = Conv (s, w) y = Softmax <axis=1> (c)", "y"),
+    "a port is a model input": ("s = Sigmoid (x) c = Conv (x, w)", "c", "s"),
+    "ports from head and model": ("s = Sigmoid (x) a = Conv (s, w) b = Conv (x, w) y = Sigmoid (a)", "y", "s", "b"),
+    "the tail reads a model input": ("c = Conv (x, w) t = Sigmoid (c) y = Concat <axis=1> (t, x)", "y", "c"),
+    "the tail reads the head": ("s = Sigmoid (x) c = Conv (s, w) t = Sigmoid (c) y = Concat <axis=1> (t, s)", "y"),
+}
+
+
+@pytest.mark.parametrize("onnxruntime_runs", [True, False])
+@pytest.mark.parametrize("case", BORDERS)
+def test_cpu_parts_get_what_they_read_and_give_what_they_make(case, onnxruntime_runs, monkeypatch):
+    """A tensor may be the head's, the accelerator's and the user's at once; every output must equal onnxruntime's."""
+    nodes, *outputs = BORDERS[case]
+    rng = np.random.default_rng(7)
+    text = f"""<ir_version: 8, opset_import: ["": 17]>
+        g (float[N,3,4,5] x) => ({", ".join(f"float[N,{6 if 'Concat' in nodes and y == 'y' else 3},4,5] {y}" for y in outputs)})
+        {{ {nodes} }}"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(rng.normal(size=(3, 3, 1, 1)).astype(np.float32), "w"))
+    quantised = quantise_model(model, {"x": rng.uniform(-1, 1, (20, 3, 4, 5)).astype(np.float32)})[0]
+    artifact = compile_model(quantised, preset("tiny"), batch=2)
+    x = rng.uniform(-1, 1, (3, 3, 4, 5)).astype(np.float32)
+    wanted = onnxruntime.InferenceSession(quantised.SerializeToString()).run(outputs, {"x": x})
+    if not onnxruntime_runs:
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with Model(artifact, check=True) as opened:
+        found = opened.run({"x": x})
+    assert list(found) == outputs
+    step = max(port["scale"] for port in artifact.manifest["inputs"] + artifact.manifest["outputs"])
+    for name, y in zip(outputs, wanted, strict=True):
+        assert found[name].shape == y.shape
+        assert np.abs(found[name] - y).max() < 1.5 * step, name
