@@ -1,6 +1,7 @@
 # What a user types. Everything happens in .venv; a second run installs and builds only what has changed.
 PYTHON =
 BIN = .venv/bin
+PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 READY = .venv/installed
 
 .PHONY: demo test test-all lint docs clean
@@ -9,10 +10,10 @@ demo: $(READY)  ## quantise, compile and run the digits network on the simulated
 	$(BIN)/python examples/demo.py
 
 test: $(READY)  ## the tests, RTL simulation included
-	$(BIN)/python -m pytest -m "not slow" --durations=10
+	$(PYTEST) -m "not slow" --durations=10
 
 test-all: $(READY)  ## every test, slow ones too
-	$(BIN)/python -m pytest -m "" --durations=20
+	$(PYTEST) -m "" --durations=20
 
 lint: $(READY)  ## style and types
 	$(BIN)/ruff check .
