@@ -9,6 +9,7 @@ import onnx.version_converter
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
 
+from cnna.compiler.ceil_pools import settle_ceil_pools
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Onnx
 from cnna.compiler.ir import Graph, Node, Tensor
@@ -43,6 +44,7 @@ def with_shapes(model: ModelProto, name: str = "the model") -> ModelProto:
     _set_batch(copy, name)
     copy = _raised(copy, name)
     expand_qlinear(copy)
+    settle_ceil_pools(copy, name)
     try:
         return onnx.shape_inference.infer_shapes(copy, check_type=True, strict_mode=True, data_prop=True)
     except Exception as error:
@@ -57,6 +59,8 @@ def _parse(source: str | Path | bytes, name: str) -> ModelProto:
     folder = ""
     if not isinstance(source, bytes):
         path = Path(source)
+        if path.is_dir():
+            raise ModelError(f"{name}: a folder, not an ONNX file; name the .onnx file in it")
         if not path.is_file():
             raise ModelError(f"{name}: no such file")
         folder, source = str(path.parent), path.read_bytes()

@@ -99,3 +99,9 @@ def test_weights_listed_as_inputs_are_no_inputs():
 
 def test_nameless_nodes_get_names():
     assert [node.name for node in to_graph(model()).nodes] == ["Conv:y"]
+
+
+def test_a_folder_is_called_one(tmp_path):
+    """A folder that is there, called "no such file", would send its user looking for a misspelling."""
+    with pytest.raises(ModelError, match=r"a folder, not an ONNX file; name the \.onnx file in it"):
+        load_model(tmp_path)
