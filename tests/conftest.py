@@ -4,6 +4,7 @@
 `make test-all` does. A test or file that is named on the command line runs whatever its marks.
 """
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +27,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes of `--models` a folder that is there, or None."""
+    """Makes of `--models` a folder that is there, or None; heeds Ctrl-C where a background job was told not to.
+
+    A shell's background job ignores SIGINT, and so would every process that a test starts, and interrupts.
+    """
     config.option.models = models_folder(config.option.models)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
