@@ -9,7 +9,8 @@ from cnna.compiler.ir import Node
 
 def four_axes(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     """[1, C] as [1, C, 1, 1]; [1, C, L] as [1, C, 1, L]."""
-    return (shape[0], shape[1], *((1,) * (4 - len(shape))), *shape[2:])  # type: ignore[return-value]
+    height, width = (*((1,) * (4 - len(shape))), *shape[2:])
+    return shape[0], shape[1], height, width
 
 
 def put_framed(edit: Editor, node: Node, op: Any, inputs: tuple[str, ...], framed_output: tuple[int, ...] | None = None) -> None:
