@@ -1,48 +1,58 @@
 """`cnna report`: what an artifact is predicted to cost and, with a run's figures, what it did cost.
 
-`figures` makes one dict (the JSON form); `table` prints it; `report_html`, `report_picture` and `report_trace` show it.
+`figures` makes one dict (the JSON form); `report_table` prints it, `report_html`, `report_picture` and `report_trace` show it.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cnna.compiler.cost import DDR_BYTES_PER_CLOCK, Span, timeline, total_cycles
+from cnna.compiler.cost import DDR_BYTES_PER_CLOCK, array_steps, ddr_bytes
+from cnna.compiler.report_timeline import Bar, busy, layer_clocks, measured_bars, predicted_bars
 from cnna.host.artifact import Artifact
 from cnna.host.errors import DataError
+from cnna.host.metrics import REPORT_MHZ
 from cnna.hw.config import BEAT_BYTES
+from cnna.hw.regmap import ENGINES
+from cnna.sim.commands import commands
 
-REPORT_MHZ = 300  # the clock that frames a second are stated for
 Figures = dict[str, Any]
 
 
 def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None) -> Figures:
     """All figures of an artifact. measured: what `cnna run --json` wrote for it; DataError: for another one.
 
-    Everything is of a whole batch. What was not measured is None. A layer's `bound` is what it is predicted to wait for most.
+    Everything is of a whole batch. Names that begin with `predicted` are the cost model's, all others were measured or follow
+    from the program; what was not measured is None. A layer's `bound` is the engine that it is predicted to keep busy longest.
     """
     manifest, config = artifact.manifest, artifact.config
-    spans = timeline(artifact.program, config)
     if measured is not None:
         _check(manifest, measured)
-    cycles = total_cycles(spans)
-    bandwidth = min(DDR_BYTES_PER_CLOCK, BEAT_BYTES * config.ports)
-    layers = []
-    for number, entry in enumerate(manifest["layers"]):
-        own = measured["layers"][number] if measured else {}
-        layers.append(_layer(entry, _busy(manifest, spans, number), own, config.macs))
+    run = measured or {}
+    bars = {"predicted": predicted_bars(artifact), "measured": None}
+    if run.get("unit_clocks"):
+        bars["measured"] = measured_bars(artifact, run["unit_clocks"])
+    own = run.get("layers") or [{}] * len(manifest["layers"])
+    shares = layer_clocks(bars["predicted"] or [], len(manifest["layers"]))
+    layers = [
+        _layer(entry, shares[number], own[number], {kind: _of_layer(found, number) for kind, found in bars.items()}, config.macs)
+        for number, entry in enumerate(manifest["layers"])
+    ]
     return {
         "name": manifest["name"],
         "config": config.name,
         "batch": manifest["batch"],
         "macs": manifest["macs"],
         "macs_per_cycle": config.macs,
-        "ddr_bytes_per_cycle": bandwidth,
+        "vector_macs_per_cycle": config.pix * config.ci,
+        "ddr_bytes_per_cycle": min(DDR_BYTES_PER_CLOCK, BEAT_BYTES * config.ports),
         "program_writes": manifest["program_writes"],
         "segments": dict(manifest["segments"]),
-        "predicted": _total(manifest, cycles, config.macs),
-        "measured": _total(manifest, measured["cycles"], config.macs) if measured and measured["cycles"] else None,
-        "device": measured["device"] if measured else None,
+        "device": run.get("device"),
+        "predicted": _predicted(artifact, bars["predicted"] or []),
+        "measured": _measured(manifest, run, config.macs) if run.get("cycles") else None,
+        "engines": _engines(artifact, bars),
         "layers": layers,
+        "timeline": {kind: found and [_bar(bar) for bar in found] for kind, found in bars.items()},
     }
 
 
@@ -57,7 +67,12 @@ def _check(manifest: Mapping[str, Any], measured: Mapping[str, Any]) -> None:
     wanted = (manifest["config"]["name"], manifest["batch"], [layer["name"] for layer in manifest["layers"]])
     for what, have, want in zip(("configuration", "batch", "layers"), run, wanted, strict=True):
         if have != want:
-            raise DataError(f"the measured figures are of another artifact: their {what} is {have}, not {want}")
+            raise DataError(f"the measured figures are of another artifact: their {what} is {_short(have)}, not {_short(want)}")
+
+
+def _short(value: Any) -> str:
+    """Few of many layers' names."""
+    return f"{len(value)} from {value[0]} to {value[-1]}" if isinstance(value, list) and len(value) > 3 else str(value)
 
 
 def _total(manifest: Mapping[str, Any], cycles: float, peak: int) -> Figures:
@@ -69,17 +84,73 @@ def _total(manifest: Mapping[str, Any], cycles: float, peak: int) -> Figures:
     }
 
 
-def _busy(manifest: Mapping[str, Any], spans: Sequence[Span], layer: int) -> dict[str, int]:
-    """Predicted clocks that each engine works for a layer."""
-    busy: dict[str, int] = {}
-    for span, command in zip(spans, manifest["commands"], strict=True):
-        if command["layer"] == layer:
-            busy[span.engine] = busy.get(span.engine, 0) + command["predicted_cycles"]
-    return busy
+def _predicted(artifact: Artifact, bars: Sequence[Bar]) -> Figures:
+    """The whole, as the cost model has it. `array`: clocks in which it works, waits within a command, has no command."""
+    manifest, config = artifact.manifest, artifact.config
+    cycles = max((bar.end for bar in bars), default=0)
+    steps = sum(array_steps(vars(c.f), config) for c in commands(artifact.program) if c.engine == "conv")
+    held = busy(bars)["conv"]
+    return {
+        **_total(manifest, cycles, config.macs),
+        "ddr_read_bytes": sum(layer["ddr_read_bytes"] for layer in manifest["layers"]),
+        "ddr_write_bytes": sum(layer["ddr_write_bytes"] for layer in manifest["layers"]),
+        "array": {"works": steps, "waits": max(held - steps, 0), "idle": cycles - max(held, steps)},
+    }
 
 
-def _layer(entry: Mapping[str, Any], busy: Mapping[str, int], own: Mapping[str, Any], peak: int) -> Figures:
-    predicted, cycles = entry["predicted_cycles"], own.get("cycles")
+def _measured(manifest: Mapping[str, Any], run: Mapping[str, Any], peak: int) -> Figures:
+    """The whole, as a run had it. `array`: clocks in which it works, then those of every cause of a stall."""
+    stalls = run.get("stalls") or {}
+    known = bool(stalls) and all(clocks is not None for clocks in stalls.values())
+    return {
+        **_total(manifest, run["cycles"], peak),
+        "ddr_read_bytes": run.get("ddr_read_bytes"),
+        "ddr_write_bytes": run.get("ddr_write_bytes"),
+        "array": {"works": run["cycles"] - sum(stalls.values()), **stalls} if known else None,
+    }
+
+
+def _of_layer(bars: Sequence[Bar] | None, layer: int) -> dict[str, int] | None:
+    """Clocks that each engine works for a layer, engines that do not left out."""
+    if bars is None:
+        return None
+    return {engine: clocks for engine, clocks in busy(bar for bar in bars if bar.layer == layer).items() if clocks}
+
+
+def _engines(artifact: Artifact, bars: Mapping[str, Sequence[Bar] | None]) -> list[Figures]:
+    """One entry for each engine. Bytes are those that the program moves; the program itself is fetched besides."""
+    manifest, config = artifact.manifest, artifact.config
+    work = busy(bars["predicted"] or ())
+    run = busy(bars["measured"]) if bars["measured"] is not None else None
+    cycles = {kind: max((bar.end for bar in found or ()), default=0) for kind, found in bars.items()}
+    moved, counts = dict.fromkeys(ENGINES, 0), dict.fromkeys(ENGINES, 0)
+    for command in commands(artifact.program):
+        counts[command.engine] += 1
+        moved[command.engine] += ddr_bytes(command.engine, vars(command.f), config)
+    found = []
+    for engine in ENGINES:
+        predicted = work[engine]
+        own = run[engine] if run is not None and engine != "weight" else None
+        found.append(
+            {
+                "engine": engine,
+                "commands": counts[engine],
+                "macs": sum(layer["macs"] for layer in manifest["layers"] if layer["engine"] == engine),
+                "ddr_read_bytes": 0 if engine == "store" else moved[engine],
+                "ddr_write_bytes": moved[engine] if engine == "store" else 0,
+                "predicted_busy_cycles": predicted,
+                "predicted_busy_share": predicted / cycles["predicted"] if cycles["predicted"] else None,
+                "busy_cycles": own,
+                "busy_share": own / cycles["measured"] if own is not None and cycles["measured"] else None,
+            }
+        )
+    return found
+
+
+def _layer(
+    entry: Mapping[str, Any], predicted: int, own: Mapping[str, Any], busy: Mapping[str, dict[str, int] | None], peak: int
+) -> Figures:
+    work = busy["predicted"] or {}
     return {
         "name": entry["name"],
         "op": entry["op"],
@@ -87,69 +158,18 @@ def _layer(entry: Mapping[str, Any], busy: Mapping[str, int], own: Mapping[str, 
         "macs": entry["macs"],
         "predicted_cycles": predicted,
         "predicted_mac_utilization": entry["macs"] / (predicted * peak) if predicted else None,
-        "bound": max(busy, key=lambda engine: busy[engine]) if busy else "nothing",
-        "cycles": cycles,
+        "predicted_ddr_read_bytes": entry["ddr_read_bytes"],
+        "predicted_ddr_write_bytes": entry["ddr_write_bytes"],
+        "predicted_busy": work,
+        "bound": max(work, key=lambda engine: work[engine]) if work else "nothing",
+        "cycles": own.get("cycles"),
         "mac_utilization": own.get("mac_utilization"),
-        "ddr_read_bytes": entry["ddr_read_bytes"],
-        "ddr_write_bytes": entry["ddr_write_bytes"],
+        "ddr_read_bytes": own.get("ddr_read_bytes"),
+        "ddr_write_bytes": own.get("ddr_write_bytes"),
+        "busy": busy["measured"],
         "stalls": own.get("stalls"),
     }
 
 
-COLUMNS = (  # heading, key, format
-    ("layer", "name", "{}"),
-    ("op", "op", "{}"),
-    ("engine", "engine", "{}"),
-    ("MACs", "macs", "{:,}"),
-    ("predicted", "predicted_cycles", "{:,}"),
-    ("util.", "predicted_mac_utilization", "{:.1%}"),
-    ("measured", "cycles", "{:,.0f}"),
-    ("util.", "mac_utilization", "{:.1%}"),
-    ("DDR read", "ddr_read_bytes", "{:,}"),
-    ("written", "ddr_write_bytes", "{:,}"),
-    ("bound by", "bound", "{}"),
-)
-
-
-def columns(found: Figures) -> list[tuple[str, str, str]]:
-    """The columns of a table: those of measurements only where there are any."""
-    return [c for c in COLUMNS if found["measured"] or c[1] not in ("cycles", "mac_utilization")]
-
-
-def cell(layer: Mapping[str, Any], key: str, form: str) -> str:
-    """One entry of a table as text."""
-    value = layer[key]
-    return "-" if value is None or (value == 0 and key.endswith("utilization")) else form.format(value)
-
-
-def headline(found: Figures) -> list[str]:
-    """The figures of the whole artifact, a line each."""
-    lines = [
-        f"{found['name']} for {found['config']}, batch {found['batch']}: {found['macs']:,} MACs an image, "
-        f"{found['program_writes']:,} register writes, {found['segments']['constant']:,} bytes of constants"
-    ]
-    for kind in ("predicted", "measured"):
-        if total := found[kind]:
-            by = f" ({found['device']})" if kind == "measured" else ""
-            lines.append(
-                f"{kind}{by}: {total['cycles']:,.0f} cycles, {total['mac_utilization']:.1%} of the array, "
-                f"{total['fps_at_300mhz']:,.1f} images a second at 300 MHz"
-            )
-    return lines
-
-
-def table(found: Figures) -> str:
-    """Headline and a line for each layer."""
-    chosen = columns(found)
-    rows = [[heading for heading, _, _ in chosen]]
-    rows += [[cell(layer, key, form) for _, key, form in chosen] for layer in found["layers"]]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(chosen))]
-    left = {"name", "op", "engine", "bound"}
-    lines = []
-    for row in rows:
-        parts = [
-            text.ljust(width) if key in left else text.rjust(width)
-            for text, width, (_, key, _) in zip(row, widths, chosen, strict=True)
-        ]
-        lines.append("  ".join(parts).rstrip())
-    return "\n".join([*headline(found), "", *lines])
+def _bar(bar: Bar) -> list[Any]:
+    return [bar.engine, bar.layer, bar.begin, bar.end]

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from cnna.compiler.report import Figures
+from cnna.compiler.report_svg import point
 
 ROWS_AN_INCH = 5
 SIZES = {"least_inches": 4.0, "most_inches": 40.0, "width_inches": 13.0}
@@ -50,10 +51,9 @@ def _draw_roofline(axes: Any, found: Figures) -> None:
     peak, bandwidth = found["macs_per_cycle"], found["ddr_bytes_per_cycle"]
     points: dict[str, list[tuple[float, float]]] = {"predicted": [], "measured": []}
     for layer in found["layers"]:
-        intensity = layer["macs"] / max(layer["ddr_read_bytes"] + layer["ddr_write_bytes"], 1)
-        for kind, cycles in (("predicted", layer["predicted_cycles"]), ("measured", layer["cycles"])):
-            if layer["macs"] and cycles:
-                points[kind].append((intensity, layer["macs"] / cycles))
+        for kind, spots in points.items():
+            if spot := point(layer, kind):
+                spots.append(spot)
     every = [point for kind in points.values() for point in kind] or [(1.0, 1.0)]
     low, high = min(x for x, _ in every) / 2, max(2 * peak / bandwidth, max(x for x, _ in every)) * 2
     axes.plot([low, peak / bandwidth, high], [low * bandwidth, peak, peak], color="gray")

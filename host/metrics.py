@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cnna.hw.config import BEAT_BYTES
-from cnna.hw.regmap import STALLS
+from cnna.hw.regmap import COUNTED, STALLS
 
 REPORT_MHZ = 300  # the clock that frames a second are stated for
 
@@ -18,10 +18,12 @@ def summary(
     profile: Sequence[Mapping[str, Any]] | None,
     wall_seconds: float,
     matches_reference: bool | None,
+    timeline: Sequence[tuple[int, str, int]] | None = None,
 ) -> Figures:
     """All figures of some runs of one artifact. `runs`: counters of each batch, empty where nothing counts clocks.
 
     `profile`: for every layer {cycles, stalls, ddr_read_bytes, ddr_write_bytes}, summing to the last run's counters.
+    `timeline`: of the last run, (clock since start, engine, units finished by then) each time an engine finished some.
     """
     measured = [run for run in runs if run["cycles"]]
     cycles = _mean(run["cycles"] for run in measured)
@@ -40,6 +42,7 @@ def summary(
         "stalls": {cause: _mean(run[f"stall_{cause}"] for run in measured) for cause in STALLS},
         "matches_reference": matches_reference,
         "wall_seconds": wall_seconds,
+        "unit_clocks": _unit_clocks(timeline) if timeline is not None else None,
         "layers": [_layer(e, profile[index] if profile else None, batch, peak) for index, e in enumerate(manifest["layers"])],
     }
 
@@ -54,6 +57,14 @@ def _mean(values: Any) -> int | float | None:
 
 def _beats(run: Mapping[str, int], kind: str) -> int:
     return sum(value for name, value in run.items() if name.startswith(f"{kind}_beats"))
+
+
+def _unit_clocks(timeline: Sequence[tuple[int, str, int]]) -> dict[str, list[int]]:
+    """By engine: the clocks, from start, at which its first, second, ... unit was finished."""
+    clocks: dict[str, list[int]] = {engine: [] for engine in COUNTED}
+    for clock, engine, units in timeline:
+        clocks[engine] += [clock] * (units - len(clocks[engine]))
+    return clocks
 
 
 def _layer(entry: Mapping[str, Any], measured: Mapping[str, Any] | None, batch: int, peak: int) -> Figures:

@@ -13,6 +13,7 @@ from cnna.compiler.compile import compile_graph
 from cnna.compiler.cost import timeline, total_cycles
 from cnna.compiler.report_html import html
 from cnna.compiler.report_picture import picture
+from cnna.compiler.report_table import table
 from cnna.compiler.report_trace import trace
 from cnna.host.artifact import Artifact
 from cnna.host.errors import DataError
@@ -53,13 +54,13 @@ def test_measured_figures_stand_beside(artifact, measured):
     found = report.figures(artifact, measured)
     assert found["measured"]["cycles"] == measured["cycles"]
     assert [layer["cycles"] for layer in found["layers"]] == [layer["cycles"] for layer in measured["layers"]]
-    text = report.table(found)
+    text = table(found)
     assert f"{measured['layers'][0]['cycles']:,}" in text
-    assert "measured" not in report.table(report.figures(artifact))
+    assert "measured" not in table(report.figures(artifact))
 
 
 def test_table_has_a_line_for_each_layer(artifact):
-    lines = report.table(report.figures(artifact)).splitlines()
+    lines = table(report.figures(artifact)).splitlines()
     names = [layer["name"] for layer in artifact.manifest["layers"]]
     assert [line.split()[0] for line in lines[-len(names) :]] == names
 
