@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cnna.compiler.kernels import Kernel, Lowered, Range
-from cnna.compiler.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_words, whole_place
+from cnna.compiler.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_bytes, map_words, whole_place
 from cnna.compiler.tile import Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, views_of
 from cnna.host.errors import ModelError
 from cnna.hw.config import Config
@@ -32,41 +32,43 @@ class Allocation:
     lifetimes: Mapping[str, Range]
 
 
-def allocate(lowered: Lowered, config: Config, batch: int, name: str) -> Allocation:
+def allocate(lowered: Lowered, config: Config, name: str) -> Allocation:
     """Places for all maps and tilings for all kernels. ModelError: a kernel for which feature memory is too small."""
     lives = lifetimes(lowered)
-    spilled = _streamed_ports(lowered, config, batch)
+    spilled = _streamed_ports(lowered, config)
     while True:
-        features = _place_on_chip(lowered, lives, spilled, config, batch)
+        features = _place_on_chip(lowered, lives, spilled, config)
         tilings: list[Tiling] = []
         for time, kernel in enumerate(lowered.kernels):
             live = {m: p for m, p in features.items() if lives[m][0] <= time < lives[m][1]}
-            taken = sorted((p.base, p.base + map_words(lowered.maps[m], batch)) for m, p in live.items())
+            taken = sorted((p.base, p.base + map_words(lowered.maps[m])) for m, p in live.items())
             roles = [role for role, view in views_of(kernel).items() if view.map not in features]
-            tiling = find_tiling(kernel, lowered.maps, roles, _gaps(taken, config.feature_words), config, batch)
+            tiling = find_tiling(kernel, lowered.maps, roles, _gaps(taken, config.feature_words), config)
             if tiling is None:
-                spilled.add(_victim(lowered, kernel, live, roles, config, batch, name))
+                spilled.add(_victim(lowered, kernel, live, roles, config, name))
                 break
             tilings.append(tiling)
         else:
-            ddr, segments = _place_in_ddr(lowered, features, lives, config, batch)
+            ddr, segments = _place_in_ddr(lowered, features, lives, config)
             return Allocation(features, ddr, tuple(tilings), segments, lives)
 
 
-def _streamed_ports(lowered: Lowered, config: Config, batch: int) -> set[str]:
+def _streamed_ports(lowered: Lowered, config: Config) -> set[str]:
     """Inputs and outputs that are better moved in bands while their only kernel works than as a whole before or after it."""
     found: set[str] = set()
-    for name in (*lowered.inputs, *lowered.outputs):
+    for name, map_ in lowered.maps.items():
+        if lowered.whole(name) not in (*lowered.inputs, *lowered.outputs):
+            continue
         users = [kernel for kernel in lowered.kernels if name in {view.map for view in views_of(kernel).values()}]
         if len(users) != 1:
             continue
-        kernel, map_ = users[0], lowered.maps[name]
+        kernel = users[0]
         roles = [role for role, view in views_of(kernel).items() if view.map == name]
-        banded = find_tiling(kernel, lowered.maps, roles, [(0, config.feature_words)], config, batch)
+        banded = find_tiling(kernel, lowered.maps, roles, [(0, config.feature_words)], config)
         if banded is None:
             continue
         whole = tiling_clocks(kernel, lowered.maps, Tiling(1, lowered.maps[kernel.dest.map].height, kernel.dest.blocks, {}), config)
-        whole += map_words(map_, 1) * config.ci / ddr_rate(config)
+        whole += whole_place(map_).image_words * config.ci / ddr_rate(config)
         if tiling_clocks(kernel, lowered.maps, banded, config) < whole * BANDS_BELOW:
             found.add(name)
     return found
@@ -81,12 +83,12 @@ def lifetimes(lowered: Lowered) -> dict[str, Range]:
     return lives
 
 
-def _place_on_chip(lowered: Lowered, lives: Mapping[str, Range], spilled: set[str], config: Config, batch: int) -> dict[str, Place]:
+def _place_on_chip(lowered: Lowered, lives: Mapping[str, Range], spilled: set[str], config: Config) -> dict[str, Place]:
     """Maps that fit, first fit, in the order that leaves the fewest words in DDR.
 
     Where it costs nothing, the place of a map is left alone for some kernels after its last use, so that engines may overlap.
     """
-    words = {name: map_words(lowered.maps[name], batch) for name in lives if name not in spilled}
+    words = {name: map_words(lowered.maps[name]) for name in lives if name not in spilled}
     orders: list[Callable[[str], tuple[int, ...]]] = [
         lambda name: (lives[name][0], -words[name]),
         lambda name: (-words[name], lives[name][0]),
@@ -124,14 +126,12 @@ def _gaps(taken: Sequence[Range], size: int) -> list[Range]:
     return gaps
 
 
-def _victim(
-    lowered: Lowered, kernel: Kernel, live: Mapping[str, Place], roles: Sequence[str], config: Config, batch: int, name: str
-) -> str:
+def _victim(lowered: Lowered, kernel: Kernel, live: Mapping[str, Place], roles: Sequence[str], config: Config, name: str) -> str:
     """The map to spill so that a kernel's tiles find room: the largest that it does not use, or else the largest it does."""
     own = {view.map for view in views_of(kernel).values()}
     for candidates in (set(live) - own, set(live) & own):
         if candidates:
-            return max(sorted(candidates), key=lambda m: map_words(lowered.maps[m], batch))
+            return max(sorted(candidates), key=lambda m: map_words(lowered.maps[m]))
     needed = least_words(kernel, lowered.maps, roles, config)
     raise ModelError(
         f"{name}: node '{kernel.name}': one output row needs {needed} words of feature memory, config {config.name} has "
@@ -140,7 +140,7 @@ def _victim(
 
 
 def _place_in_ddr(
-    lowered: Lowered, features: Mapping[str, Place], lives: Mapping[str, Range], config: Config, batch: int
+    lowered: Lowered, features: Mapping[str, Place], lives: Mapping[str, Range], config: Config
 ) -> tuple[dict[str, DdrPlace], dict[str, int]]:
     """Ports one after another in their segments; spilled maps in the workspace, first fit over their lifetimes."""
     places: dict[str, DdrPlace] = {}
@@ -149,12 +149,13 @@ def _place_in_ddr(
         offset = 0
         for name in dict.fromkeys(names):
             places[name] = ddr_place(lowered.maps[name], segment, offset, config)
-            offset = align(offset + batch * places[name].image_bytes, SEGMENT_ALIGN)
+            offset = align(offset + map_bytes(lowered.maps[name], config), SEGMENT_ALIGN)
         sizes[segment] = max(offset, SEGMENT_ALIGN)
+    places |= {name: places[map_.part_of] for name, map_ in lowered.maps.items() if map_.part_of in places}
     top = SEGMENT_ALIGN
     taken: dict[str, Range] = {}
     for name in sorted(set(lives) - set(features) - set(places), key=lambda name: lives[name]):
-        size = align(batch * ddr_place(lowered.maps[name], "workspace", 0, config).image_bytes, SEGMENT_ALIGN)
+        size = align(map_bytes(lowered.maps[name], config), SEGMENT_ALIGN)
         others = sorted(taken[m] for m in taken if lives[m][0] < lives[name][1] and lives[name][0] < lives[m][1])
         start = 0
         for low, high in others:

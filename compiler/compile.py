@@ -74,11 +74,11 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1) -> Program:
     """Compiles an int8 graph for `batch` images a run. ModelError: it does not fit; names node, limit and remedy."""
     if not 1 <= batch <= MAX_BATCH:
         raise ModelError(f"{graph.name}: a batch of {batch} is not within 1..{MAX_BATCH}")
-    lowered = set_pitches(lower(graph, config), config)
-    allocation = allocate(lowered, config, batch, graph.name)
+    lowered = set_pitches(lower(graph, config, batch), config)
+    allocation = allocate(lowered, config, graph.name)
     keys = stream_keys(lowered)
     constants, offsets = constant_segment([lowered.kernels[kernel].parts[part].stream for kernel, part in keys])
-    plain = schedule(Context(lowered, allocation, dict(zip(keys, offsets, strict=True)), config, batch))
+    plain = schedule(Context(lowered, allocation, dict(zip(keys, offsets, strict=True)), config))
     commands = add_waits(plain, allocation.segments, config)
     return Program(
         graph,

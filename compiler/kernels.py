@@ -1,7 +1,7 @@
 """What `lower` makes of the int8 graph: kernels on stored maps, before anything has an address or a size limit.
 
 A kernel is one pass of the array or the vector engine over whole maps; `tile` cuts it, `schedule` turns the pieces into
-commands. Maps are counted in channel blocks of `ci` channels; images are no concern of a kernel.
+commands. Maps are counted in channel blocks of `ci` channels, images as those of the batch.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,8 @@ Range = tuple[int, int]  # first, and one past the last
 class Map:
     """A stored feature map: of one tensor or, after concatenation in place, of several.
 
-    pitch: words from a row to the next in feature memory (`compiler.pitch` sets it).
+    pitch: words from a row to the next in feature memory (`compiler.pitch` sets it). images: those of the batch that it holds;
+    part_of: the map that holds all of them, where this one is cut from it (`compiler.segment`).
     """
 
     name: str
@@ -27,6 +28,8 @@ class Map:
     height: int
     width: int
     pitch: int
+    images: Range = (0, 1)
+    part_of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,14 @@ class Common:
     """What array and vector kernels share. `second` is the residual operand or the second tap of an elementwise one.
 
     tensor: the graph's tensor that `dest` is, from its block `tensor_block`; None for copies that the graph does not have.
+    images: those that it computes.
     """
 
     name: str  # of the node, for messages
     layer: int  # number of the node
     tensor: str | None
     tensor_block: int
+    images: Range
     source: View
     second: View | None
     dest: View
@@ -118,6 +123,10 @@ class Lowered:
     views: Mapping[str, View]
     inputs: tuple[str, ...]  # maps that the host writes: each is one graph input
     outputs: tuple[str, ...]  # maps that the host reads, in the order of the graph's outputs
+
+    def whole(self, map_: str) -> str:
+        """The map of all images that a map is or is a part of."""
+        return self.maps[map_].part_of or map_
 
 
 def reach(first: int, last: int, stride: int, pad: int, kernel: int, dilation: int, size: int) -> Range:

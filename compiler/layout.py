@@ -41,17 +41,18 @@ class Place:
 
 @dataclass(frozen=True)
 class DdrPlace:
-    """A whole map in a DDR segment; bytes."""
+    """A whole map in a DDR segment, from image `image` on; bytes."""
 
     segment: str
     offset: int
     row_bytes: int
     block_bytes: int
     image_bytes: int
+    image: int = 0
 
     def address(self, image: int, block: int, row: int) -> int:
         """Byte offset in the segment of a row's first pixel."""
-        return self.offset + image * self.image_bytes + block * self.block_bytes + row * self.row_bytes
+        return self.offset + (image - self.image) * self.image_bytes + block * self.block_bytes + row * self.row_bytes
 
 
 @dataclass(frozen=True)
@@ -66,18 +67,24 @@ class Box:
 
 def whole_place(map_: Map, base: int = 0) -> Place:
     """All of a map in feature memory."""
-    return Place(base, map_.pitch, map_.pitch * map_.height, map_.pitch * map_.height * map_.blocks)
+    block_words = map_.pitch * map_.height
+    return Place(base, map_.pitch, block_words, block_words * map_.blocks, map_.images[0])
 
 
-def map_words(map_: Map, batch: int) -> int:
+def map_words(map_: Map) -> int:
     """Words that a whole map takes in feature memory."""
-    return batch * whole_place(map_).image_words
+    return (map_.images[1] - map_.images[0]) * whole_place(map_).image_words
 
 
 def ddr_place(map_: Map, segment: str, offset: int, config: Config) -> DdrPlace:
     """A map in a segment, as the port of an artifact describes it."""
     row = align(map_.width * config.ci, BEAT_BYTES)
-    return DdrPlace(segment, offset, row, row * map_.height, row * map_.height * map_.blocks)
+    return DdrPlace(segment, offset, row, row * map_.height, row * map_.height * map_.blocks, map_.images[0])
+
+
+def map_bytes(map_: Map, config: Config) -> int:
+    """Bytes that a whole map takes in DDR."""
+    return (map_.images[1] - map_.images[0]) * ddr_place(map_, "", 0, config).image_bytes
 
 
 def feature_indices(place: Place, box: Box) -> NDArray[np.int64]:
@@ -90,5 +97,5 @@ def feature_indices(place: Place, box: Box) -> NDArray[np.int64]:
 def ddr_beats(place: DdrPlace, box: Box) -> NDArray[np.int64]:
     """Every 16-byte beat of a box's rows (whole rows), as indices into the segment, flat."""
     image, block, row = np.ogrid[slice(*box.images), slice(*box.blocks), slice(*box.rows)]
-    first = place.offset + image * place.image_bytes + block * place.block_bytes + row * place.row_bytes
+    first = place.address(image, block, row)
     return (first[..., None] // BEAT_BYTES + np.arange(place.row_bytes // BEAT_BYTES)).reshape(-1)

@@ -28,8 +28,8 @@ UNIT_SHIFT = arith.MULT_BITS - 1  # requantise(acc, 1 << UNIT_SHIFT, UNIT_SHIFT)
 class _Lowering:
     """What every node's lowering reads: the graph, the configuration, and where tensors lie."""
 
-    def __init__(self, graph: ir.Graph, config: Config) -> None:
-        self.graph, self.config = graph, config
+    def __init__(self, graph: ir.Graph, config: Config, batch: int) -> None:
+        self.graph, self.config, self.images = graph, config, (0, batch)
         self.storage: Storage = store_tensors(graph, config.ci)
 
     def channels(self, tensor: str) -> int:
@@ -50,6 +50,7 @@ class _Lowering:
             "layer": layer,
             "tensor": node.output,
             "tensor_block": 0,
+            "images": self.images,
             "source": views[node.inputs[0]],
             "second": second,
             "dest": views[node.output],
@@ -59,9 +60,12 @@ class _Lowering:
         }
 
 
-def lower(graph: ir.Graph, config: Config) -> Lowered:
-    """The kernels of a graph, in its order. ModelError: a node beyond the accelerator's limits, with node, limit and value."""
-    lowering = _Lowering(graph, config)
+def lower(graph: ir.Graph, config: Config, batch: int = 1) -> Lowered:
+    """The kernels of a graph, in its order, each for all images of a batch.
+
+    ModelError: a node beyond the accelerator's limits, with node, limit and value.
+    """
+    lowering = _Lowering(graph, config, batch)
     kernels: list[Kernel] = []
     for layer, node in enumerate(graph.nodes):
         if type(node.op) not in OPERATORS:
@@ -70,7 +74,8 @@ def lower(graph: ir.Graph, config: Config) -> Lowered:
         for kernel in made:
             _check_limits(graph, kernel, lowering)
         kernels += made
-    maps, views, outputs = dict(lowering.storage.maps), lowering.storage.views, []
+    maps = {name: replace(map_, images=lowering.images) for name, map_ in lowering.storage.maps.items()}
+    views, outputs = lowering.storage.views, []
     for name in graph.outputs:  # an input that is an output too is copied: ports never share a map
         output = name
         if name in graph.inputs:

@@ -56,31 +56,34 @@ class Context:
     allocation: Allocation
     streams: Mapping[tuple[int, int], int]
     config: Config
-    batch: int
 
 
 def schedule(context: Context) -> list[Command]:
     """All commands in program order."""
     lowered, allocation = context.lowered, context.allocation
     commands: list[Command] = []
+    last_writer = {kernel.dest.map: number for number, kernel in enumerate(lowered.kernels)}
+    loads, stores = _ports(lowered, lowered.inputs, allocation), _ports(lowered, lowered.outputs, allocation)
     for number, kernel in enumerate(lowered.kernels):
-        for name in dict.fromkeys(lowered.inputs):
-            if name in allocation.features and allocation.lifetimes[name][0] == number:
-                commands += _whole_map(context, "load", name, kernel.layer, name)
+        for name in loads:
+            if allocation.lifetimes[name][0] == number:
+                commands += _whole_map(context, "load", name, kernel.layer, _tensor_of(lowered, name))
         commands += _kernel_commands(context, number, kernel)
-        for name in dict.fromkeys(lowered.outputs):
-            if name in allocation.features and _last_writer(lowered, name) == number:
+        for name in stores:
+            if last_writer[name] == number:
                 commands += _whole_map(context, "store", name, kernel.layer, _tensor_of(lowered, name))
     return commands
 
 
-def _last_writer(lowered: Lowered, map_: str) -> int:
-    return max((n for n, kernel in enumerate(lowered.kernels) if kernel.dest.map == map_), default=-1)
+def _ports(lowered: Lowered, ports: Sequence[str], allocation: Allocation) -> list[str]:
+    """The maps on chip that are ports, or images of them."""
+    return [name for port in dict.fromkeys(ports) for name in allocation.features if lowered.whole(name) == port]
 
 
 def _tensor_of(lowered: Lowered, map_: str) -> str | None:
-    """The graph's tensor that a map is the whole of."""
-    return map_ if map_ in lowered.views else None
+    """The graph's tensor that a map is the whole of, for its images."""
+    whole = lowered.whole(map_)
+    return whole if whole in lowered.views else None
 
 
 def _kernel_commands(context: Context, number: int, kernel: Kernel) -> Iterator[Command]:
@@ -88,7 +91,7 @@ def _kernel_commands(context: Context, number: int, kernel: Kernel) -> Iterator[
     tiling, maps, config = context.allocation.tilings[number], context.lowered.maps, context.config
     turns: dict[str, int] = dict.fromkeys(tiling.staging, 0)
     held: dict[str, tuple[Box, Place]] = {}
-    for tile in tiles(kernel, tiling, maps[kernel.dest.map].height, context.batch):
+    for tile in tiles(kernel, tiling, maps[kernel.dest.map].height):
         places: dict[str, Place] = {}
         for role, view in views_of(kernel).items():
             if role not in tiling.staging:
@@ -121,7 +124,7 @@ def _kernel_commands(context: Context, number: int, kernel: Kernel) -> Iterator[
 
 def _whole_map(context: Context, engine: str, name: str, layer: int, tensor: str | None) -> Iterator[Command]:
     map_ = context.lowered.maps[name]
-    box = Box((0, context.batch), (0, map_.blocks), (0, map_.height), (0, map_.width))
+    box = Box(map_.images, (0, map_.blocks), (0, map_.height), (0, map_.width))
     return _move(context, engine, name, box, context.allocation.features[name], layer, tensor)
 
 

@@ -5,7 +5,7 @@ one stores while the engine works. Kernels with everything on chip are one tile.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cnna.compiler.kernels import ConvKernel, Kernel, Map, Range, View, source_rows
 from cnna.compiler.layout import Box, Place
@@ -35,13 +35,13 @@ class Tiling:
     staging: Mapping[str, tuple[int, ...]]
 
 
-def tiles(kernel: Kernel, tiling: Tiling, height: int, batch: int) -> Iterator[Tile]:
+def tiles(kernel: Kernel, tiling: Tiling, height: int) -> Iterator[Tile]:
     """The tiles of a kernel in order: images outside, then rows, then blocks."""
-    for image in range(0, batch, tiling.images):
+    for image in range(*kernel.images, tiling.images):
         for row in range(0, height, tiling.rows):
             for block in range(0, kernel.dest.blocks, tiling.blocks):
                 yield Tile(
-                    (image, min(image + tiling.images, batch)),
+                    (image, min(image + tiling.images, kernel.images[1])),
                     (row, min(row + tiling.rows, height)),
                     (block, min(block + tiling.blocks, kernel.dest.blocks)),
                 )
@@ -80,7 +80,7 @@ def box_words(box: Box, map_: Map) -> int:
 
 
 def find_tiling(
-    kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], gaps: Sequence[Range], config: Config, batch: int
+    kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], gaps: Sequence[Range], config: Config
 ) -> Tiling | None:
     """The quickest tiling whose staging fits into `gaps` of feature memory; None: not even one row does.
 
@@ -88,7 +88,7 @@ def find_tiling(
     """
     height, units = maps[kernel.dest.map].height, -(-kernel.dest.blocks // config.chunk_blocks)
     if not spilled:
-        return Tiling(batch, height, kernel.dest.blocks, {})
+        return Tiling(kernel.images[1] - kernel.images[0], height, kernel.dest.blocks, {})
     found: list[Tiling] = []
     for blocks in dict.fromkeys(-(-units // 2**n) * config.chunk_blocks for n in range(units.bit_length() + 1)):
         for copies in (2, 1):
@@ -121,10 +121,15 @@ def _row_candidates(height: int) -> list[int]:
     return list(dict.fromkeys(-(-height // bands) for bands in [*range(1, min(height, 17)), *range(18, height, 3), height]))
 
 
+def _one_image(kernel: Kernel) -> Kernel:
+    """The kernel for its first image only."""
+    return replace(kernel, images=(kernel.images[0], kernel.images[0] + 1))
+
+
 def _sizes(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> list[tuple[str, int]]:
     """(role, words) of every copy that is staged."""
     largest = dict.fromkeys(tiling.staging, 0)
-    for tile in tiles(kernel, tiling, maps[kernel.dest.map].height, 1):
+    for tile in tiles(_one_image(kernel), tiling, maps[kernel.dest.map].height):
         for role in largest:
             map_ = maps[views_of(kernel)[role].map]
             largest[role] = max(largest[role], box_words(box_of(kernel, role, tile, map_, config.chunk_blocks), map_))
@@ -149,7 +154,7 @@ def tiling_clocks(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, confi
     bytes_, count, work = 0.0, 0, 0.0
     last: dict[str, Box] = {}
     dest = maps[kernel.dest.map]
-    for tile in tiles(kernel, tiling, dest.height, 1):
+    for tile in tiles(_one_image(kernel), tiling, dest.height):
         count += 1
         for role in tiling.staging:
             map_ = maps[views_of(kernel)[role].map]

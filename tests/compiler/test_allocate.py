@@ -25,9 +25,9 @@ def meet(a, b):
 def test_live_maps_lie_apart(config, batch):
     spilled = 0
     for case in range(25):
-        lowered = lower(networks.network(case, 8), config)
-        found = allocate(lowered, config, batch, "case")
-        on_chip = {m: (p.base, p.base + map_words(lowered.maps[m], batch)) for m, p in found.features.items()}
+        lowered = lower(networks.network(case, 8), config, batch)
+        found = allocate(lowered, config, "case")
+        on_chip = {m: (p.base, p.base + map_words(lowered.maps[m])) for m, p in found.features.items()}
         in_ddr = {m: (p.offset, p.offset + batch * p.image_bytes) for m, p in found.ddr.items()}
         for places in (on_chip, in_ddr):
             for a, b in combinations(places, 2):
@@ -46,18 +46,18 @@ def test_staging_lies_apart_from_what_lives():
     """A tile that is staged over a map on chip destroys it."""
     for case in range(25):
         lowered = lower(networks.network(case, 8), LITTLE)
-        found = allocate(lowered, LITTLE, 1, "case")
+        found = allocate(lowered, LITTLE, "case")
         for time, tiling in enumerate(found.tilings):
             for name, place in found.features.items():
                 if found.lifetimes[name][0] <= time < found.lifetimes[name][1]:
-                    taken = (place.base, place.base + map_words(lowered.maps[name], 1))
+                    taken = (place.base, place.base + map_words(lowered.maps[name]))
                     assert not any(taken[0] <= base < taken[1] for bases in tiling.staging.values() for base in bases)
 
 
 def test_ports_have_pages_of_their_own():
     b = networks.Builder(np.random.default_rng(1), "ports")
     y = b.add(b.input(3, 4, 4), b.input(3, 4, 4))
-    found = allocate(lower(b.graph(y), LITTLE), LITTLE, 2, "ports")
+    found = allocate(lower(b.graph(y), LITTLE, 2), LITTLE, "ports")
     ports = [found.ddr[name] for name in (*b.inputs, y)]
     assert [port.segment for port in ports] == ["input", "input", "output"]
     assert all(port.offset % SEGMENT_ALIGN == 0 for port in ports)
@@ -70,8 +70,8 @@ def test_a_place_rests_where_memory_allows():
     x = b.input(8, 8, 8)
     y = b.max_pool(b.conv(x, 16, ir.Window()), ir.Window((2, 2), (2, 2)))
     lowered, config = lower(b.graph(y), preset("tiny")), preset("tiny")
-    found = allocate(lowered, config, 1, "rest").features
-    spans = [(found[m].base, found[m].base + map_words(lowered.maps[m], 1)) for m in (x, y)]
+    found = allocate(lowered, config, "rest").features
+    spans = [(found[m].base, found[m].base + map_words(lowered.maps[m])) for m in (x, y)]
     assert not meet(*spans)
 
 
@@ -81,5 +81,5 @@ def test_a_large_input_is_loaded_in_bands_beside_its_convolution():
         b = networks.Builder(np.random.default_rng(1), "bands")
         y = b.conv(b.conv(b.input(3, side, side), 8, ir.Window((7, 7), (2, 2), pads=(3, 3, 3, 3))), 8, ir.Window())
         lowered = lower(b.graph(y), preset("zcu102"))
-        found = allocate(lowered, preset("zcu102"), 1, "bands")
+        found = allocate(lowered, preset("zcu102"), "bands")
         assert ("source" in found.tilings[0].staging) == banded

@@ -6,7 +6,7 @@ from cnna.compiler.kernels import Map
 from cnna.compiler.layout import Box, align, ddr_beats, ddr_place, feature_indices, map_words, whole_place
 from cnna.hw.config import preset
 
-MAP = Map("m", blocks=3, height=4, width=5, pitch=7)
+MAP = Map("m", blocks=3, height=4, width=5, pitch=7, images=(0, 2))
 
 
 def test_every_word_of_a_map_has_its_own_address():
@@ -14,7 +14,7 @@ def test_every_word_of_a_map_has_its_own_address():
     words = feature_indices(place, Box((0, 2), (0, 3), (0, 4), (0, 5)))
     assert len(set(words.tolist())) == 2 * 3 * 4 * 5
     assert words.min() == 100
-    assert words.max() < 100 + map_words(MAP, 2)
+    assert words.max() < 100 + map_words(MAP)
 
 
 def test_indices_follow_the_address_of_each_word():

@@ -24,10 +24,10 @@ LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=512,
 
 
 def commands_of(graph, config, batch=1):
-    lowered = lower(graph, config)
-    allocation, keys = allocate(lowered, config, batch, "case"), stream_keys(lowered)
+    lowered = lower(graph, config, batch)
+    allocation, keys = allocate(lowered, config, "case"), stream_keys(lowered)
     _, offsets = constant_segment([lowered.kernels[k].parts[p].stream for k, p in keys])
-    return schedule(Context(lowered, allocation, dict(zip(keys, offsets, strict=True)), config, batch))
+    return schedule(Context(lowered, allocation, dict(zip(keys, offsets, strict=True)), config))
 
 
 def walked(command, config):

@@ -14,9 +14,9 @@ from .. import networks
 TINY = preset("tiny")
 
 
-def cases():
+def cases(batch):
     for case in range(60):
-        lowered = lower(networks.layer(case), TINY)
+        lowered = lower(networks.layer(case), TINY, batch)
         for kernel in lowered.kernels:
             yield case, kernel, lowered.maps
 
@@ -25,9 +25,9 @@ def cases():
 def test_tiles_cover_the_output_once_in_the_memory_there_is(words):
     """Every element of the output belongs to one tile; copies of staged operands lie apart, inside the gaps."""
     gaps, found = [(100, 100 + words // 3), (2000, 2000 + words)], 0
-    for case, kernel, maps in cases():
+    for case, kernel, maps in cases(2):
         roles = list(views_of(kernel))
-        tiling = find_tiling(kernel, maps, roles, gaps, TINY, 2)
+        tiling = find_tiling(kernel, maps, roles, gaps, TINY)
         if tiling is None:
             assert least_words(kernel, maps, roles, TINY) > words // 3, f"case {case} would fit"
             continue
@@ -35,7 +35,7 @@ def test_tiles_cover_the_output_once_in_the_memory_there_is(words):
         dest = maps[kernel.dest.map]
         covered = np.zeros((2, dest.height, kernel.dest.blocks), int)
         sizes = dict.fromkeys(roles, 0)
-        for tile in tiles(kernel, tiling, dest.height, 2):
+        for tile in tiles(kernel, tiling, dest.height):
             covered[slice(*tile.images), slice(*tile.rows), slice(*tile.blocks)] += 1
             for role in roles:
                 map_ = maps[views_of(kernel)[role].map]
@@ -49,14 +49,14 @@ def test_tiles_cover_the_output_once_in_the_memory_there_is(words):
 
 def test_a_kernel_on_chip_is_one_tile():
     """No bands, no staging, all images at once."""
-    for _, kernel, maps in cases():
-        tiling = find_tiling(kernel, maps, [], [], TINY, 3)
-        assert len(list(tiles(kernel, tiling, maps[kernel.dest.map].height, 3))) == 1
+    for _, kernel, maps in cases(3):
+        tiling = find_tiling(kernel, maps, [], [], TINY)
+        assert len(list(tiles(kernel, tiling, maps[kernel.dest.map].height))) == 1
         assert not tiling.staging
 
 
 def test_staging_is_doubled_where_there_is_room():
     """With one copy the engines would wait for each other at every tile."""
-    lowered = lower(networks.layer(0, "conv"), TINY)
-    tiling = find_tiling(lowered.kernels[0], lowered.maps, ["source", "dest"], [(0, 16384)], TINY, 4)
+    lowered = lower(networks.layer(0, "conv"), TINY, 4)
+    tiling = find_tiling(lowered.kernels[0], lowered.maps, ["source", "dest"], [(0, 16384)], TINY)
     assert all(len(bases) == 2 for bases in tiling.staging.values())
