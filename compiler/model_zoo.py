@@ -1,49 +1,64 @@
-"""Models to try: the project's own trained one, and the graphs of well-known networks that the onnx package ships.
+"""Models to try: the project's own trained one, and the graphs of well-known networks, shipped by the onnx package or generated.
 
-The shipped graphs are real, their weights are not: constants of one value. `build` gives them seeded He-normal weights and
-batch-norm statistics measured on a seeded picture, so that activations keep the range they have in a trained network.
-They answer nothing sensible; their layers, sizes and cycles are those of the network.
+Those graphs are real, their weights are not: `build` gives them seeded ones (`model_weights`). They answer nothing sensible; their
+layers, sizes and cycles are those of the network.
 """
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
 
+from cnna.compiler import model_weights
+from cnna.compiler.model_graphs import GRAPHS
 from cnna.host.errors import ModelError, ToolError
 
 DIGITS = Path(__file__).resolve().parent.parent / "examples" / "digits"
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-IR_VERSION = 8  # the first whose initializers need not be graph inputs is 4; 8 came with opset 15
-SPREAD = 0.1  # standard deviation of biases, and of batch-norm scales around 1
+VARIANTS = {  # of shipped graphs, where there are several of one name
+    "alexnet": "AlexNet of BVLC, grouped",
+    "inception_v1": "Inception-v1 (GoogLeNet)",
+    "inception_v2": "Inception-v2",
+    "resnet50": "ResNet-50 v1.5 (stride in the 3x3)",
+    "squeezenet": "SqueezeNet 1.1",
+}
 
 Float = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A model that can be written: its name, file, and what it is."""
+    """A model that can be written: its name, what it is, and its graph; of those that are not trained without its weights."""
 
     name: str
-    path: Path
-    trained: bool
     about: str
+    graph: Callable[[], onnx.ModelProto]
+    trained: bool = False
 
 
 def entries() -> list[Entry]:
-    """Every model there is on this machine, the trained one first."""
-    found = [Entry("digits", DIGITS / "digits.onnx", True, "residual CNN trained on scikit-learn's digits, 16x16")]
-    for path in sorted(LIGHT.glob("light_*.onnx")):
+    """Every model there is on this machine, the trained one first, then by name."""
+    found = []
+    for path in LIGHT.glob("light_*.onnx"):
         name = path.stem.removeprefix("light_").removeprefix("bvlc_")
-        found.append(Entry(name, path, False, f"graph of {path.name} in the onnx package, seeded random weights"))
-    return [entry for entry in found if entry.path.is_file()]
+        variant = f"{VARIANTS[name]}, " if name in VARIANTS else ""
+        without = ", its LRN left out" if _has_lrn(path) else ""
+        about = f"{variant}graph of {path.name} in the onnx package{without}, seeded random weights"
+        found.append(Entry(name, about, partial(_shipped, path)))
+    found += [Entry(name, f"{variant}, generated, seeded random weights", make) for name, (make, variant) in GRAPHS.items()]
+    found.sort(key=lambda entry: entry.name)
+    path = DIGITS / "digits.onnx"
+    if path.is_file():
+        about = "residual CNN trained on scikit-learn's digits, 16x16"
+        found.insert(0, Entry("digits", about, partial(onnx.load, path), trained=True))
+    return found
 
 
 def entry(name: str) -> Entry:
@@ -55,19 +70,19 @@ def entry(name: str) -> Entry:
 
 
 def build(one: Entry, seed: int = 1) -> onnx.ModelProto:
-    """The model with weights: as committed, or from `seed` for a shipped graph."""
-    model = onnx.load(one.path)
+    """The model with weights: as committed, or from `seed`."""
+    model = one.graph()
     if one.trained:
         return model
-    model = _with_weights(model, np.random.default_rng(seed))
-    _measure_norms(model, pictures(one, 1, seed))
+    model = model_weights.with_weights(model, np.random.default_rng(seed))
+    model_weights.measure_norms(model, pictures(one, 1, seed))
     onnx.checker.check_model(model, full_check=True)
     return model
 
 
 def pictures(one: Entry, count: int, seed: int = 1) -> Float:
-    """Inputs to calibrate or run with: [n, C, H, W], zero mean, coarse shapes with noise on them (for shipped graphs)."""
-    graph = onnx.load(one.path).graph
+    """Inputs to calibrate or run with: [n, C, H, W], zero mean, coarse shapes with noise on them (for untrained graphs)."""
+    graph = one.graph().graph
     constants = {tensor.name for tensor in graph.initializer}
     value = next(value for value in graph.input if value.name not in constants)
     channels, height, width = (axis.dim_value for axis in value.type.tensor_type.shape.dim[1:])
@@ -88,128 +103,42 @@ def digits_data() -> ModuleType:
     return module
 
 
-def parameters(one: Entry) -> int:
-    """Weights of the model: elements of what its nodes take as constants, shapes of Reshapes left out."""
-    graph = onnx.load(one.path).graph
-    sizes = {tensor.name: int(np.prod(tensor.dims)) for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
-    sizes |= {name: int(np.prod(shape)) for name, shape in _shaped(graph).items()}
-    used = {name for node in graph.node for name in node.input if node.op_type != "ConstantOfShape"}
-    return sum(size for name, size in sizes.items() if name in used)
+def parameters(model: onnx.ModelProto) -> int:
+    """Weights of a model: elements of what its nodes take as constants, shapes of Reshapes and limits of Clips left out."""
+    used = {name for node in model.graph.node for name in node.input if node.op_type not in ("ConstantOfShape", "Clip")}
+    return sum(prod(shape) for name, shape in model_weights.weight_shapes(model.graph).items() if name in used)
 
 
-def _shaped(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
-    """Tensors that ConstantOfShape makes from a constant shape."""
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    return {
-        node.output[0]: tuple(int(size) for size in numpy_helper.to_array(constants[node.input[0]]))
-        for node in graph.node
-        if node.op_type == "ConstantOfShape" and node.input[0] in constants
-    }
+def macs(model: onnx.ModelProto) -> int:
+    """Multiply-accumulates of a model's convolutions and fully connected layers for one image, padding included."""
+    graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    values = [*graph.value_info, *graph.output]
+    shapes = {value.name: tuple(axis.dim_value for axis in value.type.tensor_type.shape.dim) for value in values}
+    shapes |= model_weights.weight_shapes(graph)
+    total = 0
+    for node in graph.node:
+        if node.op_type in ("Conv", "Gemm", "MatMul"):
+            pixels = prod(shapes[node.output[0]][2:]) if node.op_type == "Conv" else 1
+            total += pixels * prod(shapes[node.input[1]])
+    return total
 
 
-def _with_weights(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProto:
-    """A copy whose float constants are initializers with fresh values, each by what its consumer does with it."""
-    graph = model.graph
-    made = _shaped(graph)
-    shapes = {t.name: tuple(t.dims) for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT} | made
-    nodes = [node for node in graph.node if node.output[0] not in made]
-    used = {name for node in nodes for name in node.input}
-    roles = _roles(nodes)
-    weights = [numpy_helper.from_array(_fresh(roles[name], shape, rng), name) for name, shape in shapes.items() if name in roles]
-    kept = [tensor for tensor in graph.initializer if tensor.name in used and tensor.name not in roles]
-    names = {tensor.name for tensor in graph.initializer}
-    inputs = [value for value in graph.input if value.name not in names]
-    answer = helper.make_model(
-        helper.make_graph(nodes, graph.name, inputs, list(graph.output), kept + weights),
-        opset_imports=list(model.opset_import),
-        producer_name=model.producer_name,
-    )
-    answer.ir_version = IR_VERSION
-    return answer
-
-
-def _roles(nodes: list[onnx.NodeProto]) -> dict[str, str]:
-    """What each constant is: "weight", "matrix", "scale", "bias", "mean" or "variance".
-
-    What an Unsqueeze or Reshape makes of a constant is a constant: it passes on its consumer's.
-    """
-    by_input = {
-        "Conv": {1: "weight", 2: "bias"},
-        "Gemm": {1: "matrix", 2: "bias"},
-        "BatchNormalization": {1: "scale", 2: "bias", 3: "mean", 4: "variance"},
-        "Mul": {1: "scale"},
-        "Add": {1: "bias"},
-    }
-    roles = {
-        name: by_input[node.op_type][index]
-        for node in nodes
-        for index, name in enumerate(node.input)
-        if index in by_input.get(node.op_type, {})
-    }
-    for node in nodes:
-        if node.op_type in ("Unsqueeze", "Reshape") and node.output[0] in roles:
-            roles[node.input[0]] = roles[node.output[0]]
-    return roles
-
-
-def _fresh(role: str, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-    """He-normal weights [out, in, ...] and matrices [..., out, in]; scales near 1, biases near 0, statistics still to measure."""
-    draw: dict[str, Callable[[], NDArray[np.float64]]] = {
-        "weight": lambda: rng.normal(scale=np.sqrt(2 / np.prod(shape[1:])), size=shape),
-        "matrix": lambda: rng.normal(scale=np.sqrt(2 / shape[-1]), size=shape),
-        "scale": lambda: 1 + SPREAD * rng.normal(size=shape),
-        "bias": lambda: SPREAD * rng.normal(size=shape),
-        "mean": partial(np.zeros, shape),
-        "variance": partial(np.ones, shape),
-    }
-    return np.asarray(draw[role](), np.float32)
-
-
-def _measure_norms(model: onnx.ModelProto, picture: Float) -> None:
-    """Sets every BatchNormalization's mean and variance to those of its input for `picture`, in one run.
-
-    In the graph that runs, each of them normalises by its own input's statistics and answers with them.
-    """
-    norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
-    if not norms:
-        return
-    import onnxruntime
-
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
-    del probe.graph.node[:], probe.graph.output[:]
+def _shipped(path: Path) -> onnx.ModelProto:
+    """A graph of the onnx package without its LRN layers: those who deploy these networks leave them out, and so do the DPU's."""
+    model = onnx.load(path)
+    instead: dict[str, str] = {}
+    kept = []
     for node in model.graph.node:
-        probe.graph.node.extend(_self_normalising(node) if node.op_type == "BatchNormalization" else [node])
-    wanted = [f"{node.output[0]}/{what}" for node in norms for what in ("mean", "variance")]
-    probe.graph.output.extend(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in wanted)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # errors: that old statistics are no longer used is what this is for
-    session = onnxruntime.InferenceSession(probe.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    answers = session.run(wanted, {session.get_inputs()[0].name: picture})
-    measured = {name: value.reshape(-1) for name, value in zip(wanted, answers, strict=True)}
-    statistics = {
-        node.input[index]: measured[f"{node.output[0]}/{what}"] for node in norms for index, what in ((3, "mean"), (4, "variance"))
-    }
-    for tensor in model.graph.initializer:
-        if tensor.name in statistics:
-            tensor.CopyFrom(numpy_helper.from_array(statistics[tensor.name], tensor.name))
+        for position, name in enumerate(node.input):
+            node.input[position] = instead.get(name, name)
+        if node.op_type == "LRN":
+            instead[node.output[0]] = node.input[0]
+        else:
+            kept.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    return model
 
 
-def _self_normalising(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
-    """Nodes (opset 9 to 12) that compute a BatchNormalization with its input's own statistics over images and pixels."""
-    x, scale, bias = node.input[:3]
-    y = node.output[0]
-    mean, variance, centred = f"{y}/mean", f"{y}/variance", f"{y}/centred"
-    epsilon = next((attribute.f for attribute in node.attribute if attribute.name == "epsilon"), 1e-5)
-    yield helper.make_node("ReduceMean", [x], [mean], axes=[0, 2, 3], keepdims=1)
-    yield helper.make_node("Sub", [x, mean], [centred])
-    yield helper.make_node("Mul", [centred, centred], [f"{y}/squares"])
-    yield helper.make_node("ReduceMean", [f"{y}/squares"], [variance], axes=[0, 2, 3], keepdims=1)
-    yield helper.make_node("Constant", [], [f"{y}/epsilon"], value=numpy_helper.from_array(np.array(epsilon, np.float32)))
-    yield helper.make_node("Add", [variance, f"{y}/epsilon"], [f"{y}/safe"])
-    yield helper.make_node("Sqrt", [f"{y}/safe"], [f"{y}/deviation"])
-    yield helper.make_node("Div", [centred, f"{y}/deviation"], [f"{y}/normal"])
-    for name in (scale, bias):
-        yield helper.make_node("Unsqueeze", [name], [f"{y}/{name}"], axes=[0, 2, 3])
-    yield helper.make_node("Mul", [f"{y}/normal", f"{y}/{scale}"], [f"{y}/scaled"])
-    yield helper.make_node("Add", [f"{y}/scaled", f"{y}/{bias}"], [y])
+def _has_lrn(path: Path) -> bool:
+    return any(node.op_type == "LRN" for node in onnx.load(path).graph.node)

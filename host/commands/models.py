@@ -9,7 +9,7 @@ from cnna.host.errors import UserError
 from cnna.host.files import write_bytes
 
 OUTPUTS = ("output", "calib", "test")
-PICTURES = 8  # that --calib and --test write for a shipped graph: 0.6 MB each
+PICTURES = 8  # that --calib and --test write for an untrained graph: 0.6 MB each
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,12 +45,12 @@ def run(args: argparse.Namespace) -> Outcome:
 def _list() -> Outcome:
     from cnna.compiler import model_zoo
 
-    figures = [
-        {"name": entry.name, "parameters": model_zoo.parameters(entry), "trained": entry.trained, "about": entry.about}
-        for entry in model_zoo.entries()
-    ]
-    for figure in figures:
-        print(f"{figure['name']:14} {figure['parameters']:>12,} parameters  {figure['about']}")
+    figures = []
+    for entry in model_zoo.entries():
+        model = entry.graph()
+        sizes = {"parameters": model_zoo.parameters(model), "macs": model_zoo.macs(model)}
+        figures.append({"name": entry.name, **sizes, "trained": entry.trained, "about": entry.about})
+        print(f"{entry.name:13} {sizes['parameters']:>11,} parameters {sizes['macs'] / 1e9:>7.3f} GMAC  {entry.about}")
     print("cnna models NAME -o M.onnx writes one")
     return Outcome({"models": figures})
 

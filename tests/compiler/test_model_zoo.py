@@ -1,14 +1,16 @@
 """The models that `cnna models` offers: whole, sound, with activations a quantiser can do something with."""
 
+from math import prod
+
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 
-from cnna.compiler import model_zoo
+from cnna.compiler import model_weights, model_zoo
 from cnna.host.errors import ModelError
 
-SMALL = ("squeezenet", "shufflenet", "densenet121")  # without and with batch norm, with Scale nodes: built in seconds
+SMALL = ("squeezenet", "shufflenet", "densenet121", "mobilenet_v2")  # without and with batch norm, Scale nodes, generated
 
 
 def _activations(model: onnx.ModelProto, pictures: np.ndarray) -> dict[str, np.ndarray]:
@@ -37,21 +39,51 @@ def test_a_seed_gives_the_same_bytes_and_another_seed_others() -> None:
     assert first == again != other
 
 
+def _operators(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node if node.op_type != "ConstantOfShape"]
+
+
 def test_the_graph_is_the_shipped_one() -> None:
     """`build` may replace weights, never operators."""
-    entry = model_zoo.entry("squeezenet")
+    shipped = onnx.load(model_zoo.LIGHT / "light_squeezenet.onnx")
+    assert _operators(model_zoo.build(model_zoo.entry("squeezenet"))) == _operators(shipped)
 
-    def operators(model: onnx.ModelProto) -> list[str]:
-        return [node.op_type for node in model.graph.node if node.op_type != "ConstantOfShape"]
 
-    assert operators(model_zoo.build(entry)) == operators(onnx.load(entry.path))
+@pytest.mark.parametrize("name", ["bvlc_alexnet", "inception_v1"])
+def test_only_lrn_is_left_out(name: str) -> None:
+    """What comes after an LRN must read what came before it; a lost or dangling node would be another network."""
+    shipped = onnx.load(model_zoo.LIGHT / f"light_{name}.onnx")
+    ours = model_zoo.entry(name.removeprefix("bvlc_")).graph()
+    assert _operators(ours) == [op for op in _operators(shipped) if op != "LRN"]
+    made = {name for node in ours.graph.node for name in node.output} | {value.name for value in ours.graph.input}
+    assert {name for node in ours.graph.node for name in node.input} <= made | {t.name for t in ours.graph.initializer}
+
+
+PUBLISHED = {  # parameters and millions of MACs, as torchvision's documentation (and MobileNetV1's paper) state them
+    "resnet18": (11_689_512, 1814),
+    "resnet34": (21_797_672, 3664),
+    "resnet101": (44_549_160, 7801),
+    "mobilenet_v2": (3_504_872, 301),
+    "mobilenet_v1": (4_231_976, 569),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_generated_networks_have_the_published_sizes(name: str) -> None:
+    """A wrong width, stride or repeat would make every figure one of another network."""
+    model = model_zoo.entry(name).graph()
+    shapes = model_weights.weight_shapes(model.graph)
+    statistics = sum(prod(shape) for key, shape in shapes.items() if key.endswith((".mean", ".variance")))
+    parameters, millions = PUBLISHED[name]
+    assert model_zoo.parameters(model) - statistics == parameters
+    assert round(model_zoo.macs(model) / 1e6) == millions
 
 
 def test_digits_are_first_and_as_committed() -> None:
     """The trained model must come with its trained weights."""
     first = model_zoo.entries()[0]
     assert first.name == "digits"
-    assert model_zoo.build(first) == onnx.load(first.path)
+    assert model_zoo.build(first) == onnx.load(model_zoo.DIGITS / "digits.onnx")
 
 
 def test_digits_parts_have_no_image_in_common() -> None:
