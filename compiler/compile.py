@@ -14,9 +14,11 @@ from cnna.compiler import cost, ir
 from cnna.compiler.allocate import Allocation, allocate
 from cnna.compiler.dump import GraphWriter, describe_program
 from cnna.compiler.emit import emit
+from cnna.compiler.fold import Fold, fold_inputs
 from cnna.compiler.hazards import add_waits
 from cnna.compiler.kernels import ConvKernel, Lowered
 from cnna.compiler.lower import lower, macs_of
+from cnna.compiler.pipeline import Dump
 from cnna.compiler.pitch import set_pitches
 from cnna.compiler.preprocess import stored
 from cnna.compiler.quantised_import import import_quantised
@@ -70,11 +72,17 @@ class Program:
         }
 
 
-def compile_graph(graph: ir.Graph, config: Config, batch: int = 1) -> Program:
-    """Compiles an int8 graph for `batch` images a run. ModelError: it does not fit; names node, limit and remedy."""
+def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | None = None) -> Program:
+    """Compiles an int8 graph for `batch` images a run. `dump` gets the graph with its inputs folded.
+
+    ModelError: it does not fit; names node, limit and remedy.
+    """
     if not 1 <= batch <= MAX_BATCH:
         raise ModelError(f"{graph.name}: a batch of {batch} is not within 1..{MAX_BATCH}")
-    lowered = set_pitches(lower(graph, config, batch), config)
+    folded, folds = fold_inputs(graph, config)
+    if dump:
+        dump("fold_inputs", folded)
+    lowered = set_pitches(lower(folded, config, batch), config)
     allocation = allocate(lowered, config, graph.name)
     keys = stream_keys(lowered)
     constants, offsets = constant_segment([lowered.kernels[kernel].parts[part].stream for kernel, part in keys])
@@ -87,7 +95,7 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1) -> Program:
         emit(commands),
         constants,
         {"constant": len(constants), **allocation.segments},
-        tuple(_port(graph, name, name, lowered, allocation) for name in graph.inputs),
+        tuple(_port(graph, name, name, lowered, allocation, folds.get(name)) for name in graph.inputs),
         tuple(_port(graph, *names, lowered, allocation) for names in zip(graph.outputs, lowered.outputs, strict=True)),
         _layers(graph, lowered, commands, config, batch),
         _tensors(graph, lowered),
@@ -95,8 +103,10 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1) -> Program:
     )
 
 
-def _port(graph: ir.Graph, tensor: str, map_: str, lowered: Lowered, allocation: Allocation) -> dict[str, Any]:
-    """How the host finds a tensor in its segment."""
+def _port(
+    graph: ir.Graph, tensor: str, map_: str, lowered: Lowered, allocation: Allocation, fold: Fold | None = None
+) -> dict[str, Any]:
+    """How the host finds a tensor in its segment, and how an input is folded."""
     place, quant = allocation.ddr[map_], graph.tensors[tensor].quant
     assert quant is not None, f"'{tensor}' has no quantisation"
     return {
@@ -110,6 +120,7 @@ def _port(graph: ir.Graph, tensor: str, map_: str, lowered: Lowered, allocation:
         "image_bytes": place.image_bytes,
         "block_bytes": place.block_bytes,
         "row_bytes": place.row_bytes,
+        "fold": fold.port() if fold else None,
     }
 
 
@@ -174,7 +185,7 @@ def compile_model(
     say("import")
     parts = import_quantised(model, writer)
     say("compile")
-    program = compile_graph(parts.graph, config, batch)
+    program = compile_graph(parts.graph, config, batch, writer)
     if writer:
         writer.text("program", describe_program(program.commands, program.program))
     preprocess = stored(model)

@@ -4,6 +4,7 @@ Standard library only: it is read on boards. A file is either whole and believed
 """
 
 import hashlib
+import io
 import json
 import os
 import struct
@@ -14,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cnna.host.errors import ArtifactError
+from cnna.host.errors import ArtifactError, UserError
+from cnna.host.files import write_bytes
 from cnna.hw.config import Config, ConfigError
 from cnna.hw.regmap import SEGMENTS, VERSION, offset
 
 FORMAT = "cnna"
-SCHEMA = 1
+SCHEMA, OLDEST = 2, 1  # written, and read; in 1 no input was folded
 MEMBERS = {"program.bin": "program", "constants.bin": "constants", "model.onnx": "model"}  # file: field of Artifact
 OPTIONAL = {"head.onnx": "head", "tail.onnx": "tail"}
 MANIFEST, DIGEST = "manifest.json", "manifest.sha256"
@@ -67,7 +69,7 @@ class Artifact:
 
 
 def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
-    """Writes the file beside `path` and renames it, so that no half-written artifact is ever seen.
+    """Writes the file whole, so that no half-written artifact is ever seen.
 
     ArtifactError: the folder cannot be written, or the contents would not be read back.
     """
@@ -79,19 +81,17 @@ def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
     _check(path, manifest, contents)
     text = json.dumps(manifest, sort_keys=True, allow_nan=False, separators=(",", ":")).encode()
     contents = {MANIFEST: text, DIGEST: _digest(text).encode(), **contents}
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in contents.items():
+            info = zipfile.ZipInfo(name, STAMP)
+            info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(info, data)
+    _limit(path, sum(map(len, contents.values())), len(file.getvalue()))
     try:
-        with zipfile.ZipFile(partial, "w") as archive:
-            for name, data in contents.items():
-                info = zipfile.ZipInfo(name, STAMP)
-                info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-                archive.writestr(info, data)
-        _limit(path, sum(map(len, contents.values())), partial.stat().st_size)
-        os.replace(partial, path)
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+        write_bytes(path, file.getvalue())
+    except UserError as error:
+        raise ArtifactError(f"{error}: cannot be written") from None
 
 
 def load(path: str | os.PathLike[str]) -> Artifact:
@@ -153,11 +153,11 @@ def _manifest(path: Path, text: bytes) -> dict[str, Any]:
         raise ArtifactError(f"{path}: {MANIFEST} has no schema number; compile it again")
     if schema > SCHEMA:
         raise ArtifactError(f"{path}: written by a newer cnna (schema {schema}, this one reads {SCHEMA}); update cnna")
-    if schema < SCHEMA:
+    if schema < OLDEST:
         config = manifest.get("config")
         name = config.get("name", "CONFIG") if isinstance(config, dict) else "CONFIG"
         again = f"cnna compile MODEL.onnx --config {name} --batch {manifest.get('batch', 1)} -o {path.name}"
-        raise ArtifactError(f"{path}: of an older schema ({schema}, this cnna reads {SCHEMA}); rebuild it: {again}")
+        raise ArtifactError(f"{path}: of an older schema ({schema}, this cnna reads {OLDEST} to {SCHEMA}); rebuild it: {again}")
     return manifest
 
 
@@ -198,6 +198,23 @@ def _check(path: Path, manifest: Mapping[str, Any], contents: Mapping[str, bytes
         need(port["segment"] in SEGMENTS and port["offset"] >= 0, f"port {port['name']} lies in no segment")
         end = port["offset"] + manifest["batch"] * port["image_bytes"]
         need(end <= segments[port["segment"]], f"port {port['name']} ends beyond its segment")
+        need(port.get("fold") is None or _sound_fold(port, manifest["inputs"]), f"port {port['name']} has no proper 'fold'")
+
+
+def _sound_fold(port: Mapping[str, Any], inputs: Any) -> bool:
+    """Whether a port's fold is an input's, and its numbers are possible."""
+    fold, channels = port["fold"], port["shape"][0]
+    pairs = [fold["step"], fold["span"], fold["before"]]
+    numbers = [number for part in (fold["shape"], *pairs) for number in part]
+    whole = all(isinstance(number, int) and 0 <= number < 1 << 16 for number in numbers)
+    sizes = len(fold["shape"]) == 3 and all(len(pair) == 2 for pair in pairs)
+    return (
+        port in inputs
+        and whole
+        and sizes
+        and min(*fold["shape"], *fold["step"], *fold["span"]) > 0
+        and (fold["shape"][0] == channels * fold["span"][0] * fold["span"][1])
+    )
 
 
 def _digest(data: bytes) -> str:

@@ -296,6 +296,12 @@ def _concat(b: Builder) -> str:
     return b.concat(*(b.copy(x) if b.rng.random() < 0.5 else x for x in parts))
 
 
+def _first(b: Builder) -> str:
+    """A first layer: few channels, so that the compiler folds the input."""
+    x = b.input(int(b.rng.integers(1, 7)), int(b.rng.integers(1, 25)), int(b.rng.integers(1, 25)))
+    return b.conv(x, int(b.rng.integers(1, 20)), random_window(b, b.shape(x)[1:], dilate=False))
+
+
 LAYERS: dict[str, Callable[[Builder], str]] = {
     "conv": _conv,
     "grouped": _grouped,
@@ -310,6 +316,7 @@ LAYERS: dict[str, Callable[[Builder], str]] = {
     "affine": _affine,
     "copy": _copy,
     "concat": _concat,
+    "first": _first,
 }
 
 

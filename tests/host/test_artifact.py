@@ -122,7 +122,7 @@ def test_an_altered_manifest_is_refused(artifact, tmp_path):
     ("change", "words"),
     [
         (edit(schema=files.SCHEMA + 1), ["newer"]),
-        (edit(schema=files.SCHEMA - 1), ["older", "cnna compile", "--config tiny", "--batch 2"]),
+        (edit(schema=files.OLDEST - 1), ["older", "cnna compile", "--config tiny", "--batch 2"]),
         (edit(schema="1"), ["schema"]),
         (edit(format="zip"), ["not a .cnna file"]),
         (edit(isa=[VERSION[0] + 1, 0]), ["register map"]),
@@ -159,6 +159,36 @@ def test_a_port_beyond_its_segment_is_refused(artifact, tmp_path):
             Artifact({**artifact.manifest, "inputs": [port]}, artifact.program, artifact.constants, b"m", tail=b"t"), tmp_path / "m"
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_an_older_schema_is_read(artifact, tmp_path):
+    """Its ports say nothing of folds: inputs are packed as they are."""
+    save(artifact, tmp_path / "m.cnna")
+    repack(tmp_path / "m.cnna", edit(schema=files.OLDEST))
+    assert load(tmp_path / "m.cnna").program == artifact.program
+
+
+FOLD = {"shape": [12, 2, 2], "step": [2, 2], "span": [2, 2], "before": [0, 1]}
+
+
+@pytest.mark.parametrize("change", [{}, {"step": [0, 2]}, {"span": [3, 2]}, {"before": [-1, 0]}, {"shape": [12, 2]}, {"step": [2]}])
+def test_only_a_sound_fold_is_taken(artifact, tmp_path, change):
+    """Numbers that do not go together would pack another picture, or none."""
+    port = {**artifact.manifest["inputs"][0], "fold": {**FOLD, **change}}
+    folded = replace(artifact, manifest={**artifact.manifest, "inputs": [port]})
+    if not change:
+        save(folded, tmp_path / "m.cnna")
+        assert load(tmp_path / "m.cnna").manifest["inputs"] == [port]
+    else:
+        with pytest.raises(ArtifactError, match="port x has no proper 'fold'"):
+            save(folded, tmp_path / "m.cnna")
+
+
+def test_an_output_has_no_fold(artifact, tmp_path):
+    """Nobody would unfold it."""
+    port = {**artifact.manifest["outputs"][0], "fold": FOLD}
+    with pytest.raises(ArtifactError, match="port y has no proper 'fold'"):
+        save(replace(artifact, manifest={**artifact.manifest, "outputs": [port]}), tmp_path / "m.cnna")
 
 
 def test_a_program_without_end_is_refused(artifact, tmp_path):
