@@ -175,13 +175,14 @@ class Model:
             return ((x.astype(np.float32) * np.float32(preprocess["scale"]) - mean) / std).astype(np.float32)
         if x.dtype.kind != "f":
             raise DataError(f"input {name} is {x.dtype}, but the model wants float32")
-        return x.astype(np.float32)
+        with np.errstate(over="ignore"):  # float64 beyond float32 is infinity, which saturates
+            return x.astype(np.float32)
 
     def _to_ports(self, known: Arrays) -> dict[str, NDArray[np.int8]]:
         ports = {}
         for port in self.manifest["inputs"]:
             x = known[port["name"]]
-            ports[port["name"]] = pack.quantise(x.reshape(len(x), *port["shape"]), port["scale"], port["zero"])
+            ports[port["name"]] = pack.quantise(x.reshape(len(x), *port["shape"]), port["scale"], port["zero"], port["name"])
         return ports
 
     def _from_ports(self, answers: Mapping[str, NDArray[np.int8]], known: Arrays) -> Arrays:
