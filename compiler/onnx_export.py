@@ -1,7 +1,6 @@
 """Writes a float graph as an ONNX model: a quantised one, where each tensor with a quantisation gets Q and DQ, or a CPU part."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 from math import inf
 from typing import Any
@@ -36,12 +35,6 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
     version = NEW_IR_VERSION if graph.opset >= NEW_OPSET else IR_VERSION
     model = helper.make_model(made, opset_imports=opsets, ir_version=version, producer_name="cnna")
     return _typed_outputs(model)
-
-
-def unquantised_ends(graph: Graph) -> Graph:
-    """The graph without quantisation at its inputs and outputs: there the accelerator, or who feeds it, has rounded already."""
-    ends = {*graph.inputs, *graph.outputs}
-    return replace(graph, tensors={name: replace(t, quant=None) if name in ends else t for name, t in graph.tensors.items()})
 
 
 def _typed_outputs(model: ModelProto) -> ModelProto:

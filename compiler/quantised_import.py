@@ -1,16 +1,16 @@
 """A model that came quantised (QDQ or QLinear, ours or onnxruntime's) as int8 graph, CPU head and CPU tail."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx import ModelProto
 
 from cnna.compiler import support
 from cnna.compiler.integer import to_integer
 from cnna.compiler.ir import Graph, Quant
-from cnna.compiler.onnx_export import to_model, unquantised_ends
+from cnna.compiler.onnx_export import to_model
 from cnna.compiler.onnx_import import to_graph
 from cnna.compiler.pipeline import INTEGER, QUANTISATION, REWRITES, Dump, run_passes
-from cnna.compiler.split import split
+from cnna.compiler.split import Parts, split
 from cnna.compiler.validate import validate_integer
 from cnna.host.errors import ModelError
 
@@ -48,11 +48,27 @@ def import_quantised(model: ModelProto, dump: Dump | None = None) -> Split:
         dump("to_integer", body)
     body = run_passes(body, INTEGER, dump)
     validate_integer(body)
-    return Split(body, _cpu(parts.head), _cpu(parts.tail), _quants(body, body.inputs), _quants(body, body.outputs))
+    head, tail = _cpu_parts(parts, graph.outputs)
+    return Split(body, head, tail, _quants(body, body.inputs), _quants(body, body.outputs))
 
 
-def _cpu(part: Graph | None) -> ModelProto | None:
-    return None if part is None else to_model(unquantised_ends(part))
+def _cpu_parts(parts: Parts, outputs: tuple[str, ...]) -> tuple[ModelProto | None, ModelProto | None]:
+    """Head and tail as models, rounding what a quantised model rounds, except where their neighbour has done so or will.
+
+    The accelerator's outputs are int8 before they are the tail's floats; the host rounds what it puts into the accelerator, and
+    may leave that alone in the head where nobody else reads it. `outputs` are the whole model's.
+    """
+    seen = {*outputs}.union(*(node.inputs for part in (parts.head, parts.tail) if part for node in part.nodes))
+    for_body = {*parts.head.outputs} - seen if parts.head else set()
+    return _cpu(parts.head, for_body), _cpu(parts.tail, {*parts.body.outputs})
+
+
+def _cpu(part: Graph | None, plain: set[str]) -> ModelProto | None:
+    """A part without Q and DQ at the tensors `plain`."""
+    if part is None:
+        return None
+    tensors = {name: replace(tensor, quant=None) if name in plain else tensor for name, tensor in part.tensors.items()}
+    return to_model(replace(part, tensors=tensors))
 
 
 def _quants(graph: Graph, names: tuple[str, ...]) -> dict[str, Quant]:

@@ -50,12 +50,35 @@ def _bottom_k(x: NDArray[Any], k: int, axis: int) -> tuple[NDArray[Any], ...]:
     return np.take_along_axis(x, index, axis), index
 
 
+def _quantize(x: NDArray[Any], scale: NDArray[Any], zero: NDArray[Any] | None = None, axis: int = 1) -> NDArray[Any]:
+    scale, zero = _along(scale, x, axis), _along(np.zeros(1, np.uint8) if zero is None else zero, x, axis)
+    limits = np.iinfo(zero.dtype)
+    with np.errstate(over="ignore"):  # infinity saturates
+        steps = np.rint(x / scale) + zero.astype(np.float32)
+    return np.clip(steps, limits.min, limits.max).astype(zero.dtype)
+
+
+def _dequantize(q: NDArray[Any], scale: NDArray[Any], zero: NDArray[Any] | None = None, axis: int = 1) -> NDArray[Any]:
+    whole = q.astype(np.float32) if zero is None else q.astype(np.float32) - _along(zero, q, axis).astype(np.float32)
+    return whole * _along(scale, q, axis)
+
+
+def _along(value: NDArray[Any], x: NDArray[Any], axis: int) -> NDArray[Any]:
+    """One number, or one for each index of an axis of x, ready to be broadcast."""
+    shape = [1] * x.ndim
+    if value.size > 1:
+        shape[axis] = value.size
+    return value.reshape(shape)
+
+
 _NUMPY: dict[str, Callable[..., Any]] = {  # ONNX operator: inputs, then attributes, to an output or a tuple of them
     "ArgMax": _argmax,
     "Concat": lambda *x, axis: np.concatenate(x, axis),
+    "DequantizeLinear": _dequantize,
     "Flatten": _flatten,
     "Identity": lambda x: x,
     "LogSoftmax": lambda x, axis=-1: np.log(softmax(x, axis)),
+    "QuantizeLinear": _quantize,
     "Reshape": _reshape,
     "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "Softmax": softmax,
@@ -91,6 +114,7 @@ class CpuPart:
             return
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
+        options.add_session_config_entry("session.disable_quant_qdq", "1")  # round where the model does, not as fused kernels do
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> Arrays:

@@ -53,6 +53,25 @@ TAILS = {
         {"y": FLOAT},
         {},
     ),
+    "rounded softmax": (
+        [
+            helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+            helper.make_node("Softmax", ["d"], ["s"], axis=1),
+            helper.make_node("QuantizeLinear", ["s", "fine"], ["y"]),
+            helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["z"]),
+        ],
+        {"y": TensorProto.UINT8, "z": FLOAT},
+        {"scale": np.float32(1.25), "zero": np.int8(126), "fine": np.float32(1 / 256)},  # saturates above 1.25, ties in between
+    ),
+    "scale for each channel": (
+        [
+            helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], axis=1),
+            helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"], axis=1),
+        ],
+        {"y": FLOAT},
+        {"scale": np.linspace(0.1, 0.6, 6, dtype=np.float32), "zero": np.arange(6, dtype=np.int8)},
+    ),
     "log softmax of zero and rest": (
         [helper.make_node("Reshape", ["x", "shape"], ["r"]), helper.make_node("LogSoftmax", ["r"], ["y"], axis=1)],
         {"y": FLOAT},
