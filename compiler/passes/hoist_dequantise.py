@@ -4,38 +4,51 @@ from dataclasses import replace
 
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Onnx
-from cnna.compiler.ir import Graph, Tensor
+from cnna.compiler.ir import Graph, Node, Tensor
 
 MOVERS = ("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Concat")
 
 
 def hoist_dequantise(graph: Graph) -> Graph:
-    """op(q) and then DQ becomes DQ and then op, as often as it takes."""
+    """op(q) and then DQ becomes DQ and then op, as often as it takes; who reads op(q) as int8 keeps it."""
     edit = Editor(graph)
     again = True
     while again:
         again = False
         for node in edit:
-            if not isinstance(node.op, Onnx) or node.op.kind != "DequantizeLinear" or node.output in edit.outputs:
-                continue
-            mover = edit.producer(node.inputs[0], Onnx)
-            if mover is None or mover.op.kind not in MOVERS or mover.output in edit.outputs:
-                continue
-            readers = edit.consumers(mover.output)
-            if any(reader.op != node.op or reader.inputs != node.inputs or reader.output in edit.outputs for reader in readers):
-                continue
-            for reader in readers:
-                if reader.output != node.output:
-                    edit.remove(reader)
-                    edit.redirect(reader.output, node.output)
-            activations = mover.inputs if mover.op.kind == "Concat" else mover.inputs[:1]
-            real = []
-            for name in activations:
-                output = edit.fresh(f"{name}:real")
-                edit.tensors[output] = Tensor(edit.shape(name))
-                real.append(edit.put(f"{node.name}:{name}", node.op, (name, *node.inputs[1:]), output))
-            edit.remove(mover)
-            edit.remove(node)
-            edit.nodes[node.output] = replace(mover, inputs=(*real, *mover.inputs[len(real) :]), output=node.output)
-            again = True
+            mover = _mover(edit, node)
+            if mover is not None:
+                _hoist(edit, mover, node)
+                again = True
     return edit.finish()
+
+
+def _mover(edit: Editor, node: Node) -> Node | None:
+    """What stands before a DequantizeLinear of one scale, if it may stand behind."""
+    if not isinstance(node.op, Onnx) or node.op.kind != "DequantizeLinear":
+        return None
+    scale, mover = edit.constants.get(node.inputs[1]), edit.producer(node.inputs[0], Onnx)
+    return mover if mover is not None and mover.op.kind in MOVERS and scale is not None and scale.size == 1 else None
+
+
+def _hoist(edit: Editor, mover: Node, node: Node) -> None:
+    """Puts `mover` behind a DequantizeLinear in the place of `node` and of all that equal it."""
+    equal = [reader for reader in edit.consumers(mover.output) if (reader.op, reader.inputs) == (node.op, node.inputs)]
+    output = next((reader.output for reader in equal if reader.output in edit.outputs), node.output)
+    for reader in equal:
+        edit.remove(reader)
+        if reader.output in edit.outputs and reader.output != output:
+            edit.put(reader.name, Onnx("Identity"), (output,), reader.output)
+        else:
+            edit.redirect(reader.output, output)
+    real = []
+    for name in mover.inputs if mover.op.kind == "Concat" else mover.inputs[:1]:
+        whole = edit.fresh(f"{name}:real")
+        edit.tensors[whole] = Tensor(edit.shape(name))
+        real.append(edit.put(f"{node.name}:{name}", node.op, (name, *node.inputs[1:]), whole))
+    op = mover.op
+    if edit.uses(mover.output):
+        op = replace(op, more_outputs=())
+    else:
+        edit.remove(mover)
+    edit.put(mover.name, op, (*real, *mover.inputs[len(real) :]), output)

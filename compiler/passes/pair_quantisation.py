@@ -6,11 +6,16 @@ from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Onnx, Requantise
 from cnna.compiler.ir import Graph, Node, Quant
 
+Key = tuple[str, Quant]  # the tensor that is rounded, and how
+
 
 def pair_quantisation(graph: Graph) -> Graph:
-    """Leaves a pair alone whose scales differ, are not one number, or whose type is neither int8 nor uint8."""
+    """One Requantise for all equal pairs of a tensor, so that it has one reader; what else reads the int8 reads it behind that.
+
+    Leaves a pair alone whose scales differ, are not one number, or whose type is neither int8 nor uint8.
+    """
     edit = Editor(graph)
-    made: dict[tuple[str, Quant], str] = {}
+    made: dict[Key, str] = {}
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.kind != "DequantizeLinear":
             continue
@@ -18,15 +23,38 @@ def pair_quantisation(graph: Graph) -> Graph:
         if before is None or before.op.kind != "QuantizeLinear":
             continue
         quant = _quant(edit, node)
-        if quant is None or quant != _quant(edit, before):
-            continue
-        key = (before.inputs[0], quant)
-        if key in made and node.output not in edit.outputs:
-            edit.remove(node)
-            edit.redirect(node.output, made[key])
-        else:
-            made.setdefault(key, edit.put(before.name, Requantise(quant), (before.inputs[0],), node.output))
+        if quant is not None and quant == _quant(edit, before):
+            key = (before.inputs[0], quant)
+            made[key] = _join(edit, node, before.name, key, made.get(key))
+    for node in edit:
+        if isinstance(node.op, Onnx) and node.op.kind == "QuantizeLinear" and edit.uses(node.output):
+            _read_behind(edit, node, made)
     return edit.finish()
+
+
+def _join(edit: Editor, node: Node, name: str, key: Key, one: str | None) -> str:
+    """Lets a DequantizeLinear's tensor and `one`, that of an equal pair, become one; its name."""
+    source, quant = key
+    if one is None:
+        return edit.put(name, Requantise(quant), (source,), node.output)
+    if node.output not in edit.outputs:
+        edit.remove(node)
+        edit.redirect(node.output, one)
+        return one
+    if one in edit.outputs:  # both names are wanted: rounding again changes nothing
+        edit.put(node.name, Requantise(quant), (one,), node.output)
+        return one
+    edit.remove(edit.nodes[one])
+    edit.redirect(one, node.output)
+    return edit.put(name, Requantise(quant), (source,), node.output)
+
+
+def _read_behind(edit: Editor, node: Node, made: dict[Key, str]) -> None:
+    """Lets a QuantizeLinear whose int8 is wanted as such (by the CPU or the user) read the Requantise equal to it."""
+    quant = _quant(edit, node)
+    one = made.get((node.inputs[0], quant)) if quant else None
+    if one:
+        edit.put(node.name, node.op, (one, *node.inputs[1:]), node.output)
 
 
 def _quant(edit: Editor, node: Node) -> Quant | None:
