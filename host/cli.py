@@ -1,20 +1,24 @@
 """`cnna`: a table of commands, each imported when it runs, and what every one of them shares.
 
 Exit codes: 0 done (and with `--check` equal); 1 a check differed, the accelerator stopped, or our own fault; 2 bad
-input, one line and no traceback; 130 interrupted. On a board, where only numpy is installed, the commands that need more say
-what to install.
+input, one line and no traceback; 130 interrupted, 143 terminated. On a board, where only numpy is installed, the commands that
+need more say what to install.
 """
 
 import argparse
 import importlib
 import json
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 from cnna.host.errors import CnnaError, ToolError
@@ -30,6 +34,7 @@ COMMANDS = {  # name: one line; `cnna.host.commands.NAME` has configure(parser),
     "doctor": "say what is installed, and what is missing",
 }
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+ENDING = (signal.SIGTERM, signal.SIGHUP)  # end a command by an exception, as Ctrl-C does
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(_missing(missing), FAILED, "--debug" in arguments)
     try:
         _check_files(args)
-        outcome: Outcome = args.run(args)
+        with _ended_in_order():
+            outcome: Outcome = args.run(args)
         if args.json:
             write_text(args.json, json.dumps(outcome.figures, indent=1) + "\n")
         sys.stdout.flush()
@@ -101,6 +107,27 @@ def _check_files(args: argparse.Namespace) -> None:
     paths = {name: value for name, value in vars(args).items() if isinstance(value, Path)}
     outputs = {f"--{name}": path for name, path in paths.items() if name in args.outputs}
     check_outputs(outputs, [path for name, path in paths.items() if name not in args.outputs])
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Lets a signal that ends the command unwind it, so that it takes along what it has started and the folders it works in."""
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        for other in ours:
+            signal.signal(other, signal.SIG_IGN)  # once is enough: another must not stop the tidying
+        raise SystemExit(128 + number)
+
+    main_thread = threading.current_thread() is threading.main_thread()  # it alone takes signals
+    # Those that nohup or a program around us has set otherwise stay as they are.
+    ours = [number for number in ENDING if main_thread and signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def installed_version() -> str:

@@ -19,8 +19,10 @@ from amaranth.back.verilog import convert
 from amaranth.lib.wiring import Component, Flow
 from numpy.typing import NDArray
 
+from cnna.sim.cache import default_cache, prune, use
+from cnna.sim.scratch import scratch
+
 DSP48E2 = Path(__file__).with_name("dsp48e2.v")
-CACHE = Path.home() / ".cache" / "cnna" / "bench"
 FLAGS = ("--cc", "--prefix", "Vbench", "-O3", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint", "-Wno-style")
 COMPILE = (  # one call for all files, unoptimised: these runs are short, and Verilator's make would build its runtime each time
     *("g++", "-O0", "-std=gnu++17", "-faligned-new", "-pthread", "-w", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0"),
@@ -40,12 +42,12 @@ int main(int argc, char** argv) {
 Bytes = NDArray[np.uint8]
 
 
-def build(verilog: str, top: str, cache: Path = CACHE) -> Path:
+def build(verilog: str, top: str, cache: Path | None = None) -> Path:
     """The simulator of module `top`, whose only port is `clk`; it runs until $finish. Cached by content.
 
     RuntimeError: Verilator or the compiler refused it; the message is theirs.
     """
-    include = Path(verilator.__file__).parent / "include"
+    include, cache = Path(verilator.__file__).parent / "include", cache or default_cache() / "bench"
 
     def runtime(work: Path) -> None:
         sources = [include / "verilated.cpp", include / "verilated_threads.cpp"]
@@ -66,11 +68,12 @@ def build(verilog: str, top: str, cache: Path = CACHE) -> Path:
 def _cached(cache: Path, make: Callable[[Path], None], parts: tuple[str, ...]) -> Path:
     """The file that `make` leaves as `ready` in the folder it is given, made once for these parts and this tool chain."""
     place = cache / hashlib.sha256("\0".join((*COMPILE, version("verilator"), *parts)).encode()).hexdigest()[:24]
-    if not place.exists():
+    if not use(place):
         cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as work:
-            make(Path(work))
-            (Path(work) / "ready").rename(place)  # whole or not at all, whoever else builds it
+        with scratch("building-", cache) as work:
+            make(work)
+            (work / "ready").rename(place)  # whole or not at all, whoever else builds it
+        prune(cache.iterdir())
     return place
 
 
@@ -79,7 +82,7 @@ def block_verilog(component: Component) -> str:
     return str(convert(component, name="block", emit_src=False))
 
 
-def run(component: Component, inputs: Mapping[str, NDArray], cache: Path = CACHE, verilog: str = "") -> dict[str, Bytes]:
+def run(component: Component, inputs: Mapping[str, NDArray], cache: Path | None = None, verilog: str = "") -> dict[str, Bytes]:
     """Every output of `component` in every clock, given its inputs in every clock.
 
     inputs: by port (members of members joined by two underscores), integers [clocks] or little-endian bytes uint8[clocks, ...];

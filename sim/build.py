@@ -1,6 +1,7 @@
 """Builds the simulator with Verilator through cocotb's runner, once for each content, in the user's cache folder.
 
-Two processes may want the same simulator at once: one builds, under a lock, and renames the finished folder into place.
+Two processes may want the same simulator at once: one builds, under a lock, and renames the finished folder into place. Whoever
+builds one drops those that have not been used for long (`cache.py`).
 """
 
 import fcntl
@@ -9,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cnna.host.errors import RunError, ToolError
+from cnna.sim.cache import prune, remove, use
+from cnna.sim.scratch import scratch
 
 TOP = "tb"
 LOG_LINES = 12  # of a failed build that the error shows
@@ -54,11 +56,6 @@ def to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def default_cache() -> Path:
-    """Where simulators are kept unless told otherwise: below XDG_CACHE_HOME, or ~/.cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cnna"
-
-
 def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say) -> Path:
     """The folder of a ready simulator of these sources ({file name: text}; `tb` is the top), built if it is not there.
 
@@ -69,9 +66,10 @@ def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say)
     root = cache_folder / "simulators"
     root.mkdir(parents=True, exist_ok=True)
     folder = root / _digest(sources, trace)
-    with _locked(root / f"{folder.name}.lock", say):
-        if not (folder / TOP).exists():
+    with _locked(folder, say):
+        if not ((folder / TOP).exists() and use(folder)):
             _build(sources, folder, trace, say)
+            prune((entry for entry in root.iterdir() if entry.is_dir()), _drop)
     return folder
 
 
@@ -132,22 +130,44 @@ def _processor() -> str:
 
 
 @contextmanager
-def _locked(path: Path, say: Say) -> Iterator[None]:
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("waiting for another process that builds the same simulator")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def _locked(folder: Path, say: Say | None) -> Iterator[None]:
+    """Holds the lock of a simulator's folder. BlockingIOError: another process does, and there is nobody to `say` so to."""
+    path = folder.with_name(f"{folder.name}.lock")
+    while True:
+        with path.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if say is None:
+                    raise
+                say("waiting for another process that builds the same simulator")
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_named(path, file.fileno()):
+                yield
+                return
+
+
+def _is_named(path: Path, file: int) -> bool:
+    """Whether the open file still has that name: `_drop` may have removed it while we waited."""
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _drop(folder: Path) -> None:
+    """Removes a simulator and its lock, unless a process is about to use it."""
+    try:
+        with _locked(folder, None):
+            remove(folder)
+            folder.with_name(f"{folder.name}.lock").unlink()
+    except BlockingIOError:
+        pass
 
 
 def _build(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> None:
     started = time.monotonic()
-    for left in folder.parent.glob(f"{folder.name}.*/"):  # by a build that was killed; the lock is ours
-        shutil.rmtree(left, ignore_errors=True)
-    part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
-    try:
+    with scratch("building-", folder.parent) as part:
         for name, text in {**sources, **(TRACE_FILES if trace else {})}.items():
             (part / name).write_text(text)
         files = [str(part / name) for name in sources]
@@ -159,8 +179,6 @@ def _build(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> N
         shutil.move(part / "out" / TOP, keep / TOP)
         os.rename(keep, folder)
         say(f"simulator built in {time.monotonic() - started:.0f} s")
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _run_builder(part: Path, arguments: list[str], say: Say, started: float) -> None:

@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,13 +24,15 @@ from cnna.host.artifact import Artifact
 from cnna.host.errors import RunError
 from cnna.hw.config import Config
 from cnna.hw.regmap import COUNTED
-from cnna.sim.build import Say, build, default_cache, to_stderr
+from cnna.sim.build import Say, build, to_stderr
+from cnna.sim.cache import default_cache
 from cnna.sim.ddr import WRITTEN
 from cnna.sim.machine import DDR_BASE
 from cnna.sim.memory import Memory
 from cnna.sim.probes import STORED
 from cnna.sim.profile import Layer, layers
 from cnna.sim.rtl import sources
+from cnna.sim.scratch import Scratch
 
 START_SECONDS = 120  # for the simulator to come up, on a machine with much to do
 STOP_SECONDS = 5
@@ -67,7 +68,8 @@ class CosimDevice(Memory):
         self._trace, self._window = trace and Path(trace).absolute(), (from_cycle, to_cycle)
         cache = cache or default_cache()
         folder = build(sources(config, cache, self._say, verilog, trace is not None), cache, trace is not None, self._say)
-        self._run = Path(tempfile.mkdtemp(prefix="cnna-"))
+        self._scratch = Scratch("cnna-")
+        self._run = self._scratch.path
         self._file = os.memfd_create("cnna-ddr")
         os.ftruncate(self._file, memory_bytes)
         self._map = mmap.mmap(self._file, memory_bytes)
@@ -108,7 +110,7 @@ class CosimDevice(Memory):
             self._end_process(self._process)
             self._process = None
         self._keep_trace()
-        shutil.rmtree(self._run, ignore_errors=True)
+        self._scratch.close()
         if self._file >= 0:
             self.data = np.empty(0, np.uint8)  # lets go of the map
             self._map.close()

@@ -14,6 +14,7 @@ from pathlib import Path
 from cnna.hw.config import Config
 from cnna.sim import tb
 from cnna.sim.build import Say
+from cnna.sim.cache import prune, use
 
 TOP = "cnna"  # the accelerator's top module, as hw.verilog names it
 
@@ -31,7 +32,7 @@ def generated(config: Config, cache_folder: Path, say: Say) -> str:
     """The accelerator's Verilog, from the cache where it is there."""
     folder = cache_folder / "verilog"
     path = folder / f"{_digest(config)}.v"
-    if path.exists():
+    if use(path):
         return path.read_text()
     from cnna.hw.verilog import generate
 
@@ -41,6 +42,7 @@ def generated(config: Config, cache_folder: Path, say: Say) -> str:
     with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
         file.write(text)
     os.replace(file.name, path)
+    prune(folder.iterdir())
     return text
 
 

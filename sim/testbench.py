@@ -14,7 +14,6 @@ import mmap
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -33,11 +32,13 @@ from cnna.host.model import Model
 from cnna.hw.config import Config, preset
 from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.axilite import AxiLite
-from cnna.sim.build import build, default_cache, to_stderr
+from cnna.sim.build import build, to_stderr
+from cnna.sim.cache import default_cache
 from cnna.sim.ddr import SETTINGS, Ddr
 from cnna.sim.machine import DDR_BASE
 from cnna.sim.memory import Memory
 from cnna.sim.rtl import sources
+from cnna.sim.scratch import scratch
 
 PERIOD_STEPS = 2  # simulator time steps in a clock
 RESET_CLOCKS = 8
@@ -166,9 +167,9 @@ def run_tests(config: str | Config, module: str, folder: Path, plusargs: Sequenc
     """
     chosen, cache = preset(config) if isinstance(config, str) else config, cache or default_cache()
     built = build(sources(chosen, cache, to_stderr), cache, False, to_stderr)
-    with tempfile.TemporaryDirectory(prefix="cnna-") as run_folder:
+    with scratch("cnna-") as run_folder:
         path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-        command = [sys.executable, "-m", "cnna.sim.launch", str(built), run_folder, module, *plusargs]
+        command = [sys.executable, "-m", "cnna.sim.launch", str(built), str(run_folder), module, *plusargs]
         done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RunError(f"cocotb tests of {module} failed:\n{done.stdout}{done.stderr}")

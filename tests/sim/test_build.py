@@ -1,9 +1,34 @@
-"""The simulator's build: what it refuses before it begins, and where it keeps its results."""
+"""The simulator's build: what it refuses before it begins, and that it leaves no compiler behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
 from cnna.host.errors import ToolError
-from cnna.sim.build import build, default_cache
+from cnna.sim.build import build
+
+TOOL = """#!{python}
+import pathlib, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+pathlib.Path({pid!r}).write_text(str(child.pid) + chr(10))
+child.wait()
+"""
+BUILD = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from cnna.host import cli
+from cnna.sim import build
+build.verilator_root = lambda: Path(sys.argv[1])
+def run(args):
+    build.build({"tb.v": "module tb; endmodule"}, Path(sys.argv[1]) / "cache", False, lambda line: None)
+cli.importlib = SimpleNamespace(import_module=lambda name: SimpleNamespace(configure=lambda parser: None, run=run))
+sys.exit(cli.main(["doctor"]))
+"""
 
 
 def test_a_path_with_a_space_is_refused(tmp_path):
@@ -14,9 +39,32 @@ def test_a_path_with_a_space_is_refused(tmp_path):
     assert not (tmp_path / "my cache").exists()
 
 
-def test_the_cache_is_the_users(monkeypatch, tmp_path):
-    """Simulators would fill another folder than the one that the user set aside."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_cache() == tmp_path / "cnna"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert default_cache().parts[-2:] == (".cache", "cnna")
+def _ended(pid: int) -> bool:
+    """Whether a process is gone, or has ended and waits for somebody to ask."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda s: s.name)
+def test_a_build_that_is_ended_takes_its_compilers_along(how, tmp_path):
+    """They would go on for minutes, and their folder stay for ever. A tool with a child stands in for Verilator."""
+    pid, tool = tmp_path / "pid", tmp_path / "bin" / "verilator"
+    tool.parent.mkdir()
+    tool.write_text(TOOL.format(python=sys.executable, pid=str(pid)))
+    tool.chmod(0o755)
+    command = [sys.executable, "-c", BUILD, str(tmp_path)]
+    client = subprocess.Popen(command, env={**os.environ, "PATH": f"{tool.parent}{os.pathsep}{os.environ['PATH']}"})
+    deadline = time.monotonic() + 30
+    while not (pid.exists() and pid.read_text().endswith("\n")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    compiler = int(pid.read_text())
+    client.send_signal(how)
+    assert client.wait(20) == (-how if how is signal.SIGKILL else 128 + how)
+    while not _ended(compiler) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert _ended(compiler)
+    left = list((tmp_path / "cache" / "simulators").glob("*/"))
+    assert bool(left) == (how is signal.SIGKILL), "what is left is for the next build to remove"

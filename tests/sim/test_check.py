@@ -9,7 +9,8 @@ import pytest
 from cnna.host.accelerator import Accelerator
 from cnna.host.errors import CheckError
 from cnna.sim import check, engines
-from cnna.sim.build import default_cache, to_stderr
+from cnna.sim.build import to_stderr
+from cnna.sim.cache import default_cache
 from cnna.sim.commands import commands
 from cnna.sim.ddr import WRITTEN
 from cnna.sim.probes import STORED

@@ -1,0 +1,72 @@
+"""Folders that live as long as the process that works in them, however it ends.
+
+The owner holds a lock on a file in the folder. A process that was killed could not tidy up, so whoever makes the next folder of
+that name removes those that nobody holds any more.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_HELD = ".held"  # the locked file; a folder without it is not ours to remove
+_GRACE_SECONDS = 60.0  # in which an owner surely gets from making that file to locking it
+
+
+class Scratch:
+    """A new empty folder `path`, called `prefix` and some letters, in `parent` (default: the system's temporary folder)."""
+
+    def __init__(self, prefix: str, parent: Path | None = None) -> None:
+        parent = parent or Path(tempfile.gettempdir())
+        sweep(prefix, parent)
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        self._lock = os.open(self.path / _HELD, os.O_CREAT | os.O_RDWR)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def close(self) -> None:
+        """Removes the folder with all that is in it."""
+        if self._lock >= 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
+
+
+@contextmanager
+def scratch(prefix: str, parent: Path | None = None) -> Iterator[Path]:
+    """A `Scratch` folder for the length of a block."""
+    folder = Scratch(prefix, parent)
+    try:
+        yield folder.path
+    finally:
+        folder.close()
+
+
+def sweep(prefix: str, parent: Path) -> None:
+    """Removes this user's folders of that name whose owners have gone."""
+    name = re.compile(re.escape(prefix) + r"[a-z0-9_]{8}")  # as tempfile.mkdtemp writes them
+    for folder in parent.glob(f"{prefix}*"):
+        if name.fullmatch(folder.name) and _is_left(folder / _HELD):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left(held: Path) -> bool:
+    """Whether an owner made this file and holds it no more."""
+    try:
+        file = os.open(held, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:  # not there, or another user's
+        return False
+    try:
+        status = os.fstat(file)
+        if status.st_uid != os.getuid() or time.time() - status.st_mtime < _GRACE_SECONDS:
+            return False
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(file)

@@ -1,0 +1,69 @@
+"""The cache folder stays bounded, and what somebody may be using stays in it."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cnna.sim import build as building
+from cnna.sim.cache import KEEP_DAYS, KEEP_ENTRIES, REST_HOURS, default_cache, prune, use
+
+
+def _entry(folder: Path, name: str, hours: float) -> Path:
+    """A folder with a file in it, last used so long ago."""
+    entry = folder / name
+    entry.mkdir(parents=True)
+    (entry / building.TOP).write_text("x")
+    at = time.time() - 3600 * hours
+    os.utime(entry, (at, at))
+    return entry
+
+
+def test_the_cache_is_the_users(monkeypatch, tmp_path):
+    """Simulators and benches would fill another folder than the one that the user set aside."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_cache() == tmp_path / "cnna"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert default_cache().parts[-2:] == (".cache", "cnna")
+
+
+def test_old_entries_go_and_used_ones_stay(tmp_path):
+    """Every change of the RTL adds a simulator: the cache would fill the disk."""
+    old, used, new = (_entry(tmp_path, name, 24 * KEEP_DAYS + 1) for name in ("old", "used", "new"))
+    (tmp_path / "old.v").write_text("")
+    assert use(used)
+    assert use(new)
+    prune(tmp_path.iterdir())
+    assert {path.name for path in tmp_path.iterdir()} == {"used", "new", "old.v"}
+    assert not use(old)
+
+
+def test_the_oldest_beyond_the_count_go_unless_somebody_may_be_about_to_open_them(tmp_path):
+    """A day of much development must neither fill the disk nor take a simulator away from a run that starts."""
+    fresh = [_entry(tmp_path, f"fresh{number}", 0.01 * number) for number in range(KEEP_ENTRIES)]
+    resting, beyond = _entry(tmp_path, "resting", REST_HOURS - 1), _entry(tmp_path, "beyond", REST_HOURS + 1)
+    prune(tmp_path.iterdir())
+    assert all(entry.exists() for entry in [*fresh, resting])
+    assert not beyond.exists()
+
+
+def test_a_build_drops_old_simulators_but_none_in_use(tmp_path, monkeypatch):
+    """A simulator whose lock is held is about to be started."""
+    root = tmp_path / "simulators"
+    left, held = _entry(root, "left", 24 * KEEP_DAYS + 1), _entry(root, "held", 24 * KEEP_DAYS + 1)
+    monkeypatch.setattr(building, "_build", lambda sources, folder, trace, say: _entry(root, folder.name, 0))
+    with building._locked(held, print):
+        built = building.build({"a.v": "x"}, tmp_path, False, print)
+    assert not left.exists()
+    assert not (root / "left.lock").exists()
+    assert held.exists()
+    assert (built / building.TOP).exists()
+
+
+def test_a_lock_that_is_removed_while_one_waits_is_no_lock(tmp_path, monkeypatch):
+    """Two would hold "the" lock: one of the removed file, one of the new."""
+    folder, passed = tmp_path / "simulator", []
+    monkeypatch.setattr(building, "_is_named", lambda path, file: len(passed) > 1 or passed.append(path) is not None)
+    with building._locked(folder, pytest.fail):
+        assert len(passed) == 2
