@@ -1,4 +1,7 @@
-"""Files that commands read and write: whole or not at all, and every failure one line with the file's name."""
+"""Files that commands read and write: whole or not at all, and every failure one line with the file's name.
+
+An output may also be what is no regular file, such as `/dev/null`, `/dev/stdout` or a named pipe: that is written straight into.
+"""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,21 +26,26 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Writes by rename, so that no reader sees half a file. UserError: it cannot be written."""
+    """Writes by rename, so that no reader sees half a file (where it is one). UserError: it cannot be written."""
     with writing(path) as file:
         file.write(data)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file open for writing that takes the name `path` only when the block ends without an error."""
+    """A file open for writing that takes the name `path` only when the block ends without an error; a link stays a link."""
     path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    target = Path(os.path.realpath(path))
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         check_writable(path)
+        if _is_special(path):
+            with path.open("wb") as file:
+                yield file
+            return
         with part.open("wb") as file:
             yield file
-        os.replace(part, path)
+        os.replace(part, target)
     except OSError as error:
         raise UserError(f"{path}: {_reason(error)}") from None
     finally:
@@ -59,10 +67,15 @@ def check_writable(path: Path | None) -> None:
     path = Path(path)
     if path.is_dir():
         raise UserError(f"{path}: is a folder, not a file to write")
-    if not path.parent.is_dir():
-        raise UserError(f"{path}: the folder {path.parent} does not exist")
-    if not os.access(path.parent, os.W_OK):
-        raise UserError(f"{path}: the folder {path.parent} is not writable")
+    if _is_special(path):
+        if not os.access(path, os.W_OK):
+            raise UserError(f"{path}: is not writable")
+        return
+    folder = (Path(os.path.realpath(path)) if path.is_symlink() else path).parent
+    if not folder.is_dir():
+        raise UserError(f"{path}: the folder {folder} does not exist")
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"{path}: the folder {folder} is not writable")
 
 
 def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> None:
@@ -77,11 +90,16 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> None:
             if any(_same(path, other) for other in inputs):
                 raise UserError(f"{path}: {option} would write over this input; give it another name")
             for earlier, other in seen.items():
-                if _same(path, other):
+                if _same(path, other) and not _is_special(path):
                     raise UserError(f"{path}: both {earlier} and {option} would write this file; give one another name")
         except OSError as error:
             raise UserError(f"{path}: {_reason(error)}") from None
         seen[option] = path
+
+
+def _is_special(path: Path) -> bool:
+    """A device or a pipe: there, and neither a file nor a folder. Renaming over it would replace it."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _same(one: Path, other: Path) -> bool:

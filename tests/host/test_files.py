@@ -1,0 +1,68 @@
+"""Outputs: whole or not at all, and what is no regular file stays what it is."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from cnna.host.errors import UserError
+from cnna.host.files import check_outputs, check_writable, write_text, writing
+
+
+def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path: Path) -> None:
+    """Renaming over `-o /dev/null` as root would take the machine's /dev/null away."""
+    pipe, found = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    reader.start()
+    write_text(pipe, "figures")
+    reader.join(10)
+    assert found == ["figures"]
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_one_pipe_takes_two_outputs_and_a_link_to_it_is_followed(tmp_path: Path) -> None:
+    """`--json /dev/null --html /dev/null` is no mistake."""
+    pipe, link, found = tmp_path / "pipe", tmp_path / "link", []
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    check_outputs({"--json": pipe, "--html": link}, [])
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    reader.start()
+    write_text(link, "figures")
+    reader.join(10)
+    assert found == ["figures"]
+    assert link.is_symlink()
+    assert pipe.is_fifo()
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """The file that the user linked to would keep its old content."""
+    (tmp_path / "there").mkdir()
+    link, file = tmp_path / "link", tmp_path / "there" / "file"
+    link.symlink_to(file)
+    for text in ("first", "second"):
+        write_text(link, text)
+        assert file.read_text() == text
+    assert link.is_symlink()
+    (tmp_path / "lost").symlink_to(tmp_path / "none" / "file")
+    with pytest.raises(UserError, match=r"lost: the folder .*none does not exist"):
+        check_writable(tmp_path / "lost")
+
+
+def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
+    """Half a file would be taken for the answer."""
+    path = tmp_path / "y"
+    path.write_text("old")
+
+    def half() -> None:
+        with writing(path) as file:
+            file.write(b"ne")
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
