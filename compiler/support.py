@@ -114,10 +114,10 @@ def quantised_limit(node: Node, graph: Graph) -> str | None:
         return reason
     for name in (*node.inputs, node.output):
         if graph.tensors[name].quant is None:
-            return f"tensor '{name}' has no QuantizeLinear and DequantizeLinear of its own"
+            return _unquantised(node, name, graph)
     if isinstance(node.op, f.Conv):
         if node.op.weight_scale is None:
-            return "its weights are not quantised"
+            return f"its weights are not quantised; {_WHOLE}"
         scale = graph.constants[node.op.weight_scale][:, None, None, None]
         whole = np.rint(graph.constants[node.op.weights] / scale)
         if whole.min(initial=0) < -128 or whole.max(initial=0) > 127:
@@ -126,7 +126,23 @@ def quantised_limit(node: Node, graph: Graph) -> str | None:
     return None
 
 
+_WHOLE = "quantise the float model with `cnna quantize`, which leaves nothing out"
+
+
+def _unquantised(node: Node, tensor: str, graph: Graph) -> str:
+    """The reason, with its remedy, why a tensor of a node has no quantisation."""
+    readers = [reader for reader in graph.nodes if tensor in reader.inputs]
+    floats = [f"node '{reader.name}'" for reader in readers if not isinstance(reader.op, f.Requantise)]
+    floats += ["the model's output"] * (tensor in graph.outputs)
+    if len(floats) < len(readers) + (tensor in graph.outputs) and floats:
+        remedy = "let all that read it do so behind QuantizeLinear and DequantizeLinear"
+        return f"tensor '{tensor}' is quantised, but {floats[0]} reads it before it is; {remedy}"
+    fold = "fold BatchNormalization, Mul and Add before you quantise (onnxruntime's quant_pre_process does), or "
+    remedy = (fold if isinstance(node.op, f.Affine) else "") + _WHOLE
+    return f"tensor '{tensor}' has no QuantizeLinear and DequantizeLinear of its own; {remedy}"
+
+
 def refusal(node: Node, reason: str) -> str:
-    """The one line for a node in the middle of a model that cannot run."""
-    hint = HINTS.get(kind_of(node))
+    """The one line for a node in the middle of a model that cannot run; reasons of what could run bring their own remedy."""
+    hint = HINTS.get(kind_of(node)) if isinstance(node.op, f.Onnx) else None
     return f"node '{node.name}' ({kind_of(node)}) cannot run on the accelerator: {reason}" + (f"; {hint}" if hint else "")

@@ -47,14 +47,16 @@ def _into_before(edit: Editor, node: Node) -> None:
 
 
 def _scaled(edit: Editor, op: Conv, scale: np.ndarray) -> Conv | None:
-    """The convolution with its output channels times `scale`; None where int8 weights would not stay int8."""
+    """The convolution with its output channels times `scale`; None where int8 weights would not stay int8 (128 is not -(-128))."""
     if (scale == 1).all():
         return op
-    if op.weight_scale is not None:
-        if (scale <= 0).any():
-            return None
-        op = replace(op, weight_scale=edit.constant(op.weight_scale, edit.constants[op.weight_scale] * scale))
     weights = edit.constants[op.weights]
+    if op.weight_scale is not None:
+        scales = edit.constants[op.weight_scale]
+        least = (weights / scales[:, None, None, None]).min(axis=(1, 2, 3))
+        if ((scale < 0) & (least < -127.5)).any():
+            return None
+        op = replace(op, weight_scale=edit.constant(op.weight_scale, scales * np.where(scale == 0, 1, np.abs(scale))))
     return replace(op, weights=edit.constant(op.weights, (weights * scale[:, None, None, None]).astype(weights.dtype)))
 
 

@@ -1,5 +1,6 @@
 """Models that onnxruntime quantised, layer by layer against onnxruntime, and whole."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,15 @@ from onnx import numpy_helper
 from onnxruntime.quantization import QuantFormat, QuantType
 
 from cnna.compiler import ir
-from cnna.compiler.onnx_import import load_model
+from cnna.compiler.onnx_import import load_model, to_graph
+from cnna.compiler.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.compiler.quantised_import import Split, import_quantised
+from cnna.compiler.support import quantised_limit, refusal
 from cnna.host.errors import ModelError
 from cnna.sim import reference
 
 from .distance import distances, quantised_by_onnxruntime
+from .pairs import with_pairs
 from .written import answers, images, written
 
 NETWORK = """g (float[N,3,12,12] x) => (float[N,5] y) {
@@ -231,3 +235,38 @@ def test_sums_beyond_int32_are_refused_by_name(tmp_path):
             tensor.CopyFrom(numpy_helper.from_array(np.full(8, 2**31 - 1, np.int32), tensor.name))
     with pytest.raises(ModelError, match=r"'Conv:e' \(Conv\): its sums may reach .* beyond int32"):
         import_quantised(model)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "reason"),
+    [
+        (("x", "y"), r"'BatchNormalization:b' \(Affine\).*'b' has no QuantizeLinear.*quant_pre_process.*or .*`cnna quantize`"),
+        (("x", "a", "b"), r"'Conv:y' \(Conv\).*'y' has no QuantizeLinear.*quantise the float model with `cnna quantize`"),
+    ],
+)
+def test_what_lacks_a_rounding_is_told_the_remedy(pairs, reason):
+    """A batch norm that nothing absorbs is the usual case: the user must hear of folding, not of limits of convolutions."""
+    text = """g (float[N,3,4,4] x) => (float[N,3,4,4] z) {
+        a = Relu (x)
+        b = BatchNormalization (a, s, o, m, var)
+        y = Conv (b, w)
+        t = Tanh (y)
+        z = Conv (t, w)}"""
+    weights = {"s": (3,), "o": (3,), "m": (3,), "var": (3,), "w": (3, 3, 1, 1)}
+    model = with_pairs(written(text, weights), dict.fromkeys(pairs, (0.1, 0)), {"w": 1 / 64})
+    graph = run_passes(to_graph(model), (*REWRITES, *QUANTISATION))
+    refusals = [refusal(node, why) for node in graph.nodes if (why := quantised_limit(node, graph))]
+    assert any(re.search(reason, line) for line in refusals), refusals
+
+
+@pytest.mark.parametrize("gains", [(0.5, 2, 1), (-0.5, 0, -2)])
+def test_batch_norm_goes_into_int8_weights(gains):
+    """A gain below 0 turns the signs of a channel's weights, one of 0 leaves its bias; int8 they stay."""
+    text = """g (float[N,3,4,4] x) => (float[N,3,4,4] y) {
+        a = Conv (x, w)
+        y = Mul (a, s)}"""
+    weights = {"w": (3, 3, 1, 1), "s": np.array(gains, np.float32)[:, None, None]}
+    model = with_pairs(written(text, weights), {"x": (1 / 32, 3), "y": (1 / 16, -5)}, {"w": 1 / 64})
+    split, feeds = import_quantised(model), images(model)
+    assert [type(node.op) for node in split.graph.nodes] == [ir.Conv]
+    assert np.array_equal(run_whole(split, feeds)["y"], answers(model, feeds)[0])
