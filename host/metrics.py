@@ -60,9 +60,13 @@ def _beats(run: Mapping[str, int], kind: str) -> int:
 
 
 def _unit_clocks(timeline: Sequence[tuple[int, str, int]]) -> dict[str, list[int]]:
-    """By engine: the clocks, from start, at which its first, second, ... unit was finished."""
+    """By engine: the clocks, from start, at which its first, second, ... unit was finished.
+
+    Counts begin with those of the run before, until the start has cleared them.
+    """
     clocks: dict[str, list[int]] = {engine: [] for engine in COUNTED}
     for clock, engine, units in timeline:
+        del clocks[engine][units:]
         clocks[engine] += [clock] * (units - len(clocks[engine]))
     return clocks
 

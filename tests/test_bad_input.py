@@ -413,7 +413,13 @@ def test_numbers_out_of_range(good: Path, refused: Callable[..., str], command: 
     assert options.split()[0] in refused(*_words(command, good, good), *options.split())
 
 
-@pytest.mark.parametrize("found", ["{", "[]", "{}", '{"config": "zcu102", "batch": 1, "layers": [], "cycles": 1, "device": "rtl"}'])
+@pytest.mark.parametrize(
+    "found",
+    [
+        *("{", "[]", "{}", '{"config": "zcu102", "batch": 1, "layers": [], "cycles": 1, "device": "rtl"}'),
+        *(f'{{"layers": [], "unit_clocks": {clocks}}}' for clocks in ("3", "[1]", '{"conv": 1}', '{"conv": [2, 1]}')),
+    ],
+)
 def test_figures_of_something_else(good: Path, tmp_path: Path, refused: Callable[..., str], found: str) -> None:
     """Not JSON, not figures, those of another model: the line names the file, of which a script has many."""
     (tmp_path / "r.json").write_text(found)

@@ -1,0 +1,49 @@
+"""The figures of a run: means of its batches, nothing invented, and clocks of units of that run only."""
+
+from cnna.host.metrics import summary
+from cnna.hw.regmap import STALLS
+
+MANIFEST = {
+    "config": {"name": "tiny", "pix": 2, "ci": 4, "co": 8},
+    "batch": 2,
+    "macs": 3200,
+    "layers": [{"name": "a", "op": "Conv", "engine": "conv", "macs": 6400}],
+}
+COUNTERS = {f"stall_{cause}": 0 for cause in STALLS}
+
+
+def run(cycles):
+    return {"cycles": cycles, "read_beats0": 10, "read_beats1": 2, "write_beats0": 3, **COUNTERS}
+
+
+def test_a_figure_is_the_mean_of_the_batches():
+    """MACs are of an image and cycles of a batch: mixed up, every speed would be off by the batch."""
+    found = summary(MANIFEST, "rtl", [run(100), run(300)], None, 1.0, True)
+    assert found["cycles"] == 200
+    assert found["mac_utilization"] == 3200 * 2 / (200 * 64)
+    assert found["fps_at_300mhz"] == 2 * 300e6 / 200
+    assert (found["ddr_read_bytes"], found["ddr_write_bytes"]) == (16 * 12, 16 * 3)
+    assert found["layers"][0]["macs"] == 3200
+
+
+def test_what_nothing_measured_is_none():
+    """A zero would read as infinitely fast."""
+    found = summary(MANIFEST, "emulator", [], None, 1.0, None)
+    measured = ("cycles", "mac_utilization", "fps_at_300mhz", "ddr_read_bytes", "ddr_write_bytes", "unit_clocks")
+    assert all(found[key] is None for key in measured)
+    assert set(found["stalls"].values()) == {None}
+    assert found["layers"][0]["cycles"] is None
+
+
+def test_units_are_dated_one_by_one():
+    """Engines that finish two units in a clock, and those that never work."""
+    events = [(5, "load", 1), (7, "conv", 2), (9, "conv", 3)]
+    found = summary(MANIFEST, "rtl", [run(10)], None, 1.0, None, events)
+    assert found["unit_clocks"] == {"load": [5], "conv": [7, 7, 9], "vector": [], "store": []}
+
+
+def test_units_of_the_run_before_are_forgotten():
+    """Counts are cleared a clock after the start; without this, each unit of a second batch would be finished in clock 1."""
+    events = [(1, "load", 1), (1, "conv", 3), (2, "load", 0), (2, "conv", 0), (6, "load", 1), (8, "conv", 1), (9, "conv", 3)]
+    found = summary(MANIFEST, "rtl", [run(10)], None, 1.0, None, events)
+    assert found["unit_clocks"] == {"load": [6], "conv": [8, 9, 9], "vector": [], "store": []}
