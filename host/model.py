@@ -137,7 +137,9 @@ class Model:
     def _figures(self, counters: list[dict[str, int]], wall_seconds: float) -> Figures:
         profile: Callable[[Artifact], Any] | None = getattr(self.device, "profile", None)
         layers = profile(self.artifact) if profile and counters else None
-        return summary(self.manifest, self.device_name, counters, layers, wall_seconds, True if self.agreement else None)
+        timeline: Callable[[], Any] | None = getattr(self.device, "timeline", None)
+        events = timeline() if timeline and counters else None
+        return summary(self.manifest, self.device_name, counters, layers, wall_seconds, True if self.agreement else None, events)
 
     # --- floats to ports and back ---
 
