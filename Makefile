@@ -4,7 +4,7 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 READY = .venv/installed
 
-.PHONY: demo test test-all lint docs clean
+.PHONY: demo test test-all lint docs bench clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -24,6 +24,9 @@ lint: $(READY)  ## style and types
 docs: $(READY)  ## writes what in docs/ is generated
 	$(BIN)/python -m cnna.hw.describe docs/registers.md
 	$(BIN)/python tools/picture.py
+
+bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses
+	$(BIN)/python tools/bench.py --rows $(ROWS)
 
 clean:  ## removes all that make has made here; simulators stay in the user's cache folder
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache
