@@ -52,7 +52,7 @@ def requantised_copy(batch: int = 2, **changes: object) -> Artifact:
     layer = {"name": "copy", "op": "Combine", "engine": "vector", "output": "y", "macs": 0, "node_names": ["copy"],
              "predicted_cycles": 1, "ddr_read_bytes": size, "ddr_write_bytes": size}  # fmt: skip
     manifest = {
-        "format": "cnna", "schema": 1, "version": "0", "isa": list(VERSION), "config": as_dict(CONFIG), "name": "copy",
+        "format": "cnna", "schema": 2, "version": "0", "isa": list(VERSION), "config": as_dict(CONFIG), "name": "copy",
         "batch": batch, "program_writes": len(program),
         "segments": {"constant": len(word), "workspace": 0, "input": size, "output": size},
         "inputs": [port("x", "input", SCALE_IN, ZERO_IN)], "outputs": [port("y", "output", SCALE_OUT, ZERO_OUT)],
