@@ -21,7 +21,7 @@ _PAGE = Template("""<!DOCTYPE html>
 @media (prefers-color-scheme: dark) { :root { --page: #14171b; --ink: #e4e8ec; --dim: #9aa4af; --line: #363d45; --soft: #1d2127;
   --load: #3fb8a8; --weight: #a38be0; --conv: #5a96e0; --vector: #eb9f45; --store: #84b558;
   --predicted: #8496a9; --measured: #ee7080 } }
-body { font: 15px/1.5 system-ui, sans-serif; background: var(--page); color: var(--ink); max-width: 76rem; margin: 2rem auto;
+body { font: 15px/1.5 system-ui, sans-serif; background: var(--page); color: var(--ink); max-width: 80rem; margin: 2rem auto;
   padding: 0 1rem }
 h1 { font-size: 1.6rem; margin: 0 0 .2rem } h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem }
 p { margin: .3rem 0; color: var(--dim) }
@@ -32,7 +32,10 @@ th, td { padding: .2rem .6rem; border-bottom: 1px solid var(--line); text-align:
 td.word, th.word { text-align: left } th.group { text-align: center } th.edge, td.edge { border-left: 1px solid var(--line) }
 tbody tr:nth-child(odd) { background: var(--soft) }
 table.totals { font-size: 1rem; margin-top: 1rem } table.totals tbody tr { background: none }
-td.bars { min-width: 11rem }
+td.bars { min-width: 5rem }
+table.layers { font-size: .8rem } table.layers th, table.layers td { padding: .2rem .4rem }
+table.layers td.name { max-width: 10rem; overflow: hidden; text-overflow: ellipsis }
+table.layers td.stalls { white-space: normal; min-width: 7rem }
 td.bars i { display: block; height: .45rem; border-radius: 2px; background: var(--predicted); margin: 1px 0 }
 td.bars i.measured, p.key i.measured { background: var(--measured) }
 p.key i { display: inline-block; width: 1rem; height: .6rem; border-radius: 2px; background: var(--predicted);
@@ -72,7 +75,7 @@ $engines
 </table></div>
 <h2>Layers</h2>
 <p class="key">Clocks of a layer include those in which the array waits for it. Bars:<i></i>predicted$key</p>
-<div class="wide"><table>
+<div class="wide"><table class="layers">
 $layers
 </table></div>
 </body>
@@ -80,7 +83,7 @@ $layers
 """)
 _BEGAN = " A measured bar begins when its command could: the run counts when it ended."
 _LAYER_COLUMNS = {  # group: (heading, key, format)
-    "": (("layer", "name", "{}"), ("op", "op", "{}"), ("engine", "engine", "{}"), ("MACs", "macs", "{:,}")),
+    "": (("layer", "name", "{}"), ("clocks", "bars", ""), ("op", "op", "{}"), ("engine", "engine", "{}"), ("MACs", "macs", "{:,}")),
     "predicted": (
         ("clocks", "predicted_cycles", "{:,}"),
         ("util.", "predicted_mac_utilization", "{:.1%}"),
@@ -152,7 +155,7 @@ def _engines(found: Figures) -> str:
 
 
 def _layers(found: Figures) -> str:
-    """Predicted and measured side by side; bars of both behind."""
+    """Predicted and measured side by side, bars of both beside the layer's name."""
     groups = {name: group for name, group in _LAYER_COLUMNS.items() if name != "measured" or found["measured"]}
     heads, names = ['<th class="word">#</th>'], ["<th></th>"]
     for name, group in groups.items():
@@ -165,12 +168,19 @@ def _layers(found: Figures) -> str:
     for number, layer in enumerate(found["layers"], 1):
         cells = [f'<td class="word">{number}</td>']
         for name, group in groups.items():
-            for index, (_, key, form) in enumerate(group):
-                edge = " edge" if name and not index else ""
-                cells.append(f'<td class="{_kind(key)}{edge}"{_hint(layer, key)}>{escape(cell(layer, key, form))}</td>')
-        lines.append(f'<tr>{"".join(cells)}<td class="bars">{_bars(layer, most)}</td></tr>')
-    head = f'<tr>{"".join(names)}<th></th></tr>\n<tr>{"".join(heads)}<th class="word">clocks</th></tr>'
+            cells += [
+                _cell(layer, key, form, most, " edge" if name and not index else "") for index, (_, key, form) in enumerate(group)
+            ]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    head = f"<tr>{''.join(names)}</tr>\n<tr>{''.join(heads)}</tr>"
     return f"<thead>{head}</thead>\n<tbody>\n" + "\n".join(lines) + "\n</tbody>"
+
+
+def _cell(layer: Figures, key: str, form: str, most: float, edge: str) -> str:
+    if key == "bars":
+        return f'<td class="bars">{_bars(layer, most)}</td>'
+    own = f" {key}" if key in ("name", "stalls") else ""
+    return f'<td class="{_kind(key)}{own}{edge}"{_hint(layer, key)}>{escape(cell(layer, key, form))}</td>'
 
 
 def _bars(layer: Figures, most: float) -> str:
@@ -181,7 +191,9 @@ def _bars(layer: Figures, most: float) -> str:
 
 
 def _hint(layer: Figures, key: str) -> str:
-    """All causes of stalls, when pointed at."""
+    """A name that may be cut short, and all causes of stalls, when pointed at."""
+    if key == "name":
+        return f' title="{escape(layer["name"])}"'
     if key != "stalls" or not layer["stalls"]:
         return ""
     return f' title="{escape(stalls_text(layer["stalls"], len(layer["stalls"])))}"'
@@ -193,4 +205,4 @@ def _tr(cells: list[tuple[str, Any]], tag: str = "td") -> str:
 
 
 def _kind(key: str) -> str:
-    return "word" if key in WORDS else ""
+    return "word" if key in (*WORDS, "bars") else ""

@@ -1,12 +1,14 @@
-"""The report as a picture: clocks and utilisation of every layer, and the roofline that they lie under."""
+"""The report as a picture: engines over time, clocks and utilisation of every layer, and the roofline that they lie under."""
 
 import os
 from typing import Any
 
 from cnna.compiler.report import Figures
 from cnna.compiler.report_svg import point
+from cnna.hw.regmap import ENGINES
 
 ROWS_AN_INCH = 5
+TIMELINE_INCHES = 2.6
 SIZES = {"least_inches": 4.0, "most_inches": 40.0, "width_inches": 13.0}
 
 
@@ -17,13 +19,32 @@ def picture(found: Figures, path: str | os.PathLike[str]) -> None:
 
     layers = found["layers"]
     height = min(max(SIZES["least_inches"], len(layers) / ROWS_AN_INCH + 1.5), SIZES["most_inches"])
-    figure = Figure(figsize=(SIZES["width_inches"], height), layout="constrained")
+    figure = Figure(figsize=(SIZES["width_inches"], TIMELINE_INCHES + height), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(f"{found['name']} on {found['config']}, batch {found['batch']}")
-    bars, roofline = figure.subplots(1, 2)
+    places = figure.subplot_mosaic([["time", "time"], ["bars", "roofline"]], height_ratios=(TIMELINE_INCHES, height))
+    bars, roofline = places["bars"], places["roofline"]
+    _draw_timeline(places["time"], found)
     _draw_bars(bars, found)
     _draw_roofline(roofline, found)
     figure.savefig(path, dpi=110, format="png")
+
+
+def _draw_timeline(axes: Any, found: Figures) -> None:
+    """A row for each engine, predicted and, where a run has them, measured; neighbouring layers differ in shade."""
+    rows = {engine: f"C{number}" for number, engine in enumerate(ENGINES)}
+    names: list[str] = []
+    for kind, bars in found["timeline"].items():
+        for engine in [engine for engine in rows if any(bar[0] == engine for bar in bars or ())]:
+            own = [bar for bar in bars if bar[0] == engine]
+            for shade in (0, 1):
+                spans = [(begin, end - begin) for _, layer, begin, end in own if layer % 2 == shade]
+                axes.broken_barh(spans, (len(names) - 0.4, 0.8), color=rows[engine], alpha=0.6 if shade else 1, linewidth=0)
+            names.append(f"{engine}, {kind}")
+    axes.set_yticks(range(len(names)), names, fontsize=7)
+    axes.invert_yaxis()
+    axes.margins(x=0.01)
+    axes.set_xlabel("clocks")
 
 
 def _draw_bars(axes: Any, found: Figures) -> None:

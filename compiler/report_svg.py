@@ -17,6 +17,7 @@ ROW, GAP = 20, 5
 NARROWEST = 0.4  # a bar's least width, and the widest gap that is closed
 NUMBER_WIDTH = 17  # of a bar that has room for its layer's number
 HEIGHT = 460  # of the roofline
+LABEL = (13, 12)  # room of a number in the roofline: across, down
 LABELLED = 8  # layers that are named in the roofline: those of the most clocks
 
 
@@ -101,6 +102,8 @@ def roofline(found: Figures) -> str:
     plot = _Plot(found)
     parts = [*plot.grid(), *plot.roofs()]
     labelled = sorted(range(len(found["layers"])), key=lambda n: -found["layers"][n]["predicted_cycles"])[:LABELLED]
+    taken: list[tuple[float, float]] = []
+    numbered: dict[int, tuple[float, float]] = {}
     for number, layer in enumerate(found["layers"]):
         spots = {kind: spot for kind in ("predicted", "measured") if (spot := point(layer, kind))}
         drawn = {kind: plot.at(*spot) for kind, spot in spots.items()}
@@ -110,10 +113,22 @@ def roofline(found: Figures) -> str:
         for kind, (x, y) in drawn.items():
             about = f"{number + 1} {escape(layer['name'])}: {kind}, {spots[kind][1]:,.0f} MACs a clock"
             parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"><title>{about}</title></circle>')
+            taken.append((x - LABEL[0] / 2, y + 4))
         if drawn and number in labelled:
-            x, y = list(drawn.values())[-1]
-            parts.append(_text(x + 7, y + 4, str(number + 1), "small"))
+            numbered[number] = list(drawn.values())[-1]
+    for number, (x, y) in numbered.items():
+        taken.append(_free_place(x, y, taken))
+        parts.append(_text(*taken[-1], str(number + 1), "small"))
     return _svg(WIDTH, HEIGHT, parts)
+
+
+def _free_place(x: float, y: float, taken: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Where a point's number stands: beside it, or farther off where another number or point stands in its way."""
+    places = [
+        (x + dx, y + 4 + dy) for down in range(9) for dy in (down * LABEL[1], -down * LABEL[1]) for dx in (7, 7 - 2 * LABEL[0])
+    ]
+    free = (at for at in places if not any(abs(at[0] - u) < LABEL[0] and abs(at[1] - v) < LABEL[1] for u, v in taken))
+    return next(free, places[0])
 
 
 def point(layer: Figures, kind: str) -> tuple[float, float] | None:
@@ -160,7 +175,8 @@ class _Plot:
         for value in _powers(least, most):
             _, y = self.at(high, value)
             parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            parts.append(_text(left - 10, y + 4, f"{value:,.10g}", "right"))
+            if y > top + 24:  # below the axis' name
+                parts.append(_text(left - 10, y + 4, f"{value:,.10g}", "right"))
         parts.append(_text((left + right) / 2, bottom + 36, "MACs a byte of DDR traffic", "middle"))
         parts.append(_text(left - 10, top + 12, "MACs a clock", "right"))
         return parts

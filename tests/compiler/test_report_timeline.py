@@ -1,0 +1,72 @@
+"""The measured timeline is the program's: who worked when, from the clocks at which units were finished."""
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.report_timeline import busy, layer_clocks, measured_bars, predicted_bars
+from cnna.host.artifact import Artifact
+from cnna.host.errors import DataError
+from cnna.hw.config import preset
+from cnna.hw.regmap import COUNTED
+from cnna.sim.commands import commands
+
+from .. import networks
+
+
+@pytest.fixture(scope="module")
+def artifact():
+    program = compile_graph(networks.network(3), preset("tiny"), 2)
+    return Artifact(program.manifest(), program.program, program.constants, b"")
+
+
+@pytest.fixture
+def finished(artifact):
+    """Every command in its turn, a hundred clocks a unit: what a machine without any overlap would count."""
+    clocks, clock = {engine: [] for engine in COUNTED}, 1000
+    for command in commands(artifact.program):
+        if command.engine in clocks:
+            for _ in range(command.units(artifact.config.chunk_blocks)):
+                clock += 100
+                clocks[command.engine].append(clock)
+    return clocks
+
+
+def test_measured_bars_end_when_their_units_did(artifact, finished):
+    """Units given to another command would draw a layer where it never was."""
+    bars = measured_bars(artifact, finished)
+    assert {engine: max(bar.end for bar in bars if bar.engine == engine) for engine in busy(bars) if busy(bars)[engine]} == {
+        engine: clocks[-1] for engine, clocks in finished.items() if clocks
+    }
+    owners = [int(artifact.manifest["commands"][bar.command]["layer"]) for bar in bars]
+    assert [bar.layer for bar in bars] == owners
+    counted = Counter(command.engine for command in commands(artifact.program) if command.engine != "weight")
+    assert Counter(bar.engine for bar in bars) == counted
+
+
+def test_an_engine_does_one_thing_at_a_time(artifact, finished):
+    """Bars that overlap would add up to more than all clocks."""
+    for bars in (measured_bars(artifact, finished), predicted_bars(artifact)):
+        for engine in COUNTED:
+            own = sorted((bar.begin, bar.end) for bar in bars if bar.engine == engine)
+            assert all(begin <= end for begin, end in own)
+            assert all(first[1] <= then[0] for first, then in pairwise(own))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [(lambda clocks: clocks[:-1], "the program more"), (lambda clocks: [*clocks, 9], "more units")]
+)
+def test_clocks_of_another_program_are_refused(artifact, finished, change, words):
+    """They would be drawn all the same, shifted by a unit."""
+    with pytest.raises(DataError, match=words):
+        measured_bars(artifact, {**finished, "conv": change(finished["conv"])})
+
+
+def test_layers_share_all_clocks(artifact):
+    """A clock that no layer has, or two have, makes the table's column add up to another total."""
+    bars = predicted_bars(artifact)
+    shares = layer_clocks(bars, len(artifact.manifest["layers"]))
+    assert sum(shares) == max(bar.end for bar in bars)
+    assert min(shares) >= 0
