@@ -113,7 +113,8 @@ def _kernel_commands(context: Context, number: int, kernel: Kernel) -> Iterator[
                 yield from _conv_commands(context, kernel, chunks, context.streams[number, index], tile, places)
         else:
             for index, rectangle in enumerate(kernel.parts):
-                yield from _vector_commands(context, kernel, rectangle, context.streams[number, index], tile, places)
+                cut = _newest_block(context.lowered, number, kernel)
+                yield from _vector_commands(context, kernel, rectangle, context.streams[number, index], tile, cut, places)
         if "dest" in tiling.staging:
             box = held["dest"][0]
             yield from _move(context, "store", kernel.dest.map, box, places["dest"], kernel.layer, kernel.tensor)
@@ -241,22 +242,43 @@ def _conv(
 # --- the vector engine ---
 
 
+def _newest_block(lowered: Lowered, number: int, kernel: VectorKernel) -> int:
+    """The block of the kernel from which on its source is the work of the last kernel that wrote there; 0: all of it is.
+
+    0 for a uniform kernel too: a second command would bring its parameters a second time, behind the array's weights.
+    """
+    source = kernel.source
+    if kernel.uniform:
+        return 0
+    for other in reversed(lowered.kernels[:number]):
+        if other.dest.map == source.map and other.dest.block < source.block + source.blocks:
+            return max(other.dest.block - source.block, 0) if other.dest.block + other.dest.blocks > source.block else 0
+    return 0
+
+
 def _vector_commands(
-    context: Context, kernel: VectorKernel, part: VectorPart, stream: int, tile: Tile, places: Mapping[str, Place]
+    context: Context, kernel: VectorKernel, part: VectorPart, stream: int, tile: Tile, cut: int, places: Mapping[str, Place]
 ) -> Iterator[Command]:
-    """A part's rectangle within a tile; image by image or block by block where the two operands' steps differ."""
+    """A part's rectangle within a tile; image by image or block by block where the two operands' steps differ.
+
+    What lies before block `cut` has been there for longer, so that it has commands of its own, which need not wait for the rest.
+    """
     rows = (max(part.rows[0], tile.rows[0]), min(part.rows[1], tile.rows[1]))
     if rows[0] >= rows[1]:
         return
     a, b = places["source"], places.get("second", places["source"])
     for images in _split(tile.images, a.image_words == b.image_words):
-        for blocks in _split(tile.blocks, a.block_words == b.block_words):
+        for blocks in _cut(tile.blocks, cut) if a.block_words == b.block_words else _split(tile.blocks, False):
             yield _vector_weights(context, kernel, part, stream, blocks)
             yield _vector(context, kernel, part, Tile(images, rows, blocks), places)
 
 
 def _split(span: Range, together: bool) -> list[Range]:
     return [span] if together else [(n, n + 1) for n in range(*span)]
+
+
+def _cut(span: Range, at: int) -> list[Range]:
+    return [(span[0], at), (at, span[1])] if span[0] < at < span[1] else [span]
 
 
 def _vector_weights(context: Context, kernel: VectorKernel, part: VectorPart, stream: int, blocks: Range) -> Command:

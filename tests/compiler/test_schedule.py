@@ -1,5 +1,6 @@
 """Commands touch what they say they touch, in an order that is right one by one."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -75,6 +76,24 @@ def test_two_operands_with_other_steps_are_walked_apart():
         if command.engine == "vector" and command.fields["kernel_width"] == 2 and command.fields["blocks"] > 1:
             first, second = (access.place for access in command.reads)
             assert first.block_words == second.block_words
+
+
+def test_the_old_channels_of_a_concatenation_do_not_wait_for_the_new():
+    """An affine over both halves of a concatenation: what was there before is done while the array makes the other half.
+
+    Without a command of its own, the old half waits for the array too (DenseNet-121: 911 k clocks instead of 807 k).
+    """
+    b = networks.Builder(np.random.default_rng(3), "dense")
+    x = b.input(16, 8, 8)
+    old = b.conv(x, 16, ir.Window())
+    new = b.conv(old, 8, ir.Window((3, 3), pads=(1, 1, 1, 1)))
+    b.tensors[new] = replace(b.tensors[new], quant=b.tensors[old].quant)  # so that the concatenation needs no copy
+    graph = b.graph(b.affine(b.concat(old, new)))
+    program = list(commands(compile_graph(graph, preset("tiny")).program))
+    made = [command.f for command in program if command.engine == "vector"]
+    units = [command.units(preset("tiny").chunk_blocks) for command in program if command.engine == "conv"]
+    assert [f.blocks for f in made] == [4, 2]
+    assert made[0].wait_conv_count <= units[0] < made[1].wait_conv_count == sum(units)
 
 
 def test_weights_beyond_the_ring_are_streamed_a_chunk_at_a_time():
