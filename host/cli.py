@@ -31,6 +31,7 @@ COMMANDS = {  # name: one line; `cnna.host.commands.NAME` has configure(parser),
     "report": "show a .cnna layer by layer, predicted or measured",
     "rtl": "write the accelerator's Verilog",
     "models": "list models to try, or write one to a file",
+    "explore": "compare configurations of the accelerator for a model",
     "doctor": "say what is installed, and what is missing",
 }
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130

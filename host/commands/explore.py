@@ -1,0 +1,75 @@
+"""`cnna explore`: which configuration is quickest for a model on a chip of so many DSPs and block RAMs, by the cost model."""
+
+import argparse
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from cnna.host.cli import Outcome
+from cnna.host.errors import UserError
+from cnna.host.files import write_bytes
+
+OUTPUTS = ("png",)
+EVERY = 10  # configurations between two lines of progress where there is no terminal
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("model", type=Path, metavar="M.onnx", help="quantised, or float: then quantised with random numbers")
+    parser.add_argument("--dsp", type=int, default=2520, metavar="N", help="DSP48E2 that there are (default: 2520, a ZCU102)")
+    parser.add_argument("--bram", type=int, default=912, metavar="N", help="BRAM36 that there are (default: 912, a ZCU102)")
+    parser.add_argument("--batch", type=int, metavar="N", help="images in a run (default: 1, and 2 and 4 of the quickest)")
+    parser.add_argument("--png", type=Path, metavar="F", help="write a picture of speed over DSPs")
+
+
+def run(args: argparse.Namespace) -> Outcome:
+    """Compiles for every configuration and prints those that none beats."""
+    if args.batch is not None and args.batch < 1:
+        raise UserError(f"--batch {args.batch}: must be at least 1")
+    from cnna.compiler import explore
+
+    configs = explore.configurations(args.dsp, args.bram)
+    graph = _graph(args.model)
+    points, refused = explore.explore(graph, configs, args.batch, _say)
+    best = explore.pareto(points)
+    print(explore.table(best))
+    print(
+        f"predicted; of {len(points):,} explored, those that none beats in speed, DSP48E2 and BRAM36 at once"
+        + (f"; {refused} configurations cannot run the model" if refused else "")
+    )
+    if args.png:
+        from cnna.compiler.explore_picture import picture
+
+        with TemporaryDirectory() as folder:
+            picture(graph.name, points, (args.dsp, args.bram), Path(folder) / "explore.png")
+            write_bytes(args.png, (Path(folder) / "explore.png").read_bytes())
+    budget = {"name": graph.name, "dsp48e2": args.dsp, "bram36": args.bram, "refused": refused}
+    return Outcome({**budget, "points": [{**point.figures(), "pareto": point in best} for point in points]})
+
+
+def _graph(path: Path) -> Any:
+    """The int8 graph. Speed does not depend on what a float model is quantised with."""
+    import numpy as np
+
+    from cnna.compiler.onnx_import import load_model, to_graph
+    from cnna.compiler.quantise import quantise
+    from cnna.compiler.quantised_import import import_quantised
+
+    model = load_model(path)
+    if not any(node.op_type.startswith(("QLinear", "QuantizeLinear", "DequantizeLinear")) for node in model.graph.node):
+        print(f"{path}: float, so it is quantised with random numbers; this changes no clock", file=sys.stderr)
+        graph, rng = to_graph(model), np.random.default_rng(1)
+        shapes = {name: (1, *graph.tensors[name].shape[1:]) for name in graph.inputs}
+        model, _ = quantise(model, {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()})
+    return import_quantised(model).graph
+
+
+def _say(done: int, total: int, what: str) -> None:
+    """One line on a terminal, written over; elsewhere a line now and then."""
+    if sys.stderr.isatty():
+        print(
+            f"\r\033[Kcompiling {done + 1} of {total}: {what}", end="\r" if done + 1 == total else "", file=sys.stderr, flush=True
+        )
+    elif done % EVERY == 0:
+        print(f"compiling {done + 1} of {total}: {what}", file=sys.stderr, flush=True)
