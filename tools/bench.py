@@ -126,6 +126,7 @@ def main() -> None:
     parser.add_argument("--config", default="zcu102")
     parser.add_argument("--docs", type=Path, default=DOCS, metavar="DIR", help="where the two files are written")
     args = parser.parse_args()
+    args.docs.mkdir(parents=True, exist_ok=True)
     kept = args.docs / "performance.json"
     rows: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
     ready = None
