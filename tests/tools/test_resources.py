@@ -1,0 +1,96 @@
+"""`make resources`: a small design synthesised by Yosys, its modules joined, and the page that says what is not known."""
+
+from pathlib import Path
+
+import pytest
+import resources
+import synthesis
+from joined import join
+
+CHILD = r"""module \t.child (clk, rst, a, q, both);
+  input clk;
+  wire clk;
+  input rst;
+  wire rst;
+  input [7:0] a;
+  wire [7:0] a;
+  output [7:0] q;
+  output both;
+  wire both;
+  assign both = a[0] & a[1];
+  reg [7:0] q = 8'h00;
+  always @(posedge clk)
+    if (rst) q <= 8'h00;
+    else q <= a;
+endmodule
+
+"""
+TOP = r"""module t(clk, rst, a, b, y);
+  input clk;
+  wire clk;
+  input rst;
+  wire rst;
+  input [7:0] a;
+  wire [7:0] a;
+  input [7:0] b;
+  wire [7:0] b;
+  output y;
+  reg y = 1'h0;
+  wire [7:0] p;
+  wire [7:0] r;
+  wire c;
+  wire d;
+  always @(posedge clk)
+    y <= p[0] & r[0] & c & d;
+  \t.child  one (
+    .clk(clk),
+    .rst(rst),
+    .a(a),
+    .q(p),
+    .both(c)
+  );
+  \t.child  two (
+    .clk(clk),
+    .rst(rst),
+    .a(b),
+    .q(r),
+    .both(d)
+  );
+endmodule
+"""
+
+
+def test_a_design_is_counted_and_joined_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instances counted once, a path cut at a border, reset taken for a wide net, or a cache never hit would falsify the page."""
+    parts = synthesis.split(CHILD + TOP)
+    found = synthesis.synthesise_all(parts, tmp_path, 300, lambda line: None)
+    design = resources.gather(parts, found, "t")
+    assert resources._total(design)[1:] == [17, 0, 0]  # 8 flip-flops twice, and one
+    assert resources.paths(design)["t"].depth == 2  # one LUT in the child and one behind it
+    assert resources.paths(design)["t"].start in ("t.a[0]", "t.a[1]", "t.b[0]", "t.b[1]")
+    monkeypatch.setattr(synthesis.subprocess, "run", None)  # all comes from the cache
+    assert synthesis.synthesise_all(parts, tmp_path, 300, lambda line: None) == found
+    loads = {name: pins for pins, name in join("t", parts, found, 0).loads}
+    assert loads["t.a[0]"] == 2  # the flip-flop and the LUT in the child
+    assert "t.rst" not in loads
+    page = resources.page(design, "tiny")
+    assert "None." in page
+    assert "Incomplete" not in page
+
+
+def test_what_is_not_synthesised_is_named(tmp_path: Path) -> None:
+    """A sum that lacks modules in silence would look like a small design; the DSPs that a text names are known all the same."""
+    dsp = TOP.replace("endmodule", "  DSP48E2 #(\n    .PREG(32'd1)\n  ) x (\n    .CLK(clk)\n  );\nendmodule")
+    parts = synthesis.split(CHILD + dsp)
+    found = synthesis.synthesise_all(parts, tmp_path, 0, lambda line: None)
+    page = resources.page(resources.gather(parts, found, "t"), "tiny")
+    assert "2 of 2 modules are not synthesised yet" in page
+    assert "| DSP48E2 | at least 1 |" in page
+    assert "| `t.child` | 2 | not synthesised yet |" in page
+
+
+def test_equal_modules_have_equal_texts() -> None:
+    """Names that depend on the rest of the design would have each module synthesised anew after every change."""
+    other = CHILD.replace("t.child", "t.other").replace("rst", "clear")
+    again = synthesis.split(other)
+    assert again["t.other"].digest == synthesis.split(CHILD + TOP)["t.child"].digest

