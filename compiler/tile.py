@@ -151,7 +151,16 @@ def _staged(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, gaps: Seque
 
 def tiling_clocks(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> float:
     """Estimate for one image: the longer of DDR and engine, and the other's share that the first tile does not hide."""
-    bytes_, count, work = 0.0, 0, 0.0
+    bytes_, work, count = tiling_work(kernel, maps, tiling, config)
+    ddr = bytes_ / ddr_rate(config)
+    doubled = all(len(bases) > 1 for bases in tiling.staging.values())
+    hidden = max(ddr, work) + min(ddr, work) / count if doubled else ddr + work
+    return hidden + TILE_CLOCKS * count
+
+
+def tiling_work(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> tuple[int, int, int]:
+    """For one image: DDR bytes, clocks of the engine, tiles."""
+    bytes_, count, work = 0, 0, 0
     last: dict[str, Box] = {}
     dest = maps[kernel.dest.map]
     for tile in tiles(_one_image(kernel), tiling, dest.height):
@@ -172,7 +181,4 @@ def tiling_clocks(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, confi
             bytes_ += chunks * unit * config.ring_word_bytes * (groups if unit > config.ring_words else 1)
         else:
             work += steps * (tile.blocks[1] - tile.blocks[0])
-    ddr = bytes_ / ddr_rate(config)
-    doubled = all(len(bases) > 1 for bases in tiling.staging.values())
-    hidden = max(ddr, work) + min(ddr, work) / count if doubled else ddr + work
-    return hidden + TILE_CLOCKS * count
+    return bytes_, work, count

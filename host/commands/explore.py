@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from cnna.host.cli import Outcome
 from cnna.host.errors import UserError
 from cnna.host.files import write_bytes
+from cnna.hw.config import ConfigError, preset
 
 OUTPUTS = ("png",)
 EVERY = 10  # configurations between two lines of progress where there is no terminal
@@ -20,13 +22,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dsp", type=int, default=2520, metavar="N", help="DSP48E2 that there are (default: 2520, a ZCU102)")
     parser.add_argument("--bram", type=int, default=912, metavar="N", help="BRAM36 that there are (default: 912, a ZCU102)")
     parser.add_argument("--batch", type=int, metavar="N", help="images in a run (default: 1, and 2 and 4 of the quickest)")
-    parser.add_argument("--png", type=Path, metavar="F", help="write a picture of speed over DSPs")
+    parser.add_argument("--layer", metavar="NAME", help="show all legal tilings of this layer instead, for --config")
+    parser.add_argument("--config", metavar="C", default="zcu102", help="of --layer (default: zcu102)")
+    parser.add_argument("--png", type=Path, metavar="F", help="write a picture: speed over DSPs; clocks over DDR bytes of a layer")
 
 
 def run(args: argparse.Namespace) -> Outcome:
     """Compiles for every configuration and prints those that none beats."""
     if args.batch is not None and args.batch < 1:
         raise UserError(f"--batch {args.batch}: must be at least 1")
+    if args.layer is not None:
+        return _layer(args)
     from cnna.compiler import explore
 
     configs = explore.configurations(args.dsp, args.bram)
@@ -46,6 +52,26 @@ def run(args: argparse.Namespace) -> Outcome:
             write_bytes(args.png, (Path(folder) / "explore.png").read_bytes())
     budget = {"name": graph.name, "dsp48e2": args.dsp, "bram36": args.bram, "refused": refused}
     return Outcome({**budget, "points": [{**point.figures(), "pareto": point in best} for point in points]})
+
+
+def _layer(args: argparse.Namespace) -> Outcome:
+    """All legal tilings of one layer."""
+    try:
+        config = preset(args.config)
+    except ConfigError as error:
+        raise UserError(f"--config: {error}") from None
+    from cnna.compiler import explore_layer
+
+    choices = explore_layer.tilings(_graph(args.model), config, args.layer)
+    quickest, least = min(choices, key=lambda c: c.cycles), min(choices, key=lambda c: c.bytes)
+    print(f"{args.layer} on {config.name}, {len(choices) - 1:,} legal tilings, predicted for one image")
+    for name, choice in (("the compiler's", choices[-1]), ("of the fewest clocks", quickest), ("of the fewest bytes", least)):
+        print(f"{name}: {choice.about()}")
+    if args.png:
+        with TemporaryDirectory() as folder:
+            explore_layer.picture(f"{args.layer} on {config.name}", choices, Path(folder) / "layer.png")
+            write_bytes(args.png, (Path(folder) / "layer.png").read_bytes())
+    return Outcome({"layer": args.layer, "config": config.name, "tilings": [asdict(choice) for choice in choices]})
 
 
 def _graph(path: Path) -> Any:
