@@ -2,9 +2,10 @@
 
 ONNX's shape inference counts a last window that starts beyond the input and its front padding; onnxruntime, and the
 specification's text, drop it. Such a pool is written without `ceil_mode`, or with less padding, so that its size is the same
-to everybody.
+to everybody. An average over whole windows, as QLinearAveragePool takes it, is written with the padding that fills its last one.
 """
 
+from collections.abc import Set
 from typing import Any
 
 import onnx
@@ -18,15 +19,18 @@ from cnna.host.errors import ModelError
 POOLS = ("MaxPool", "AveragePool")
 
 
-def settle_ceil_pools(model: ModelProto, name: str) -> None:
-    """In place, first pool first, as one pool's size is the next one's input. ModelError: a pool that cannot be rewritten."""
+def settle_ceil_pools(model: ModelProto, name: str, whole: Set[str] = frozenset()) -> None:
+    """In place, first pool first, as one pool's size is the next one's input. ModelError: a pool that cannot be rewritten.
+
+    `whole`: outputs of the pools whose divisor, where it counts padding, is the window's size even over the edge.
+    """
     sizes = None
     for node in model.graph.node:
         if node.op_type not in POOLS or node.domain not in ("", "ai.onnx") or not _values(node).get("ceil_mode"):
             continue
         sizes = sizes or _sizes(model)
         size = sizes.get(node.input[0], ())
-        if 1 <= len(size) <= 2 and _settle(node, size, name):
+        if 1 <= len(size) <= 2 and _settle(node, size, name, node.output[0] in whole):
             sizes = None
 
 
@@ -43,15 +47,15 @@ def _sizes(model: ModelProto) -> dict[str, tuple[int, ...]]:
     return known
 
 
-def _settle(node: NodeProto, size: tuple[int, ...], name: str) -> bool:
-    """Whether the node had a window to drop, and is now written so that nobody counts it."""
+def _settle(node: NodeProto, size: tuple[int, ...], name: str, whole: bool) -> bool:
+    """Whether the node had a window to drop or to fill, and is now written so that nobody counts it otherwise."""
     values = _values(node)
     values["auto_pad"] = values.get("auto_pad", b"NOTSET").decode()
     window = window_of(Onnx(node.op_type, values), tuple(values["kernel_shape"]), size)
     left_over = [_left_over(window, axis, length) for axis, length in enumerate((1, *size)[-2:])]
-    if not any(dropped for dropped, _ in left_over):
+    if not any(dropped or (whole and pixels) for dropped, pixels in left_over):
         return False
-    keep = bool(values.get("count_include_pad")) and not all(dropped or not pixels for dropped, pixels in left_over)
+    keep = bool(values.get("count_include_pad")) and not whole and not all(dropped or not pixels for dropped, pixels in left_over)
     pads = list(window.pads)
     for axis, (dropped, pixels) in enumerate(left_over):
         if keep and dropped:  # the divisor counts padding but not what hangs over it, so that the other axis needs ceil_mode

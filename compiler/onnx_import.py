@@ -43,8 +43,7 @@ def with_shapes(model: ModelProto, name: str = "the model") -> ModelProto:
     copy.CopyFrom(model)
     _set_batch(copy, name)
     copy = _raised(copy, name)
-    expand_qlinear(copy)
-    settle_ceil_pools(copy, name)
+    settle_ceil_pools(copy, name, whole=expand_qlinear(copy))
     try:
         return onnx.shape_inference.infer_shapes(copy, check_type=True, strict_mode=True, data_prop=True)
     except Exception as error:

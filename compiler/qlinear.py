@@ -13,13 +13,22 @@ UNARY = {"QLinearSigmoid": "Sigmoid", "QLinearLeakyRelu": "LeakyRelu", "QLinearS
 BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
 
 
-def expand_qlinear(model: ModelProto) -> None:
-    """Rewrites every QLinear node of `model`; others stay as they are."""
+def expand_qlinear(model: ModelProto) -> frozenset[str]:
+    """Rewrites every QLinear node of `model`; others stay as they are.
+
+    Returns the outputs of the average pools, whose divisor is unlike AveragePool's: where it counts padding, it counts
+    also what hangs over it (`ceil_pools` writes that).
+    """
     nodes: list[NodeProto] = []
+    pools: set[str] = set()
     for node in model.graph.node:
-        nodes += _expand(node)
+        made = _expand(node)
+        if node.op_type == "QLinearAveragePool":
+            pools |= {one.output[0] for one in made if one.op_type == "AveragePool"}
+        nodes += made
     del model.graph.node[:]
     model.graph.node.extend(nodes)
+    return frozenset(pools)
 
 
 class _Parts:

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
+from cnna.compiler.onnx_export import to_model
 from cnna.compiler.onnx_import import load_model, to_graph
 from cnna.host.errors import ModelError
 
@@ -84,3 +85,29 @@ def test_a_quantised_model():
         y = DequantizeLinear (d, s, z)}"""
     model = written(text, {"s": np.float32(0.05), "z": np.int8(3)})
     assert to_graph(load_model(model.SerializeToString())).tensors["y"].shape == answers(model, images(model, 1))[0].shape
+
+
+def qlinear_pool(rows, columns):
+    """A QLinearAveragePool of `ceil_mode` and `count_include_pad`, whose kernel divides by the whole window always."""
+    size, kernel, strides, front, back = ([a, b] for a, b in zip(rows, columns, strict=True))
+    attributes = f"kernel_shape={kernel}, strides={strides}, pads={front + back}, ceil_mode=1, count_include_pad=1"
+    scales = {"s": np.float32(0.03125), "z": np.uint8(100), "t": np.float32(0.015625), "u": np.uint8(90)}
+    text = f"""g (float[N,2,{size[0]},{size[1]}] x) => (float[N,2,H,W] y) {{
+        a = QuantizeLinear (x, s, z)
+        b = com.microsoft.QLinearAveragePool <{attributes}> (a, s, z, t, u)
+        y = DequantizeLinear (b, t, u)
+    }}"""
+    return written(text, scales)
+
+
+@pytest.mark.parametrize("columns", AXES)
+@pytest.mark.parametrize("rows", AXES)
+def test_a_qlinear_pool_divides_by_its_whole_window(rows, columns):
+    """Divided by the pixels over the edge left out, as AveragePool does, it would be off by up to the window's size."""
+    model = qlinear_pool(AXES[rows], AXES[columns])
+    graph = to_graph(load_model(model.SerializeToString()))
+    feeds = images(model)
+    (expected,) = answers(model, feeds)
+    (got,) = answers(to_model(graph), feeds)
+    assert graph.tensors[graph.outputs[0]].shape[1:] == expected.shape[1:]
+    assert np.abs(got - expected).max() <= 0.016  # one step, where the sum is a tie
