@@ -15,6 +15,8 @@ from cnna.hw.config import Config
 
 REST_KERNELS = (2, 1, 0)  # for how many kernels a place rests after its map's last use, the best first
 
+LOAD_KERNELS = 2  # by how many kernels one image of an input is loaded before it is read
+
 BANDS_BELOW = 0.97  # of the clocks for a whole port, at which it is moved in bands
 
 
@@ -75,11 +77,13 @@ def _streamed_ports(lowered: Lowered, config: Config) -> set[str]:
 
 
 def lifetimes(lowered: Lowered) -> dict[str, Range]:
-    """Of each map that a kernel touches: the first kernel, and one past the last."""
+    """Of each map that a kernel touches: the first kernel, and one past the last. One image of an input lives some kernels
+    longer, so that it is loaded while the image before it is worked on."""
     lives: dict[str, Range] = {}
     for time, kernel in enumerate(lowered.kernels):
         for view in views_of(kernel).values():
-            lives[view.map] = (lives.get(view.map, (time, 0))[0], time + 1)
+            early = LOAD_KERNELS if lowered.maps[view.map].part_of in lowered.inputs else 0
+            lives[view.map] = (lives.get(view.map, (max(0, time - early), 0))[0], time + 1)
     return lives
 
 
@@ -89,19 +93,29 @@ def _place_on_chip(lowered: Lowered, lives: Mapping[str, Range], spilled: set[st
     Where it costs nothing, the place of a map is left alone for some kernels after its last use, so that engines may overlap.
     """
     words = {name: map_words(lowered.maps[name]) for name in lives if name not in spilled}
+    handed = _handed_on(lowered)
     orders: list[Callable[[str], tuple[int, ...]]] = [
         lambda name: (lives[name][0], -words[name]),
         lambda name: (-words[name], lives[name][0]),
         lambda name: (words[name], lives[name][0]),
     ]
+    named = [sorted(words, key=order) for order in orders]
+    if handed:  # they wait for all images: it may be better to let them wait in DDR
+        named += [sorted(names, key=handed.__contains__) for names in named]
     best: dict[str, int] = {}
     for rest in REST_KERNELS:
         rested = {name: (first, last + rest) for name, (first, last) in lives.items()}
-        for order in orders:
-            bases = _first_fit(sorted(words, key=order), words, rested, config.feature_words)
+        for names in named:
+            bases = _first_fit(names, words, rested, config.feature_words)
             if sum(words[name] for name in bases) > sum(words[name] for name in best):
                 best = bases
     return {name: whole_place(lowered.maps[name], base) for name, base in best.items()}
+
+
+def _handed_on(lowered: Lowered) -> set[str]:
+    """Maps of all images that are worked on image by image."""
+    pairs = ((kernel.images, view.map) for kernel in lowered.kernels for view in views_of(kernel).values())
+    return {name for images, name in pairs if images != lowered.maps[name].images}
 
 
 def _first_fit(names: Sequence[str], words: Mapping[str, int], lives: Mapping[str, Range], size: int) -> dict[str, int]:

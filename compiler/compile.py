@@ -11,19 +11,17 @@ from typing import Any
 from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
 from cnna.compiler import cost, ir
-from cnna.compiler.allocate import Allocation, allocate
+from cnna.compiler.allocate import Allocation
 from cnna.compiler.dump import GraphWriter, describe_program
-from cnna.compiler.emit import emit
 from cnna.compiler.fold import Fold, fold_inputs
-from cnna.compiler.hazards import add_waits
 from cnna.compiler.kernels import ConvKernel, Lowered
 from cnna.compiler.lower import lower, macs_of
 from cnna.compiler.pipeline import Dump
 from cnna.compiler.pitch import set_pitches
+from cnna.compiler.plan import plan
 from cnna.compiler.preprocess import stored
 from cnna.compiler.quantised_import import import_quantised
-from cnna.compiler.schedule import Command, Context, schedule, stream_keys
-from cnna.compiler.weights import constant_segment
+from cnna.compiler.schedule import Command
 from cnna.host.artifact import Artifact
 from cnna.host.errors import ModelError
 from cnna.hw.config import Config, as_dict
@@ -82,19 +80,15 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
     folded, folds = fold_inputs(graph, config)
     if dump:
         dump("fold_inputs", folded)
-    lowered = set_pitches(lower(folded, config, batch), config)
-    allocation = allocate(lowered, config, graph.name)
-    keys = stream_keys(lowered)
-    constants, offsets = constant_segment([lowered.kernels[kernel].parts[part].stream for kernel, part in keys])
-    plain = schedule(Context(lowered, allocation, dict(zip(keys, offsets, strict=True)), config))
-    commands = add_waits(plain, allocation.segments, config)
+    made = plan(set_pitches(lower(folded, config, batch), config), config, graph.name)
+    lowered, allocation, commands = made.lowered, made.allocation, made.commands
     return Program(
         graph,
         config,
         batch,
-        emit(commands),
-        constants,
-        {"constant": len(constants), **allocation.segments},
+        made.program,
+        made.constants,
+        {"constant": len(made.constants), **allocation.segments},
         tuple(_port(graph, name, name, lowered, allocation, folds.get(name)) for name in graph.inputs),
         tuple(_port(graph, *names, lowered, allocation) for names in zip(graph.outputs, lowered.outputs, strict=True)),
         _layers(graph, lowered, commands, config, batch),

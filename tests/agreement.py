@@ -34,8 +34,8 @@ class Case:
 
     @property
     def batch(self) -> int:
-        """Images in the batch: 1 to 3."""
-        return 1 + self.seed % 3
+        """Images in the batch: 1 to 4."""
+        return 1 + self.seed % 4
 
     @cached_property
     def graph(self):

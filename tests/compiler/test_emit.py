@@ -25,9 +25,9 @@ LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=512,
 def scheduled():
     """The commands of a network with bands, convolutions and vector passes."""
     lowered = lower(networks.network(7), LITTLE)
-    allocation, keys = allocate(lowered, LITTLE, 1, "case"), stream_keys(lowered)
+    allocation, keys = allocate(lowered, LITTLE, "case"), stream_keys(lowered)
     _, offsets = constant_segment([lowered.kernels[k].parts[p].stream for k, p in keys])
-    plain = schedule(Context(lowered, allocation, dict(zip(keys, offsets, strict=True)), LITTLE, 1))
+    plain = schedule(Context(lowered, allocation, dict(zip(keys, offsets, strict=True)), LITTLE))
     return add_waits(plain, allocation.segments, LITTLE)
 
 
