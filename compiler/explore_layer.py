@@ -95,7 +95,7 @@ def picture(title: str, choices: Sequence[Choice], path: str | os.PathLike[str])
     chosen = [choice for choice in choices if choice.chosen]
     where = ([c.bytes for c in chosen], [c.cycles for c in chosen])
     axes.scatter(*where, s=160, marker="o", facecolors="none", edgecolors="red", label="the compiler's")
-    axes.set_xscale("log")
+    axes.set_xscale("symlog", linthresh=max(1, min((c.bytes for c in choices if c.bytes), default=1)))  # some move nothing
     axes.set_yscale("log")
     axes.set_xlabel("DDR bytes of an image")
     axes.set_ylabel("clocks of an image, predicted")
