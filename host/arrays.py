@@ -34,7 +34,9 @@ def read_arrays(path: Path, inputs: Mapping[str, Sequence[int | None]], allow_ui
 def write_arrays(path: Path, arrays: Arrays) -> None:
     """Writes an .npz by rename, whatever the suffix. UserError: it cannot be written."""
     with writing(path) as file:
-        np.savez(file, **arrays)
+        whole = BytesIO()  # a zip that cannot be finished, as on a full disk, would complain a second time
+        np.savez(whole, **arrays)
+        file.write(whole.getbuffer())
 
 
 def _load(path: Path) -> Arrays:

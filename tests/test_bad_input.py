@@ -317,10 +317,16 @@ def test_a_file_in_the_place_of_a_folder(good: Path, tmp_path: Path, refused: Ca
 
 
 def test_a_block_that_there_is_not(tmp_path: Path, refused: Callable[..., str]) -> None:
-    """The line lists those there are, and no empty folder stays."""
-    line = refused("rtl", "--config", "tiny", "--module", "flux", "-o", "out")
+    """The line lists those there are, and no empty folder stays; without --config they are those of tiny."""
+    line = refused("rtl", "--module", "flux", "-o", "out")
     assert "flux" in line
     assert "array" in line
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_full_disk(good: Path, refused: Callable[..., str]) -> None:
+    """One line: the archive's own complaint about what it cannot finish does not follow."""
+    assert "no space left" in refused(*_words(OUTPUTS["answers of run"], good, Path("/dev/full")))
 
 
 def test_every_such_error_is_the_users() -> None:

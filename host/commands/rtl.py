@@ -12,7 +12,7 @@ from cnna.hw.config import ConfigError, preset
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("--config", required=True, metavar="C", help="tiny or zcu102")
+    parser.add_argument("--config", default="tiny", metavar="C", help="tiny (the default) or zcu102")
     parser.add_argument("--module", metavar="NAME", help="write this block alone (default: the whole accelerator)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
 
