@@ -97,5 +97,6 @@ def feature_indices(place: Place, box: Box) -> NDArray[np.int64]:
 def ddr_beats(place: DdrPlace, box: Box) -> NDArray[np.int64]:
     """Every 16-byte beat of a box's rows (whole rows), as indices into the segment, flat."""
     image, block, row = np.ogrid[slice(*box.images), slice(*box.blocks), slice(*box.rows)]
-    first = place.address(image, block, row)
+    steps = (image - place.image) * place.image_bytes + block * place.block_bytes + row * place.row_bytes
+    first = place.offset + steps
     return (first[..., None] // BEAT_BYTES + np.arange(place.row_bytes // BEAT_BYTES)).reshape(-1)
