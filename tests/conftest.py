@@ -29,11 +29,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Makes of `--models` a folder that is there, or None; heeds Ctrl-C where a background job was told not to.
 
-    A shell's background job ignores SIGINT, and so would every process that a test starts, and interrupts.
+    A shell's background job ignores SIGINT, under nohup SIGHUP too, and so would every process that a test starts, and ends.
     """
     config.option.models = models_folder(config.option.models)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
