@@ -91,8 +91,6 @@ def dsp48e2(
     assert all(len(ports[f"i_{name}"]) == bits for name, bits in _WIDTHS.items())
     if rnd:
         ports["p_RND"] = Const(rnd, P_BITS)
-    if p is not None:
-        ports["o_P"] = p
-    if pcout is not None:
-        ports["o_PCOUT"] = pcout
+    ports["o_P"] = Signal(P_BITS, name="unused_p") if p is None else p
+    ports["o_PCOUT"] = Signal(P_BITS, name="unused_pcout") if pcout is None else pcout
     return Instance("DSP48E2", **ports)

@@ -23,6 +23,6 @@ class Pace(wiring.Component):
         with m.If(self.end):
             m.d.sync += [wait.eq(cost - 1), self.ok.eq(0)]
         with m.Else():
-            m.d.sync += [wait.eq(Mux(wait == 0, 0, wait - 1)), self.ok.eq((wait <= 1) & (free >= cost))]
+            m.d.sync += [wait.eq(Mux(wait == 0, 0, wait - 1)), self.ok.eq((wait[1:] == 0) & (free >= cost))]
         m.d.sync += free.eq(free - Mux(self.end, Mux(self.short, cost // 2, cost), 0) + self.room_free)
         return m

@@ -37,11 +37,12 @@ class Lanes(wiring.Component):
 
     Requantise: `o = requantise(acc + offset, factor, shift, zero, low, high)`; acc + offset within int32, factor below 2^24.
     Combine: `o = combine(a, factor, b, factor_b, offset, shift, zero, low, high)`. All inputs are sampled with `valid`; `o`,
-    `o_valid` and `o_tag` (the item's `tag`) come `latency` clocks later. Ports that the modes do not need are absent.
+    `o_valid` and `o_tag` (the item's `tag`) come `latency` clocks later. Ports that the modes do not need are absent, and so are
+    tags of no bits.
     """
 
     def __init__(self, lanes: int, modes: Modes, tag_bits: int = 0, *, shared: bool = False) -> None:
-        self.lanes, self.modes, self.shared = lanes, modes, shared
+        self.lanes, self.modes, self.tag_bits, self.shared = lanes, modes, tag_bits, shared
         self.sums, self.operands = modes is not Modes.COMBINE, modes is not Modes.REQUANTISE
         self.latency = _VALUE_AT + rounding.LATENCY
         eight = data.ArrayLayout(signed(8), lanes)
@@ -51,11 +52,11 @@ class Lanes(wiring.Component):
             "zero": In(signed(8)),
             "low": In(signed(8)),
             "high": In(signed(8)),
-            "tag": In(tag_bits),
             "o_valid": Out(1),
             "o": Out(eight),
-            "o_tag": Out(tag_bits),
         }
+        if tag_bits:
+            ports |= {"tag": In(tag_bits), "o_tag": Out(tag_bits)}
         if self.sums:
             ports |= {"acc": In(data.ArrayLayout(signed(32), lanes))}
         if self.operands:
@@ -66,10 +67,9 @@ class Lanes(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += [
-            self.o_valid.eq(delayed(m, self.valid, self.latency, cleared=True)),
-            self.o_tag.eq(delayed(m, self.tag, self.latency)),
-        ]
+        m.d.comb += self.o_valid.eq(delayed(m, self.valid, self.latency, cleared=True))
+        if self.tag_bits:
+            m.d.comb += self.o_tag.eq(delayed(m, self.tag, self.latency))
         zero = delayed(m, self.zero, _VALUE_AT + rounding.ZERO_AT)
         low, high = (delayed(m, bound, _VALUE_AT + rounding.CLAMP_AT) for bound in (self.low, self.high))
         factor_b = delayed(m, self.factor_b, 1) if self.operands else None

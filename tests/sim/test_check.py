@@ -185,7 +185,7 @@ def test_a_broken_line_of_rtl_is_located(rtl):
     verilog = generated(TINY, default_cache(), to_stderr)
     start = verilog.index("\nmodule \\cnna.conv.array ")
     end = verilog.index("endmodule", start)
-    broken, count = re.subn(r"(assign \S+ +=) (\S+) \+ (\S+ ;|\S+;)", r"\1 \2 - \3", verilog[start:end], count=1)
+    broken, count = re.subn(r"(assign \S+ +=) (.+) \+ (.+;)", r"\1 \2 - \3", verilog[start:end], count=1)
     assert count == 1
     device = rtl(TINY, verilog=verilog[:start] + broken + verilog[end:])
     accelerator = Accelerator(device, NETWORK.artifact, WATCHDOG_CLOCKS)
