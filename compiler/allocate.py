@@ -13,7 +13,7 @@ from cnna.compiler.tile import Tiling, ddr_rate, find_tiling, least_words, tilin
 from cnna.host.errors import ModelError
 from cnna.hw.config import Config
 
-REST_KERNELS = (2, 1, 0)  # for how many kernels a place rests after its map's last use, the best first
+REST_KERNELS = (2, 1, 0)  # for how many kernels a place rests after its map's last use, the best first; each map for itself
 
 LOAD_KERNELS = 2  # by how many kernels one image of an input is loaded before it is read
 
@@ -103,10 +103,9 @@ def _place_on_chip(lowered: Lowered, lives: Mapping[str, Range], spilled: set[st
     if handed:  # they wait for all images: it may be better to let them wait in DDR
         named += [sorted(names, key=handed.__contains__) for names in named]
     best: dict[str, int] = {}
-    for rest in REST_KERNELS:
-        rested = {name: (first, last + rest) for name, (first, last) in lives.items()}
+    for rests in (REST_KERNELS, (0,)):
         for names in named:
-            bases = _first_fit(names, words, rested, config.feature_words)
+            bases = _first_fit(names, words, lives, config.feature_words, rests)
             if sum(words[name] for name in bases) > sum(words[name] for name in best):
                 best = bases
     return {name: whole_place(lowered.maps[name], base) for name, base in best.items()}
@@ -118,15 +117,19 @@ def _handed_on(lowered: Lowered) -> set[str]:
     return {name for images, name in pairs if images != lowered.maps[name].images}
 
 
-def _first_fit(names: Sequence[str], words: Mapping[str, int], lives: Mapping[str, Range], size: int) -> dict[str, int]:
-    """Addresses of those maps that find a gap, placed in the order of `names`."""
+def _first_fit(
+    names: Sequence[str], words: Mapping[str, int], lives: Mapping[str, Range], size: int, rests: Sequence[int]
+) -> dict[str, int]:
+    """Addresses of those maps that find a gap, placed in the order of `names`; each with the first of `rests` that leaves one."""
     bases: dict[str, int] = {}
     for name in names:
-        others = [m for m in bases if lives[m][0] < lives[name][1] and lives[name][0] < lives[m][1]]
-        taken = sorted((bases[m], bases[m] + words[m]) for m in others)
-        gap = next((g for g in _gaps(taken, size) if g[1] - g[0] >= words[name]), None)
-        if gap:
-            bases[name] = gap[0]
+        for rest in rests:
+            others = [m for m in bases if lives[m][0] < lives[name][1] + rest and lives[name][0] < lives[m][1] + rest]
+            taken = sorted((bases[m], bases[m] + words[m]) for m in others)
+            gap = next((g for g in _gaps(taken, size) if g[1] - g[0] >= words[name]), None)
+            if gap:
+                bases[name] = gap[0]
+                break
     return bases
 
 
