@@ -23,6 +23,17 @@ Fields = Mapping[str, int]
 Clocks = NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Memory:
+    """The DDR that clocks are predicted for: bytes a clock of all ports together, clocks from a read address to its first beat."""
+
+    bytes_per_clock: int = DDR_BYTES_PER_CLOCK
+    latency_clocks: int = DDR_LATENCY_CLOCKS
+
+
+PLANNED = Memory()
+
+
 def array_steps(fields: Fields, config: Config) -> int:
     """Steps of the array that a conv command takes, at most one a clock."""
     return pixel_groups(fields, config) * fields["chunks"] * fields["blocks"] * fields["kernel_height"] * fields["kernel_width"]
@@ -43,7 +54,7 @@ def ddr_bytes(engine: str, fields: Fields, config: Config) -> int:
     return 0
 
 
-def predicted_cycles(engine: str, fields: Fields, config: Config) -> int:
+def predicted_cycles(engine: str, fields: Fields, config: Config, memory: Memory = PLANNED) -> int:
     """Clocks that a command keeps its engine busy if nothing else disturbs it.
 
     The writers take half a group of pixels and one block a clock: a group cannot be quicker than what it makes.
@@ -55,8 +66,8 @@ def predicted_cycles(engine: str, fields: Fields, config: Config) -> int:
         taps = fields["kernel_height"] * fields["kernel_width"]
         return pixel_groups(fields, config) * fields["blocks"] * max(taps, 2) + FILL_CLOCKS[engine]
     ports = 1 if engine == "weight" and fields["ring"] else config.ports
-    rate = min(DDR_BYTES_PER_CLOCK, BEAT_BYTES * ports)
-    latency = 0 if engine == "weight" else DDR_LATENCY_CLOCKS
+    rate = min(memory.bytes_per_clock, BEAT_BYTES * ports)
+    latency = 0 if engine == "weight" else memory.latency_clocks
     return -(-ddr_bytes(engine, fields, config) // rate) + latency + FILL_CLOCKS[engine]
 
 
@@ -69,9 +80,9 @@ class Span:
     end: int
 
 
-def timeline(program: bytes, config: Config) -> list[Span]:
+def timeline(program: bytes, config: Config, memory: Memory = PLANNED) -> list[Span]:
     """A span for each command of a program: queues hold writes, engines wait for units and weights as the accelerator does."""
-    player = _Player(config)
+    player = _Player(config, memory)
     clock = written = 0
     for command in commands(program):
         clock = player.play(command, clock + command.pc - written)
@@ -82,8 +93,8 @@ def timeline(program: bytes, config: Config) -> list[Span]:
 class _Player:
     """Progress of every engine while a program is gone through once."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
+    def __init__(self, config: Config, memory: Memory) -> None:
+        self.config, self.memory = config, memory
         self.spans: list[Span] = []
         self.free = {"load": 0, "weight": 0, "conv": 0, "vector": 0, "store": 0}  # clock at which an engine is free
         self.units: dict[str, list[int]] = {engine: [] for engine in COUNTED}  # when each unit was finished
@@ -98,7 +109,7 @@ class _Player:
         if len(queue) == QUEUE_COMMANDS:
             clock = max(clock, queue[0])
         begin = max(clock, self.free[engine])
-        duration = predicted_cycles(engine, fields, self.config)
+        duration = predicted_cycles(engine, fields, self.config, self.memory)
         if engine == "weight":
             end = self._bring(fields, begin, duration)
         else:
@@ -115,14 +126,14 @@ class _Player:
         words = fields["beats"] * BEAT_BYTES * fields["repeat"] // (BEAT_BYTES if ring else self.config.stripe_bytes)
         ahead = min(words, size)
         end = max(begin + duration, self.consumed[ring] + duration * (words - ahead) // max(words, 1))
-        self.coming[ring].append(end + DDR_LATENCY_CLOCKS)
+        self.coming[ring].append(end + self.memory.latency_clocks)
         return end
 
     def _work(self, command: Command, fields: Fields, begin: int, duration: int) -> tuple[int, int]:
         """Units one after another, each after those it waits for; the last not before its weights have come."""
         engine = command.engine
         units = command.units(self.config.chunk_blocks)
-        fill = FILL_CLOCKS[engine] + (DDR_LATENCY_CLOCKS if engine in ("load", "store") else 0)
+        fill = FILL_CLOCKS[engine] + (self.memory.latency_clocks if engine in ("load", "store") else 0)
         each, clock, first = (duration - fill) / units, float(begin), None
         for unit in range(units):
             clock = max(clock, self._waits(fields, unit))

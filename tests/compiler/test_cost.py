@@ -70,3 +70,20 @@ def test_weights_that_must_be_streamed_bound_a_layer():
     program = compile_graph(b.graph(b.fully_connected(b.input(400, 1, 1), 80)), preset("tiny"))
     spans = cost.timeline(program.program, program.config)
     assert cost.total_cycles(spans) >= sum(f["beats"] for f in fields_of(program, "weight"))
+
+
+def test_a_slower_memory_takes_longer_and_only_where_it_is_waited_for():
+    """Bytes a clock and latency must reach every engine that moves bytes, and no conv command's own clocks."""
+    b = networks.Builder(np.random.default_rng(1), "fc")
+    program = compile_graph(b.graph(b.fully_connected(b.input(400, 1, 1), 80)), preset("zcu102"))
+    clocks = {
+        memory: cost.total_cycles(cost.timeline(program.program, program.config, memory))
+        for memory in (cost.PLANNED, cost.Memory(24), cost.Memory(48, 480))
+    }
+    assert clocks[cost.PLANNED] == cost.total_cycles(cost.timeline(program.program, program.config))
+    streamed = sum(f["beats"] * 16 * program.config.ports for f in fields_of(program, "weight"))
+    assert clocks[cost.Memory(24)] - clocks[cost.PLANNED] >= 0.8 * streamed * (1 / 24 - 1 / 48)
+    assert clocks[cost.Memory(48, 480)] - clocks[cost.PLANNED] >= 360
+    (fields,) = fields_of(program, "conv")
+    own = {cost.predicted_cycles("conv", fields, program.config, memory) for memory in clocks}
+    assert len(own) == 1
