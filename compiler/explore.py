@@ -9,7 +9,7 @@ from itertools import product
 
 from cnna.compiler.area import bram36, dsp48e2
 from cnna.compiler.compile import Program, compile_graph
-from cnna.compiler.cost import timeline, total_cycles
+from cnna.compiler.cost import PLANNED, Memory, timeline, total_cycles
 from cnna.compiler.ir import Graph
 from cnna.host.errors import ModelError, UserError
 from cnna.host.metrics import REPORT_MHZ
@@ -92,7 +92,9 @@ def _memories(pix: int, ci: int, co: int) -> Iterator[Config]:
             return
 
 
-def explore(graph: Graph, configs: Sequence[Config], batch: int | None, say: Say) -> tuple[list[Point], int]:
+def explore(
+    graph: Graph, configs: Sequence[Config], batch: int | None, say: Say, memory: Memory = PLANNED
+) -> tuple[list[Point], int]:
     """What each configuration is predicted to do, and how many cannot run the network.
 
     batch: None tries 1 everywhere, and BATCHES where that was quickest. `say`: called with done, all, and what is compiled.
@@ -104,7 +106,7 @@ def explore(graph: Graph, configs: Sequence[Config], batch: int | None, say: Say
     for number, config in enumerate(configs):
         say(number, steps, config.name)
         try:
-            points.append(evaluate(graph, config, batch or 1))
+            points.append(evaluate(graph, config, batch or 1, memory))
         except ModelError as error:
             refused = error
     if not points and refused:
@@ -113,15 +115,15 @@ def explore(graph: Graph, configs: Sequence[Config], batch: int | None, say: Say
     best = [] if batch else sorted(points, key=lambda point: -point.fps)[:BEST]
     for number, (point, images) in enumerate(product(best, BATCHES), len(configs)):
         say(number, steps, f"{point.config.name}, batch {images}")
-        points.append(evaluate(graph, point.config, images))
+        points.append(evaluate(graph, point.config, images, memory))
     return points, missing
 
 
-def evaluate(graph: Graph, config: Config, batch: int) -> Point:
+def evaluate(graph: Graph, config: Config, batch: int, memory: Memory = PLANNED) -> Point:
     """Compiles and predicts. ModelError: it does not fit."""
     program: Program = compile_graph(graph, config, batch)
     moved = sum(layer["ddr_read_bytes"] + layer["ddr_write_bytes"] for layer in program.layers)
-    cycles = total_cycles(timeline(program.program, config))
+    cycles = total_cycles(timeline(program.program, config, memory))
     return Point(config, batch, dsp48e2(config), bram36(config), cycles, moved, program.macs)
 
 

@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cnna.compiler.cost import DDR_BYTES_PER_CLOCK, array_steps, ddr_bytes
+from cnna.compiler.cost import PLANNED, Memory, array_steps, ddr_bytes
 from cnna.compiler.report_timeline import Bar, busy, layer_clocks, measured_bars, predicted_bars
 from cnna.host.artifact import Artifact
 from cnna.host.errors import DataError
@@ -18,8 +18,8 @@ from cnna.sim.commands import commands
 Figures = dict[str, Any]
 
 
-def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None) -> Figures:
-    """All figures of an artifact. measured: what `cnna run --json` wrote for it; DataError: for another one.
+def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: Memory = PLANNED) -> Figures:
+    """All figures of an artifact, predicted for `memory`. measured: what `cnna run --json` wrote; DataError: for another artifact.
 
     Everything is of a whole batch. Names that begin with `predicted` are the cost model's, all others were measured or follow
     from the program; what was not measured is None. A layer's `bound` is the engine that it is predicted to keep busy longest.
@@ -28,7 +28,7 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None) -> Fi
     if measured is not None:
         _check(manifest, measured)
     run = measured or {}
-    bars = {"predicted": predicted_bars(artifact), "measured": None}
+    bars = {"predicted": predicted_bars(artifact, memory), "measured": None}
     if run.get("unit_clocks"):
         bars["measured"] = measured_bars(artifact, run["unit_clocks"])
     own = run.get("layers") or [{}] * len(manifest["layers"])
@@ -44,7 +44,7 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None) -> Fi
         "macs": manifest["macs"],
         "macs_per_cycle": config.macs,
         "vector_macs_per_cycle": config.pix * config.ci,
-        "ddr_bytes_per_cycle": min(DDR_BYTES_PER_CLOCK, BEAT_BYTES * config.ports),
+        "ddr_bytes_per_cycle": min(memory.bytes_per_clock, BEAT_BYTES * config.ports),
         "program_writes": manifest["program_writes"],
         "segments": dict(manifest["segments"]),
         "device": run.get("device"),

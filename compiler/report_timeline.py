@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cnna.compiler.cost import QUEUE_COMMANDS, timeline
+from cnna.compiler.cost import PLANNED, QUEUE_COMMANDS, Memory, timeline
 from cnna.host.artifact import Artifact
 from cnna.host.errors import DataError
 from cnna.hw.regmap import COUNTED, ENGINES
@@ -27,10 +27,10 @@ class Bar:
     end: int
 
 
-def predicted_bars(artifact: Artifact) -> list[Bar]:
+def predicted_bars(artifact: Artifact, memory: Memory = PLANNED) -> list[Bar]:
     """A bar for each command, in program order."""
     owners = artifact.manifest["commands"]
-    spans = timeline(artifact.program, artifact.config)
+    spans = timeline(artifact.program, artifact.config, memory)
     return [
         Bar(span.engine, number, int(owner["layer"]), span.begin, span.end)
         for number, (span, owner) in enumerate(zip(spans, owners, strict=True))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cnna.compiler.cost import PLANNED, Memory
 from cnna.compiler.report_timeline import Bar, measured_bars, predicted_bars
 from cnna.host.artifact import Artifact
 from cnna.hw.regmap import ENGINES
@@ -10,13 +11,13 @@ from cnna.hw.regmap import ENGINES
 PREDICTED, MEASURED = 1, 2  # process numbers
 
 
-def trace(artifact: Artifact, measured: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def trace(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: Memory = PLANNED) -> dict[str, Any]:
     """The trace as a JSON object, times in microseconds of the configuration's clock.
 
     measured: figures of `cnna run --json`, the engines' rows of which stand below the predicted ones. Where they have no
     `unit_clocks`, there is one row of layers, one after another. DataError: they are not of this program.
     """
-    events = _rows(artifact, PREDICTED, "predicted", predicted_bars(artifact), ENGINES)
+    events = _rows(artifact, PREDICTED, "predicted", predicted_bars(artifact, memory), ENGINES)
     run = measured or {}
     if run.get("unit_clocks"):
         engines = [engine for engine in ENGINES if engine in run["unit_clocks"]]

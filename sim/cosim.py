@@ -144,6 +144,11 @@ class CosimDevice(Memory):
         """Clocks since the simulation began."""
         return int(self._ask("time"))
 
+    @property
+    def traced(self) -> bool:
+        """Whether the waveform has begun: its first clock has come."""
+        return (self._run / "trace.fst").exists()
+
     def start_log(self) -> None:
         """Keeps, from now on, every word written to feature memory and every beat written to DDR; drops what was kept."""
         self._ask("log", enable=True)

@@ -412,6 +412,11 @@ def test_a_cache_that_is_no_folder(good: Path, tmp_path: Path, refused: Callable
         ("run m.cnna --input calib.npy --trace out", "--from-cycle -5"),
         ("run m.cnna --input calib.npy --trace out", "--to-cycle -5"),
         ("run m.cnna --input calib.npy --trace out", "--to-cycle 50 --from-cycle 100"),
+        ("run m.cnna --input calib.npy -o out", "--ddr-bytes-per-cycle 0"),
+        ("run m.cnna --input calib.npy -o out", "--ddr-bytes-per-cycle 65"),
+        ("run m.cnna --input calib.npy -o out", "--ddr-latency 0"),
+        ("report m.cnna --html out", "--ddr-bytes-per-cycle -48"),
+        ("explore q.onnx --png out", "--ddr-latency 10001"),
     ],
 )
 def test_numbers_out_of_range(good: Path, refused: Callable[..., str], command: str, options: str) -> None:
@@ -420,8 +425,28 @@ def test_numbers_out_of_range(good: Path, refused: Callable[..., str], command: 
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "run m.cnna --device emulator --input calib.npy -o out --ddr-bytes-per-cycle 32",
+        "explore q.onnx --layer conv --config tiny --png out --ddr-latency 99",
+    ],
+)
+def test_a_memory_for_what_has_none(good: Path, refused: Callable[..., str], command: str) -> None:
+    """The figures would be those of the planned memory, and look like the other's."""
+    assert "--ddr-bytes-per-cycle" in refused(*_words(command, good, good))
+
+
+def test_a_waveform_by_another_formats_name(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """An FST file called .vcd or .txt opens nowhere."""
+    line = refused("run", good / "m.cnna", "--input", good / "calib.npy", "--trace", tmp_path / "w.txt")
+    assert "w.txt" in line
+    assert ".fst" in line
+
+
+@pytest.mark.parametrize(
     "found",
     [
+        *('{"layers": [], "ddr": 48}', '{"layers": [], "ddr": {"bytes_per_cycle": 0, "latency_cycles": 120}}'),
         *("{", "[]", "{}", '{"config": "zcu102", "batch": 1, "layers": [], "cycles": 1, "device": "rtl"}'),
         *(f'{{"layers": [], "unit_clocks": {clocks}}}' for clocks in ("3", "[1]", '{"conv": 1}', '{"conv": [2, 1]}')),
     ],

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from cnna.host import ddr_options
 from cnna.host.cli import Outcome
 from cnna.host.errors import UserError
 from cnna.host.files import write_bytes
@@ -25,19 +26,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", metavar="NAME", help="show all legal tilings of this layer instead, for --config")
     parser.add_argument("--config", metavar="C", default="zcu102", help="of --layer (default: zcu102)")
     parser.add_argument("--png", type=Path, metavar="F", help="write a picture: speed over DSPs; clocks over DDR bytes of a layer")
+    ddr_options.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> Outcome:
     """Compiles for every configuration and prints those that none beats."""
     if args.batch is not None and args.batch < 1:
         raise UserError(f"--batch {args.batch}: must be at least 1")
+    ddr = ddr_options.given(args)
     if args.layer is not None:
+        if ddr:
+            raise UserError(
+                "--ddr-bytes-per-cycle and --ddr-latency are not for --layer, whose tilings are chosen for the planned DDR"
+            )
         return _layer(args)
     from cnna.compiler import explore
 
     configs = explore.configurations(args.dsp, args.bram)
     graph = _graph(args.model)
-    points, refused = explore.explore(graph, configs, args.batch, _say)
+    points, refused = explore.explore(graph, configs, args.batch, _say, ddr_options.predicted(ddr))
     best = explore.pareto(points)
     print(explore.table(best))
     print(

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from cnna.host import ddr_options
 from cnna.host.artifact import load
 from cnna.host.cli import Outcome
 from cnna.host.errors import DataError
@@ -24,17 +25,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", type=Path, metavar="F", help="write a page")
     parser.add_argument("--png", type=Path, metavar="F", help="write a picture of engines over time, layers' clocks and roofline")
     parser.add_argument("--trace", type=Path, metavar="F", help="write the engines' timeline, for chrome://tracing or Perfetto")
+    ddr_options.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> Outcome:
     """Prints the table and writes what is asked for."""
+    options = ddr_options.given(args)
     artifact = load(args.artifact)
     measured = _measured(args.measured) if args.measured else None
     from cnna.compiler import report
     from cnna.compiler.report_table import table
 
     try:
-        figures = report.figures(artifact, measured)
+        memory = ddr_options.predicted(options, measured)
+        figures = report.figures(artifact, measured, memory)
     except DataError as error:  # of the measured figures
         raise DataError(f"{args.measured}: {error}") from None
     print(table(figures))
@@ -51,7 +55,7 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.trace:
         from cnna.compiler.report_trace import trace
 
-        write_text(args.trace, json.dumps(trace(artifact, measured)))
+        write_text(args.trace, json.dumps(trace(artifact, measured, memory)))
     return Outcome(figures)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cnna.host import ddr_options
 from cnna.host.arrays import Arrays, read_arrays, write_arrays
 from cnna.host.artifact import Artifact, load
 from cnna.host.cli import Outcome
@@ -19,6 +20,7 @@ from cnna.host.model import Model
 OUTPUTS = ("output", "trace")
 DEVICES = ("rtl", "emulator", "reference")
 TOP = 5
+WAVEFORM = ".fst"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,11 +37,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from-cycle", type=int, metavar="N", help="first clock of the waveform")
     parser.add_argument("--to-cycle", type=int, metavar="N", help="last clock of the waveform")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="where simulators are kept (default: the user's cache folder)")
+    ddr_options.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> Outcome:
     """Runs all samples; code 1 where a check differs."""
-    _check_numbers(args)
+    _check_values(args)
     artifact = load(args.artifact)
     options = _device_options(args)
     labels = _labels(args.labels, artifact) if args.labels else None
@@ -47,13 +50,16 @@ def run(args: argparse.Namespace) -> Outcome:
     if "cache" in options:
         make_folder(args.cache)
     started = time.perf_counter()
+    ddr = ddr_options.figures(options.get("ddr", {})) if args.device == "rtl" else None
     try:
         with Model(artifact, device=args.device, check=args.check, **options) as model:
             answers: Arrays = model.run(inputs)
-            figures, agreement = model.last, model.agreement
+            figures, agreement = {**model.last, "ddr": ddr}, model.agreement
+            untraced = args.trace is not None and not getattr(model.device, "traced", True)
     except CheckError as error:
         print(error, file=sys.stderr)
-        return Outcome(summary(artifact.manifest, args.device, [], None, time.perf_counter() - started, False), error.exit_code)
+        figures = summary(artifact.manifest, args.device, [], None, time.perf_counter() - started, False)
+        return Outcome({**figures, "ddr": ddr}, error.exit_code)
     if args.output:
         write_arrays(args.output, answers)
     if labels:
@@ -61,11 +67,13 @@ def run(args: argparse.Namespace) -> Outcome:
     _print_figures(figures, len(next(iter(inputs.values()))))
     if args.check:
         print(agreement)
-    return Outcome(figures)
+    if untraced:
+        print(f"cnna: --from-cycle {args.from_cycle}: all was done before that clock; {args.trace} is not written", file=sys.stderr)
+    return Outcome(figures, UserError.exit_code if untraced else 0)
 
 
-def _check_numbers(args: argparse.Namespace) -> None:
-    """UserError: a number that no run has."""
+def _check_values(args: argparse.Namespace) -> None:
+    """UserError: a number that no run has, or a waveform that would not have its format's name."""
     for option, value, least in (
         ("--limit", args.limit, 1),
         ("--top", args.top, 1),
@@ -75,6 +83,8 @@ def _check_numbers(args: argparse.Namespace) -> None:
         if value is not None and value < least:
             above = f"--from-cycle {least}" if option == "--to-cycle" and least else str(least)
             raise UserError(f"{option} {value}: must be at least {above}")
+    if args.trace is not None and args.trace.suffix.lower() != WAVEFORM:
+        raise UserError(f"--trace {args.trace}: the waveform is in FST format; give it a name that ends in {WAVEFORM}")
 
 
 def _device_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -86,11 +96,14 @@ def _device_options(args: argparse.Namespace) -> dict[str, Any]:
         "cache": args.cache,
     }
     options = {name: value for name, value in given.items() if value is not None}
+    ddr = ddr_options.given(args)
+    if args.device != "rtl" and ddr:
+        raise UserError(f"--ddr-bytes-per-cycle and --ddr-latency are for --device rtl, not {args.device}")
     if args.device != "rtl" and set(options) - {"cache"}:
         raise UserError(f"--trace, --from-cycle and --to-cycle are for --device rtl, not {args.device}")
     if args.trace is None and set(options) & {"from_cycle", "to_cycle"}:
         raise UserError("--from-cycle and --to-cycle say which part --trace writes: give --trace too")
-    return options if args.device == "rtl" else {}
+    return {**options, **({"ddr": ddr_options.simulated(ddr)} if ddr else {})} if args.device == "rtl" else {}
 
 
 def _inputs(args: argparse.Namespace, artifact: Artifact) -> Arrays:

@@ -174,3 +174,49 @@ def test_measured_figures_of_another_kind_are_one_line(tmp_path: Path, change: d
     path.write_text(json.dumps({"config": "tiny", "device": "rtl", "batch": 1, "cycles": None, "layers": [], **change}))
     with pytest.raises(DataError, match=f"r.json: .*{said}.*`cnna run --json`"):
         report._measured(path)
+
+
+def test_a_report_predicts_for_the_memory_of_the_run(folder: Path) -> None:
+    """48 bytes a clock beside figures measured at 4 would call the cost model wrong; an option still comes first."""
+    _, figures = _run(folder)
+    clocks = []
+    for ddr, options in (
+        (None, []),
+        ({"bytes_per_cycle": 4, "latency_cycles": 120}, []),
+        (None, ["--ddr-bytes-per-cycle", 4]),
+        ({"bytes_per_cycle": 4, "latency_cycles": 120}, ["--ddr-bytes-per-cycle", 48]),
+    ):
+        (folder / "ddr.json").write_text(json.dumps({**figures, "ddr": ddr}))
+        _cnna("report", folder / "m.cnna", "--measured", folder / "ddr.json", "--json", folder / "p.json", *options)
+        clocks.append(json.loads((folder / "p.json").read_text())["predicted"]["cycles"])
+    assert clocks[1] == clocks[2] > clocks[0] == clocks[3]
+
+
+@pytest.mark.cosim
+def test_a_slower_memory_is_simulated_and_said(folder: Path) -> None:
+    """A row of the performance page for 32 bytes a clock that was measured at 48 would flatter."""
+    run = ["run", folder / "m.cnna", "--input", folder / "test.npz", "--limit", 1, "--json", folder / "rtl.json"]
+    found = []
+    for options in ([], ["--ddr-bytes-per-cycle", 2], ["--ddr-latency", 400]):
+        _cnna(*run, *options)
+        figures = json.loads((folder / "rtl.json").read_text())
+        found.append((figures["ddr"], figures["cycles"]))
+    assert [ddr for ddr, _ in found] == [
+        {"bytes_per_cycle": bytes_per_cycle, "latency_cycles": latency}
+        for bytes_per_cycle, latency in ((48, 120), (2, 120), (48, 400))
+    ]
+    assert found[1][1] >= figures["ddr_read_bytes"] / 2 > found[0][1]
+    assert found[2][1] >= found[0][1] + 280
+
+
+@pytest.mark.cosim
+def test_a_waveform_of_clocks_that_never_come_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing written and nothing said: the user would look for the file."""
+    arguments = ["run", folder / "m.cnna", "--input", folder / "test.npz", "--limit", "1", "--trace", folder / "late.fst"]
+    assert main([*map(str, arguments), "--from-cycle", "9000000", "-o", str(folder / "late.npz")]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if line.startswith("cnna: ")] == [
+        f"cnna: --from-cycle 9000000: all was done before that clock; {folder / 'late.fst'} is not written"
+    ]
+    assert not (folder / "late.fst").exists()
+    assert (folder / "late.npz").exists()
