@@ -5,9 +5,8 @@ from pathlib import Path
 
 from cnna.host.artifact import save
 from cnna.host.cli import Outcome
-from cnna.host.errors import UserError
+from cnna.host.configuration import HELP, configuration
 from cnna.host.files import make_folder
-from cnna.hw.config import ConfigError, preset
 
 OUTPUTS = ("output",)
 
@@ -15,7 +14,7 @@ OUTPUTS = ("output",)
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("model", type=Path, metavar="Q.onnx", help="quantised: by cnna quantize, or QDQ or QLinear from elsewhere")
-    parser.add_argument("--config", required=True, metavar="C", help="tiny or zcu102")
+    parser.add_argument("--config", required=True, metavar="C", help=HELP)
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="images in one run of the program (default: 1)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna")
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write the graph after every pass")
@@ -23,10 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """Compiles and writes."""
-    try:
-        config = preset(args.config)
-    except ConfigError as error:
-        raise UserError(f"--config: {error}") from None
+    config = configuration(args.config)
     if args.dump:
         make_folder(args.dump)
     from cnna.compiler.compile import compile_model

@@ -9,9 +9,9 @@ from typing import Any
 
 from cnna.host import ddr_options
 from cnna.host.cli import Outcome
+from cnna.host.configuration import configuration
 from cnna.host.errors import UserError
 from cnna.host.files import write_bytes
-from cnna.hw.config import ConfigError, preset
 
 OUTPUTS = ("png",)
 EVERY = 10  # configurations between two lines of progress where there is no terminal
@@ -63,10 +63,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
 def _layer(args: argparse.Namespace) -> Outcome:
     """All legal tilings of one layer."""
-    try:
-        config = preset(args.config)
-    except ConfigError as error:
-        raise UserError(f"--config: {error}") from None
+    config = configuration(args.config)
     from cnna.compiler import explore_layer
 
     choices = explore_layer.tilings(_graph(args.model), config, args.layer)

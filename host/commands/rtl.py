@@ -5,24 +5,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cnna.host.cli import Outcome
+from cnna.host.configuration import HELP, configuration
 from cnna.host.errors import UserError
 from cnna.host.files import make_folder, write_bytes
-from cnna.hw.config import ConfigError, preset
+from cnna.hw.config import ConfigError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("--config", default="tiny", metavar="C", help="tiny (the default) or zcu102")
+    parser.add_argument("--config", default="tiny", metavar="C", help=f"{HELP} (default: tiny)")
     parser.add_argument("--module", metavar="NAME", help="write this block alone (default: the whole accelerator)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
 
 
 def run(args: argparse.Namespace) -> Outcome:
     """Generates, then writes every file by rename."""
-    try:
-        config = preset(args.config)
-    except ConfigError as error:
-        raise UserError(f"--config: {error}") from None
+    config = configuration(args.config)
     if args.output.exists() and not args.output.is_dir():
         raise UserError(f"{args.output}: is a file, not a folder to write into")
     from cnna.hw.verilog import write

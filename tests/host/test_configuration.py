@@ -1,0 +1,48 @@
+"""`--config` makes presets and changed ones, and says what is legal."""
+
+from dataclasses import replace
+
+import pytest
+
+from cnna.host.cli import main
+from cnna.host.configuration import configuration
+from cnna.host.errors import UserError
+from cnna.hw.config import PRESETS, preset
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_itself(name: str) -> None:
+    """Another name would be another simulator, built again."""
+    assert configuration(name) == preset(name)
+
+
+def test_a_changed_one_is_the_preset_but_for_the_change() -> None:
+    """Its name must tell the sizes apart in figures and files, and be fit for a file's name."""
+    found = configuration("zcu102,pix=4,bank_words=4096")
+    assert found == replace(preset("zcu102"), pix=4, bank_words=4096, name=found.name)
+    assert found.name == "zcu102-pix4-bank_words4096"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("huge", "huge"),
+        ("", "tiny"),
+        ("huge,pix=4", "huge"),
+        ("zcu102,", "''"),
+        ("zcu102,pix", "'pix'"),
+        ("zcu102,pix=", "pix="),
+        ("zcu102,pix=four", "pix=four"),
+        ("zcu102,pix=-4", "pix=-4"),
+        ("zcu102,pix=4,pix=8", "pix=8"),
+        ("zcu102,name=4", "bank_words"),
+        ("zcu102,pix=3", "2, 4, 8 and 16"),
+    ],
+)
+def test_one_that_there_is_not(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line with the value and what is legal, from every command that takes a configuration."""
+    with pytest.raises(UserError, match="--config") as caught:
+        configuration(text)
+    assert said in str(caught.value)
+    assert main(["rtl", "--config", text, "-o", "nowhere"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
