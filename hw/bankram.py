@@ -9,7 +9,7 @@ from cnna.hw.delay import delayed
 
 
 class BankRam(wiring.Component):
-    """`depth` words; what port A or B reads is at `_word` two clocks later.
+    """`depth` words; what port A or B reads is at `_word` two clocks later, and after a write the word before it.
 
     A word that one port writes while the other reads it, in the same clock, is read as anything: users wait for
     `ports.FeatureWrite.done`. Port B has one address, for a read or a write, so that tools see two ports, not three.
@@ -35,7 +35,7 @@ class BankRam(wiring.Component):
         m.submodules.memory = memory = Memory(shape=self._width, depth=self._depth, init=[])
         a, b, write = memory.read_port(), memory.read_port(), memory.write_port()
         m.d.comb += [a.en.eq(self.a_read), a.addr.eq(self.a_row)]
-        m.d.comb += [b.en.eq(self.b_read & ~self.b_write), b.addr.eq(self.b_row)]
+        m.d.comb += [b.en.eq(self.b_read | self.b_write), b.addr.eq(self.b_row)]  # a write must enable it: see rams.py
         m.d.comb += [write.en.eq(self.b_write), write.addr.eq(self.b_row), write.data.eq(self.b_data)]
         m.d.comb += [self.a_word.eq(delayed(m, a.data, 1)), self.b_word.eq(delayed(m, b.data, 1))]
         return m

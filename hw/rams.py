@@ -30,11 +30,15 @@ class Rams:
         return "\n".join(text for _, text in sorted(self._modules.items()))
 
     def _two_ports(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
-        """True dual port, as `bankram.py` uses it: the second reader and the writer have one address and take turns."""
+        """True dual port, as `bankram.py` uses it: writer and second reader have one address, and a write's clock reads too.
+
+        What it reads then is the word before, which nobody wants; a port B that held its last word instead would cost a
+        register and a multiplexer beside every block RAM.
+        """
         name = f"cnna_ram_{width}x{depth}_dual"
         bits = ceil_log2(depth)
         self._modules[name] = f"""\
-// {depth} words of {width} bits, true dual port; port B reads or writes.
+// {depth} words of {width} bits, true dual port; port B reads, and may write.
 module {name}(clk, a_en, a_addr, a_data, b_en, b_write, b_addr, b_word, b_data);
   input clk, a_en, b_en, b_write;
   input [{bits - 1}:0] a_addr, b_addr;
@@ -45,8 +49,10 @@ module {name}(clk, a_en, a_addr, a_data, b_en, b_write, b_addr, b_word, b_data);
   always @(posedge clk)
     if (a_en) a_data <= mem[a_addr];
   always @(posedge clk)
-    if (b_write) mem[b_addr] <= b_word;
-    else if (b_en) b_data <= mem[b_addr];
+    if (b_en) begin
+      if (b_write) mem[b_addr] <= b_word;
+      b_data <= mem[b_addr];
+    end
 endmodule
 """
         return Instance(
