@@ -90,6 +90,8 @@ def _checked(path: Path, name: str, array: NDArray[Any], shape: Sequence[int | N
         return array
     if array.dtype.kind != "f":
         raise DataError(f"{where} is {array.dtype}, but the model wants float32")
-    if not np.isfinite(array).all():
-        raise DataError(f"{where} has values that are not finite (NaN or infinity)")
-    return np.ascontiguousarray(array, np.float32)
+    with np.errstate(over="ignore"):
+        values = np.ascontiguousarray(array, np.float32)
+    if not np.isfinite(values).all():
+        raise DataError(f"{where} has values that are not finite in float32 (NaN, infinity or beyond 3.4e38)")
+    return values
