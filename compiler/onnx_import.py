@@ -16,6 +16,7 @@ from cnna.compiler.ir import Graph, Node, Tensor
 from cnna.compiler.qlinear import expand_qlinear
 from cnna.host.errors import ModelError
 
+AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 OPSET_MIN, OPSET_RAISED, OPSET_MAX = 7, 13, onnx.defs.onnx_opset_version()
 
 
@@ -29,6 +30,7 @@ def load_model(source: str | Path | bytes, name: str | None = None) -> ModelProt
     model = _parse(source, name)
     _check_opsets(model, name)
     _check_weights(model, name)
+    _check_padding(model, name)
     try:
         onnx.checker.check_model(model)
     except Exception as error:  # the checker raises its own class, and others on some broken files
@@ -62,7 +64,10 @@ def _parse(source: str | Path | bytes, name: str) -> ModelProto:
             raise ModelError(f"{name}: a folder, not an ONNX file; name the .onnx file in it")
         if not path.is_file():
             raise ModelError(f"{name}: no such file")
-        folder, source = str(path.parent), path.read_bytes()
+        try:
+            folder, source = str(path.parent), path.read_bytes()
+        except OSError as error:
+            raise ModelError(f"{name}: cannot be read: {error.strerror or error}") from None
     model = ModelProto()
     try:
         model.ParseFromString(source)
@@ -76,7 +81,10 @@ def _parse(source: str | Path | bytes, name: str) -> ModelProto:
             if not folder or not (Path(folder) / location).is_file():
                 raise ModelError(f"{name}: weights of '{tensor.name}' are in an external file '{location}', which is not there")
     if folder:
-        onnx.load_external_data_for_model(model, folder)
+        try:
+            onnx.load_external_data_for_model(model, folder)
+        except Exception as error:  # the checker's own class, for a place outside the folder, and those of reading a file
+            raise ModelError(f"{name}: external weights cannot be read: {_first_line(error)}") from None
     return model
 
 
@@ -103,6 +111,15 @@ def _check_weights(model: ModelProto, name: str) -> None:
             if np.isnan(value).any() or (not clip and not np.isfinite(value).all()):
                 place = f", of node '{user.name or user.output[0]}' ({user.op_type})" if user else ""
                 raise ModelError(f"{name}: weights '{tensor.name}'{place} hold NaN or infinity")
+
+
+def _check_padding(model: ModelProto, name: str) -> None:
+    """What ONNX's own checker lets pass."""
+    for node in model.graph.node:
+        mode = next((attribute(entry) for entry in node.attribute if entry.name == "auto_pad"), "NOTSET")
+        if mode not in AUTO_PADS:
+            place = f"node '{node.name or node.output[0]}' ({node.op_type})"
+            raise ModelError(f"{name}: {place}: auto_pad is {mode!r}, not one of {', '.join(AUTO_PADS)}")
 
 
 def opset(model: ModelProto) -> int:

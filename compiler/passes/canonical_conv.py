@@ -26,6 +26,9 @@ def canonical_conv(graph: Graph) -> Graph:
         groups = int(node.op.attributes.get("group", 1))
         if weights.ndim != len(shape) or weights.shape[1] * groups != shape[1] or len(weights) % groups:
             raise ModelError(f"node '{node.name}' (Conv): weights {weights.shape} in {groups} groups do not fit a map of {shape}")
+        if node.op.attributes.get("kernel_shape", weights.shape[2:]) != weights.shape[2:]:
+            kernel = list(node.op.attributes["kernel_shape"])
+            raise ModelError(f"node '{node.name}' (Conv): weights {weights.shape} are not of its kernel_shape {kernel}")
         window = window_of(node.op, weights.shape[2:], shape[2:])
         bias = node.inputs[2] if given else edit.constant(f"{w}:bias", np.zeros(len(weights), weights.dtype))
         scale = weight_scale(edit, node, w, weights.shape, 0)

@@ -20,7 +20,8 @@ def dequantise_constants(graph: Graph) -> Graph:
             whole, scale, zero = (np.asarray(value, np.float64) for value in _operands(node, edit))
             edit.constants[node.output] = (whole - zero) * scale
             if edit.constants[node.inputs[0]].dtype.itemsize == 1:
-                edit.constants[node.output] = edit.constants[node.output].astype(np.float32)
+                with np.errstate(over="ignore"):  # infinite weights are refused with the layer that has them
+                    edit.constants[node.output] = edit.constants[node.output].astype(np.float32)
                 edit.constants[scale_name(node.output)] = scale
         else:
             continue

@@ -73,6 +73,23 @@ def test_external_weights_that_are_missing(tmp_path):
         load_model(path)
 
 
+def test_external_weights_outside_the_models_folder(tmp_path):
+    """A model may not read other files of the machine: onnx refuses, and the user must see which tensor's place it was."""
+    big = model(w=np.ones((2, 3, 1, 1), np.float32))
+    onnx.save_model(big, tmp_path / "net.onnx", save_as_external_data=True, location="net.weights", size_threshold=0)
+    moved = onnx.load_model(tmp_path / "net.onnx", load_external_data=False)
+    moved.graph.initializer[0].external_data[0].value = str(tmp_path / "net.weights")
+    (tmp_path / "net.onnx").write_bytes(moved.SerializeToString())
+    with pytest.raises(ModelError, match=r"net\.onnx: external weights cannot be read: .*relative path"):
+        load_model(tmp_path / "net.onnx")
+
+
+def test_a_way_of_padding_that_there_is_not():
+    """ONNX's checker lets it pass; padding by none would be a guess."""
+    text = TEXT.replace("kernel_shape=[1,1]", 'kernel_shape=[1,1], auto_pad="SAME"')
+    assert "node 'y' (Conv): auto_pad is 'SAME', not one of NOTSET," in refused(written(text, {"w": (2, 3, 1, 1)}))
+
+
 def test_axis_without_a_size():
     assert "axis 2 of input 'x' has no fixed size" in refused(written(TEXT.replace("N,3,4,4", "N,3,H,4"), {"w": (2, 3, 1, 1)}))
 
