@@ -66,9 +66,22 @@ def predicted_cycles(engine: str, fields: Fields, config: Config, memory: Memory
         taps = fields["kernel_height"] * fields["kernel_width"]
         return pixel_groups(fields, config) * fields["blocks"] * max(taps, 2) + FILL_CLOCKS[engine]
     ports = 1 if engine == "weight" and fields["ring"] else config.ports
-    rate = min(memory.bytes_per_clock, BEAT_BYTES * ports)
-    latency = 0 if engine == "weight" else memory.latency_clocks
-    return -(-ddr_bytes(engine, fields, config) // rate) + latency + FILL_CLOCKS[engine]
+    clocks = -(-ddr_bytes(engine, fields, config) // min(memory.bytes_per_clock, BEAT_BYTES * ports))
+    if engine == "weight":
+        return clocks
+    return max(clocks, moving_clocks(fields, config)) + memory.latency_clocks + FILL_CLOCKS[engine]
+
+
+def moving_clocks(fields: Fields, config: Config) -> int:
+    """Clocks in which feature memory takes or gives a load's or store's words: the ports work on a run each at the same time,
+    a word of a beat after the other where they lie in one bank."""
+    total = fields["runs"] * fields["blocks"]
+    starts = [
+        n // fields["runs"] * fields["fm_block"] + n % fields["runs"] * fields["fm_run"] for n in range(min(config.ports, total))
+    ]
+    banks = [(start + lane) % config.banks for start in starts for lane in range(min(config.beat_words, fields["run"]))]
+    worst = max(banks.count(bank) for bank in banks)
+    return -(-total // config.ports) * -(-fields["run"] // config.beat_words) * worst
 
 
 @dataclass(frozen=True)

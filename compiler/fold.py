@@ -177,7 +177,8 @@ def _clocks(fold: Fold, out: tuple[int, ...], config: Config) -> int:
         "kernel_height": fold.down.kernel,
         "kernel_width": fold.right.kernel,
     }
-    load = {"run": fold.right.size, "runs": fold.down.size, "blocks": _blocks(fold, config)}
+    apart = config.beat_words  # ports write to different banks: `schedule` sees to that
+    load = {"run": fold.right.size, "runs": fold.down.size, "fm_run": apart, "blocks": _blocks(fold, config), "fm_block": apart}
     return cost.predicted_cycles("conv", pass_, config) + cost.predicted_cycles("load", load, config)
 
 

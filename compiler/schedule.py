@@ -5,8 +5,10 @@ Loads, weights, the pass itself and stores of a tile follow each other; the engi
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isqrt
 
 from cnna.compiler.allocate import Allocation
+from cnna.compiler.cost import moving_clocks
 from cnna.compiler.kernels import (
     ConvKernel,
     ConvPart,
@@ -23,6 +25,7 @@ from cnna.hw.config import BEAT_BYTES, Config
 from cnna.hw.regmap import SEGMENTS, VECTOR_OPS, command_fields
 
 WEIGHT_RING, VECTOR_RING = 0, 1
+LEAST_RUN = 16  # words of a run that a block is cut into: shorter ones are too many for their bursts
 
 
 @dataclass(frozen=True)
@@ -133,17 +136,20 @@ def _move(context: Context, engine: str, name: str, box: Box, place: Place, laye
     """Loads or stores a box of whole rows, one command an image."""
     config, ddr, width = context.config, context.allocation.ddr[name], box.columns[1]
     rows, blocks = box.rows[1] - box.rows[0], box.blocks[1] - box.blocks[0]
-    joined = _joined_rows(rows, width, blocks, config) if place.pitch == width and ddr.row_bytes == width * config.ci else 1
+    run, step, ddr_step = width, place.pitch, ddr.row_bytes
+    if place.pitch == width and ddr.row_bytes == width * config.ci:
+        run = step = joined_run(rows * width, blocks, config)
+        ddr_step = run * config.ci
     for image in range(*box.images):
         part = Box((image, image + 1), box.blocks, box.rows, box.columns)
         fields = {
             "seg": SEGMENTS.index(ddr.segment),
             "ddr": ddr.address(image, box.blocks[0], box.rows[0]),
             "fm": place.address(image, box.blocks[0], box.rows[0], 0),
-            "run": width * joined,
-            "runs": rows // joined,
-            "ddr_run": ddr.row_bytes * joined,
-            "fm_run": place.pitch * joined,
+            "run": run,
+            "runs": rows * width // run,
+            "ddr_run": ddr_step,
+            "fm_run": step,
             "blocks": blocks,
             "ddr_block": ddr.block_bytes,
             "fm_block": signed(place.block_words),
@@ -154,10 +160,19 @@ def _move(context: Context, engine: str, name: str, box: Box, place: Place, laye
         yield Command(engine, fields, layer, tensor, origin, 1, reads, writes)
 
 
-def _joined_rows(rows: int, width: int, blocks: int, config: Config) -> int:
-    """Rows that make one run where they lie together on both sides: as many as leave every port a run."""
-    most = command_fields("load")["run"].limits[1] // width
-    return max(n for n in range(1, rows + 1) if n == 1 or (rows % n == 0 and n <= most and blocks * (rows // n) >= config.ports))
+def joined_run(words: int, blocks: int, config: Config) -> int:
+    """Words of a run where a block's `words` lie together on both sides: the fewest clocks, then the longest.
+
+    Runs go to the ports in turn, so that there should be one for each, and their words in different banks.
+    """
+    most, aligned = command_fields("load")["run"].limits[1], config.beat_words
+
+    def clocks(run: int) -> float:
+        return moving_clocks({"run": run, "runs": words // run, "fm_run": run, "blocks": blocks, "fm_block": words}, config)
+
+    lengths = [run for n in range(1, isqrt(words) + 1) if words % n == 0 for run in (n, words // n)]
+    legal = [run for run in lengths if run <= most and (run % aligned == 0 or run == words) and run >= min(words, LEAST_RUN)]
+    return min(legal, key=lambda run: (clocks(run), -run))
 
 
 # --- the array ---

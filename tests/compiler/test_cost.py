@@ -46,6 +46,13 @@ def test_ddr_bytes_are_all_that_crosses_the_ports():
     assert layer["ddr_write_bytes"] == sum(port["image_bytes"] for port in program.outputs)
 
 
+@pytest.mark.parametrize(("step", "clocks"), [(4, 56), (8, 112), (16, 224), (57, 56)])
+def test_ports_that_start_in_one_bank_take_turns(step, clocks):
+    """Eight runs of 28 words at four ports: two for each; rows a multiple of 16 apart would go one word a clock."""
+    fields = {"run": 28, "runs": 8, "fm_run": step, "blocks": 1, "fm_block": 0}
+    assert cost.moving_clocks(fields, preset("zcu102")) == clocks
+
+
 @pytest.mark.parametrize("case", range(10))
 def test_timeline_obeys_waits_and_order(case):
     """No command ends before what it waits for, and no engine does two at a time."""
