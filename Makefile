@@ -4,7 +4,7 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 READY = .venv/installed
 
-.PHONY: demo test test-all lint docs bench resources clean
+.PHONY: demo test test-all lint docs bench baseline resources clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -27,6 +27,9 @@ docs: $(READY)  ## writes what in docs/ is generated
 
 bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses
 	$(BIN)/python tools/bench.py --rows $(ROWS)
+
+baseline: $(READY)  ## runs ResNet-50 whole on the RTL at zcu102: every tensor, and clocks as docs/performance.json has them
+	$(BIN)/python tools/bench.py --check resnet50/b1
 
 resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (hours; it resumes); MINUTES=10 stops it
 	nice $(BIN)/python tools/resources.py $(if $(MINUTES),--minutes $(MINUTES))

@@ -1,147 +1,205 @@
-"""Measures networks on the simulated RTL and writes docs/performance.md, row by row; docs/performance.json keeps what was measured.
+"""Measures networks on the simulated RTL, row by row, into docs/performance.md; docs/performance.json keeps every figure.
 
-    .venv/bin/python tools/bench.py [--rows PATTERN ...] [--predict] [--config C]
+    .venv/bin/python tools/bench.py [--rows PATTERN ...] [--predict] [--check ROW]
 
-A row is NETWORK/bBATCH, as resnet50/b1; patterns are the shell's. Rows of the same program that are measured already are kept,
-unless patterns name them. With --predict nothing is simulated: rows get the cost model's prediction alone.
+Rows and their names: `bench_rows.py`. Rows that are measured with today's program and Verilog are kept, unless patterns name
+them; it can be interrupted and goes on where it was. With --predict nothing is simulated. --check runs one row whole and
+compares its clocks with those kept: code 1 where they differ, and nothing is written.
 """
 
 import argparse
 import datetime
-import fnmatch
+import fcntl
 import hashlib
 import json
+import os
+import re
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from cnna.host.artifact import load
+from bench_networks import network
+from bench_page import is_stale, page
+from bench_rows import Row, chosen
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
-FLOORS = {  # of batch 1 and batch 4: frames a second, share of the array (None: none stated)
-    "resnet50": ((241, 0.80), (278, 0.92)),
-    "vgg19": ((38, 0.61), (51, 0.81)),
-    "squeezenet": ((2300, 0.65), (2500, 0.71)),
-    "densenet121": ((350, 0.81), (370, 0.85)),
-    "inception_v1": ((640, 0.75), (730, 0.85)),
-    "inception_v2": ((470, 0.77), (530, 0.87)),
-    "mobilenet_v1": ((1100, None), (1250, None)),
-    "mobilenet_v2": ((1050, None), (1180, None)),
-}
-NETWORKS = (*FLOORS, "resnet18", "resnet34", "resnet101", "alexnet")
-DPU = {"resnet50": 190.30, "vgg19": 38.87, "squeezenet": 1550.79, "inception_v1": 503.71, "inception_v2": 247.54}
-DPU |= {"mobilenet_v1": 1038.05, "mobilenet_v2": 764.41}
-HEAD = """# Performance
+from cnna.host.artifact import Artifact, load
+from cnna.host.files import write_text
 
-Frames a second at 300 MHz, whole networks, image in and answer out, by the RTL's own cycle counters; DDR of 48 bytes a clock shared
-by all ports, 120 clocks of latency. *Predicted* rows are the cost model's: the RTL has not run them yet. A row is measured again by
-
-    make bench ROWS=resnet50/b1
-
-and is, for each network, `cnna models`, `quantize`, `compile --config zcu102 --batch N` and `run --device rtl --check`.
-"DSP" is the share of what 2,520 DSP48E2 could multiply (two products a clock), "DDR" that of 48 bytes a clock. The DPU's
-figures are of the ZCU102 (three B4096 cores at 281 MHz, many threads), from Xilinx/Vitis-AI, tag v3.0,
-`docsrc/source/docs/reference/ModelZoo_VAI3.0_Github_web.htm`.
-
-| row | fps | floor | array | floor | cycles | predicted | DSP | DDR | DPU fps | what |
-|---|---|---|---|---|---|---|---|---|---|---|
-"""
+ROOT = Path(__file__).resolve().parent.parent
+KEPT, PAGE = "performance.json", "performance.md"
+DROPPED = ("layers", "unit_clocks")  # of a run's figures: kept as `layers` of the row, and long
+Found = dict[str, Any]
 
 
-def cnna(*arguments: object) -> None:
-    """One command. CalledProcessError: it failed; it has said why."""
-    subprocess.run([sys.executable, "-m", "cnna.host.cli", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Rows in turn, written after each; the exit code."""
+    args = _arguments(argv)
+    if args.check:
+        return check(args.check, args.config, args.docs)
+    rows = list(chosen(args.rows))
+    if not rows:
+        _say(f"no row is named {' '.join(args.rows)}; there are {', '.join(row.key for row in chosen([]))}")
+        return 2
+    failed: list[str] = []
+    for number, row in enumerate(rows, 1):
+        _say(f"row {number} of {len(rows)}: {row.key}")
+        try:
+            found = measure(row, args.config, read(args.docs).get(row.key), args.predict, bool(args.rows))
+        except subprocess.CalledProcessError as error:  # it has said why
+            _say(f"{row.key}: cnna {error.cmd[3]} failed (code {error.returncode})")
+            failed.append(row.key)
+            continue
+        except KeyboardInterrupt:
+            _say(f"interrupted; {number - 1} rows are done and kept")
+            return 130
+        _say(keep(row.key, found, args.docs))
+    if failed:
+        _say(f"failed: {', '.join(failed)}")
+    return 1 if failed else 0
 
 
-def prepare(network: str, folder: Path) -> None:
-    """The quantised network and pictures to run, in `folder`."""
-    paths = [folder / name for name in ("m.onnx", "calib.npz", "test.npz", "q.onnx")]
-    cnna("models", network, "-o", paths[0], "--calib", paths[1], "--test", paths[2])
-    cnna("quantize", paths[0], "--calib", paths[1], "-o", paths[3])
-
-
-def row(key: str, config: str, folder: Path, before: Mapping[str, Any] | None, predict: bool, again: bool) -> dict[str, Any]:
-    """Figures of one row; `before`: what is known, whose measurement is kept where the program is the same."""
-    batch, files = int(key.rpartition("/b")[2]), {name: folder / name for name in ("a.cnna", "p.json", "r.json")}
-    cnna("compile", folder / "q.onnx", "--config", config, "--batch", batch, "-o", files["a.cnna"])
-    cnna("report", files["a.cnna"], "--json", files["p.json"])
-    artifact = load(files["a.cnna"])
-    digest = hashlib.sha256(artifact.program + artifact.constants).hexdigest()
-    found: dict[str, Any] = {
-        "config": config,
-        "digest": digest,
-        "predicted": json.loads(files["p.json"].read_text())["predicted"],
-        "macs_a_batch": artifact.manifest["macs"] * batch,
-        "program_bytes": len(artifact.program),
-        "segments": artifact.manifest["segments"],
-        "measured": before["measured"] if before and before["digest"] == digest else None,
-    }
-    if not predict and (again or not found["measured"]):
-        run = ("run", files["a.cnna"], "--input", folder / "test.npz", "--limit", batch, "--device", "rtl", "--check")
-        cnna(*run, "--json", files["r.json"])
-        measured = json.loads(files["r.json"].read_text())
-        found["measured"] = {name: value for name, value in measured.items() if name != "layers"}
-        found["measured"]["date"] = datetime.date.today().isoformat()
-    return found
-
-
-def line(key: str, found: Mapping[str, Any]) -> str:
-    """A row of the table."""
-    network, _, batch = key.rpartition("/b")
-    measured, predicted = found["measured"], found["predicted"]
-    best = measured or predicted
-    fps, array = FLOORS.get(network, ((None, None),) * 2)[batch != "1"]
-    moved = (measured["ddr_read_bytes"] + measured["ddr_write_bytes"]) / (48 * best["cycles"]) if measured else None
-    cells = [
-        key,
-        f"{best['fps_at_300mhz']:,.0f}",
-        f"{fps:,}" if fps else "-",
-        f"{best['mac_utilization']:.3f}",
-        f"{array:.2f}" if array else "-",
-        f"{best['cycles']:,.0f}",
-        f"{predicted['cycles']:,.0f}",
-        f"{found['macs_a_batch'] / (2 * 2520 * best['cycles']):.2f}",
-        f"{moved:.2f}" if moved is not None else "-",
-        f"{DPU[network]:,.0f}" if network in DPU else "-",
-        f"RTL == reference, {measured['date']}" if measured else "*predicted*",
-    ]
-    return "| " + " | ".join(cells) + " |"
-
-
-def chosen(patterns: list[str], networks: tuple[str, ...]) -> Iterator[str]:
-    """Row keys that a pattern names; all where there are none."""
-    for key in (f"{network}/b{batch}" for network in networks for batch in (1, 4)):
-        if not patterns or any(fnmatch.fnmatch(key, pattern) for pattern in patterns):
-            yield key
-
-
-def main() -> None:
-    """Rows in turn, written after each: it can be interrupted."""
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="*", default=[], metavar="PATTERN")
     parser.add_argument("--predict", action="store_true", help="no RTL")
-    parser.add_argument("--config", default="zcu102")
-    parser.add_argument("--docs", type=Path, default=DOCS, metavar="DIR", help="where the two files are written")
-    args = parser.parse_args()
-    args.docs.mkdir(parents=True, exist_ok=True)
-    kept = args.docs / "performance.json"
-    rows: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
-    ready = None
-    with tempfile.TemporaryDirectory() as name:
-        for key in chosen(args.rows, (*NETWORKS, "digits") if args.rows else NETWORKS):
-            network = key.partition("/")[0]
-            if network != ready:
-                prepare(network, Path(name))
-                ready = network
-            rows[key] = row(key, args.config, Path(name), rows.get(key), args.predict, bool(args.rows))
-            print(line(key, rows[key]), flush=True)
-            kept.write_text(json.dumps(rows, indent=1) + "\n")
-            ordered = [one for one in chosen([], (*NETWORKS, "digits")) if one in rows]
-            (args.docs / "performance.md").write_text(HEAD + "\n".join(line(one, rows[one]) for one in ordered) + "\n")
+    parser.add_argument("--check", metavar="ROW", help="compare this row's clocks with those kept")
+    parser.add_argument("--config", default="zcu102", help="of rows that name no array (default: zcu102)")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", metavar="DIR", help="where the two files are written")
+    return parser.parse_args(argv)
+
+
+def measure(row: Row, config: str, before: Mapping[str, Any] | None, predict: bool, again: bool) -> Found:
+    """Figures of one row; `before`: what is known, whose measurement is kept. CalledProcessError: a command failed."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        artifact = _compiled(row, config, folder)
+        cnna("report", folder / "m.cnna", "--json", folder / "p.json", "--ddr-bytes-per-cycle", row.ddr_bytes)
+        report = json.loads((folder / "p.json").read_text())
+        simulate = row.simulated and not predict
+        measured = dict(before["measured"]) if before and before["measured"] else None
+        found: Found = {
+            "config": artifact.config.name,
+            "program_sha256": _digest(artifact.program),
+            "verilog_sha256": _verilog(artifact) if simulate or measured else None,
+            "predicted": report["predicted"],
+            "macs_a_batch": artifact.manifest["macs"] * row.batch,
+            "program_bytes": len(artifact.program),
+            "segments": artifact.manifest["segments"],
+            "measured": measured,
+        }
+        layers: list[int | None] = [None] * len(report["layers"])
+        if measured and before and len(before.get("layers", ())) == len(layers):
+            layers = [clocks for _, _, clocks in before["layers"]]
+        if simulate and (again or not measured or is_stale(found)):
+            figures = _run(row, folder)
+            layers = [layer["cycles"] for layer in figures["layers"]]
+            found["measured"] = {name: value for name, value in figures.items() if name not in DROPPED}
+            found["measured"]["date"] = datetime.date.today().isoformat()
+            found["measured"] |= {name: found[name] for name in ("program_sha256", "verilog_sha256")}
+        own = zip(report["layers"], layers, strict=True)
+        found["layers"] = [[layer["name"], layer["predicted_cycles"], clocks] for layer, clocks in own]
+        return found
+
+
+def check(key: str, config: str, docs: Path) -> int:
+    """Runs a row whole, every tensor compared, and its clocks with those kept; says one line. The exit code."""
+    rows = list(chosen([key]))
+    kept = read(docs).get(key)
+    if len(rows) != 1 or not kept or not kept["measured"]:
+        _say(f"--check {key}: no such row is measured in {docs / KEPT}")
+        return 2
+    with TemporaryDirectory() as folder:
+        try:
+            _compiled(rows[0], config, Path(folder))
+            cycles = _run(rows[0], Path(folder))["cycles"]
+        except subprocess.CalledProcessError as error:
+            _say(f"{key}: cnna {error.cmd[3]} failed (code {error.returncode})")
+            return 1
+    wanted = kept["measured"]["cycles"]
+    if cycles == wanted:
+        _say(f"{key}: {cycles:,} cycles as {KEPT} has them, RTL == emulator == reference")
+        return 0
+    again = f"if that is meant, `make bench ROWS={key}` writes it anew: commit docs/{KEPT} and docs/{PAGE} with the change"
+    _say(f"{key}: measured {cycles:,} cycles, {KEPT} expects {wanted:,} ({cycles / wanted - 1:+.2%}); {again}")
+    return 1
+
+
+def cnna(*arguments: object) -> None:
+    """One command, its progress shown, its answers not. CalledProcessError: it failed; it has said why."""
+    subprocess.run([sys.executable, "-m", "cnna.host.cli", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+
+
+def _compiled(row: Row, config: str, folder: Path) -> Artifact:
+    """The row's program, as m.cnna in `folder`, with test.npz beside it."""
+    ready = network(row.network, ROOT / "build" / "networks", cnna)
+    (folder / "test.npz").symlink_to(ready / "test.npz")
+    cnna("compile", ready / "q.onnx", "--config", row.config or config, "--batch", row.batch, "-o", folder / "m.cnna")
+    return load(folder / "m.cnna")
+
+
+def _run(row: Row, folder: Path) -> Found:
+    """Figures of one batch on the RTL, compared tensor by tensor."""
+    run = ("run", folder / "m.cnna", "--input", folder / "test.npz", "--limit", row.batch, "--device", "rtl", "--check")
+    cnna(*run, "--ddr-bytes-per-cycle", row.ddr_bytes, "--json", folder / "r.json")
+    found: Found = json.loads((folder / "r.json").read_text())
+    return found
+
+
+def _verilog(artifact: Artifact) -> str:
+    """Digest of the Verilog that is simulated."""
+    from cnna.sim.cache import default_cache
+    from cnna.sim.rtl import generated
+
+    return _digest(generated(artifact.config, default_cache(), _say).encode())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def read(docs: Path) -> dict[str, Found]:
+    """Rows that are kept, by key."""
+    path = docs / KEPT
+    found: dict[str, Found] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def keep(key: str, found: Found, docs: Path) -> str:
+    """Writes both files with this row; another process may measure another one. Answers its line of the page."""
+    docs.mkdir(parents=True, exist_ok=True)
+    with _locked(docs):
+        kept = {**read(docs), key: found}
+        order = [row.key for row in chosen([])]
+        kept = {name: kept[name] for name in sorted(kept, key=lambda name: order.index(name) if name in order else len(order))}
+        text = page(kept)
+        write_text(docs / KEPT, _lines(kept))
+        write_text(docs / PAGE, text)
+    return next((line for line in text.splitlines() if line.startswith(f"| {key} ")), key)
+
+
+def _lines(kept: Mapping[str, Found]) -> str:
+    """JSON with every list of plain values on one line."""
+    return re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda m: f"[{re.sub(chr(10) + ' *', ' ', m[1])}]", json.dumps(kept, indent=1)) + "\n"
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Holds a lock on the folder itself, which leaves no file behind."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""`make bench`: rows are chosen by pattern, measurements kept while program and Verilog are the same, the rest is marked."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import bench
+import bench_page
+import bench_rows
+import pytest
+
+RUN = {"ddr_read_bytes": 480, "ddr_write_bytes": 0, "date": "a day", "stalls": {"weights": 10, "idle": 5}}
+
+
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where networks are made, once for all tests."""
+    return tmp_path_factory.mktemp("networks")
+
+
+@pytest.fixture
+def kept(tmp_path: Path, networks: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with digits/b1 predicted at tiny."""
+    monkeypatch.setattr(bench, "ROOT", networks)
+    assert bench.main(["--rows", "digits/b1", "--predict", "--config", "tiny", "--docs", str(tmp_path)]) == 0
+    return tmp_path
+
+
+def _row(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / bench.KEPT).read_text())["digits/b1"]
+    return found
+
+
+def _again(folder: Path, row: dict[str, Any]) -> str:
+    """Keeps that row, predicts once more, and answers with the page's line."""
+    (folder / bench.KEPT).write_text(json.dumps({"digits/b1": row}))
+    assert bench.main(["--rows", "digits/b1", "--predict", "--config", "tiny", "--docs", str(folder)]) == 0
+    return next(line for line in (folder / bench.PAGE).read_text().splitlines() if line.startswith("| digits/b1 |"))
+
+
+def test_a_row_is_predicted_marked_and_its_measurement_kept(kept: Path) -> None:
+    """A prediction that looks measured, a measurement lost, or one of another program or Verilog would make the page a lie."""
+    row = _row(kept)
+    assert _again(kept, row).endswith("| *predicted* |")
+    # The Verilog's digest is only known once something is measured.
+    row["measured"] = {**row["predicted"], **RUN, "program_sha256": row["program_sha256"], "verilog_sha256": "other"}
+    row["layers"] = [[name, clocks, clocks + 1] for name, clocks, _ in row["layers"]]
+    assert "*stale*" in _again(kept, row)
+    row["measured"]["verilog_sha256"] = _row(kept)["verilog_sha256"]
+    assert _again(kept, row).endswith("| RTL == reference, a day |")
+    assert _row(kept)["measured"] == row["measured"]
+    assert _row(kept)["layers"] == row["layers"]
+    row["measured"]["program_sha256"] = "other"
+    assert "*stale*" in _again(kept, row)
+
+
+def test_rows_go_on_after_one_that_fails(kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Hours of rows must not be lost to the first; the code says that there was one."""
+    real = bench.measure
+
+    def measure(row: bench_rows.Row, *others: Any) -> dict[str, Any]:
+        if row.batch == 1:
+            raise subprocess.CalledProcessError(1, ["python", "-m", "cnna.host.cli", "run"])
+        return real(row, *others)
+
+    monkeypatch.setattr(bench, "measure", measure)
+    before = (kept / bench.KEPT).read_text()
+    assert bench.main(["--rows", "digits/b*", "--predict", "--config", "tiny", "--docs", str(kept)]) == 1
+    assert "digits/b1: cnna run failed" in capsys.readouterr().out
+    after = json.loads((kept / bench.KEPT).read_text())
+    assert after["digits/b1"] == json.loads(before)["digits/b1"]
+    assert "digits/b4" in after
+
+
+def test_what_is_done_stays_when_interrupted(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in an hour-long row: code 130, and the files whole."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = (kept / bench.KEPT).read_text()
+    monkeypatch.setattr(bench, "measure", interrupt)
+    assert bench.main(["--rows", "digits/b*", "--predict", "--config", "tiny", "--docs", str(kept)]) == 130
+    assert (kept / bench.KEPT).read_text() == before
+
+
+@pytest.mark.parametrize(("clocks", "code"), [(1000, 0), (1001, 1)])
+def test_a_baseline_is_held(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], clocks: int, code: int
+) -> None:
+    """One clock more is a change that somebody must have meant: the line says measured, expected, and how to write it anew."""
+    row = _row(kept)
+    (kept / bench.KEPT).write_text(json.dumps({"digits/b1": {**row, "measured": {**row["predicted"], **RUN, "cycles": 1000}}}))
+    monkeypatch.setattr(bench, "_run", lambda *_: {"cycles": clocks})
+    capsys.readouterr()
+    assert bench.main(["--check", "digits/b1", "--config", "tiny", "--docs", str(kept)]) == code
+    (line,) = capsys.readouterr().out.splitlines()
+    assert f"{clocks:,} cycles" in line
+    assert ("make bench ROWS=digits/b1" in line) == bool(code)
+
+
+def test_a_baseline_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A check of nothing must not pass."""
+    assert bench.main(["--check", "digits/b1", "--docs", str(tmp_path)]) == 2
+    assert "digits/b1" in capsys.readouterr().out
+
+
+def test_patterns_choose_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """`ROWS=` must not measure for hours what nobody asked for, and no name twice."""
+    assert [row.key for row in bench_rows.chosen(["vgg19/b?", "resnet50/b4"])] == ["vgg19/b1", "resnet50/b4", "vgg19/b4"]
+    every = [row.key for row in bench_rows.chosen([])]
+    assert len(every) == len(set(every)) == 4 * len(bench_rows.NETWORKS) + len(bench_rows.PIX)
+    assert bench.main(["--rows", "vgg20/b1"]) == 2
+    assert "vgg19/b1" in capsys.readouterr().out
+
+
+def test_only_what_is_worth_it_is_simulated_at_a_slower_memory() -> None:
+    """Three networks by themselves; any other where it is named in full."""
+    slow = [row for row in bench_rows.chosen(["*/32B"]) if row.simulated]
+    assert {row.network for row in slow} == set(bench_rows.SLOW_MEASURED)
+    assert {row.batch for row in slow} == {1}
+    (named,) = bench_rows.chosen(["alexnet/b4/32B"])
+    assert named.simulated
+    assert named.ddr_bytes == bench_rows.SLOW_BYTES
+
+
+def test_the_page_says_what_misses_its_floor(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A floor missed and not said would be hidden in a table; the cause stands beside it once it is known."""
+    row = _row(kept)
+    slow = {**row["predicted"], **RUN, "cycles": 20_000_000, "fps_at_300mhz": 15.0, "mac_utilization": 0.2}
+    rows = {"vgg19/b1": {**row, "measured": slow}, "vgg19/b1/32B": {**row, "measured": slow}, "resnet50/b1/pix4": row}
+    monkeypatch.setattr(bench_page, "WHY", {})
+    text = bench_page.page(rows)
+    assert "- **vgg19/b1**: 15 of 38 fps (-60.5%), array 0.200 of 0.61. The cause is not named yet." in text
+    monkeypatch.setattr(bench_page, "WHY", {"vgg19/b1": "Its weights."})
+    text = bench_page.page(rows)
+    assert "0.61. Its weights." in text
+    assert "**vgg19/b1/32B**" not in text
+    assert "| vgg19/b1/32B | 15 | 100% |" in text
+    assert "| 4 | 2,048 | 1,248 |" in text
+    assert "## Where the array's clocks go" in text

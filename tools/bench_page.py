@@ -1,0 +1,156 @@
+"""docs/performance.md from what docs/performance.json keeps: tables of rows, of where clocks go, and of floors that are missed."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bench_rows import BATCHES, DPU, EXTRA, NETWORKS, PIX, PLANNED_BYTES, SCALED, SLOW_BYTES, WHY, Row, rows
+
+from cnna.compiler.area import bram36, dsp48e2
+from cnna.host.configuration import configuration
+
+Found = Mapping[str, Any]
+DSP = 2520  # of a ZU9
+HEAD = f"""# Performance
+
+Frames a second at 300 MHz, whole networks, image in and answer out, by the RTL's own cycle counters; DDR of {PLANNED_BYTES} bytes
+a clock shared by all ports, 120 clocks of latency. A row is measured again by
+
+    make bench ROWS=resnet50/b1      # patterns too: ROWS='vgg19/* */b4'; without ROWS all that is not measured yet
+
+and is, for batch N, a DDR of B bytes a clock and configuration C,
+
+    cnna models NETWORK -o m.onnx --calib calib.npz --test test.npz
+    cnna quantize m.onnx --calib calib.npz -o q.onnx
+    cnna compile q.onnx --config C --batch N -o m.cnna
+    cnna run m.cnna --input test.npz --limit N --check --json r.json --ddr-bytes-per-cycle B
+
+The weights are random: clocks do not depend on them. *Predicted*: by the cost model, the RTL has not run it. *Stale*: the RTL has
+run it, but program or Verilog have changed since. The column "predicted" has the cost model's clocks, and by how much they miss
+the measured. "DSP" is the share of what {DSP:,} DSP48E2 could multiply (two products a clock), "DDR" that of the bytes that the
+DDR could move: the physical limits. [performance.json](performance.json) has every figure, layer by layer.
+
+The DPU's figures are of the ZCU102 (three B4096 cores at 281 MHz, many threads), from Xilinx/Vitis-AI, tag v3.0,
+`docsrc/source/docs/reference/ModelZoo_VAI3.0_Github_web.htm`; an older board had 40.3 on VGG-19 and 373.3 on Inception-v2
+(the same repository, tags v1.0 and v1.1, `AI-Model-Zoo/README.md`).
+"""
+_MAIN = ("row", "fps", "floor", "array", "floor", "cycles", "predicted", "DSP", "DDR", "DPU fps", "what")
+_SLOW = ("row", "fps", f"of {PLANNED_BYTES} B", "array", "cycles", "predicted", "DDR", "what")
+_SCALE = ("pix", "MACs a clock", "DSP48E2", "BRAM36", "fps", "array", "cycles", "predicted", "what")
+
+
+def page(kept: Mapping[str, Found]) -> str:
+    """The whole text. kept: rows by key."""
+    extra = [Row(network, batch) for network in EXTRA for batch in BATCHES]
+    known = [row for row in (*rows(), *extra) if row.key in kept]
+    plain = sorted((row for row in known if row.ddr_bytes == PLANNED_BYTES and not row.pix), key=_place)
+    slow = sorted((row for row in known if row.ddr_bytes == SLOW_BYTES), key=_place)
+    parts = [HEAD, _table(_MAIN, (_main(row, kept[row.key]) for row in plain))]
+    if missed := [_shortfall(row, kept[row.key]) for row in plain if _is_short(row, kept[row.key])]:
+        parts.append("## Short of a floor\n\n" + "\n".join(missed) + "\n")
+    if stalls := [_stalls(key, found) for key, found in kept.items() if _measured(found)]:
+        causes = kept[stalls[0][0]]["measured"]["stalls"]
+        heads = ("row", "works", *(cause.replace("_", " ") for cause in causes))
+        about = "Shares of the measured clocks: the array works, or waits for what the column says.\n\n"
+        parts.append("## Where the array's clocks go\n\n" + about + _table(heads, stalls))
+    if slow:
+        about = f"The same at {SLOW_BYTES} bytes a clock, beside the frames a second of {PLANNED_BYTES}.\n\n"
+        parts.append("## A slower DDR\n\n" + about + _table(_SLOW, (_slow(row, kept) for row in slow)))
+    scale = [Row(SCALED, 1, pix=pix) if pix in PIX else Row(SCALED, 1) for pix in sorted((*PIX, 8))]
+    if (scaled := [row for row in scale if row.key in kept]) and any(row.pix for row in scaled):
+        about = f"ResNet-50, batch 1, with 2 MiB of feature memory each: {', '.join(f'`{config}`' for config in PIX.values())}.\n\n"
+        parts.append("## Pixels a clock\n\n" + about + _table(_SCALE, (_scale(row, kept[row.key]) for row in scaled)))
+    return "\n".join(parts)
+
+
+def is_stale(found: Found) -> bool:
+    """Whether the row was measured with another program or other Verilog than today's."""
+    measured = found["measured"]
+    names = ("program_sha256", "verilog_sha256")
+    return bool(measured) and any(measured.get(name) is None or measured[name] != found.get(name) for name in names)
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return (*NETWORKS, *EXTRA).index(row.network), row.batch
+
+
+def _measured(found: Found) -> bool:
+    return bool(found["measured"])
+
+
+def _best(found: Found) -> Found:
+    best: Found = found["measured"] or found["predicted"]
+    return best
+
+
+def _is_short(row: Row, found: Found) -> bool:
+    pairs = zip(row.floor, (_best(found)["fps_at_300mhz"], _best(found)["mac_utilization"]), strict=True)
+    return any(floor is not None and have < floor for floor, have in pairs)
+
+
+def _what(found: Found) -> str:
+    if not found["measured"]:
+        return "*predicted*"
+    return f"{'*stale*, ' if is_stale(found) else ''}RTL == reference, {found['measured']['date']}"
+
+
+def _predicted(found: Found) -> str:
+    predicted, measured = found["predicted"]["cycles"], found["measured"]
+    return f"{predicted:,.0f}" + (f" ({predicted / measured['cycles'] - 1:+.1%})" if measured else "")
+
+
+def _ddr(row: Row, best: Found) -> str:
+    return f"{(best['ddr_read_bytes'] + best['ddr_write_bytes']) / (row.ddr_bytes * best['cycles']):.2f}"
+
+
+def _main(row: Row, found: Found) -> tuple[str, ...]:
+    best, (fps, array) = _best(found), row.floor
+    return (
+        row.key,
+        f"{best['fps_at_300mhz']:,.0f}",
+        f"{fps:,}" if fps else "-",
+        f"{best['mac_utilization']:.3f}",
+        f"{array:.2f}" if array else "-",
+        f"{best['cycles']:,.0f}",
+        _predicted(found),
+        f"{found['macs_a_batch'] / (2 * DSP * best['cycles']):.2f}",
+        _ddr(row, best),
+        f"{DPU[row.network]:,.0f}" if row.network in DPU else "-",
+        _what(found),
+    )
+
+
+def _slow(row: Row, kept: Mapping[str, Found]) -> tuple[str, ...]:
+    found, best = kept[row.key], _best(kept[row.key])
+    plain = kept.get(Row(row.network, row.batch).key)
+    whole = f"{best['fps_at_300mhz'] / _best(plain)['fps_at_300mhz']:.0%}" if plain else "-"
+    fps, share = f"{best['fps_at_300mhz']:,.0f}", f"{best['mac_utilization']:.3f}"
+    return (row.key, fps, whole, share, f"{best['cycles']:,.0f}", _predicted(found), _ddr(row, best), _what(found))
+
+
+def _scale(row: Row, found: Found) -> tuple[str, ...]:
+    best, config = _best(found), configuration(row.config or "zcu102")
+    sizes = (f"{config.pix}", f"{config.macs:,}", f"{dsp48e2(config):,}", f"{bram36(config):g}")
+    figures = (f"{best['fps_at_300mhz']:,.0f}", f"{best['mac_utilization']:.3f}", f"{best['cycles']:,.0f}", _predicted(found))
+    return (*sizes, *figures, _what(found))
+
+
+def _stalls(key: str, found: Found) -> tuple[str, ...]:
+    measured = found["measured"]
+    stalls, cycles = measured["stalls"], measured["cycles"]
+    works = cycles - sum(stalls.values())
+    return (key, *(f"{clocks / cycles:.1%}" for clocks in (works, *stalls.values())))
+
+
+def _shortfall(row: Row, found: Found) -> str:
+    """One line: what is missed, by how much, and why."""
+    best, (fps, array) = _best(found), row.floor
+    parts = [f"{best['fps_at_300mhz']:,.0f} of {fps:,} fps ({best['fps_at_300mhz'] / fps - 1:+.1%})"] if fps else []
+    if array:
+        parts.append(f"array {best['mac_utilization']:.3f} of {array:.2f}")
+    kind = "" if found["measured"] else ", predicted"
+    return f"- **{row.key}**: {', '.join(parts)}{kind}. {WHY.get(row.key) or 'The cause is not named yet.'}"
+
+
+def _table(heads: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
+    heads = list(heads)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *lines)) + "\n"
