@@ -3,11 +3,13 @@
 It stands behind every pipeline that cannot be stopped: array, requantiser, residual add, vector lanes.
 """
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.hdl import ShapeLike
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+
+from cnna.hw.slices import slices
 
 
 class CreditFifo(wiring.Component):
@@ -23,17 +25,25 @@ class CreditFifo(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.memory = memory = Memory(shape=self.shape, depth=self.depth, init=[])
+        word, found = Value.cast(self.item), []
+        for number, part in enumerate(slices(len(word))):
+            out = Signal(len(word[part]), name="out", reset_less=True)
+            valid = Signal(name="valid") if number else self.o.valid
+            m.submodules[f"slice{number}"] = self._slice(word[part], out, valid)
+            found.append(out)
+        m.d.comb += Value.cast(self.o.payload).eq(Cat(found))
+        return m
+
+    def _slice(self, word: Value, item: Signal, valid: Signal) -> Module:
+        """A part of the items, from `word` to `item`; `valid` is its own, and the first slice's is the FIFO's."""
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=len(word), depth=self.depth, init=[])
         into, out = memory.write_port(), memory.read_port(domain="comb")
         count, filled, move = Signal(range(self.depth + 1)), Signal(), Signal()
-        m.d.comb += [
-            into.en.eq(self.push),
-            into.data.eq(self.item),
-            move.eq(filled & (self.o.ready | ~self.o.valid)),
-        ]
+        m.d.comb += [into.en.eq(self.push), into.data.eq(word), move.eq(filled & (self.o.ready | ~valid))]
         m.d.sync += into.addr.eq(into.addr + self.push)
         m.d.sync += [count.eq(count + self.push - move), filled.eq(Mux(move, count > 1, filled) | self.push)]
-        with m.If(self.o.ready | ~self.o.valid):
-            m.d.sync += [self.o.valid.eq(filled), self.o.payload.eq(out.data)]
+        with m.If(self.o.ready | ~valid):
+            m.d.sync += [valid.eq(filled), item.eq(out.data)]
         m.d.sync += out.addr.eq(out.addr + move)
         return m

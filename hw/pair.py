@@ -3,10 +3,12 @@
 The GO queues of the engines are Pairs (`writes.py`), and so is any stream that needs a register in both directions.
 """
 
-from amaranth import Module, Signal
+from amaranth import Cat, Module, Signal, Value
 from amaranth.hdl import ShapeLike
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
+from cnna.hw.slices import slices
 
 
 class Pair(wiring.Component):
@@ -18,14 +20,26 @@ class Pair(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        second, full, moves = Signal(self.shape), Signal(), Signal()
-        m.d.comb += [self.i.ready.eq(~full), moves.eq(self.o.ready | ~self.o.valid)]
-        with m.If(moves):
-            m.d.sync += [self.o.valid.eq(full | self.i.valid), full.eq(0)]
+        word, found = Value.cast(self.i.payload), []
+        for number, part in enumerate(slices(len(word))):
+            first, second = (Signal(len(word[part]), name=name, reset_less=True) for name in ("first", "second"))
+            valid, ready = (self.o.valid, self.i.ready) if number == 0 else (Signal(name="valid"), Signal(name="ready"))
+            m.submodules[f"slice{number}"] = self._slice(word[part], first, second, valid, ready)
+            found.append(first)
+        m.d.comb += Value.cast(self.o.payload).eq(Cat(found))
+        return m
+
+    def _slice(self, word: Value, first: Signal, second: Signal, valid: Signal, ready: Signal) -> Module:
+        """A part of the payload; `valid` and `ready` are its own, and the first slice's are the queue's."""
+        m = Module()
+        full = Signal()
+        m.d.comb += ready.eq(~full)
+        with m.If(self.o.ready | ~valid):
+            m.d.sync += [valid.eq(full | self.i.valid), full.eq(0)]
             with m.If(full):
-                m.d.sync += self.o.payload.eq(second)
+                m.d.sync += first.eq(second)
             with m.Else():
-                m.d.sync += self.o.payload.eq(self.i.payload)
+                m.d.sync += first.eq(word)
         with m.Elif(self.i.valid & ~full):
-            m.d.sync += [second.eq(self.i.payload), full.eq(1)]
+            m.d.sync += [second.eq(word), full.eq(1)]
         return m
