@@ -3,12 +3,13 @@
 from functools import reduce
 from operator import or_
 
-from amaranth import Cat, Module, Mux, Signal, unsigned
+from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from cnna.hw.config import Config
+from cnna.hw.slices import slices
 
 
 def region_bits(config: Config) -> int:
@@ -35,6 +36,11 @@ def part_layout(config: Config, request: data.StructLayout) -> data.StructLayout
     )
 
 
+def narrow_layout(layout: data.StructLayout) -> data.StructLayout:
+    """A request or part without its words, which go beside it in slices."""
+    return data.StructLayout({name: field.shape for name, field in layout if name != "words"})
+
+
 class Front(wiring.Component):
     """A part a clock, in order: all of a request where its lanes need different banks. Latency: three clocks.
 
@@ -47,10 +53,10 @@ class Front(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes = self._request["active"].shape.width
+        lanes, request = self._request["active"].shape.width, narrow_layout(self._request)
         banks = [address[: ceil_log2(self._config.banks)] for address in self.i.p.address]
         held_valid, work_valid = Signal(), Signal()
-        held, work = (Signal(self._request, name=n, reset_less=True) for n in ("held", "work"))
+        held, work = (Signal(request, name=n, reset_less=True) for n in ("held", "work"))
         lower = data.ArrayLayout(lanes, lanes)  # by lane: the lower lanes of the same bank
         held_same, same = (Signal(lower, name=n, reset_less=True) for n in ("held_same", "same"))
         now, later, complete = Signal(lanes), Signal(lanes), Signal()  # lanes of this part, lanes after it; none after it
@@ -58,7 +64,7 @@ class Front(wiring.Component):
         m.d.comb += [fill.eq(complete | ~work_valid), moved.eq(room | ~work_valid), taken.eq(moved & fill)]
         m.d.comb += self.i.ready.eq(taken | ~held_valid)
         with m.If(self.i.ready):
-            m.d.sync += [held_valid.eq(self.i.valid), held.eq(self.i.p)]
+            m.d.sync += [held_valid.eq(self.i.valid), *(held[name].eq(self.i.p[name]) for name, _ in request)]
             for lane in range(1, lanes):
                 m.d.sync += held_same[lane].eq(Cat(banks[lane] == bank for bank in banks[:lane]))
         with m.If(taken):
@@ -70,24 +76,63 @@ class Front(wiring.Component):
         with m.If(moved):
             m.d.sync += [now.eq(waiting & ~blocked), later.eq(waiting & blocked), complete.eq(~(waiting & blocked).any())]
         self._pass_on(m, work, now, complete, work_valid, room)
+        if "words" in self._request.members:
+            self._pass_words(m, held_valid, work_valid, complete)
         return m
 
     def _pass_on(self, m: Module, work: data.View, now: Signal, complete: Signal, valid: Signal, room: Signal) -> None:
         """Two registers before `o`, so that `room` does not depend on `o.ready` in the same clock."""
-        part, spare_valid = Signal(self.o.p.shape()), Signal()
-        out, spare = (Signal(self.o.p.shape(), name=n, reset_less=True) for n in ("out", "spare"))
+        layout = narrow_layout(self.o.p.shape())
+        part, spare_valid = Signal(layout), Signal()
+        out, spare = (Signal(layout, name=n, reset_less=True) for n in ("out", "spare"))
         for lane, address in enumerate(work.address):
             m.d.comb += Cat(part.bank[lane], part.row[lane], part.region[lane]).eq(address)
         needs = [Mux(now[lane], 1 << part.bank[lane], 0) for lane in range(len(now))]
         m.d.comb += [
-            *(part[name].eq(work[name]) for name, _ in self._request if name not in ("address", "active")),
+            *(part[name].eq(work[name]) for name, _ in work.shape() if name not in ("address", "active")),
             part.active.eq(now),
             part.complete.eq(complete),
             part.needs.eq(reduce(or_, needs)),
             room.eq(~spare_valid),
-            self.o.p.eq(out),
+            *(self.o.p[name].eq(out[name]) for name, _ in layout),
         ]
         with m.If(self.o.ready | ~self.o.valid):
             m.d.sync += [self.o.valid.eq(valid | spare_valid), out.eq(Mux(spare_valid, spare, part)), spare_valid.eq(0)]
         with m.Elif(valid & room):
             m.d.sync += [spare_valid.eq(1), spare.eq(part)]
+
+    def _pass_words(self, m: Module, held_valid: Signal, work_valid: Signal, complete: Signal) -> None:
+        """The words beside them, in slices."""
+        words, found = Value.cast(self.i.p.words), []
+        for number, part in enumerate(slices(len(words))):
+            m.submodules[f"words{number}"] = cut = FrontWords(part.stop - part.start)
+            m.d.comb += [
+                cut.i.eq(words[part]),
+                *(cut.held_valid.eq(held_valid), cut.work_valid.eq(work_valid), cut.complete.eq(complete)),
+                *(cut.o_valid.eq(self.o.valid), cut.o_ready.eq(self.o.ready)),
+            ]
+            found.append(cut.o)
+        m.d.comb += self.o.p.words.eq(Cat(found))
+
+
+class FrontWords(wiring.Component):
+    """The front's four registers for some bits of a request's words, in step with its others: what enables them is its own."""
+
+    def __init__(self, bits: int) -> None:
+        flags = ("held_valid", "work_valid", "complete", "o_valid", "o_ready")
+        super().__init__({"i": In(bits), "o": Out(bits), **dict.fromkeys(flags, In(1))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        held, work, spare, out = (Signal(self.i.shape(), name=n, reset_less=True) for n in ("held", "work", "spare", "out"))
+        spare_valid, taken = Signal(), Signal()
+        m.d.comb += [self.o.eq(out), taken.eq((~spare_valid | ~self.work_valid) & (self.complete | ~self.work_valid))]
+        with m.If(taken | ~self.held_valid):
+            m.d.sync += held.eq(self.i)
+        with m.If(taken):
+            m.d.sync += work.eq(held)
+        with m.If(self.o_ready | ~self.o_valid):
+            m.d.sync += [out.eq(Mux(spare_valid, spare, work)), spare_valid.eq(0)]
+        with m.Elif(self.work_valid & ~spare_valid):
+            m.d.sync += [spare_valid.eq(1), spare.eq(work)]
+        return m

@@ -14,7 +14,9 @@ from amaranth.utils import ceil_log2
 from cnna.hw.bankfront import part_layout, region_bits
 from cnna.hw.config import Config
 from cnna.hw.delay import delayed
+from cnna.hw.slices import slices
 
+CHOICE_BITS = 64  # that one copy of a lane's bank chooses: 256 loads a bit
 READ_CLOCKS = 3  # from the clock of a grant to the one with the bank's word at its output: port register, RAM, its register
 
 
@@ -82,11 +84,40 @@ class Slots(wiring.Component):
             for number in range(self._config.regions):
                 wanted = self.i.valid & part.needs[bank] & (region == number)
                 m.d.sync += self.asks[number * self._config.banks + bank].eq(wanted)
+        # While its bank has been granted, a slot may take what is not its turn yet: it asks for nothing with it.
+        waits = (self.asks & self.busy)[bank :: self._config.banks].any()
         for name in ("row", "words") if self._writes else ("row",):
             mine = Signal(len(part[name][0]), name=f"{name}_of_bank{bank}", reset_less=True)
             m.d.comb += getattr(self, name)[bank].eq(mine)
-            with m.If(~stalled):
+            with m.If(~waits):
                 m.d.sync += mine.eq(one_hot(list(here), [part[name][lane] for lane in lanes]))
+
+
+class Choice(wiring.Component):
+    """Some bits of a lane's word: those of the bank that was `active` a clock ago, if it hits now; else what it held.
+
+    A module by itself, so that its copy of the bank's number stays apart from other lanes' and drives these bits alone.
+    """
+
+    def __init__(self, bits: int, banks: int) -> None:
+        super().__init__(
+            {
+                "options": In(data.ArrayLayout(bits, banks)),
+                "hits": In(banks),
+                "active": In(1),
+                "bank": In(range(banks)),
+                "o": Out(bits),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        active, bank = delayed(m, self.active, 1), delayed(m, self.bank, 1)
+        answer = Signal(self.o.shape(), reset_less=True)
+        with m.If(active & self.hits.bit_select(bank, 1)):
+            m.d.sync += answer.eq(Array(self.options[number] for number in range(len(self.hits)))[bank])
+        m.d.comb += self.o.eq(answer)
+        return m
 
 
 class Answers(wiring.Component):
@@ -113,17 +144,26 @@ class Answers(wiring.Component):
         granted = delayed(m, self.granted, READ_CLOCKS)
         words = Signal(data.ArrayLayout(8 * self._config.ci, banks), reset_less=True)  # by bank, of the region that was granted
         hits = Signal(banks, reset_less=True)
-        answer = Signal(self.o.p.shape(), reset_less=True)
+        tag = Signal(self.o.p.tag.shape(), reset_less=True)
         for bank in range(banks):
             flags = [granted[region * banks + bank] for region in range(regions)]
             m.d.sync += words[bank].eq(one_hot(flags, [self.words[region * banks + bank] for region in range(regions)]))
             m.d.sync += hits[bank].eq(Cat(flags).any())
 
-        part = delayed(m, self.part, READ_CLOCKS + 1)
+        part = delayed(m, self.part, READ_CLOCKS)
         m.d.sync += self.o.valid.eq(delayed(m, self.complete, READ_CLOCKS + 1, cleared=True))
-        m.d.sync += answer.tag.eq(part.tag)
-        m.d.comb += self.o.p.eq(answer)
+        m.d.sync += tag.eq(delayed(m, part.tag, 1))
+        m.d.comb += self.o.p.tag.eq(tag)
         for lane in range(len(part.active)):
-            with m.If(part.active[lane] & hits.bit_select(part.bank[lane], 1)):
-                m.d.sync += answer.words[lane].eq(Array(words[bank] for bank in range(banks))[part.bank[lane]])
+            found = []
+            for number, bits in enumerate(slices(8 * self._config.ci, CHOICE_BITS)):
+                m.submodules[f"lane{lane}_{number}"] = choice = Choice(bits.stop - bits.start, banks)
+                m.d.comb += [
+                    choice.options.eq(Cat(words[bank][bits] for bank in range(banks))),
+                    choice.hits.eq(hits),
+                    choice.active.eq(part.active[lane]),
+                    choice.bank.eq(part.bank[lane]),
+                ]
+                found.append(choice.o)
+            m.d.comb += self.o.p.words[lane].eq(Cat(found))
         return m
