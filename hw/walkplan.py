@@ -87,8 +87,9 @@ class WalkPlan(wiring.Component):
                 for product, size, stride in ((columns, walk.width, walk.stride_x), (rows, walk.height, walk.stride_y)):
                     bit = stride[::-1].bit_select(clock, 1)  # highest first
                     m.d.sync += product.eq((product << 1) + Mux(bit, size, 0))
-            with m.If((clock >= first_step) & (clock < finish)):
-                m.d.sync += [plan.lanes[-1].eq(place), *(plan.lanes[i].eq(plan.lanes[i + 1]) for i in range(self._lanes - 1))]
+            for i in range(self._lanes):
+                with m.If(clock == first_step + i):
+                    m.d.sync += plan.lanes[i].eq(place)
             with m.If(clock == finish):
                 m.d.sync += [
                     group.image.eq(place.image + walk.images),
@@ -100,7 +101,9 @@ class WalkPlan(wiring.Component):
                     total[2 + i].eq(total[i] + new_image) for total, _, _, new_image in sums if len(total) == 4 for i in (0, 1)
                 ]
             self._look_ahead(m, clock == finish + 2, clock == finish + 3)
-        self._step(m, (clock >= first_step) & (clock < finish))
+        stepping = Signal()  # `clock` is within first_step..finish - 1
+        m.d.sync += stepping.eq(busy & (clock >= first_step - 1) & (clock < finish - 1))
+        self._step(m, stepping)
         return m
 
     def _look_ahead(self, m: Module, rows: Value, images: Value) -> None:
@@ -116,22 +119,27 @@ class WalkPlan(wiring.Component):
             m.d.sync += self.plan.valid.eq(1)
 
     def _step(self, m: Module, enable: Value) -> None:
-        """Moves `plan.ahead` by one pixel where enabled."""
+        """Moves `plan.ahead` by one pixel where enabled. Whether it stands at an end is known a step ahead."""
         walk, place = self.plan.p.walk, self.plan.p.ahead
         next_row, next_image = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)  # what a step into a new row, and image, adds
-        last_x, last_y = Signal(SIZE_BITS), Signal(SIZE_BITS)
-        row_end, image_end = Signal(), Signal()
+        before_x, before_y = Signal(SIZE_BITS), Signal(SIZE_BITS)  # the place one before the last
+        narrow, low = Signal(), Signal()  # a row, or column, of one pixel
+        row_end, column_end, image_end = Signal(), Signal(), Signal()
         m.d.sync += [next_row.eq(walk.x + walk.row), next_image.eq(next_row + walk.image)]
-        m.d.sync += [last_x.eq(walk.width - 1), last_y.eq(walk.height - 1)]
-        m.d.comb += [row_end.eq(place.x == last_x), image_end.eq(row_end & (place.y == last_y))]
+        m.d.sync += [before_x.eq(walk.width - 2), before_y.eq(walk.height - 2)]
+        m.d.comb += [narrow.eq(before_x.all()), low.eq(before_y.all()), image_end.eq(row_end & column_end)]
         with m.If(enable):
             m.d.sync += [
                 place.address.eq(place.address + Mux(image_end, next_image, Mux(row_end, next_row, walk.x))),
                 place.x.eq(Mux(row_end, 0, place.x + 1)),
                 place.column.eq(Mux(row_end, 0, place.column + walk.stride_x)),
+                row_end.eq(Mux(row_end, narrow, place.x == before_x)),
             ]
             with m.If(row_end):
                 m.d.sync += place.y.eq(Mux(image_end, 0, place.y + 1))
                 m.d.sync += place.row.eq(Mux(image_end, 0, place.row + walk.stride_y))
+                m.d.sync += column_end.eq(Mux(column_end, low, place.y == before_y))
             with m.If(image_end):
                 m.d.sync += place.image.eq(place.image + 1)
+        with m.Else():  # for the first step; after the last one it does not matter
+            m.d.sync += [row_end.eq(narrow), column_end.eq(low)]
