@@ -10,6 +10,10 @@ CnnaError
     └── CheckError       exit 1: two executions differ; names layer, tensor and element
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike, fspath
+
 
 class CnnaError(Exception):
     """Base of all; `exit_code` is what the command line ends with."""
@@ -45,3 +49,13 @@ class RunError(CnnaError):
 
 class CheckError(RunError):
     """Two executions of one program differ."""
+
+
+@contextmanager
+def about_model(path: str | PathLike[str]) -> Iterator[None]:
+    """Puts the file's name in front of a ModelError that does not begin with it: passes know nodes, not files."""
+    try:
+        yield
+    except ModelError as error:
+        name = fspath(path)
+        raise error if str(error).startswith(name) else ModelError(f"{name}: {error}") from None

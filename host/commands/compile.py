@@ -6,6 +6,7 @@ from pathlib import Path
 from cnna.host.artifact import save
 from cnna.host.cli import Outcome
 from cnna.host.configuration import HELP, configuration
+from cnna.host.errors import about_model
 from cnna.host.files import make_folder
 
 OUTPUTS = ("output",)
@@ -28,7 +29,8 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.compile import compile_model
     from cnna.compiler.onnx_import import load_model
 
-    artifact = compile_model(load_model(args.model), config, batch=args.batch, dump=args.dump)
+    with about_model(args.model):
+        artifact = compile_model(load_model(args.model), config, batch=args.batch, dump=args.dump)
     save(artifact, args.output)
     manifest = artifact.manifest
     figures = {

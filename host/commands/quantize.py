@@ -9,7 +9,7 @@ from typing import Any
 
 from cnna.host.arrays import read_arrays
 from cnna.host.cli import Outcome
-from cnna.host.errors import UserError
+from cnna.host.errors import UserError, about_model
 from cnna.host.files import write_bytes
 
 OUTPUTS = ("output",)
@@ -35,12 +35,13 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.onnx_import import load_model, to_graph
     from cnna.compiler.quantise import quantise
 
-    model = load_model(args.model)
-    graph = to_graph(model)
-    shapes = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
-    preprocess = _preprocess(args, shapes)
-    images = read_arrays(args.calib, shapes, allow_uint8=preprocess is not None)
-    quantised, report = quantise(model, images, args.method, preprocess, progress=_progress())
+    with about_model(args.model):
+        model = load_model(args.model)
+        graph = to_graph(model)
+        shapes = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
+        preprocess = _preprocess(args, shapes)
+        images = read_arrays(args.calib, shapes, allow_uint8=preprocess is not None)
+        quantised, report = quantise(model, images, args.method, preprocess, progress=_progress())
     write_bytes(args.output, quantised.SerializeToString())
     print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.method})")
     for part, operators in (("head", report.cpu_head), ("tail", report.cpu_tail)):
