@@ -14,7 +14,7 @@ from cnna.hw.regmap import SEGMENTS
 from cnna.sim.commands import Command
 from cnna.sim.walk import ADDRESS_MASK
 
-DDR_BASE = 0x4_0000_0000  # of a simulated memory: above 4 GiB, so that a lost high half of an address is caught
+DDR_BASE = 0x8_0000_0000  # of a simulated memory, as a ZCU102's upper PS DDR: a lost high half of an address is caught
 
 Words = NDArray[Any]
 
