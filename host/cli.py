@@ -32,6 +32,7 @@ COMMANDS = {  # name: one line; `cnna.host.commands.NAME` has configure(parser),
     "rtl": "write the accelerator's Verilog",
     "models": "list models to try, or write one to a file",
     "explore": "compare configurations of the accelerator for a model",
+    "board": "write a PYNQ image, or serve a virtual ZCU102",
     "doctor": "say what is installed, and what is missing",
 }
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130

@@ -1,0 +1,81 @@
+"""`cnna board`: the image of an accelerator for PYNQ, and a virtual ZCU102 to load it on."""
+
+import argparse
+from pathlib import Path
+
+from cnna.host.cli import Outcome
+from cnna.host.errors import ToolError, UserError
+from cnna.host.files import make_folder, write_bytes, write_text
+from cnna.hw.config import Config, ConfigError, preset
+
+VARIANTS = ("ps",)
+BACKENDS = ("rtl", "emulator")
+PORT = 7967  # PYNQ.remote's
+MEMORY_MIB = (16, 2048)  # of contiguous memory: what a ZCU102's upper DDR holds at most
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of the command, a parser for each of its parts."""
+    parts = parser.add_subparsers(dest="part", metavar="PART", title="parts", required=True, parser_class=type(parser))
+    image = parts.add_parser("image", help="write cnna.bit and cnna.hwh for the virtual board")
+    serve = parts.add_parser("serve", help="serve a virtual ZCU102 to the stock pynq package, until Ctrl-C")
+    for part in (image, serve):
+        part.add_argument("--config", required=True, metavar="C", help="tiny or zcu102")
+        part.add_argument("--variant", choices=VARIANTS, default="ps", help="whose DDR the accelerator works on (default: ps)")
+        part.add_argument("--json", type=Path, default=argparse.SUPPRESS, metavar="FILE", help="write the figures as JSON")
+        part.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error")
+    image.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", dest="folder", help="made if it is not there")
+    serve.add_argument("--backend", choices=BACKENDS, default="rtl", help="what the accelerator is (default: rtl, under Verilator)")
+    serve.add_argument("--address", default="127.0.0.1", help="to listen on (default: 127.0.0.1; the protocol has no passwords)")
+    serve.add_argument("--port", type=int, default=PORT, help=f"default: {PORT}, which stock pynq insists on; 0 takes any")
+    serve.add_argument("--memory", type=int, default=1024, metavar="MIB", help="contiguous memory (default: 1024)")
+    serve.add_argument("--cache", type=Path, metavar="DIR", help="where simulators are kept (default: the user's cache folder)")
+
+
+def run(args: argparse.Namespace) -> Outcome:
+    """One part."""
+    try:
+        config = preset(args.config)
+    except ConfigError as error:
+        raise UserError(f"--config: {error}") from None
+    return _image(args, config) if args.part == "image" else _serve(args, config)
+
+
+def _image(args: argparse.Namespace, config: Config) -> Outcome:
+    """Writes the two files that an overlay consists of."""
+    from cnna.sim.board.design import design
+    from cnna.sim.board.hwh import hwh
+    from cnna.sim.board.image import bit
+
+    made = design(config, args.variant)
+    make_folder(args.folder)
+    paths = [args.folder / "cnna.bit", args.folder / "cnna.hwh"]
+    write_bytes(paths[0], bit(made))
+    write_text(paths[1], hwh(made))
+    print(f"{paths[0]}, {paths[1]}: accelerator {config.name}, variant {args.variant}, for the virtual board")
+    return Outcome({"config": config.name, "variant": args.variant, "written": [str(path) for path in paths]})
+
+
+def _serve(args: argparse.Namespace, config: Config) -> Outcome:
+    """Serves until SIGINT or SIGTERM, and then ends as asked: code 0."""
+    if not MEMORY_MIB[0] <= args.memory <= MEMORY_MIB[1]:
+        raise UserError(f"--memory {args.memory}: must be within {MEMORY_MIB[0]}..{MEMORY_MIB[1]} MiB")
+    if not 0 <= args.port < 1 << 16:
+        raise UserError(f"--port {args.port}: must be within 0..65535")
+    if args.cache:
+        make_folder(args.cache)
+    try:
+        from cnna.sim.board.server import serve, until_signal
+    except ImportError as missing:
+        raise ToolError(f"the virtual board needs the package {missing.name}: pip install 'cnna[tools,board]'") from None
+    from cnna.sim.board.backend import open_backend
+    from cnna.sim.board.board import Board
+    from cnna.sim.board.design import design
+
+    with until_signal():
+        backend = open_backend(args.backend, config, args.memory << 20, args.cache)
+        try:
+            serve(Board(design(config, args.variant), backend), args.address, args.port)
+        finally:
+            backend.close()
+    return Outcome({"config": config.name, "variant": args.variant, "backend": args.backend})

@@ -1,0 +1,100 @@
+"""The virtual board's physically contiguous memory: who owns which bytes of the DDR, and their contents."""
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.sim.board.refused import exhausted, invalid, missing
+
+PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Bytes address..address+size-1. `owner` is the connection that allocated it."""
+
+    name: str
+    address: int
+    size: int
+    owner: str
+
+
+class Dram:
+    """`data` as the bytes from bus address `base` on, allocated in pages, the lowest that fit first."""
+
+    def __init__(self, data: NDArray[np.uint8], base: int) -> None:
+        self.data, self.base = data, base
+        self._lock = threading.Lock()
+        self._buffers: dict[str, Buffer] = {}
+        self._count = 0
+
+    def allocate(self, size: int, owner: str) -> Buffer:
+        """Fresh bytes, their content what it was. RefusedError: no gap is large enough, or a size that makes no sense."""
+        if size <= 0:
+            raise invalid(f"cannot allocate {size} bytes")
+        with self._lock:
+            address = self._gap(-(-size // PAGE_BYTES) * PAGE_BYTES)
+            self._count += 1
+            buffer = Buffer(str(self._count), address, size, owner)
+            self._buffers[buffer.name] = buffer
+            return buffer
+
+    def free(self, name: str) -> None:
+        """Gives it back. RefusedError: there is none of that name."""
+        with self._lock:
+            if self._buffers.pop(name, None) is None:
+                raise self._missing(name)
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer of that name. RefusedError: there is none."""
+        buffer = self._buffers.get(name)
+        if buffer is None:
+            raise self._missing(name)
+        return buffer
+
+    def owners(self) -> set[str]:
+        """Connections that own something."""
+        with self._lock:
+            return {buffer.owner for buffer in self._buffers.values()}
+
+    def free_all(self, owner: str) -> int:
+        """Gives back all that a connection owns; how many bytes that were."""
+        with self._lock:
+            gone = [buffer for buffer in self._buffers.values() if buffer.owner == owner]
+            for buffer in gone:
+                del self._buffers[buffer.name]
+        return sum(buffer.size for buffer in gone)
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes allocated."""
+        with self._lock:
+            return sum(buffer.size for buffer in self._buffers.values())
+
+    def view(self, address: int, size: int) -> NDArray[np.uint8]:
+        """The bytes themselves. RefusedError: outside the memory."""
+        start = address - self.base
+        if start < 0 or size < 0 or start + size > len(self.data):
+            raise invalid(f"bytes {address:#x}..{address + size:#x} are outside the memory")
+        return self.data[start : start + size]
+
+    def _gap(self, size: int) -> int:
+        address = self.base
+        taken = sorted((b.address, b.address + -(-b.size // PAGE_BYTES) * PAGE_BYTES) for b in self._buffers.values())
+        for begin, end in taken:
+            if begin - address >= size:
+                return address
+            address = end
+        if address + size <= self.base + len(self.data):
+            return address
+        used = sum(end - begin for begin, end in taken)
+        raise exhausted(
+            f"out of contiguous memory: {size:,} bytes wanted, {len(self.data):,} in all, {used:,} of them taken by {len(taken)} "
+            "buffers; free some, or give the board more (--memory)"
+        )
+
+    @staticmethod
+    def _missing(name: str) -> Exception:
+        return missing(f"there is no buffer {name!r}: it was freed, or belongs to an earlier life of the board")

@@ -1,0 +1,114 @@
+"""The virtual board's registers by physical address: those of the programmable logic, and of the processing system what pynq sets.
+
+The accelerator's own are a `Slave` like the others (`backend`).
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from cnna.sim.board.design import IOPLL_FEEDBACK
+from cnna.sim.board.refused import RefusedError, early, invalid
+
+
+class Slave(Protocol):
+    """32-bit registers at byte offsets. RefusedError: no such register, or the access is refused."""
+
+    def read(self, offset: int) -> int:
+        """A register's word."""
+
+    def write(self, offset: int, value: int) -> None:
+        """Sets a register."""
+
+
+class Window(NamedTuple):
+    """Where a slave stands: addresses base..base+size-1. `logic`: it is there only once an image has been downloaded."""
+
+    name: str
+    base: int
+    size: int
+    slave: Slave
+    logic: bool
+
+
+class Storage:
+    """Registers that keep what is written, and reset to what they were made with."""
+
+    def __init__(self, words: Mapping[int, int] | None = None) -> None:
+        self.words = dict(words or {})
+
+    def read(self, offset: int) -> int:
+        """What was written last; 0 where nothing was."""
+        return self.words.get(offset, 0)
+
+    def write(self, offset: int, value: int) -> None:
+        """Keeps it."""
+        self.words[offset] = value
+
+
+class Leds:
+    """An axi_gpio whose pins are outputs: its data register keeps as many bits as there are pins."""
+
+    def __init__(self, width: int) -> None:
+        self.width, self.value = width, 0
+
+    def read(self, offset: int) -> int:
+        """The pins; other registers read 0."""
+        return self.value if offset == 0 else 0
+
+    def write(self, offset: int, value: int) -> None:
+        """Sets the pins; other registers are as they are in an output-only core."""
+        if offset == 0:
+            self.value = value & ((1 << self.width) - 1)
+
+
+def processing_system() -> list[Window]:
+    """Clock and port-width registers of the PS, as a booted board has them: IOPLL at 1.5 GHz, PL clocks at 100 MHz."""
+    pll = 1 << 16 | IOPLL_FEEDBACK << 8  # DIV2, FBDIV
+    pl_clock = 1 << 24 | 1 << 16 | 15 << 8  # CLKACT, DIVISOR1, DIVISOR0
+    crl = Storage({0x20: pll, 0x30: pll, 0xC0: pl_clock, 0xC4: pl_clock, 0xC8: pl_clock, 0xCC: pl_clock})
+    crf = Storage({0x20: pll, 0x2C: pll, 0x38: pll, 0x60: 1 << 8})
+    windows = [Window("CRL_APB", 0xFF5E_0000, 0x1000, crl, False), Window("CRF_APB", 0xFD1A_0000, 0x1000, crf, False)]
+    for name, base in (("FPD_SLCR", 0xFD61_0000), ("LPD_SLCR", 0xFF41_0000)):
+        windows.append(Window(name, base, 0x1_0000, Storage(), False))
+    return windows + [Window(f"AFIFM{i}", 0xFD36_0000 + i * 0x1_0000, 0x1000, Storage(), False) for i in range(6)]
+
+
+class Fabric:
+    """All windows. Accesses are of aligned 32-bit words; `programmed` says whether the logic is there."""
+
+    def __init__(self, windows: list[Window]) -> None:
+        self.windows = windows
+        self.programmed = False
+
+    def check(self, base: int, size: int) -> None:
+        """RefusedError: not all of these addresses are within one window."""
+        self._window(base, max(size, 4))
+
+    def read(self, address: int) -> int:
+        """A word. RefusedError: nothing is there."""
+        window = self._ready(address)
+        return window.slave.read(address - window.base)
+
+    def write(self, address: int, value: int) -> None:
+        """Sets a word. RefusedError: nothing is there."""
+        window = self._ready(address)
+        window.slave.write(address - window.base, value & 0xFFFF_FFFF)
+
+    def _ready(self, address: int) -> Window:
+        window = self._window(address, 4)
+        if window.logic and not self.programmed:
+            raise early(f"{window.name} at {address:#x} does not answer: no image is loaded; download cnna.bit first")
+        return window
+
+    def _window(self, base: int, size: int) -> Window:
+        if base % 4:
+            raise invalid(f"address {base:#x} is not a multiple of 4")
+        for window in self.windows:
+            if window.base <= base and base + size <= window.base + window.size:
+                return window
+        raise _nothing(base, size, self.windows)
+
+
+def _nothing(base: int, size: int, windows: list[Window]) -> RefusedError:
+    known = ", ".join(f"{window.name} {window.base:#x}..{window.base + window.size - 1:#x}" for window in windows if window.logic)
+    return invalid(f"addresses {base:#x}..{base + size - 1:#x} belong to nothing; the programmable logic has {known}")

@@ -1,0 +1,205 @@
+"""Writes the `.hwh` of a block design: the hardware handoff that Vivado would write, as far as pynq and its users read it.
+
+pynq takes from it the addresses, types, parameters and register names of every IP, the clocks, and what is connected with what.
+Nothing in it depends on the day or the machine.
+"""
+
+from collections.abc import Iterable
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from cnna.hw.axi import Axi4, Axi4Lite
+from cnna.hw.regmap import REGISTERS, SPACE_BYTES, Register
+from cnna.sim.board.design import ACCELERATOR, BOARD_PART, DEVICE, LEDS, PACKAGE, PS, SPEED, Cell, Design, Interface
+
+VIVADO = "2022.1"  # the version whose format this is
+ACCESS = {"ro": "read-only", "rw": "read-write", "w1c": "read-write", "pulse": "write-only"}
+GPIO_REGISTERS = (("GPIO_DATA", 0x0, "Channel 1 data"), ("GPIO_TRI", 0x4, "Channel 1 direction: 1 is input"))
+
+
+def hwh(design: Design) -> str:
+    """The file's text."""
+    root = Element("EDKSYSTEM", {"EDWVERSION": "1.2", "VIVADOVERSION": VIVADO})
+    SubElement(
+        root,
+        "SYSTEMINFO",
+        {
+            "ARCH": "zynquplus",
+            "BOARD": BOARD_PART,
+            "DEVICE": DEVICE,
+            "NAME": design.name,
+            "PACKAGE": PACKAGE,
+            "SPEEDGRADE": SPEED,
+        },
+    )
+    external = SubElement(root, "EXTERNALPORTS")
+    leds = design.cell(LEDS).parameters["C_GPIO_WIDTH"]
+    _port(external, "leds_tri_o", True, int(leds), "undef", [(LEDS, "gpio_io_o")])
+    SubElement(root, "EXTERNALINTERFACES")
+    modules = SubElement(root, "MODULES")
+    for cell in design.cells:
+        _module(modules, design, cell)
+    indent(root, " ")
+    return '<?xml version="1.0" encoding="UTF-8" standalone="no" ?>\n' + tostring(root, "unicode") + "\n"
+
+
+def _module(modules: Element, design: Design, cell: Cell) -> None:
+    module = SubElement(
+        modules,
+        "MODULE",
+        {
+            "FULLNAME": f"/{cell.name}",
+            "HWVERSION": cell.vlnv.rpartition(":")[2],
+            "INSTANCE": cell.name,
+            "IPTYPE": "PROCESSOR" if cell.name == PS else "PERIPHERAL",
+            "IS_ENABLE": "1",
+            "MODCLASS": "PROCESSOR" if cell.name == PS else "PERIPHERAL",
+            "MODTYPE": cell.kind,
+            "NAME": cell.name,
+            "VLNV": cell.vlnv,
+        },
+    )
+    if cell.name == PS:
+        module.set("IS_PL", "FALSE")
+    blocks = SubElement(module, "ADDRESSBLOCKS")
+    if cell.name == ACCELERATOR:
+        _address_block(blocks, "s_axi_control", "reg0", SPACE_BYTES, REGISTERS.values())
+    elif cell.name == LEDS:
+        _gpio_block(blocks)
+    parameters = SubElement(module, "PARAMETERS")
+    for name, value in cell.parameters.items():
+        SubElement(parameters, "PARAMETER", {"NAME": name, "VALUE": value})
+    _ports(SubElement(module, "PORTS"), design, cell)
+    interfaces = SubElement(module, "BUSINTERFACES")
+    for interface in cell.interfaces:
+        _interface(interfaces, design, cell, interface)
+    _memory_map(module, design, cell)
+
+
+def _address_block(blocks: Element, interface: str, name: str, size: int, registers: Iterable[Register]) -> None:
+    """The accelerator's register map, from the table that the RTL is made from."""
+    block = _block(blocks, interface, name, size)
+    for register in registers:
+        entry = _register(block, register.name, register.offset, _register_access(register), register.fields[0].doc)
+        fields, bit = SubElement(entry, "FIELDS"), 0
+        for part in register.fields:
+            item = SubElement(fields, "FIELD", {"NAME": part.name.upper()})  # pynq's registers have an `address` of their own
+            _properties(item, DESCRIPTION=part.doc, BIT_OFFSET=bit, BIT_WIDTH=part.bits, ACCESS=ACCESS[part.access])
+            bit += part.bits
+
+
+def _gpio_block(blocks: Element) -> None:
+    block = _block(blocks, "S_AXI", "Reg", 0x1_0000)
+    for name, offset, doc in GPIO_REGISTERS:
+        SubElement(_register(block, name, offset, "read-write", doc), "FIELDS")
+
+
+def _block(blocks: Element, interface: str, name: str, size: int) -> Element:
+    attributes = {"ACCESS": "read-write", "INTERFACE": interface, "NAME": name, "RANGE": str(size), "USAGE": "register"}
+    return SubElement(SubElement(blocks, "ADDRESSBLOCK", attributes), "REGISTERS")
+
+
+def _register(block: Element, name: str, offset: int, access: str, doc: str) -> Element:
+    entry = SubElement(block, "REGISTER", {"NAME": name})
+    _properties(entry, DESCRIPTION=doc, ADDRESS_OFFSET=f"{offset:#x}", SIZE=32, ACCESS=access, IS_ENABLED="true")
+    return entry
+
+
+def _properties(parent: Element, **values: str | int) -> None:
+    for name, value in values.items():
+        SubElement(parent, "PROPERTY", {"NAME": name, "VALUE": str(value)})
+
+
+def _register_access(register: Register) -> str:
+    kinds = {ACCESS[part.access] for part in register.fields}
+    return kinds.pop() if len(kinds) == 1 else "read-write"
+
+
+def _ports(parent: Element, design: Design, cell: Cell) -> None:
+    """Clocks, resets and interrupts with what they are wired to, and the accelerator's bus signals."""
+    ends: dict[tuple[str, bool], list[tuple[str, str]]] = {}
+    for driver, out, receiver, port in design.wires:
+        if driver == cell.name:
+            ends.setdefault((out, True), []).append((receiver, port))
+        if receiver == cell.name:
+            ends.setdefault((port, False), []).append((driver, out))
+    for (name, output), connections in ends.items():
+        _port(parent, name, output, 1, _kind(name), connections)
+    if cell.name == LEDS:
+        _port(parent, "gpio_io_o", True, int(cell.parameters["C_GPIO_WIDTH"]), "undef", [("External_Ports", "leds_tri_o")])
+    if cell.name == ACCELERATOR:
+        for interface in cell.interfaces:
+            for signal, bits, output in signals(interface):
+                _port(parent, f"{interface.name}_{signal}", output, bits, "undef", [])
+
+
+def signals(interface: Interface) -> list[tuple[str, int, bool]]:
+    """(signal, bits, whether the accelerator drives it) of one of its buses, as its Verilog has them."""
+    members = (Axi4() if interface.master else Axi4Lite()).members
+    return [(name, member.shape, (member.flow.name == "Out") == interface.master) for name, member in members.items()]
+
+
+def _kind(port: str) -> str:
+    if "clk" in port:
+        return "clk"
+    return "rst" if "reset" in port else "intr" if port == "interrupt" else "undef"
+
+
+def _port(parent: Element, name: str, output: bool, bits: int, kind: str, connections: list[tuple[str, str]]) -> None:
+    attributes = {"DIR": "O" if output else "I", "NAME": name, "SIGIS": kind.upper() if kind == "intr" else kind}
+    if bits > 1:
+        attributes |= {"LEFT": str(bits - 1), "RIGHT": "0"}
+    port = SubElement(parent, "PORT", attributes)
+    if connections:
+        listed = SubElement(port, "CONNECTIONS")
+        for instance, other in connections:
+            SubElement(listed, "CONNECTION", {"INSTANCE": instance, "PORT": other})
+
+
+def _interface(parent: Element, design: Design, cell: Cell, interface: Interface) -> None:
+    bus = next(f"{m}_{i}" for m, i, s, j in design.buses if (cell.name, interface.name) in ((m, i), (s, j)))
+    element = SubElement(
+        parent,
+        "BUSINTERFACE",
+        {
+            "BUSNAME": bus,
+            "DATAWIDTH": str(interface.bits),
+            "NAME": interface.name,
+            "TYPE": "MASTER" if interface.master else "SLAVE",
+            "VLNV": "xilinx.com:interface:aximm:1.0",
+        },
+    )
+    SubElement(element, "PARAMETER", {"NAME": "DATA_WIDTH", "VALUE": str(interface.bits)})
+    SubElement(element, "PARAMETER", {"NAME": "PROTOCOL", "VALUE": interface.protocol})
+    maps = SubElement(element, "PORTMAPS")
+    if cell.name == ACCELERATOR:
+        for signal, _, _ in signals(interface):
+            SubElement(maps, "PORTMAP", {"LOGICAL": signal.upper(), "PHYSICAL": f"{interface.name}_{signal}"})
+
+
+def _memory_map(module: Element, design: Design, cell: Cell) -> None:
+    """What the cell's masters reach."""
+    seen = [window for window in design.windows if window.master_cell == cell.name]
+    if not seen:
+        return
+    memory_map = SubElement(module, "MEMORYMAP")
+    for window in seen:
+        SubElement(
+            memory_map,
+            "MEMRANGE",
+            {
+                "ADDRESSBLOCK": window.block,
+                "BASENAME": "C_BASEADDR",
+                "BASEVALUE": f"{window.base:#010X}".replace("X", "x"),
+                "HIGHNAME": "C_HIGHADDR",
+                "HIGHVALUE": f"{window.last:#010X}".replace("X", "x"),
+                "INSTANCE": window.slave_cell,
+                "IS_DATA": "TRUE",
+                "IS_INSTRUCTION": "FALSE",
+                "MASTERBUSINTERFACE": window.master,
+                "MEMTYPE": "MEMORY" if window.memory else "REGISTER",
+                "SLAVEBUSINTERFACE": window.slave,
+            },
+        )
+    peripherals = SubElement(module, "PERIPHERALS")
+    for name in dict.fromkeys(window.slave_cell for window in seen):
+        SubElement(peripherals, "PERIPHERAL", {"INSTANCE": name})

@@ -1,0 +1,78 @@
+"""`serve`: a `Board` behind PYNQ.remote's port, until a signal ends it; `Server` is it for a program that goes on meanwhile."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import grpc
+
+from cnna.host.errors import UserError
+from cnna.sim.board.board import Board
+from cnna.sim.board.connections import Connections
+from cnna.sim.board.services import add_services
+
+PORT = 7967  # PYNQ.remote's, which stock clients insist on
+THREADS = 16
+GRACE_SECONDS = 1.0  # for requests that are being answered when the server ends
+ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+class Server:
+    """Answers from when it is made until `close`; `port` is the one it has (0 asks for any). UserError: it cannot be had."""
+
+    def __init__(self, board: Board, address: str = "127.0.0.1", port: int = PORT) -> None:
+        self._server: Any = grpc.server(
+            ThreadPoolExecutor(THREADS), options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)]
+        )
+        try:
+            self.port = int(self._server.add_insecure_port(f"[{address}]:{port}" if ":" in address else f"{address}:{port}"))
+        except RuntimeError:
+            raise UserError(f"{address}:{port} cannot be had: another server has it, or this machine has no such address") from None
+        self.connections = Connections(board.dram, self.port)
+        add_services(self._server, board, self.connections)
+        self._server.start()
+
+    def close(self) -> None:
+        """Lets running requests end and refuses others; the board is whoever's made it."""
+        self._server.stop(GRACE_SECONDS).wait()
+        self.connections.close()
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class EndedError(BaseException):
+    """A signal asks us to end; no `except Exception` on the way may keep it."""
+
+
+@contextmanager
+def until_signal() -> Iterator[None]:
+    """SIGINT and SIGTERM end the block, in order and without an error; a second one changes nothing."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for each in ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        raise EndedError
+
+    before = {number: signal.signal(number, end) for number in ENDING}
+    try:
+        yield
+    except EndedError:
+        pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def serve(board: Board, address: str, port: int) -> None:
+    """Says `ready ADDRESS:PORT` when clients may come, and serves until `until_signal` ends it."""
+    with Server(board, address, port) as server:
+        print(f"ready {address}:{server.port}", flush=True)
+        threading.Event().wait()

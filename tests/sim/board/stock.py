@@ -1,0 +1,48 @@
+"""Runs code with the stock pynq package, in a process of its own as a user's would be."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cnna.host.cli import main
+
+LOCK = Path(tempfile.gettempdir()) / "cnna-stock-pynq.lock"  # pynq keeps the last design's metadata in a file beside itself
+START = """
+import sys
+import numpy as np
+import pynq
+from pynq import MMIO, Device, Overlay, allocate
+"""
+
+
+def images(folder: Path, config: str = "tiny") -> Path:
+    """cnna.bit, beside its cnna.hwh, as the command writes them."""
+    assert main(["board", "image", "--config", config, "-o", str(folder)]) == 0
+    return folder / "cnna.bit"
+
+
+def command(code: str, *arguments: object) -> list[str]:
+    """What runs it; warnings of pynq and its own dependencies are not ours."""
+    return [sys.executable, "-W", "ignore", "-c", START + code, *map(str, arguments)]
+
+
+def environment(address: str) -> dict[str, str]:
+    """All that a stock client needs to know."""
+    return {**os.environ, "PYNQ_REMOTE_DEVICES": address}
+
+
+def run(address: str, code: str, *arguments: object, fails: bool = False) -> str:
+    """What the code prints (where it `fails`, its error output)."""
+    return execute(address, command(code, *arguments), fails)
+
+
+def execute(address: str, line: list[str], fails: bool = False) -> str:
+    """As `run`, for a whole command line."""
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(line, env=environment(address), capture_output=True, text=True, timeout=120, check=False)
+    assert bool(done.returncode) == fails, done.stdout + done.stderr
+    return done.stderr if fails else done.stdout

@@ -1,0 +1,86 @@
+"""The `.hwh`, as both parsers of pynq read it, against the block design and the generated Verilog."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from cnna.hw.config import PRESETS, Config, preset
+from cnna.hw.regmap import REGISTERS
+from cnna.sim.board.design import ACCELERATOR, LEDS, PS, design
+from cnna.sim.board.hwh import hwh, signals
+from cnna.sim.cache import default_cache
+from cnna.sim.rtl import generated
+
+FOUR_PORTS = Config("four", pix=2, ci=8, co=8, ports=4, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # pynq's own
+
+
+@pytest.mark.parametrize("config", PRESETS)
+def test_pynq_reads_addresses_types_and_registers(config: str, tmp_path: Path) -> None:
+    """A driver would be bound to nothing, or write to another register than it names."""
+    from pynqmetadata.frontends import Metadata
+    from pynqmetadata.views.runtime import RuntimeMetadataParser
+
+    made = design(preset(config))
+    (tmp_path / "cnna.hwh").write_text(hwh(made))
+    parser = RuntimeMetadataParser(Metadata(input=str(tmp_path / "cnna.hwh")))
+    assert set(parser.ip_dict) == {ACCELERATOR, LEDS, PS}
+    for window in made.registers():
+        entry = parser.ip_dict[window.slave_cell]
+        assert (entry["phys_addr"], entry["addr_range"]) == (window.base, window.size)
+        assert entry["type"] == made.cell(window.slave_cell).vlnv
+    assert parser.ip_dict[ACCELERATOR]["parameters"]["C_PIX"] == str(preset(config).pix)
+    found = {
+        (name, entry["address_offset"]): {field: (item["bit_offset"], item["bit_width"]) for field, item in entry["fields"].items()}
+        for name, entry in parser.ip_dict[ACCELERATOR]["registers"].items()
+    }
+    wanted = {}
+    for register in REGISTERS.values():
+        bits = [sum(field.bits for field in register.fields[:index]) for index in range(len(register.fields))]
+        fields = {field.name.upper(): (bit, field.bits) for bit, field in zip(bits, register.fields, strict=True)}
+        wanted[register.name, register.offset] = fields
+    assert found == wanted
+    assert [clock["enable"] for clock in parser.clock_dict.values()] == [1, 0, 0, 0]
+    assert parser.clock_dict[0]["frequency"] == pytest.approx(preset(config).clock_mhz, rel=1e-4)
+
+
+def test_the_older_parser_agrees(tmp_path: Path) -> None:
+    """PYNQ 3 images parse the file with other code."""
+    from pynq.pl_server.hwh_parser import _HWHUltrascale
+
+    made = design(preset("zcu102"))
+    parser = _HWHUltrascale(hwh_data=hwh(made))
+    for window in made.registers():
+        assert parser.ip_dict[window.slave_cell]["phys_addr"] == window.base
+        assert parser.ip_dict[window.slave_cell]["type"] == made.cell(window.slave_cell).vlnv
+
+
+@pytest.mark.cosim  # generates Verilog
+@pytest.mark.parametrize("config", [preset("tiny"), FOUR_PORTS], ids=lambda config: config.name)
+def test_ports_are_those_of_the_verilog(config: Config) -> None:
+    """The block design would not validate in Vivado."""
+    made = design(config)
+    text = generated(config, default_cache(), print)
+    body = text[text.index("module cnna(") :]
+    ports = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);$", body[: body.index("endmodule")], re.M)
+    verilog = {name: (kind == "output", int(high or 0) + 1) for kind, high, name in ports}
+    module = next(m for m in ElementTree.fromstring(hwh(made)).iter("MODULE") if m.get("INSTANCE") == ACCELERATOR)
+    handoff = {port.get("NAME"): (port.get("DIR") == "O", int(port.get("LEFT", 0)) + 1) for port in module.iterfind("PORTS/PORT")}
+    assert handoff == verilog
+    mapped = [entry.get("PHYSICAL") for entry in module.iter("PORTMAP")]
+    assert sorted(mapped) == sorted(f"{i.name}_{s}" for i in made.cell(ACCELERATOR).interfaces for s, _, _ in signals(i))
+
+
+def test_every_bus_and_wire_ends_at_a_cell() -> None:
+    """A connection to nowhere would be dropped without a word by a reader of the file."""
+    made = design(preset("zcu102"))
+    interfaces = {(cell.name, interface.name) for cell in made.cells for interface in cell.interfaces}
+    ends = [end for m, i, s, j in made.buses for end in ((m, i), (s, j))]
+    assert sorted(ends) == sorted(interfaces)
+    assert {name for driver, _, receiver, _ in made.wires for name in (driver, receiver)} == {cell.name for cell in made.cells}
+    spans = sorted((window.base, window.last) for window in made.registers())
+    assert all(last < base for (_, last), (base, _) in pairwise(spans))

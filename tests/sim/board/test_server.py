@@ -1,0 +1,171 @@
+"""The virtual board as the stock pynq package sees it: its own self-test, downloads, memory, ends of clients and server."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cnna.sim.board import board as board_module
+from cnna.sim.board.design import REGISTER_WINDOWS
+
+from . import stock
+
+CONTROL = REGISTER_WINDOWS[0][3]
+
+
+def test_pynqs_own_selftest_passes_in_full(board: object, address: str, tmp_path: Path) -> None:
+    """What pynq expects of a board, in pynq's own words."""
+    line = [sys.executable, "-W", "ignore", "-m", "pynq.remote.selftest", "--ip", address]
+    said = stock.execute(address, [*line, "--bitstream", str(stock.images(tmp_path))])
+    assert "11 passed, 0 failed, 0 skipped" in said
+
+
+def test_overlay_registers_and_buffers(board: object, address: str, tmp_path: Path) -> None:
+    """Names, clocks and register access through stock objects; a buffer holds what was put into it."""
+    code = """
+overlay = Overlay(sys.argv[1])
+ip = overlay.cnna_0
+assert overlay.ip_dict["cnna_0"]["type"] == "cnna:ip:cnna:1.0"
+assert ip.register_map.ID.MAGIC == 0x414E4E43, hex(ip.read(0))
+assert abs(pynq.Clocks.fclk0_mhz - 300) < 0.1, pynq.Clocks.fclk0_mhz
+ip.register_map.WATCHDOG = 12345
+assert ip.read(ip.register_map.WATCHDOG.address) == 12345
+data = np.random.default_rng(1).integers(0, 256, 5_000_000, np.uint8)
+with allocate(data.shape, np.uint8) as buffer:
+    buffer[:] = data
+    buffer.flush()
+    buffer[:] = 0
+    buffer.invalidate()
+    assert (buffer == data).all() and buffer.physical_address % 4096 == 0
+overlay.leds_gpio.write(0, 0x3A5)
+assert overlay.leds_gpio.read(0) == 0xA5
+try:
+    allocate((100 << 20,), np.uint8)
+except Exception as error:
+    print(error.details())
+"""
+    said = stock.run(address, code, stock.images(tmp_path))
+    assert "out of contiguous memory: 104,857,600 bytes wanted, 67,108,864 in all, 0 of them taken" in said
+    assert isinstance(board, board_module.Board)
+    assert board.dram.used_bytes == 0
+
+
+def test_another_image_is_refused_and_the_right_one_taken_after_it(board: object, address: str, tmp_path: Path) -> None:
+    """pynq does not upload a file that is there: a refused one that stayed would be tried again and again."""
+    code = """
+for path in sys.argv[1:]:
+    try:
+        Overlay(path)
+        print("taken")
+    except Exception as error:
+        print(error.details())
+"""
+    (tmp_path / "foreign").mkdir()
+    other, right = stock.images(tmp_path / "other", "zcu102"), stock.images(tmp_path / "right")
+    foreign = tmp_path / "foreign" / "cnna.bit"
+    whole = right.read_bytes()
+    foreign.write_bytes(whole[:-8] + bytes(8))  # its last bytes, so no JSON any more
+    foreign.with_suffix(".hwh").write_bytes(right.with_suffix(".hwh").read_bytes())
+    assert isinstance(board, board_module.Board)
+    board.files._written.clear()
+    said = stock.run(address, code, other, foreign, right).splitlines()
+    assert "cnna.bin is not this board's image" in said[0]
+    assert "config.pix 8, not 2" in said[0]
+    assert "cnna board image --config tiny --variant ps" in said[0]
+    assert "cnna.bin is no virtual image" in said[1]
+    assert said[2] == "taken"
+
+
+def test_addresses_of_nothing_are_refused(board: object, address: str) -> None:
+    """On a real board such an access hangs the processor; here it must say where it went."""
+    code = f"""
+for base, length in ((0x1000, 4), ({CONTROL:#x}, 0x2000)):
+    try:
+        MMIO(base, length, device=Device.active_device)
+    except Exception as error:
+        print(error.details())
+control = MMIO({CONTROL:#x}, 0x1000, device=Device.active_device)
+for access in (lambda: control.read(0xff0), lambda: control.write(0x0, 1), lambda: control.read(0x1000)):
+    try:
+        access()
+    except Exception as error:
+        print(error.details())
+"""
+    assert isinstance(board, board_module.Board)
+    board.fabric.programmed = False
+    assert "no image is loaded; download cnna.bit first" in stock.run(address, code)
+    board.fabric.programmed = True
+    said = stock.run(address, code).splitlines()
+    assert len(said) == 4, said  # a write to a ro register of the emulator stops it, as the register map says
+    assert "belong to nothing" in said[0]
+    assert "belong to nothing" in said[1]
+    assert "no register at offset 0xff0" in said[2]
+    assert "offset 0x1000 is beyond" in said[3]
+
+
+def test_a_killed_client_leaves_nothing_behind(board: object, address: str) -> None:
+    """Notebooks are killed in the middle of what they do; the next must find the memory that there was."""
+    code = """
+buffers = [allocate((1 << 20,), np.uint8) for _ in range(4)]
+print("allocated", flush=True)
+while True:
+    buffers[0].flush()
+"""
+    assert isinstance(board, board_module.Board)
+    client = subprocess.Popen(stock.command(code), env=stock.environment(address), stdout=subprocess.PIPE, text=True)
+    assert client.stdout is not None
+    assert client.stdout.readline() == "allocated\n"
+    assert board.dram.used_bytes == 4 << 20
+    client.kill()
+    client.communicate()
+    until = time.monotonic() + 30
+    while board.dram.used_bytes:
+        assert time.monotonic() < until, "its memory was not freed"
+        time.sleep(0.05)
+    assert stock.run(address, "print(allocate((60 << 20,), np.uint8).nbytes)") == f"{60 << 20}\n"
+
+
+def test_two_clients_at_once(board: object, address: str) -> None:
+    """Each must get its own bytes and register values back, whatever the other does."""
+    code = f"""
+number = int(sys.argv[1])
+leds = MMIO({CONTROL:#x}, 0x1000, device=Device.active_device)
+buffer = allocate((1 << 18,), np.uint8)
+for step in range(40):
+    buffer[:] = number + step
+    buffer.flush()
+    leds.write(0x3C + 8 * number, step)
+    buffer[:] = 0
+    buffer.invalidate()
+    assert (buffer == number + step).all()
+    assert leds.read(0x3C + 8 * number) == step
+print("ok")
+"""
+    assert isinstance(board, board_module.Board)
+    board.fabric.programmed = True
+    clients = [
+        subprocess.Popen(stock.command(code, n), env=stock.environment(address), stdout=subprocess.PIPE, text=True) for n in (0, 1)
+    ]
+    assert [client.communicate(timeout=120)[0] for client in clients] == ["ok\n", "ok\n"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_in_order(number: signal.Signals, address: str) -> None:
+    """A server that needs a second Ctrl-C, or ends with an error, cannot be part of a script."""
+    line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "board", "serve", "--config", "tiny", "--backend", "emulator"]
+    with subprocess.Popen([*line, "--address", address, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith(f"ready {address}:")
+        server.send_signal(number)
+        assert server.wait(timeout=20) == 0
+
+
+def test_a_taken_port_is_one_line(board: object, address: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """The commonest mistake: a board is running already."""
+    from cnna.host.cli import main
+
+    assert main(["board", "serve", "--config", "tiny", "--backend", "emulator", "--address", address]) == 2
+    assert f"{address}:7967 cannot be had" in capfd.readouterr().err
