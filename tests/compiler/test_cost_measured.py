@@ -1,0 +1,114 @@
+"""The cost model against the RTL: within 3 % for a network, within 10 % for each layer of more than 1,000 clocks.
+
+Small networks are run here; those of full size are the measured rows of docs/performance.json, predicted anew.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import bench
+import numpy as np
+import pytest
+from bench_networks import network
+from bench_rows import Row, rows
+
+from cnna.compiler import ir
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.cost import Memory
+from cnna.compiler.report import figures
+from cnna.compiler.report_timeline import layer_clocks, predicted_bars
+from cnna.host.accelerator import Accelerator
+from cnna.host.artifact import Artifact, load
+from cnna.hw.config import preset
+
+from .. import networks
+
+NETWORK, LAYER, COUNTED_CLOCKS = 0.03, 0.10, 1000
+SAME = ir.Window((3, 3), pads=(1, 1, 1, 1))
+Clocks = Sequence[tuple[str, int, float]]  # of layers: name, predicted, measured
+
+
+def far_off(predicted: float, measured: float, layers: Clocks) -> list[str]:
+    """What is predicted worse than it must be, in words."""
+    found = [("all", predicted, measured, NETWORK)]
+    found += [(name, guess, clocks, LAYER) for name, guess, clocks in layers if clocks > COUNTED_CLOCKS]
+    return [
+        f"{name}: {guess:,.0f} predicted, {clocks:,.0f} measured ({guess / clocks - 1:+.1%})"
+        for name, guess, clocks, most in found
+        if abs(guess / clocks - 1) > most
+    ]
+
+
+def _plain(b: networks.Builder) -> str:
+    """3x3 convolutions and max pools, then a fully connected layer."""
+    x = b.input(3, 32, 32)
+    for channels in (16, 32, 48):
+        x = b.max_pool(b.conv(b.conv(x, channels, SAME), channels, SAME), ir.Window((2, 2), stride=(2, 2)))
+    return b.fully_connected(x, 40)
+
+
+def _residual(b: networks.Builder) -> str:
+    """Residual blocks, one with a 1x1 convolution around."""
+    x = b.conv(b.input(4, 28, 28), 16, SAME)
+    for channels in (16, 16, 32):
+        around = x if b.shape(x)[0] == channels else b.conv(x, channels, ir.Window())
+        x = b.conv(b.conv(x, channels, SAME), channels, SAME, residual=around)
+    return b.fully_connected(b.average_pool(x, ir.Window((7, 7), stride=(7, 7))), 10)
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("grow", [_plain, _residual])
+def test_a_small_network_takes_the_clocks_that_are_predicted(grow: Callable[[networks.Builder], str], rtl: Any) -> None:
+    """The compiler chooses by the prediction, and a user of `cnna report` and `explore` has no other figures."""
+    builder = networks.Builder(np.random.default_rng(1), grow.__name__)
+    program = compile_graph(builder.graph(grow(builder)), preset("tiny"))
+    artifact = Artifact(program.manifest(), program.program, program.constants, b"")
+    device = rtl(program.config)
+    device.release_all()
+    accelerator = Accelerator(device, artifact)
+    accelerator.run({port["name"]: np.zeros((1, *port["shape"]), np.int8) for port in program.inputs})
+    bars, measured = predicted_bars(artifact), device.profile(artifact)
+    own = layer_clocks(bars, len(measured))
+    layers = [(e["name"], c, m["cycles"]) for e, c, m in zip(artifact.manifest["layers"], own, measured, strict=True)]
+    assert not far_off(max(bar.end for bar in bars), accelerator.counters["cycles"], layers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", [row for row in rows() if row.simulated], ids=lambda row: row.key)
+def test_a_network_of_full_size_takes_the_clocks_that_are_predicted(row: Row, root: Path, tmp_path: Path) -> None:
+    """The same for each row of the page that was measured with the program that is compiled today.
+
+    Rows that are not measured, or with another program, have nothing to compare; the page marks them.
+    """
+    kept = bench.read(root / "docs").get(row.key)
+    if not kept or not kept["measured"] or not kept["layers"]:
+        return
+    ready = network(row.network, root / "build" / "networks", bench.cnna)
+    bench.cnna("compile", ready / "q.onnx", "--config", row.config or "zcu102", "--batch", row.batch, "-o", tmp_path / "m.cnna")
+    artifact = load(tmp_path / "m.cnna")
+    if hashlib.sha256(artifact.program).hexdigest() != kept["measured"]["program_sha256"]:
+        return
+    found = figures(artifact, memory=Memory(row.ddr_bytes))
+    own = zip(found["layers"], kept["layers"], strict=True)
+    layers = [(layer["name"], layer["predicted_cycles"], measured) for layer, (_, _, measured) in own]
+    assert not far_off(found["predicted"]["cycles"], kept["measured"]["cycles"], layers)
+
+
+def test_what_is_far_off_is_named() -> None:
+    """A limit that is never reached would hold nothing."""
+    assert far_off(102.9, 100, [("a", 1099, 1001), ("b", 500, 1000)]) == []
+    assert [line.partition(":")[0] for line in far_off(96.9, 100, [("a", 1102, 1001), ("b", 890, 1001), ("c", 1, 1000)])] == [
+        *("all", "a", "b")
+    ]
+
+
+@pytest.mark.slow
+def test_kept_rows_are_within_the_limits_as_they_were_predicted(root: Path) -> None:
+    """What the page shows side by side, where neither program nor Verilog has changed since it was measured."""
+    kept: dict[str, Any] = json.loads((root / "docs" / bench.KEPT).read_text())
+    fresh = {key: row for key, row in kept.items() if row["measured"] and row["layers"] and not bench.is_stale(row)}
+    wrong = {key: far_off(row["predicted"]["cycles"], row["measured"]["cycles"], row["layers"]) for key, row in fresh.items()}
+    assert not {key: lines for key, lines in wrong.items() if lines}
