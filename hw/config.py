@@ -63,6 +63,7 @@ class Config:
             "vector_ring_words",
             "it must be a multiple of 8 within 256..4096",
         )
+        need(1 <= self.clock_mhz < 1 << 16, "clock_mhz", "it must be within 1..65535, which its register holds")
 
     @property
     def banks(self) -> int:
