@@ -17,6 +17,7 @@ from typing import Any
 
 from cnna.host.errors import ArtifactError, UserError
 from cnna.host.files import write_bytes
+from cnna.host.manifest import misfit
 from cnna.hw.config import Config, ConfigError
 from cnna.hw.regmap import SEGMENTS, VERSION, offset
 
@@ -27,28 +28,6 @@ OPTIONAL = {"head.onnx": "head", "tail.onnx": "tail"}
 MANIFEST, DIGEST = "manifest.json", "manifest.sha256"
 STAMP = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can hold: equal input gives equal bytes
 SIZE_FLOOR_BYTES, SIZE_RATIO = 256 << 20, 256  # a file may unpack to the floor plus so many times its own size
-
-_KEYS: dict[str, type | tuple[type, ...]] = {
-    "version": str,
-    "isa": list,
-    "config": dict,
-    "name": str,
-    "batch": int,
-    "program_writes": int,
-    "segments": dict,
-    "inputs": list,
-    "outputs": list,
-    "model_inputs": list,
-    "model_outputs": list,
-    "cpu_head": list,
-    "cpu_tail": list,
-    "preprocess": (dict, type(None)),
-    "macs": int,
-    "layers": list,
-    "tensors": dict,
-    "commands": list,
-}
-_PORT_KEYS = ("name", "tensor", "shape", "scale", "zero", "segment", "offset", "image_bytes", "block_bytes", "row_bytes")
 
 
 @dataclass(frozen=True)
@@ -168,24 +147,21 @@ def _check(path: Path, manifest: Mapping[str, Any], contents: Mapping[str, bytes
         if not true:
             raise ArtifactError(f"{path}: {what}; compile it again")
 
-    for key, kind in _KEYS.items():
-        need(isinstance(manifest.get(key), kind), f"{MANIFEST} has no proper {key!r}")
-    need(isinstance(manifest.get("members"), dict), f"{MANIFEST} has no proper 'members'")
+    wrong = misfit(manifest)
+    need(wrong is None, f"{MANIFEST} has no proper '{wrong}'")
     members = manifest["members"]
     need(set(members) == set(contents), f"altered: {MANIFEST} lists {', '.join(sorted(members))} as members")
     for name, data in contents.items():
         entry = members[name]
-        need(isinstance(entry, dict) and entry.get("bytes") == len(data), f"altered: {name} has {len(data)} bytes")
-        need(entry.get("sha256") == _digest(data), f"altered: {name} does not have the digest in {MANIFEST}")
+        need(entry["bytes"] == len(data), f"altered: {name} has {len(data)} bytes")
+        need(entry["sha256"] == _digest(data), f"altered: {name} does not have the digest in {MANIFEST}")
     isa = manifest["isa"]
-    need(len(isa) == 2 and all(isinstance(n, int) for n in isa), f"{MANIFEST} has no proper 'isa'")
     need(isa[0] == VERSION[0], f"its programs are for register map {isa[0]}.{isa[1]}, this cnna has {VERSION[0]}.{VERSION[1]}")
     try:
         Config(**manifest["config"])
     except (ConfigError, TypeError) as error:
         raise ArtifactError(f"{path}: {MANIFEST} has no proper 'config': {error}") from error
     program, segments = contents["program.bin"], manifest["segments"]
-    need(manifest["batch"] >= 1, f"a batch of {manifest['batch']}")
     need(len(program) == 8 * manifest["program_writes"] >= 8, f"program.bin is not {manifest['program_writes']} writes of 8 bytes")
     need(struct.unpack("<I", program[-8:-4])[0] == offset("END"), "program.bin does not end with a write to END")
     need(set(segments) == set(SEGMENTS), f"segments are not {', '.join(SEGMENTS)}")
@@ -194,11 +170,14 @@ def _check(path: Path, manifest: Mapping[str, Any], contents: Mapping[str, bytes
     for cpu, name in (("cpu_head", "head.onnx"), ("cpu_tail", "tail.onnx")):
         need(bool(manifest[cpu]) == (name in contents), f"{cpu} and {name} disagree")
     for port in (*manifest["inputs"], *manifest["outputs"]):
-        need(isinstance(port, dict) and all(key in port for key in _PORT_KEYS), f"a port lacks one of {', '.join(_PORT_KEYS)}")
-        need(port["segment"] in SEGMENTS and port["offset"] >= 0, f"port {port['name']} lies in no segment")
+        need(port["segment"] in SEGMENTS, f"port {port['name']} lies in no segment")
         end = port["offset"] + manifest["batch"] * port["image_bytes"]
         need(end <= segments[port["segment"]], f"port {port['name']} ends beyond its segment")
         need(port.get("fold") is None or _sound_fold(port, manifest["inputs"]), f"port {port['name']} has no proper 'fold'")
+    tensors = {None, *manifest["tensors"]}
+    for index, command in enumerate(manifest["commands"]):
+        sound = command["layer"] < len(manifest["layers"]) and command["tensor"] in tensors
+        need(sound, f"commands[{index}] is of a layer or tensor that there is not")
 
 
 def _sound_fold(port: Mapping[str, Any], inputs: Any) -> bool:

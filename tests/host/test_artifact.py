@@ -17,14 +17,19 @@ from cnna.hw.regmap import VERSION, offset
 
 @pytest.fixture
 def artifact():
-    port = {"shape": [3, 4, 4], "scale": 0.5, "zero": 1, "offset": 0, "image_bytes": 64, "block_bytes": 64, "row_bytes": 16}
+    quantised = {"shape": [3, 4, 4], "scale": 0.5, "zero": 1}
+    port = {**quantised, "offset": 0, "image_bytes": 64, "block_bytes": 64, "row_bytes": 16}
     manifest = {
         "version": "0", "isa": list(VERSION), "config": as_dict(preset("tiny")), "name": "m", "batch": 2, "program_writes": 3,
         "segments": {"constant": 4096, "workspace": 0, "input": 4096, "output": 4096},
         "inputs": [{**port, "name": "x", "tensor": "x_q", "segment": "input"}],
         "outputs": [{**port, "name": "y", "tensor": "y_q", "segment": "output"}],
-        "model_inputs": [], "model_outputs": [], "cpu_head": [], "cpu_tail": [{"name": "s", "op": "Softmax"}], "preprocess": None,
-        "macs": 1, "layers": [], "tensors": {}, "commands": [],
+        "model_inputs": [{"name": "x", "shape": [3, 4, None], "dtype": "float32"}], "model_outputs": [], "cpu_head": [],
+        "cpu_tail": [{"name": "s", "op": "Softmax", "inputs": ["y"], "outputs": ["z"], "attributes": {}, "constants": {}}],
+        "preprocess": {"scale": 1.0, "mean": [0.0], "std": [1.0]}, "macs": 1, "tensors": {"y_q": quantised},
+        "layers": [{"name": "l", "op": "Conv", "engine": "conv", "output": "y_q", "macs": 1, "node_names": ["l"],
+                    "predicted_cycles": 1, "ddr_read_bytes": 0, "ddr_write_bytes": 0}],
+        "commands": [{"engine": "conv", "layer": 0, "tensor": "y_q", "origin": [0, 0, 0, 0], "predicted_cycles": 1}],
     }  # fmt: skip
     program = struct.pack("<6I", 0x200, 1, 0x204, 2, offset("END"), 1)
     constants = np.random.default_rng(1).integers(0, 256, 4096, np.uint8).tobytes()
@@ -134,10 +139,10 @@ def test_an_altered_manifest_is_refused(artifact, tmp_path):
         (edit(program_writes=4), ["program.bin"]),
         (edit(segments={"constant": 4096}), ["segments"]),
         (edit(segments={"constant": 0, "workspace": 0, "input": 4096, "output": 4096}), ["constants.bin"]),
-        (edit(inputs=[{"name": "x"}]), ["port"]),
-        (edit(inputs=[3]), ["port"]),
+        (edit(inputs=[{"name": "x"}]), ["inputs[0].tensor"]),
+        (edit(inputs=[3]), ["inputs[0]"]),
         (edit(cpu_tail=[]), ["tail.onnx"]),
-        (edit(cpu_head=[{}]), ["head.onnx"]),
+        (edit(cpu_head=[{}]), ["cpu_head[0].name"]),
         (edit(members={}), ["members"]),
         (edit(members=[]), ["members"]),
         (lambda m: m.update({files.MANIFEST: b"{"}), ["JSON"]),
@@ -219,3 +224,11 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(artifact, tmp_path, monkeyp
 def test_an_unwritable_folder_is_one_line(artifact, tmp_path):
     with pytest.raises(ArtifactError, match="cannot be written"):
         save(artifact, tmp_path / "none" / "m.cnna")
+
+
+@pytest.mark.parametrize("change", [{"layer": 1}, {"tensor": "nowhere"}])
+def test_a_command_of_nothing_is_refused(artifact, tmp_path, change):
+    """A report would look up a layer that is not there."""
+    save(artifact, tmp_path / "m.cnna")
+    repack(tmp_path / "m.cnna", edit(commands=[{**artifact.manifest["commands"][0], **change}]))
+    refuse(tmp_path / "m.cnna", "commands[0]")

@@ -1,0 +1,73 @@
+"""Every entry of a manifest is of the kind that its readers know, or it is refused by its place."""
+
+import pytest
+
+from cnna.host.manifest import misfit
+
+from .hand_made import requantised_copy
+
+
+@pytest.fixture
+def manifest():
+    """One with something in each of its lists."""
+    node = {"name": "s", "op": "Softmax", "inputs": ["y"], "outputs": ["z"], "attributes": {}}
+    changes = {
+        "cpu_head": [{**node, "constants": {"y": {"dtype": "int64", "values": [1]}}}],
+        "cpu_tail": [{**node, "constants": {}}],
+        "preprocess": {"scale": 1.0, "mean": [0.0], "std": [1.0]},
+        "model_inputs": [{"name": "x", "shape": [3, None], "dtype": "float32"}],
+        "members": {"program.bin": {"bytes": 8, "sha256": "0"}},
+    }
+    return requantised_copy(**changes).manifest
+
+
+def _entries(value, where=()):
+    """Every entry of a JSON value, as the way to it."""
+    for key, entry in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield (*where, key)
+        yield from _entries(entry, (*where, key))
+
+
+def _differs(manifest, where, entry):
+    """The manifest with another value there."""
+    if not where:
+        return entry
+    copy = dict(manifest) if isinstance(manifest, dict) else list(manifest)
+    copy[where[0]] = _differs(manifest[where[0]], where[1:], entry)
+    return copy
+
+
+def test_an_entry_of_another_kind_is_named(manifest):
+    """A manifest by another program, its digest right: `run` and `report` would end in a traceback where they read it."""
+    assert misfit(manifest) is None
+    for where in _entries(manifest):
+        if where[0] not in ("format", "schema") and where[-1] != "values" and "values" not in where:
+            found = misfit(_differs(manifest, where, [{}]))
+            assert found is not None, where
+            assert found.startswith(where[0])
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("layers", 0, "macs"), -1),
+        (("layers", 0, "macs"), True),
+        (("inputs", 0, "scale"), float("nan")),
+        (("inputs", 0, "scale"), 0),
+        (("outputs", 0, "zero"), 128),
+        (("tensors", "x", "shape"), [3, 4]),
+        (("tensors", "x", "shape", 1), 0),
+        (("commands", 0, "origin"), [0, 0, 0]),
+        (("batch",), 0),
+    ],
+)
+def test_a_number_that_there_cannot_be_is_named(manifest, where, value):
+    """The right kind and still nothing that a compiler writes."""
+    named = misfit(_differs(manifest, where, value))
+    assert named == "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in where)[1:]
+
+
+@pytest.mark.parametrize("key", ["layers", "preprocess", "isa"])
+def test_a_missing_entry_is_named(manifest, key):
+    """Of an older or another program."""
+    assert misfit({name: value for name, value in manifest.items() if name != key}) == key
