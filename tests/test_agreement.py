@@ -7,11 +7,12 @@ import pytest
 
 from .agreement import CONFIGS, ODD, Case, agree, agree_emulated
 
-TINY = CONFIGS["tiny"]
+TINY, PRODUCT = CONFIGS["tiny"], CONFIGS["zcu102"]
 SEEDS = 1000  # cases of one --seed and kind
 BLOCK = 30  # cases in a test: few enough for a report that says where, many enough to be quick
 LAYERS, NETWORKS = 300, 30
 ALL_LAYERS, ALL_NETWORKS = 1000, 100
+PRODUCT_NETWORKS = 20  # through the product's RTL, at some 20,000 clocks a second
 
 
 def blocks(first, last, kind):
@@ -54,3 +55,19 @@ def test_rtl_equals_emulator_equals_reference_on_many_more(config, block, seed, 
     """The same, until 1,000 layers and 100 networks have been run."""
     for case in cases(config, block, seed):
         agree(case, rtl(config))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", blocks(0, ALL_NETWORKS, "network"), ids=named)
+def test_emulator_equals_reference_on_the_product(block, seed):
+    """16 channels a word, 32 a chunk and eight pixels a group are other edges than the small configurations have."""
+    for case in cases(PRODUCT, block, seed):
+        agree_emulated(case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", blocks(0, PRODUCT_NETWORKS, "network"), ids=named)
+def test_rtl_equals_emulator_equals_reference_on_the_product(block, seed, rtl):
+    """What is measured and synthesised is this size, so it must answer right on more than the networks that are measured."""
+    for case in cases(PRODUCT, block, seed):
+        agree(case, rtl(PRODUCT))
