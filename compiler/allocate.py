@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cnna.compiler.kernels import Kernel, Lowered, Range
 from cnna.compiler.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_bytes, map_words, whole_place
+from cnna.compiler.regions import Rivals, best_base, gaps_between, rivals_of
 from cnna.compiler.tile import Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, views_of
 from cnna.host.errors import ModelError
 from cnna.hw.config import Config
@@ -34,18 +35,22 @@ class Allocation:
     lifetimes: Mapping[str, Range]
 
 
-def allocate(lowered: Lowered, config: Config, name: str) -> Allocation:
-    """Places for all maps and tilings for all kernels. ModelError: a kernel for which feature memory is too small."""
+def allocate(lowered: Lowered, config: Config, name: str, apart: bool = True) -> Allocation:
+    """Places for all maps and tilings for all kernels. ModelError: a kernel for which feature memory is too small.
+
+    apart: maps that are used at the same time are put into different regions, where there are such places.
+    """
     lives = lifetimes(lowered)
     spilled = _streamed_ports(lowered, config)
+    rivals = rivals_of(lowered) if apart else {}
     while True:
-        features = _place_on_chip(lowered, lives, spilled, config)
+        features = _place_on_chip(lowered, lives, spilled, rivals, config)
         tilings: list[Tiling] = []
         for time, kernel in enumerate(lowered.kernels):
             live = {m: p for m, p in features.items() if lives[m][0] <= time < lives[m][1]}
             taken = sorted((p.base, p.base + map_words(lowered.maps[m])) for m, p in live.items())
             roles = [role for role, view in views_of(kernel).items() if view.map not in features]
-            tiling = find_tiling(kernel, lowered.maps, roles, _gaps(taken, config.feature_words), config)
+            tiling = find_tiling(kernel, lowered.maps, roles, gaps_between(taken, config.feature_words), config)
             if tiling is None:
                 spilled.add(_victim(lowered, kernel, live, roles, config, name))
                 break
@@ -87,7 +92,9 @@ def lifetimes(lowered: Lowered) -> dict[str, Range]:
     return lives
 
 
-def _place_on_chip(lowered: Lowered, lives: Mapping[str, Range], spilled: set[str], config: Config) -> dict[str, Place]:
+def _place_on_chip(
+    lowered: Lowered, lives: Mapping[str, Range], spilled: set[str], rivals: Rivals, config: Config
+) -> dict[str, Place]:
     """Maps that fit, first fit, in the order that leaves the fewest words in DDR.
 
     Where it costs nothing, the place of a map is left alone for some kernels after its last use, so that engines may overlap.
@@ -105,7 +112,7 @@ def _place_on_chip(lowered: Lowered, lives: Mapping[str, Range], spilled: set[st
     best: dict[str, int] = {}
     for rests in (REST_KERNELS, (0,)):
         for names in named:
-            bases = _first_fit(names, words, lives, config.feature_words, rests)
+            bases = _first_fit(names, words, lives, rests, rivals, config)
             if sum(words[name] for name in bases) > sum(words[name] for name in best):
                 best = bases
     return {name: whole_place(lowered.maps[name], base) for name, base in best.items()}
@@ -118,29 +125,19 @@ def _handed_on(lowered: Lowered) -> set[str]:
 
 
 def _first_fit(
-    names: Sequence[str], words: Mapping[str, int], lives: Mapping[str, Range], size: int, rests: Sequence[int]
+    names: Sequence[str], words: Mapping[str, int], lives: Mapping[str, Range], rests: Sequence[int], rivals: Rivals, config: Config
 ) -> dict[str, int]:
     """Addresses of those maps that find a gap, placed in the order of `names`; each with the first of `rests` that leaves one."""
-    bases: dict[str, int] = {}
+    placed: dict[str, Range] = {}
     for name in names:
+        near = [(placed[other], weight) for other, weight in rivals.get(name, {}).items() if other in placed]
         for rest in rests:
-            others = [m for m in bases if lives[m][0] < lives[name][1] + rest and lives[name][0] < lives[m][1] + rest]
-            taken = sorted((bases[m], bases[m] + words[m]) for m in others)
-            gap = next((g for g in _gaps(taken, size) if g[1] - g[0] >= words[name]), None)
-            if gap:
-                bases[name] = gap[0]
+            others = [m for m in placed if lives[m][0] < lives[name][1] + rest and lives[name][0] < lives[m][1] + rest]
+            base = best_base(gaps_between(sorted(placed[m] for m in others), config.feature_words), words[name], near, config)
+            if base is not None:
+                placed[name] = (base, base + words[name])
                 break
-    return bases
-
-
-def _gaps(taken: Sequence[Range], size: int) -> list[Range]:
-    """What sorted ranges, which may overlap, leave free of 0..size-1."""
-    gaps, top = [], 0
-    for low, high in [*taken, (size, size)]:
-        if low > top:
-            gaps.append((top, low))
-        top = max(top, high)
-    return gaps
+    return {name: span[0] for name, span in placed.items()}
 
 
 def _victim(lowered: Lowered, kernel: Kernel, live: Mapping[str, Place], roles: Sequence[str], config: Config, name: str) -> str:

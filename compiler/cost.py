@@ -1,7 +1,7 @@
 """Predicts clocks: of each command by itself, and, with queues and waits, when each begins and ends in a whole program.
 
-First-order figures: steps of the engines, rates of their writers, DDR bandwidth and latency. Bank conflicts and engines that share
-a port are not in them; `cnna report --measured` puts measured clocks beside.
+First-order figures: steps of the engines, rates of their writers, DDR bandwidth and latency, and what the vector engine loses where
+it reads the region that it or the array writes; `cnna report --measured` puts measured clocks beside.
 """
 
 from collections import deque
@@ -11,13 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.compiler.kernels import Range
+from cnna.compiler.regions import together
 from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import COUNTED
+from cnna.hw.regmap import ADDRESS_BITS, COUNTED, VECTOR_OPS
 from cnna.sim.commands import Command, commands
 
 DDR_BYTES_PER_CLOCK = 48  # what is planned on, all ports together
 DDR_LATENCY_CLOCKS = 120
-FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 50, "vector": 50, "store": 20}  # pipeline fill and drain of a command
+FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  # pipeline fill and drain of a command
+OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes, in one region (measured)
+ARRAY_CONFLICT = 0.5  # clocks that they wait for each write of the array there (measured: 0.3 to 0.6)
 QUEUE_COMMANDS = 2
 Fields = Mapping[str, int]
 Clocks = NDArray[np.int64]
@@ -61,10 +65,13 @@ def predicted_cycles(engine: str, fields: Fields, config: Config, memory: Memory
     """
     if engine == "conv":
         steps = fields["blocks"] * fields["kernel_height"] * fields["kernel_width"]
-        return pixel_groups(fields, config) * fields["chunks"] * max(steps, 2 * config.chunk_blocks) + FILL_CLOCKS[engine]
+        each = pixel_groups(fields, config) * max(steps, 2 * config.chunk_blocks) + 1
+        return each * fields["chunks"] + FILL_CLOCKS[engine]
     if engine == "vector":
         taps = fields["kernel_height"] * fields["kernel_width"]
-        return pixel_groups(fields, config) * fields["blocks"] * max(taps, 2) + FILL_CLOCKS[engine]
+        steps = max(taps, 2, taps + OWN_CONFLICT * _own_region(fields, config) if taps > 2 else 0)
+        params = config.ci // 2 if VECTOR_OPS[fields["op"]] == "depthwise" else 0  # they come between two blocks
+        return int(fields["blocks"] * (pixel_groups(fields, config) * steps + params)) + FILL_CLOCKS[engine]
     ports = 1 if engine == "weight" and fields["ring"] else config.ports
     clocks = -(-ddr_bytes(engine, fields, config) // min(memory.bytes_per_clock, BEAT_BYTES * ports))
     if engine == "weight":
@@ -82,6 +89,25 @@ def moving_clocks(fields: Fields, config: Config) -> int:
     banks = [(start + lane) % config.banks for start in starts for lane in range(min(config.beat_words, fields["run"]))]
     worst = max(banks.count(bank) for bank in banks)
     return -(-total // config.ports) * -(-fields["run"] // config.beat_words) * worst
+
+
+def _own_region(fields: Fields, config: Config) -> float:
+    """How likely the source and the destination of a vector command's unit lie in one region."""
+    units = [(low, min(low + config.chunk_blocks, fields["blocks"])) for low in range(0, fields["blocks"], config.chunk_blocks)]
+    return sum(together(walked("src", fields, unit), walked("dst", fields, unit), config) for unit in units) / len(units)
+
+
+def walked(prefix: str, fields: Fields, blocks: Range) -> Range:
+    """First and one past the last word of feature memory at which pixels of these blocks begin, of a walk `src` or `dst`."""
+    images = fields["images"]
+    counts = (images * fields["out_height"] * fields["out_width"], images * fields["out_height"], images, blocks[1] - blocks[0])
+    moves = [(count - 1) * fields[f"{prefix}_{step}"] for count, step in zip(counts, ("x", "row", "image", "block"), strict=True)]
+    base = fields[prefix] + blocks[0] * fields[f"{prefix}_block"]
+    if prefix == "src":  # the first tap may lie in the padding
+        base -= fields["first_x"] * (fields["src_kx"] // max(fields["stride_dilation_x"], 1))
+        base -= fields["first_y"] * (fields["src_ky"] // max(fields["stride_dilation_y"], 1))
+    base %= 1 << ADDRESS_BITS
+    return base + sum(min(move, 0) for move in moves), base + sum(max(move, 0) for move in moves) + 1
 
 
 @dataclass(frozen=True)
@@ -103,6 +129,16 @@ def timeline(program: bytes, config: Config, memory: Memory = PLANNED) -> list[S
     return player.spans
 
 
+@dataclass(frozen=True)
+class _Writing:
+    """What a command of the array writes: from when to when, how many times a clock, to which words."""
+
+    begin: int
+    end: int
+    rate: float
+    span: Range
+
+
 class _Player:
     """Progress of every engine while a program is gone through once."""
 
@@ -113,7 +149,9 @@ class _Player:
         self.units: dict[str, list[int]] = {engine: [] for engine in COUNTED}  # when each unit was finished
         self.queues: dict[str, deque[int]] = {engine: deque(maxlen=QUEUE_COMMANDS) for engine in self.free}  # ends of commands
         self.coming: dict[int, deque[int]] = {0: deque(), 1: deque()}  # by ring: when each weight stream has come whole
+        self.over: dict[int, float] = {0: 0, 1: 0}  # by ring: the share of the last stream that came as its reader made room
         self.consumed: dict[int, int] = {0: 0, 1: 0}  # by ring: when its last reader was done
+        self.writing: list[_Writing] = []  # of the last commands of the array
 
     def play(self, command: Command, clock: int) -> int:
         """Takes a command whose GO could be written at `clock`; answers when it was."""
@@ -138,6 +176,7 @@ class _Player:
         size = self.config.vector_ring_words if ring else self.config.ring_words
         words = fields["beats"] * BEAT_BYTES * fields["repeat"] // (BEAT_BYTES if ring else self.config.stripe_bytes)
         ahead = min(words, size)
+        self.over[ring] = (words - ahead) / max(words, 1)
         end = max(begin + duration, self.consumed[ring] + duration * (words - ahead) // max(words, 1))
         self.coming[ring].append(end + self.memory.latency_clocks)
         return end
@@ -151,15 +190,33 @@ class _Player:
         for unit in range(units):
             clock = max(clock, self._waits(fields, unit))
             first = clock if first is None else first
-            clock += each
+            clock += each + (self._disturbed(fields, unit, clock, each) if engine == "vector" else 0)
             self.units[engine].append(int(clock + fill))
-        end = int(clock + fill)
+        end, begin = int(clock + fill), int(first or begin)
         for ring in {"conv": (0,), "vector": (1,)}.get(engine, ()):
             while self.coming[ring]:
                 end = max(end, self.coming[ring].popleft() + int(each))
             self.consumed[ring] = end
             self.units[engine][-1] = end
-        return int(first or begin), end
+            self.free["weight"] = max(self.free["weight"], int(begin + self.over[ring] * (end - begin)))
+            self.over[ring] = 0
+        if engine == "conv":
+            writes = pixel_groups(fields, self.config) * fields["chunks"] * 2 * self.config.chunk_blocks
+            span = walked("dst", fields, (0, fields["dst_blocks"]))
+            self.writing = [*self.writing[-1:], _Writing(begin, end, writes / max(end - begin, 1), span)]
+        return begin, end
+
+    def _disturbed(self, fields: Fields, unit: int, clock: float, each: float) -> float:
+        """Clocks that the array's writes cost a unit of the vector engine which begins at `clock`."""
+        low = unit * self.config.chunk_blocks
+        source = walked("src", fields, (low, min(low + self.config.chunk_blocks, fields["blocks"])))
+        lost = 0.0
+        for writing in self.writing:
+            share = together(source, writing.span, self.config)
+            slow = min(ARRAY_CONFLICT * writing.rate * share, 0.6)  # clocks lost of each clock in which both work
+            both = max(0.0, min(writing.end - max(clock, writing.begin), each / (1 - slow)))
+            lost += slow * both
+        return lost
 
     def _waits(self, fields: Fields, unit: int) -> int:
         """When the units that a unit waits for were finished."""

@@ -36,24 +36,30 @@ def plan(lowered: Lowered, config: Config, name: str) -> Plan:
     known = dict(zip(streams, offsets, strict=True))
     found: list[tuple[int, Plan]] = []
     refused: ModelError | None = None
-    tried = cuts(lowered, config, TRIED)
-    for cut in tried:
+
+    def attempt(cut: int, apart: bool) -> None:
+        nonlocal refused
         try:
-            made = _plan(lowered, cut, constants, known, config, name)
+            made = _plan(lowered, cut, apart, constants, known, config, name)
         except ModelError as error:  # the limits of one command may be met by another cut
             refused = refused or error
-            continue
-        clocks = cost.total_cycles(cost.timeline(made.program, config)) if len(tried) > 1 else 0
-        found.append((clocks, made))
+            return
+        found.append((cost.total_cycles(cost.timeline(made.program, config)), made))
+
+    for cut in cuts(lowered, config, TRIED):
+        attempt(cut, apart=True)
+    attempt(min(found, key=lambda item: item[0])[1].cut if found else 0, apart=False)
     if refused and not found:
         raise refused
     return min(found, key=lambda item: item[0])[1]
 
 
-def _plan(lowered: Lowered, cut: int, constants: bytes, known: Mapping[Stream, int], config: Config, name: str) -> Plan:
-    """The program with that cut."""
+def _plan(
+    lowered: Lowered, cut: int, apart: bool, constants: bytes, known: Mapping[Stream, int], config: Config, name: str
+) -> Plan:
+    """The program with that cut, its maps in regions apart or not."""
     cut_up = segment(lowered, cut)
-    allocation = allocate(cut_up, config, name)
+    allocation = allocate(cut_up, config, name, apart)
     streams = {(kernel, part): known[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
     plain = schedule(Context(cut_up, allocation, streams, config))
     commands = add_waits(plain, allocation.segments, config)

@@ -28,12 +28,14 @@ def test_steps_are_macs_of_a_layer_that_fills_the_array():
 
 
 def test_a_thin_convolution_is_bound_by_its_writer():
-    """1 x 1 over one block takes as long as writing its chunk, two half groups for each block."""
+    """1 x 1 over one block takes as long as writing its chunks, two half groups for each block, and a clock to change them."""
     program = conv_program(4, 8, 8, 8, ir.Window())
     (fields,) = fields_of(program, "conv")
     groups = cost.pixel_groups(fields, program.config)
     fill = cost.FILL_CLOCKS["conv"]
-    assert cost.predicted_cycles("conv", fields, program.config) - fill == groups * 2 * program.config.chunk_blocks
+    assert (
+        cost.predicted_cycles("conv", fields, program.config) - fill == groups * 2 * program.config.chunk_blocks + fields["chunks"]
+    )
 
 
 def test_ddr_bytes_are_all_that_crosses_the_ports():
@@ -51,6 +53,21 @@ def test_ports_that_start_in_one_bank_take_turns(step, clocks):
     """Eight runs of 28 words at four ports: two for each; rows a multiple of 16 apart would go one word a clock."""
     fields = {"run": 28, "runs": 8, "fm_run": step, "blocks": 1, "fm_block": 0}
     assert cost.moving_clocks(fields, preset("zcu102")) == clocks
+
+
+def test_a_depthwise_pass_beside_its_source_waits_for_its_writes():
+    """In one region the vector engine's reads meet its writes; in two they do not, and only its parameters come between blocks."""
+    config = preset("zcu102")
+    b = networks.Builder(np.random.default_rng(1), "depthwise")
+    graph = b.graph(b.depthwise(b.input(64, 14, 14), ir.Window((3, 3), pads=(1, 1, 1, 1))))
+    (fields,) = fields_of(compile_graph(graph, config), "vector")
+    groups, region = -(-14 * 14 // 8), config.banks * config.bank_words
+    clocks = {}
+    for name, dst in (("apart", fields["src"] + 2 * region), ("together", fields["src"] + 4000)):
+        where = {"src": fields["src"], "dst": dst % config.feature_words}
+        clocks[name] = cost.predicted_cycles("vector", {**fields, **where}, config) - cost.FILL_CLOCKS["vector"]
+    assert clocks["apart"] == 4 * (groups * 9 + config.ci // 2)
+    assert clocks["together"] > clocks["apart"] + 4 * groups / 2
 
 
 @pytest.mark.parametrize("case", range(10))
