@@ -27,6 +27,7 @@ MEMBERS = {"program.bin": "program", "constants.bin": "constants", "model.onnx":
 OPTIONAL = {"head.onnx": "head", "tail.onnx": "tail"}
 MANIFEST, DIGEST = "manifest.json", "manifest.sha256"
 STAMP = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can hold: equal input gives equal bytes
+ZIP_BYTES, ZIP_MEMBER_BYTES = 22, 30 + 46  # of an archive's own records, names and data apart: the last one, two for each member
 SIZE_FLOOR_BYTES, SIZE_RATIO = 256 << 20, 256  # a file may unpack to the floor plus so many times its own size
 
 
@@ -109,6 +110,9 @@ def _unpack(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, 
     if missing or unknown or len(names) != len(set(names)):
         found = f"lacks {missing[0]}" if missing else f"also holds {unknown[0]}" if unknown else "holds a member twice"
         raise ArtifactError(f"{path}: altered: the archive {found}; compile it again")
+    besides = file_bytes - ZIP_BYTES - sum(ZIP_MEMBER_BYTES + 2 * len(info.filename) + info.compress_size for info in infos)
+    if besides:
+        raise ArtifactError(f"{path}: altered: it has {besides} bytes besides its members; compile it again")
     _limit(path, sum(info.file_size for info in infos), file_bytes)
     return {info.filename: archive.read(info) for info in infos}
 

@@ -256,6 +256,15 @@ def test_truncated_artifact(good: Path, tmp_path: Path, refused: Callable[..., s
     assert "bad.cnna" in refused("run", tmp_path / "bad.cnna", "--input", good / "calib.npy", "--device", "emulator", "-o", "out")
 
 
+@pytest.mark.parametrize("more", [b"\0", b"x" * 22, b"PK\x05\x06" + bytes(18)])
+@pytest.mark.parametrize("at_end", [True, False])
+def test_bytes_that_are_no_members(good: Path, tmp_path: Path, refused: Callable[..., str], more: bytes, at_end: bool) -> None:
+    """No digest covers them: what else the file carries, nobody has checked."""
+    data = (good / "m.cnna").read_bytes()
+    (tmp_path / "bad.cnna").write_bytes(data + more if at_end else b"PK" + more + data)
+    assert "bad.cnna" in refused("run", tmp_path / "bad.cnna", "--input", good / "calib.npy", "--device", "emulator", "-o", "out")
+
+
 def test_onnx_given_to_run(good: Path, refused: Callable[..., str]) -> None:
     """The commonest mix-up."""
     assert "q.onnx" in refused("run", good / "q.onnx", "--input", good / "calib.npy", "--device", "emulator", "-o", "out")
