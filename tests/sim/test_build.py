@@ -1,5 +1,6 @@
 """The simulator's build: what it refuses before it begins, and that it leaves no compiler behind."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -8,8 +9,10 @@ import time
 
 import pytest
 
-from cnna.host.errors import ToolError
+from cnna.host.errors import ToolError, UserError
+from cnna.hw.config import preset
 from cnna.sim.build import build
+from cnna.sim.rtl import generated
 
 TOOL = """#!{python}
 import pathlib, subprocess, sys
@@ -37,6 +40,27 @@ def test_a_path_with_a_space_is_refused(tmp_path):
         build({}, tmp_path / "my cache", False, print)
     assert "my cache" in str(caught.value)
     assert not (tmp_path / "my cache").exists()
+
+
+@pytest.mark.parametrize("kept", ["simulators", "verilog"])
+def test_a_cache_that_cannot_be_written_is_one_line(kept, tmp_path, monkeypatch):
+    """As on a full disk: the user's to mend, and no temporary file stays."""
+    (tmp_path / kept).write_text("")
+    monkeypatch.setattr("cnna.hw.verilog.generate", lambda config: "")
+    with pytest.raises(UserError, match=kept):
+        build({}, tmp_path, False, print) if kept == "simulators" else generated(preset("tiny"), tmp_path, print)
+    assert [entry.name for entry in tmp_path.iterdir()] == [kept]
+
+
+def test_a_disk_that_fills_up_while_it_builds_is_one_line(tmp_path, monkeypatch):
+    """The simulator's sources are the first that does not fit."""
+
+    def full(path, text):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    with pytest.raises(UserError, match=r"tb\.v: no space left on device; --cache"):
+        build({"tb.v": ""}, tmp_path, False, print)
 
 
 def _ended(pid: int) -> bool:
