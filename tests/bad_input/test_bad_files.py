@@ -1,0 +1,123 @@
+"""What a user can get wrong about files: one line that names it, exit code 2, no traceback, no output file."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cnna.host.errors import UserError
+
+from .cases import OUTPUTS, words_of
+
+COMMANDS = {  # one whole command line each; {} is where the bad file goes
+    "model of quantize": "quantize {} --calib calib.npy -o out",
+    "calibration": "quantize m.onnx --calib {} -o out",
+    "model of compile": "compile {} --config tiny -o out",
+    "artifact of run": "run {} --device emulator --input calib.npy -o out",
+    "input of run": "run m.cnna --device emulator --input {} -o out",
+    "labels of run": "run m.cnna --device emulator --input calib.npy --labels {} -o out",
+    "artifact of report": "report {}",
+    "figures of report": "report m.cnna --measured {}",
+}
+
+
+@pytest.mark.parametrize("what", COMMANDS)
+def test_a_file_that_is_missing(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
+    """A misspelt name: the line must show it."""
+    assert "nowhere" in refused(*words_of(COMMANDS[what], good, tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("what", COMMANDS)
+def test_a_folder_in_the_place_of_a_file(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
+    """Tab completion stopped a name too early."""
+    (tmp_path / "folder").mkdir()
+    assert "folder" in refused(*words_of(COMMANDS[what], good, tmp_path / "folder"))
+
+
+@pytest.mark.parametrize("what", OUTPUTS)
+def test_an_output_that_cannot_be_written(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
+    """In a folder that is not there, or itself one; refused before the work, not after it."""
+    (tmp_path / "folder").mkdir()
+    for bad in (tmp_path / "folder", tmp_path / "nowhere" / "file"):
+        assert str(bad) in refused(*words_of(OUTPUTS[what], good, bad))
+
+
+@pytest.mark.parametrize("command", ["compile q.onnx --config tiny -o out --dump {}", "rtl --config tiny --module ring -o {}"])
+def test_a_file_in_the_place_of_a_folder(good: Path, tmp_path: Path, refused: Callable[..., str], command: str) -> None:
+    """Refused with its name, and the file left as it is."""
+    (tmp_path / "file").write_text("precious")
+    assert str(tmp_path / "file") in refused(*words_of(command, good, tmp_path / "file"))
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_a_block_that_there_is_not(tmp_path: Path, refused: Callable[..., str]) -> None:
+    """The line lists those there are, and no empty folder stays; without --config they are those of tiny."""
+    line = refused("rtl", "--module", "flux", "-o", "out")
+    assert "flux" in line
+    assert "array" in line
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_full_disk(good: Path, refused: Callable[..., str]) -> None:
+    """One line: the archive's own complaint about what it cannot finish does not follow."""
+    assert "no space left" in refused(*words_of(OUTPUTS["answers of run"], good, Path("/dev/full")))
+
+
+def test_every_such_error_is_the_users() -> None:
+    """The tree's own word for exit code 2; the tests above rely on it."""
+    assert UserError("x").exit_code == 2
+
+
+# --- outputs that would destroy something ---
+
+SAME = {  # {} is a copy of the file named first; each command would write over it, or write it twice
+    "model of quantize": ("m.onnx", "quantize {} --calib calib.npy -o {}"),
+    "calibration": ("calib.npy", "quantize m.onnx --calib {} -o {}"),
+    "model of compile": ("q.onnx", "compile {} --config tiny -o {}"),
+    "figures of compile": ("q.onnx", "compile {} --config tiny -o out --json {}"),
+    "input of run": ("calib.npy", "run m.cnna --device emulator --input {} -o {}"),
+    "labels of run": ("labels.txt", "run m.cnna --device emulator --input calib.npy --labels {} -o {}"),
+    "figures of run": ("m.cnna", "run {} --device emulator --input calib.npy --json {}"),
+    "waveform": ("m.cnna", "run {} --input calib.npy --trace {}"),
+    "page of report": ("m.cnna", "report {} --html {}"),
+    "page and picture": ("labels.txt", "report m.cnna --html {} --png {}"),
+    "page and figures": ("labels.txt", "report m.cnna --html {} --json {}"),
+    "two sets of images": ("calib.npy", "models digits --calib {} --test {}"),
+}
+
+
+@pytest.mark.parametrize("what", SAME)
+def test_one_file_for_two_things(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
+    """A trained model written over cannot be had back; the line names the file and it stays as it was."""
+    source, command = SAME[what]
+    precious = tmp_path / source
+    precious.write_bytes((good / source).read_bytes())
+    line = refused(*words_of(command, good, precious))
+    assert str(precious) in line
+    assert "another name" in line
+    assert precious.read_bytes() == (good / source).read_bytes()
+
+
+def test_one_file_by_two_names(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """By way of another folder, and through a link: the names differ, the file does not."""
+    (tmp_path / "folder").mkdir()
+    precious, link = tmp_path / "m.cnna", tmp_path / "link.cnna"
+    precious.write_bytes((good / "m.cnna").read_bytes())
+    link.symlink_to(precious)
+    for other in (tmp_path / "folder" / ".." / "m.cnna", link):
+        assert str(other) in refused("report", precious, "--html", other)
+    assert precious.read_bytes() == (good / "m.cnna").read_bytes()
+
+
+def test_outputs_not_there_yet_of_one_name(good: Path, refused: Callable[..., str]) -> None:
+    """Nothing is lost then, but the second output would take the place of the first."""
+    assert "--png" in refused("report", good / "m.cnna", "--html", "out", "--png", "out")
+
+
+@pytest.mark.parametrize("what", ["quantize", "compile", "models"])
+def test_figures_that_cannot_be_written(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
+    """Refused before minutes of work, and no output stays from a command that failed."""
+    (tmp_path / "folder").mkdir()
+    for bad in (tmp_path / "folder", tmp_path / "nowhere" / "file"):
+        words = words_of(OUTPUTS[what], good, tmp_path / "out")
+        assert str(bad) in refused(*words, "--json", bad)

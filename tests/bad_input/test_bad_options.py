@@ -1,0 +1,73 @@
+"""What a user can get wrong in options and figures: one line that names it, exit code 2, no traceback, no output file."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .cases import words_of
+
+
+def test_a_cache_that_is_no_folder(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """A file, and a folder that nobody can make."""
+    (tmp_path / "file").write_text("precious")
+    for bad in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/nowhere")):
+        assert str(bad) in refused("run", good / "m.cnna", "--input", good / "calib.npy", "--cache", bad)
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("models squeezenet -o out", "--seed -1"),
+        ("quantize m.onnx --calib calib.npy -o out", "--std -1"),
+        ("quantize m.onnx --calib calib.npy -o out", "--std 0"),
+        ("quantize m.onnx --calib calib.npy -o out", "--std 1 nan 1"),
+        ("run m.cnna --device emulator --input calib.npy -o out --labels labels.txt", "--top 0"),
+        ("run m.cnna --device emulator --input calib.npy -o out --labels labels.txt", "--top -2"),
+        ("run m.cnna --input calib.npy --trace out", "--from-cycle -5"),
+        ("run m.cnna --input calib.npy --trace out", "--to-cycle -5"),
+        ("run m.cnna --input calib.npy --trace out", "--to-cycle 50 --from-cycle 100"),
+        ("run m.cnna --input calib.npy -o out", "--ddr-bytes-per-cycle 0"),
+        ("run m.cnna --input calib.npy -o out", "--ddr-bytes-per-cycle 65"),
+        ("run m.cnna --input calib.npy -o out", "--ddr-latency 0"),
+        ("report m.cnna --html out", "--ddr-bytes-per-cycle -48"),
+        ("explore q.onnx --png out", "--ddr-latency 10001"),
+    ],
+)
+def test_numbers_out_of_range(good: Path, refused: Callable[..., str], command: str, options: str) -> None:
+    """Each would be an answer to another question: a picture turned negative, the worst classes, an empty waveform."""
+    assert options.split()[0] in refused(*words_of(command, good, good), *options.split())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run m.cnna --device emulator --input calib.npy -o out --ddr-bytes-per-cycle 32",
+        "explore q.onnx --layer conv --config tiny --png out --ddr-latency 99",
+    ],
+)
+def test_a_memory_for_what_has_none(good: Path, refused: Callable[..., str], command: str) -> None:
+    """The figures would be those of the planned memory, and look like the other's."""
+    assert "--ddr-bytes-per-cycle" in refused(*words_of(command, good, good))
+
+
+def test_a_waveform_by_another_formats_name(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
+    """An FST file called .vcd or .txt opens nowhere."""
+    line = refused("run", good / "m.cnna", "--input", good / "calib.npy", "--trace", tmp_path / "w.txt")
+    assert "w.txt" in line
+    assert ".fst" in line
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        *('{"layers": [], "ddr": 48}', '{"layers": [], "ddr": {"bytes_per_cycle": 0, "latency_cycles": 120}}'),
+        *("{", "[]", "{}", '{"config": "zcu102", "batch": 1, "layers": [], "cycles": 1, "device": "rtl"}'),
+        *(f'{{"layers": [], "unit_clocks": {clocks}}}' for clocks in ("3", "[1]", '{"conv": 1}', '{"conv": [2, 1]}')),
+    ],
+)
+def test_figures_of_something_else(good: Path, tmp_path: Path, refused: Callable[..., str], found: str) -> None:
+    """Not JSON, not figures, those of another model: the line names the file, of which a script has many."""
+    (tmp_path / "r.json").write_text(found)
+    assert str(tmp_path / "r.json") in refused("report", good / "m.cnna", "--measured", tmp_path / "r.json")
