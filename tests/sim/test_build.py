@@ -1,17 +1,18 @@
-"""The simulator's build: what it refuses before it begins, and that it leaves no compiler behind."""
+"""The simulator's build: what it refuses, that one process does it, and that it leaves no compiler behind."""
 
 import errno
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
-from cnna.host.errors import ToolError, UserError
+from cnna.host.errors import RunError, ToolError, UserError
 from cnna.hw.config import preset
-from cnna.sim.build import build
+from cnna.sim import build as building
 from cnna.sim.rtl import generated
 
 TOOL = """#!{python}
@@ -37,7 +38,7 @@ sys.exit(cli.main(["doctor"]))
 def test_a_path_with_a_space_is_refused(tmp_path):
     """Verilator would fail minutes later, with a log that does not name the cause."""
     with pytest.raises(ToolError, match="no path with a space") as caught:
-        build({}, tmp_path / "my cache", False, print)
+        building.build({}, tmp_path / "my cache", False, print)
     assert "my cache" in str(caught.value)
     assert not (tmp_path / "my cache").exists()
 
@@ -48,7 +49,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(kept, tmp_path, monkeypatch)
     (tmp_path / kept).write_text("")
     monkeypatch.setattr("cnna.hw.verilog.generate", lambda config: "")
     with pytest.raises(UserError, match=kept):
-        build({}, tmp_path, False, print) if kept == "simulators" else generated(preset("tiny"), tmp_path, print)
+        building.build({}, tmp_path, False, print) if kept == "simulators" else generated(preset("tiny"), tmp_path, print)
     assert [entry.name for entry in tmp_path.iterdir()] == [kept]
 
 
@@ -60,7 +61,7 @@ def test_a_disk_that_fills_up_while_it_builds_is_one_line(tmp_path, monkeypatch)
 
     monkeypatch.setattr("pathlib.Path.write_text", full)
     with pytest.raises(UserError, match=r"tb\.v: no space left on device; --cache"):
-        build({"tb.v": ""}, tmp_path, False, print)
+        building.build({"tb.v": ""}, tmp_path, False, print)
 
 
 def _ended(pid: int) -> bool:
@@ -92,3 +93,35 @@ def test_a_build_that_is_ended_takes_its_compilers_along(how, tmp_path):
     assert _ended(compiler)
     left = list((tmp_path / "cache" / "simulators").glob("*/"))
     assert bool(left) == (how is signal.SIGKILL), "what is left is for the next build to remove"
+
+
+def test_one_of_two_builds_the_other_waits(tmp_path, monkeypatch):
+    """Two commands that start together must not build twice, nor see half a simulator."""
+    built, said = [], []
+
+    def slow(sources, folder, trace, say):
+        built.append(folder)
+        time.sleep(0.5)
+        folder.mkdir()
+        (folder / building.TOP).write_text("done")
+
+    monkeypatch.setattr(building, "_build", slow)
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(building.build({"a.v": "x"}, tmp_path, False, said.append))) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] == found[1]
+    assert len(built) == 1
+    assert any("waiting for another process" in line for line in said)
+    assert building.build({"a.v": "y"}, tmp_path, False, said.append) != found[0], "other text is another simulator"
+
+
+def test_a_failed_build_says_what_verilator_says(tmp_path):
+    """Not a traceback of the runner: the line of Verilog that is wrong."""
+    with pytest.raises(RunError, match=r"build failed:\n%Error: .*tb.v:1:.*syntax error"):
+        building.build({"tb.v": "module tb; this is no Verilog endmodule\n"}, tmp_path, False, lambda line: None)
+    assert not list((tmp_path / "simulators").glob("*/"))

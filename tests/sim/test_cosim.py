@@ -5,7 +5,6 @@ import signal
 import struct
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 
@@ -17,7 +16,6 @@ from cnna.host.capability import read_config
 from cnna.host.errors import RunError
 from cnna.hw.config import as_dict
 from cnna.hw.regmap import REGISTERS, offset
-from cnna.sim import build as building
 from cnna.sim.cosim import CosimDevice
 from cnna.sim.ddr import SETTINGS
 
@@ -73,19 +71,21 @@ def test_less_bandwidth_takes_longer(config, device):
     cycles = []
     for bytes_per_clock in (48, 16, 4):
         device.set_ddr(bytes_per_clock=bytes_per_clock)
-        device.release_all()
-        accelerator = Accelerator(device, NETWORK[config.name].artifact)
-        accelerator.run(NETWORK[config.name].inputs)
-        cycles.append(accelerator.counters["cycles"])
+        cycles.append(run(device, NETWORK[config.name]).counters["cycles"])
     assert cycles[0] <= cycles[1] < cycles[2]
+
+
+def run(device, case):
+    """The accelerator after a good run."""
+    device.release_all()
+    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+    accelerator.run(case.inputs)
+    return accelerator
 
 
 def beats(device, case):
     """{"read": beats by port, "write": ...} of a good run."""
-    device.release_all()
-    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
-    accelerator.run(case.inputs)
-    found = accelerator.counters
+    found = run(device, case).counters
     return {kind: [found[f"{kind}_beats{port}"] for port in range(case.config.ports)] for kind in ("read", "write")}
 
 
@@ -170,10 +170,8 @@ def test_an_illegal_write_of_a_program_is_refused(config, device, name, value, t
 def test_layers_sum_to_the_counters(config, device):
     """What a report says of layers must be all of what was measured: clocks, stalls by cause, bytes."""
     case = NETWORK[config.name]
-    device.release_all()
-    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
-    accelerator.run(case.inputs)
-    layers, counters = device.profile(case.artifact), accelerator.counters
+    counters = run(device, case).counters
+    layers = device.profile(case.artifact)
     assert sum(layer["cycles"] for layer in layers) == counters["cycles"]
     for cause in layers[0]["stalls"]:
         assert sum(layer["stalls"][cause] for layer in layers) == counters[f"stall_{cause}"]
@@ -186,16 +184,13 @@ def test_layers_sum_to_the_counters(config, device):
 @BOTH
 def test_the_timeline_ends_with_every_unit_done(config, device):
     """A picture of who worked when must not lose an engine's units."""
-    case = NETWORK[config.name]
-    device.release_all()
-    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
-    accelerator.run(case.inputs)
+    counters = run(device, NETWORK[config.name]).counters
     events = device.timeline()
     last = {engine: units for _, engine, units in events}
     assert all(device.read(offset(f"DONE_{engine.upper()}")) == units for engine, units in last.items())
     assert {"load", "conv", "store"} <= last.keys()
     assert [clock for clock, _, _ in events] == sorted(clock for clock, _, _ in events)
-    assert events[-1][0] <= accelerator.counters["cycles"]
+    assert events[-1][0] <= counters["cycles"]
 
 
 @pytest.mark.cosim
@@ -246,35 +241,3 @@ def test_no_process_outlives_its_client(how, rtl):
         time.sleep(0.1)
     os.killpg(group, signal.SIGKILL)
     raise AssertionError("the simulator is still there")
-
-
-def test_one_of_two_builds_the_other_waits(tmp_path, monkeypatch):
-    """Two commands that start together must not build twice, nor see half a simulator."""
-    built, said = [], []
-
-    def slow(sources, folder, trace, say):
-        built.append(folder)
-        time.sleep(0.5)
-        folder.mkdir()
-        (folder / building.TOP).write_text("done")
-
-    monkeypatch.setattr(building, "_build", slow)
-    found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(building.build({"a.v": "x"}, tmp_path, False, said.append))) for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found[0] == found[1]
-    assert len(built) == 1
-    assert any("waiting for another process" in line for line in said)
-    assert building.build({"a.v": "y"}, tmp_path, False, said.append) != found[0], "other text is another simulator"
-
-
-def test_a_failed_build_says_what_verilator_says(tmp_path):
-    """Not a traceback of the runner: the line of Verilog that is wrong."""
-    with pytest.raises(RunError, match=r"build failed:\n%Error: .*tb.v:1:.*syntax error"):
-        building.build({"tb.v": "module tb; this is no Verilog endmodule\n"}, tmp_path, False, lambda line: None)
-    assert not list((tmp_path / "simulators").glob("*/"))
