@@ -71,7 +71,8 @@ void probe_clock(svBit clear, svBit running, int started, svBit untouched, int s
     }
     if (!running) return;
     ++probes.since_start;
-    const uint64_t done[kEngines] = {uint64_t(load), uint64_t(conv), uint64_t(vector), uint64_t(store)};
+    uint64_t done[kEngines] = {uint64_t(load), uint64_t(conv), uint64_t(vector), uint64_t(store)};
+    if (clear) memset(done, 0, sizeof done);  // the counts of the program before are still there in a program's first clock
     for (int engine = 0; engine < kEngines; ++engine) {
         if (done[engine] != probes.done[engine]) {
             probes.done[engine] = done[engine];

@@ -182,6 +182,20 @@ def test_layers_sum_to_the_counters(config, device):
 
 @pytest.mark.cosim
 @BOTH
+def test_a_second_run_leaves_what_the_first_left(config, device):
+    """Counts of the run before, which are still there in a program's first clock, would be in its figures."""
+    case = NETWORK[config.name]
+    device.release_all()
+    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+    found = []
+    for _ in range(2):
+        accelerator.run(case.inputs)
+        found.append((accelerator.counters, device.profile(case.artifact), device.timeline()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.cosim
+@BOTH
 def test_the_timeline_ends_with_every_unit_done(config, device):
     """A picture of who worked when must not lose an engine's units."""
     counters = run(device, NETWORK[config.name]).counters
