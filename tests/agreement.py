@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cnna.compiler.compile import compile_graph
+from cnna.compiler.compile import Program, compile_graph
 from cnna.host.accelerator import Accelerator
 from cnna.host.artifact import Artifact
 from cnna.hw.config import PRESETS, Config
@@ -22,6 +22,11 @@ from . import networks
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
 CONFIGS = {**PRESETS, ODD.name: ODD}
 WATCHDOG_CLOCKS = 20_000  # these programs are short: a deadlock is soon known
+
+
+def artifact_of(program: Program) -> Artifact:
+    """A compiled graph as an artifact without a model around it."""
+    return Artifact(program.manifest(), program.program, program.constants, b"")
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,7 @@ class Case:
     @cached_property
     def artifact(self) -> Artifact:
         """What the compiler makes of it; `model` is empty."""
-        program = compile_graph(self.graph, self.config, self.batch)
-        return Artifact(program.manifest(), program.program, program.constants, b"")
+        return artifact_of(compile_graph(self.graph, self.config, self.batch))
 
     @cached_property
     def inputs(self) -> Mapping[str, np.ndarray]:

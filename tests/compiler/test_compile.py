@@ -12,7 +12,7 @@ from cnna.compiler import ir
 from cnna.compiler.compile import compile_graph, compile_model
 from cnna.compiler.quantise import quantise
 from cnna.host.accelerator import Accelerator
-from cnna.host.artifact import Artifact, load, save
+from cnna.host.artifact import load, save
 from cnna.host.errors import ModelError
 from cnna.host.model import Model
 from cnna.hw.config import Config, preset
@@ -21,14 +21,11 @@ from cnna.sim.check import compare
 from cnna.sim.emulator import EmulatorDevice
 
 from .. import networks, qdq_networks
+from ..agreement import artifact_of
 
 OTHER = Config("other", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=328, vector_ring_words=264)
 LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
 CONFIGS = {config.name: config for config in (preset("tiny"), OTHER, LITTLE, preset("zcu102"))}
-
-
-def artifact_of(program):
-    return Artifact(program.manifest(), program.program, program.constants, b"")
 
 
 def check(graph, config, batch, case):

@@ -21,10 +21,11 @@ from cnna.compiler.cost import Memory
 from cnna.compiler.report import figures
 from cnna.compiler.report_timeline import layer_clocks, predicted_bars
 from cnna.host.accelerator import Accelerator
-from cnna.host.artifact import Artifact, load
+from cnna.host.artifact import load
 from cnna.hw.config import preset
 
 from .. import networks
+from ..agreement import artifact_of
 
 NETWORK, LAYER, COUNTED_CLOCKS = 0.03, 0.10, 1000
 SAME = ir.Window((3, 3), pads=(1, 1, 1, 1))
@@ -65,7 +66,7 @@ def test_a_small_network_takes_the_clocks_that_are_predicted(grow: Callable[[net
     """The compiler chooses by the prediction, and a user of `cnna report` and `explore` has no other figures."""
     builder = networks.Builder(np.random.default_rng(1), grow.__name__)
     program = compile_graph(builder.graph(grow(builder)), preset("tiny"))
-    artifact = Artifact(program.manifest(), program.program, program.constants, b"")
+    artifact = artifact_of(program)
     device = rtl(program.config)
     device.release_all()
     accelerator = Accelerator(device, artifact)

@@ -6,7 +6,6 @@ import pytest
 from cnna.compiler import ir
 from cnna.compiler.compile import compile_graph
 from cnna.host.accelerator import Accelerator
-from cnna.host.artifact import Artifact
 from cnna.hw.config import Config, preset
 from cnna.hw.regmap import COUNTED, REGISTERS, SEGMENTS
 from cnna.sim import reference
@@ -14,6 +13,7 @@ from cnna.sim.commands import commands
 from cnna.sim.emulator import EmulatorDevice
 
 from .. import networks
+from ..agreement import artifact_of
 from .out_of_order import OutOfOrder
 
 SMALL = Config("small", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
@@ -23,7 +23,7 @@ WIDE = Config("wide", pix=4, ci=8, co=24, ports=3, regions=1, bank_words=128, ri
 def run_out_of_order(program, graph, seed, batch=1, writes=None):
     """The outputs of a program (or other writes in its place) run in a random order, and the reference's, by name."""
     device = EmulatorDevice(program.config, 1 << 24)
-    accelerator = Accelerator(device, Artifact(program.manifest(), program.program, program.constants, b""))
+    accelerator = Accelerator(device, artifact_of(program))
     x = networks.inputs(graph, batch, seed)
     accelerator.store_inputs(x)
     device.machine.segments = [accelerator.address(name) for name in SEGMENTS]

@@ -15,17 +15,16 @@ from cnna.compiler.report_html import html
 from cnna.compiler.report_picture import picture
 from cnna.compiler.report_table import table
 from cnna.compiler.report_trace import trace
-from cnna.host.artifact import Artifact
 from cnna.host.errors import DataError
 from cnna.hw.config import preset
 
 from .. import networks
+from ..agreement import artifact_of
 
 
 @pytest.fixture(scope="module")
 def artifact():
-    program = compile_graph(networks.network(3), preset("tiny"), 2)
-    return Artifact(program.manifest(), program.program, program.constants, b"")
+    return artifact_of(compile_graph(networks.network(3), preset("tiny"), 2))
 
 
 @pytest.fixture

@@ -8,16 +8,15 @@ import pytest
 
 from cnna.compiler import report, report_svg
 from cnna.compiler.compile import compile_graph
-from cnna.host.artifact import Artifact
 from cnna.hw.config import preset
 
 from .. import networks
+from ..agreement import artifact_of
 
 
 @pytest.fixture(scope="module")
 def found():
-    program = compile_graph(networks.network(3), preset("tiny"), 2)
-    return report.figures(Artifact(program.manifest(), program.program, program.constants, b""))
+    return report.figures(artifact_of(compile_graph(networks.network(3), preset("tiny"), 2)))
 
 
 def rects(drawing, kind):

@@ -7,19 +7,18 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.report_timeline import busy, layer_clocks, measured_bars, predicted_bars
-from cnna.host.artifact import Artifact
 from cnna.host.errors import DataError
 from cnna.hw.config import preset
 from cnna.hw.regmap import COUNTED
 from cnna.sim.commands import commands
 
 from .. import networks
+from ..agreement import artifact_of
 
 
 @pytest.fixture(scope="module")
 def artifact():
-    program = compile_graph(networks.network(3), preset("tiny"), 2)
-    return Artifact(program.manifest(), program.program, program.constants, b"")
+    return artifact_of(compile_graph(networks.network(3), preset("tiny"), 2))
 
 
 @pytest.fixture
