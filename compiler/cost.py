@@ -65,13 +65,13 @@ def predicted_cycles(engine: str, fields: Fields, config: Config, memory: Memory
     """
     if engine == "conv":
         steps = fields["blocks"] * fields["kernel_height"] * fields["kernel_width"]
-        each = pixel_groups(fields, config) * max(steps, 2 * config.chunk_blocks) + 1
-        return each * fields["chunks"] + FILL_CLOCKS[engine]
+        chunk = pixel_groups(fields, config) * max(steps, 2 * config.chunk_blocks) + 1
+        return chunk * fields["chunks"] + FILL_CLOCKS[engine]
     if engine == "vector":
         taps = fields["kernel_height"] * fields["kernel_width"]
-        steps = max(taps, 2, taps + OWN_CONFLICT * _own_region(fields, config) if taps > 2 else 0)
+        each = max(2.0, taps + OWN_CONFLICT * _own_region(fields, config) if taps > 2 else 0)
         params = config.ci // 2 if VECTOR_OPS[fields["op"]] == "depthwise" else 0  # they come between two blocks
-        return int(fields["blocks"] * (pixel_groups(fields, config) * steps + params)) + FILL_CLOCKS[engine]
+        return int(fields["blocks"] * (pixel_groups(fields, config) * each + params)) + FILL_CLOCKS[engine]
     ports = 1 if engine == "weight" and fields["ring"] else config.ports
     clocks = -(-ddr_bytes(engine, fields, config) // min(memory.bytes_per_clock, BEAT_BYTES * ports))
     if engine == "weight":

@@ -1,7 +1,7 @@
-"""Places, commands and program of lowered kernels; of a batch, in the way that is predicted to take the fewest clocks."""
+"""Places, commands and program of lowered kernels, in the way that is predicted to take the fewest clocks."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from cnna.compiler import cost
 from cnna.compiler.allocate import Allocation, allocate
@@ -15,52 +15,78 @@ from cnna.host.errors import ModelError
 from cnna.hw.config import Config
 
 TRIED = 4  # cuts of a batch that are compiled and compared
+ABREAST = 2  # images under way at a time
+ABREAST_TRIED = 2  # cuts, the best, for which that is compared with one
+
+
+@dataclass(frozen=True)
+class Way:
+    """cut: kernels that run image by image, 0 unless there is a batch; abreast: images of them that are under way at a time;
+    apart: whether maps keep to regions of their own."""
+
+    cut: int
+    abreast: int = 1
+    apart: bool = True
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A finished program, and what it was made from. cut: kernels that run image by image, 0 unless there is a batch."""
+    """A finished program, and what it was made from. clocks: as predicted."""
 
     lowered: Lowered
     allocation: Allocation
     commands: list[Command]
     program: bytes
     constants: bytes
-    cut: int
+    way: Way
+    clocks: int
 
 
 def plan(lowered: Lowered, config: Config, name: str) -> Plan:
     """The quickest program that is found. ModelError: none fits, as `allocate` and `emit`."""
     streams = [part.stream for kernel in lowered.kernels for part in kernel.parts]
     constants, offsets = constant_segment(streams)
-    known = dict(zip(streams, offsets, strict=True))
-    found: list[tuple[int, Plan]] = []
-    refused: ModelError | None = None
-
-    def attempt(cut: int, apart: bool) -> None:
-        nonlocal refused
-        try:
-            made = _plan(lowered, cut, apart, constants, known, config, name)
-        except ModelError as error:  # the limits of one command may be met by another cut
-            refused = refused or error
-            return
-        found.append((cost.total_cycles(cost.timeline(made.program, config)), made))
-
-    for cut in cuts(lowered, config, TRIED):
-        attempt(cut, apart=True)
-    attempt(min(found, key=lambda item: item[0])[1].cut if found else 0, apart=False)
-    if refused and not found:
-        raise refused
-    return min(found, key=lambda item: item[0])[1]
+    search = _Search(lowered, config, name, constants, dict(zip(streams, offsets, strict=True)))
+    search.attempt(Way(cut) for cut in cuts(lowered, config, TRIED))
+    if lowered.kernels and lowered.kernels[0].images[1] > 1:
+        best = [made.way.cut for made in search.sorted()[:ABREAST_TRIED]]
+        search.attempt(Way(cut, ABREAST) for cut in dict.fromkeys([*best, len(lowered.kernels)]) if cut)
+    search.attempt(replace(made.way, apart=False) for made in search.sorted()[:1])
+    if not search.found:
+        raise search.refused[0]
+    return search.sorted()[0]
 
 
-def _plan(
-    lowered: Lowered, cut: int, apart: bool, constants: bytes, known: Mapping[Stream, int], config: Config, name: str
-) -> Plan:
-    """The program with that cut, its maps in regions apart or not."""
-    cut_up = segment(lowered, cut)
-    allocation = allocate(cut_up, config, name, apart)
-    streams = {(kernel, part): known[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
-    plain = schedule(Context(cut_up, allocation, streams, config))
-    commands = add_waits(plain, allocation.segments, config)
-    return Plan(cut_up, allocation, commands, emit(commands), constants, cut)
+@dataclass(eq=False)
+class _Search:
+    """What has been compiled so far. streams: offsets in `constants`."""
+
+    lowered: Lowered
+    config: Config
+    name: str
+    constants: bytes
+    streams: Mapping[Stream, int]
+    found: list[Plan] = field(default_factory=list)
+    refused: list[ModelError] = field(default_factory=list)
+
+    def attempt(self, ways: Iterable[Way]) -> None:
+        """Compiles them; one that meets the limits of a command is left out, another may not."""
+        for way in ways:
+            try:
+                self.found.append(self._plan(way))
+            except ModelError as error:
+                self.refused.append(error)
+
+    def sorted(self) -> list[Plan]:
+        """The quickest first; of equal ones the first found."""
+        return sorted(self.found, key=lambda made: made.clocks)
+
+    def _plan(self, way: Way) -> Plan:
+        cut_up = segment(self.lowered, way.cut, way.abreast, self.config)
+        allocation = allocate(cut_up, self.config, self.name, way.apart)
+        streams = {(kernel, part): self.streams[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
+        plain = schedule(Context(cut_up, allocation, streams, self.config))
+        commands = add_waits(plain, allocation.segments, self.config)
+        program = emit(commands)
+        clocks = cost.total_cycles(cost.timeline(program, self.config))
+        return Plan(cut_up, allocation, commands, program, self.constants, way, clocks)

@@ -16,8 +16,9 @@ KERNEL_CLOCKS = 100  # a kernel's own cost: fill and drain
 COMPARED = 120  # most cuts that are estimated
 
 
-def segment(lowered: Lowered, cut: int) -> Lowered:
-    """The kernels before `cut` once for each image, then the others for all.
+def segment(lowered: Lowered, cut: int, abreast: int, config: Config) -> Lowered:
+    """The kernels before `cut` once for each image, then the others for all. abreast: images that are under way at a time,
+    so that one engine works on one of them while the other works on another.
 
     A map that only kernels before the cut touch is cut into one an image, `NAME@IMAGE`. Others hold all images: a kernel of image
     i writes into image i. The whole maps stay in `maps`, for ports are described by them.
@@ -26,12 +27,12 @@ def segment(lowered: Lowered, cut: int) -> Lowered:
         return lowered
     early, late = lowered.kernels[:cut], lowered.kernels[cut:]
     local = _touched(early) - _touched(late)
-    kernels: list[Kernel] = []
+    order = _abreast(early, lowered, abreast, config)
     maps = dict(lowered.maps)
-    for image in range(*lowered.kernels[0].images):
-        names = {name: f"{name}@{image}" for name in local}
-        kernels += [_of_image(kernel, image, names) for kernel in early]
-        for name, part in names.items():
+    names = {image: {name: f"{name}@{image}" for name in local} for image in range(*lowered.kernels[0].images)}
+    kernels = [_of_image(early[number], image, names[image]) for image, number in order]
+    for image, renamed in names.items():
+        for name, part in renamed.items():
             maps[part] = replace(maps[name], name=part, images=(image, image + 1), part_of=name)
     return replace(lowered, kernels=(*kernels, *late), maps=maps)
 
@@ -49,6 +50,44 @@ def _of_image(kernel: Kernel, image: int, names: Mapping[str, str]) -> Kernel:
     second = renamed(kernel.second) if kernel.second else None
     images = (image, image + 1)
     return replace(kernel, images=images, source=renamed(kernel.source), second=second, dest=renamed(kernel.dest))
+
+
+def _abreast(early: Sequence[Kernel], lowered: Lowered, abreast: int, config: Config) -> list[tuple[int, int]]:
+    """(image, kernel's number) in the order in which they can begin, an earlier image's first."""
+    images = list(range(*early[0].images))
+    if abreast == 1:
+        return [(image, number) for image in images for number in range(len(early))]
+    work = [_steps(kernel, lowered.maps[kernel.dest.map], 1, config) for kernel in early]
+    needs = [_needs(early, number) for number in range(len(early))]
+    ended: dict[tuple[int, int], int] = {}
+    free: dict[type, int] = {}
+
+    def times(image: int, number: int) -> tuple[int, int]:
+        """When a kernel can begin and end: the vector engine follows the array chunk by chunk, the array waits for all."""
+        kernel, begin, end = early[number], free.get(type(early[number]), 0), 0
+        for need in needs[number]:
+            follows = isinstance(early[need], ConvKernel) and not isinstance(kernel, ConvKernel)
+            begin = max(begin, ended[image, need] - (work[need] * 3 // 4 if follows else 0))
+            end = max(end, ended[image, need] + work[number] // kernel.dest.blocks)
+        return begin, max(end, begin + work[number])
+
+    order: list[tuple[int, int]] = []
+    done = dict.fromkeys(images, 0)
+    while len(order) < len(images) * len(early):
+        under_way = [image for image in images if done[image] < len(early)][:abreast]
+        image = min(under_way, key=lambda image: (times(image, done[image])[0], image))
+        number = done[image]
+        ended[image, number] = free[type(early[number])] = times(image, number)[1]
+        order.append((image, number))
+        done[image] += 1
+    return order
+
+
+def _needs(early: Sequence[Kernel], number: int) -> list[int]:
+    """The kernels before it that write what a kernel reads."""
+    kernel = early[number]
+    read = {view.map for role, view in views_of(kernel).items() if role != "dest"}
+    return [other for other in range(number) if early[other].dest.map in read]
 
 
 # --- which cut ---

@@ -21,7 +21,7 @@ def test_each_map_is_of_one_image_before_the_cut_and_whole_at_it():
     for case in range(20):
         whole = lower(networks.network(case, 8), LITTLE, 3)
         for cut in range(len(whole.kernels) + 1):
-            found = segment(whole, cut)
+            found = segment(whole, cut, 1, LITTLE)
             assert len(found.kernels) == len(whole.kernels) + 2 * cut
             for number, kernel in enumerate(found.kernels):
                 image = number // max(cut, 1)
@@ -42,6 +42,36 @@ def test_a_batch_cut_anywhere_equals_the_reference(config, seed, monkeypatch):
         made = Case(CONFIGS[config], "network", case * 4 + 1 + case % 3)  # batches of 2 to 4
         assert made.batch > 1
         agree_emulated(made)
+
+
+def test_images_abreast_keep_the_order_of_their_own():
+    """Every image has every kernel once, in the graph's order; a later image never overtakes, nor begins before its turn."""
+    for case in range(10):
+        whole = lower(networks.network(case, 8), LITTLE, 4)
+        cut = len(whole.kernels)
+        found = segment(whole, cut, 2, LITTLE)
+        names = [kernel.name for kernel in whole.kernels]
+        assert [[k.name for k in found.kernels if k.images[0] == image] for image in range(4)] == [names] * 4
+        ends = [max(n for n, k in enumerate(found.kernels) if k.images[0] == image) for image in range(4)]
+        for image in (2, 3):
+            assert next(n for n, k in enumerate(found.kernels) if k.images[0] == image) > min(ends[:image])
+
+
+def test_the_array_works_on_one_image_while_the_other_is_pooled():
+    """Convolutions and pools in turn: one image after the other leaves each engine idle while the other works."""
+    b = networks.Builder(np.random.default_rng(1), "abreast")
+    x = b.input(64, 28, 28)
+    window = ir.Window((3, 3), pads=(1, 1, 1, 1))
+    for _ in range(4):
+        x = b.max_pool(b.conv(x, 64, window), window)
+    graph, config = b.graph(x), preset("zcu102")
+    clocks = []
+    for abreast in (1, 2):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plan, "cuts", lambda lowered, config, most: [len(lowered.kernels)])
+            patch.setattr(plan, "ABREAST", abreast)
+            clocks.append(cost.total_cycles(cost.timeline(compile_graph(graph, config, 4).program, config)))
+    assert clocks[1] < 0.9 * clocks[0], clocks
 
 
 def test_large_maps_then_many_weights_are_cut_between():
@@ -70,4 +100,4 @@ def test_one_image_is_never_cut():
     """Programs of one image would change for nothing."""
     lowered = lower(networks.network(3), LITTLE)
     assert cuts(lowered, LITTLE, 4) == [0]
-    assert segment(lowered, 2) is lowered
+    assert segment(lowered, 2, 2, LITTLE) is lowered
