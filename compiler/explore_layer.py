@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
-from cnna.compiler.allocate import allocate
 from cnna.compiler.fold import fold_inputs
 from cnna.compiler.ir import Graph
 from cnna.compiler.kernels import Kernel, Lowered
 from cnna.compiler.lower import lower
 from cnna.compiler.pitch import set_pitches
+from cnna.compiler.plan import plan
 from cnna.compiler.tile import Tiling, box_of, box_words, tiles, tiling_clocks, tiling_work, views_of
 from cnna.host.errors import UserError
 from cnna.hw.config import Config
@@ -45,7 +45,7 @@ def tilings(graph: Graph, config: Config, name: str) -> list[Choice]:
     if name not in names:
         raise UserError(f"--layer {name}: no such layer; there are {', '.join(dict.fromkeys(names))}")
     number = names.index(name)
-    kernel, chosen = lowered.kernels[number], allocate(lowered, config, graph.name).tilings[number]
+    kernel, chosen = lowered.kernels[number], plan(lowered, config, graph.name).allocation.tilings[number]
     found = [_choice(kernel, lowered, tiling, config, False) for tiling in _legal(kernel, lowered, config)]
     return [*found, _choice(kernel, lowered, chosen, config, True)]
 

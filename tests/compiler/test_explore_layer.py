@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from cnna.compiler.compile import compile_graph
 from cnna.compiler.explore_layer import picture, tilings
 from cnna.host.errors import UserError
 from cnna.hw.config import preset
@@ -28,3 +29,14 @@ def test_an_unknown_layer_is_refused():
     """The line names those that there are."""
     with pytest.raises(UserError, match="no such layer; there are "):
         tilings(networks.network(3), preset("tiny"), "nothing")
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_what_is_said_to_be_in_ddr_is_moved_by_the_program(case):
+    """The compiler tries several ways: a tiling of one that it has not taken would be shown as its own."""
+    graph, config = networks.network(case, 6), replace(preset("tiny"), bank_words=128)
+    program = compile_graph(graph, config)
+    working = [program.layers[number] for number in sorted({command["layer"] for command in program.manifest()["commands"]})]
+    for layer in working:
+        if "dest" in tilings(graph, config, layer["name"])[-1].staged:
+            assert layer["ddr_write_bytes"] > 0
