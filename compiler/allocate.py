@@ -6,6 +6,7 @@ and all begins anew.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from cnna.compiler.kernels import Kernel, Lowered, Range
 from cnna.compiler.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_bytes, map_words, whole_place
@@ -90,6 +91,22 @@ def lifetimes(lowered: Lowered) -> dict[str, Range]:
             early = LOAD_KERNELS if lowered.maps[view.map].part_of in lowered.inputs else 0
             lives[view.map] = (lives.get(view.map, (max(0, time - early), 0))[0], time + 1)
     return lives
+
+
+def activation_bytes(lowered: Lowered, config: Config) -> dict[str, int]:
+    """Bytes of feature maps: `alive` in the kernel with the most at a time, which is what they need wherever they lie, and
+    `separate` if every tensor, copies and concatenations too, had a buffer of its own."""
+    lives, maps = lifetimes(lowered), lowered.maps
+    changes = [0] * (len(lowered.kernels) + 1)
+    for name, (first, end) in lives.items():
+        changes[first] += map_words(maps[name])
+        changes[end] -= map_words(maps[name])
+    copies = [kernel.dest for kernel in lowered.kernels if kernel.tensor is None and kernel.images[0] == 0]
+    separate = 0
+    for view in (*lowered.views.values(), *copies):
+        map_ = maps[lowered.whole(view.map)]
+        separate += (map_.images[1] - map_.images[0]) * view.blocks * map_.height * map_.width
+    return {"alive": max(accumulate(changes)) * config.ci, "separate": separate * config.ci}
 
 
 def _place_on_chip(

@@ -11,7 +11,7 @@ from typing import Any
 from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
 from cnna.compiler import cost, ir
-from cnna.compiler.allocate import Allocation
+from cnna.compiler.allocate import Allocation, activation_bytes
 from cnna.compiler.dump import GraphWriter, describe_program
 from cnna.compiler.fold import Fold, fold_inputs
 from cnna.compiler.kernels import ConvKernel, Lowered
@@ -46,6 +46,7 @@ class Program:
     layers: tuple[dict[str, Any], ...]
     tensors: Mapping[str, dict[str, Any]]
     commands: tuple[dict[str, Any], ...]
+    activations: Mapping[str, int]
 
     @property
     def macs(self) -> int:
@@ -61,6 +62,7 @@ class Program:
             "batch": self.batch,
             "program_writes": len(self.program) // 8,
             "segments": dict(self.segments),
+            "activation_bytes": dict(self.activations),
             "inputs": list(self.inputs),
             "outputs": list(self.outputs),
             "macs": self.macs,
@@ -94,6 +96,7 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
         _layers(graph, lowered, commands, config, batch),
         _tensors(graph, lowered),
         tuple(_command(command, config) for command in commands),
+        activation_bytes(lowered, config),
     )
 
 

@@ -41,6 +41,8 @@ def run(args: argparse.Namespace) -> Outcome:
         "layers": len(manifest["layers"]),
         "program_writes": manifest["program_writes"],
         "constant_bytes": len(artifact.constants),
+        "workspace_bytes": manifest["segments"]["workspace"],
+        "activation_bytes": manifest["activation_bytes"],
         "predicted_cycles": sum(layer["predicted_cycles"] for layer in manifest["layers"]),
         "cpu_head": [node["op"] for node in manifest["cpu_head"]],
         "cpu_tail": [node["op"] for node in manifest["cpu_tail"]],
@@ -49,6 +51,9 @@ def run(args: argparse.Namespace) -> Outcome:
         f"{args.output}: {figures['layers']} layers for {config.name}, {manifest['macs']:,} MACs an image, "
         f"{figures['program_writes']:,} register writes, {figures['constant_bytes']:,} bytes of constants"
     )
+    alive, separate = (manifest["activation_bytes"][name] for name in ("alive", "separate"))
+    share = f", {1 - alive / separate:.1%} less than a buffer a tensor ({separate:,})" if alive < separate else ""
+    print(f"activations: {alive:,} bytes at a time{share}; {figures['workspace_bytes']:,} bytes of workspace in DDR")
     for part in ("head", "tail"):
         if figures[f"cpu_{part}"]:
             print(f"on the CPU, at the {part}: {', '.join(figures[f'cpu_{part}'])}")

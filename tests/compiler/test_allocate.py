@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnna.compiler import ir
-from cnna.compiler.allocate import allocate
+from cnna.compiler.allocate import activation_bytes, allocate
 from cnna.compiler.layout import SEGMENT_ALIGN, map_words
 from cnna.compiler.lower import lower
 from cnna.hw.config import Config, preset
@@ -83,3 +83,17 @@ def test_a_large_input_is_loaded_in_bands_beside_its_convolution():
         lowered = lower(b.graph(y), preset("zcu102"))
         found = allocate(lowered, preset("zcu102"), "bands")
         assert ("source" in found.tilings[0].staging) == banded
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_maps_share_memory_by_lifetime(batch):
+    """A dense block: concatenation in place and lifetimes hold two wide maps; a buffer a tensor, every one."""
+    b = networks.Builder(np.random.default_rng(1), "dense")
+    x = b.conv(b.input(4, 8, 8), 4, ir.Window())
+    for _ in range(12):
+        x = b.concat(x, b.conv(b.affine(x), 4, ir.Window()))
+    lowered = lower(b.graph(b.conv(x, 4, ir.Window())), preset("tiny"), batch)
+    found = activation_bytes(lowered, preset("tiny"))
+    tensors = 4 * sum(n + 1 + n + 1 for n in range(1, 13)) + 3 * 4  # channels: concatenation, its affine, its newest; both ends
+    assert found["separate"] >= tensors * 64 * batch
+    assert (13 + 12) * 4 * 64 * batch <= found["alive"] < 0.2 * found["separate"]
