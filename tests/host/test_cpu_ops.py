@@ -113,3 +113,13 @@ def test_top_k_prefers_the_lower_index():
     values, index = top_k(np.array([[1.0, 3.0, 3.0, 2.0]]), 3)
     assert values.tolist() == [[3.0, 3.0, 2.0]]
     assert index.tolist() == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize("samples", [3, 4, 6])
+def test_a_part_of_a_fixed_batch_takes_any_number_of_samples(samples):
+    """The last piece is filled up, and what fills it is not answered."""
+    tail = part([helper.make_node("Softmax", ["x"], ["y"], axis=1)], {"y": FLOAT})
+    tail.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 4
+    x = np.random.default_rng(2).normal(size=(samples, *SIZE)).astype(np.float32)
+    answer = CpuPart(tail.SerializeToString(), _operators(tail), ["y"]).run({"x": x})["y"]
+    np.testing.assert_allclose(answer, softmax(x, 1), rtol=1e-5)

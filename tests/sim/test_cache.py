@@ -48,6 +48,13 @@ def test_the_oldest_beyond_the_count_go_unless_somebody_may_be_about_to_open_the
     assert not beyond.exists()
 
 
+def test_as_many_as_are_kept_stay(tmp_path):
+    """The README says how many: one more would be another figure."""
+    entries = [_entry(tmp_path, str(number), REST_HOURS + 1 + number) for number in range(KEEP_ENTRIES + 1)]
+    prune(tmp_path.iterdir())
+    assert [entry.exists() for entry in entries] == [True] * KEEP_ENTRIES + [False]
+
+
 def test_a_build_drops_old_simulators_but_none_in_use(tmp_path, monkeypatch):
     """A simulator whose lock is held is about to be started."""
     root = tmp_path / "simulators"
