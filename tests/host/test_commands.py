@@ -1,6 +1,9 @@
 """The commands one after another, as the README's tour has them, on the emulator: files, names and figures that others rely on."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -220,3 +223,21 @@ def test_a_waveform_of_clocks_that_never_come_is_said(folder: Path, capsys: pyte
     ]
     assert not (folder / "late.fst").exists()
     assert (folder / "late.npz").exists()
+
+
+def test_an_exploration_that_is_interrupted_leaves_nothing(folder: Path) -> None:
+    """Half a sweep is no answer: one line, the shell's code, no picture of what was done until then."""
+    command = ["explore", str(folder / "q.onnx"), "--png", str(folder / "half.png"), "--json", str(folder / "half.json")]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "cnna.host.cli", *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stderr
+    said = [child.stderr.readline()]
+    assert said[0].startswith("compiling 1 of "), said
+    child.send_signal(signal.SIGINT)
+    out, rest = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert rest.splitlines()[-1] == "cnna: interrupted"
+    assert "Traceback" not in rest
+    assert not out
+    assert not [path for path in folder.iterdir() if "half" in path.name]
