@@ -4,20 +4,17 @@ Two output channels share a DSP (see `dsp`), `min(8, ci)` input channels a casca
 words that `fetch` brings and the requantiser, and runs free: nothing holds it still.
 
 Clock 0 is the one in which an input stands at the ports. The input is registered once, then channel i of a cascade
-waits i clocks more, so that its product meets the sum coming down PCIN; cascades are summed, then accumulated.
+waits i clocks more, so that its product meets the sum coming down PCIN. `tile.py` has the cascades and what follows them.
 """
 
-from amaranth import Cat, Module, Mux, Signal, Value, signed, unsigned
+from amaranth import Cat, Module, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw import dsp
 from cnna.hw.config import Config
 from cnna.hw.delay import delayed
 from cnna.hw.ports import sums_layout
-
-BUNDLE_PAIRS = 4  # pairs of accumulators that share one copy of their control bits: 256 loads a bit
-HIGH_BITS = 19  # of a cascade's high lane: 8 products of -128 by -128 are 2^17
+from cnna.hw.tile import LATENCY, PAIRS, Tile
 
 
 class Array(wiring.Component):
@@ -33,7 +30,7 @@ class Array(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.latency = 2 + config.cascade + dsp.LATENCY
+        self.latency = config.cascade + LATENCY
         super().__init__(
             {
                 "valid": In(1),
@@ -50,21 +47,21 @@ class Array(wiring.Component):
         m = Module()
         config = self.config
         activations, weights = self._activations(m), self._weights(m)
-        totals = [
-            self._totals(m, f"{pixel}_{pair}", activations[pixel], weights[pair])
-            for pixel in range(config.pix)
-            for pair in range(config.co // 2)
-        ]
-        wait = self.latency - 2  # clocks to one before the totals: their copies of the control bits are registers too
+        wait = self.latency - 2  # clocks to one before the totals: the tiles have copies of the control bits
         valid = delayed(m, self.valid, wait, cleared=True)
         first = delayed(m, self.first, wait)
         last = delayed(m, self.last & self.valid, wait, cleared=True)
-        held: list[Value] = []
-        for start in range(0, len(totals), BUNDLE_PAIRS):
-            copies = [self._copy(m, bit) for bit in (valid, first, last)]
-            for low, high in totals[start : start + BUNDLE_PAIRS]:
-                held += [self._accumulated(m, low, *copies), self._accumulated(m, high, *copies)]
-        m.d.comb += self.sums.as_value().eq(Cat(held))
+        for pixel in range(config.pix):
+            for start in range(0, config.co, 2 * PAIRS):
+                pairs = min(PAIRS, (config.co - start) // 2)
+                m.submodules[f"tile_{pixel}_{start}"] = tile = Tile(config, pairs)
+                channels = slice(start, start + 2 * pairs)
+                m.d.comb += [
+                    *(tile.valid.eq(valid), tile.first.eq(first), tile.last.eq(last)),
+                    tile.activations.eq(Cat(lane[pixel] for lane in activations)),
+                    tile.weights.eq(Cat(Cat(lane[channels]) for lane in weights)),
+                    Cat(self.sums[pixel][k] for k in range(start, start + 2 * pairs)).eq(tile.sums),
+                ]
         m.d.sync += self.o_valid.eq(delayed(m, last, 1, cleared=True))
         return m
 
@@ -80,52 +77,11 @@ class Array(wiring.Component):
         return late
 
     def _activations(self, m: Module) -> list[list[Value]]:
-        """[pixel][channel] B ports."""
+        """[channel][pixel] bytes."""
         words = [Value.cast(word) for word in self.words]
-        late = self._skewed(m, [[word.word_select(channel, 8) for word in words] for channel in range(self.config.ci)])
-        return [[dsp.sign_extended(lane[pixel], dsp.B_BITS) for lane in late] for pixel in range(self.config.pix)]
+        return self._skewed(m, [[word.word_select(channel, 8) for word in words] for channel in range(self.config.ci)])
 
-    def _weights(self, m: Module) -> list[list[tuple[Value, Value]]]:
-        """[pair of output channels][channel] A and D ports."""
+    def _weights(self, m: Module) -> list[list[Value]]:
+        """[channel][output channel] bytes."""
         ci, co = self.config.ci, self.config.co
-        late = self._skewed(m, [[self.weights.word_select(k * ci + channel, 8) for k in range(co)] for channel in range(ci)])
-        return [[dsp.packed(lane[pair + 1], lane[pair]) for lane in late] for pair in range(0, co, 2)]
-
-    def _totals(self, m: Module, name: str, activations: list[Value], weights: list[tuple[Value, Value]]) -> tuple[Signal, Signal]:
-        """The low and the high lane of one pixel and pair, summed over its cascades."""
-        lows, highs = [], []
-        for start in range(0, self.config.ci, self.config.cascade):
-            pcin = None
-            for channel in range(start, start + self.config.cascade):
-                (a, d), out = weights[channel], Signal(dsp.P_BITS, name="dsp_p")
-                m.submodules[f"dsp_{name}_{channel}"] = dsp.dsp48e2(
-                    a=a,
-                    b=activations[channel],
-                    d=d,
-                    pcin=pcin,
-                    rnd=dsp.LANE_PRESET if pcin is None else 0,
-                    opmode=dsp.opmode(dsp.ADD_RND if pcin is None else dsp.ADD_PCIN),
-                    **{"p" if channel == start + self.config.cascade - 1 else "pcout": out},
-                )
-                pcin = out
-            lows.append(dsp.low_lane(out))
-            highs.append(out[dsp.LANE_BITS :][:HIGH_BITS].as_signed())
-        low, high = (Signal(signed(HIGH_BITS + 1), reset_less=True) for _ in range(2))
-        m.d.sync += [low.eq(sum(lows)), high.eq(sum(highs))]
-        return low, high
-
-    def _copy(self, m: Module, bit: Value) -> Signal:
-        copy = Signal(attrs={"keep": "true"})  # or synthesis would merge the copies again
-        m.d.sync += copy.eq(bit)
-        return copy
-
-    def _accumulated(self, m: Module, total: Signal, valid: Signal, first: Signal, last: Signal) -> Signal:
-        """One output channel of one pixel: its sum, from the clock after `last` on."""
-        accumulator, held = (Signal(signed(32), reset_less=True) for _ in range(2))
-        following = Signal(signed(32))
-        m.d.comb += following.eq(Mux(first, 0, accumulator) + total)
-        with m.If(valid):
-            m.d.sync += accumulator.eq(following)
-        with m.If(last):
-            m.d.sync += held.eq(following)
-        return held
+        return self._skewed(m, [[self.weights.word_select(k * ci + channel, 8) for k in range(co)] for channel in range(ci)])

@@ -183,7 +183,7 @@ def test_a_flipped_weight_bit_in_ddr_is_located(rtl):
 def test_a_broken_line_of_rtl_is_located(rtl):
     """An adder of the array that subtracts: the first convolution of the program is named."""
     verilog = generated(TINY, default_cache(), to_stderr)
-    start = verilog.index("\nmodule \\cnna.conv.array ")
+    start = verilog.index("\nmodule \\cnna.conv.array.tile_0_0 ")
     end = verilog.index("endmodule", start)
     broken, count = re.subn(r"(assign \S+ +=) (.+) \+ (.+;)", r"\1 \2 - \3", verilog[start:end], count=1)
     assert count == 1
