@@ -32,14 +32,14 @@ class Pair(wiring.Component):
     def _slice(self, word: Value, first: Signal, second: Signal, valid: Signal, ready: Signal) -> Module:
         """A part of the payload; `valid` and `ready` are its own, and the first slice's are the queue's."""
         m = Module()
-        full = Signal()
-        m.d.comb += ready.eq(~full)
+        room = Signal(init=1)  # in `second`
+        m.d.comb += ready.eq(room)
         with m.If(self.o.ready | ~valid):
-            m.d.sync += [valid.eq(full | self.i.valid), full.eq(0)]
-            with m.If(full):
-                m.d.sync += first.eq(second)
-            with m.Else():
+            m.d.sync += [valid.eq(~room | self.i.valid), room.eq(1)]
+            with m.If(room):
                 m.d.sync += first.eq(word)
-        with m.Elif(self.i.valid & ~full):
-            m.d.sync += [second.eq(word), full.eq(1)]
+            with m.Else():
+                m.d.sync += first.eq(second)
+        with m.Elif(self.i.valid & room):
+            m.d.sync += [second.eq(word), room.eq(0)]
         return m

@@ -8,13 +8,14 @@ from amaranth import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.pair import Pair
 from cnna.hw.ports import Permit
 from cnna.hw.regmap import ADDRESS_BITS
 from cnna.hw.walk import UNIT_BITS, step_layout, walk_layout
-from cnna.hw.walkplan import SPAN_BITS, GroupStep, Place, WalkPlan
+from cnna.hw.walkplace import COORDINATE, WalkEdge, WalkPlace
+from cnna.hw.walkplan import GroupStep, WalkPlan
 
 PERMITS = 3  # units that may be permitted ahead of their start
-COORDINATE = signed(SPAN_BITS + 2)  # of a tap in its source, with first, stride and dilation at their widest
 
 
 def countdown(m: Module, name: str, count: Value, load: Value, step: Value) -> Signal:
@@ -92,23 +93,6 @@ class Taps(wiring.Component):
             m.d.sync += left.eq(Mux(self.last, unit_left, fewer))
 
 
-def next_place(m: Module, name: str, place: data.View, group: data.View) -> data.View:
-    """The place one group further than `place`."""
-    after = Signal(Place, name=f"{name}_after")
-    edge = Cat(place.new_row, place.new_image)
-    m.d.comb += [
-        after.x.eq(place.x + group.x[place.new_row]),
-        after.y.eq(place.y + group.y[edge]),
-        after.image.eq(place.image + group.image + place.new_image),
-        after.address.eq(place.address + group.address[edge]),
-        after.column.eq(place.column + group.column[place.new_row]),
-        after.row.eq(place.row + group.row[edge]),
-        after.new_row.eq(place.x + group.x_two[place.new_row] >= 0),
-        after.new_image.eq(Mux(after.new_row, *(place.y + group.y_two[into][edge] >= 0 for into in (1, 0)))),
-    ]
-    return after
-
-
 class Walker(wiring.Component):
     """Walks: a step a clock, from group to group and unit to unit without a gap, 2 clocks more between commands.
 
@@ -133,15 +117,18 @@ class Walker(wiring.Component):
         wiring.connect(m, wiring.flipped(self.command), planner.command)
         plan, walk = planner.plan, Signal(walk_layout(), reset_less=True)
         m.d.comb += taps.walk.eq(walk)
-        running, more, begin = Signal(), Signal(), Signal()
-        take, start, step, unit_end = Signal(), Signal(), Signal(), Signal()
+        running, more, begin, loaded = Signal(), Signal(), Signal(), Signal()
+        take, start, step, moving, unit_end = Signal(), Signal(), Signal(), Signal(), Signal()
         permits, allowed, group = Signal(range(PERMITS + 1)), Signal(), Signal(GroupStep, reset_less=True)
         final = countdown(m, "units", plan.p.walk.units, take, start)  # the next unit to start is the last
-        places, group_last = self._places(m, plan.p, group, start, step & taps.last)
+        group_last = Signal()
+        decision = {"running": running, "moving": moving, "tap_last": taps.last, "group_last": group_last, "allowed": allowed}
+        places = self._places(m, plan.p, group, decision)
+        m.d.comb += group_last.eq(places.pop().image >= 0)  # the lane after the last has no pixel
         flags = {"first": taps.first, "last": taps.last, "group_last": group_last, "unit_last": ~more, "pad": walk.pad}
-        summed = self._finish(m, places, taps, flags, step)
+        summed = self._finish(m, places, taps, flags, step, moving)
         m.d.comb += [
-            step.eq(running & (~summed | ~self.step.valid | self.step.ready)),
+            step.eq(running & moving),
             unit_end.eq(step & taps.last & group_last),
             start.eq((~running | unit_end) & allowed),
             take.eq(plan.valid & ~running & ~more & ~summed),
@@ -149,51 +136,52 @@ class Walker(wiring.Component):
             self.permit.ready.eq(permits != PERMITS),
             Cat(taps.begin, taps.start, taps.step, taps.unit_end).eq(Cat(begin, start, step, unit_end)),
         ]
-        left = Signal(range(PERMITS + 2))
-        m.d.comb += left.eq(permits + (self.permit.valid & self.permit.ready) - start)
-        m.d.sync += [permits.eq(left), allowed.eq((left != 0) & Mux(start, ~final, more | take))]  # a unit is there, and may start
+        left = Signal(range(PERMITS + 2))  # but for this clock's start, whose own condition comes late
+        m.d.comb += left.eq(permits + (self.permit.valid & self.permit.ready))
+        m.d.sync += permits.eq(left - start)
+        m.d.sync += allowed.eq(Mux(start, (left > 1) & ~final, (left != 0) & (more | take)))  # a unit is there, and may start
         with m.If(take):
-            m.d.sync += [walk.eq(plan.p.walk), group.eq(plan.p.group), more.eq(1), begin.eq(1)]
+            m.d.sync += [walk.eq(plan.p.walk), more.eq(1), begin.eq(1)]
+        m.d.sync += loaded.eq(take)
+        with m.If(loaded):  # a clock later, as no group is stepped before that: two enables have half the loads each
+            m.d.sync += group.eq(plan.p.group)
         with m.If(start):
             m.d.sync += [running.eq(1), more.eq(~final), begin.eq(0)]
         with m.Elif(unit_end):
             m.d.sync += running.eq(0)
         return m
 
-    def _places(self, m: Module, plan: data.View, group: data.View, start: Value, advance: Value) -> tuple[list[data.View], Value]:
-        """The pixel of each lane, and whether the group is the unit's last: the lane after it has none."""
-        names = [*(f"lane{i}" for i in range(self._lanes)), "ahead"]
-        places = [Signal(Place, name=name, reset_less=True) for name in names]
-        for name, place, first in zip(names, places, [*plan.lanes, plan.ahead], strict=True):
-            after = next_place(m, name, place, group)
-            with m.If(start):
-                m.d.sync += place.eq(first)
-            with m.Elif(advance):
-                m.d.sync += place.eq(after)
-        return places[:-1], places[-1].image >= 0
+    def _places(self, m: Module, plan: data.View, group: data.View, decision: dict[str, Value]) -> list[data.View]:
+        """The pixel of each lane, and the one after them."""
+        places = []
+        for name, first in [*((f"lane{i}", plan.lanes[i]) for i in range(self._lanes)), ("ahead", plan.ahead)]:
+            m.submodules[name] = one = WalkPlace()
+            m.d.comb += [one.first.eq(first), one.group.eq(group), *(getattr(one, flag).eq(decision[flag]) for flag in decision)]
+            places.append(one.place)
+        return places
 
-    def _finish(self, m: Module, places: list[data.View], taps: Taps, flags: dict[str, Value], step: Value) -> Signal:
-        """Two stages: sums a place and the taps' share, then compares with the source's edges. Returns the first one's valid."""
-        summed = Signal()
-        held, out = (Signal(step_layout(self._lanes), name=name, reset_less=True) for name in ("held", "out"))
-        columns, rows = (
-            Signal(data.ArrayLayout(COORDINATE, self._lanes), name=name, reset_less=True) for name in ("columns", "rows")
-        )
-        free = ~self.step.valid | self.step.ready
-        m.d.comb += self.step.p.eq(out)
-        with m.If(free):
-            m.d.sync += [self.step.valid.eq(summed), out.eq(held)]
-            for i in range(self._lanes):
-                inside_x = (columns[i] >= 0) & (columns[i] < taps.walk.in_width)
-                inside_y = (rows[i] >= 0) & (rows[i] < taps.walk.in_height)
-                m.d.sync += out.inside[i].eq(held.exists[i] & inside_x & inside_y)
-        with m.If(free | ~summed):
+    def _finish(
+        self, m: Module, places: list[data.View], taps: Taps, flags: dict[str, Value], step: Value, moving: Signal
+    ) -> Signal:
+        """Sums a place and the taps' share, then compares with the source's edges into a queue. Returns the sums' valid."""
+        m.submodules.steps = steps = Pair(step_layout(self._lanes))
+        wiring.connect(m, steps.o, wiring.flipped(self.step))
+        summed, held = Signal(), Signal(step_layout(self._lanes), reset_less=True)
+        m.d.comb += [moving.eq(~summed | steps.i.ready), steps.i.valid.eq(summed)]
+        m.d.comb += [steps.i.p[name].eq(held[name]) for name, _ in held.shape() if name != "inside"]
+        for i, place in enumerate(places):
+            m.submodules[f"edge{i}"] = edge = WalkEdge()
+            m.d.comb += [
+                *(edge.summed.eq(summed), edge.room.eq(steps.i.ready)),
+                *(edge.place_column.eq(place.column), edge.tap_column.eq(taps.column), edge.width.eq(taps.walk.in_width)),
+                *(edge.place_row.eq(place.row), edge.tap_row.eq(taps.row), edge.height.eq(taps.walk.in_height)),
+                steps.i.p.inside[i].eq(held.exists[i] & edge.inside),
+            ]
+        with m.If(moving):
             m.d.sync += [summed.eq(step), *(held[name].eq(flag) for name, flag in flags.items())]
             for i, place in enumerate(places):
                 m.d.sync += [
                     held.address[i].eq(place.address + taps.address),
                     held.exists[i].eq((place.image < 0) & taps.exists),
-                    columns[i].eq(place.column + taps.column),
-                    rows[i].eq(place.row + taps.row),
                 ]
         return summed
