@@ -13,9 +13,11 @@ from cnna.hw.fifo import CreditFifo
 from cnna.hw.issue import ROOM, SLOTS, group_layout, param_write_layout
 from cnna.hw.ports import params_layout, sums_layout
 from cnna.hw.requant import Lanes, Modes
+from cnna.hw.selector import Selector
 
 GROUPS = 16  # that may have left `issue` and not yet drained
 PARAM_BITS = 64  # of a channel
+SLOT_CHANNELS = 8  # that share a slot's number: 35 loads each
 
 
 def half_layout(config: Config) -> data.StructLayout:
@@ -58,18 +60,17 @@ class Drain(wiring.Component):
 
         working, block, upper = Signal(), Signal(range(max(config.chunk_blocks, 2))), Signal()
         draining, block_last, last = Signal(), Signal(), Signal()
+        next_block, next_upper = Signal.like(block), Signal()
         m.d.comb += [
             draining.eq(self.sums_valid | working),
             block_last.eq(block == config.chunk_blocks - 1),
             last.eq(draining & block_last & (upper | ~group.upper)),
+            next_block.eq(Mux(draining, Mux(block_last, 0, block + 1), block)),
+            next_upper.eq(Mux(draining & block_last, ~last, upper)),
             groups.o.ready.eq(last),
             self.slot_free.eq(last & group.chunk_last),
         ]
-        m.d.sync += working.eq(draining & ~last)
-        with m.If(draining):
-            m.d.sync += block.eq(Mux(block_last, 0, block + 1))
-            with m.If(block_last):
-                m.d.sync += upper.eq(~last)
+        m.d.sync += [working.eq(draining & ~last), block.eq(next_block), upper.eq(next_upper)]
 
         m.d.sync += [
             lanes.valid.eq(draining),
@@ -78,7 +79,7 @@ class Drain(wiring.Component):
             lanes.low.eq(group.low),
             lanes.high.eq(group.high),
         ]
-        self._choose(m, block, upper, group.slot, lanes)
+        self._choose(m, next_block, next_upper, last, lanes)
         m.d.comb += [
             fifo.push.eq(lanes.o_valid),
             fifo.item.words.eq(lanes.o),
@@ -88,25 +89,36 @@ class Drain(wiring.Component):
         wiring.connect(m, wiring.flipped(self.o), fifo.o)
         return m
 
-    def _choose(self, m: Module, block: Signal, upper: Signal, slot: Value, lanes: Lanes) -> None:
-        """The half group's sums and the block's parameters, into the lanes' registers."""
-        config = self.config
-        params = self._params(m, slot)
-        with m.Switch(block):
-            for index in range(config.chunk_blocks):
-                channels = slice(index * config.ci, (index + 1) * config.ci)
-                halves = [
-                    Cat(self.sums[pixel].as_value()[32 * channels.start : 32 * channels.stop] for pixel in pixels)
-                    for pixels in (range(config.half), range(config.half, config.pix))
-                ]
-                with m.Case(index):
-                    m.d.sync += lanes.acc.eq(Mux(upper, halves[1], halves[0]))
-                    m.d.sync += lanes.params.eq(Cat(params[channels] * config.half))
+    def _choose(self, m: Module, block: Signal, upper: Signal, last: Signal, lanes: Lanes) -> None:
+        """The half group's sums and the block's parameters, into the lanes' registers; `block` and `upper` of the next clock."""
+        config, blocks = self.config, self.config.chunk_blocks
+        params = self._params(m, last)
+        m.submodules.sums_selector = sums = Selector(len(lanes.acc.as_value()), 2 * blocks)
+        m.submodules.params_selector = chosen = Selector(PARAM_BITS * config.ci, blocks)
+        m.d.comb += [
+            sums.upcoming.eq(Mux(upper, block + blocks, block)),
+            chosen.upcoming.eq(block),
+            lanes.acc.eq(sums.o),
+            lanes.params.eq(Cat([chosen.o] * config.half)),
+        ]
+        for index in range(blocks):
+            channels = slice(index * config.ci, (index + 1) * config.ci)
+            m.d.comb += chosen.options[index].eq(Cat(params[channels]))
+            for half in range(2):
+                pixels = range(half * config.half, (half + 1) * config.half)
+                option = Cat(self.sums[pixel].as_value()[32 * channels.start : 32 * channels.stop] for pixel in pixels)
+                m.d.comb += sums.options[half * blocks + index].eq(option)
 
-    def _params(self, m: Module, slot: Value) -> list[Value]:
-        """Each channel's parameters, from a small memory of its own that is read without a clock."""
+    def _params(self, m: Module, last: Signal) -> list[Value]:
+        """Each channel's parameters, from a small memory of its own that is read without a clock.
+
+        Every few memories have their own queue of slots, which goes with the queue of groups: one number would drive them all.
+        """
         size, answers = self.config.ring_word_bytes, []
         for channel in range(self.config.co):
+            if channel % SLOT_CHANNELS == 0:
+                m.submodules[f"slots{channel}"] = slots = CreditFifo(range(SLOTS), GROUPS)
+                m.d.comb += [slots.push.eq(self.group_push), slots.item.eq(self.group.slot), slots.o.ready.eq(last)]
             word, byte = divmod(8 * channel, size)
             memory = Memory(shape=PARAM_BITS, depth=SLOTS, init=[])
             m.submodules[f"params{channel}"] = memory
@@ -115,7 +127,7 @@ class Drain(wiring.Component):
                 into.en.eq(self.param_valid & (self.param.word == word)),
                 into.addr.eq(self.param.slot),
                 into.data.eq(self.ring_data[8 * byte : 8 * byte + PARAM_BITS]),
-                out.addr.eq(slot),
+                out.addr.eq(slots.o.p),
             ]
             answers.append(out.data)
         return answers

@@ -1,6 +1,6 @@
 """Behind the vector engine's accumulators: takes a group's sums or operands to int8, half a group a clock."""
 
-from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth import Cat, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -9,10 +9,12 @@ from cnna.hw.config import Config
 from cnna.hw.fifo import CreditFifo
 from cnna.hw.ports import BEAT_BITS
 from cnna.hw.requant import Lanes, Modes
+from cnna.hw.selector import Selector
 from cnna.hw.vector_issue import ROOM, SLOTS, vector_group_layout, vector_param_layout
 from cnna.hw.vector_sums import vector_sums_layout
 
 GROUPS = 16  # that may have left `vector_issue` and not yet drained
+SLOT_WORDS = 4  # parameter memories that share a slot's number: 70 loads each
 
 
 class VectorDrain(wiring.Component):
@@ -54,17 +56,22 @@ class VectorDrain(wiring.Component):
             groups.o.ready.eq(last),
             self.slot_free.eq(last & group.slot_last),
         ]
+        m.submodules.selector = selector = Selector(32 * half * config.ci, 2)
+        m.d.comb += selector.upcoming.eq(self.sums_valid & group.upper)
         m.d.sync += working.eq(self.sums_valid & group.upper)
-
-        chosen = [Mux(working, self.sums[half + i].as_value(), self.sums[i].as_value()) for i in range(half)]
-        sums = [pixel.word_select(channel, 32) for pixel in chosen for channel in range(config.ci)]
+        for number in range(2):
+            pixels = range(number * half, (number + 1) * half)
+            m.d.comb += selector.options[number].eq(Cat(self.sums[pixel].as_value() for pixel in pixels))
+        sums = [selector.o.word_select(lane, 32) for lane in range(half * config.ci)]
+        m.d.comb += [
+            lanes.acc.eq(selector.o),
+            lanes.a.eq(Cat(value[:8] for value in sums)),
+            lanes.b.eq(Cat(value[8:16] for value in sums)),
+        ]
         m.d.sync += [
             lanes.valid.eq(self.sums_valid | working),
             lanes.combine.eq(group.combine),
-            lanes.acc.eq(Cat(sums)),
-            lanes.a.eq(Cat(value[:8] for value in sums)),
-            lanes.b.eq(Cat(value[8:16] for value in sums)),
-            lanes.params.eq(Cat([self._params(m, group.slot)] * half)),
+            lanes.params.eq(Cat([self._params(m, last)] * half)),
             lanes.factor_b.eq(group.factor_b),
             lanes.zero.eq(group.zero),
             lanes.low.eq(group.low),
@@ -74,17 +81,23 @@ class VectorDrain(wiring.Component):
         wiring.connect(m, wiring.flipped(self.o), fifo.o)
         return m
 
-    def _params(self, m: Module, slot: Value) -> Value:
-        """A block's parameters, from a small memory for each word (two channels) that is read without a clock."""
+    def _params(self, m: Module, last: Signal) -> Value:
+        """A block's parameters, from a small memory for each word (two channels) that is read without a clock.
+
+        Every few memories have their own queue of slots, which goes with the queue of groups.
+        """
         answers = []
         for word in range(self.config.ci // 2):
+            if word % SLOT_WORDS == 0:
+                m.submodules[f"slots{word}"] = slots = CreditFifo(range(SLOTS), GROUPS)
+                m.d.comb += [slots.push.eq(self.group_push), slots.item.eq(self.group.slot), slots.o.ready.eq(last)]
             m.submodules[f"params{word}"] = memory = Memory(shape=BEAT_BITS, depth=SLOTS, init=[])
             into, out = memory.write_port(), memory.read_port(domain="comb")
             m.d.comb += [
                 into.en.eq(self.param_valid & (self.param.word == word)),
                 into.addr.eq(self.param.slot),
                 into.data.eq(self.ring_data),
-                out.addr.eq(slot),
+                out.addr.eq(slots.o.p),
             ]
             answers.append(out.data)
         return Cat(answers)

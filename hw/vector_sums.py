@@ -1,16 +1,18 @@
 """The vector engine's accumulators, one a pixel and channel: sums, maxima, or the operands of an elementwise operation.
 
 Between `vector_issue` and `vector_drain`; free-running. Products come from `depthwise`; an average is one with weights of 1.
+`vector_tile.py` has the accumulators.
 """
 
-from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth import Cat, Const, Module, Mux, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.config import Config
 from cnna.hw.delay import delayed
 from cnna.hw.depthwise import PixelProducts
-from cnna.hw.vector_issue import DEPTHWISE, ELEMENTWISE, MAX, vector_feed_layout
+from cnna.hw.vector_issue import DEPTHWISE, vector_feed_layout
+from cnna.hw.vector_tile import CHANNELS, VectorTile
 
 
 def vector_sums_layout(config: Config) -> data.ArrayLayout:
@@ -47,28 +49,17 @@ class VectorSums(wiring.Component):
             products.words.eq(self.words),
             products.weight.eq(Mux(self.feed.op == DEPTHWISE, self.weight, ones)),
         ]
-        feed = delayed(m, self.feed, 1 + products.latency, cleared=True)
+        feed = delayed(m, self.feed, products.latency, cleared=True)  # a clock before its products: each tile has a copy
         words = delayed(m, products.words, products.latency)
-        ended = Signal()
-        m.d.sync += [ended.eq(feed.valid & feed.last), self.o_valid.eq(ended)]
+        m.d.comb += self.o_valid.eq(delayed(m, feed.valid & feed.last, 3, cleared=True))
         for pixel in range(self.config.pix):
-            for channel in range(self.config.ci):
-                x = words[pixel][8 * channel : 8 * channel + 8].as_signed()
-                held = self._accumulated(m, feed, x, products.products[pixel][channel])
-                with m.If(ended):
-                    m.d.sync += self.sums[pixel][channel].eq(held)
+            for start in range(0, self.config.ci, CHANNELS):
+                channels = range(start, min(start + CHANNELS, self.config.ci))
+                m.submodules[f"tile_{pixel}_{start}"] = tile = VectorTile(len(channels))
+                m.d.comb += [
+                    tile.feed.eq(feed),
+                    tile.words.eq(Cat(words[pixel][8 * channel : 8 * channel + 8] for channel in channels)),
+                    tile.products.eq(Cat(products.products[pixel][channel] for channel in channels)),
+                    Cat(self.sums[pixel][channel] for channel in channels).eq(tile.sums),
+                ]
         return m
-
-    def _accumulated(self, m: Module, feed: data.View, x: Value, product: Value) -> Signal:
-        """One accumulator."""
-        held, greater = Signal(signed(32)), Signal()
-        a = held[:8].as_signed()
-        m.d.comb += greater.eq(x > a)
-        with m.If(feed.valid), m.Switch(feed.op):
-            with m.Case(MAX):
-                m.d.sync += held.eq(Cat(Mux(feed.first | greater, x, a)[:8], Const(0, 24)))
-            with m.Case(ELEMENTWISE):
-                m.d.sync += held.eq(Cat(Mux(feed.first, x, a)[:8], Mux(feed.first, 0, x)[:8], Const(0, 16)))
-            with m.Default():
-                m.d.sync += held.eq(Mux(feed.first, 0, held) + product)
-        return held
