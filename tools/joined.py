@@ -48,6 +48,11 @@ def join(top: str, parts: Mapping[str, Part], netlists: Mapping[str, Netlist], l
     return Joined(paths, _loads(flat, least), _raw(flat))
 
 
+def levels(netlist: Netlist) -> int:
+    """The longest path within one module by itself, to a register or to an output: what `Longest.depth` counts."""
+    return max((depth for depth, _ in _arrivals(netlist.nodes).values()), default=0)
+
+
 class _Flat:
     """Nodes of all modules, by global nets; `_same` leads from a net to another that is joined with it, in the end to itself."""
 

@@ -39,7 +39,10 @@ class Node(NamedTuple):
 
 
 class Netlist(NamedTuple):
-    """One module. `ports` are its nets by port, then bit (-1: a constant); `children` are (number, instance, nets by port)."""
+    """One module. `ports` are its nets by port, then bit (-1: a constant); `children` are (number, instance, nets by port).
+
+    `ltp` is what Yosys' `ltp -noff` says of it, in cells (-1: not known).
+    """
 
     nets: int
     ports: list[list[int]]
@@ -47,6 +50,7 @@ class Netlist(NamedTuple):
     children: list[tuple[int, str, list[list[int]]]]
     cells: dict[str, int]
     names: dict[int, str]
+    ltp: int = -1
 
     @property
     def luts(self) -> int:
@@ -149,6 +153,7 @@ def _lut_ram(kind: str, pins: dict[str, list[int]], of: Callable[..., list[int]]
 
 def load(saved: list[Any]) -> Netlist:
     """A netlist that was saved as JSON."""
-    nets, ports, nodes, children, cells, names = saved
+    nets, ports, nodes, children, cells, names, *rest = saved
     kept = [(number, instance, pins) for number, instance, pins in children]
-    return Netlist(nets, ports, [Node(*node) for node in nodes], kept, cells, {int(net): name for net, name in names.items()})
+    own = {int(net): name for net, name in names.items()}
+    return Netlist(nets, ports, [Node(*node) for node in nodes], kept, cells, own, *rest)

