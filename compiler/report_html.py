@@ -67,7 +67,8 @@ $totals
 <h2>Where the array's clocks go</h2>
 <div class="wide">$array</div>
 <h2>Roofline</h2>
-<p class="key">Each layer that multiplies; numbers as below, for those of the most clocks: circles predicted$dots.</p>
+<p class="key">Each layer that multiplies; numbers as below, for those of the most clocks: circles predicted$dots.
+A layer above the memory's roof had its weights fetched while the one before it ran.</p>
 <div class="wide">$roofline</div>
 <h2>Engines</h2>
 <div class="wide"><table>

@@ -9,6 +9,7 @@ from cnna.hw.regmap import ENGINES
 
 ROWS_AN_INCH = 5
 TIMELINE_INCHES = 2.6
+NAMED = 6  # layers that have their names in the roofline: those of the most clocks
 SIZES = {"least_inches": 4.0, "most_inches": 40.0, "width_inches": 13.0}
 
 
@@ -62,26 +63,33 @@ def _draw_bars(axes: Any, found: Figures) -> None:
             axes.text(max(layer["predicted_cycles"], layer["cycles"] or 0), place, f" {used:.0%}", va="center", fontsize=7)
     axes.set_yticks(places, [layer["name"][-32:] for layer in layers], fontsize=7)
     axes.invert_yaxis()
-    axes.margins(x=0.08)
+    axes.margins(x=0.08, y=0.01)
     axes.set_xlabel("clocks (and utilisation of the array)")
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=7, frameon=False)  # above: bars are everywhere
 
 
 def _draw_roofline(axes: Any, found: Figures) -> None:
-    """MACs a clock over MACs a byte of DDR traffic, with the limits of array and memory."""
-    peak, bandwidth = found["macs_per_cycle"], found["ddr_bytes_per_cycle"]
-    points: dict[str, list[tuple[float, float]]] = {"predicted": [], "measured": []}
-    for layer in found["layers"]:
-        for kind, spots in points.items():
-            if spot := point(layer, kind):
-                spots.append(spot)
-    every = [point for kind in points.values() for point in kind] or [(1.0, 1.0)]
+    """MACs a clock over MACs a byte of DDR traffic, with the limits of array and memory; a line joins predicted and measured."""
+    peak, bandwidth, layers = found["macs_per_cycle"], found["ddr_bytes_per_cycle"], found["layers"]
+    spots = {
+        kind: {n: spot for n, layer in enumerate(layers) if (spot := point(layer, kind))} for kind in ("predicted", "measured")
+    }
+    every = [spot for kind in spots.values() for spot in kind.values()] or [(1.0, 1.0)]
     low, high = min(x for x, _ in every) / 2, max(2 * peak / bandwidth, max(x for x, _ in every)) * 2
-    axes.plot([low, peak / bandwidth, high], [low * bandwidth, peak, peak], color="gray")
-    for kind, found_points in points.items():
-        if found_points:
-            axes.scatter(*zip(*found_points, strict=True), s=14, label=kind)
+    axes.plot([low, peak / bandwidth, high], [low * bandwidth, peak, peak], color="gray", zorder=0)
+    axes.annotate(f"array: {peak:,}", (high, peak), xytext=(-4, 4), textcoords="offset points", ha="right", fontsize=8)
+    middle = (low * peak / bandwidth) ** 0.5
+    about = {"xytext": (-8, 4), "textcoords": "offset points", "ha": "right", "fontsize": 8}
+    axes.annotate(f"DDR: {bandwidth} bytes a clock", (middle, middle * bandwidth), **about)
+    for number in spots["predicted"].keys() & spots["measured"].keys():
+        axes.plot(*zip(spots["predicted"][number], spots["measured"][number], strict=True), color="silver", linewidth=0.8, zorder=0)
+    for kind, found_spots in spots.items():
+        if found_spots:
+            axes.scatter(*zip(*found_spots.values(), strict=True), s=14, label=kind)
             axes.legend(loc="lower right")
+    best = spots["measured"] or spots["predicted"]
+    for number in sorted(best, key=lambda n: -layers[n]["predicted_cycles"])[:NAMED]:
+        axes.annotate(layers[number]["name"][-16:], best[number], xytext=(5, -9), textcoords="offset points", fontsize=6)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("MACs a byte of DDR traffic")
