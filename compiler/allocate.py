@@ -11,7 +11,7 @@ from itertools import accumulate
 from cnna.compiler.kernels import Kernel, Lowered, Range
 from cnna.compiler.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_bytes, map_words, whole_place
 from cnna.compiler.regions import Rivals, best_base, gaps_between, rivals_of
-from cnna.compiler.tile import Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, views_of
+from cnna.compiler.tile import Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, tiling_work, views_of
 from cnna.host.errors import ModelError
 from cnna.hw.config import Config
 
@@ -75,9 +75,13 @@ def _streamed_ports(lowered: Lowered, config: Config) -> set[str]:
         banded = find_tiling(kernel, lowered.maps, roles, [(0, config.feature_words)], config)
         if banded is None:
             continue
-        whole = tiling_clocks(kernel, lowered.maps, Tiling(1, lowered.maps[kernel.dest.map].height, kernel.dest.blocks, {}), config)
-        whole += whole_place(map_).image_words * config.ci / ddr_rate(config)
-        if tiling_clocks(kernel, lowered.maps, banded, config) < whole * BANDS_BELOW:
+        images = kernel.images[1] - kernel.images[0]
+        weights, work, _ = tiling_work(
+            kernel, lowered.maps, Tiling(1, lowered.maps[kernel.dest.map].height, kernel.dest.blocks, {}), config
+        )
+        whole = max(weights / ddr_rate(config), images * work)  # weights come once for all images, for bands with each
+        whole += images * whole_place(map_).image_words * config.ci / ddr_rate(config)
+        if images * tiling_clocks(kernel, lowered.maps, banded, config) < whole * BANDS_BELOW:
             found.add(name)
     return found
 

@@ -97,3 +97,13 @@ def test_maps_share_memory_by_lifetime(batch):
     tensors = 4 * sum(n + 1 + n + 1 for n in range(1, 13)) + 3 * 4  # channels: concatenation, its affine, its newest; both ends
     assert found["separate"] >= tensors * 64 * batch
     assert (13 + 12) * 4 * 64 * batch <= found["alive"] < 0.2 * found["separate"]
+
+
+def test_the_answers_of_a_batch_are_stored_after_all_of_them():
+    """In bands an image, a fully connected layer's weights, which are all of its time, would be fetched once for each."""
+    b = networks.Builder(np.random.default_rng(1), "answers")
+    y = b.fully_connected(b.conv(b.input(16, 1, 1), 512, ir.Window()), 1000)
+    lowered, config = lower(b.graph(y), preset("zcu102"), 4), preset("zcu102")
+    (last,) = allocate(lowered, config, "answers").tilings[-1:]
+    assert not last.staging
+    assert last.images == 4
