@@ -111,3 +111,14 @@ def test_a_qlinear_pool_divides_by_its_whole_window(rows, columns):
     (got,) = answers(to_model(graph), feeds)
     assert graph.tensors[graph.outputs[0]].shape[1:] == expected.shape[1:]
     assert np.abs(got - expected).max() <= 0.016  # one step, where the sum is a tie
+
+
+def test_a_pool_behind_one_that_is_rewritten_is_seen_at_its_true_size():
+    """The first drops a window that shape inference counts; of one pixel more the second would keep what it must drop."""
+    same(
+        written(
+            """g (float[N,2,4,4] x) => (float[N,2,H,W] y) {
+                a = MaxPool <kernel_shape=[2,2], strides=[3,3], pads=[1,1,1,1], ceil_mode=1> (x)
+                y = MaxPool <kernel_shape=[2,2], strides=[2,2], pads=[0,0,1,1], ceil_mode=1> (a)}"""
+        )
+    )

@@ -132,6 +132,17 @@ def test_a_wrong_tensor_of_the_program_is_found():
         check.compare_tensors(NETWORK.artifact, log, golden)
 
 
+def test_an_output_that_is_read_back_wrong_is_found():
+    """Every write may be right, and the host still unpack them wrongly."""
+    case = Case(CONFIGS["tiny"], "network", 7)
+    _, answers = check.emulate(case.artifact, case.inputs)
+    name = next(iter(answers))
+    bad = answers[name].copy()
+    bad.reshape(-1)[-1] ^= 1
+    with pytest.raises(CheckError, match=rf"emulator != reference: output {name}, element \["):
+        check.compare(case.artifact, case.golden, case.inputs, {**answers, name: bad}, None)
+
+
 def test_an_element_that_no_command_writes_is_found():
     """A tile left out must not pass because nothing of it was compared."""
     log, _ = check.emulate(NETWORK.artifact, NETWORK.inputs)
