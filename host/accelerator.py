@@ -15,7 +15,7 @@ from cnna.host import pack, progress
 from cnna.host.artifact import Artifact
 from cnna.host.capability import read_config
 from cnna.host.device import Device
-from cnna.host.errors import ArtifactError, DataError, RunError
+from cnna.host.errors import ArtifactError, DataError, RunError, TimedOutError
 from cnna.hw.config import as_dict
 from cnna.hw.regmap import REGISTERS, SEGMENTS, offset
 
@@ -23,26 +23,26 @@ Int8 = NDArray[np.int8]
 
 
 class Accelerator:
-    """One artifact on one device. Constants, program and segments are placed once; `run` moves only inputs and outputs."""
+    """One artifact on one device. Constants, program and segments are placed once; `run` moves only inputs and outputs.
 
-    def __init__(self, device: Device, artifact: Artifact, watchdog_clocks: int | None = None) -> None:
-        self.device, self.artifact = device, artifact
+    Inputs and outputs have `slots` places each, so that the host can move those of one batch while another runs.
+    """
+
+    def __init__(self, device: Device, artifact: Artifact, watchdog_clocks: int | None = None, slots: int = 1) -> None:
+        self.device, self.artifact, self.watchdog_clocks = device, artifact, watchdog_clocks
         self._check_capability()
         self.counters: dict[str, int] = {}
-        self._bases = {name: device.allocate(max(1, artifact.manifest["segments"][name])) for name in SEGMENTS}
-        device.store(self._bases["constant"], artifact.constants)
-        program = device.allocate(len(artifact.program))
-        device.store(program, artifact.program)
+        sizes = {name: max(1, artifact.manifest["segments"][name]) for name in SEGMENTS}
+        bases = {name: device.allocate(sizes[name]) for name in SEGMENTS}
+        own = [{name: device.allocate(sizes[name]) for name in ("input", "output")} for _ in range(slots - 1)]
+        self._slots = [bases, *({**bases, **moved} for moved in own)]
+        device.store(bases["constant"], artifact.constants)
+        self._program = device.allocate(len(artifact.program))
+        device.store(self._program, artifact.program)
+        self._set: dict[str, int] = {}  # registers that are known to hold these words
         self._write("CTRL", soft_reset=1)
         self._wait_reset()
-        for name, base in self._bases.items():
-            device.write(offset(f"SEG_{name.upper()}_LO"), base & 0xFFFFFFFF)
-            device.write(offset(f"SEG_{name.upper()}_HI"), base >> 32)
-        device.write(offset("PROG_BASE_LO"), program & 0xFFFFFFFF)
-        device.write(offset("PROG_BASE_HI"), program >> 32)
-        device.write(offset("PROG_COUNT"), len(artifact.program) // 8)
-        if watchdog_clocks is not None:
-            device.write(offset("WATCHDOG"), watchdog_clocks)
+        self.set_registers()
 
     def run(self, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
         """One batch: int8 [batch, C, H, W] by input port, to the same by output port.
@@ -50,21 +50,44 @@ class Accelerator:
         `counters` has the performance counters afterwards. RunError: the accelerator stopped; says why and where.
         """
         self.store_inputs(inputs)
-        self._write("CTRL", start=1, irq_enable=1)
+        self.start()
         self.finish()
         return self.load_outputs()
+
+    def start(self, slot: int = 0) -> None:
+        """Starts the batch of a slot, and returns at once."""
+        self.set_registers(slot)
+        self._write("CTRL", start=1, irq_enable=1)
+
+    def set_registers(self, slot: int = 0) -> None:
+        """Tells the accelerator where program and segments are, as far as it does not know yet."""
+        addresses = {f"SEG_{name.upper()}": base for name, base in self._slots[slot].items()} | {"PROG_BASE": self._program}
+        words = {f"{name}_LO": address & 0xFFFFFFFF for name, address in addresses.items()}
+        words |= {f"{name}_HI": address >> 32 for name, address in addresses.items()}
+        words["PROG_COUNT"] = len(self.artifact.program) // 8
+        if self.watchdog_clocks is not None:
+            words["WATCHDOG"] = self.watchdog_clocks
+        for name, word in words.items():
+            if self._set.get(name) != word:
+                self.device.write(offset(name), word)
+                self._set[name] = word
+
+    def forget_registers(self) -> None:
+        """Somebody else may have used the accelerator: the next start sets all registers."""
+        self._set.clear()
 
     def run_by_register(self, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
         """As `run`, but the program's writes are sent one at a time: slow, and the same answer."""
         self.store_inputs(inputs)
+        self.set_registers()
         self._write("CTRL", begin=1, irq_enable=1)
         for register, value in struct.iter_unpack("<II", self.artifact.program):
             self.device.write(register, value)
         self.finish()
         return self.load_outputs()
 
-    def store_inputs(self, inputs: Mapping[str, Int8]) -> None:
-        """Puts a batch into the input segment. DataError: a port is missing or of another shape."""
+    def store_inputs(self, inputs: Mapping[str, Int8], slot: int = 0) -> None:
+        """Puts a batch into a slot's input segment. DataError: a port is missing or of another shape."""
         batch = self.artifact.manifest["batch"]
         for port in self.artifact.manifest["inputs"]:
             x = inputs.get(port["name"])
@@ -72,31 +95,36 @@ class Accelerator:
             if x is None or x.shape != wanted or x.dtype != np.int8:
                 found = "nothing" if x is None else f"{x.dtype} {list(x.shape)}"
                 raise DataError(f"{self.artifact.manifest['name']}: port {port['name']} wants int8 {list(wanted)}, not {found}")
-            self.device.store(self._address(port), pack.pack(port, x, self.artifact.config.ci))
+            self.device.store(self._address(port, slot), pack.pack(port, x, self.artifact.config.ci))
 
     def finish(self) -> None:
-        """Waits for the end and reads the counters. RunError: it stopped; says why and where."""
-        self.device.wait()
+        """Waits for the end and reads the counters. RunError: it stopped, or (TimedOutError) stands still; says why and where."""
+        artifact = self.artifact
+        known = (self._read, artifact.manifest, artifact.program, artifact.config.chunk_blocks)
+        try:
+            self.device.wait()
+        except TimedOutError as late:
+            registers = progress.registers(self._read, artifact.config.ports)
+            raise TimedOutError(f"the accelerator hangs: {late}; {progress.whereabouts(*known)}; {registers}") from None
         if self._read("STATUS")["error"]:
-            artifact = self.artifact
-            raise RunError(progress.stopped(self._read, artifact.manifest, artifact.program, artifact.config.chunk_blocks))
+            raise RunError(progress.stopped(*known))
         self.counters = progress.counters(self._read, self.device.config.ports)
         self._write("STATUS", done=1)
 
-    def load_outputs(self) -> dict[str, Int8]:
-        """The output segment's ports: int8 [batch, C, H, W] by name."""
+    def load_outputs(self, slot: int = 0) -> dict[str, Int8]:
+        """The ports of a slot's output segment: int8 [batch, C, H, W] by name."""
         manifest, answers = self.artifact.manifest, {}
         for port in manifest["outputs"]:
-            raw = self.device.load(self._address(port), manifest["batch"] * port["image_bytes"])
+            raw = self.device.load(self._address(port, slot), manifest["batch"] * port["image_bytes"])
             answers[port["name"]] = pack.unpack(port, raw, self.artifact.config.ci)
         return answers
 
     def address(self, segment: str) -> int:
         """Bus address of a segment."""
-        return self._bases[segment]
+        return self._slots[0][segment]
 
-    def _address(self, port: Mapping[str, Any]) -> int:
-        return self._bases[port["segment"]] + int(port["offset"])
+    def _address(self, port: Mapping[str, Any], slot: int) -> int:
+        return self._slots[slot][port["segment"]] + int(port["offset"])
 
     def _read(self, name: str) -> dict[str, int]:
         return REGISTERS[name].unpack(self.device.read(offset(name)))

@@ -7,7 +7,8 @@ CnnaError
 │   ├── DataError        an array, a calibration set, a labels file
 │   └── ToolError        a program or package that is missing; says what to install
 └── RunError             exit 1: the accelerator stopped, or the simulator failed
-    └── CheckError       exit 1: two executions differ; names layer, tensor and element
+    ├── CheckError       exit 1: two executions differ; names layer, tensor and element
+    └── TimedOutError    exit 1: the accelerator stands still; says where
 """
 
 from collections.abc import Iterator
@@ -59,3 +60,7 @@ def about_model(path: str | PathLike[str]) -> Iterator[None]:
     except ModelError as error:
         name = fspath(path)
         raise error if str(error).startswith(name) else ModelError(f"{name}: {error}") from None
+
+
+class TimedOutError(RunError):
+    """The accelerator did not end in time."""

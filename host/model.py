@@ -7,7 +7,7 @@ with Model("m.cnna", device="emulator") as model:
 import importlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -69,21 +69,34 @@ class Model:
         single output (or the dict of several). DataError: names, shapes or types that do not fit.
         """
         started = time.perf_counter()
-        given = x if isinstance(x, Mapping) else {self._single_input(): x}
-        known = self._checked(given)  # every float tensor between user, CPU parts and accelerator, by name
+        known, ports, samples = self.prepare(x)
+        batch = self.manifest["batch"]
+        answers, counters = [], []
+        self.agreement = None
+        # The last batch is filled up with its last sample.
+        rows = (np.minimum(np.arange(start, start + batch), samples - 1) for start in range(0, samples, batch))
+        for answer, counted in self._run_batches({name: q[index] for name, q in ports.items()} for index in rows):
+            answers.append(answer)
+            counters.append(counted)
+        whole = {name: np.concatenate([answer[name] for answer in answers])[:samples] for name in answers[0]}
+        answer = self.answer(x, whole, known)
+        self.last = self._figures([run for run in counters if run], time.perf_counter() - started)
+        return answer
+
+    def prepare(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> tuple[Arrays, dict[str, NDArray[np.int8]], int]:
+        """What the accelerator is given for x: every float tensor known by now, int8 by input port, and how many samples.
+
+        DataError: as `run`.
+        """
+        known = self._checked(x if isinstance(x, Mapping) else {self._single_input(): x})
         if head := self._parts["head"]:
             known |= head.run(known)
         ports = self._to_ports(known)
-        samples, batch = len(next(iter(ports.values()))), self.manifest["batch"]
-        answers, counters = [], []
-        self.agreement = None
-        for start in range(0, samples, batch):
-            index = np.minimum(np.arange(start, start + batch), samples - 1)  # the last batch is filled up with its last sample
-            answers.append(self._run_batch({name: q[index] for name, q in ports.items()}))
-            counters.append(self._executor.counters)
-        whole = {name: np.concatenate([answer[name] for answer in answers])[:samples] for name in answers[0]}
-        outputs = self._from_ports(whole, known)
-        self.last = self._figures([run for run in counters if run], time.perf_counter() - started)
+        return known, ports, len(next(iter(ports.values())))
+
+    def answer(self, x: NDArray[Any] | Mapping[str, NDArray[Any]], ports: Mapping[str, NDArray[np.int8]], known: Arrays) -> Any:
+        """What `run` answers to x, from int8 by output port and the tensors that `prepare` gave."""
+        outputs = self._from_ports(ports, known)
         return next(iter(outputs.values())) if not isinstance(x, Mapping) and len(outputs) == 1 else outputs
 
     def close(self) -> None:
@@ -125,7 +138,13 @@ class Model:
         made = makes(operators)
         return CpuPart(model, operators, [output for output in dict.fromkeys(wanted) if output in made])
 
-    # --- one batch ---
+    # --- batches ---
+
+    def _run_batches(self, batches: Iterable[Mapping[str, NDArray[np.int8]]]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+        """The answers to each batch, by port, and the counters of its run."""
+        for ports in batches:
+            answers = self._run_batch(ports)
+            yield answers, self._executor.counters
 
     def _run_batch(self, ports: Mapping[str, NDArray[np.int8]]) -> dict[str, NDArray[np.int8]]:
         answers = self._executor.run(ports)

@@ -37,8 +37,8 @@ def go_writes(program: bytes, chunk_blocks: int) -> list[Go]:
 
 
 def stopped(read: Read, manifest: Mapping[str, Any], program: bytes, chunk_blocks: int) -> str:
-    """Why and where the accelerator stopped: cause, program counter, layer, and what each engine was at."""
-    error, pc = read("ERROR"), read("PC")["count"]
+    """Why and where the accelerator stopped: cause, then `whereabouts`."""
+    error = read("ERROR")
     cause = ERRORS[error["cause"]] if error["cause"] < len(ERRORS) else f"cause {error['cause']}"
     if cause.endswith("response"):
         cause += f" {RESPONSES[error['response']]} on port {error['port']}"
@@ -47,11 +47,23 @@ def stopped(read: Read, manifest: Mapping[str, Any], program: bytes, chunk_block
         cause += f" at offset {read('ERROR_INFO')['offset']:#x} ({register})"
     elif cause == "watchdog":
         cause += f" (no progress for {read('WATCHDOG')['clocks']} clocks)"
-    gos = go_writes(program, chunk_blocks)
-    return (
-        f"the accelerator stopped: {cause} at program write {pc} of {len(program) // 8}, "
-        f"{_layer(manifest, _after(gos, pc))}; {_engines(read, manifest, gos, pc)}"
-    )
+    return f"the accelerator stopped: {cause} {whereabouts(read, manifest, program, chunk_blocks)}"
+
+
+def whereabouts(read: Read, manifest: Mapping[str, Any], program: bytes, chunk_blocks: int) -> str:
+    """Program counter, layer, and what each engine is at."""
+    pc, gos = read("PC")["count"], go_writes(program, chunk_blocks)
+    return f"at program write {pc} of {len(program) // 8}, {_layer(manifest, _after(gos, pc))}; {_engines(read, manifest, gos, pc)}"
+
+
+def registers(read: Read, ports: int) -> str:
+    """STATUS, ERROR and what went over each AXI port, for the report of an accelerator that stands still."""
+    status, error = read("STATUS"), read("ERROR")
+    beats = ", ".join(f"port {p} {read(f'READ_BEATS{p}')['beats']:,}/{read(f'WRITE_BEATS{p}')['beats']:,}" for p in range(ports))
+    flags = [name for name in ("busy", "done", "error", "resetting") if status[name]]
+    cause = ERRORS[error["cause"]] if error["cause"] < len(ERRORS) else error["cause"]
+    info = read("ERROR_INFO")["offset"]
+    return f"STATUS {' '.join(flags) or 'idle'}, ERROR {cause}, ERROR_INFO {info:#x}; beats read/written: {beats}"
 
 
 def _after(gos: list[Go], pc: int) -> int | None:

@@ -4,6 +4,7 @@
 `make test-all` does. A test or file that is named on the command line runs whatever its marks.
 """
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -97,3 +98,9 @@ def rtl() -> Iterator[Callable[..., "CosimDevice"]]:
 def root() -> Path:
     """The project's root folder."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def address() -> str:
+    """A loopback address of this test process: stock pynq insists on one port, so virtual boards differ by address."""
+    return f"127.{os.getpid() >> 8 & 255}.{os.getpid() & 255}.7"

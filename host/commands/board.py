@@ -73,9 +73,9 @@ def _serve(args: argparse.Namespace, config: Config) -> Outcome:
     from cnna.sim.board.design import design
 
     with until_signal():
-        backend = open_backend(args.backend, config, args.memory << 20, args.cache)
+        board = Board(design(config, args.variant), open_backend(args.backend, config, args.memory << 20, args.cache))
         try:
-            serve(Board(design(config, args.variant), backend), args.address, args.port)
+            serve(board, args.address, args.port)
         finally:
-            backend.close()
+            board.close()
     return Outcome({"config": config.name, "variant": args.variant, "backend": args.backend})

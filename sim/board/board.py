@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import numpy as np
+
 from cnna.sim.board import image
 from cnna.sim.board.backend import Backend
 from cnna.sim.board.design import ACCELERATOR, LEDS, Design
@@ -26,7 +28,8 @@ class Board:
         self._loaded: bytes | None = None
 
     def close(self) -> None:
-        """Ends the accelerator."""
+        """Lets go of the memory and ends the accelerator."""
+        self.dram.data = np.empty(0, np.uint8)
         self.backend.close()
 
     def _load(self, name: str, data: bytes) -> None:

@@ -1,18 +1,11 @@
 """A virtual board for the tests of this folder, which need pynq (it has no release for Python 3.13 yet)."""
 
-import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
 
 collect_ignore_glob = [] if find_spec("pynq") else ["test_*.py"]
-
-
-@pytest.fixture(scope="module")
-def address() -> str:
-    """A loopback address of this test process: stock pynq insists on one port, so boards differ by address."""
-    return f"127.{os.getpid() >> 8 & 255}.{os.getpid() & 255}.7"
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,193 @@
+"""The accelerator on a PYNQ board, real or virtual, as a `host.device.Device`: registers by MMIO, memory by `pynq.allocate`.
+
+It is given what pynq has for the accelerator's IP (`pynq_driver`): an MMIO object and the device, and imports no pynq itself.
+Over PYNQ.remote a buffer is moved whole, so every allocation is a buffer of its own.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cnna.host.capability import read_config
+from cnna.host.errors import ArtifactError, RunError, TimedOutError
+from cnna.host.turn import LocalTurn, RemoteTurn, Turns
+from cnna.hw.config import as_dict
+from cnna.hw.regmap import COUNTED, REGISTERS, offset
+
+POLL_SECONDS = (50e-6, 10e-3)  # between two looks at STATUS: the first, and what they grow to
+PROGRESS_SECONDS = 0.2  # between two looks at how far it is
+SETTLE_SECONDS = 5.0  # for a soft reset
+PROGRESS = tuple(offset(name) for name in ("CYCLES", "PC", *(f"DONE_{engine.upper()}" for engine in COUNTED)))
+
+Allocate = Callable[[int], Any]  # bytes, to a pynq buffer of so many uint8
+
+
+class Allocation(NamedTuple):
+    """A buffer of contiguous memory, and what it is for."""
+
+    buffer: Any
+    address: int
+    size: int
+
+
+class BoardDevice:
+    """One accelerator on one board. ArtifactError: its registers are no accelerator's, or not those that the overlay describes.
+
+    `timeout_seconds`: how long it may stand still before `wait` gives up. `limit_clocks`: of a run, if not None. `turns` is shared
+    with every other process that uses the board.
+    """
+
+    name = "pynq"
+
+    def __init__(self, mmio: Any, pynq_device: Any, allocate: Allocate, parameters: Mapping[str, str] | None = None) -> None:
+        self._mmio, self._allocate = mmio, allocate
+        self.timeout_seconds, self.limit_clocks = 10.0, None  # type: float, int | None
+        self.buffers: dict[int, Allocation] = {}
+        self.config = read_config(self.read)
+        self._check_overlay(parameters or {})
+        self.turns = Turns(_turn(pynq_device, mmio.base_addr))
+
+    # --- the Device protocol ---
+
+    def read(self, offset: int) -> int:
+        """The register at a byte offset. RunError: the bus or the network answers with an error."""
+        with _said("reading", offset):
+            return int(self._mmio.read(offset))
+
+    def write(self, offset: int, value: int) -> None:
+        """Sets a register. RunError: as `read`."""
+        with _said("writing", offset):
+            self._mmio.write(offset, int(value))
+
+    def allocate(self, size_bytes: int) -> int:
+        """Address of fresh contiguous memory. RunError: there is none left; says what is taken."""
+        try:
+            buffer = self._allocate(size_bytes)
+            address = int(buffer.physical_address)
+        except Exception as error:
+            taken = sum(allocation.size for allocation in self.buffers.values())
+            raise RunError(
+                f"the board has no {size_bytes:,} bytes of contiguous memory left ({_reason(error)}); models of this process hold "
+                f"{taken:,} bytes in {len(self.buffers)} buffers: close one, or give Linux more CMA (docs/board.md)"
+            ) from None
+        self.buffers[address] = Allocation(buffer, address, size_bytes)
+        return address
+
+    def free(self, address: int) -> None:
+        """Gives back what `allocate` gave."""
+        allocation = self.buffers.pop(address)
+        with _said("freeing", address):
+            allocation.buffer.freebuffer()
+
+    def store(self, address: int, data: bytes | np.ndarray) -> None:
+        """Copies bytes into an allocation and makes the accelerator see them."""
+        raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
+        allocation = self._within(address, raw.size)
+        start = address - allocation.address
+        allocation.buffer[start : start + raw.size] = raw
+        with _said("sending", address):
+            allocation.buffer.flush()
+
+    def load(self, address: int, size_bytes: int) -> bytes:
+        """Copies bytes that the accelerator has written out of an allocation."""
+        allocation = self._within(address, size_bytes)
+        start = address - allocation.address
+        with _said("fetching", address):
+            allocation.buffer.invalidate()
+        return np.asarray(allocation.buffer)[start : start + size_bytes].tobytes()
+
+    def wait(self) -> None:
+        """Returns when STATUS has done or error set. TimedOutError: it stands still, or ran for more than `limit_clocks`."""
+        pause, last, since = POLL_SECONDS[0], None, time.monotonic()
+        looked = since
+        while not self._ended():
+            time.sleep(pause)
+            pause = min(POLL_SECONDS[1], pause * 2)
+            now = time.monotonic()
+            if now - looked < PROGRESS_SECONDS:
+                continue
+            looked, progress = now, tuple(map(self.read, PROGRESS))
+            if progress != last:
+                last, since = progress, now
+            elif now - since > self.timeout_seconds and not self._ended():
+                raise TimedOutError(f"nothing has moved for {self.timeout_seconds:g} s, its clock of cycles at {progress[0]:,}")
+            if self.limit_clocks is not None and progress[0] > self.limit_clocks and not self._ended():
+                raise TimedOutError(f"it has not ended after {progress[0]:,} clocks, {self.limit_clocks:,} are the limit")
+
+    def close(self) -> None:
+        """Frees all memory."""
+        for address in list(self.buffers):
+            self.free(address)
+
+    # --- beyond a device ---
+
+    def reset(self) -> None:
+        """A soft reset. TimedOutError: it does not end, since a burst on the bus is never answered."""
+        self.write(offset("CTRL"), REGISTERS["CTRL"].pack(soft_reset=1))
+        until = time.monotonic() + SETTLE_SECONDS
+        while REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))["resetting"]:
+            if time.monotonic() > until:
+                raise TimedOutError(
+                    f"a soft reset has not ended after {SETTLE_SECONDS:g} s: the bus owes an answer; load the overlay again"
+                )
+            time.sleep(POLL_SECONDS[1])
+
+    @contextmanager
+    def kept(self) -> Iterator[list[int]]:
+        """Allocations made in the block, as a list when it ends; freed if it ends by an exception."""
+        before, made = set(self.buffers), list[int]()
+        try:
+            yield made
+        except BaseException:
+            for address in set(self.buffers) - before:
+                self.free(address)
+            raise
+        made += sorted(set(self.buffers) - before)
+
+    def _ended(self) -> bool:
+        status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
+        return bool(status["done"] or status["error"])
+
+    def _within(self, address: int, size: int) -> Allocation:
+        for allocation in self.buffers.values():
+            if allocation.address <= address and address + size <= allocation.address + allocation.size:
+                return allocation
+        raise RunError(f"bytes {address:#x}..{address + size:#x} are in no allocation of this process")
+
+    def _check_overlay(self, parameters: Mapping[str, str]) -> None:
+        """ArtifactError: the overlay's .hwh describes another accelerator than the one that answers."""
+        sizes = {f"C_{name.upper()}": str(value) for name, value in as_dict(self.config).items() if name != "name"}
+        known = {name.upper(): value for name, value in parameters.items()}
+        differ = [f"{name} {sizes[name]}, not {known[name]}" for name in sizes if name in known and known[name] != sizes[name]]
+        if differ:
+            raise ArtifactError(
+                f"the accelerator on the board is not the one in the overlay's .hwh ({', '.join(differ)}): "
+                "put the .bit and .hwh of one build side by side, and remove an older /lib/firmware/cnna.bin"
+            )
+
+
+def _turn(pynq_device: Any, base: int) -> LocalTurn | RemoteTurn:
+    if pynq_device is not None and pynq_device.has_capability("REMOTE"):
+        return RemoteTurn(pynq_device, f"/tmp/cnna-{base:x}.turn")
+    return LocalTurn(Path(tempfile.gettempdir()) / f"cnna-{base:x}.turn")
+
+
+@contextmanager
+def _said(doing: str, place: int) -> Iterator[None]:
+    """Makes a RunError of whatever pynq, its network or the kernel raises."""
+    try:
+        yield
+    except RunError:
+        raise
+    except Exception as error:
+        raise RunError(f"the board failed at {doing} {place:#x}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    details: Any = getattr(error, "details", None)  # of a gRPC error, whose own text is many lines
+    return str(details() if callable(details) else error) or type(error).__name__

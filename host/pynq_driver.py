@@ -1,0 +1,89 @@
+"""What pynq binds to the accelerator: a `pynq.DefaultIP` for its name, found through the entry point `pynq.lib` of this package.
+
+pynq imports this module when an overlay is made; without pynq it has nothing but `open_board`, which then says what is missing.
+"""
+
+import sys
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from cnna.host.board_device import BoardDevice
+from cnna.host.errors import DataError, ToolError
+from cnna.host.vlnv import VLNV
+
+
+def open_board(board: Any) -> BoardDevice:
+    """The accelerator of a `pynq.Overlay`, or of a pynq device that holds one; always the same object for the same overlay.
+
+    DataError: there is no accelerator in it, or of another version.
+    """
+    if isinstance(board, BoardDevice):
+        return board
+    bind()
+    ip_dict = getattr(board, "ip_dict", None)
+    if ip_dict is None:
+        raise DataError(f"{type(board).__name__} is neither a pynq.Overlay nor a pynq device with one")
+    names = [name for name, entry in ip_dict.items() if entry["type"] == VLNV]
+    if not names:
+        near = [entry["type"] for entry in ip_dict.values() if str(entry["type"]).startswith(VLNV.rpartition(":")[0])]
+        found = f"one of another version, {near[0]}" if near else f"{', '.join(sorted(ip_dict)) or 'nothing'}"
+        raise DataError(f"the overlay has no {VLNV} that this cnna drives; it has {found}")
+    if hasattr(board, "device"):  # an overlay: its IP object is made once
+        ip = getattr(board, names[0])
+        if not hasattr(ip, "accelerator"):
+            raise DataError(f"{names[0]} was bound to {type(ip).__name__}: import cnna.host before the overlay is made")
+    else:
+        ip = bind()({**ip_dict[names[0]], "device": board})
+    accelerator: BoardDevice = ip.accelerator
+    return accelerator
+
+
+def open_overlay(path: str, download: bool = True) -> Any:
+    """`pynq.Overlay` of a .bit file. ToolError: no pynq. DataError: the file, its .hwh or the board is not as it must be."""
+    try:
+        import pynq
+    except ImportError:
+        raise ToolError("pynq is not installed: on a board it is part of the image; elsewhere pip install 'cnna[board]'") from None
+    bind()
+    try:
+        return pynq.Overlay(path, download=download)
+    except Exception as error:  # grpc, OSError, RuntimeError: each of pynq's parts has its own
+        details = getattr(error, "details", None)
+        said = details() if callable(details) else error
+        raise DataError(f"{path}: pynq cannot load it: {' '.join(str(said).split())}") from None
+
+
+@cache
+def bind() -> Any:
+    """The driver's class, made at the first call: making it tells pynq of it. ToolError: no pynq."""
+    try:
+        import pynq
+    except ImportError:
+        raise ToolError("pynq is not installed: on a board it is part of the image; elsewhere pip install 'cnna[board]'") from None
+
+    class Accelerator(pynq.DefaultIP):
+        """The accelerator's registers; `accelerator` is what models run on."""
+
+        bindto = (VLNV,)
+
+        def __init__(self, description: Any) -> None:
+            super().__init__(description)
+            self._description = description
+
+        @cached_property
+        def accelerator(self) -> BoardDevice:
+            """Checked and opened at first use."""
+            device = self.device
+
+            def allocate(size: int) -> Any:
+                return pynq.allocate((size,), np.uint8, target=device)
+
+            return BoardDevice(self.mmio, device, allocate, self._description.get("parameters"))
+
+    return Accelerator
+
+
+if "pynq" in sys.modules:  # pynq itself imports this, to learn of the driver
+    bind()

@@ -1,0 +1,169 @@
+"""`cnna.host.Model`: a compiled model on a PYNQ board, real or virtual, that runs like an onnxruntime session.
+
+with cnna.host.Model(pynq.Overlay("cnna.bit"), "resnet50.cnna") as model:
+    y = model.run(x)
+"""
+
+import os
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host import model
+from cnna.host.accelerator import Accelerator
+from cnna.host.artifact import Artifact
+from cnna.host.board_device import BoardDevice
+from cnna.host.errors import DataError, RunError
+from cnna.host.pynq_driver import open_board
+
+SLOTS = 2  # batches in memory: one runs while the host moves those before and after it
+LIMIT_TIMES, LIMIT_CLOCKS = 20, 4_000_000  # a run may take so many times its predicted clocks, and so many more
+
+Ports = Mapping[str, NDArray[np.int8]]
+
+
+class Pending:
+    """A run that goes on; `wait` gives what `run` would have."""
+
+    def __init__(self, future: "Future[Any]") -> None:
+        self._future = future
+
+    def wait(self, timeout_seconds: float | None = None) -> Any:
+        """The answer. TimeoutError: it is not there yet. Errors as of `run`."""
+        return self._future.result(timeout_seconds)
+
+    @property
+    def done(self) -> bool:
+        """Whether `wait` would answer at once."""
+        return self._future.done()
+
+
+class Model(model.Model):
+    """One artifact on the accelerator of a board: a `pynq.Overlay`, a pynq device that holds one, or a `BoardDevice`.
+
+    Several may be resident at once, in one process or in many; they take turns, run by run. `retries`: how often a batch is tried
+    again, after a soft reset, when the accelerator has stopped or hangs. ArtifactError: the artifact is for another accelerator.
+    RunError: no memory, or no turn within `turn_seconds`; names who has it.
+    """
+
+    def __init__(
+        self,
+        board: Any,
+        artifact: str | os.PathLike[str] | Artifact,
+        *,
+        retries: int = 1,
+        timeout_seconds: float = 10.0,
+        turn_seconds: float = 60.0,
+    ) -> None:
+        self.board: BoardDevice = open_board(board)
+        self.board.timeout_seconds, self.board.turns.patience_seconds = timeout_seconds, turn_seconds
+        self.retries = retries
+        self._made: list[int] = []
+        self._free = weakref.finalize(self, _free, self.board, self._made)  # also of a model that nobody closes
+        self._pool: ThreadPoolExecutor | None = None
+        super().__init__(artifact, device=self.board)
+
+    def run_async(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Pending:
+        """`run`, begun; several wait for each other in the order in which they were begun."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="cnna")
+        return Pending(self._pool.submit(self.run, x))
+
+    def stream(self, batches: Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]) -> Iterator[Any]:
+        """The answers to arrays of at most `batch` samples each, in order; while one is computed the next is fetched and prepared.
+
+        The accelerator is this model's until the iterator ends or is closed.
+        """
+        waiting: list[tuple[Any, model.Arrays, int]] = []  # the user's array, its float tensors, its samples
+
+        def prepared() -> Iterator[Ports]:
+            for x in batches:
+                known, ports, samples = self.prepare(x)
+                if samples > self.manifest["batch"]:
+                    raise DataError(f"{self.manifest['name']}: {samples} samples at once, its batch is {self.manifest['batch']}")
+                waiting.append((x, known, samples))
+                index = np.minimum(np.arange(self.manifest["batch"]), samples - 1)
+                yield {name: q[index] for name, q in ports.items()}
+
+        for answer, _ in self._run_batches(prepared()):
+            x, known, samples = waiting.pop(0)
+            yield self.answer(x, {name: q[:samples] for name, q in answer.items()}, known)
+
+    @property
+    def memory(self) -> dict[int, int]:
+        """The memory plan: bytes by bus address of all that this model keeps on the board."""
+        return {address: self.board.buffers[address].size for address in self._made}
+
+    def close(self) -> None:
+        """Waits for runs that go on and frees the model's memory; the board stays open for others."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+        self._free()
+
+    # --- how model.Model runs batches ---
+
+    def _open(self, device: Any, options: dict[str, Any]) -> model.Executor:
+        """Places the model, with the accelerator to itself, since that resets it."""
+        predicted = sum(layer["predicted_cycles"] for layer in self.manifest["layers"])
+        self._limit_clocks = LIMIT_TIMES * predicted + LIMIT_CLOCKS
+        with self._turn(), self.board.kept() as made:
+            self._accelerator = Accelerator(self.board, self.artifact, slots=SLOTS)
+        self._made += made
+        return self._accelerator
+
+    def _turn(self) -> Any:
+        return self.board.turns.mine(f"model {self.manifest['name']}")
+
+    def _run_batches(self, batches: Iterable[Ports]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+        """In ping-pong: while batch n runs, n - 1 is taken out and n + 1 put in. An exception leaves the accelerator idle."""
+        accelerator = self._accelerator
+        if not self._made:
+            raise RunError(f"model {self.manifest['name']} is closed")
+        with self._turn():
+            accelerator.forget_registers()
+            self.board.limit_clocks = self._limit_clocks
+            running: int | None = None
+            try:
+                for number, ports in enumerate(batches):
+                    slot, before = number % SLOTS, running
+                    accelerator.store_inputs(ports, slot)
+                    if before is not None:
+                        self._finish(before)
+                    accelerator.start(slot)
+                    running = slot
+                    if before is not None:
+                        yield accelerator.load_outputs(before), accelerator.counters
+                if running is not None:
+                    last, counters = running, self._finish(running)
+                    running = None
+                    yield accelerator.load_outputs(last), counters
+            finally:
+                if running is not None:
+                    self.board.reset()
+
+    def _finish(self, slot: int) -> dict[str, int]:
+        """Waits for the batch of a slot, which is tried again where that may help; its counters."""
+        for attempt in range(self.retries + 1):
+            try:
+                self._accelerator.finish()
+                break
+            except RunError:
+                self.board.reset()
+                if attempt == self.retries:
+                    raise
+                self._accelerator.forget_registers()
+                self._accelerator.start(slot)
+        return self._accelerator.counters
+
+
+def _free(board: BoardDevice, addresses: list[int]) -> None:
+    """Gives memory back; a board that has gone has taken it along."""
+    while addresses:
+        address = addresses.pop()
+        if address in board.buffers:
+            board.free(address)

@@ -1,0 +1,161 @@
+"""Who may use a board's accelerator now: one process at a time, and whoever waits too long is told who has it.
+
+On the board itself a locked file says so, which the kernel unlocks when its process ends. A process elsewhere has only the board's
+files to write and read, over the network: it writes who it is, waits longer than such a write takes, and looks whether that still
+stands there (Fischer's algorithm). While it holds the turn it writes again and again; a holder that does not has died.
+"""
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from cnna.host.errors import RunError
+
+LOOK_SECONDS = 0.02  # between two looks at whether the turn is free
+SETTLE_SECONDS = 0.05  # that a write to a board's file may take
+BEAT_SECONDS, DEAD_SECONDS = 1.0, 5.0
+
+
+class Turn(Protocol):
+    """A lock among processes. `take` answers whether it has it now; `holder` says who has."""
+
+    def take(self, who: str) -> bool:
+        """Tries once."""
+
+    def give(self) -> None:
+        """Lets the next one have it."""
+
+    def holder(self) -> str:
+        """Who has it, in words."""
+
+
+class LocalTurn:
+    """Of processes on one machine: a lock on a file, whose text is the holder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: Any = None
+
+    def take(self, who: str) -> bool:
+        """One try, without waiting."""
+        import fcntl
+
+        file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return False
+        file.truncate()
+        file.write(who)
+        file.flush()
+        self._file = file
+        return True
+
+    def give(self) -> None:
+        """Closing the file unlocks it."""
+        self._file.close()
+        self._file = None
+
+    def holder(self) -> str:
+        """The file's text."""
+        return self.path.read_text() or "somebody"
+
+
+class RemoteTurn:
+    """Of processes that reach the board over the network. `files` has pynq's read_file, write_file and exists_file."""
+
+    def __init__(self, files: Any, path: str) -> None:
+        self.files, self.path = files, path
+        self._token, self._who, self._beats = uuid.uuid4().hex, "", 0
+        self._writing = threading.Lock()
+        self._given = threading.Event()
+        self._seen: tuple[str, float] = "", 0.0  # another's last sign of life, and when it came
+
+    def take(self, who: str) -> bool:
+        """One try: about SETTLE_SECONDS where the turn is free."""
+        now = self._read()
+        if now.strip() and json.loads(now)["token"] != self._token:
+            if now != self._seen[0]:
+                self._seen = now, time.monotonic()
+            if time.monotonic() - self._seen[1] < DEAD_SECONDS:
+                return False
+        self._who, self._given = who, threading.Event()
+        self._write()
+        time.sleep(SETTLE_SECONDS)
+        if self._token not in self._read():
+            return False
+        threading.Thread(target=self._beat, args=(self._given,), name="turn", daemon=True).start()
+        return True
+
+    def give(self) -> None:
+        """Clears the file."""
+        with self._writing:
+            self._given.set()
+            self.files.write_file(self.path, b" ")
+
+    def holder(self) -> str:
+        """As it calls itself."""
+        text = self._read()
+        return str(json.loads(text)["who"]) if text.strip() else "somebody"
+
+    def _read(self) -> str:
+        return self.files.read_file(self.path).decode() if self.files.exists_file(self.path).exists else ""
+
+    def _write(self) -> None:
+        self._beats += 1
+        self.files.write_file(self.path, json.dumps({"token": self._token, "who": self._who, "beats": self._beats}).encode())
+
+    def _beat(self, given: threading.Event) -> None:
+        """Signs of life until the turn is given away, or the board cannot be reached."""
+        while not given.wait(BEAT_SECONDS):
+            with self._writing:
+                if given.is_set():
+                    return
+                try:
+                    self._write()
+                except Exception:  # whoever uses the board next learns it, and why
+                    return
+
+
+class Turns:
+    """A turn for the threads of this process too; `patience_seconds` is how long one waits."""
+
+    def __init__(self, turn: Turn, patience_seconds: float = 60.0) -> None:
+        self.turn, self.patience_seconds = turn, patience_seconds
+        self._lock, self._who = threading.Lock(), ""
+
+    @contextmanager
+    def mine(self, what: str) -> Iterator[None]:
+        """Waits for the turn and keeps it for the block. RunError: it did not come in time; names the holder."""
+        until = time.monotonic() + self.patience_seconds
+        who = f"{describe_process()}, {what}"
+        if not self._lock.acquire(timeout=self.patience_seconds):
+            raise RunError(self._busy(self._who))
+        try:
+            self._who = who
+            while not self.turn.take(who):
+                if time.monotonic() > until:
+                    raise RunError(self._busy(self.turn.holder()))
+                time.sleep(LOOK_SECONDS)
+            try:
+                yield
+            finally:
+                self.turn.give()
+        finally:
+            self._lock.release()
+
+    def _busy(self, holder: str) -> str:
+        return f"the accelerator was busy for {self.patience_seconds:g} s: {holder} has it; wait for it, or end it"
+
+
+def describe_process() -> str:
+    """This process, for whoever waits for it."""
+    return f"process {os.getpid()} on {socket.gethostname()}"

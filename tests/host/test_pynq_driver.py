@@ -1,0 +1,126 @@
+"""The driver under the stock pynq package, on virtual boards: the emulator, and the RTL with the clocks of a direct simulation."""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cnna.host import artifact, model
+from cnna.host.errors import DataError
+from cnna.host.pynq_driver import open_board
+from cnna.host.vlnv import VLNV
+from cnna.hw.config import preset
+
+from ..sim.board import stock
+from .hand_made import SHAPE, requantised_copy
+
+CLIENT = """
+import json
+overlay = Overlay(sys.argv[1])
+import cnna.host
+x = np.load(sys.argv[2])
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """An overlay, samples and an artifact."""
+    x = np.random.default_rng(3).normal(0, 20, (5, *SHAPE)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    artifact.save(requantised_copy(batch=2), tmp_path / "copy.cnna")
+    return stock.images(tmp_path), tmp_path / "x.npy", tmp_path / "copy.cnna"
+
+
+@pytest.fixture
+def serving(request: pytest.FixtureRequest, address: str) -> Iterator[str]:
+    """The address of a board of `tiny`, with the backend that is asked for."""
+    from cnna.sim.board.backend import open_backend
+    from cnna.sim.board.board import Board
+    from cnna.sim.board.design import design
+    from cnna.sim.board.server import Server
+
+    config = preset("tiny")
+    board = Board(design(config), open_backend(request.param, config, 64 << 20))
+    with Server(board, address) as server:
+        yield address
+        until = time.monotonic() + 10
+        while board.dram.used_bytes and time.monotonic() < until:
+            server.connections.sweep()
+        left = board.dram.used_bytes
+    board.close()
+    assert not left, "a client has left memory behind"
+
+
+@pytest.mark.parametrize("serving", ["emulator", pytest.param("rtl", marks=pytest.mark.cosim)], indirect=True)
+def test_a_model_through_stock_pynq(
+    serving: str, files: tuple[Path, Path, Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The same bits as without a board; on the RTL the same clocks too."""
+    code = (
+        CLIENT
+        + """
+with cnna.host.Model(overlay, sys.argv[3]) as first, cnna.host.Model(overlay.device, sys.argv[3]) as second:
+    y = first.run(x)
+    cycles = first.last["cycles"]
+    assert np.array_equal(second.run(x), y)
+    assert np.array_equal(first.run_async(x).wait(), y)
+    assert np.array_equal(np.concatenate(list(second.stream(x[i : i + 1] for i in range(5)))), y)
+np.save(sys.argv[4], y)
+print(json.dumps([cycles, type(overlay.cnna_0).__name__]))
+"""
+    )
+    said = stock.run(serving, code, *files, tmp_path / "y.npy")
+    x, rtl = np.load(files[1]), "rtl" in request.node.callspec.id
+    device = request.getfixturevalue("rtl")(preset("tiny")) if rtl else "emulator"
+    with model.Model(files[2], device=device) as direct:
+        assert np.array_equal(np.load(tmp_path / "y.npy"), direct.run(x))
+        cycles = "null" if direct.last["cycles"] is None else direct.last["cycles"]
+    assert said == f'[{cycles}, "Accelerator"]\n'
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("serving", ["rtl"], indirect=True)
+def test_two_processes_take_turns_and_a_killed_one_is_passed_over(serving: str, files: tuple[Path, Path, Path]) -> None:
+    """Two notebooks on one board: both get right answers; one that is killed while it computes blocks nobody for long."""
+    import subprocess
+
+    work = (
+        CLIENT.replace("Overlay(sys.argv[1])", "Overlay(sys.argv[1], download=False)")
+        + """
+with cnna.host.Model(overlay, sys.argv[3]) as session:
+    y = session.run(x)
+    print("first", flush=True)
+    while True:
+        assert np.array_equal(session.run(x), y)
+        if sys.argv[4] != "forever":
+            break
+print("right")
+"""
+    )
+    stock.run(serving, "Overlay(sys.argv[1])", files[0])
+    with subprocess.Popen(
+        stock.command(work, *files, "forever"), env=stock.environment(serving), stdout=subprocess.PIPE, text=True
+    ) as endless:
+        assert endless.stdout is not None
+        assert endless.stdout.readline() == "first\n"
+        assert stock.run(serving, work, *files, "once").endswith("right\n")
+        endless.kill()
+    assert stock.run(serving, work, *files, "once").endswith("right\n")
+
+
+def test_an_overlay_without_the_accelerator_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The .bit of another project, of another version, or something that is no overlay at all."""
+    monkeypatch.setitem(sys.modules, "pynq", SimpleNamespace(DefaultIP=object))
+    older = VLNV.rpartition(":")[0] + ":0.9"
+    for board, said in (
+        (SimpleNamespace(ip_dict={"dma": {"type": "xilinx.com:ip:axi_dma:7.1"}}), "it has dma"),
+        (SimpleNamespace(ip_dict={"cnna_0": {"type": older}}), f"one of another version, {older}"),
+        (SimpleNamespace(ip_dict={}), "it has nothing"),
+        (3, "int is neither a pynq.Overlay nor"),
+    ):
+        with pytest.raises(DataError, match=said):
+            open_board(board)

@@ -1,0 +1,211 @@
+"""`cnna.host.Model` on a board that is emulated without pynq: answers, several models, errors, and nothing left behind."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import cnna.host
+from cnna.host import model
+from cnna.host.errors import ArtifactError, DataError, RunError, TimedOutError
+from cnna.host.session import Model
+from cnna.hw.config import preset
+from cnna.hw.regmap import REGISTERS, offset
+
+from .emulated_board import EmulatedBoard
+from .hand_made import SHAPE, requantised_copy
+
+
+def samples(count, seed=0):
+    return np.random.default_rng(seed).normal(0, 20, (count, *SHAPE)).astype(np.float32)
+
+
+def expected(x, **changes):
+    """What the same artifact answers on a plain emulator."""
+    with model.Model(requantised_copy(**changes)) as plain:
+        return plain.run(x)
+
+
+@pytest.fixture
+def board():
+    with_memory = EmulatedBoard()
+    yield with_memory
+    assert not with_memory.buffers, "a test has left memory allocated"
+
+
+def test_it_is_the_packages_model():
+    """`cnna.host.Model` is what the documents and notebooks import."""
+    assert cnna.host.Model is Model
+    with pytest.raises(AttributeError):
+        cnna.host.no_such_thing  # noqa: B018 - the access is the test
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_answers_are_those_of_the_emulator(board, count):
+    """Ping-pong between two places in memory must neither mix up nor lose a batch."""
+    x = samples(count)
+    with Model(board, requantised_copy(batch=2)) as session:
+        assert np.array_equal(session.run(x), expected(x))
+        assert np.array_equal(session.run({"x": x})["y"], expected(x))
+        assert session.last["device"] == "pynq"
+        assert sum(session.memory.values()) >= 2 * requantised_copy(batch=2).manifest["segments"]["input"]
+    assert not board.buffers
+
+
+def test_a_stream_yields_in_order_and_takes_ahead(board):
+    """Throughput comes from preparing image n + 1 while n runs; an answer must still belong to its image."""
+    taken = []
+
+    def source():
+        for number in range(5):
+            taken.append(number)
+            yield samples(1 + number % 2, seed=number)
+
+    with Model(board, requantised_copy(batch=2)) as session:
+        for number, answer in enumerate(session.stream(source())):
+            assert np.array_equal(answer, expected(samples(1 + number % 2, seed=number)))
+            assert len(taken) == min(5, number + 2)
+        with pytest.raises(DataError, match="3 samples at once"):
+            list(session.stream([samples(3)]))
+
+
+def test_runs_in_the_background_come_back_in_order(board):
+    """A second run_async before the first wait must not disturb it."""
+    with Model(board, requantised_copy(batch=1)) as session:
+        pending = [session.run_async(samples(3, seed=seed)) for seed in range(3)]
+        for seed, run in enumerate(pending):
+            assert np.array_equal(run.wait(30), expected(samples(3, seed=seed)))
+            assert run.done
+
+
+def test_two_models_share_the_accelerator(board):
+    """Each must set its own registers again after the other has run."""
+    x = samples(4)
+    with Model(board, requantised_copy(batch=1)) as one, Model(board, requantised_copy(batch=2)) as two:
+        for _ in range(2):
+            assert np.array_equal(one.run(x), expected(x))
+            assert np.array_equal(two.run(x), expected(x))
+        assert not set(one.memory) & set(two.memory)
+        one.close()
+        assert np.array_equal(two.run(x), expected(x))
+        with pytest.raises(RunError, match="model copy is closed"):
+            one.run(x)
+
+
+def test_out_of_memory_is_said_and_leaves_nothing(board):
+    """Notebooks die of memory that nobody can find any more."""
+    with Model(board, requantised_copy()) as resident:
+        held = set(board.buffers)
+        board.emulator.allocate(board.room - (48 << 10))  # leaves room for some of the next model's buffers
+        with pytest.raises(RunError, match=r"no [\d,]+ bytes of contiguous memory left.*in 1\d buffers"):
+            Model(board, requantised_copy())
+        assert set(board.buffers) == held == set(resident.memory)
+
+
+def test_a_model_that_nobody_closes_gives_its_memory_back(board):
+    """In a notebook the name is just used again."""
+    session = Model(board, requantised_copy())
+    session.run(samples(1))
+    assert board.buffers
+    del session
+    gc.collect()
+    assert not board.buffers
+
+
+def test_an_exception_in_the_middle_leaves_the_accelerator_idle(board):
+    """Ctrl-C in a loop over images: the next run must find an accelerator that answers, with its memory."""
+
+    def source():
+        yield samples(1)
+        raise KeyboardInterrupt
+
+    with Model(board, requantised_copy(batch=1)) as session:
+        with pytest.raises(KeyboardInterrupt):
+            list(session.stream(source()))
+        assert not REGISTERS["STATUS"].unpack(board.read(offset("STATUS")))["busy"]
+        x = samples(2)
+        assert np.array_equal(session.run(x), expected(x))
+        stream = session.stream(samples(1, seed=n) for n in range(9))
+        next(stream)
+        stream.close()
+        assert np.array_equal(session.run(x), expected(x)), "a stream that is closed early gives its turn back"
+
+
+def test_an_error_is_tried_again_after_a_reset(board, monkeypatch):
+    """A single bad answer of the bus costs a retry; one that stays is reported with place and cause."""
+    x = samples(1)
+    with Model(board, requantised_copy(batch=1), retries=1) as session:
+        execute, failures = type(board.emulator)._execute, [1]
+
+        def failing(self, command):
+            if failures[0]:
+                failures[0] -= 1
+                self._stop("read_response", port=0, response=2)
+            else:
+                execute(self, command)
+
+        monkeypatch.setattr(type(board.emulator), "_execute", failing)
+        assert np.array_equal(session.run(x), expected(x))
+        failures[0] = 99
+        with pytest.raises(RunError, match=r"stopped: read_response SLVERR on port 0 at program write \d+ of \d+, layer copy"):
+            session.run(x)
+        failures[0] = 0
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_a_hang_says_where(board, monkeypatch):
+    """`timed out` alone explains nothing: program counter, layer, engines, errors and traffic are in the message."""
+    with Model(board, requantised_copy(batch=1), retries=0, timeout_seconds=0.3) as session:
+        with monkeypatch.context() as patch:
+            patch.setattr(board, "_ended", lambda: False)
+            with pytest.raises(TimedOutError) as caught:
+                session.run(samples(1))
+        said = str(caught.value)
+        for part in ("hangs: nothing has moved for 0.3 s", "program write", "layer copy", "engines:", "ERROR none", "port 0"):
+            assert part in said, said
+        assert np.array_equal(session.run(samples(1)), expected(samples(1)))
+
+
+def test_a_busy_accelerator_names_its_holder(board):
+    """Who waits wants to know for whom."""
+    with Model(board, requantised_copy(batch=1)) as session, Model(board, requantised_copy(batch=1), turn_seconds=0.2) as other:
+        board.turns.patience_seconds = 0.2
+        stream = session.stream(samples(1, seed=n) for n in range(3))
+        next(stream)
+        caught = []
+
+        def waits():
+            with pytest.raises(RunError) as error:
+                other.run(samples(1))
+            caught.append(error)
+
+        thread = threading.Thread(target=waits)
+        thread.start()
+        thread.join()
+        assert "busy for 0.2 s: process" in str(caught[0].value)
+        assert "model copy has it" in str(caught[0].value)
+        list(stream)
+        assert np.array_equal(other.run(samples(1)), expected(samples(1)))
+
+
+def test_the_wrong_hwh_or_artifact_is_refused():
+    """Sizes that do not fit give wrong answers or hang; both names and values are in the message."""
+    with pytest.raises(ArtifactError, match=r"not the one in the overlay's .hwh \(C_PIX 2, not 8\)"):
+        EmulatedBoard(parameters={"C_PIX": "8", "C_CI": "4"})
+    board = EmulatedBoard(parameters={"C_PIX": "2"})
+    other = {**requantised_copy().manifest["config"], "pix": preset("zcu102").pix}
+    with pytest.raises(ArtifactError, match="compiled for tiny; the device has pix 2, not 8"):
+        Model(board, requantised_copy(config=other))
+    assert not board.buffers
+
+
+@pytest.mark.parametrize("runs", [50, pytest.param(1000, marks=pytest.mark.slow)])
+def test_many_runs_in_constant_memory(board, runs):
+    """A leak of one buffer a run ends a demonstration after an hour."""
+    x = samples(1)
+    with Model(board, requantised_copy(batch=1)) as session:
+        want, held = session.run(x), dict(board.buffers)
+        for _ in range(runs):
+            assert np.array_equal(session.run(x), want)
+        assert board.buffers == held

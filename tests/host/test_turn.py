@@ -1,0 +1,97 @@
+"""Turns at the accelerator: one holder at a time, on one machine and over a board's files; a holder that died is passed over."""
+
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from cnna.host import turn
+from cnna.host.errors import RunError
+from cnna.host.turn import LocalTurn, RemoteTurn, Turns
+
+
+class Files:
+    """A board's files, as pynq's remote device offers them."""
+
+    def __init__(self):
+        self.content = {}
+
+    def exists_file(self, path):
+        return SimpleNamespace(exists=path in self.content)
+
+    def read_file(self, path):
+        return self.content[path]
+
+    def write_file(self, path, data):
+        assert data, "an empty file cannot be sent"
+        self.content[path] = data
+
+
+@pytest.fixture(params=["local", "remote"])
+def pair(request, tmp_path):
+    """Two processes' views of one turn."""
+    if request.param == "local":
+        return LocalTurn(tmp_path / "turn"), LocalTurn(tmp_path / "turn")
+    files = Files()
+    return RemoteTurn(files, "/tmp/turn"), RemoteTurn(files, "/tmp/turn")
+
+
+def test_one_at_a_time(pair):
+    """Two holders would overwrite each other's registers between setting and starting."""
+    one, two = pair
+    assert one.take("the first")
+    assert not two.take("the second")
+    assert two.holder() == "the first"
+    one.give()
+    assert two.take("the second")
+    assert not one.take("the first")
+    two.give()
+
+
+def test_many_threads_never_meet(tmp_path):
+    """Under contention, with the slower of the two kinds."""
+    files, inside, most = Files(), [], []
+
+    def work():
+        turns = Turns(RemoteTurn(files, "/tmp/turn"))
+        for _ in range(3):
+            with turns.mine("a test"):
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.01)
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 9
+
+
+def test_who_waits_too_long_is_told_for_whom(pair):
+    """And an exception inside gives the turn back."""
+    one, two = (Turns(each, patience_seconds=0.1) for each in pair)
+    with one.mine("model a"), pytest.raises(RunError, match=r"busy for 0.1 s: process \d+ on .*, model a has it"), two.mine("b"):
+        pass
+    with pytest.raises(ValueError, match="inside"), one.mine("model a"):
+        raise ValueError("inside")
+    with two.mine("model b"):
+        pass
+
+
+def test_a_dead_holder_is_passed_over(monkeypatch):
+    """A notebook that was killed must not keep the board for ever; one that lives must not lose it."""
+    monkeypatch.setattr(turn, "DEAD_SECONDS", 0.6)
+    monkeypatch.setattr(turn, "BEAT_SECONDS", 0.1)
+    files = Files()
+    one, two = RemoteTurn(files, "/tmp/turn"), RemoteTurn(files, "/tmp/turn")
+    assert one.take("alive")
+    until = time.monotonic() + 1.0
+    while time.monotonic() < until:
+        assert not two.take("waiting")
+        time.sleep(0.02)
+    one._given.set()  # its signs of life end, as if it had been killed
+    with Turns(two, patience_seconds=10).mine("next"):
+        assert "next" in two.holder()
