@@ -11,7 +11,7 @@ from itertools import accumulate
 from cnna.compiler.kernels import Kernel, Lowered, Range
 from cnna.compiler.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_bytes, map_words, whole_place
 from cnna.compiler.regions import Rivals, best_base, gaps_between, rivals_of
-from cnna.compiler.tile import Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, tiling_work, views_of
+from cnna.compiler.tile import TILE_CLOCKS, Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, tiling_work, views_of
 from cnna.host.errors import ModelError
 from cnna.hw.config import Config
 
@@ -79,7 +79,8 @@ def _streamed_ports(lowered: Lowered, config: Config) -> set[str]:
         weights, work, _ = tiling_work(
             kernel, lowered.maps, Tiling(1, lowered.maps[kernel.dest.map].height, kernel.dest.blocks, {}), config
         )
-        whole = max(weights / ddr_rate(config), images * work)  # weights come once for all images, for bands with each
+        clocks = (weights / ddr_rate(config), images * work)  # weights come once for all images, for bands with each
+        whole = max(clocks) + min(clocks) + TILE_CLOCKS
         whole += images * whole_place(map_).image_words * config.ci / ddr_rate(config)
         if images * tiling_clocks(kernel, lowered.maps, banded, config) < whole * BANDS_BELOW:
             found.add(name)

@@ -102,7 +102,7 @@ def test_maps_share_memory_by_lifetime(batch):
 def test_the_answers_of_a_batch_are_stored_after_all_of_them():
     """In bands an image, a fully connected layer's weights, which are all of its time, would be fetched once for each."""
     b = networks.Builder(np.random.default_rng(1), "answers")
-    y = b.fully_connected(b.conv(b.input(16, 1, 1), 512, ir.Window()), 1000)
+    y = b.fully_connected(b.conv(b.input(16, 1, 1), 2048, ir.Window()), 1000)
     lowered, config = lower(b.graph(y), preset("zcu102"), 4), preset("zcu102")
     (last,) = allocate(lowered, config, "answers").tilings[-1:]
     assert not last.staging
