@@ -1,6 +1,5 @@
 """Models that onnxruntime quantised, layer by layer against onnxruntime, and whole."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +10,8 @@ from onnx import numpy_helper
 from onnxruntime.quantization import QuantFormat, QuantType
 
 from cnna.compiler import ir
-from cnna.compiler.onnx_import import load_model, to_graph
-from cnna.compiler.pipeline import QUANTISATION, REWRITES, run_passes
+from cnna.compiler.onnx_import import load_model
 from cnna.compiler.quantised_import import Split, import_quantised
-from cnna.compiler.support import quantised_limit, refusal
 from cnna.host.errors import ModelError
 from cnna.sim import reference
 
@@ -173,11 +170,6 @@ def test_operator_in_the_middle_is_named(tmp_path):
         import_quantised(model)
 
 
-def test_float_model_is_refused():
-    with pytest.raises(ModelError, match="not quantised; run `cnna quantize`"):
-        import_quantised(written(NETWORK, WEIGHTS))
-
-
 def without_pair(model: onnx.ModelProto, tensor: str) -> onnx.ModelProto:
     """Takes Q and DQ of a tensor out, so that readers see the float."""
     quantise = next(node for node in model.graph.node if node.op_type == "QuantizeLinear" and node.input[0] == tensor)
@@ -235,28 +227,6 @@ def test_sums_beyond_int32_are_refused_by_name(tmp_path):
             tensor.CopyFrom(numpy_helper.from_array(np.full(8, 2**31 - 1, np.int32), tensor.name))
     with pytest.raises(ModelError, match=r"'Conv:e' \(Conv\): its sums may reach .* beyond int32"):
         import_quantised(model)
-
-
-@pytest.mark.parametrize(
-    ("pairs", "reason"),
-    [
-        (("x", "y"), r"'BatchNormalization:b' \(Affine\).*'b' has no QuantizeLinear.*quant_pre_process.*or .*`cnna quantize`"),
-        (("x", "a", "b"), r"'Conv:y' \(Conv\).*'y' has no QuantizeLinear.*quantise the float model with `cnna quantize`"),
-    ],
-)
-def test_what_lacks_a_rounding_is_told_the_remedy(pairs, reason):
-    """A batch norm that nothing absorbs is the usual case: the user must hear of folding, not of limits of convolutions."""
-    text = """g (float[N,3,4,4] x) => (float[N,3,4,4] z) {
-        a = Relu (x)
-        b = BatchNormalization (a, s, o, m, var)
-        y = Conv (b, w)
-        t = Tanh (y)
-        z = Conv (t, w)}"""
-    weights = {"s": (3,), "o": (3,), "m": (3,), "var": (3,), "w": (3, 3, 1, 1)}
-    model = with_pairs(written(text, weights), dict.fromkeys(pairs, (0.1, 0)), {"w": 1 / 64})
-    graph = run_passes(to_graph(model), (*REWRITES, *QUANTISATION))
-    refusals = [refusal(node, why) for node in graph.nodes if (why := quantised_limit(node, graph))]
-    assert any(re.search(reason, line) for line in refusals), refusals
 
 
 @pytest.mark.parametrize("gains", [(0.5, 2, 1), (-0.5, 0, -2)])
