@@ -27,7 +27,7 @@ from cnna.host.files import check_outputs, write_text
 COMMANDS = {  # name: one line; `cnna.host.commands.NAME` has configure(parser), run(args) -> Outcome, OUTPUTS if it writes files
     "quantize": "turn a float ONNX model into an int8 one (QDQ)",
     "compile": "turn a quantised ONNX model into a .cnna",
-    "run": "run a .cnna on the simulated RTL, the emulator or the reference",
+    "run": "run a .cnna on the simulated RTL, the emulator, the reference or a board",
     "report": "show a .cnna layer by layer, predicted or measured",
     "rtl": "write the accelerator's Verilog",
     "models": "list models to try, or write one to a file",

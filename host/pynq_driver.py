@@ -5,12 +5,14 @@ pynq imports this module when an overlay is made; without pynq it has nothing bu
 
 import sys
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cnna.host.board_device import BoardDevice
 from cnna.host.errors import DataError, ToolError
+from cnna.host.files import read_bytes
 from cnna.host.vlnv import VLNV
 
 
@@ -40,19 +42,25 @@ def open_board(board: Any) -> BoardDevice:
     return accelerator
 
 
-def open_overlay(path: str, download: bool = True) -> Any:
+def open_overlay(path: Path) -> Any:
     """`pynq.Overlay` of a .bit file. ToolError: no pynq. DataError: the file, its .hwh or the board is not as it must be."""
-    try:
-        import pynq
-    except ImportError:
-        raise ToolError("pynq is not installed: on a board it is part of the image; elsewhere pip install 'cnna[board]'") from None
+    for needed in (path, path.with_suffix(".hwh")):
+        read_bytes(needed)  # pynq's own words for a file that is not there name neither it nor a remedy
     bind()
+    import pynq
+
     try:
-        return pynq.Overlay(path, download=download)
+        return pynq.Overlay(str(path.absolute()))
     except Exception as error:  # grpc, OSError, RuntimeError: each of pynq's parts has its own
-        details = getattr(error, "details", None)
-        said = details() if callable(details) else error
-        raise DataError(f"{path}: pynq cannot load it: {' '.join(str(said).split())}") from None
+        raise DataError(f"{path}: pynq cannot load it: {_said(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    details = getattr(error, "details", None)  # of a gRPC error, whose own text is many lines
+    said = " ".join(str(details() if callable(details) else error).split())
+    if said in ("No Devices Found", "Failed to connect to remote device"):
+        said += "; PYNQ_REMOTE_DEVICES=ADDRESS says where a board is, and cnna board serve makes a virtual one"
+    return said
 
 
 @cache

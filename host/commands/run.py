@@ -12,13 +12,14 @@ from cnna.host import ddr_options
 from cnna.host.arrays import Arrays, read_arrays, write_arrays
 from cnna.host.artifact import Artifact, load
 from cnna.host.cli import Outcome
+from cnna.host.compare import compare
 from cnna.host.errors import CheckError, DataError, UserError
 from cnna.host.files import make_folder, read_bytes
 from cnna.host.metrics import summary
 from cnna.host.model import Model
 
 OUTPUTS = ("output", "trace")
-DEVICES = ("rtl", "emulator", "reference")
+DEVICES = ("rtl", "emulator", "reference", "pynq")
 TOP = 5
 WAVEFORM = ".fst"
 
@@ -27,7 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("artifact", type=Path, metavar="M.cnna")
     parser.add_argument("--input", type=Path, required=True, metavar="X", help=".npy or .npz, float32 [N, C, H, W]")
-    parser.add_argument("--device", choices=DEVICES, default="rtl", help="what runs it (default: rtl, under Verilator)")
+    parser.add_argument(
+        "--device", choices=DEVICES, default="rtl", help="what runs it (default: rtl, under Verilator; pynq: a board)"
+    )
+    parser.add_argument("--overlay", type=Path, metavar="cnna.bit", help="what pynq loads, its .hwh beside it (pynq)")
     parser.add_argument("--check", action="store_true", help="compare every layer with the other executions")
     parser.add_argument("--limit", type=int, metavar="N", help="run the first N samples only")
     parser.add_argument("-o", "--output", type=Path, metavar="Y.npz", help="write the answers, by output name")
@@ -52,9 +56,12 @@ def run(args: argparse.Namespace) -> Outcome:
     started = time.perf_counter()
     ddr = ddr_options.figures(options.get("ddr", {})) if args.device == "rtl" else None
     try:
-        with Model(artifact, device=args.device, check=args.check, **options) as model:
+        with _model(args, artifact, options) as model:
             answers: Arrays = model.run(inputs)
             figures, agreement = {**model.last, "ddr": ddr}, model.agreement
+            if args.device == "pynq" and args.check:
+                agreement = _checked_board(artifact, inputs, answers)
+                figures["matches_reference"] = True
             untraced = args.trace is not None and not getattr(model.device, "traced", True)
     except CheckError as error:
         print(error, file=sys.stderr)
@@ -72,6 +79,22 @@ def run(args: argparse.Namespace) -> Outcome:
     return Outcome(figures, UserError.exit_code if untraced else 0)
 
 
+def _model(args: argparse.Namespace, artifact: Artifact, options: dict[str, Any]) -> Model:
+    """The model on the device that was asked for."""
+    if args.device != "pynq":
+        return Model(artifact, device=args.device, check=args.check, **options)
+    from cnna.host.pynq_driver import open_overlay
+    from cnna.host.session import Model as BoardModel
+
+    return BoardModel(open_overlay(args.overlay), artifact)
+
+
+def _checked_board(artifact: Artifact, inputs: Arrays, answers: Arrays) -> str:
+    """A board shows its outputs alone: those equal the reference's. CheckError: the first difference."""
+    with Model(artifact, device="reference") as reference:
+        return compare("board", answers, "reference", reference.run(inputs))
+
+
 def _check_values(args: argparse.Namespace) -> None:
     """UserError: a number that no run has, or a waveform that would not have its format's name."""
     for option, value, least in (
@@ -83,6 +106,8 @@ def _check_values(args: argparse.Namespace) -> None:
         if value is not None and value < least:
             above = f"--from-cycle {least}" if option == "--to-cycle" and least else str(least)
             raise UserError(f"{option} {value}: must be at least {above}")
+    if (args.device == "pynq") != (args.overlay is not None):
+        raise UserError("--overlay names what --device pynq loads: give both, or neither")
     if args.trace is not None and args.trace.suffix.lower() != WAVEFORM:
         raise UserError(f"--trace {args.trace}: the waveform is in FST format; give it a name that ends in {WAVEFORM}")
 

@@ -1,5 +1,6 @@
 """The driver under the stock pynq package, on virtual boards: the emulator, and the RTL with the clocks of a direct simulation."""
 
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from cnna.host import artifact, model
+from cnna.host.cli import main
 from cnna.host.errors import DataError
 from cnna.host.pynq_driver import open_board
 from cnna.host.vlnv import VLNV
@@ -18,6 +20,11 @@ from cnna.hw.config import preset
 from ..sim.board import stock
 from .hand_made import SHAPE, requantised_copy
 
+DIGITS = (
+    "models digits -o d.onnx --calib c.npz",
+    "quantize d.onnx --calib c.npz -o q.onnx",
+    "compile q.onnx --config tiny -o m.cnna",
+)
 CLIENT = """
 import json
 overlay = Overlay(sys.argv[1])
@@ -80,6 +87,31 @@ print(json.dumps([cycles, type(overlay.cnna_0).__name__]))
         assert np.array_equal(np.load(tmp_path / "y.npy"), direct.run(x))
         cycles = "null" if direct.last["cycles"] is None else direct.last["cycles"]
     assert said == f'[{cycles}, "Accelerator"]\n'
+
+
+@pytest.mark.parametrize("serving", ["emulator"], indirect=True)
+def test_the_command_runs_on_a_board(serving: str, tmp_path: Path) -> None:
+    """`cnna run --device pynq`: answers equal to the reference's, figures of the board."""
+    bit, compiled, x = stock.images(tmp_path), tmp_path / "m.cnna", tmp_path / "x.npy"
+    for command in DIGITS:
+        assert main([str(tmp_path / word) if "." in word else word for word in command.split()]) == 0
+    with np.load(tmp_path / "c.npz") as images:
+        np.save(x, images["x"][:3])
+    line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "run", str(compiled), "--input", str(x), "--device", "pynq"]
+    outputs = ["-o", str(tmp_path / "y.npz"), "--json", str(tmp_path / "r.json")]
+    said = stock.execute(serving, [*line, "--overlay", str(bit), "--check", *outputs])
+    assert "board == reference: 1 outputs, 30 elements" in said
+    figures = json.loads((tmp_path / "r.json").read_text())
+    assert (figures["device"], figures["matches_reference"], figures["config"]) == ("pynq", True, "tiny")
+    with model.Model(compiled) as direct, np.load(tmp_path / "y.npz") as answers:
+        assert np.array_equal(answers["logits"], direct.run(np.load(x)))
+    for change, reason in (
+        (["--overlay", str(tmp_path / "none.bit")], "none.bit: no such file"),
+        ([], "--overlay names what --device pynq loads"),
+    ):
+        assert reason in stock.execute(serving, [*line, *change], fails=True)
+    said = stock.execute("127.0.0.254", [*line, "--overlay", str(bit)], fails=True)
+    assert "Failed to connect to remote device; PYNQ_REMOTE_DEVICES=ADDRESS says where a board is" in said
 
 
 @pytest.mark.cosim
