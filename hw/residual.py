@@ -65,11 +65,11 @@ class ResidualAdd(wiring.Component):
         m.d.sync += [
             lanes.valid.eq(take),
             lanes.a.eq(self.mid.p.words),
-            lanes.b.eq(Mux(command.res_enable, Cat(self.residual.p.words), 0)),
+            lanes.b.eq(Cat(self.residual.p.words)),
             lanes.params.factor.eq(command.add_a),
             lanes.params.offset.eq(command.add_offset),
             lanes.params.shift.eq(command.add_shift),
-            lanes.factor_b.eq(command.add_b),
+            lanes.factor_b.eq(Mux(command.res_enable, command.add_b, 0)),  # whatever b is
             lanes.zero.eq(command.out_zero),
             lanes.low.eq(command.out_clamp_low),
             lanes.high.eq(command.out_clamp_high),
