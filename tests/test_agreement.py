@@ -3,6 +3,10 @@
 `--seed N` gives fresh ones. A failing case prints its seed and the command that repeats it.
 """
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from .agreement import CONFIGS, ODD, Case, agree, agree_emulated
@@ -71,3 +75,10 @@ def test_rtl_equals_emulator_equals_reference_on_the_product(block, seed, rtl):
     """What is measured and synthesised is this size, so it must answer right on more than the networks that are measured."""
     for case in cases(PRODUCT, block, seed):
         agree(case, rtl(PRODUCT))
+
+
+def test_the_command_that_repeats_a_case_finds_it(root):
+    """pynq installs a package `tests` too, which Python would take for ours if that were none."""
+    code = "import tests.agreement; print(tests.agreement.__file__)"
+    found = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout
+    assert Path(found.strip()) == root / "tests" / "agreement.py"
