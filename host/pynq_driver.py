@@ -5,14 +5,12 @@ pynq imports this module when an overlay is made; without pynq it has nothing bu
 
 import sys
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cnna.host.board_device import BoardDevice
 from cnna.host.errors import DataError, ToolError
-from cnna.host.files import read_bytes
 from cnna.host.vlnv import VLNV
 
 
@@ -40,27 +38,6 @@ def open_board(board: Any) -> BoardDevice:
         ip = bind()({**ip_dict[names[0]], "device": board})
     accelerator: BoardDevice = ip.accelerator
     return accelerator
-
-
-def open_overlay(path: Path) -> Any:
-    """`pynq.Overlay` of a .bit file. ToolError: no pynq. DataError: the file, its .hwh or the board is not as it must be."""
-    for needed in (path, path.with_suffix(".hwh")):
-        read_bytes(needed)  # pynq's own words for a file that is not there name neither it nor a remedy
-    bind()
-    import pynq
-
-    try:
-        return pynq.Overlay(str(path.absolute()))
-    except Exception as error:  # grpc, OSError, RuntimeError: each of pynq's parts has its own
-        raise DataError(f"{path}: pynq cannot load it: {_said(error)}") from None
-
-
-def _said(error: Exception) -> str:
-    details = getattr(error, "details", None)  # of a gRPC error, whose own text is many lines
-    said = " ".join(str(details() if callable(details) else error).split())
-    if said in ("No Devices Found", "Failed to connect to remote device"):
-        said += "; PYNQ_REMOTE_DEVICES=ADDRESS says where a board is, and cnna board serve makes a virtual one"
-    return said
 
 
 @cache

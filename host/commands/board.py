@@ -6,6 +6,7 @@ from pathlib import Path
 from cnna.host.cli import Outcome
 from cnna.host.errors import ToolError, UserError
 from cnna.host.files import make_folder, write_bytes, write_text
+from cnna.host.overlay import MANIFEST, manifest
 from cnna.hw.config import Config, ConfigError, preset
 
 VARIANTS = ("ps",)
@@ -18,13 +19,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command, a parser for each of its parts."""
     parts = parser.add_subparsers(dest="part", metavar="PART", title="parts", required=True, parser_class=type(parser))
     image = parts.add_parser("image", help="write cnna.bit and cnna.hwh for the virtual board")
+    ip = parts.add_parser("ip", help="write the Verilog and its component.xml, for bitstreams/build.tcl")
     serve = parts.add_parser("serve", help="serve a virtual ZCU102 to the stock pynq package, until Ctrl-C")
-    for part in (image, serve):
+    for part in (image, ip, serve):
         part.add_argument("--config", required=True, metavar="C", help="tiny or zcu102")
         part.add_argument("--variant", choices=VARIANTS, default="ps", help="whose DDR the accelerator works on (default: ps)")
         part.add_argument("--json", type=Path, default=argparse.SUPPRESS, metavar="FILE", help="write the figures as JSON")
         part.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error")
-    image.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", dest="folder", help="made if it is not there")
+    for part in (image, ip):
+        part.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", dest="folder", help="made if it is not there")
     serve.add_argument("--backend", choices=BACKENDS, default="rtl", help="what the accelerator is (default: rtl, under Verilator)")
     serve.add_argument("--address", default="127.0.0.1", help="to listen on (default: 127.0.0.1; the protocol has no passwords)")
     serve.add_argument("--port", type=int, default=PORT, help=f"default: {PORT}, which stock pynq insists on; 0 takes any")
@@ -38,22 +41,37 @@ def run(args: argparse.Namespace) -> Outcome:
         config = preset(args.config)
     except ConfigError as error:
         raise UserError(f"--config: {error}") from None
-    return _image(args, config) if args.part == "image" else _serve(args, config)
+    return {"image": _image, "ip": _ip, "serve": _serve}[args.part](args, config)
 
 
 def _image(args: argparse.Namespace, config: Config) -> Outcome:
-    """Writes the two files that an overlay consists of."""
+    """Writes the two files that an overlay consists of, and their manifest."""
     from cnna.sim.board.design import design
     from cnna.sim.board.hwh import hwh
     from cnna.sim.board.image import bit
 
     made = design(config, args.variant)
     make_folder(args.folder)
-    paths = [args.folder / "cnna.bit", args.folder / "cnna.hwh"]
-    write_bytes(paths[0], bit(made))
-    write_text(paths[1], hwh(made))
+    contents = {"cnna.bit": bit(made), "cnna.hwh": hwh(made).encode()}
+    contents[MANIFEST] = manifest(config.name, args.variant, contents, vivado=None).encode()
+    paths = [args.folder / name for name in contents]
+    for path, content in zip(paths, contents.values(), strict=True):
+        write_bytes(path, content)
     print(f"{paths[0]}, {paths[1]}: accelerator {config.name}, variant {args.variant}, for the virtual board")
     return Outcome({"config": config.name, "variant": args.variant, "written": [str(path) for path in paths]})
+
+
+def _ip(args: argparse.Namespace, config: Config) -> Outcome:
+    """Writes what Vivado's IP catalogue takes."""
+    from cnna.hw.verilog import generate
+    from cnna.sim.board.ipxact import component
+
+    make_folder(args.folder)
+    paths = [args.folder / f"cnna_{config.name}.v", args.folder / "component.xml"]
+    write_text(paths[0], generate(config))
+    write_text(paths[1], component(config, paths[0].name))
+    print(f"{paths[0]}, {paths[1]}: accelerator {config.name}, for Vivado's IP catalogue")
+    return Outcome({"config": config.name, "written": [str(path) for path in paths]})
 
 
 def _serve(args: argparse.Namespace, config: Config) -> Outcome:

@@ -83,7 +83,7 @@ def _model(args: argparse.Namespace, artifact: Artifact, options: dict[str, Any]
     """The model on the device that was asked for."""
     if args.device != "pynq":
         return Model(artifact, device=args.device, check=args.check, **options)
-    from cnna.host.pynq_driver import open_overlay
+    from cnna.host.overlay import open_overlay
     from cnna.host.session import Model as BoardModel
 
     return BoardModel(open_overlay(args.overlay), artifact)

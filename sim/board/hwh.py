@@ -79,7 +79,7 @@ def _address_block(blocks: Element, interface: str, name: str, size: int, regist
     """The accelerator's register map, from the table that the RTL is made from."""
     block = _block(blocks, interface, name, size)
     for register in registers:
-        entry = _register(block, register.name, register.offset, _register_access(register), register.fields[0].doc)
+        entry = _register(block, register.name, register.offset, register_access(register), register.fields[0].doc)
         fields, bit = SubElement(entry, "FIELDS"), 0
         for part in register.fields:
             item = SubElement(fields, "FIELD", {"NAME": part.name.upper()})  # pynq's registers have an `address` of their own
@@ -109,7 +109,8 @@ def _properties(parent: Element, **values: str | int) -> None:
         SubElement(parent, "PROPERTY", {"NAME": name, "VALUE": str(value)})
 
 
-def _register_access(register: Register) -> str:
+def register_access(register: Register) -> str:
+    """Of a whole register: what all its fields have, or both."""
     kinds = {ACCESS[part.access] for part in register.fields}
     return kinds.pop() if len(kinds) == 1 else "read-write"
 

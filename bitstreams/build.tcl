@@ -1,0 +1,114 @@
+# Builds cnna.bit and cnna.hwh for a ZCU102, and what timing, utilisation and power look like:
+#
+#     vivado -mode batch -source bitstreams/build.tcl -tclargs zcu102 ps build/zcu102-ps
+#
+# Arguments: configuration, variant, output folder. Non-project mode; `cnna` must be on the PATH, or named by CNNA. Written for Vivado 2022.1
+# and never run in Vivado: tests/test_bitstreams.py runs it in tclsh and compares what it asks for with the block design in
+# sim/board/design.py, from which the virtual board is made.
+
+lassign $argv config variant out
+if {$variant ne "ps"} { error "variant $variant: there is ps" }
+set here [file dirname [file normalize [info script]]]
+set cnna [expr {[info exists env(CNNA)] ? $env(CNNA) : "cnna"}]
+set ports [expr {$config eq "tiny" ? 1 : 4}]
+set name cnna_$variant
+file mkdir $out/ip $out/reports
+
+# --- the accelerator as an IP ---
+
+exec $cnna board ip --config $config -o $out/ip
+create_project -in_memory -part xczu9eg-ffvb1156-2-e
+set_property board_part xilinx.com:zcu102:part0:3.4 [current_project]
+set_property ip_repo_paths $out/ip [current_project]
+update_ip_catalog -rebuild
+
+# --- the block design ---
+
+create_bd_design $name
+proc cell {vlnv name args} {
+    create_bd_cell -type ip -vlnv $vlnv $name
+    if {[llength $args]} { set_property -dict $args [get_bd_cells $name] }
+}
+proc bus {master slave} { connect_bd_intf_net [get_bd_intf_pins $master] [get_bd_intf_pins $slave] }
+proc wire {driver args} { foreach pin $args { connect_bd_net [get_bd_pins $driver] [get_bd_pins $pin] } }
+
+create_bd_cell -type ip -vlnv xilinx.com:ip:zynq_ultra_ps_e:3.4 zynq_ultra_ps_e_0
+apply_bd_automation -rule xilinx.com:bd_rule:zynq_ultra_ps_e -config {apply_board_preset 1} [get_bd_cells zynq_ultra_ps_e_0]
+set ps [list CONFIG.PSU__USE__M_AXI_GP0 1 CONFIG.PSU__USE__M_AXI_GP1 0 CONFIG.PSU__USE__M_AXI_GP2 0 CONFIG.PSU__USE__IRQ0 1 \
+    CONFIG.PSU__MAXIGP0__DATA_WIDTH 128 CONFIG.PSU__FPGA_PL0_ENABLE 1 CONFIG.PSU__FPGA_PL1_ENABLE 0 \
+    CONFIG.PSU__CRL_APB__PL0_REF_CTRL__SRCSEL IOPLL CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ 300]
+for {set port 0} {$port < $ports} {incr port} { ;# HP0..HP3 are the PS's S_AXI_GP2..GP5
+    set gp [expr {$port + 2}]
+    lappend ps CONFIG.PSU__USE__S_AXI_GP$gp 1 CONFIG.PSU__SAXIGP${gp}__DATA_WIDTH 128
+}
+set_property -dict $ps [get_bd_cells zynq_ultra_ps_e_0]
+
+cell cnna:ip:cnna:1.0 cnna_0
+cell xilinx.com:ip:axi_gpio:2.0 leds_gpio CONFIG.C_GPIO_WIDTH 8 CONFIG.C_ALL_OUTPUTS 1
+cell xilinx.com:ip:proc_sys_reset:5.0 reset_300
+cell xilinx.com:ip:smartconnect:1.0 axi_control CONFIG.NUM_SI 1 CONFIG.NUM_MI 2 CONFIG.NUM_CLKS 1
+bus zynq_ultra_ps_e_0/M_AXI_HPM0_FPD axi_control/S00_AXI
+bus axi_control/M00_AXI cnna_0/s_axi_control
+bus axi_control/M01_AXI leds_gpio/S_AXI
+
+set clocked {cnna_0/aclk leds_gpio/s_axi_aclk reset_300/slowest_sync_clk zynq_ultra_ps_e_0/maxihpm0_fpd_aclk axi_control/aclk}
+set held {cnna_0/aresetn leds_gpio/s_axi_aresetn axi_control/aresetn}
+for {set port 0} {$port < $ports} {incr port} {
+    cell xilinx.com:ip:smartconnect:1.0 axi_hp$port CONFIG.NUM_SI 1 CONFIG.NUM_MI 1 CONFIG.NUM_CLKS 1
+    bus cnna_0/m_axi_gmem$port axi_hp$port/S00_AXI
+    bus axi_hp$port/M00_AXI zynq_ultra_ps_e_0/S_AXI_HP${port}_FPD
+    lappend clocked axi_hp$port/aclk zynq_ultra_ps_e_0/saxihp${port}_fpd_aclk
+    lappend held axi_hp$port/aresetn
+}
+wire zynq_ultra_ps_e_0/pl_clk0 {*}$clocked
+wire zynq_ultra_ps_e_0/pl_resetn0 reset_300/ext_reset_in
+wire reset_300/peripheral_aresetn {*}$held
+wire cnna_0/interrupt zynq_ultra_ps_e_0/pl_ps_irq0
+create_bd_port -dir O -from 7 -to 0 leds_tri_o
+connect_bd_net [get_bd_pins leds_gpio/gpio_io_o] [get_bd_ports leds_tri_o]
+
+proc place {space segment offset range} {
+    assign_bd_address -offset $offset -range $range -target_address_space [get_bd_addr_spaces $space] [get_bd_addr_segs $segment] -force
+}
+place zynq_ultra_ps_e_0/Data cnna_0/s_axi_control/reg0 0xA0000000 0x1000
+place zynq_ultra_ps_e_0/Data leds_gpio/S_AXI/Reg 0xA0010000 0x10000
+for {set port 0} {$port < $ports} {incr port} {
+    set segment zynq_ultra_ps_e_0/SAXIGP[expr {$port + 2}]/HP${port}_DDR
+    place cnna_0/m_axi_gmem$port ${segment}_LOW 0x0 0x80000000
+    place cnna_0/m_axi_gmem$port ${segment}_HIGH 0x800000000 0x80000000
+}
+validate_bd_design
+save_bd_design
+
+# --- synthesis, implementation, files ---
+
+set bd [get_files $name.bd]
+generate_target all $bd
+read_verilog [make_wrapper -files $bd -top]
+read_xdc $here/zcu102.xdc
+synth_design -top ${name}_wrapper -part xczu9eg-ffvb1156-2-e -flatten_hierarchy rebuilt
+write_checkpoint -force $out/synthesised.dcp
+opt_design -directive Explore
+place_design -directive ExtraTimingOpt
+phys_opt_design -directive AggressiveExplore
+route_design -directive AggressiveExplore
+phys_opt_design -directive AggressiveExplore
+write_checkpoint -force $out/routed.dcp
+report_timing_summary -file $out/reports/timing.rpt
+report_utilization -hierarchical -file $out/reports/utilisation.rpt
+report_power -file $out/reports/power.rpt
+write_bitstream -force $out/cnna.bit
+file copy -force [lindex [glob -directory . -types f *.gen/sources_1/bd/$name/hw_handoff/$name.hwh .gen/sources_1/bd/$name/hw_handoff/$name.hwh] 0] $out/cnna.hwh
+
+# --- the manifest ---
+
+set slack [get_property SLACK [lindex [get_timing_paths] 0]]
+set manifest [open $out/manifest.json w]
+puts $manifest "{\"config\": \"$config\", \"variant\": \"$variant\", \"vivado\": \"[version -short]\", \"clock_mhz\": 300, \"slack_ns\": $slack,"
+puts $manifest " \"cnna\": \"[lindex [exec $cnna --version] 1]\","
+foreach {file end} {cnna.bit , cnna.hwh ""} {
+    puts $manifest " \"$file\": \"[lindex [exec sha256sum $out/$file] 0]\"$end"
+}
+puts $manifest "}"
+close $manifest
+if {$slack < 0} { puts stderr "cnna: timing is not met: slack $slack ns at 300 MHz (see $out/reports/timing.rpt)"; exit 1 }

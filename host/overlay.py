@@ -1,0 +1,56 @@
+"""An overlay on disk: `cnna.bit`, the `.hwh` that pynq reads beside it, and the manifest that says both are of one build."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from cnna.host.errors import DataError
+from cnna.host.files import read_bytes
+from cnna.host.pynq_driver import bind
+
+MANIFEST = "manifest.json"
+
+
+def open_overlay(path: Path) -> Any:
+    """`pynq.Overlay` of a .bit file. ToolError: no pynq. DataError: the file, its .hwh or the board is not as it must be."""
+    check_files(path)
+    bind()
+    import pynq
+
+    try:
+        return pynq.Overlay(str(path.absolute()))
+    except Exception as error:  # grpc, OSError, RuntimeError: each of pynq's parts has its own
+        raise DataError(f"{path}: pynq cannot load it: {_said(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    details = getattr(error, "details", None)  # of a gRPC error, whose own text is many lines
+    said = " ".join(str(details() if callable(details) else error).split())
+    if said in ("No Devices Found", "Failed to connect to remote device"):
+        said += "; PYNQ_REMOTE_DEVICES=ADDRESS says where a board is, and cnna board serve makes a virtual one"
+    return said
+
+
+def manifest(config: str, variant: str, files: dict[str, bytes], **more: Any) -> str:
+    """The text of a manifest for these files, by name."""
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    return json.dumps({"config": config, "variant": variant, **more, **digests}, indent=1) + "\n"
+
+
+def check_files(path: Path) -> None:
+    """DataError: the .bit or its .hwh is missing, or is not the one that the manifest beside them names."""
+    found = {file.name: read_bytes(file) for file in (path, path.with_suffix(".hwh"))}
+    beside = path.with_name(MANIFEST)
+    if not beside.exists():
+        return
+    try:
+        named = json.loads(read_bytes(beside))
+        wanted = {name: named[name] for name in found}
+    except (ValueError, TypeError, KeyError):
+        raise DataError(f"{beside}: not a manifest of {' and '.join(found)}") from None
+    for name, digest in wanted.items():
+        if hashlib.sha256(found[name]).hexdigest() != digest:
+            raise DataError(
+                f"{path.with_name(name)}: not the file that {beside.name} names: it is of another build; copy all three together"
+            )

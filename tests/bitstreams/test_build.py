@@ -1,0 +1,124 @@
+"""`bitstreams/build.tcl` and its constraints, played in a Tcl interpreter whose Vivado records what it is asked for.
+
+The block design that it makes must be the one of `sim/board/design.py`, from which the virtual board and the `.hwh` come.
+"""
+
+import itertools
+import json
+import tkinter
+from pathlib import Path
+
+import pytest
+
+from cnna.host.cli import Parser
+from cnna.host.commands import board
+from cnna.hw.config import PRESETS, preset
+from cnna.sim.board.design import BOARD_PART, LEDS_WIDTH, PART, PS, design
+
+OWN = ("exec", "glob", "exit")  # Tcl's own commands that must not touch this machine
+ANSWERS = {"get_property": "0.1", "version": "2022.1", "make_wrapper": "wrapper.v", "glob": "made.hwh"}
+
+
+class Vivado:
+    """Plays a script; `calls` is what it asked Vivado for, words of each command."""
+
+    def __init__(self, script: Path, *arguments: str) -> None:
+        self.tcl, self.calls = tkinter.Tcl(), list[tuple[str, ...]]()
+        for name in OWN:
+            self.tcl.createcommand(name, lambda *words, name=name: self._called(name, *words))
+        self.tcl.createcommand("unknown", self._called)
+        self.tcl.setvar("argv", " ".join(arguments))
+        self.tcl.call("source", str(script))
+
+    def _called(self, name: str, *words: str) -> str:
+        self.calls.append((name, *map(str, words)))
+        if name == "exec":
+            return "cnna 9.9.9" if "--version" in words else "digest file"
+        return ANSWERS.get(name, str(words[-1]) if words else "")
+
+    def of(self, name: str) -> list[tuple[str, ...]]:
+        """The words of all calls of one command."""
+        return [words for called, *words in self.calls if called == name]
+
+    def of_pairs(self, name: str) -> list[tuple[str, str]]:
+        """The same of a command with two words."""
+        return [(one, two) for one, two in self.of(name)]
+
+    def pairs(self, text: str) -> dict[str, str]:
+        """A Tcl dictionary."""
+        words = self.tcl.splitlist(text)
+        return {str(key): str(value) for key, value in itertools.zip_longest(words[::2], words[1::2])}
+
+
+@pytest.fixture(params=PRESETS)
+def played(request: pytest.FixtureRequest, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Vivado]:
+    """The script for each configuration."""
+    monkeypatch.chdir(tmp_path)
+    Path("made.hwh").write_text("handoff")
+    return request.param, Vivado(root / "bitstreams" / "build.tcl", request.param, "ps", "out")
+
+
+def test_cells_and_their_parameters(played: tuple[str, Vivado]) -> None:
+    """An IP of another name or version would have another driver, or other registers."""
+    config, vivado = played
+    made = design(preset(config))
+    assert {words[-1]: words[-2] for words in vivado.of("create_bd_cell")} == {cell.name: cell.vlnv for cell in made.cells}
+    given: dict[str, dict[str, str]] = {}
+    for flag, text, cell in (words for words in vivado.of("set_property") if words[0] == "-dict"):
+        assert flag == "-dict"
+        given.setdefault(cell, {}).update(vivado.pairs(text))
+    for cell, parameters in given.items():
+        known = made.cell(cell).parameters
+        for name, value in parameters.items():
+            assert known[name.removeprefix("CONFIG.")] == value, (cell, name)
+    assert "CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ" in given[PS]
+    assert vivado.of("create_project")[0][-1] == PART
+    assert ["board_part", BOARD_PART] in [list(words[:2]) for words in vivado.of("set_property")]
+
+
+def test_connections(played: tuple[str, Vivado]) -> None:
+    """A port left open, or on another bus."""
+    config, vivado = played
+    made = design(preset(config))
+    assert set(vivado.of_pairs("connect_bd_intf_net")) == {(f"{m}/{i}", f"{s}/{j}") for m, i, s, j in made.buses}
+    wanted = {(f"{a}/{b}", f"{c}/{d}") for a, b, c, d in made.wires} | {("leds_gpio/gpio_io_o", "leds_tri_o")}
+    assert set(vivado.of_pairs("connect_bd_net")) == wanted
+
+
+def test_addresses(played: tuple[str, Vivado]) -> None:
+    """The driver finds registers by the .hwh, the accelerator its memory by what the host allocated."""
+    config, vivado = played
+    found = set()
+    for words in vivado.of("assign_bd_address"):
+        options = dict(zip(words[:-2:2], words[1:-2:2], strict=True))
+        assert words[-1] == "-force"
+        space, segment = options["-target_address_space"], words[-2]
+        found.add((space.split("/")[0], segment.split("/")[-1], int(options["-offset"], 16), int(options["-range"], 16)))
+    assert found == {(w.master_cell, w.block, w.base, w.size) for w in design(preset(config)).windows}
+
+
+def test_commands_files_and_manifest(played: tuple[str, Vivado]) -> None:
+    """The command for the IP must exist; the manifest is what the driver checks an overlay by."""
+    config, vivado = played
+    command = vivado.of("exec")[0]
+    assert list(command[:2]) == ["cnna", "board"]
+    parser = Parser()
+    board.configure(parser)
+    args = parser.parse_args(list(command[2:]))
+    assert (args.part, args.config, str(args.folder)) == ("ip", config, "out/ip")
+    manifest = json.loads(Path("out/manifest.json").read_text())
+    assert manifest["config"] == config
+    assert manifest["cnna.bit"] == manifest["cnna.hwh"] == "digest"
+    assert Path("out/cnna.hwh").read_text() == "handoff"
+    steps = [name for name, *_ in vivado.calls]
+    order = ["validate_bd_design", "generate_target", "synth_design", "place_design", "route_design", "report_timing_summary"]
+    assert [name for name in steps if name in order] == order
+    assert "exit" not in steps
+
+
+def test_constraints_place_every_led_once(root: Path) -> None:
+    """Two LEDs on one pin do not place."""
+    vivado = Vivado(root / "bitstreams" / "zcu102.xdc")
+    placed = {words[-1]: vivado.pairs(words[1]) for words in vivado.of("set_property")}
+    assert set(placed) == {f"leds_tri_o[{index}]" for index in range(LEDS_WIDTH)}
+    assert len({each["PACKAGE_PIN"] for each in placed.values()}) == LEDS_WIDTH

