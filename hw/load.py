@@ -6,25 +6,29 @@ and unpacks the beats into words. The engine joins the ports' words into one req
 
 from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.command import command_layout
 from cnna.hw.config import Config
+from cnna.hw.pair import Pair
 from cnna.hw.ports import BEAT_BITS, BURST_BEATS, FeatureWrite, ReadClient
+from cnna.hw.queue import Queue
 from cnna.hw.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED
 from cnna.hw.runs import RUN_BITS, SEGMENT_BASES, Bursts, ByteRun, Runs, WordRun
+from cnna.hw.tally import tally
 from cnna.hw.tokens import COUNTS
 
 ROOM_BEATS = 256  # a port's FIFO: a beat a clock at up to 240 clocks latency
 RUNS_AHEAD = 64  # runs of one beat that a port can have outstanding
+COMMANDS = 2 * RUNS_AHEAD  # more than can be dealt and not finished: each has an end in a port's queue, or was there
 
 
 def group_layout(config: Config) -> data.StructLayout:
-    """The words of one beat: lanes of a feature memory request."""
+    """The words of one beat: lanes of a feature memory request; or the end of a command."""
     lanes = config.beat_words
     return data.StructLayout(
         {
+            "end": unsigned(1),
             "active": unsigned(lanes),
             "address": data.ArrayLayout(ADDRESS_BITS, lanes),
             "words": data.ArrayLayout(8 * config.ci, lanes),
@@ -33,7 +37,7 @@ def group_layout(config: Config) -> data.StructLayout:
 
 
 class LoadPort(wiring.Component):
-    """One port's share: beats of its runs, unpacked. `at_end` waits at a command's end until `next`."""
+    """One port's share: beats of its runs, unpacked, and the ends of commands between them. `groups` comes from registers."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -43,53 +47,59 @@ class LoadPort(wiring.Component):
                 "word_runs": In(stream.Signature(WordRun)),
                 "client": Out(ReadClient()),
                 "groups": Out(stream.Signature(group_layout(config))),
-                "at_end": Out(1),
-                "next": In(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.bursts = bursts = Bursts()
-        m.submodules.beats = beats = SyncFIFOBuffered(width=BEAT_BITS, depth=ROOM_BEATS)
+        m.submodules.beats = beats = Queue(BEAT_BITS, ROOM_BEATS, late=True)
         connect(m, flipped(self.byte_runs), bursts.runs)
-        room, roomy, asked = Signal(range(ROOM_BEATS + 1), init=ROOM_BEATS), Signal(init=1), Signal()
-        burst, beat = self.client.burst, self.client.beat
-        left = room - Mux(asked, burst.payload.beats, 0) + beats.r_en
+        room, roomy, spent, freed = Signal(range(ROOM_BEATS + 1), init=ROOM_BEATS), Signal(init=1), Signal(5), Signal()
+        burst, beat, asked = self.client.burst, self.client.beat, Signal()
         m.d.comb += [
             burst.valid.eq(bursts.bursts.valid & roomy),
             burst.payload.eq(bursts.bursts.payload),
             bursts.bursts.ready.eq(burst.ready & roomy),
             asked.eq(burst.valid & burst.ready),
             bursts.next.eq(1),
-            beats.w_en.eq(beat.valid),
-            beats.w_data.eq(beat.payload.data),
+            beats.push.eq(beat.valid),
+            beats.item.eq(beat.payload.data),
         ]
-        m.d.sync += [room.eq(left), roomy.eq(left >= BURST_BEATS)]
-        self._unpack(m, beats)
+        m.d.sync += [
+            spent.eq(Mux(asked, burst.payload.beats, 0)),
+            freed.eq(beats.o.valid & beats.o.ready),
+            room.eq(room - spent + freed),
+            # `room` knows nothing of bursts asked for now and a clock ago
+            roomy.eq((room >= 3 * BURST_BEATS) | ((room >= BURST_BEATS) & ~asked & (spent == 0))),
+        ]
+        self._unpack(m, beats.o)
         return m
 
-    def _unpack(self, m: Module, beats: SyncFIFOBuffered) -> None:
+    def _unpack(self, m: Module, beats: stream.Interface) -> None:
         """Gives each beat the addresses of the run that it belongs to."""
         lanes = self.config.beat_words
-        address, left, busy, end = Signal(ADDRESS_BITS), Signal(RUN_BITS), Signal(), Signal()
-        take, fetch, group = Signal(), Signal(), self.groups.payload
+        m.submodules.pair = pair = Pair(group_layout(self.config))
+        connect(m, pair.o, flipped(self.groups))
+        address, left, last = Signal(ADDRESS_BITS), Signal(RUN_BITS), Signal(2)
+        final, busy, end = Signal(), Signal(), Signal()
+        take, fetch, group, run = Signal(), Signal(), pair.i.payload, self.word_runs.payload
         m.d.comb += [
-            self.groups.valid.eq(busy & ~end & beats.r_rdy),
-            take.eq(self.groups.valid & self.groups.ready),
-            beats.r_en.eq(take),
-            group.words.eq(beats.r_data),
-            group.active.eq(Cat(left > lane for lane in range(lanes))),
-            self.at_end.eq(busy & end),
-            fetch.eq(~busy | (take & (left <= lanes)) | (self.at_end & self.next)),
+            pair.i.valid.eq(busy & (end | beats.valid)),
+            take.eq(pair.i.valid & pair.i.ready),
+            beats.ready.eq(busy & ~end & pair.i.ready),
+            group.end.eq(end),
+            group.words.eq(beats.payload),
+            group.active.eq(Cat(~final | (last >= lane) for lane in range(lanes)) & (~end).replicate(lanes)),
+            fetch.eq(~busy | (take & (final | end))),
             self.word_runs.ready.eq(fetch),
         ]
         m.d.comb += [group.address[lane].eq(address + lane) for lane in range(lanes)]
         with m.If(take):
-            m.d.sync += [address.eq(address + lanes), left.eq(left - lanes)]
+            m.d.sync += [address.eq(address + lanes), left.eq(left - 1), final.eq(left == 1)]
         with m.If(fetch):
-            run = self.word_runs.payload
-            m.d.sync += [busy.eq(self.word_runs.valid), address.eq(run.address), left.eq(run.words), end.eq(run.end)]
+            m.d.sync += [busy.eq(self.word_runs.valid), address.eq(run.address), last.eq(run.last), end.eq(run.end)]
+            m.d.sync += [left.eq(run.more), final.eq(run.more == 0)]
 
 
 class Load(wiring.Component):
@@ -126,25 +136,26 @@ class Load(wiring.Component):
             connect(m, runs.byte_runs[number], port.byte_runs)
             connect(m, runs.word_runs[number], port.word_runs)
             connect(m, port.client, flipped(self.clients[number]))
+        self._join(m, [port.groups for port in ports])
 
-        request, moves, ended = self.write.request, Signal(), Signal()
-        m.d.comb += moves.eq(~request.valid | request.ready)
-        with m.If(moves):
-            groups = [port.groups for port in ports]
-            m.d.sync += [
-                request.valid.eq(Cat(group.valid for group in groups).any() | ended),
-                request.payload.last.eq(ended),
-                self.number.eq(self.number + request.payload.last),
-                request.payload.active.eq(Cat(Mux(group.valid, group.payload.active, 0) for group in groups)),
-                request.payload.address.eq(Cat(group.payload.address for group in groups)),
-                request.payload.words.eq(Cat(group.payload.words for group in groups)),
-            ]
-        m.d.comb += [port.groups.ready.eq(moves) for port in ports]
-        m.d.comb += ended.eq(Cat(port.at_end for port in ports).all() & moves)  # a request without words asks for `done`
-        m.d.comb += [port.next.eq(ended) for port in ports]
-
-        begun = Signal(8)  # commands dealt that are not finished
-        m.d.sync += begun.eq(begun + (runs.command.valid & runs.command.ready) - self.write.done)
+        begun = tally(m, COMMANDS, runs.command.valid & runs.command.ready, self.write.done)  # dealt and not finished
         m.d.sync += self.unit.eq(self.write.done)
-        m.d.comb += self.busy.eq(self.command.valid | (begun != 0) | self.unit)
+        m.d.comb += self.busy.eq(self.command.valid | begun.some | self.unit)
         return m
+
+    def _join(self, m: Module, groups: list[stream.Interface]) -> None:
+        """One request from what the ports have; while it waits, lanes of ports that had nothing may join it.
+
+        A port at a command's end waits there for the others; then a request without words asks for `done`.
+        """
+        request, ended, lanes = self.write.request, Signal(), self.config.beat_words
+        m.d.comb += [
+            ended.eq(Cat(group.valid & group.payload.end for group in groups).all()),
+            request.valid.eq(Cat(group.valid & ~group.payload.end for group in groups).any() | ended),
+            request.payload.last.eq(ended),
+            request.payload.active.eq(Cat(group.payload.active & group.valid.replicate(lanes) for group in groups)),
+            request.payload.address.eq(Cat(group.payload.address for group in groups)),
+            request.payload.words.eq(Cat(group.payload.words for group in groups)),
+        ]
+        m.d.comb += [group.ready.eq(request.ready & (~group.payload.end | ended)) for group in groups]
+        m.d.sync += self.number.eq(self.number + (ended & request.ready))

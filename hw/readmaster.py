@@ -4,13 +4,15 @@
 never falls and a full ring of one client cannot block another's beats.
 """
 
-from amaranth import Cat, Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
-from amaranth.lib.wiring import In, Out
+from amaranth import Cat, Module, Signal, unsigned
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi import AxiRead, constants
-from cnna.hw.ports import BEAT_BITS, ReadClient
+from cnna.hw.pair import Pair
+from cnna.hw.ports import BEAT_BITS, ReadBurst, ReadClient
+from cnna.hw.queue import Queue
+from cnna.hw.tally import tally
 
 OUTSTANDING = 32  # bursts; 48 bytes a clock over four ports at 120 clocks need 12 of 128 bytes
 
@@ -39,55 +41,56 @@ class ReadMaster(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.order = order = SyncFIFOBuffered(width=max(1, (self.count - 1).bit_length()), depth=OUTSTANDING)
-        outstanding, free = Signal(range(OUTSTANDING + 1)), Signal(init=1)  # bursts whose last beat has not come; room for one
-        take, ended = Signal(), Signal()
-        m.d.comb += take.eq((~self.bus.arvalid | self.bus.arready) & free & ~self.halt)
-        grant, granted = self._arbitrate(m, take)
+        m.submodules.order = order = Queue(unsigned(max(1, (self.count - 1).bit_length())), OUTSTANDING)
+        take, granted, ended, wanted = Signal(), Signal(), Signal(), []
+        for number, client in enumerate(self.clients):
+            m.submodules[f"wanted{number}"] = pair = Pair(ReadBurst)
+            connect(m, flipped(client.burst), pair.i)
+            wanted.append(pair.o)
+        outstanding = tally(m, OUTSTANDING, granted, ended)  # bursts whose last beat has not come
+        m.d.comb += take.eq((~self.bus.arvalid | self.bus.arready) & outstanding.room & ~self.halt)
+        grant = self._arbitrate(m, wanted, take, granted)
 
         with m.If(self.bus.arready):
             m.d.sync += self.bus.arvalid.eq(0)
-        for number, client in enumerate(self.clients):
-            with m.If(granted & (grant == number)):
-                m.d.sync += [
-                    self.bus.arvalid.eq(1),
-                    self.bus.araddr.eq(client.burst.payload.address),
-                    self.bus.arlen.eq(client.burst.payload.beats - 1),
-                ]
-        m.d.comb += [*constants(self.bus, "ar"), order.w_en.eq(granted), order.w_data.eq(grant)]
-
-        count = outstanding + granted - ended
-        m.d.sync += [outstanding.eq(count), free.eq(count < OUTSTANDING), self.idle.eq(count == 0)]
-        self._answer(m, order, ended)
+        with m.If(granted):
+            m.d.sync += self.bus.arvalid.eq(1)
+            with m.Switch(grant):
+                for number, burst in enumerate(wanted):
+                    with m.Case(number):
+                        m.d.sync += [self.bus.araddr.eq(burst.payload.address), self.bus.arlen.eq(burst.payload.beats - 1)]
+        m.d.comb += [*constants(self.bus, "ar"), order.push.eq(granted), order.item.eq(grant)]
+        m.d.sync += self.idle.eq(~granted & ~outstanding.some)
+        self._answer(m, order.o, ended)
         return m
 
-    def _arbitrate(self, m: Module, take: Signal) -> tuple[Signal, Signal]:
-        """The client whose burst goes out, and whether one does in this clock; the client after the last winner is asked first."""
-        grant, granted = Signal(range(max(2, self.count))), Signal()
+    def _arbitrate(self, m: Module, wanted: list[stream.Interface], take: Signal, granted: Signal) -> Signal:
+        """The client whose burst goes out if one does (`granted`); the client after the last winner is asked first."""
+        grant = Signal(range(max(2, self.count)))
         last = Signal.like(grant)
         for winner in range(self.count):
             with m.If(last == winner):
                 for step in range(self.count, 0, -1):
                     number = (winner + step) % self.count
-                    with m.If(self.clients[number].burst.valid):
+                    with m.If(wanted[number].valid):
                         m.d.comb += grant.eq(number)
-        m.d.comb += granted.eq(take & Cat(client.burst.valid for client in self.clients).any())
-        for number, client in enumerate(self.clients):
-            m.d.comb += client.burst.ready.eq(take & (grant == number))
+        m.d.comb += granted.eq(take & Cat(burst.valid for burst in wanted).any())
+        for number, burst in enumerate(wanted):
+            m.d.comb += burst.ready.eq(take & (grant == number))
         with m.If(granted):
             m.d.sync += last.eq(grant)
-        return grant, granted
+        return grant
 
-    def _answer(self, m: Module, order: SyncFIFOBuffered, ended: Signal) -> None:
+    def _answer(self, m: Module, order: stream.Interface, ended: Signal) -> None:
         """Registers R and hands each beat to the client whose burst is the oldest."""
         data, last, valid, response = Signal(BEAT_BITS), Signal(), Signal(), Signal(2)
         m.d.comb += self.bus.rready.eq(1)
         m.d.sync += [valid.eq(self.bus.rvalid), data.eq(self.bus.rdata), last.eq(self.bus.rlast), response.eq(self.bus.rresp)]
-        m.d.comb += [ended.eq(valid & last), order.r_en.eq(ended), self.beat.eq(valid)]
+        m.d.comb += [ended.eq(valid & last), order.ready.eq(ended), self.beat.eq(valid)]
         m.d.comb += [self.bad.eq(valid & (response != 0)), self.response.eq(response)]
         for number, client in enumerate(self.clients):
             m.d.comb += [
-                client.beat.valid.eq(valid & (order.r_data == number)),
+                client.beat.valid.eq(valid & (order.payload == number)),
                 client.beat.payload.data.eq(data),
                 client.beat.payload.last.eq(last),
             ]

@@ -5,36 +5,38 @@ and where its words are (for the engine's port). Addresses are sums: nothing mul
 last run to every port, so that an engine can tell when all ports have passed it.
 """
 
-from amaranth import Cat, Module, Mux, Signal, unsigned
+from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.command import command_layout
 from cnna.hw.config import BEAT_BYTES, Config
 from cnna.hw.ports import BURST_BEATS, BUS_BITS, ReadBurst
+from cnna.hw.queue import Queue
 from cnna.hw.regmap import ADDRESS_BITS, COUNTED, SEGMENTS
 from cnna.hw.tokens import COUNTS, Waiter, waits_of
 
 BEAT_SHIFT = BEAT_BYTES.bit_length() - 1
 BEAT_ADDRESS_BITS = BUS_BITS - BEAT_SHIFT  # of an address in beats
+BLOCK_SHIFT = BURST_BEATS.bit_length() - 1  # of an address in beats: no burst goes beyond so many
 RUN_BITS = 17  # of a run's words and beats
 SEGMENT_BASES = data.ArrayLayout(unsigned(BUS_BITS), len(SEGMENTS))
 
 
 class ByteRun(data.Struct):
-    """A run's place in DDR, or the end of a command (then without beats)."""
+    """A run's place in DDR, or the end of a command (then nothing else counts)."""
 
     address: unsigned(BEAT_ADDRESS_BITS)  # in beats
-    beats: unsigned(RUN_BITS)
+    more: unsigned(RUN_BITS)  # beats after the first
     end: unsigned(1)
 
 
 class WordRun(data.Struct):
-    """A run's place in feature memory, or the end of a command (then without words)."""
+    """A run's place in feature memory, or the end of a command (then nothing else counts)."""
 
     address: unsigned(ADDRESS_BITS)
-    words: unsigned(RUN_BITS)
+    more: unsigned(RUN_BITS)  # beats after the first
+    last: unsigned(2)  # words of the last beat after its first
     end: unsigned(1)
 
 
@@ -78,8 +80,8 @@ class Runs(wiring.Component):
         m.d.comb += [waiter.waits.eq(waits_of(command)), waiter.done.eq(self.done), self.blocked.eq(waiter.blocked)]
 
         walk, turn, base = Signal(Walk), Signal(self.config.ports, init=1), Signal(BUS_BITS)
-        deal, end, ready = Signal(), Signal(), Signal(self.config.ports)
-        self._queues(m, walk, (turn & deal.replicate(len(turn))) | end.replicate(len(turn)), ready)
+        dealing, room = Signal(), Signal()  # dealing: runs, then to all ports the end
+        self._queues(m, walk, turn & (dealing & room).replicate(len(turn)), room)
         with m.FSM(name="runs"):
             with m.State("IDLE"):
                 m.d.sync += [base.eq(self.segments[command.seg]), turn.eq(1)]
@@ -92,38 +94,44 @@ class Runs(wiring.Component):
             with m.State("WAIT"):
                 self._first(m, walk, base)
                 with m.If(waiter.clear):
+                    m.d.sync += dealing.eq(1)
                     m.next = "DEAL"
-            with m.State("DEAL"):
-                m.d.comb += deal.eq((turn & ready).any())
-                with m.If(deal):
-                    m.d.sync += turn.eq(Cat(turn[-1], turn[:-1]))
-                    self._step(m, walk)
-                    with m.If(walk.last_run & walk.last_block):
-                        m.next = "END"
+            with m.State("DEAL"), m.If(room):
+                m.d.sync += turn.eq(Cat(turn[-1], turn[:-1]))
+                self._step(m, walk)
+                with m.If(walk.last_run & walk.last_block):
+                    m.d.sync += turn.eq(~0)
+                    m.next = "END"
             with m.State("END"):
-                m.d.comb += [end.eq(ready.all()), self.command.ready.eq(end)]
-                with m.If(end):
+                m.d.comb += self.command.ready.eq(room)
+                with m.If(room):
+                    m.d.sync += dealing.eq(0)
                     m.next = "IDLE"
         return m
 
-    def _queues(self, m: Module, walk: data.View, write: Signal, ready: Signal) -> None:
-        """A FIFO for each port and kind of run; write[p] puts the run into both of port p, ready[p] says that both have room."""
+    def _queues(self, m: Module, walk: data.View, write: Value, room: Signal) -> None:
+        """A queue for each port and kind of run; write[p] puts the run into both of port p. `room`: all have some.
+
+        `room` is a clock old, which the queues' spare place makes up for.
+        """
         command, beat_words = self.command.payload, self.config.beat_words
-        byte_run, word_run, beats = Signal(ByteRun), Signal(WordRun), Signal(RUN_BITS)
-        m.d.sync += beats.eq((command.run + beat_words - 1) >> (beat_words.bit_length() - 1))
+        byte_run, word_run, before_last, rooms = Signal(ByteRun), Signal(WordRun), Signal(RUN_BITS), []
+        m.d.sync += before_last.eq(command.run - 1)
+        lane_bits = beat_words.bit_length() - 1
         m.d.comb += [
-            byte_run.eq(Cat(walk.bytes, beats, walk.end)),
-            word_run.eq(Cat(walk.words, command.run, walk.end)),
+            byte_run.address.eq(walk.bytes),
+            word_run.address.eq(walk.words),
+            word_run.last.eq(before_last[:lane_bits]),
         ]
+        for run in (byte_run, word_run):
+            m.d.comb += [run.more.eq(before_last[lane_bits:]), run.end.eq(walk.end)]
         for port in range(self.config.ports):
-            rooms = []
             for kind, run, out in (("byte", byte_run, self.byte_runs[port]), ("word", word_run, self.word_runs[port])):
-                fifo = SyncFIFOBuffered(width=len(run.as_value()), depth=self.ahead)
-                m.submodules[f"{kind}_runs{port}"] = fifo
-                m.d.comb += [fifo.w_data.eq(run), fifo.w_en.eq(write[port])]
-                m.d.comb += [out.valid.eq(fifo.r_rdy), out.payload.eq(fifo.r_data), fifo.r_en.eq(out.ready)]
-                rooms.append(fifo.w_rdy)
-            m.d.comb += ready[port].eq(Cat(rooms).all())
+                m.submodules[f"{kind}_runs{port}"] = queue = Queue(run.shape(), self.ahead, spare=1)
+                m.d.comb += [queue.item.eq(run), queue.push.eq(write[port])]
+                connect(m, queue.o, flipped(out))
+                rooms.append(queue.room)
+        m.d.sync += room.eq(Cat(rooms).all())
 
     def _first(self, m: Module, walk: data.View, base: Signal) -> None:
         """Stands before run 0 of block 0."""
@@ -177,12 +185,11 @@ class Bursts(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        address, left, busy, end = Signal(BEAT_ADDRESS_BITS), Signal(RUN_BITS), Signal(), Signal()
-        beats, to_boundary, final, cut, fetch = Signal(5), Signal(5), Signal(), Signal(), Signal()
+        run = self.runs.payload
+        block, blocks = Signal(BEAT_ADDRESS_BITS - BLOCK_SHIFT), Signal(RUN_BITS + 1 - BLOCK_SHIFT)  # where; how many more
+        first, last = Signal(BLOCK_SHIFT), Signal(BLOCK_SHIFT)  # beats within the run's first and last block
+        final, busy, end, cut, fetch = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            to_boundary.eq(BURST_BEATS - address[:4]),
-            final.eq(left <= to_boundary),
-            beats.eq(Mux(final, left, to_boundary)),
             cut.eq(busy & ~end & (~self.bursts.valid | self.bursts.ready)),
             self.at_end.eq(busy & end & ~self.bursts.valid),
             fetch.eq(~busy | (cut & final) | (self.at_end & self.next)),
@@ -193,12 +200,21 @@ class Bursts(wiring.Component):
         with m.If(cut):
             m.d.sync += [
                 self.bursts.valid.eq(1),
-                self.bursts.payload.address.eq(address << BEAT_SHIFT),
-                self.bursts.payload.beats.eq(beats),
-                address.eq(address + beats),
-                left.eq(left - beats),
+                self.bursts.payload.address.eq(Cat(first, block) << BEAT_SHIFT),
+                self.bursts.payload.beats.eq(Mux(final, last, BURST_BEATS - 1) - first + 1),
+                first.eq(0),
+                block.eq(block + 1),
+                blocks.eq(blocks - 1),
+                final.eq(blocks == 1),
             ]
+        beyond = run.address[:BLOCK_SHIFT] + run.more  # from the start of the first block to the last beat
         with m.If(fetch):
-            run = self.runs.payload
-            m.d.sync += [busy.eq(self.runs.valid), address.eq(run.address), left.eq(run.beats), end.eq(run.end)]
+            m.d.sync += [
+                busy.eq(self.runs.valid),
+                Cat(first, block).eq(run.address),
+                last.eq(beyond[:BLOCK_SHIFT]),
+                blocks.eq(beyond[BLOCK_SHIFT:]),
+                final.eq(beyond[BLOCK_SHIFT:] == 0),
+                end.eq(run.end),
+            ]
         return m

@@ -4,21 +4,25 @@
 port `StorePort` gathers what comes back into beats and gives its write master a burst when all its beats are there.
 """
 
-from amaranth import Cat, Module, Mux, Signal, unsigned
+from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.command import command_layout
 from cnna.hw.config import Config
-from cnna.hw.ports import BEAT_BITS, FeatureRead, WriteBeat, WriteClient
+from cnna.hw.pair import Pair
+from cnna.hw.ports import BEAT_BITS, FeatureRead, WriteBeat, WriteBurst, WriteClient
+from cnna.hw.queue import Queue
 from cnna.hw.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED
 from cnna.hw.runs import RUN_BITS, SEGMENT_BASES, Bursts, ByteRun, Runs, WordRun
+from cnna.hw.tally import tally
 from cnna.hw.tokens import COUNTS
+from cnna.hw.writemaster import OUTSTANDING
 
 ROOM_BEATS = 128  # a port's FIFO: hides the wait for the last B of a command
 RUNS_AHEAD = 64
-OUTSTANDING_BITS = 6
+BURSTS = OUTSTANDING + 2  # of a port, taken and not answered: on the bus, and on their way to it
+COMMANDS = 2 * RUNS_AHEAD  # more than can be dealt and not passed: each has an end in a port's queue, or just behind it
 
 
 def ask_layout(config: Config) -> data.StructLayout:
@@ -51,61 +55,59 @@ class StorePort(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.beats = beats = SyncFIFOBuffered(width=len(Signal(WriteBeat).as_value()), depth=ROOM_BEATS)
-        into, out = Signal(WriteBeat), self.client.beat
+        m.submodules.beats = beats = Queue(WriteBeat, ROOM_BEATS)
+        connect(m, beats.o, flipped(self.client.beat))
         m.d.comb += [
-            into.data.eq(self.answer.payload.words),
-            into.strobe.eq(Cat(lane.replicate(self.config.ci) for lane in self.answer.payload.active)),
-            beats.w_en.eq(self.answer.valid),
-            beats.w_data.eq(into),
-            out.valid.eq(beats.r_rdy),
-            out.payload.eq(beats.r_data),
-            beats.r_en.eq(out.ready),
+            beats.item.data.eq(self.answer.payload.words),
+            beats.item.strobe.eq(Cat(lane.replicate(self.config.ci) for lane in self.answer.payload.active)),
+            beats.push.eq(self.answer.valid),
         ]
-        self._ask(m, out.valid & out.ready)
+        self._ask(m, beats.o.valid & beats.o.ready)
         self._burst(m)
         return m
 
-    def _ask(self, m: Module, freed: Signal) -> None:
-        """Asks for the words of a beat at a time while the FIFO has room for their answer."""
+    def _ask(self, m: Module, freed: Value) -> None:
+        """Asks for the words of a beat at a time while the queue has room for their answer."""
         lanes = self.config.beat_words
-        address, left, busy = Signal(ADDRESS_BITS), Signal(RUN_BITS), Signal()
-        room, roomy, take, fetch = Signal(range(ROOM_BEATS + 1), init=ROOM_BEATS), Signal(init=1), Signal(), Signal()
-        room_next = room - take + freed
-        m.d.sync += [room.eq(room_next), roomy.eq(room_next != 0)]
+        m.submodules.asking = pair = Pair(ask_layout(self.config))
+        connect(m, pair.o, flipped(self.asks))
+        address, left, last = Signal(ADDRESS_BITS), Signal(RUN_BITS), Signal(2)
+        final, busy, take, fetch, run = Signal(), Signal(), Signal(), Signal(), self.word_runs.payload
+        room = tally(m, ROOM_BEATS, take, freed).room
         m.d.comb += [
-            self.asks.valid.eq(busy & roomy),
-            self.asks.payload.active.eq(Cat(left > lane for lane in range(lanes))),
-            take.eq(self.asks.valid & self.asks.ready),
-            fetch.eq(~busy | (take & (left <= lanes))),
+            pair.i.valid.eq(busy & room),
+            pair.i.payload.active.eq(Cat(~final | (last >= lane) for lane in range(lanes))),
+            take.eq(pair.i.valid & pair.i.ready),
+            fetch.eq(~busy | (take & final)),
             self.word_runs.ready.eq(fetch),
         ]
-        m.d.comb += [self.asks.payload.address[lane].eq(address + lane) for lane in range(lanes)]
+        m.d.comb += [pair.i.payload.address[lane].eq(address + lane) for lane in range(lanes)]
         with m.If(take):
-            m.d.sync += [address.eq(address + lanes), left.eq(left - lanes)]
+            m.d.sync += [address.eq(address + lanes), left.eq(left - 1), final.eq(left == 1)]
         with m.If(fetch):
-            run = self.word_runs.payload
-            m.d.sync += [busy.eq(self.word_runs.valid & ~run.end), address.eq(run.address), left.eq(run.words)]
+            m.d.sync += [busy.eq(self.word_runs.valid & ~run.end), address.eq(run.address), last.eq(run.last)]
+            m.d.sync += [left.eq(run.more), final.eq(run.more == 0)]
 
     def _burst(self, m: Module) -> None:
-        """Offers a burst when its beats stand in the FIFO, and counts what has no B response yet."""
+        """Offers a burst when its beats stand in the queue, and counts what has no B response yet."""
         m.submodules.bursts = bursts = Bursts()
+        m.submodules.offer = offer = Pair(WriteBurst)
         connect(m, flipped(self.byte_runs), bursts.runs)
-        burst, client = bursts.bursts, self.client
-        standing, unanswered, taken, whole = Signal(range(ROOM_BEATS + 1)), Signal(OUTSTANDING_BITS), Signal(), Signal()
+        connect(m, offer.o, flipped(self.client.burst))
+        burst = bursts.bursts
+        standing, whole, taken = Signal(range(ROOM_BEATS + 1)), Signal(), Signal()
+        unanswered = tally(m, BURSTS, taken, self.client.done)
         m.d.comb += [
-            whole.eq(standing >= burst.payload.beats),
-            client.burst.valid.eq(burst.valid & whole),
-            client.burst.payload.address.eq(burst.payload.address),
-            client.burst.payload.beats.eq(burst.payload.beats),
-            burst.ready.eq(client.burst.ready & whole),
-            taken.eq(client.burst.valid & client.burst.ready),
-            self.at_end.eq(bursts.at_end & (unanswered == 0)),
+            taken.eq(burst.valid & whole & offer.i.ready),
+            burst.ready.eq(whole & offer.i.ready),
+            offer.i.valid.eq(burst.valid & whole),
+            offer.i.payload.eq(burst.payload),
+            self.at_end.eq(bursts.at_end & ~unanswered.some),
             bursts.next.eq(self.next),
         ]
         m.d.sync += [
             standing.eq(standing - Mux(taken, burst.payload.beats, 0) + self.answer.valid),
-            unanswered.eq(unanswered + taken - client.done),
+            whole.eq(burst.valid & ~taken & (standing >= burst.payload.beats)),
         ]
 
 
@@ -151,24 +153,25 @@ class Store(wiring.Component):
             m.d.comb += [port.answer.payload.active.eq(active), port.answer.payload.words.eq(words)]
 
         self._join(m, ports)
-        ended, begun = Signal(), Signal(8)  # begun: commands dealt whose end has not been passed
-        m.d.comb += ended.eq(Cat(port.at_end for port in ports).all())
+        ended = Signal()
+        m.d.sync += ended.eq(Cat(port.at_end for port in ports).all() & ~ended)
         m.d.comb += [port.next.eq(ended) for port in ports]
-        m.d.sync += [begun.eq(begun + (runs.command.valid & runs.command.ready) - ended), self.unit.eq(ended)]
-        m.d.sync += self.number.eq(self.number + ended)
-        m.d.comb += self.busy.eq(self.command.valid | (begun != 0) | self.unit)
+        begun = tally(m, COMMANDS, runs.command.valid & runs.command.ready, ended)
+        m.d.sync += [self.unit.eq(ended), self.number.eq(self.number + ended)]
+        m.d.comb += self.busy.eq(self.command.valid | begun.some | self.unit)
         return m
 
     def _join(self, m: Module, ports: list[StorePort]) -> None:
-        """One request to feature memory from what the ports ask; its tag says which lanes were asked."""
-        request, moves = self.read.request, Signal()
-        m.d.comb += moves.eq(~request.valid | request.ready)
-        m.d.comb += [port.asks.ready.eq(moves) for port in ports]
-        active = Cat(Mux(port.asks.valid, port.asks.payload.active, 0) for port in ports)
-        with m.If(moves):
-            m.d.sync += [
-                request.valid.eq(Cat(port.asks.valid for port in ports).any()),
-                request.payload.active.eq(active),
-                request.payload.tag.eq(active),
-                request.payload.address.eq(Cat(port.asks.payload.address for port in ports)),
-            ]
+        """One request to feature memory from what the ports ask; its tag says which lanes were asked.
+
+        While it waits, lanes of ports that asked nothing may join it.
+        """
+        request, asks = self.read.request, [port.asks for port in ports]
+        active = Cat(ask.payload.active & ask.valid.replicate(self.config.beat_words) for ask in asks)
+        m.d.comb += [
+            request.valid.eq(Cat(ask.valid for ask in asks).any()),
+            request.payload.active.eq(active),
+            request.payload.tag.eq(active),
+            request.payload.address.eq(Cat(ask.payload.address for ask in asks)),
+        ]
+        m.d.comb += [ask.ready.eq(request.ready) for ask in asks]

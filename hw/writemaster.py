@@ -4,13 +4,14 @@
 and a halt never cuts a burst in two.
 """
 
-from amaranth import Module, Signal
-from amaranth.lib import wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth import Module, Signal, unsigned
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.axi import AxiWrite, constants
 from cnna.hw.ports import WriteClient
+from cnna.hw.queue import Queue
+from cnna.hw.tally import tally
 
 OUTSTANDING = 16  # bursts from AW to B
 
@@ -33,51 +34,49 @@ class WriteMaster(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         burst, bus = self.client.burst, self.bus
-        m.submodules.lengths = lengths = SyncFIFOBuffered(width=5, depth=OUTSTANDING)  # beats of bursts whose W is to come
-        outstanding, free, take = Signal(range(OUTSTANDING + 1)), Signal(init=1), Signal()
+        m.submodules.lengths = lengths = Queue(unsigned(5), OUTSTANDING)  # beats of bursts whose W is to come
+        take, answered, bad, response = Signal(), Signal(), Signal(), Signal(2)
+        outstanding = tally(m, OUTSTANDING, take, answered)
         m.d.comb += [
-            burst.ready.eq((~bus.awvalid | bus.awready) & free & ~self.halt),
+            burst.ready.eq((~bus.awvalid | bus.awready) & outstanding.room & ~self.halt),
             take.eq(burst.valid & burst.ready),
-            lengths.w_en.eq(take),
-            lengths.w_data.eq(burst.payload.beats),
+            lengths.push.eq(take),
+            lengths.item.eq(burst.payload.beats),
             *constants(bus, "aw"),
         ]
         with m.If(take):
             m.d.sync += [bus.awvalid.eq(1), bus.awaddr.eq(burst.payload.address), bus.awlen.eq(burst.payload.beats - 1)]
         with m.Elif(bus.awready):
             m.d.sync += bus.awvalid.eq(0)
-        self._beats(m, lengths)
+        self._beats(m, lengths.o)
 
-        answered, bad, response = Signal(), Signal(), Signal(2)
         m.d.comb += [bus.bready.eq(1), self.client.done.eq(answered), self.bad.eq(bad), self.response.eq(response)]
         m.d.sync += [answered.eq(bus.bvalid), bad.eq(bus.bvalid & (bus.bresp != 0)), response.eq(bus.bresp)]
-        count = outstanding + take - answered
-        m.d.sync += [outstanding.eq(count), free.eq(count < OUTSTANDING), self.idle.eq(count == 0)]
+        m.d.sync += self.idle.eq(~take & ~outstanding.some)
         return m
 
-    def _beats(self, m: Module, lengths: SyncFIFOBuffered) -> None:
+    def _beats(self, m: Module, lengths: stream.Interface) -> None:
         """Moves the client's beats to W, as many as the bursts taken say."""
         beat, bus = self.client.beat, self.bus
-        left, room, move = Signal(5), Signal(), Signal()  # beats of the current burst still to move, 0: none
+        left, some, last = Signal(5), Signal(), Signal()  # beats of the current burst still to move: how many, any, just one
+        room, move = Signal(), Signal()
         m.d.comb += [
             room.eq(~bus.wvalid | bus.wready),
-            beat.ready.eq(room & (left != 0)),
+            beat.ready.eq(room & some),
             move.eq(beat.valid & beat.ready),
-            lengths.r_en.eq((left == 0) | (move & (left == 1))),
+            lengths.ready.eq(~some | (move & last)),
             self.beat.eq(bus.wvalid & bus.wready),
         ]
-        with m.If(lengths.r_en):
-            m.d.sync += left.eq(0)
-            with m.If(lengths.r_rdy):
-                m.d.sync += left.eq(lengths.r_data)
+        with m.If(lengths.ready):
+            m.d.sync += [left.eq(lengths.payload), some.eq(lengths.valid), last.eq(lengths.payload == 1)]
         with m.Elif(move):
-            m.d.sync += left.eq(left - 1)
+            m.d.sync += [left.eq(left - 1), last.eq(left == 2)]
         with m.If(move):
             m.d.sync += [
                 bus.wvalid.eq(1),
                 bus.wdata.eq(beat.payload.data),
                 bus.wstrb.eq(beat.payload.strobe),
-                bus.wlast.eq(left == 1),
+                bus.wlast.eq(last),
             ]
         with m.Elif(bus.wready):
             m.d.sync += bus.wvalid.eq(0)
