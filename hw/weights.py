@@ -6,19 +6,21 @@ Bursts are asked for only where the ring has room for them.
 
 from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.command import command_layout
 from cnna.hw.config import Config
 from cnna.hw.pair import Pair
 from cnna.hw.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient
+from cnna.hw.queue import Queue
 from cnna.hw.readmaster import OUTSTANDING
 from cnna.hw.ring import stripe_beats
 from cnna.hw.runs import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES
+from cnna.hw.tally import tally
 
 BEATS_BITS, TIMES_BITS = 28, 20
 PATIENCE_CLOCKS = 32  # before a burst is cut to the room that there is
+BURSTS = OUTSTANDING + 2  # of a port, asked for and not come: on the bus, and on their way to it
 
 
 class Stripe(data.Struct):
@@ -60,22 +62,23 @@ class WeightPort(wiring.Component):
         m = Module()
         rings = [getattr(self, f"ring{number}") for number in range(len(self.bits))]
         burst, beat = self.client.burst, self.client.beat
-        m.submodules.order = order = SyncFIFOBuffered(width=1, depth=OUTSTANDING)  # which ring each burst is for
-        ring, asked, room = Signal(), Signal(), Signal(max(self.bits))
-        m.d.comb += [asked.eq(burst.valid & burst.ready), order.w_en.eq(asked), order.w_data.eq(ring)]
-        m.d.comb += order.r_en.eq(beat.valid & beat.payload.last)
+        m.submodules.order = order = Queue(unsigned(1), 2 * OUTSTANDING)  # which ring each of up to BURSTS is for
+        ring, asked, room, ended = Signal(), Signal(), Signal(max(self.bits)), Signal()
+        spent, spent_ring = Signal(5), Signal()  # beats asked for a clock ago, and for which ring
+        m.d.comb += [asked.eq(burst.valid & burst.ready), order.push.eq(asked), order.item.eq(ring)]
+        m.d.comb += [ended.eq(beat.valid & beat.payload.last), order.o.ready.eq(ended)]
+        m.d.sync += [spent.eq(Mux(asked, burst.payload.beats, 0)), spent_ring.eq(ring)]
 
-        rooms, expecting = [], Signal(len(rings))
+        rooms = []
         for number, (column, bits) in enumerate(zip(rings, self.bits, strict=True)):
             expected, mine = Signal(bits, name=f"expected{number}"), Signal(name=f"mine{number}")
-            m.d.comb += mine.eq(beat.valid & (order.r_data == number))
+            m.d.comb += mine.eq(beat.valid & (order.o.payload == number))
             m.d.comb += [column.beat.valid.eq(mine), column.beat.payload.eq(beat.payload.data)]
-            m.d.sync += expected.eq(expected + Mux(asked & (ring == number), burst.payload.beats, 0) - mine)
-            m.d.comb += expecting[number].eq(expected != 0)
+            m.d.sync += expected.eq(expected + Mux(spent_ring == number, spent, 0) - mine)
             rooms.append((column.free - expected)[:bits])
-        m.d.sync += room.eq(Mux(ring, rooms[-1], rooms[0]))
+        m.d.sync += room.eq(Mux(ring, rooms[-1], rooms[0]) - spent)
         idle = self._ask(m, ring, room)
-        m.d.comb += self.busy.eq(self.stripe.valid | ~idle | expecting.any())
+        m.d.comb += self.busy.eq(self.stripe.valid | ~idle | tally(m, BURSTS, asked, ended).some)
         return m
 
     def _ask(self, m: Module, ring: Signal, room: Signal) -> Signal:
@@ -146,7 +149,7 @@ class Weights(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         count, command = self.config.ports, self.command.payload
-        stripe, turn, give, ready = Signal(Stripe), Signal(count, init=1), Signal(), Signal(count)
+        stripe, turn, give, ready = Signal(Stripe), Signal(count, init=1), Signal(), Signal(count)  # ready: a clock ago
         busy = Signal(count + 1)
         for number in range(count):
             m.submodules[f"queue{number}"] = queue = Pair(Stripe)
@@ -159,9 +162,9 @@ class Weights(wiring.Component):
             m.d.comb += [
                 queue.i.payload.eq(stripe),
                 queue.i.valid.eq(give & turn[number]),
-                ready[number].eq(queue.i.ready),
                 busy[number].eq(port.busy | queue.o.valid),
             ]
+            m.d.sync += ready[number].eq(queue.i.ready)  # a queue's turn comes again after three clocks at the soonest
 
         base = Signal(BUS_BITS)
         m.d.comb += [
