@@ -3,12 +3,13 @@
 A client of port 0's read master; `writes.py` takes what it plays, at its own pace.
 """
 
-from amaranth import Module, Mux, Signal, unsigned
+from amaranth import Module, Mux, ResetInserter, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
+from cnna.hw.pair import Pair
 from cnna.hw.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient
+from cnna.hw.queue import Queue
 from cnna.hw.runs import BEAT_ADDRESS_BITS, BEAT_SHIFT
 
 ROOM_BEATS = 64  # 128 writes ahead
@@ -37,65 +38,57 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.beats = beats = SyncFIFOBuffered(width=BEAT_BITS, depth=ROOM_BEATS)
-        m.d.comb += [beats.w_en.eq(self.client.beat.valid), beats.w_data.eq(self.client.beat.payload.data)]
-        fetched, played = self._fetch(m, beats), self._play(m, beats)
-        m.d.sync += self.idle.eq(fetched & played & ~beats.r_rdy & ~beats.w_en & ~self.start & (beats.level == 0))
+        m.submodules.beats = beats = Queue(unsigned(BEAT_BITS), ROOM_BEATS)
+        m.d.comb += [beats.push.eq(self.client.beat.valid), beats.item.eq(self.client.beat.payload.data)]
+        fetched, played = self._fetch(m, beats.o.valid & beats.o.ready), self._play(m, beats.o)
+        m.d.sync += self.idle.eq(fetched & played & ~self.start)
         return m
 
-    def _fetch(self, m: Module, beats: SyncFIFOBuffered) -> Signal:
-        """Asks for the program's beats while there is room; answers whether none is left or outstanding."""
+    def _fetch(self, m: Module, freed: Value) -> Value:
+        """Asks for the program's beats while there is room; answers whether none is left, outstanding or in the queue."""
         burst, address, left = self.client.burst, Signal(BEAT_ADDRESS_BITS), Signal(32)
-        room, expected = Signal(range(ROOM_BEATS + 1), init=ROOM_BEATS), Signal(range(ROOM_BEATS + 1))
-        roomy, taken, size, fetched = Signal(init=1), Signal(), Signal(5), Signal()
+        room, spent, asked, idle = Signal(range(ROOM_BEATS + 1), init=ROOM_BEATS), Signal(5), Signal(), Signal()
         to_boundary = BURST_BEATS - address[:4]
-        cut = Mux(taken, burst.payload.beats, 0)
-        room_next = room - cut + (beats.r_en & beats.r_rdy)
-        m.d.comb += [
-            size.eq(Mux(left < to_boundary, left, to_boundary)),
-            taken.eq(burst.valid & burst.ready),
-            fetched.eq((left == 0) & ~burst.valid & (expected == 0)),
-        ]
-        m.d.sync += [
-            room.eq(room_next),
-            roomy.eq(room_next >= BURST_BEATS),
-            expected.eq(expected + cut - beats.w_en),
-        ]
-        with m.If(taken):
-            m.d.sync += burst.valid.eq(0)
-        with m.Elif(~burst.valid & roomy & (left != 0) & ~self.stop):
-            m.d.sync += [
-                burst.valid.eq(1),
-                burst.payload.beats.eq(size),
-                burst.payload.address.eq(address << BEAT_SHIFT),
-                address.eq(address + size),
-                left.eq(left - size),
-            ]
-        with m.If(self.stop):
-            m.d.sync += left.eq(0)
-        with m.Elif(self.start):
-            m.d.sync += [address.eq(self.base[BEAT_SHIFT:]), left.eq(self.count[1:] + self.count[0])]
-        return fetched
+        m.d.comb += [asked.eq(burst.valid & burst.ready), burst.payload.address.eq(address << BEAT_SHIFT)]
+        m.d.sync += [spent.eq(Mux(asked, burst.payload.beats, 0)), room.eq(room - spent + freed)]
+        with m.FSM(name="fetching"):
+            with m.State("IDLE"):
+                m.d.comb += idle.eq(1)
+                m.d.sync += [address.eq(self.base[BEAT_SHIFT:]), left.eq(self.count[1:] + self.count[0])]
+                with m.If(self.start & ~self.stop):
+                    m.next = "SIZE"
+            with m.State("SIZE"):
+                m.d.sync += burst.payload.beats.eq(Mux(left < to_boundary, left, to_boundary))
+                m.next = "ROOM"
+                with m.If(self.stop | (left == 0)):
+                    m.next = "IDLE"
+            with m.State("ROOM"):
+                with m.If(self.stop):
+                    m.next = "IDLE"
+                with m.Elif(room >= BURST_BEATS):
+                    m.next = "ASK"
+            with m.State("ASK"):
+                m.d.comb += burst.valid.eq(1)
+                with m.If(burst.ready):
+                    m.d.sync += [address.eq(address + burst.payload.beats), left.eq(left - burst.payload.beats)]
+                    m.next = "SIZE"
+        return idle & (spent == 0) & (room == ROOM_BEATS)
 
-    def _play(self, m: Module, beats: SyncFIFOBuffered) -> Signal:
+    def _play(self, m: Module, beats: stream.Interface) -> Value:
         """Splits beats into their two writes; beats that nobody wants any more are dropped. Answers whether none is wanted."""
-        left, high, moves, wanted = Signal(32), Signal(), Signal(), Signal()
+        m.submodules.pair = ResetInserter(self.stop)(pair := Pair(ProgramWrite))
+        connect(m, pair.o, flipped(self.write))
+        left, high, moves, wanted, one = Signal(32), Signal(), Signal(), Signal(), Signal()  # wanted, one: of `left`
         m.d.comb += [
-            wanted.eq(left != 0),
-            moves.eq(beats.r_rdy & wanted & (~self.write.valid | self.write.ready)),
-            beats.r_en.eq(~wanted | (moves & (high | (left == 1)))),
+            pair.i.valid.eq(beats.valid & wanted),
+            pair.i.payload.eq(beats.payload.word_select(high, BEAT_BITS // 2)),
+            moves.eq(pair.i.valid & pair.i.ready),
+            beats.ready.eq(~wanted | (pair.i.ready & (high | one))),
         ]
-        with m.If(self.write.ready):
-            m.d.sync += self.write.valid.eq(0)
         with m.If(moves):
-            m.d.sync += [
-                self.write.valid.eq(1),
-                self.write.payload.eq(beats.r_data.word_select(high, BEAT_BITS // 2)),
-                high.eq(~high),
-                left.eq(left - 1),
-            ]
+            m.d.sync += [high.eq(~high), left.eq(left - 1), wanted.eq(~one), one.eq(left == 2)]
         with m.If(self.stop):
-            m.d.sync += [left.eq(0), high.eq(0), self.write.valid.eq(0)]
+            m.d.sync += [wanted.eq(0), high.eq(0)]
         with m.Elif(self.start):
-            m.d.sync += [left.eq(self.count), high.eq(0)]
+            m.d.sync += [left.eq(self.count), wanted.eq(self.count != 0), one.eq(self.count == 1), high.eq(0)]
         return ~wanted & ~self.write.valid
