@@ -42,19 +42,21 @@ class Control(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         waiting, ended, settled = Signal(), Signal(), Signal()  # waiting: for the program to begin
+        quiet, masters_idle = Signal(), Signal()  # no engine was busy, no master at work a clock ago
+        m.d.sync += [quiet.eq(~self.engines.any()), masters_idle.eq(self.masters_idle)]
         m.d.comb += [self.halt.eq(self.resetting | self.error), self.busy.eq(self.running | waiting)]
         m.d.sync += self.interrupt.eq(self.irq_enable & (self.done | self.error))
         m.d.sync += [self.clear.eq(0), self.play.eq(self.clear & ~self.by_host)]
-        m.d.sync += [settled.eq(ended & ~self.engines.any()), self.drop.eq(ended | self.error)]
+        m.d.sync += [settled.eq(ended & quiet), self.drop.eq(ended | self.error)]
         with m.If(self.clear_done):
             m.d.sync += self.done.eq(0)
         with m.If(self.error):
             m.d.sync += self.running.eq(0)
-        with m.Elif(settled & ~self.engines.any() & self.running):
+        with m.Elif(settled & quiet & self.running):
             m.d.sync += [self.running.eq(0), self.done.eq(1)]
         with m.If(self.end):
             m.d.sync += ended.eq(1)
-        self._reset(m, waiting)
+        self._reset(m, waiting, masters_idle)
         with m.If(self.start | self.begin):
             m.d.sync += [waiting.eq(1), self.by_host.eq(self.begin), ended.eq(0), settled.eq(0)]
         with m.If(waiting & ~self.resetting & ~self.error & self.sequencer_idle & ~self.drop):
@@ -63,11 +65,11 @@ class Control(wiring.Component):
             m.d.sync += [self.resetting.eq(1), self.running.eq(0), self.done.eq(0), waiting.eq(0), ended.eq(0)]
         return m
 
-    def _reset(self, m: Module, waiting: Signal) -> None:
+    def _reset(self, m: Module, waiting: Signal, masters_idle: Signal) -> None:
         """Resets `core` once the masters have been idle for QUIET_CLOCKS."""
         clocks = Signal(range(QUIET_CLOCKS + RESET_CLOCKS + 1))
         m.d.sync += self.reset.eq(clocks >= QUIET_CLOCKS)
-        with m.If(~self.resetting | (~self.masters_idle & ~self.reset)):
+        with m.If(~self.resetting | (~masters_idle & ~self.reset)):
             m.d.sync += clocks.eq(0)
         with m.Elif(clocks == QUIET_CLOCKS + RESET_CLOCKS):
             m.d.sync += [clocks.eq(0), self.resetting.eq(0)]

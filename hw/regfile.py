@@ -58,6 +58,27 @@ def kept(register: Register) -> int:
     return mask
 
 
+class ReadGroup(wiring.Component):
+    """Chooses among up to 16 words, two clocks late. A block of its own, as the choices of 32 bits load the offset's copy in it.
+
+    `indices`: for each of `words` the value of `offset`, in words; `known`: there is one. An offset within a word is none.
+    """
+
+    def __init__(self, indices: tuple[int, ...]) -> None:
+        self.indices = indices
+        super().__init__({"offset": In(6), "words": In(data.ArrayLayout(32, len(indices))), "value": Out(32), "known": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        offset = Signal(6)
+        m.d.sync += [offset.eq(self.offset), self.value.eq(0), self.known.eq(0)]
+        with m.Switch(offset):
+            for number, index in enumerate(self.indices):
+                with m.Case(4 * index):
+                    m.d.sync += [self.value.eq(self.words[number]), self.known.eq(1)]
+        return m
+
+
 class RegFile(wiring.Component):
     """Lives in domain `sync`, outside of the soft reset; its program writes in domain `core`, which soft reset clears."""
 
@@ -126,6 +147,7 @@ class RegFile(wiring.Component):
     def _write(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
         """One AXI4-Lite write at a time: take, decide what it is, act, answer."""
         request, answer = Signal(LiteWrite), slave.written
+        m.d.sync += [pulse.eq(0) for pulse in (self.soft_reset, self.start, self.begin, self.clear_done)]  # a clock after ACT
         hit, writable = Signal(len(GENERAL)), Signal()  # of the general block; one that the host may write at all
         always, whole, mine, gone = Signal(), Signal(), Signal(), Signal()
         m.d.comb += gone.eq(self.stop | self.resetting | ~self.busy)  # the program that a write was for
@@ -181,39 +203,34 @@ class RegFile(wiring.Component):
                     fields = slices(register, value)
                     m.d.comb += [
                         wrong.eq((fields["start"] | fields["begin"]) & self.busy & ~fields["soft_reset"]),
+                    ]
+                    m.d.sync += [
                         self.soft_reset.eq(fields["soft_reset"]),
                         self.start.eq(fields["start"] & ~self.busy & ~fields["soft_reset"]),
                         self.begin.eq(fields["begin"] & ~fields["start"] & ~self.busy & ~fields["soft_reset"]),
                     ]
                 if register.name == "STATUS":
-                    m.d.comb += self.clear_done.eq(slices(register, value)["done"])
+                    m.d.sync += self.clear_done.eq(slices(register, value)["done"])
 
     def _read(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
         """Two levels of choice, a register between them: 16 registers of a group, then the group."""
         words: dict[str, Value] = {name: Const(word, 32) for name, word in capability(self.config).items()}
-        words |= {name: self.reports[name] for name in REPORTED}
+        status = Signal(32)  # a clock late: engines tell it from what is deep in them
+        m.d.sync += status.eq(self.reports["STATUS"])
+        words |= {name: self.reports[name] for name in REPORTED} | {"STATUS": status}
         words |= held
         words |= {register.name: writes.shadow[number] for number, register in enumerate(SHADOWED)}
         groups: dict[int, dict[int, Value]] = {}
         for offset, register in BY_OFFSET.items():
             groups.setdefault(offset // 64, {})[offset // 4 % 16] = words.get(register.name, Const(0, 32))
-        offset, found = Signal(slave.read.payload.shape()), Signal()
-        level1 = {group: Signal(32, name=f"group{group}") for group in groups}
-        known = {group: Signal(name=f"known{group}") for group in groups}
-        m.d.sync += offset.eq(slave.read.payload)
-        for group, members in groups.items():
-            with m.Switch(offset[:6]):
-                for index, word in members.items():
-                    with m.Case(4 * index):
-                        m.d.sync += [level1[group].eq(word), known[group].eq(1)]
-                with m.Default():
-                    m.d.sync += [level1[group].eq(0), known[group].eq(0)]
-        value = Signal(32)
-        m.d.sync += [found.eq(0), value.eq(0)]
+        offset, found, value = Signal(slave.read.payload.shape()), Signal(), Signal(32)
+        m.d.sync += [offset.eq(slave.read.payload), found.eq(0), value.eq(0)]
         with m.Switch(offset[6:]):
-            for group in groups:
-                with m.Case(group):
-                    m.d.sync += [found.eq(known[group]), value.eq(level1[group])]
+            for number, members in groups.items():
+                m.submodules[f"group{number}"] = group = ReadGroup(tuple(members))
+                m.d.comb += [group.offset.eq(slave.read.payload[:6]), group.words.eq(Cat(members.values()))]
+                with m.Case(number):
+                    m.d.sync += [found.eq(group.known), value.eq(group.value)]
         clocks = Signal(4)  # since the request, one-hot
         m.d.comb += [
             slave.read.ready.eq(1),
