@@ -11,6 +11,22 @@ COUNTER_NAMES = tuple(register.name for register in REGISTERS.values() if regist
 COUNTER_WORDS = data.StructLayout(dict.fromkeys(COUNTER_NAMES, 32))
 
 
+class Counter(wiring.Component):
+    """One of them. A block of its own, so that no net of it is wide."""
+
+    clear: In(1)
+    up: In(1)
+    count: Out(32)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        with m.If(self.clear):
+            m.d.sync += self.count.eq(0)
+        with m.Elif(self.up):
+            m.d.sync += self.count.eq(self.count + 1)
+        return m
+
+
 class Counters(wiring.Component):
     """One clock late and 32 bits wide each, modulo 2^32. `clear` zeroes them as a program begins.
 
@@ -39,10 +55,8 @@ class Counters(wiring.Component):
         for name, event in events.items():
             pulse = Signal(name=f"{name.lower()}_pulse")
             m.d.sync += pulse.eq(event & self.running)
-            with m.If(self.clear):
-                m.d.sync += self.words[name].eq(0)
-            with m.Elif(pulse):
-                m.d.sync += self.words[name].eq(self.words[name] + 1)
+            m.submodules[name.lower()] = counter = Counter()
+            m.d.comb += [counter.clear.eq(self.clear), counter.up.eq(pulse), self.words[name].eq(counter.count)]
         for index, engine in enumerate(COUNTED):
             m.d.comb += self.words[f"DONE_{engine.upper()}"].eq(self.done[index])
         return m
