@@ -138,9 +138,10 @@ class Load(wiring.Component):
             connect(m, port.client, flipped(self.clients[number]))
         self._join(m, [port.groups for port in ports])
 
-        begun = tally(m, COMMANDS, runs.command.valid & runs.command.ready, self.write.done)  # dealt and not finished
-        m.d.sync += self.unit.eq(self.write.done)
-        m.d.comb += self.busy.eq(self.command.valid | begun.some | self.unit)
+        dealt = Signal()
+        begun = tally(m, COMMANDS, dealt, self.write.done)  # dealt and not finished
+        m.d.sync += [dealt.eq(runs.command.valid & runs.command.ready), self.unit.eq(self.write.done)]
+        m.d.comb += self.busy.eq(self.command.valid | dealt | begun.some | self.unit)
         return m
 
     def _join(self, m: Module, groups: list[stream.Interface]) -> None:

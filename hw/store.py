@@ -153,12 +153,13 @@ class Store(wiring.Component):
             m.d.comb += [port.answer.payload.active.eq(active), port.answer.payload.words.eq(words)]
 
         self._join(m, ports)
-        ended = Signal()
+        ended, dealt = Signal(), Signal()
+        m.d.sync += dealt.eq(runs.command.valid & runs.command.ready)
         m.d.sync += ended.eq(Cat(port.at_end for port in ports).all() & ~ended)
         m.d.comb += [port.next.eq(ended) for port in ports]
-        begun = tally(m, COMMANDS, runs.command.valid & runs.command.ready, ended)
+        begun = tally(m, COMMANDS, dealt, ended)
         m.d.sync += [self.unit.eq(ended), self.number.eq(self.number + ended)]
-        m.d.comb += self.busy.eq(self.command.valid | begun.some | self.unit)
+        m.d.comb += self.busy.eq(self.command.valid | dealt | begun.some | self.unit)
         return m
 
     def _join(self, m: Module, ports: list[StorePort]) -> None:
