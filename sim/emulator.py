@@ -114,7 +114,7 @@ class EmulatorDevice(Memory):
             done = REGISTERS["STATUS"].pack(done=1)
             self._registers["STATUS"] &= ~(value & done)
         elif all(field.access == "rw" for field in register.fields):
-            self._registers[register.name] = value & 0xFFFFFFFF
+            self._registers[register.name] = value & ((1 << sum(field.bits for field in register.fields)) - 1)
         else:
             self._stop("illegal_register", offset=register.offset)
 
