@@ -4,10 +4,13 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 READY = .venv/installed
 
-.PHONY: demo test test-all lint docs bench baseline resources clean
+.PHONY: demo board-demo test test-all lint docs bench baseline resources clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
+
+board-demo: $(READY)  ## the same on a virtual ZCU102, through the stock pynq package
+	$(BIN)/python examples/board_demo.py
 
 test: $(READY)  ## the tests, RTL simulation included
 	$(PYTEST) -m "not slow" --durations=10

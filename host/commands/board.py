@@ -21,9 +21,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     image = parts.add_parser("image", help="write cnna.bit and cnna.hwh for the virtual board")
     ip = parts.add_parser("ip", help="write the Verilog and its component.xml, for bitstreams/build.tcl")
     serve = parts.add_parser("serve", help="serve a virtual ZCU102 to the stock pynq package, until Ctrl-C")
+    info = parts.add_parser("info", help="say what accelerator a board has")
+    selftest = parts.add_parser("selftest", help="try a board's registers and memory, and a network on request")
     for part in (image, ip, serve):
         part.add_argument("--config", required=True, metavar="C", help="tiny or zcu102")
         part.add_argument("--variant", choices=VARIANTS, default="ps", help="whose DDR the accelerator works on (default: ps)")
+    for part in (info, selftest):
+        part.add_argument("--overlay", type=Path, required=True, metavar="cnna.bit", help="what pynq loads, its .hwh beside it")
+    selftest.add_argument("--model", type=Path, metavar="M.cnna", help="run a network too")
+    selftest.add_argument("--input", type=Path, metavar="X", help="its samples, as for cnna run")
+    selftest.add_argument("--expect", type=Path, metavar="Y.npz", help="the answers that must come, to the bit (cnna run -o)")
+    for part in (image, ip, serve, info, selftest):
         part.add_argument("--json", type=Path, default=argparse.SUPPRESS, metavar="FILE", help="write the figures as JSON")
         part.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error")
     for part in (image, ip):
@@ -37,6 +45,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """One part."""
+    if args.part in ("info", "selftest"):
+        from cnna.host import board_report
+
+        return board_report.info(args.overlay) if args.part == "info" else board_report.selftest(args)
     try:
         config = preset(args.config)
     except ConfigError as error:

@@ -156,3 +156,29 @@ def test_an_overlay_without_the_accelerator_is_said(monkeypatch: pytest.MonkeyPa
     ):
         with pytest.raises(DataError, match=said):
             open_board(board)
+
+
+@pytest.mark.parametrize("serving", ["emulator"], indirect=True)
+def test_info_and_selftest_of_a_board(serving: str, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """What a user with a board runs first; the exit code is for scripts."""
+    bit, x, compiled = files
+    line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "board"]
+    said = stock.execute(serving, [*line, "info", "--overlay", str(bit)])
+    for part in ("board        ZCU102", "register_map 1.0", "pix 2", "watts        not measured"):
+        assert part in said
+    with model.Model(compiled) as direct:
+        np.savez(tmp_path / "y.npz", y=direct.run(np.load(x)))
+        np.savez(tmp_path / "wrong.npz", y=direct.run(np.load(x)) + 1)
+    network = ["--model", str(compiled), "--input", str(x)]
+    command = [*line, "selftest", "--overlay", str(bit), *network, "--json", str(tmp_path / "s.json"), "--expect"]
+    said = stock.execute(serving, [*command, str(tmp_path / "y.npz")])
+    for part in (
+        "ok     registers",
+        "ok     copy",
+        "ok     network          board == y.npz",
+        "images a second by the clock on the wall",
+    ):
+        assert part in said
+    assert json.loads((tmp_path / "s.json").read_text())["images_per_second"] > 0
+    stock.execute(serving, [*command, str(tmp_path / "wrong.npz")], fails=True)
+    assert not all(finding["good"] for finding in json.loads((tmp_path / "s.json").read_text())["findings"])

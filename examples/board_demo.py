@@ -1,0 +1,99 @@
+"""The digits network through the stock pynq package on a virtual ZCU102: `make board-demo`.
+
+Starts the board (the accelerator's RTL behind PYNQ.remote), loads the overlay on it, classifies test images with `cnna run --device
+pynq`, and compares bits with the integer reference and clocks with a simulation that has no board around it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from digits import data
+from numpy import save as save_array
+
+from cnna.compiler.compile import compile_model
+from cnna.compiler.onnx_import import load_model
+from cnna.compiler.quantise import quantise
+from cnna.host.artifact import save
+from cnna.host.errors import CnnaError, RunError
+from cnna.host.model import Model
+from cnna.hw.config import preset
+
+HERE = Path(__file__).resolve().parent
+OUT = HERE.parent / "build" / "board-demo"
+CONFIG, IMAGES = "tiny", 5
+ADDRESS = "127.0.0.71"  # of the virtual board: stock pynq has one port, so boards on one machine differ by address
+CNNA = (sys.executable, "-W", "ignore", "-m", "cnna.host.cli")
+END_SECONDS = 20
+
+
+def main() -> int:
+    """Runs the demo; 1 where something differs or fails."""
+    try:
+        demo()
+    except CnnaError as error:
+        print(f"board-demo: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("board-demo: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def demo() -> None:
+    """Makes a model and an overlay, starts the board, runs, compares."""
+    digits = data.load()
+    OUT.mkdir(parents=True, exist_ok=True)
+    model, _ = quantise(load_model(HERE / "digits" / "digits.onnx"), {"image": digits.calibration.images})
+    artifact = compile_model(model, preset(CONFIG))
+    save(artifact, OUT / "digits.cnna")
+    images = digits.test.images[:IMAGES]
+    save_array(OUT / "x.npy", images)
+    _cnna("board", "image", "--config", CONFIG, "-o", OUT)
+    with board() as environment:
+        files = ["--overlay", OUT / "cnna.bit", "--input", OUT / "x.npy", "--json", OUT / "board.json"]
+        _cnna("run", OUT / "digits.cnna", "--device", "pynq", *files, "--check", environment=environment)
+    with Model(artifact, "rtl") as direct:
+        direct.run(images)
+        wanted = direct.last
+    found: dict[str, Any] = json.loads((OUT / "board.json").read_text())
+    for figure in ("cycles", "ddr_read_bytes", "ddr_write_bytes"):
+        if found[figure] != wanted[figure]:
+            raise RunError(f"{figure}: {found[figure]} on the board, {wanted[figure]} in a direct simulation")
+    print(f"cycles on the board == cycles of a direct simulation: {found['cycles']:,} an image")
+
+
+@contextmanager
+def board() -> Iterator[dict[str, str]]:
+    """A virtual ZCU102; gives the environment in which pynq finds it. RunError: it did not come up, or did not end in order."""
+    command = [*CNNA, "board", "serve", "--config", CONFIG, "--address", ADDRESS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            ready = server.stdout.readline().strip()
+            if not ready:
+                raise RunError("the virtual board did not come up")
+            print(f"virtual ZCU102 {ready}")
+            yield {**os.environ, "PYNQ_REMOTE_DEVICES": ADDRESS}
+        finally:
+            server.terminate()
+            server.wait(END_SECONDS)
+    if server.returncode:
+        raise RunError(f"the virtual board ended with code {server.returncode}")
+
+
+def _cnna(*arguments: object, environment: dict[str, str] | None = None) -> None:
+    """Runs one command. RunError: it failed; its own words stand above."""
+    words: Sequence[str] = [str(argument) for argument in arguments]
+    print("$ cnna " + " ".join(os.path.relpath(word) if os.path.isabs(word) else word for word in words), flush=True)
+    if code := subprocess.run([*CNNA, *words], env=environment, check=False).returncode:
+        raise RunError(f"cnna {words[0]} ended with code {code}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""What a board draws, from its INA226 sensors as the kernel shows them under /sys/class/hwmon. Boards without them show nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+HWMON = "/sys/class/hwmon/hwmon"
+SENSORS = 40  # a ZCU102 has 18 INA226, and other sensors beside them
+KIND = "ina226"
+
+Read = Callable[[str], bytes | None]  # a file's content, None where there is no such file
+
+
+def rails(read: Read) -> dict[str, float]:
+    """Watts by sensor name (`ina226_u79`: the schematic has its rail), empty where the kernel shows none."""
+    found = {}
+    for number in range(SENSORS):
+        name = read(f"{HWMON}{number}/name")
+        if name is None or KIND not in name.decode(errors="replace"):
+            continue
+        label = name.decode(errors="replace").strip()
+        microwatts = read(f"{HWMON}{number}/power1_input")
+        if microwatts is not None and microwatts.strip().isdigit():
+            found[label if label not in found else f"{label}.{number}"] = int(microwatts) / 1e6
+    return found
+
+
+def local(path: str) -> bytes | None:
+    """`Read` of the machine that this runs on."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def remote(files: Any) -> Read:
+    """`Read` of a board over PYNQ.remote; `files` has pynq's exists_file and read_file."""
+
+    def read(path: str) -> bytes | None:
+        return files.read_file(path) if files.exists_file(path).exists else None
+
+    return read

@@ -1,0 +1,152 @@
+"""`cnna board selftest`: is the accelerator on the board well, and how quick is its memory?
+
+Registers keep patterns, random bytes go through feature memory and come back equal, and each AXI port's bandwidth is measured, all
+with register programs that are written here; a network of the user's can follow (`session`). Needs no compiler.
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from cnna.host.board_device import BoardDevice
+from cnna.host.errors import RunError
+from cnna.hw.config import BEAT_BYTES
+from cnna.hw.regmap import REGISTERS, offset
+
+PATTERNS = (0x0000_0000, 0xFFFF_FFFF, 0xAAAA_AAAA, 0x5555_5555, 0x1234_5678)
+RUN_BYTES, REPEATS = 2048, 64  # of a run, the unit that goes through one port; of the commands of a bandwidth test
+SEED = 7
+
+
+class Finding(NamedTuple):
+    """One thing that was tried."""
+
+    name: str
+    good: bool
+    text: str
+
+
+def command(engine: str, **values: int) -> list[tuple[int, int]]:
+    """Register writes (offset, value) of one command of an engine; registers that are not given hold the least legal values."""
+    found = []
+    for register in REGISTERS.values():
+        if register.block == engine and not register.name.endswith("_GO"):
+            word = values.pop(register.name.removeprefix(f"{engine.upper()}_").lower(), None)
+            least = {field.name: max(0, field.limits[0]) for field in register.fields}
+            found.append((register.offset, register.pack(**least) if word is None else word))
+    if values:
+        raise ValueError(f"{engine} has no register {', '.join(values)}")
+    return [*found, (offset(f"{engine.upper()}_GO"), 1)]
+
+
+def registers(device: BoardDevice) -> Finding:
+    """Patterns in every register of the general block that keeps what is written."""
+    wrong = []
+    for register in REGISTERS.values():
+        if register.block == "general" and {field.access for field in register.fields} == {"rw"}:
+            before = device.read(register.offset)
+            mask = (1 << sum(field.bits for field in register.fields)) - 1
+            for pattern in PATTERNS:
+                device.write(register.offset, pattern)
+                if (have := device.read(register.offset)) != pattern & mask:
+                    wrong.append(f"{register.name} is {have:#x} after {pattern:#x}")
+            device.write(register.offset, before)
+    return Finding("registers", not wrong, "; ".join(wrong[:3]) or "all keep every pattern")
+
+
+def copy(device: BoardDevice) -> Finding:
+    """Random bytes from DDR to feature memory, through every port, and back."""
+    words, runs = RUN_BYTES // device.config.ci, _runs(device)
+    data = np.random.default_rng(SEED).integers(0, 256, runs * RUN_BYTES, np.uint8)
+    walk = {"run": words, "runs": runs, "ddr_run": RUN_BYTES, "fm_run": words}
+    loaded = 1 | 1 << 25  # one unit of `load`, enabled
+    program = command("load", seg=2, **walk) + command("store", seg=3, **walk, wait_load=loaded)
+    with _Placed(device, program, data.size) as placed:
+        device.store(placed.input, data)
+        device.store(placed.output, np.zeros_like(data))
+        placed.run()
+        back = np.frombuffer(device.load(placed.output, data.size), np.uint8)
+    wrong = int((back != data).sum())
+    return Finding("copy", not wrong, f"{wrong:,} of {data.size:,} bytes differ" if wrong else f"{data.size:,} bytes equal")
+
+
+def bandwidth(device: BoardDevice, engine: str) -> Finding:
+    """Bytes a clock that `load` reads, or `store` writes, on each port while all are used."""
+    words, runs = RUN_BYTES // device.config.ci, _runs(device)
+    walk = {"run": words, "runs": runs, "ddr_run": RUN_BYTES, "fm_run": words}
+    kind = "READ" if engine == "load" else "WRITE"
+    with _Placed(device, command(engine, seg=2 if engine == "load" else 3, **walk) * REPEATS, runs * RUN_BYTES) as placed:
+        placed.run()
+        clocks = device.read(offset("CYCLES"))
+        beats = [device.read(offset(f"{kind}_BEATS{port}")) for port in range(device.config.ports)]
+    if not clocks:
+        return Finding(f"{kind.lower()} bandwidth", True, "not measured: this board counts no clocks")
+    each = [BEAT_BYTES * count / clocks for count in beats]
+    rate = sum(each) * device.config.clock_mhz / 1e3
+    ports = ", ".join(f"port {port} {value:.2f}" for port, value in enumerate(each))
+    return Finding(f"{kind.lower()} bandwidth", min(beats) > 0, f"{ports} bytes a clock; {rate:.1f} GB/s in all")
+
+
+def selftest(device: BoardDevice) -> list[Finding]:
+    """All of them, in order; an error of the accelerator is a finding too."""
+    found = []
+    with device.turns.mine("self-test"):
+        for name, test in _TESTS.items():
+            try:
+                found.append(test(device))
+            except RunError as error:
+                found.append(Finding(name, False, str(error)))
+    return found
+
+
+_TESTS = {
+    "registers": registers,
+    "copy": copy,
+    "read bandwidth": lambda device: bandwidth(device, "load"),
+    "write bandwidth": lambda device: bandwidth(device, "store"),
+}
+
+
+def _runs(device: BoardDevice) -> int:
+    """As many as fit into half of feature memory, at most 16, every port alike."""
+    fit = device.config.feature_words * device.config.ci // 2 // RUN_BYTES
+    return max(1, min(16, fit) // device.config.ports) * device.config.ports
+
+
+class _Placed:
+    """A program and two segments on the board, for a block; they are freed when it ends."""
+
+    def __init__(self, device: BoardDevice, program: list[tuple[int, int]], segment_bytes: int) -> None:
+        self.device = device
+        self.writes = [*program, (offset("END"), 1)]
+        self.segment_bytes = segment_bytes
+
+    def __enter__(self) -> "_Placed":
+        self._kept = self.device.kept()
+        self._made = self._kept.__enter__()
+        self.input, self.output = (self.device.allocate(self.segment_bytes) for _ in range(2))
+        self.program = self.device.allocate(8 * len(self.writes))
+        self.device.store(self.program, b"".join(struct.pack("<II", *write) for write in self.writes))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._kept.__exit__(*error)  # type: ignore[arg-type]
+        for address in self._made:
+            self.device.free(address)
+
+    def run(self) -> None:
+        """From start to end. RunError: it stopped; the cause by number."""
+        places: Mapping[str, int] = {"PROG_BASE": self.program, "SEG_INPUT": self.input, "SEG_OUTPUT": self.output}
+        self.device.reset()
+        for name, address in places.items():
+            self.device.write(offset(f"{name}_LO"), address & 0xFFFF_FFFF)
+            self.device.write(offset(f"{name}_HI"), address >> 32)
+        self.device.write(offset("PROG_COUNT"), len(self.writes))
+        self.device.write(offset("CTRL"), REGISTERS["CTRL"].pack(start=1, irq_enable=1))
+        self.device.wait()
+        if REGISTERS["STATUS"].unpack(self.device.read(offset("STATUS")))["error"]:
+            error = REGISTERS["ERROR"].unpack(self.device.read(offset("ERROR")))
+            raise RunError(f"the accelerator stopped: cause {error['cause']}, port {error['port']}, response {error['response']}")
+        self.device.write(offset("STATUS"), REGISTERS["STATUS"].pack(done=1))
