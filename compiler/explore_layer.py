@@ -3,10 +3,11 @@
 For one image, in the terms of `tile`, by which the compiler chooses. A map of the layer is either whole on chip or staged from DDR.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from pathlib import Path
+from typing import BinaryIO
 
 from cnna.compiler.fold import fold_inputs
 from cnna.compiler.ir import Graph
@@ -80,7 +81,7 @@ def _choice(kernel: Kernel, lowered: Lowered, tiling: Tiling, config: Config, ch
     return Choice(tuple(tiling.staging), copies, tiling.rows, tiling.blocks, cycles, int(moved), chosen)
 
 
-def picture(title: str, choices: Sequence[Choice], path: str | os.PathLike[str]) -> None:
+def picture(title: str, choices: Sequence[Choice], file: Path | BinaryIO) -> None:
     """Writes a PNG: clocks over DDR bytes, a colour for each set of maps in DDR, the compiler's own marked."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -101,4 +102,4 @@ def picture(title: str, choices: Sequence[Choice], path: str | os.PathLike[str])
     axes.set_ylabel("clocks of an image, predicted")
     axes.set_title(title)
     axes.legend()
-    figure.savefig(path, dpi=110, format="png")
+    figure.savefig(file, dpi=110, format="png")

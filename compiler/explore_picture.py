@@ -1,14 +1,15 @@
 """The explored configurations as a picture: speed over DSPs, block RAM as colour, those that none beats on a line."""
 
-import os
 from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
 
 from cnna.compiler.explore import Point, pareto
 
 SIZE_INCHES = (9.0, 6.0)
 
 
-def picture(name: str, points: Sequence[Point], budget: tuple[int, int], path: str | os.PathLike[str]) -> None:
+def picture(name: str, points: Sequence[Point], budget: tuple[int, int], file: Path | BinaryIO) -> None:
     """Writes a PNG. budget: DSP48E2 and BRAM36."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -28,7 +29,7 @@ def picture(name: str, points: Sequence[Point], budget: tuple[int, int], path: s
     axes.set_ylabel("images a second at 300 MHz, predicted")
     axes.set_title(f"{name}, at most {budget[0]:,} DSP48E2 and {budget[1]:,} BRAM36")
     axes.legend(loc="lower right")
-    figure.savefig(path, dpi=110, format="png")
+    figure.savefig(file, dpi=110, format="png")
 
 
 def steps(points: Sequence[Point]) -> list[Point]:

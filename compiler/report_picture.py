@@ -1,7 +1,7 @@
 """The report as a picture: engines over time, clocks and utilisation of every layer, and the roofline that they lie under."""
 
-import os
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from cnna.compiler.report import Figures
 from cnna.compiler.report_svg import point
@@ -13,7 +13,7 @@ NAMED = 6  # layers that have their names in the roofline: those of the most clo
 SIZES = {"least_inches": 4.0, "most_inches": 40.0, "width_inches": 13.0}
 
 
-def picture(found: Figures, path: str | os.PathLike[str]) -> None:
+def picture(found: Figures, file: Path | BinaryIO) -> None:
     """Writes a PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -28,7 +28,7 @@ def picture(found: Figures, path: str | os.PathLike[str]) -> None:
     _draw_timeline(places["time"], found)
     _draw_bars(bars, found)
     _draw_roofline(roofline, found)
-    figure.savefig(path, dpi=110, format="png")
+    figure.savefig(file, dpi=110, format="png")
 
 
 def _draw_timeline(axes: Any, found: Figures) -> None:

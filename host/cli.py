@@ -6,7 +6,9 @@ need more say what to install.
 """
 
 import argparse
+import errno
 import importlib
+import io
 import json
 import os
 import signal
@@ -21,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from cnna.host.errors import CnnaError, ToolError
+from cnna.host.errors import CnnaError, ToolError, UserError
 from cnna.host.files import check_outputs, write_text
 
 COMMANDS = {  # name: one line; `cnna.host.commands.NAME` has configure(parser), run(args) -> Outcome, OUTPUTS if it writes files
@@ -58,14 +60,13 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; answers its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
     try:
+        _prepare_output()
         args = _parser(arguments).parse_args(arguments)
         if args.command is None:
             _parser([]).print_help()
             return BAD_INPUT
-    except ImportError as missing:
-        return _say(_missing(missing), FAILED, "--debug" in arguments)
-    try:
         _check_files(args)
         with _ended_in_order():
             outcome: Outcome = args.run(args)
@@ -77,14 +78,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("cnna: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # `cnna report M.cnna | head`: the reader has gone, which is its right
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
     except CnnaError as error:
-        return _say(error, error.exit_code, args.debug)
+        return _say(error, error.exit_code, debug)
     except ImportError as missing:
-        return _say(_missing(missing), BAD_INPUT, args.debug)
-    except Exception as error:  # our own fault: one line, and where to see the rest
-        return _say(error, FAILED, args.debug, f"internal error: {type(error).__name__}: ", " (--debug shows where)")
+        return _say(_missing(missing), BAD_INPUT, debug)
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # of files it is said by name: this is `> FILE` of a shell
+            _drop_output()
+            return _say(UserError("standard output: no space left on device"), BAD_INPUT, debug)
+        # our own fault: one line, and where to see the rest
+        return _say(error, FAILED, debug, f"internal error: {type(error).__name__}: ", " (--debug shows where)")
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
@@ -102,6 +107,19 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             command.add_argument("--debug", action="store_true", help="show the traceback of an error")
             command.set_defaults(run=module.run, outputs=(*getattr(module, "OUTPUTS", ()), "json"))
     return parser
+
+
+def _prepare_output() -> None:
+    """Lets every name be printed: escaped where the terminal's encoding lacks its letters, nowhere where output is closed."""
+    if sys.stdout is None:  # `cnna report M.cnna >&-`
+        sys.stdout = io.StringIO()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Lets the interpreter's own last flush of what can no longer be printed succeed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _check_files(args: argparse.Namespace) -> None:

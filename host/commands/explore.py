@@ -4,14 +4,13 @@ import argparse
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from cnna.host import ddr_options
 from cnna.host.cli import Outcome
 from cnna.host.configuration import configuration
-from cnna.host.errors import UserError
-from cnna.host.files import write_bytes
+from cnna.host.errors import UserError, about_model
+from cnna.host.files import writing
 
 OUTPUTS = ("png",)
 EVERY = 10  # configurations between two lines of progress where there is no terminal
@@ -43,7 +42,8 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler import explore
 
     configs = explore.configurations(args.dsp, args.bram)
-    graph = _graph(args.model)
+    with about_model(args.model):
+        graph = _graph(args.model)
     points, refused = explore.explore(graph, configs, args.batch, _say, ddr_options.predicted(ddr))
     best = explore.pareto(points)
     print(explore.table(best))
@@ -54,9 +54,8 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.png:
         from cnna.compiler.explore_picture import picture
 
-        with TemporaryDirectory() as folder:
-            picture(graph.name, points, (args.dsp, args.bram), Path(folder) / "explore.png")
-            write_bytes(args.png, (Path(folder) / "explore.png").read_bytes())
+        with writing(args.png) as file:
+            picture(graph.name, points, (args.dsp, args.bram), file)
     budget = {"name": graph.name, "dsp48e2": args.dsp, "bram36": args.bram, "refused": refused}
     return Outcome({**budget, "points": [{**point.figures(), "pareto": point in best} for point in points]})
 
@@ -66,15 +65,15 @@ def _layer(args: argparse.Namespace) -> Outcome:
     config = configuration(args.config)
     from cnna.compiler import explore_layer
 
-    choices = explore_layer.tilings(_graph(args.model), config, args.layer)
+    with about_model(args.model):
+        choices = explore_layer.tilings(_graph(args.model), config, args.layer)
     quickest, least = min(choices, key=lambda c: c.cycles), min(choices, key=lambda c: c.bytes)
     print(f"{args.layer} on {config.name}, {len(choices) - 1:,} legal tilings, predicted for one image")
     for name, choice in (("the compiler's", choices[-1]), ("of the fewest clocks", quickest), ("of the fewest bytes", least)):
         print(f"{name}: {choice.about()}")
     if args.png:
-        with TemporaryDirectory() as folder:
-            explore_layer.picture(f"{args.layer} on {config.name}", choices, Path(folder) / "layer.png")
-            write_bytes(args.png, (Path(folder) / "layer.png").read_bytes())
+        with writing(args.png) as file:
+            explore_layer.picture(f"{args.layer} on {config.name}", choices, file)
     return Outcome({"layer": args.layer, "config": config.name, "tilings": [asdict(choice) for choice in choices]})
 
 

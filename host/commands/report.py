@@ -4,14 +4,13 @@ import argparse
 import json
 import math
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from cnna.host import ddr_options
 from cnna.host.artifact import load
 from cnna.host.cli import Outcome
 from cnna.host.errors import DataError
-from cnna.host.files import read_bytes, write_bytes, write_text
+from cnna.host.files import read_bytes, write_text, writing
 
 OUTPUTS = ("html", "png", "trace")
 _TEXTS = ("config", "device", "name", "op", "engine")  # figures of a run, by what they are
@@ -49,9 +48,8 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.png:
         from cnna.compiler.report_picture import picture
 
-        with TemporaryDirectory() as folder:
-            picture(figures, Path(folder) / "report.png")
-            write_bytes(args.png, (Path(folder) / "report.png").read_bytes())
+        with writing(args.png) as file:
+            picture(figures, file)
     if args.trace:
         from cnna.compiler.report_trace import trace
 

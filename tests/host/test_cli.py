@@ -134,3 +134,27 @@ def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
     _, said = child.communicate(timeout=30)
     assert child.returncode == 130
     assert said == "cnna: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [(">/dev/full", 2, "cnna: standard output: no space left on device\n"), (">&-", 0, "")],
+)
+def test_output_that_goes_nowhere(redirection: str, code: int, said: str) -> None:
+    """A full disk must not pass for done, nor end in a traceback; closed output is the user's wish."""
+    got = subprocess.run(f"'{CNNA}' models {redirection}", shell=True, capture_output=True, text=True)
+    assert (got.returncode, got.stderr) == (code, said)
+
+
+def test_letters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:
+    """A layer's name is the model's author's choice, the terminal's encoding its reader's."""
+    script = "import sys; from cnna.host import cli; cli._prepare_output(); print('Schicht_\\u00fc')"
+    got = subprocess.run([sys.executable, "-c", script], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (got.returncode, got.stdout) == (0, b"Schicht_\\xfc\n")
+
+
+def test_ctrl_c_before_the_command_begins(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Importing a command's packages takes a moment in which a user may change their mind."""
+    monkeypatch.setattr(cli, "_parser", _raise(KeyboardInterrupt()))
+    assert main(["doctor"]) == 130
+    assert capsys.readouterr().err == "cnna: interrupted\n"
