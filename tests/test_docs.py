@@ -27,7 +27,7 @@ def test_the_picture_shows_modules_that_exist(root: Path) -> None:
 LINKED = (
     "README.md",
     "CONTRIBUTING.md",
-    *(f"docs/{page}.md" for page in ("architecture", "numerics", "artifact", "explore", "simulation")),
+    *(f"docs/{page}.md" for page in ("architecture", "numerics", "artifact", "board", "board-design", "explore", "simulation")),
 )
 
 
