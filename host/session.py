@@ -133,32 +133,43 @@ class Model(model.Model):
                     slot, before = number % SLOTS, running
                     accelerator.store_inputs(ports, slot)
                     if before is not None:
+                        running = None
                         self._finish(before)
                     accelerator.start(slot)
                     running = slot
                     if before is not None:
                         yield accelerator.load_outputs(before), accelerator.counters
                 if running is not None:
-                    last, counters = running, self._finish(running)
-                    running = None
+                    last, running = running, None
+                    counters = self._finish(last)
                     yield accelerator.load_outputs(last), counters
             finally:
                 if running is not None:
                     self.board.reset()
 
     def _finish(self, slot: int) -> dict[str, int]:
-        """Waits for the batch of a slot, which is tried again where that may help; its counters."""
+        """Waits for the batch of a slot, which is tried again where that may help; its counters. An error leaves it reset."""
         for attempt in range(self.retries + 1):
             try:
                 self._accelerator.finish()
                 break
-            except RunError:
-                self.board.reset()
+            except RunError as error:
+                self._reset_after(error)
                 if attempt == self.retries:
                     raise
                 self._accelerator.forget_registers()
                 self._accelerator.start(slot)
+            except BaseException:  # Ctrl-C
+                self.board.reset()
+                raise
         return self._accelerator.counters
+
+    def _reset_after(self, error: RunError) -> None:
+        """A soft reset; one that fails must not hide what came before it."""
+        try:
+            self.board.reset()
+        except RunError as stuck:
+            raise type(error)(f"{error}; {stuck}") from None
 
 
 def _free(board: BoardDevice, addresses: list[int]) -> None:

@@ -62,19 +62,19 @@ class RtlBackend:
 
     def read(self, offset: int) -> int:
         """One AXI4-Lite read."""
-        with self._exclusive() as device:
+        with self.exclusive() as device:
             return int(device.read(offset))
 
     def write(self, offset: int, value: int) -> None:
         """One AXI4-Lite write; after one that may start the accelerator, its clock runs."""
-        with self._exclusive() as device:
+        with self.exclusive() as device:
             device.write(offset, value)
             if offset == CTRL:
                 self._busy = _works(device.read(STATUS))
 
     def reset(self) -> None:
         """`aresetn`."""
-        with self._exclusive() as device:
+        with self.exclusive() as device:
             device.reset()
             self._busy = False
 
@@ -89,7 +89,8 @@ class RtlBackend:
             self.device.close()
 
     @contextmanager
-    def _exclusive(self) -> Iterator[Any]:
+    def exclusive(self) -> Iterator[Any]:
+        """The device, for a block in which its clock stands and nobody else uses it."""
         with self._count:
             self._waiting += 1
         with self._turn:

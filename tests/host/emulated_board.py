@@ -8,6 +8,7 @@ import numpy as np
 
 from cnna.host.board_device import BoardDevice
 from cnna.hw.config import preset
+from cnna.sim.board.board import Board
 from cnna.sim.emulator import EmulatorDevice
 
 _numbers = itertools.count()
@@ -24,6 +25,31 @@ class Buffer(np.ndarray):
 
     def freebuffer(self) -> None:
         self.freed.append(self.physical_address)
+
+
+class ServedBoard(BoardDevice):
+    """The accelerator of a `sim.board.board.Board`, in the same process: what pynq does in between is left out."""
+
+    def __init__(self, board: Board) -> None:
+        window = board.design.registers()[0]
+        mmio = SimpleNamespace(
+            base_addr=os.getpid() << 24 | next(_numbers),
+            read=lambda offset: board.fabric.read(window.base + offset),
+            write=lambda offset, value: board.fabric.write(window.base + offset, value),
+        )
+        self.board, self.freed = board, []
+        board.fabric.programmed = True
+        super().__init__(mmio, None, self._buffer)
+
+    def _buffer(self, size: int) -> Buffer:
+        made = self.board.dram.allocate(size, "test:1")
+        buffer = np.zeros(size, np.uint8).view(Buffer)
+        buffer.physical_address, buffer.freed = made.address, self.freed
+        buffer.device = SimpleNamespace(
+            store=lambda address, data: self.board.dram.view(address, size).__setitem__(slice(None), data),
+            load=lambda address, count: self.board.dram.view(address, count).tobytes(),
+        )
+        return buffer
 
 
 class EmulatedBoard(BoardDevice):

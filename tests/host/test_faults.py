@@ -1,0 +1,92 @@
+"""The driver on a virtual board whose RTL meets errors of the bus, and a bus that falls silent."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from cnna.host import model
+from cnna.host.errors import RunError, TimedOutError
+from cnna.host.session import Model
+from cnna.hw.config import preset
+from cnna.hw.regmap import offset
+from cnna.sim.board.backend import RtlBackend, open_backend
+from cnna.sim.board.board import Board
+from cnna.sim.board.design import design
+
+from .emulated_board import ServedBoard
+from .hand_made import SHAPE, requantised_copy
+
+pytestmark = pytest.mark.cosim
+X = np.random.default_rng(5).normal(0, 20, (3, *SHAPE)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[RtlBackend]:
+    """The RTL of `tiny`, its clock running while it works."""
+    made = open_backend("rtl", preset("tiny"), 16 << 20)
+    assert isinstance(made, RtlBackend)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def board(backend: RtlBackend) -> Iterator[ServedBoard]:
+    """A driver's view of it, with a watchdog that a simulation can wait for."""
+    served = ServedBoard(Board(design(preset("tiny")), backend))
+    served.write(offset("WATCHDOG"), 5_000)
+    yield served
+    assert not served.buffers
+    served.board.dram.data = np.empty(0, np.uint8)
+
+
+@pytest.fixture
+def wanted() -> np.ndarray:
+    """The answers to X."""
+    with model.Model(requantised_copy(batch=1)) as plain:
+        answers: np.ndarray = plain.run(X)
+        return answers
+
+
+@pytest.mark.parametrize(("write", "cause"), [(False, "read_response"), (True, "write_response")])
+def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, wanted: np.ndarray, write: bool, cause: str) -> None:
+    """Once: tried again, and nobody notices. For ever: said with port and place; then, mended, all is well."""
+    with Model(board, requantised_copy(batch=1)) as session:
+        with backend.exclusive() as device:
+            device.fault(write=write, response=2, skip=1)
+        assert np.array_equal(session.run(X), wanted)
+        with backend.exclusive() as device:
+            device.fault(write=write, response=3, times=-1)
+        with pytest.raises(RunError, match=rf"stopped: {cause} DECERR on port 0 at program write \d+ of \d+"):
+            session.run(X)
+        with backend.exclusive() as device:
+            device.clear_faults()
+        assert np.array_equal(session.run(X), wanted)
+
+
+def test_a_bus_that_falls_silent(
+    board: ServedBoard, backend: RtlBackend, wanted: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watchdog names the layer; without it the driver's own limit does. A reset waits for the bus, and says so."""
+    monkeypatch.setattr("cnna.host.board_device.SETTLE_SECONDS", 0.3)
+    with Model(board, requantised_copy(batch=1), retries=0) as session:
+        with backend.exclusive() as device:
+            device.set_ddr(hang_after=20)
+        with pytest.raises(
+            RunError, match=r"stopped: watchdog \(no progress for 5000 clocks\) .*; a soft reset has not ended after"
+        ):
+            session.run(X)
+        with backend.exclusive() as device:
+            device.clear_faults()
+        assert np.array_equal(session.run(X), wanted)
+        board.write(offset("WATCHDOG"), 0)
+        session._limit_clocks = 20_000
+        with backend.exclusive() as device:
+            device.set_ddr(hang_after=20)
+        with pytest.raises(
+            TimedOutError, match=r"hangs: it has not ended after [\d,]+ clocks, 20,000 are the limit.*STATUS busy.*port 0 "
+        ):
+            session.run(X)
+        with backend.exclusive() as device:
+            device.clear_faults()
+        assert np.array_equal(session.run(X), wanted)
