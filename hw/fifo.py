@@ -27,9 +27,10 @@ class CreditFifo(wiring.Component):
         m = Module()
         word, found = Value.cast(self.item), []
         for number, part in enumerate(slices(len(word))):
-            out = Signal(len(word[part]), name="out", reset_less=True)
+            into, out = Signal(len(word[part]), name="into"), Signal(len(word[part]), name="out", reset_less=True)
             valid = Signal(name="valid") if number else self.o.valid
-            m.submodules[f"slice{number}"] = self._slice(word[part], out, valid)
+            m.d.comb += into.eq(word[part])
+            m.submodules[f"slice{number}"] = self._slice(into, out, valid)
             found.append(out)
         m.d.comb += Value.cast(self.o.payload).eq(Cat(found))
         return m

@@ -90,7 +90,7 @@ class LoadPort(wiring.Component):
             beats.ready.eq(busy & ~end & pair.i.ready),
             group.end.eq(end),
             group.words.eq(beats.payload),
-            group.active.eq(Cat(~final | (last >= lane) for lane in range(lanes)) & (~end).replicate(lanes)),
+            group.active.eq(Cat(1, *(~final | (last >= lane) for lane in range(1, lanes))) & (~end).replicate(lanes)),
             fetch.eq(~busy | (take & (final | end))),
             self.word_runs.ready.eq(fetch),
         ]

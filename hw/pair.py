@@ -24,7 +24,9 @@ class Pair(wiring.Component):
         for number, part in enumerate(slices(len(word))):
             first, second = (Signal(len(word[part]), name=name, reset_less=True) for name in ("first", "second"))
             valid, ready = (self.o.valid, self.i.ready) if number == 0 else (Signal(name="valid"), Signal(name="ready"))
-            m.submodules[f"slice{number}"] = self._slice(word[part], first, second, valid, ready)
+            item = Signal(len(first), name="item")
+            m.d.comb += item.eq(word[part])
+            m.submodules[f"slice{number}"] = self._slice(item, first, second, valid, ready)
             found.append(first)
         m.d.comb += Value.cast(self.o.payload).eq(Cat(found))
         return m

@@ -76,7 +76,7 @@ class StorePort(wiring.Component):
         room = tally(m, ROOM_BEATS, take, freed).room
         m.d.comb += [
             pair.i.valid.eq(busy & room),
-            pair.i.payload.active.eq(Cat(~final | (last >= lane) for lane in range(lanes))),
+            pair.i.payload.active.eq(Cat(1, *(~final | (last >= lane) for lane in range(1, lanes)))),
             take.eq(pair.i.valid & pair.i.ready),
             fetch.eq(~busy | (take & final)),
             self.word_runs.ready.eq(fetch),

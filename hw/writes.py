@@ -1,7 +1,7 @@
 """Program writes: checked, kept in shadow registers, queued as commands.
 
 They come from the sequencer or, in a program that the host plays, from AXI4-Lite (`regfile.py`). A write takes a clock each
-in three stages: decode, check of its field limits, act.
+in four stages: decode, check of its field limits, verdict, act.
 """
 
 from amaranth import Cat, Module, Mux, Signal, Value, unsigned
@@ -79,6 +79,7 @@ class ProgramWrites(wiring.Component):
         hold, closed = Signal(), Signal()
         offset1, value1, valid1, wide1 = Signal(16), Signal(32), Signal(), Signal()
         hit2, offset2, value2, valid2, bad2 = Signal(len(targets)), Signal(16), Signal(32), Signal(), Signal(len(targets))
+        hit3, offset3, value3, valid3, wrong3 = Signal(len(targets)), Signal(16), Signal(32), Signal(), Signal()
         m.d.comb += self.write.ready.eq(~hold & ~closed)
         with m.If(~hold):  # decode
             m.d.sync += [
@@ -91,19 +92,20 @@ class ProgramWrites(wiring.Component):
             for number, register in enumerate(targets):  # check
                 m.d.sync += hit2[number].eq((offset1 == register.offset) & ~wide1)
                 m.d.sync += bad2[number].eq(outside(register, value1))
-        self._act(m, hit2, value2, valid2, (hit2 & bad2).any(), hold, closed)
+            m.d.sync += [valid3.eq(valid2), offset3.eq(offset2), value3.eq(value2), hit3.eq(hit2)]  # verdict
+            m.d.sync += wrong3.eq(~hit2.any() | (hit2 & bad2).any())
+        self._act(m, hit3, value3, valid3, wrong3, hold, closed)
         m.d.comb += [
-            self.fault.offset.eq(offset2),
-            self.fault.cause.eq(Mux(hit2.any(), ILLEGAL_VALUE, ILLEGAL_REGISTER)),
+            self.fault.offset.eq(offset3),
+            self.fault.cause.eq(Mux(hit3.any(), ILLEGAL_VALUE, ILLEGAL_REGISTER)),
         ]
         return m
 
-    def _act(self, m: Module, hit: Signal, value: Signal, valid: Signal, bad: Value, hold: Signal, closed: Signal) -> None:
+    def _act(self, m: Module, hit: Signal, value: Signal, valid: Signal, wrong: Signal, hold: Signal, closed: Signal) -> None:
         """Refuses, or does what the register is for."""
-        count, live, wrong, dead, ended = len(SHADOWED), Signal(), Signal(), Signal(), Signal()
+        count, live, dead, ended = len(SHADOWED), Signal(), Signal(), Signal()
         go, go_ready = Signal(len(ENGINES)), Signal(len(ENGINES))
         m.d.comb += [
-            wrong.eq(~hit.any() | bad),
             closed.eq(dead | ended),
             live.eq(valid & ~closed & ~self.stop),
             go.eq(hit[count:] & (live & ~wrong & value[0]).replicate(len(ENGINES))),
