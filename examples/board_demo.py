@@ -1,11 +1,12 @@
 """The digits network through the stock pynq package on a virtual ZCU102: `make board-demo`.
 
-Starts the board (the accelerator's RTL behind PYNQ.remote), loads the overlay on it, classifies test images with `cnna run --device
-pynq`, and compares bits with the integer reference and clocks with a simulation that has no board around it.
+Starts the board (the accelerator's RTL behind PYNQ.remote), classifies test images on it with `cnna run --device pynq` and in a
+notebook, and compares bits with the integer reference and clocks with a simulation that has no board around it.
 """
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 
 from digits import data
 from numpy import save as save_array
+from numpy import savez
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.onnx_import import load_model
@@ -30,6 +32,8 @@ CONFIG, IMAGES = "tiny", 5
 ADDRESS = "127.0.0.71"  # of the virtual board: stock pynq has one port, so boards on one machine differ by address
 CNNA = (sys.executable, "-W", "ignore", "-m", "cnna.host.cli")
 END_SECONDS = 20
+NOTEBOOK = HERE.parent / "host" / "notebooks" / "1_classify.ipynb"
+EXECUTE = (sys.executable, "-W", "ignore", "-c", "from nbclient.cli import main; main()", "--inplace")
 
 
 def main() -> int:
@@ -53,11 +57,13 @@ def demo() -> None:
     artifact = compile_model(model, preset(CONFIG))
     save(artifact, OUT / "digits.cnna")
     images = digits.test.images[:IMAGES]
+    savez(OUT / "test.npz", x=images, y=digits.test.classes[:IMAGES])
     save_array(OUT / "x.npy", images)
     _cnna("board", "image", "--config", CONFIG, "-o", OUT)
     with board() as environment:
         files = ["--overlay", OUT / "cnna.bit", "--input", OUT / "x.npy", "--json", OUT / "board.json"]
         _cnna("run", OUT / "digits.cnna", "--device", "pynq", *files, "--check", environment=environment)
+        play(NOTEBOOK, environment)
     with Model(artifact, "rtl") as direct:
         direct.run(images)
         wanted = direct.last
@@ -66,6 +72,19 @@ def demo() -> None:
         if found[figure] != wanted[figure]:
             raise RunError(f"{figure}: {found[figure]} on the board, {wanted[figure]} in a direct simulation")
     print(f"cycles on the board == cycles of a direct simulation: {found['cycles']:,} an image")
+
+
+def play(notebook: Path, environment: dict[str, str]) -> None:
+    """Runs a notebook in a kernel of its own, keeps it with its pictures, prints what it found. RunError: a cell failed."""
+    made = OUT / notebook.name
+    shutil.copy(notebook, made)
+    done = subprocess.run([*EXECUTE, made.name], cwd=OUT, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RunError(f"{notebook.name}: {done.stderr.strip().splitlines()[-1]}")
+    cells = json.loads(made.read_text())["cells"]
+    said = "".join("".join(output.get("text", "")) for cell in cells for output in cell.get("outputs", []))
+    found = next(line for line in said.splitlines() if line.startswith("right: "))
+    print(f"notebook {os.path.relpath(made)}: {found}")
 
 
 @contextmanager
