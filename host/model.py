@@ -7,7 +7,7 @@ with Model("m.cnna", device="emulator") as model:
 import importlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -56,6 +56,7 @@ class Model:
         self._owned = isinstance(device, str)
         self.device_name = device if isinstance(device, str) else getattr(device, "name", type(device).__name__)
         self._parts = {name: self._cpu_part(name) for name in ("head", "tail")}
+        self._tables = self._uint8_tables()
         try:
             self._executor = self._open(device, options)
         except BaseException:
@@ -63,7 +64,9 @@ class Model:
             raise
 
     def run(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Any:
-        """All samples of float32 [N, ...] (uint8 where the model has preprocessing), batch by batch; float32 of as many.
+        """All samples of float32 [N, C, H, W], batch by batch; float32 of as many.
+
+        Where the model has preprocessing, uint8 pictures too, [N, C, H, W] or [N, H, W, C].
 
         A mapping from input names gives a dict by output name; an array, for a model of one input, gives the array of a
         single output (or the dict of several). DataError: names, shapes or types that do not fit.
@@ -169,23 +172,45 @@ class Model:
         return str(names[0])
 
     def _checked(self, given: Mapping[str, NDArray[Any]]) -> Arrays:
-        """The model's inputs as float32, preprocessed where they are uint8."""
+        """The model's inputs as float32, preprocessed where they are uint8; as uint8 where there is a table for them."""
         wanted = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
         if set(given) != set(wanted):
             raise DataError(f"{self.manifest['name']} has inputs {', '.join(wanted)}, not {', '.join(given) or 'none'}")
         arrays = {}
         for name, shape in wanted.items():
-            x = np.asarray(given[name])
+            x = self._upright(np.asarray(given[name]), shape)
             if (
                 x.ndim != len(shape) + 1
                 or not len(x)
                 or any(s not in (None, have) for s, have in zip(shape, x.shape[1:], strict=True))
             ):
                 raise DataError(f"input {name} has shape {list(x.shape)}, but the model wants {['N', *shape]}, N at least 1")
-            arrays[name] = self._as_float(name, x)
+            arrays[name] = x if name in self._tables and x.dtype == np.uint8 else self._as_float(name, x)
         if len({len(x) for x in arrays.values()}) > 1:
             raise DataError(f"the inputs have different numbers of samples: { {n: len(x) for n, x in arrays.items()} }")
         return arrays
+
+    def _upright(self, x: NDArray[Any], shape: Sequence[int | None]) -> NDArray[Any]:
+        """uint8 pictures with the channels last as a view with them first, where the model stores how to take pictures."""
+        last = x.dtype == np.uint8 and self.manifest["preprocess"] is not None and x.ndim == len(shape) + 1 == 4
+        turned = x.transpose(0, 3, 1, 2) if last else x
+        fits = all(size in (None, have) for size, have in zip(shape, turned.shape[1:], strict=False))
+        return turned if last and fits and x.shape[1:] != tuple(shape) else x
+
+    def _uint8_tables(self) -> dict[str, NDArray[np.int8]]:
+        """int8 [C, 256] for inputs whose pictures go straight to the accelerator: what a picture's value becomes there."""
+        tail = reads(self.manifest["cpu_tail"])
+        tables: dict[str, NDArray[np.int8]] = {}
+        if self.manifest["preprocess"] is None or self._parts["head"]:
+            return tables
+        inputs = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
+        for port in self.manifest["inputs"]:
+            name, channels = port["name"], port["shape"][0]
+            if list(inputs.get(name, ())) == list(port["shape"]) and name not in tail:
+                values = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None, None, None], (256, channels, 1, 1))
+                q = pack.quantise(self._as_float(name, values), port["scale"], port["zero"], name)
+                tables[name] = np.ascontiguousarray(q.reshape(256, channels).T)
+        return tables
 
     def _as_float(self, name: str, x: NDArray[Any]) -> NDArray[np.float32]:
         preprocess = self.manifest["preprocess"]
@@ -203,6 +228,9 @@ class Model:
         ports = {}
         for port in self.manifest["inputs"]:
             x = known[port["name"]]
+            if x.dtype == np.uint8:
+                ports[port["name"]] = pack.lookup(x, self._tables[port["name"]])
+                continue
             ports[port["name"]] = pack.quantise(x.reshape(len(x), *port["shape"]), port["scale"], port["zero"], port["name"])
         return ports
 

@@ -30,6 +30,14 @@ def quantise(x: NDArray[Any], scale: float, zero: int, name: str = "x") -> Int8:
     return np.clip(steps + np.float32(zero), -128, 127).astype(np.int8)
 
 
+def lookup(x: NDArray[np.uint8], table: Int8) -> Int8:
+    """int8 of x's shape [N, C, ...] (a view of any strides): table[c] has channel c's value for each of the 256."""
+    q = np.empty(x.shape, np.int8)
+    for channel, values in enumerate(table):
+        np.take(values, x[:, channel], out=q[:, channel], mode="clip")  # clip: no test of each index, and none is out of range
+    return q
+
+
 def dequantise(q: Int8, scale: float, zero: int) -> Float:
     """(q - zero) * scale in float32, as ONNX DequantizeLinear; any shape."""
     return (q.astype(np.float32) - np.float32(zero)) * np.float32(scale)
