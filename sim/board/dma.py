@@ -1,0 +1,189 @@
+"""An `axi_dma:7.1` without scatter-gather, as stock `pynq.lib.dma` drives it: DDR to a stream (MM2S), and a stream to DDR (S2MM).
+
+Registers and their bits are those of Xilinx PG021. A transfer is done when it is started, if its stream is ready; else it waits for
+the stream, and every look at a register lets it go on. What is at the other end of the streams is a `Sink` and a `Source`.
+"""
+
+import threading
+from collections import deque
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.sim.board.dram import Dram
+from cnna.sim.board.refused import RefusedError
+
+VLNV = "xilinx.com:ip:axi_dma:7.1"
+LENGTH_BITS = 26
+CR, SR, ADDRESS, ADDRESS_HIGH, LENGTH = 0x00, 0x04, 0x18, 0x1C, 0x28  # of a channel; S2MM's from S2MM on
+S2MM = 0x30
+RUN, RESET = 1 << 0, 1 << 2  # of CR
+HALTED, IDLE, INTERNAL, SLAVE, DECODE, DONE, FAILED = 1 << 0, 1 << 1, 1 << 4, 1 << 5, 1 << 6, 1 << 12, 1 << 14  # of SR
+PARAMETERS = {  # of the IP, from which the stock driver learns what it has
+    "c_include_sg": "0",
+    "c_micro_dma": "0",
+    "c_sg_length_width": str(LENGTH_BITS),
+    "c_include_mm2s": "1",
+    "c_include_s2mm": "1",
+    "c_include_mm2s_dre": "0",
+    "c_include_s2mm_dre": "0",
+    "c_m_axi_mm2s_data_width": "128",
+    "c_m_axi_s2mm_data_width": "128",
+    "c_addr_width": "40",
+}
+
+
+class Sink(Protocol):
+    """Takes a packet of bytes; False: not now."""
+
+    def put(self, data: bytes) -> bool:
+        """One packet."""
+
+
+class Source(Protocol):
+    """Gives packets; None: there is none yet."""
+
+    def get(self) -> bytes | None:
+        """One packet."""
+
+
+class Loop:
+    """A FIFO of so many packets: what goes in comes out."""
+
+    def __init__(self, packets: int = 4) -> None:
+        self.packets, self._held = packets, deque[bytes]()
+
+    def put(self, data: bytes) -> bool:
+        """Where there is room."""
+        if len(self._held) == self.packets:
+            return False
+        self._held.append(data)
+        return True
+
+    def get(self) -> bytes | None:
+        """The oldest."""
+        return self._held.popleft() if self._held else None
+
+
+class Channel:
+    """One direction: its registers, and the transfer that waits. `_try` moves it; whether it did."""
+
+    def __init__(self, dram: Dram) -> None:
+        self.dram = dram
+        self.reset()
+
+    def reset(self) -> None:
+        """As after power-up."""
+        self.control, self.status, self.address, self.length = 0, HALTED, 0, 0
+        self.waits = False
+
+    def read(self, offset: int) -> int:
+        """A register, after whatever can go on has gone on."""
+        self.go_on()
+        words = {CR: self.control, SR: self.status, ADDRESS: self.address & 0xFFFF_FFFF, ADDRESS_HIGH: self.address >> 32}
+        return self.length if offset == LENGTH else words.get(offset, 0)
+
+    def write(self, offset: int, value: int) -> None:
+        """A register."""
+        if offset == CR:
+            self._control(value)
+        elif offset == SR:
+            self.status &= ~(value & (DONE | FAILED))
+        elif offset == ADDRESS:
+            self.address = self.address >> 32 << 32 | value
+        elif offset == ADDRESS_HIGH:
+            self.address = value << 32 | self.address & 0xFFFF_FFFF
+        elif offset == LENGTH and not self.status & HALTED:
+            self.length = value & ((1 << LENGTH_BITS) - 1)
+            self.status &= ~IDLE
+            self.waits = True
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Moves the transfer that waits, or stops at what is wrong with it."""
+        if not self.waits:
+            return
+        try:
+            view = self.dram.view(self.address, self.length)
+        except RefusedError:
+            return self._fail(DECODE)
+        if not self.length:
+            return self._fail(INTERNAL)
+        moved = self._try(view)
+        if moved is None:
+            return None
+        if moved > self.length:
+            return self._fail(INTERNAL)
+        self.length, self.waits = moved, False
+        self.status |= IDLE | DONE
+        return None
+
+    def _control(self, value: int) -> None:
+        if value & RESET:
+            self.reset()
+            return
+        self.control = value & ~RESET
+        if not value & RUN:
+            self.status, self.waits = self.status | HALTED, False
+        elif not self.status & (INTERNAL | SLAVE | DECODE):  # an error stays until a reset
+            self.status &= ~HALTED
+
+    def _fail(self, bit: int) -> None:
+        self.waits = False
+        self.control &= ~RUN
+        self.status |= bit | HALTED | FAILED
+
+    def _try(self, view: NDArray[np.uint8]) -> int | None:
+        raise NotImplementedError
+
+
+class Send(Channel):
+    """MM2S."""
+
+    def __init__(self, dram: Dram, sink: Sink) -> None:
+        super().__init__(dram)
+        self.sink = sink
+
+    def _try(self, view: NDArray[np.uint8]) -> int | None:
+        return len(view) if self.sink.put(view.tobytes()) else None
+
+
+class Receive(Channel):
+    """S2MM; LENGTH then reads as the bytes that came."""
+
+    def __init__(self, dram: Dram, source: Source) -> None:
+        super().__init__(dram)
+        self.source = source
+
+    def _try(self, view: NDArray[np.uint8]) -> int | None:
+        data = self.source.get()
+        if data is not None and len(data) <= len(view):
+            view[: len(data)] = np.frombuffer(data, np.uint8)
+        return None if data is None else len(data)
+
+
+class Dma:
+    """Both channels as a `fabric.Slave`. A reset of one resets both, as in the IP."""
+
+    def __init__(self, dram: Dram, sink: Sink, source: Source) -> None:
+        self.send, self.receive = Send(dram, sink), Receive(dram, source)
+        self._lock = threading.Lock()  # clients are served by many threads
+
+    def read(self, offset: int) -> int:
+        """A register of either channel."""
+        with self._lock:
+            self.send.go_on()  # whoever polls one waits for the other, too
+            self.receive.go_on()
+            return self.receive.read(offset - S2MM) if offset >= S2MM else self.send.read(offset)
+
+    def write(self, offset: int, value: int) -> None:
+        """A register of either channel."""
+        with self._lock:
+            if offset in (CR, S2MM + CR) and value & RESET:
+                self.send.reset()
+                self.receive.reset()
+            elif offset >= S2MM:
+                self.receive.write(offset - S2MM, value)
+            else:
+                self.send.write(offset, value)
