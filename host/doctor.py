@@ -28,7 +28,9 @@ PACKAGES = {  # name: what needs it
     "matplotlib": "report --png, --html",
     "scikit-learn": "the demo (handwritten digits)",
     "pillow": "pictures in tests and examples",
+    "pynq": "board, run --device pynq",
 }
+REMEDIES = {"numpy": "pip install numpy", "pynq": "pip install 'cnna[board]' (Python 3.12 or earlier; part of a board's image)"}
 PROGRAMS = {  # name: (Debian's package, what needs it)
     "make": ("make", "run --device rtl"),
     "g++": ("g++", "run --device rtl"),
@@ -90,7 +92,7 @@ def _package(name: str) -> Finding:
         found: str | None = version(name)
     except PackageNotFoundError:
         found = None
-    return Finding(name, found, PACKAGES[name], "pip install numpy" if name == "numpy" else "pip install 'cnna[tools]'")
+    return Finding(name, found, PACKAGES[name], REMEDIES.get(name, "pip install 'cnna[tools]'"))
 
 
 def _program(name: str) -> Finding:
