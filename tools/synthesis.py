@@ -28,7 +28,7 @@ from cnna.sim.cache import KEEP_DAYS, remove, use
 COMMAND = "synth_xilinx -family xcup"  # modules stay apart: it flattens only where told to (there is no -noflatten)
 _OPTIONS = "-noiopad -noclkbuf"  # a block's ports are no pins
 LONGEST = 24 * 3600  # seconds that a run may take
-BATCH_BYTES = 40_000  # of text that a run takes, if it is more than one module
+BATCH_BYTES = 160_000  # of text that a run takes, if it is more than one module
 TOP, CHILD = "top", "child"
 # Yosys' own longest path: it knows its generic flip-flops, not those of a vendor, which are taken out of its sight
 _LTP = f"select -del t:FD* t:RAM* t:SRL* t:DSP48E2 t:{CHILD}*; tee -o ltp.txt ltp -noff"
@@ -37,6 +37,7 @@ _MODULE = re.compile(r"^module (\\\S+ |\w+) *\(([^;]*)\);", re.M)
 _PORT = re.compile(r"^  (input|output)(?: reg)?( \[\d+:\d+\])? (.+);$", re.M)
 _INSTANCE = re.compile(r"^  (\\\S+ |\w+) (?:#\(|(\\\S+ |\w+) \()$")
 _PIN = re.compile(r"^    \.(\\\S+ |\w+)\(")
+_OWN_PORT = re.compile(r"^  (?:input|output|wire|reg)\b(?: reg)?(?: \[\d+:\d+\])? p(\d+);$")
 _ATTRIBUTE = re.compile(r"(?: *\(\*.*?\*\) ?)?")
 _TOKEN = re.compile(r"\\\S+ ?|\"[^\"]*\"|\d*'s?[bdh][0-9a-fA-FxzXZ?_]+|[A-Za-z_$][\w$]*")
 _WORDS = (
@@ -143,7 +144,20 @@ def _part(name: str, body: str, ports: dict[str, tuple[Port, ...]]) -> Part:
             pins = None if line == "  );" else pins
     stubs = [_stub(number, ports[child]) for number, child in enumerate(children)]
     originals = {own: original for original, own in names.items()}
-    return Part(name, "\n".join([*lines, *stubs]), ports[name], originals, tuple(children))
+    return Part(name, "\n".join([*_ordered(lines), *stubs]), ports[name], originals, tuple(children))
+
+
+def _ordered(lines: list[str]) -> list[str]:
+    """The ports' declarations, each with its attribute, by number behind the first line: Yosys writes them by their names."""
+    declared: dict[int, list[str]] = {}
+    rest: list[str] = []
+    for line in lines:
+        if found := _OWN_PORT.match(line):
+            attribute = [rest.pop()] if rest[-1].lstrip().startswith("(*") else []
+            declared.setdefault(int(found[1]), []).extend([*attribute, line])
+        else:
+            rest.append(line)
+    return [rest[0], *(line for number in sorted(declared) for line in declared[number]), *rest[1:]]
 
 
 def _first(pattern: re.Pattern[str], line: str) -> str:
@@ -207,7 +221,7 @@ def synthesise(batch: Sequence[Part], folder: Path, seconds: float) -> list[Netl
 
 
 def _batches(parts: Iterable[Part]) -> Iterator[list[Part]]:
-    """The short ones first; a batch is about a minute's work."""
+    """The short ones first; a batch takes a minute or two, of which the vendor's library seconds."""
     batch: list[Part] = []
     size = 0
     for part in sorted(parts, key=lambda part: len(part.text)):

@@ -96,3 +96,7 @@ def test_equal_modules_have_equal_texts() -> None:
     other = CHILD.replace("t.child", "t.other").replace("rst", "clear")
     again = synthesis.split(other)
     assert again["t.other"].digest == synthesis.split(CHILD + TOP)["t.child"].digest
+    declared = "  input rst;\n  wire rst;\n", "  input [7:0] a;\n  wire [7:0] a;\n"  # Yosys writes them by their names
+    assert "".join(declared) in CHILD
+    swapped = CHILD.replace("".join(declared), "".join(declared[::-1]))
+    assert synthesis.split(swapped)["t.child"].digest == again["t.other"].digest
