@@ -57,15 +57,12 @@ class Files:
             raise missing(f"{path}: no such place to write on the virtual board; {', '.join(WRITABLE)} are there")
 
     def _program(self, name: str) -> None:
-        path = FIRMWARE + name
-        if path not in self._written:
-            raise missing(f"{path}: no such file")
-        try:
-            self._load(name, self._written[path])
-        except BaseException:
-            del self._written[path]  # pynq does not upload what is there: a better image of this name must get its chance
-            self._state = b"write error\n"
-            raise
+        """Takes the file away too: pynq does not upload what is there, and the next image of this name may be another."""
+        data = self._written.pop(FIRMWARE + name, None)
+        if data is None:
+            raise missing(f"{FIRMWARE}{name}: no such file")
+        self._state = b"write error\n"
+        self._load(name, data)
         self._state = b"operating\n"
 
     def _all(self) -> dict[str, bytes]:

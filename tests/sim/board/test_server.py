@@ -53,8 +53,8 @@ except Exception as error:
     assert board.dram.used_bytes == 0
 
 
-def test_another_image_is_refused_and_the_right_one_taken_after_it(board: object, address: str, tmp_path: Path) -> None:
-    """pynq does not upload a file that is there: a refused one that stayed would be tried again and again."""
+def test_another_image_is_refused_before_and_after_the_right_one(board: object, address: str, tmp_path: Path) -> None:
+    """pynq does not upload a file that is there: one that stayed would be taken again whatever the next image is."""
     code = """
 for path in sys.argv[1:]:
     try:
@@ -70,13 +70,13 @@ for path in sys.argv[1:]:
     foreign.write_bytes(whole[:-8] + bytes(8))  # its last bytes, so no JSON any more
     foreign.with_suffix(".hwh").write_bytes(right.with_suffix(".hwh").read_bytes())
     assert isinstance(board, board_module.Board)
-    board.files._written.clear()
-    said = stock.run(address, code, other, foreign, right).splitlines()
+    said = stock.run(address, code, other, foreign, right, other).splitlines()
     assert "cnna.bin is not this board's image" in said[0]
     assert "config.pix 8, not 2" in said[0]
     assert "cnna board image --config tiny --variant ps" in said[0]
     assert "cnna.bin is no virtual image" in said[1]
     assert said[2] == "taken"
+    assert said[3] == said[0]
 
 
 def test_addresses_of_nothing_are_refused(board: object, address: str) -> None:
