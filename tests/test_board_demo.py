@@ -11,7 +11,7 @@ import pytest
 if find_spec("pynq"):  # Python 3.13 has none yet
     import board_demo
 
-    @pytest.mark.cosim
+    @pytest.mark.slow
     def test_bits_and_clocks_are_those_of_a_direct_simulation(root: Path) -> None:
         """The one claim of the virtual board: what runs on it is the accelerator."""
         command = [sys.executable, "-W", "ignore", str(root / "examples" / "board_demo.py")]

@@ -114,7 +114,7 @@ def test_the_command_runs_on_a_board(serving: str, tmp_path: Path) -> None:
     assert "Failed to connect to remote device; PYNQ_REMOTE_DEVICES=ADDRESS says where a board is" in said
 
 
-@pytest.mark.cosim
+@pytest.mark.slow
 @pytest.mark.parametrize("serving", ["rtl"], indirect=True)
 def test_two_processes_take_turns_and_a_killed_one_is_passed_over(serving: str, files: tuple[Path, Path, Path]) -> None:
     """Two notebooks on one board: both get right answers; one that is killed while it computes blocks nobody for long."""

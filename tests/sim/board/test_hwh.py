@@ -60,7 +60,9 @@ def test_the_older_parser_agrees(tmp_path: Path) -> None:
 
 
 @pytest.mark.cosim  # generates Verilog
-@pytest.mark.parametrize("config", [preset("tiny"), FOUR_PORTS], ids=lambda config: config.name)
+@pytest.mark.parametrize(
+    "config", [preset("tiny"), pytest.param(FOUR_PORTS, marks=pytest.mark.slow)], ids=lambda config: config.name
+)
 def test_ports_are_those_of_the_verilog(config: Config) -> None:
     """The block design would not validate in Vivado."""
     made = design(config)
