@@ -19,7 +19,8 @@ from cnna.host.turn import LocalTurn, RemoteTurn, Turns
 from cnna.hw.config import as_dict
 from cnna.hw.regmap import COUNTED, REGISTERS, offset
 
-POLL_SECONDS = (50e-6, 10e-3)  # between two looks at STATUS: the first, and what they grow to
+POLL_SECONDS = (50e-6, 10e-3)  # between two looks at STATUS, at least and at most
+POLL_PART = 1 / 16  # of the time that a run has taken so far: as much longer than need be may it seem
 PROGRESS_SECONDS = 0.2  # between two looks at how far it is
 SETTLE_SECONDS = 5.0  # for a soft reset
 PROGRESS = tuple(offset(name) for name in ("CYCLES", "PC", *(f"DONE_{engine.upper()}" for engine in COUNTED)))
@@ -103,11 +104,10 @@ class BoardDevice:
 
     def wait(self) -> None:
         """Returns when STATUS has done or error set. TimedOutError: it stands still, or ran for more than `limit_clocks`."""
-        pause, last, since = POLL_SECONDS[0], None, time.monotonic()
-        looked = since
+        last, began = None, time.monotonic()
+        since = looked = now = began
         while not self._ended():
-            time.sleep(pause)
-            pause = min(POLL_SECONDS[1], pause * 2)
+            time.sleep(pause_seconds(now - began))
             now = time.monotonic()
             if now - looked < PROGRESS_SECONDS:
                 continue
@@ -169,6 +169,11 @@ class BoardDevice:
                 f"the accelerator on the board is not the one in the overlay's .hwh ({', '.join(differ)}): "
                 "put the .bit and .hwh of one build side by side, and remove an older /lib/firmware/cnna.bin"
             )
+
+
+def pause_seconds(waited_seconds: float) -> float:
+    """How long to wait for the next look at a run that has been waited for so long."""
+    return min(POLL_SECONDS[1], max(POLL_SECONDS[0], POLL_PART * waited_seconds))
 
 
 def _turn(pynq_device: Any, base: int) -> LocalTurn | RemoteTurn:
