@@ -34,13 +34,14 @@ class Connections:
 
     def sweep(self, idle: bool = False) -> int:
         """Frees what ended connections own, with `idle` that of all of them; how many bytes that were."""
+        known, owners = list(self._last), self.dram.owners()  # before the kernel is asked: who comes meanwhile is not judged
         alive = self._alive()
         if alive is None:
             return 0
-        for peer in [peer for peer in list(self._last) if _port(peer) not in alive]:
+        for peer in [peer for peer in known if _port(peer) not in alive]:
             if time.monotonic() - self._last.pop(peer) > IDLE_SECONDS:
                 self._idle.add(peer)
-        ended = {peer for peer in self.dram.owners() if _port(peer) not in alive}
+        ended = {peer for peer in owners if _port(peer) not in alive}
         self._idle &= ended
         return sum(self.dram.free_all(peer) for peer in (ended if idle else ended - self._idle))
 

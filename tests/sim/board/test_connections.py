@@ -1,0 +1,96 @@
+"""Whose memory is freed: that of connections that have ended, and of no other."""
+
+import socket
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from cnna.sim.board import connections
+from cnna.sim.board.connections import Connections
+from cnna.sim.board.dram import Dram
+
+
+@pytest.fixture
+def dram() -> Dram:
+    """1 MiB."""
+    return Dram(np.zeros(1 << 20, np.uint8), 0x8_0000_0000)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[int, socket.socket]]:
+    """A server's port and a client that is connected to it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        accepted, _ = server.accept()
+        yield server.getsockname()[1], client
+        client.close()
+        accepted.close()
+
+
+def _watching(dram: Dram, port: int, monkeypatch: pytest.MonkeyPatch) -> Connections:
+    monkeypatch.setattr(connections, "LOOK_SECONDS", 3600)  # sweeps are ours
+    return Connections(dram, port)
+
+
+def test_a_connection_that_ends_frees_what_it_owns(
+    dram: Dram, pair: tuple[int, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one that lives keeps it, however often is looked."""
+    port, client = pair
+    watching = _watching(dram, port, monkeypatch)
+    peer = f"ipv4:127.0.0.1:{client.getsockname()[1]}"
+    watching.seen(peer)
+    dram.allocate(5000, peer)
+    assert watching.sweep() == 0
+    client.close()
+    assert watching.sweep() == 5000
+    assert dram.used_bytes == 0
+    watching.close()
+
+
+def test_one_that_was_dropped_for_idleness_keeps_it_until_it_is_needed(
+    dram: Dram, pair: tuple[int, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gRPC hangs up after half an hour of silence: a notebook that rests must find its buffers again."""
+    port, client = pair
+    watching = _watching(dram, port, monkeypatch)
+    peer = f"ipv4:127.0.0.1:{client.getsockname()[1]}"
+    watching.seen(peer)
+    watching._last[peer] -= connections.IDLE_SECONDS + 1
+    dram.allocate(5000, peer)
+    client.close()
+    assert watching.sweep() == 0
+    assert dram.used_bytes == 5000
+    assert watching.sweep(idle=True) == 5000
+    watching.close()
+
+
+def test_who_comes_while_the_kernel_is_asked_is_not_taken_for_dead(
+    dram: Dram, pair: tuple[int, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection is not in the list that was read before it came."""
+    watching = _watching(dram, pair[0], monkeypatch)
+
+    def alive() -> set[int]:
+        watching.seen("ipv4:127.0.0.1:5")
+        dram.allocate(100, "ipv4:127.0.0.1:5")
+        return set()
+
+    monkeypatch.setattr(watching, "_alive", alive)
+    assert watching.sweep() == 0
+    assert dram.used_bytes == 100
+    watching.close()
+
+
+def test_memory_is_used_again_and_never_twice(dram: Dram) -> None:
+    """First fit: a gap between buffers is filled; neighbours do not overlap."""
+    one, two, three = (dram.allocate(size, "a") for size in (4096, 100, 300_000))
+    assert two.address == one.address + 4096
+    assert three.address == two.address + 4096
+    dram.free(two.name)
+    again = dram.allocate(4096, "b")
+    assert again.address == two.address
+    assert dram.allocate(4097, "b").address > three.address
+    assert dram.free_all("a") == 4096 + 300_000
+    assert dram.owners() == {"b"}
