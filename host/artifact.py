@@ -19,7 +19,7 @@ from cnna.host.errors import ArtifactError, UserError
 from cnna.host.files import write_bytes
 from cnna.host.manifest import misfit
 from cnna.hw.config import Config, ConfigError
-from cnna.hw.regmap import SEGMENTS, VERSION, offset
+from cnna.hw.regmap import ENGINES, SEGMENTS, VERSION, offset
 
 FORMAT = "cnna"
 SCHEMA, OLDEST = 2, 1  # written, and read; in 1 no input was folded
@@ -178,6 +178,12 @@ def _check(path: Path, manifest: Mapping[str, Any], contents: Mapping[str, bytes
         end = port["offset"] + manifest["batch"] * port["image_bytes"]
         need(end <= segments[port["segment"]], f"port {port['name']} ends beyond its segment")
         need(port.get("fold") is None or _sound_fold(port, manifest["inputs"]), f"port {port['name']} has no proper 'fold'")
+    given = {entry["name"] for entry in manifest["model_inputs"]}
+    known = manifest["cpu_head"] or all(port["name"] in given for port in manifest["inputs"])
+    need(bool(known), "a port's name is that of no input")
+    gos = {offset(f"{engine.upper()}_GO") for engine in ENGINES}
+    queued, listed = sum(where in gos for where, _ in struct.iter_unpack("<II", program)), len(manifest["commands"])
+    need(queued == listed, f"program.bin queues {queued} commands, but {MANIFEST} lists {listed}")
     tensors = {None, *manifest["tensors"]}
     for index, command in enumerate(manifest["commands"]):
         sound = command["layer"] < len(manifest["layers"]) and command["tensor"] in tensors

@@ -31,7 +31,7 @@ def artifact():
                     "predicted_cycles": 1, "ddr_read_bytes": 0, "ddr_write_bytes": 0}],
         "commands": [{"engine": "conv", "layer": 0, "tensor": "y_q", "origin": [0, 0, 0, 0], "predicted_cycles": 1}],
     }  # fmt: skip
-    program = struct.pack("<6I", 0x200, 1, 0x204, 2, offset("END"), 1)
+    program = struct.pack("<6I", 0x200, 1, offset("CONV_GO"), 1, offset("END"), 1)
     constants = np.random.default_rng(1).integers(0, 256, 4096, np.uint8).tobytes()
     return Artifact(manifest, program, constants, b"onnx", tail=b"tail")
 
@@ -232,3 +232,17 @@ def test_a_command_of_nothing_is_refused(artifact, tmp_path, change):
     save(artifact, tmp_path / "m.cnna")
     repack(tmp_path / "m.cnna", edit(commands=[{**artifact.manifest["commands"][0], **change}]))
     refuse(tmp_path / "m.cnna", "commands[0]")
+
+
+def test_commands_are_those_that_the_program_queues(artifact, tmp_path):
+    """A layer's name in an error, and a profile, come from the command's place in this list."""
+    save(artifact, tmp_path / "m.cnna")
+    repack(tmp_path / "m.cnna", edit(commands=[*artifact.manifest["commands"]] * 2))
+    refuse(tmp_path / "m.cnna", "queues 1 commands", "lists 2")
+
+
+def test_an_input_port_is_an_inputs(artifact, tmp_path):
+    """No array of the user's would ever be found for it."""
+    save(artifact, tmp_path / "m.cnna")
+    repack(tmp_path / "m.cnna", edit(inputs=[{**artifact.manifest["inputs"][0], "name": "z"}]))
+    refuse(tmp_path / "m.cnna", "that of no input")
