@@ -47,10 +47,16 @@ def test_a_path_with_a_space_is_refused(tmp_path):
 def test_a_cache_that_cannot_be_written_is_one_line(kept, tmp_path, monkeypatch):
     """As on a full disk: the user's to mend, and no temporary file stays."""
     (tmp_path / kept).write_text("")
-    monkeypatch.setattr("cnna.hw.verilog.generate", lambda config: "")
+    monkeypatch.setattr("cnna.sim.rtl._from_disk", lambda config: "")
     with pytest.raises(UserError, match=kept):
         building.build({}, tmp_path, False, print) if kept == "simulators" else generated(preset("tiny"), tmp_path, print)
     assert [entry.name for entry in tmp_path.iterdir()] == [kept]
+
+
+def test_what_is_generated_is_what_is_on_disk(tmp_path, monkeypatch):
+    """A notebook's process that imported the hardware before it was edited would keep the old text under the new one's name."""
+    monkeypatch.setattr("cnna.hw.verilog.generate", lambda config: "imported long ago")
+    assert "module cnna(" in generated(preset("tiny"), tmp_path, print)
 
 
 def test_a_disk_that_fills_up_while_it_builds_is_one_line(tmp_path, monkeypatch):
