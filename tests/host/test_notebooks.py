@@ -25,7 +25,7 @@ import os, sys
 import nbformat
 from nbclient import NotebookClient
 notebook = nbformat.read(sys.argv[1], as_version=4)
-NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": sys.argv[2]}}).execute()
+NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": sys.argv[2]}}).execute()
 for cell in notebook.cells:
     for output in cell.get("outputs", []):
         print(output.get("text", ""), *output.get("data", {}))
@@ -76,5 +76,5 @@ def test_pynq_delivers_them(tmp_path: Path) -> None:
     line = [sys.executable, "-W", "ignore", "-c", "from pynq._cli.get_notebooks import main; main()"]
     environment = {**os.environ, "PYNQ_REMOTE_DEVICES": ""}
     options = ["cnna", "--ignore-overlays", "--quiet", "--path", str(tmp_path / "nb")]
-    subprocess.run([*line, *options], env=environment, check=True, timeout=120, capture_output=True)
+    subprocess.run([*line, *options], env=environment, check=True, timeout=stock.PATIENCE_SECONDS, capture_output=True)
     assert {path.stem for path in (tmp_path / "nb").rglob("*.ipynb")} == set(NAMES)

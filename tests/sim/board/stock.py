@@ -10,6 +10,7 @@ from pathlib import Path
 from cnna.host.cli import main
 
 LOCK = Path(tempfile.gettempdir()) / "cnna-stock-pynq.lock"  # pynq keeps the last design's metadata in a file beside itself
+PATIENCE_SECONDS = 300  # of a machine with much else to do: importing pynq has taken 40 s there
 START = """
 import sys
 import numpy as np
@@ -43,6 +44,6 @@ def execute(address: str, line: list[str], fails: bool = False) -> str:
     """As `run`, for a whole command line."""
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run(line, env=environment(address), capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(line, env=environment(address), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert bool(done.returncode) == fails, done.stdout + done.stderr
     return done.stderr if fails else done.stdout

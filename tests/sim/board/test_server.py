@@ -121,7 +121,7 @@ while True:
     assert board.dram.used_bytes == 4 << 20
     client.kill()
     client.communicate()
-    until = time.monotonic() + 30
+    until = time.monotonic() + stock.PATIENCE_SECONDS
     while board.dram.used_bytes:
         assert time.monotonic() < until, "its memory was not freed"
         time.sleep(0.05)
@@ -149,7 +149,7 @@ print("ok")
     clients = [
         subprocess.Popen(stock.command(code, n), env=stock.environment(address), stdout=subprocess.PIPE, text=True) for n in (0, 1)
     ]
-    assert [client.communicate(timeout=120)[0] for client in clients] == ["ok\n", "ok\n"]
+    assert [client.communicate(timeout=stock.PATIENCE_SECONDS)[0] for client in clients] == ["ok\n", "ok\n"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -160,7 +160,34 @@ def test_a_signal_ends_the_command_in_order(number: signal.Signals, address: str
         assert server.stdout is not None
         assert server.stdout.readline().startswith(f"ready {address}:")
         server.send_signal(number)
-        assert server.wait(timeout=20) == 0
+        assert server.wait(timeout=stock.PATIENCE_SECONDS) == 0
+
+
+def test_a_server_that_ends_takes_no_client_along(address: str) -> None:
+    """In the middle of a transfer: the server ends in order, the client gets an error and does not hang."""
+    elsewhere = address.rpartition(".")[0] + ".9"
+    line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "board", "serve", "--config", "tiny", "--backend", "emulator"]
+    code = """
+buffer = allocate((32 << 20,), np.uint8)
+print("allocated", flush=True)
+try:
+    while True:
+        buffer.flush()
+        buffer.invalidate()
+except Exception as error:
+    print("ended", error.code().name)
+"""
+    with subprocess.Popen([*line, "--address", elsewhere], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("ready")
+        environment = stock.environment(elsewhere)
+        with subprocess.Popen(stock.command(code), env=environment, stdout=subprocess.PIPE, text=True) as client:
+            assert client.stdout is not None
+            assert client.stdout.readline() == "allocated\n"
+            time.sleep(0.5)
+            server.terminate()
+            assert server.wait(timeout=stock.PATIENCE_SECONDS) == 0
+            assert client.communicate(timeout=stock.PATIENCE_SECONDS)[0] in ("ended UNAVAILABLE\n", "ended CANCELLED\n")
 
 
 def test_a_taken_port_is_one_line(board: object, address: str, capfd: pytest.CaptureFixture[str]) -> None:
