@@ -1,13 +1,14 @@
 """What each engine did when: as predicted, and as measured from the clocks at which a run finished its units.
 
-Between `cost.timeline` (or a run's figures) and the report's tables and drawings.
+Between `predict` (or a run's figures) and the report's tables and drawings.
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cnna.compiler.cost import PLANNED, QUEUE_COMMANDS, Memory, timeline
+from cnna.compiler.cost import PLANNED, QUEUE_COMMANDS, Memory
+from cnna.compiler.predict import predicted_spans
 from cnna.host.artifact import Artifact
 from cnna.host.errors import DataError
 from cnna.hw.regmap import COUNTED, ENGINES
@@ -18,23 +19,30 @@ UnitClocks = Mapping[str, Sequence[int]]  # by engine: the clock at which its fi
 
 @dataclass(frozen=True)
 class Bar:
-    """A command's time on its engine, in clocks from start. `command`: its number among the program's."""
+    """A command's time on its engine, in clocks from start. `command`: its number among the program's.
+
+    held: from when to when the engine's head has the command, which may be before its first step, and is before its last word
+    is written; where it is not known, from begin to end.
+    """
 
     engine: str
     command: int
     layer: int
     begin: int
     end: int
+    held: tuple[int, int]
 
 
 def predicted_bars(artifact: Artifact, memory: Memory = PLANNED) -> list[Bar]:
     """A bar for each command, in program order."""
     owners = artifact.manifest["commands"]
-    spans = timeline(artifact.program, artifact.config, memory)
-    return [
-        Bar(span.engine, number, int(owner["layer"]), span.begin, span.end)
-        for number, (span, owner) in enumerate(zip(spans, owners, strict=True))
-    ]
+    bars: list[Bar] = []
+    free = dict.fromkeys(ENGINES, 0)  # when the last word of the command before was written: the next one may have begun
+    for number, span in enumerate(predicted_spans(artifact.program, artifact.config, memory)):
+        layer, begin = int(owners[number]["layer"]), min(max(span.begin, free[span.engine]), span.end)
+        free[span.engine] = span.end
+        bars.append(Bar(span.engine, number, layer, begin, span.end, span.held))
+    return bars
 
 
 def measured_bars(artifact: Artifact, finished: UnitClocks) -> list[Bar]:
@@ -59,7 +67,8 @@ def measured_bars(artifact: Artifact, finished: UnitClocks) -> list[Bar]:
         begin = max(clock, queue[-1], _released(command, finished))
         queue.append(end)
         layer = int(artifact.manifest["commands"][command.number]["layer"])
-        bars.append(Bar(engine, command.number, layer, min(begin, end), end))
+        begin = min(begin, end)
+        bars.append(Bar(engine, command.number, layer, begin, end, (begin, end)))
     if any(len(finished[engine]) != count for engine, count in units.items()):
         raise DataError("the measured timeline has more units than the program")
     return bars
@@ -89,18 +98,37 @@ def busy(bars: Iterable[Bar]) -> dict[str, int]:
 
 
 def layer_clocks(bars: Sequence[Bar], layers: int) -> list[int]:
-    """Clocks of each layer, which sum to the last bar's end: those up to a conv command's end, from the one before, are its
-    layer's; then, of what the array does not do, the layer's of the first unfinished command in program order.
+    """Clocks of each layer, which sum to the last bar's end: those in which the array has a command are its layer's; those in which
+    it has none are the layer's of the first unfinished command in program order.
 
-    The same rule by which a run's clocks are given to layers, but for commands that the array does not have yet.
+    The rule by which `sim.profile` gives a run's clocks to layers. bars: in program order.
     """
     found, clock = [0] * layers, 0
+    others = deque(bar for bar in bars if bar.engine not in ("conv", "weight"))
     for bar in bars:
         if bar.engine == "conv":
-            found[bar.layer] += bar.end - clock
-            clock = bar.end
-    for bar in bars:
-        if bar.engine != "weight" and bar.end > clock:
-            found[bar.layer] += bar.end - clock
-            clock = bar.end
+            clock = _without_array(found, others, bar, clock, bar.held[0])
+            found[bar.layer] += bar.held[1] - clock
+            clock = bar.held[1]
+    end = max((bar.end for bar in bars if bar.engine != "weight"), default=0)
+    clock = _without_array(found, others, None, clock, end)
+    if clock < end:  # the array's last words are being written
+        found[bars[-1].layer] += end - clock
     return found
+
+
+def _without_array(found: list[int], others: deque[Bar], following: Bar | None, clock: int, until: int) -> int:
+    """Gives the clocks from `clock` to `until` to the first unfinished of `others` or the array's `following` command.
+
+    Drops those of `others` that are finished; answers the clock up to which there was somebody to give to.
+    """
+    while clock < until:
+        while others and others[0].end <= clock:
+            others.popleft()
+        first = others[0] if others and not (following and following.command < others[0].command) else following
+        if first is None:
+            return clock
+        upto = until if first is following else min(until, first.end)
+        found[first.layer] += upto - clock
+        clock = upto
+    return clock

@@ -1,0 +1,239 @@
+"""Predicts when each command of a program begins and ends, by playing it on a model of the accelerator: what reports show.
+
+`cost` estimates quickly, for the compiler to compare plans by. Here queues, waits, rings and banks are followed as the hardware has
+them; each engine is a process of a `machine`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from math import inf
+
+import numpy as np
+
+from cnna.compiler.bank_clocks import walk_clocks
+from cnna.compiler.cost import OWN_CONFLICT, PLANNED, Fields, Memory, ddr_bytes, moving_clocks, walked
+from cnna.compiler.machine import NOWHERE, Machine, Process, Queue, Ready, Ring
+from cnna.compiler.regions import together
+from cnna.hw.config import BEAT_BYTES, Config
+from cnna.hw.regmap import COUNTED, VECTOR_OPS
+from cnna.sim.commands import Command, commands
+
+START_CLOCKS = 130  # until the program's first write acts
+TAKE_CLOCKS = 6  # from a GO to the engine
+QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, under way or queued
+READ_CLOCKS = {"conv": 16, "vector": 14}  # from a wait that is met to the first step
+WRITE_CLOCKS = {"conv": 54, "vector": 31, "load": 20, "store": 20}  # from a unit's last step or beat until others see it
+RING_CLOCKS = 16  # from the last beat of a weight to its step
+PIECE = 64  # words of a ring that are followed together
+
+
+@dataclass(frozen=True)
+class Span:
+    """When a command's engine works on it, in clocks from start. held: from when to when the engine's head has the command."""
+
+    engine: str
+    begin: int
+    end: int
+    held: tuple[int, int]
+
+
+def predicted_spans(program: bytes, config: Config, memory: Memory = PLANNED) -> list[Span]:
+    """A span for each command of a program, in its order."""
+    return _Player(list(commands(program)), config, memory).play()
+
+
+class _Player:
+    """The engines' processes, and what they have done so far."""
+
+    def __init__(self, program: Sequence[Command], config: Config, memory: Memory) -> None:
+        self.program, self.config, self.memory = program, config, memory
+        self.machine = Machine(config, memory)
+        self.queues = {engine: Queue() for engine in QUEUED}
+        self.brought = [0 for _ in self.machine.weight_ports]  # weight commands that these ports are through with
+        self.loaded = 0.0  # when the last load had come
+        self.spans: dict[int, Span] = {}
+
+    def play(self) -> list[Span]:
+        """Runs all engines until the program has ended."""
+        processes = {"program": self._handing()}
+        for engine, work in {"load": self._load, "conv": self._conv, "vector": self._vector, "store": self._store}.items():
+            processes[engine] = self._engine(engine, work)
+        for part in range(len(self.brought)):
+            processes[f"weight{part}"] = self._engine("weight", partial(self._weights, part))
+        self.machine.play(processes)
+        assert len(self.spans) == len(self.program), "a command waits for what never comes"
+        return [self.spans[command.number] for command in self.program]
+
+    def _handing(self) -> Process:
+        """Plays the program's writes, one a clock; a full queue holds it."""
+        clock, written, handed = float(START_CLOCKS), 0, dict.fromkeys(QUEUED, 0)
+        for command in self.program:
+            engine, queue = command.engine, self.queues[command.engine]
+            clock, written = clock + command.pc - written, command.pc
+            yield partial(_when_released, queue, handed[engine] - QUEUED[engine])
+            clock = max(clock, self.machine.now)
+            yield self.machine.after(clock - self.machine.now)
+            queue.commands.append((command, clock + TAKE_CLOCKS))
+            handed[engine] += 1
+
+    def _engine(self, engine: str, work: Callable[[Command], Process]) -> Process:
+        """The commands of an engine, one after another."""
+        queue = self.queues[engine]
+        for number in count():
+            yield partial(_when_handed, queue, number)
+            yield from work(queue.commands[number][0])
+
+    def _waits(self, fields: Fields, unit: int, late: int = 0) -> Ready:
+        """Ready `late` clocks after all that a unit waits for was finished."""
+        counts = []
+        for engine in COUNTED:
+            if fields[f"wait_{engine}_enable"]:
+                counts.append((self.machine.units[engine], fields[f"wait_{engine}_count"] + unit * fields[f"wait_{engine}_step"]))
+        return lambda: max((_when(units, number) + late for units, number in counts), default=0.0)
+
+    def _end_unit(self, engine: str, late: int = 0) -> float:
+        end = self.machine.now + late + WRITE_CLOCKS[engine]
+        self.machine.units[engine].append(end)
+        return end
+
+    def _span(self, command: Command, begin: float, end: float, held: tuple[float, float]) -> None:
+        self.spans[command.number] = Span(command.engine, int(begin), int(end), (int(held[0]), int(held[1])))
+
+    # --- DDR ---
+
+    def _load(self, command: Command) -> Process:
+        fields, machine = vars(command.f), self.machine
+        yield self._waits(fields, 0)
+        words = fields["run"] + (fields["runs"] - 1) * fields["fm_run"] + (fields["blocks"] - 1) * fields["fm_block"]
+        machine.loading = (fields["fm"], fields["fm"] + max(words, 1))
+        machine.behind = 0 < self.loaded >= machine.now - 1
+        yield from self._move(command)
+        self.loaded = machine.now
+
+    def _store(self, command: Command) -> Process:
+        yield self._waits(vars(command.f), 0)
+        yield from self._move(command)
+
+    def _move(self, command: Command) -> Process:
+        engine, fields, begin = command.engine, vars(command.f), self.machine.now
+        self.queues[engine].released += 1
+        size = ddr_bytes(engine, fields, self.config)
+        most = min(BEAT_BYTES * self.config.ports, size / moving_clocks(fields, self.config))
+        yield from self.machine.flow(engine, size, most)
+        end = self._end_unit(engine, self.memory.latency_clocks)
+        self._span(command, begin, end, (begin, self.machine.now))
+
+    def _weights(self, part: int, command: Command) -> Process:
+        """What these ports bring: a piece as soon as the ring has room for it. The vector ring's words are port 0's alone."""
+        fields, machine, begin = vars(command.f), self.machine, self.machine.now
+        ring, vector = machine.rings[fields["ring"]], bool(fields["ring"])
+        if not (vector and part):
+            column, ports = ring.columns[part], machine.weight_ports[part]
+            beats = 1 if vector else self.config.stripe_bytes // BEAT_BYTES  # of a word
+            left = fields["beats"] * fields["repeat"] // beats
+            while left:
+                yield lambda: machine.now if column.asked < ring.freed + ring.size else inf
+                piece = min(left, PIECE, ring.freed + ring.size - column.asked)
+                column.asked += piece
+                left -= piece
+                yield from machine.flow(f"weight{part}", piece * beats * ports * BEAT_BYTES, BEAT_BYTES * ports)
+                column.counts.append(column.asked)
+                column.clocks.append(machine.now + self.memory.latency_clocks + RING_CLOCKS)
+        self.brought[part] += 1
+        self.queues["weight"].released = min(self.brought)
+        if not part:
+            self._span(command, begin, machine.now, (begin, machine.now))
+
+    # --- the array ---
+
+    def _conv(self, command: Command) -> Process:
+        """Chunk by chunk; a group takes a clock a step, or what its reads or the writer behind the array take."""
+        fields, config, machine, ring = vars(command.f), self.config, self.machine, self.machine.rings[0]
+        taken, begin = machine.now, inf
+        groups = np.maximum(fields["blocks"] * walk_clocks(fields, config), 2 * config.chunk_blocks)
+        for chunk in range(fields["chunks"]):
+            waits = self._waits(fields, chunk, READ_CLOCKS["conv"])
+            yield from self._take(config.param_words, config.param_words, True)
+            yield waits
+            begin = min(begin, machine.now)
+            low = chunk * config.chunk_blocks
+            span = walked("dst", fields, (low, min(low + config.chunk_blocks, fields["dst_blocks"])))
+            machine.writing = (2 * config.chunk_blocks / float(groups.mean()), span)
+            yield from self._chunk(fields, groups.tolist())
+            machine.writing = (0.0, NOWHERE)
+            end = self._end_unit("conv")
+        self.queues["conv"].released += 1
+        self._span(command, begin, end, (taken, machine.now))
+        assert ring.freed == ring.taken
+
+    def _chunk(self, fields: Fields, groups: Sequence[int]) -> Process:
+        """All groups of a chunk: the first takes its weights as they come, the last frees them; each does both if they stream."""
+        steps = fields["blocks"] * fields["kernel_height"] * fields["kernel_width"]
+        if fields["stream"] or len(groups) == 1:
+            for clocks in groups:
+                yield from self._take(steps, clocks, True)
+            return
+        yield from self._take(steps, groups[0], False)
+        yield self.machine.after(sum(groups[1:-1]))
+        self.machine.rings[0].taken -= steps
+        yield from self._take(steps, groups[-1], True)
+
+    def _take(self, words: int, clocks: float, free: bool) -> Process:
+        """Takes words of the weight ring in so many clocks, none before it has come."""
+        machine, ring = self.machine, self.machine.rings[0]
+        for low in range(0, words, PIECE):
+            piece = min(PIECE, words - low)
+            ring.taken += piece
+            yield partial(_when_taken, ring, piece)
+            yield machine.after(clocks * piece / words)
+            ring.freed += piece if free else 0
+
+    # --- the vector engine ---
+
+    def _vector(self, command: Command) -> Process:
+        """Block by block; a depthwise block's parameters are only taken when the block before is done."""
+        fields, config, machine, ring = vars(command.f), self.config, self.machine, self.machine.rings[1]
+        taken, begin = machine.now, inf
+        taps = fields["kernel_height"] * fields["kernel_width"]
+        depthwise = VECTOR_OPS[fields["op"]] == "depthwise"
+        groups = np.maximum(walk_clocks(fields, config), 2)
+        for block in range(fields["blocks"]):
+            unit, inner = divmod(block, config.chunk_blocks)
+            waits = self._waits(fields, unit, READ_CLOCKS["vector"])
+            params = config.ci // 2 if block == 0 or not fields["uniform"] else 0
+            ring.taken += params + (taps if depthwise else 0)
+            yield partial(_when_taken, ring, 0)
+            yield machine.after(params if depthwise else 0)
+            ring.freed += params
+            yield waits
+            begin = min(begin, machine.now)
+            machine.reading, written = (walked(walk, fields, (block, block + 1)) for walk in ("src", "dst"))
+            own = OWN_CONFLICT * together(machine.reading, written, config) if taps > 2 else 0
+            yield from machine.flow("vector", float(groups.sum()) + own * len(groups), 1)
+            machine.reading, ring.freed = NOWHERE, ring.taken
+            if inner == config.chunk_blocks - 1 or block == fields["blocks"] - 1:
+                end = self._end_unit("vector")
+        self.queues["vector"].released += 1
+        self._span(command, begin, end, (taken, machine.now))
+
+
+def _when(clocks: Sequence[float], number: int) -> float:
+    """When that many units were finished; inf: not yet known."""
+    return (clocks[number - 1] if number <= len(clocks) else inf) if number else 0.0
+
+
+def _when_handed(queue: Queue, number: int) -> float:
+    """When an engine has its command of that number; inf: not yet known."""
+    return queue.commands[number][1] if number < len(queue.commands) else inf
+
+
+def _when_released(queue: Queue, number: int) -> float:
+    """0 if the engine has let go of its command of that number, or there is none; inf: not yet."""
+    return 0.0 if queue.released > number else inf
+
+
+def _when_taken(ring: Ring, piece: int) -> float:
+    """From when on the last `piece` words that were taken can be stepped through, one a clock, and none before it comes."""
+    return ring.came(ring.taken) - piece
