@@ -19,7 +19,8 @@ from cnna.sim.commands import Command
 APART = 2.0  # clocks of a step of a load whose ports do not go side by side any more, so that two meet in a bank (measured)
 DISTURBED = 0.5  # more where the array or the vector engine uses the load's region all the time (measured)
 MOST_SLOWED = 0.6  # of the vector engine's clocks
-NOWHERE: Range = (0, 1)
+OPEN_BEATS = 32 * 16  # of a port: bursts that its read master has under way, beats of a burst
+NOWHERE: Range = (-1, 0)  # in no region
 Ready = Callable[[], float]  # the clock at which a process can go on; inf: another one must do something first
 Process = Iterator[Ready]
 
@@ -51,6 +52,10 @@ class Ring:
         """When that many words had come whole; inf: not known yet."""
         return max(column.came(word) for column in self.columns)
 
+    def when_taken(self, piece: int) -> float:
+        """From when on the last `piece` words that were taken can be stepped through, one a clock, none before it comes."""
+        return self.came(self.taken) - piece
+
 
 @dataclass
 class Flow:
@@ -67,6 +72,33 @@ class Queue:
 
     commands: list[tuple[Command, float]] = field(default_factory=list)
     released: int = 0
+
+    def when_handed(self, number: int) -> float:
+        """When the engine has its command of that number; inf: not known yet."""
+        return self.commands[number][1] if number < len(self.commands) else inf
+
+    def when_released(self, number: int) -> float:
+        """0 if the engine has let go of its command of that number, or there is none; inf: not yet."""
+        return 0.0 if self.released > number else inf
+
+
+@dataclass
+class Requests:
+    """What a port, or some side by side, have asked of DDR for the rings: column, words of it then, beats of each port, when.
+
+    And the command that ends so. open: beats that have not come.
+    """
+
+    made: list[tuple[Column, int, int, float, Command | None]] = field(default_factory=list)
+    open: int = 0
+
+    def when_open(self, beats: int) -> float:
+        """0 if a port may ask for so many beats more; inf: not yet."""
+        return 0.0 if self.open + beats <= OPEN_BEATS else inf
+
+    def when_answered(self, number: int, latency: int) -> float:
+        """When DDR can begin to answer the request of that number; inf: not known yet."""
+        return self.made[number][3] + latency if number < len(self.made) else inf
 
 
 class Machine:

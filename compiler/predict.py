@@ -14,7 +14,7 @@ import numpy as np
 
 from cnna.compiler.bank_clocks import walk_clocks
 from cnna.compiler.cost import OWN_CONFLICT, PLANNED, Fields, Memory, ddr_bytes, moving_clocks, walked
-from cnna.compiler.machine import NOWHERE, Machine, Process, Queue, Ready, Ring
+from cnna.compiler.machine import NOWHERE, Machine, Process, Queue, Ready, Requests
 from cnna.compiler.regions import together
 from cnna.hw.config import BEAT_BYTES, Config
 from cnna.hw.regmap import COUNTED, VECTOR_OPS
@@ -23,10 +23,12 @@ from cnna.sim.commands import Command, commands
 START_CLOCKS = 130  # until the program's first write acts
 TAKE_CLOCKS = 6  # from a GO to the engine
 QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, under way or queued
+DEALT = 2  # weight commands that wait at a port
 READ_CLOCKS = {"conv": 16, "vector": 14}  # from a wait that is met to the first step
 WRITE_CLOCKS = {"conv": 54, "vector": 31, "load": 20, "store": 20}  # from a unit's last step or beat until others see it
 RING_CLOCKS = 16  # from the last beat of a weight to its step
-PIECE = 64  # words of a ring that are followed together
+ASKED = 16  # words of a ring that are asked for together
+PIECE = 64  # words of a ring that are taken together
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class _Player:
         self.program, self.config, self.memory = program, config, memory
         self.machine = Machine(config, memory)
         self.queues = {engine: Queue() for engine in QUEUED}
-        self.brought = [0 for _ in self.machine.weight_ports]  # weight commands that these ports are through with
+        self.brought = [0 for _ in self.machine.weight_ports]  # weight commands that these ports have asked for
+        self.requests = [Requests() for _ in self.brought]
         self.loaded = 0.0  # when the last load had come
         self.spans: dict[int, Span] = {}
 
@@ -61,7 +64,8 @@ class _Player:
         for engine, work in {"load": self._load, "conv": self._conv, "vector": self._vector, "store": self._store}.items():
             processes[engine] = self._engine(engine, work)
         for part in range(len(self.brought)):
-            processes[f"weight{part}"] = self._engine("weight", partial(self._weights, part))
+            processes[f"weights{part}"] = self._engine("weight", partial(self._weights, part))
+            processes[f"answers{part}"] = self._answers(part)
         self.machine.play(processes)
         assert len(self.spans) == len(self.program), "a command waits for what never comes"
         return [self.spans[command.number] for command in self.program]
@@ -72,7 +76,7 @@ class _Player:
         for command in self.program:
             engine, queue = command.engine, self.queues[command.engine]
             clock, written = clock + command.pc - written, command.pc
-            yield partial(_when_released, queue, handed[engine] - QUEUED[engine])
+            yield partial(queue.when_released, handed[engine] - QUEUED[engine])
             clock = max(clock, self.machine.now)
             yield self.machine.after(clock - self.machine.now)
             queue.commands.append((command, clock + TAKE_CLOCKS))
@@ -82,7 +86,7 @@ class _Player:
         """The commands of an engine, one after another."""
         queue = self.queues[engine]
         for number in count():
-            yield partial(_when_handed, queue, number)
+            yield partial(queue.when_handed, number)
             yield from work(queue.commands[number][0])
 
     def _waits(self, fields: Fields, unit: int, late: int = 0) -> Ready:
@@ -126,31 +130,49 @@ class _Player:
         self._span(command, begin, end, (begin, self.machine.now))
 
     def _weights(self, part: int, command: Command) -> Process:
-        """What these ports bring: a piece as soon as the ring has room for it. The vector ring's words are port 0's alone."""
-        fields, machine, begin = vars(command.f), self.machine, self.machine.now
+        """Asks for what these ports bring, as soon as the ring has room for it. The vector ring's words are port 0's alone."""
+        fields, machine, requests = vars(command.f), self.machine, self.requests[part]
         ring, vector = machine.rings[fields["ring"]], bool(fields["ring"])
+        if part:
+            yield partial(self._when_dealt, self.brought[part])
         if not (vector and part):
-            column, ports = ring.columns[part], machine.weight_ports[part]
             beats = 1 if vector else self.config.stripe_bytes // BEAT_BYTES  # of a word
-            left = fields["beats"] * fields["repeat"] // beats
+            column, left = ring.columns[part], fields["beats"] * fields["repeat"] // beats
             while left:
                 yield lambda: machine.now if column.asked < ring.freed + ring.size else inf
-                piece = min(left, PIECE, ring.freed + ring.size - column.asked)
+                piece = min(left, ASKED, ring.freed + ring.size - column.asked)
+                yield partial(requests.when_open, piece * beats)
                 column.asked += piece
                 left -= piece
-                yield from machine.flow(f"weight{part}", piece * beats * ports * BEAT_BYTES, BEAT_BYTES * ports)
-                column.counts.append(column.asked)
-                column.clocks.append(machine.now + self.memory.latency_clocks + RING_CLOCKS)
+                requests.open += piece * beats
+                requests.made.append((column, column.asked, piece * beats, machine.now, command if not left else None))
         self.brought[part] += 1
         self.queues["weight"].released = min(self.brought)
-        if not part:
-            self._span(command, begin, machine.now, (begin, machine.now))
+
+    def _answers(self, part: int) -> Process:
+        """DDR's answers to these ports, in the order in which they asked."""
+        machine, ports, requests, begin = self.machine, self.machine.weight_ports[part], self.requests[part], inf
+        for number in count():
+            yield partial(requests.when_answered, number, self.memory.latency_clocks)
+            column, words, beats, _, ended = requests.made[number]
+            begin = min(begin, machine.now)
+            yield from machine.flow(f"weight{part}", beats * ports * BEAT_BYTES, BEAT_BYTES * ports)
+            requests.open -= beats
+            column.counts.append(words)
+            column.clocks.append(machine.now + RING_CLOCKS)
+            if ended and not part:
+                self._span(ended, begin, machine.now, (begin, machine.now))
+                begin = inf
+
+    def _when_dealt(self, number: int) -> float:
+        """0 if port 0, which is dealt weight commands first, has had room for that one; inf: not yet."""
+        return 0.0 if self.brought[0] >= number - DEALT else inf
 
     # --- the array ---
 
     def _conv(self, command: Command) -> Process:
         """Chunk by chunk; a group takes a clock a step, or what its reads or the writer behind the array take."""
-        fields, config, machine, ring = vars(command.f), self.config, self.machine, self.machine.rings[0]
+        fields, config, machine = vars(command.f), self.config, self.machine
         taken, begin = machine.now, inf
         groups = np.maximum(fields["blocks"] * walk_clocks(fields, config), 2 * config.chunk_blocks)
         for chunk in range(fields["chunks"]):
@@ -166,7 +188,6 @@ class _Player:
             end = self._end_unit("conv")
         self.queues["conv"].released += 1
         self._span(command, begin, end, (taken, machine.now))
-        assert ring.freed == ring.taken
 
     def _chunk(self, fields: Fields, groups: Sequence[int]) -> Process:
         """All groups of a chunk: the first takes its weights as they come, the last frees them; each does both if they stream."""
@@ -186,7 +207,7 @@ class _Player:
         for low in range(0, words, PIECE):
             piece = min(PIECE, words - low)
             ring.taken += piece
-            yield partial(_when_taken, ring, piece)
+            yield partial(ring.when_taken, piece)
             yield machine.after(clocks * piece / words)
             ring.freed += piece if free else 0
 
@@ -204,7 +225,7 @@ class _Player:
             waits = self._waits(fields, unit, READ_CLOCKS["vector"])
             params = config.ci // 2 if block == 0 or not fields["uniform"] else 0
             ring.taken += params + (taps if depthwise else 0)
-            yield partial(_when_taken, ring, 0)
+            yield partial(ring.when_taken, 0)
             yield machine.after(params if depthwise else 0)
             ring.freed += params
             yield waits
@@ -222,18 +243,3 @@ class _Player:
 def _when(clocks: Sequence[float], number: int) -> float:
     """When that many units were finished; inf: not yet known."""
     return (clocks[number - 1] if number <= len(clocks) else inf) if number else 0.0
-
-
-def _when_handed(queue: Queue, number: int) -> float:
-    """When an engine has its command of that number; inf: not yet known."""
-    return queue.commands[number][1] if number < len(queue.commands) else inf
-
-
-def _when_released(queue: Queue, number: int) -> float:
-    """0 if the engine has let go of its command of that number, or there is none; inf: not yet."""
-    return 0.0 if queue.released > number else inf
-
-
-def _when_taken(ring: Ring, piece: int) -> float:
-    """From when on the last `piece` words that were taken can be stepped through, one a clock, and none before it comes."""
-    return ring.came(ring.taken) - piece
