@@ -84,6 +84,7 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
         dump("fold_inputs", folded)
     made = plan(set_pitches(lower(folded, config, batch), config), config, graph.name)
     lowered, allocation, commands = made.lowered, made.allocation, made.commands
+    tensors = _tensors(graph, lowered)
     return Program(
         graph,
         config,
@@ -94,8 +95,8 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
         tuple(_port(graph, name, name, lowered, allocation, folds.get(name)) for name in graph.inputs),
         tuple(_port(graph, *names, lowered, allocation) for names in zip(graph.outputs, lowered.outputs, strict=True)),
         _layers(graph, lowered, commands, config, batch),
-        _tensors(graph, lowered),
-        tuple(_command(command, config) for command in commands),
+        tensors,
+        tuple(_command(command, tensors, config) for command in commands),
         activation_bytes(lowered, config),
     )
 
@@ -131,11 +132,11 @@ def _tensors(graph: ir.Graph, lowered: Lowered) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _command(command: Command, config: Config) -> dict[str, Any]:
+def _command(command: Command, tensors: Mapping[str, Any], config: Config) -> dict[str, Any]:
     return {
         "engine": command.engine,
         "layer": command.layer,
-        "tensor": command.tensor,
+        "tensor": command.tensor if command.tensor in tensors else None,  # a concatenation that its parts were written into
         "origin": list(command.origin),
         "predicted_cycles": cost.predicted_cycles(command.engine, command.fields, config),
     }

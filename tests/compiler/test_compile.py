@@ -191,3 +191,14 @@ def test_dump_writes_a_file_for_each_pass(quantised, tmp_path):
     assert "CONV_GO" in (tmp_path / "dump" / files[-1]).read_text()
     assert "Conv<" in (tmp_path / "dump" / files[-2]).read_text()
     assert artifact.program == compile_model(quantised, CONFIGS["tiny"]).program
+
+
+def test_commands_name_tensors_that_the_manifest_has():
+    """A concatenation that is written in place and read in bands is loaded, though no command writes it: no file would be read back."""
+    b = networks.Builder(np.random.default_rng(1), "case")
+    parts = [b.conv(b.input(8, 40, 24), 8, ir.Window((1, 1))) for _ in range(2)]
+    graph = b.graph(b.conv(b.concat(*parts), 8, ir.Window((3, 3))))
+    manifest = compile_graph(graph, LITTLE).manifest()
+    unnamed = {command["engine"] for command in manifest["commands"] if command["tensor"] is None}
+    assert "load" in unnamed
+    assert {command["tensor"] for command in manifest["commands"]} <= {None, *manifest["tensors"]}
