@@ -61,16 +61,16 @@ def _residual(b: networks.Builder) -> str:
 
 
 @pytest.mark.cosim
-@pytest.mark.parametrize("grow", [_plain, _residual])
-def test_a_small_network_takes_the_clocks_that_are_predicted(grow: Callable[[networks.Builder], str], rtl: Any) -> None:
-    """The compiler chooses by the prediction, and a user of `cnna report` and `explore` has no other figures."""
+@pytest.mark.parametrize(("grow", "batch"), [(_plain, 1), (_residual, 1), (_residual, 3)])
+def test_a_small_network_takes_the_clocks_that_are_predicted(grow: Callable[[networks.Builder], str], batch: int, rtl: Any) -> None:
+    """A user of `cnna report` has no other figures before anything runs."""
     builder = networks.Builder(np.random.default_rng(1), grow.__name__)
-    program = compile_graph(builder.graph(grow(builder)), preset("tiny"))
+    program = compile_graph(builder.graph(grow(builder)), preset("tiny"), batch)
     artifact = artifact_of(program)
     device = rtl(program.config)
     device.release_all()
     accelerator = Accelerator(device, artifact)
-    accelerator.run({port["name"]: np.zeros((1, *port["shape"]), np.int8) for port in program.inputs})
+    accelerator.run({port["name"]: np.zeros((batch, *port["shape"]), np.int8) for port in program.inputs})
     bars, measured = predicted_bars(artifact), device.profile(artifact)
     own = layer_clocks(bars, len(measured))
     layers = [(e["name"], c, m["cycles"]) for e, c, m in zip(artifact.manifest["layers"], own, measured, strict=True)]
