@@ -194,7 +194,7 @@ def test_dump_writes_a_file_for_each_pass(quantised, tmp_path):
 
 
 def test_commands_name_tensors_that_the_manifest_has():
-    """A concatenation that is written in place and read in bands is loaded, though no command writes it: no file would be read back."""
+    """A concatenation that is written in place and read in bands is loaded, but no command writes it: such a file is refused."""
     b = networks.Builder(np.random.default_rng(1), "case")
     parts = [b.conv(b.input(8, 40, 24), 8, ir.Window((1, 1))) for _ in range(2)]
     graph = b.graph(b.conv(b.concat(*parts), 8, ir.Window((3, 3))))
