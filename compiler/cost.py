@@ -1,7 +1,7 @@
-"""Predicts clocks: of each command by itself, and, with queues and waits, when each begins and ends in a whole program.
+"""Estimates clocks: of each command by itself, and, with queues and waits, when each begins and ends in a whole program.
 
-First-order figures: steps of the engines, rates of their writers, DDR bandwidth and latency, and what the vector engine loses where
-it reads the region that it or the array writes; `cnna report --measured` puts measured clocks beside.
+First-order figures, by which the compiler and `explore` compare: steps of the engines, rates of their writers, DDR bandwidth and
+latency, and what the vector engine loses where it reads the region that it or the array writes. `predict` is what reports show.
 """
 
 from collections import deque

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from math import inf
 
-from cnna.compiler.cost import ARRAY_CONFLICT, Memory
+from cnna.compiler.cost import Memory
 from cnna.compiler.kernels import Range
 from cnna.compiler.regions import together
 from cnna.hw.config import BEAT_BYTES, Config
@@ -18,6 +18,7 @@ from cnna.sim.commands import Command
 
 APART = 2.0  # clocks of a step of a load whose ports do not go side by side any more, so that two meet in a bank (measured)
 DISTURBED = 0.5  # more where the array or the vector engine uses the load's region all the time (measured)
+MEETING = 0.73  # clocks that a read of the vector engine waits for a write of the array that takes one of its banks (measured)
 MOST_SLOWED = 0.6  # of the vector engine's clocks
 OPEN_BEATS = 32 * 16  # of a port: bursts that its read master has under way, beats of a burst
 NOWHERE: Range = (-1, 0)  # in no region
@@ -116,6 +117,7 @@ class Machine:
         self.reading: Range = NOWHERE  # of the vector engine
         self.loading: Range = NOWHERE  # to which words
         self.behind = False  # whether the load followed another one at once
+        self._meeting = MEETING * (config.half + config.pix - 1) / config.banks
         self._together = cache(lambda a, b: together(a, b, config))
         self._ports = {"load": config.ports, "store": config.ports}
         self._ports |= {f"weight{part}": ports for part, ports in enumerate(self.weight_ports)}
@@ -147,14 +149,21 @@ class Machine:
         del self.flows[name]
 
     def _set_speeds(self) -> None:
-        """What is there of DDR is shared evenly by the ports of all who move something, who can use no more than `most`."""
-        left = float(self.memory.bytes_per_clock)
+        """DDR is shared evenly by the ports of all who move something, up to `most`; no port reads over a beat a clock.
+
+        A load is slower behind another one and beside engines in its region, the vector engine beside the array.
+        """
+        left, reads = float(self.memory.bytes_per_clock), float(BEAT_BYTES * self.config.ports)
         sharers = sorted(self.flows.keys() & self._ports.keys(), key=lambda name: self.flows[name].most / self._ports[name])
         ports = sum(self._ports[name] for name in sharers)
+        readers = ports - (self._ports["store"] if "store" in self.flows else 0)
         for name in sharers:
-            flow = self.flows[name]
-            flow.speed = min(flow.most, left * self._ports[name] / ports)
-            left, ports = left - flow.speed, ports - self._ports[name]
+            flow, own = self.flows[name], self._ports[name]
+            flow.speed = min(flow.most, left * own / ports)
+            if name != "store":
+                flow.speed = min(flow.speed, reads * own / readers)
+                reads, readers = reads - flow.speed, readers - own
+            left, ports = left - flow.speed, ports - own
         rate, span = self.writing
         if "load" in self.flows and self.config.ports > 1:
             flow = self.flows["load"]
@@ -162,7 +171,7 @@ class Machine:
             if self.behind or met:
                 flow.speed = min(flow.speed, BEAT_BYTES * self.config.ports / (APART + DISTURBED * min(met, 1.0)))
         if "vector" in self.flows:
-            self.flows["vector"].speed = 1 - min(ARRAY_CONFLICT * rate * self._together(self.reading, span), MOST_SLOWED)
+            self.flows["vector"].speed = 1 - min(self._meeting * rate * self._together(self.reading, span), MOST_SLOWED)
 
 
 def _never() -> float:

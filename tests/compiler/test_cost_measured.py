@@ -60,8 +60,16 @@ def _residual(b: networks.Builder) -> str:
     return b.fully_connected(b.average_pool(x, ir.Window((7, 7), stride=(7, 7))), 10)
 
 
+def _mobile(b: networks.Builder) -> str:
+    """A strided first layer, then depthwise and 1x1 convolutions, which follow each other chunk by chunk."""
+    x = b.conv(b.input(3, 48, 48), 16, ir.Window((3, 3), stride=(2, 2), pads=(1, 1, 1, 1)))
+    for channels, stride in ((24, 1), (32, 2), (32, 1), (48, 2)):
+        x = b.conv(b.depthwise(x, ir.Window((3, 3), stride=(stride, stride), pads=(1, 1, 1, 1))), channels, ir.Window())
+    return b.fully_connected(b.average_pool(x, ir.Window((6, 6), stride=(6, 6))), 40)
+
+
 @pytest.mark.cosim
-@pytest.mark.parametrize(("grow", "batch"), [(_plain, 1), (_residual, 1), (_residual, 3)])
+@pytest.mark.parametrize(("grow", "batch"), [(_plain, 1), (_residual, 1), (_residual, 3), (_mobile, 1)])
 def test_a_small_network_takes_the_clocks_that_are_predicted(grow: Callable[[networks.Builder], str], batch: int, rtl: Any) -> None:
     """A user of `cnna report` has no other figures before anything runs."""
     builder = networks.Builder(np.random.default_rng(1), grow.__name__)
