@@ -7,6 +7,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Says in the first lines what the run depends on."""
-    return f"seed {config.getoption('--seed')}, models {config.getoption('--models') or 'none'}"
+    without = [name for name in ("pynq", "_tkinter") if find_spec(name) is None]
+    left_out = f"; tests that need {' and '.join(without)} are left out: not installed" if without else ""
+    return f"seed {config.getoption('--seed')}, models {config.getoption('--models') or 'none'}{left_out}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
