@@ -6,6 +6,7 @@ with register programs that are written here; a network of the user's can follow
 
 import struct
 from collections.abc import Mapping
+from types import TracebackType
 from typing import NamedTuple
 
 import numpy as np
@@ -131,8 +132,8 @@ class _Placed:
         self.device.store(self.program, b"".join(struct.pack("<II", *write) for write in self.writes))
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._kept.__exit__(*error)  # type: ignore[arg-type]
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._kept.__exit__(kind, error, trace)
         for address in self._made:
             self.device.free(address)
 

@@ -31,6 +31,23 @@ class Modes(enum.Enum):
     BOTH = enum.auto()
 
 
+def lane_ports(lanes: int, modes: Modes, *, shared: bool) -> dict[str, wiring.Member]:
+    """What goes into and comes out of lanes that requantise, combine, or both; all but what goes along with an item."""
+    eight = data.ArrayLayout(signed(8), lanes)
+    ports = {
+        "params": In(params_layout() if shared else data.ArrayLayout(params_layout(), lanes)),
+        **dict.fromkeys(("zero", "low", "high"), In(signed(8))),
+        "o": Out(eight),
+    }
+    if modes is not Modes.COMBINE:
+        ports |= {"acc": In(data.ArrayLayout(signed(32), lanes))}
+    if modes is not Modes.REQUANTISE:
+        ports |= {"a": In(eight), "b": In(eight), "factor_b": In(signed(26))}
+    if modes is Modes.BOTH:
+        ports |= {"combine": In(1)}
+    return ports
+
+
 class Bundle(wiring.Component):
     """`count` lanes; ports as `requant.Lanes` has them, but for those that all bundles look at when they need them:
 
@@ -41,19 +58,7 @@ class Bundle(wiring.Component):
     def __init__(self, count: int, modes: Modes, *, shared: bool) -> None:
         self.count, self.shared = count, shared
         self.sums, self.operands = modes is not Modes.COMBINE, modes is not Modes.REQUANTISE
-        eight = data.ArrayLayout(signed(8), count)
-        ports = {
-            "params": In(params_layout() if shared else data.ArrayLayout(params_layout(), count)),
-            **dict.fromkeys(("zero", "low", "high"), In(signed(8))),
-            "o": Out(eight),
-        }
-        if self.sums:
-            ports |= {"acc": In(data.ArrayLayout(signed(32), count))}
-        if self.operands:
-            ports |= {"a": In(eight), "b": In(eight), "factor_b": In(signed(26))}
-        if self.sums and self.operands:
-            ports |= {"combine": In(1)}
-        super().__init__(ports)
+        super().__init__(lane_ports(count, modes, shared=shared))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

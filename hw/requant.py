@@ -4,14 +4,13 @@ Used three times: behind the array (requantise), for the residual add (combine),
 item by item). They run free: one item a clock, `latency` clocks late, nothing holds them still. `bundle.py` has what they do.
 """
 
-from amaranth import Cat, Module, signed
-from amaranth.lib import data, wiring
+from amaranth import Cat, Module
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw import bundle, rounding
-from cnna.hw.bundle import VALUE_AT, Bundle, Modes
+from cnna.hw.bundle import VALUE_AT, Bundle, Modes, lane_ports
 from cnna.hw.delay import delayed
-from cnna.hw.ports import params_layout
 
 __all__ = ["Lanes", "Modes"]
 
@@ -29,25 +28,8 @@ class Lanes(wiring.Component):
         self.lanes, self.modes, self.tag_bits, self.shared = lanes, modes, tag_bits, shared
         self.sums, self.operands = modes is not Modes.COMBINE, modes is not Modes.REQUANTISE
         self.latency = VALUE_AT + rounding.LATENCY
-        eight = data.ArrayLayout(signed(8), lanes)
-        ports = {
-            "valid": In(1),
-            "params": In(params_layout() if shared else data.ArrayLayout(params_layout(), lanes)),
-            "zero": In(signed(8)),
-            "low": In(signed(8)),
-            "high": In(signed(8)),
-            "o_valid": Out(1),
-            "o": Out(eight),
-        }
-        if tag_bits:
-            ports |= {"tag": In(tag_bits), "o_tag": Out(tag_bits)}
-        if self.sums:
-            ports |= {"acc": In(data.ArrayLayout(signed(32), lanes))}
-        if self.operands:
-            ports |= {"a": In(eight), "b": In(eight), "factor_b": In(signed(26))}
-        if self.sums and self.operands:
-            ports |= {"combine": In(1)}
-        super().__init__(ports)
+        tag = {"tag": In(tag_bits), "o_tag": Out(tag_bits)} if tag_bits else {}
+        super().__init__({"valid": In(1), "o_valid": Out(1), **tag, **lane_ports(lanes, modes, shared=shared)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -5,6 +5,7 @@ the stream, and every look at a register lets it go on. What is at the other end
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import Protocol
 
@@ -66,7 +67,7 @@ class Loop:
         return self._held.popleft() if self._held else None
 
 
-class Channel:
+class Channel(ABC):
     """One direction: its registers, and the transfer that waits. `_try` moves it; whether it did."""
 
     def __init__(self, dram: Dram) -> None:
@@ -134,8 +135,9 @@ class Channel:
         self.control &= ~RUN
         self.status |= bit | HALTED | FAILED
 
+    @abstractmethod
     def _try(self, view: NDArray[np.uint8]) -> int | None:
-        raise NotImplementedError
+        """The bytes that were moved, from or to `view`; None while the stream is not ready."""
 
 
 class Send(Channel):

@@ -28,6 +28,11 @@ def pair() -> Iterator[tuple[int, socket.socket]]:
         accepted.close()
 
 
+def _peer(client: socket.socket) -> str:
+    """As gRPC names it."""
+    return f"ipv4:127.0.0.1:{client.getsockname()[1]}"
+
+
 def _watching(dram: Dram, port: int, monkeypatch: pytest.MonkeyPatch) -> Connections:
     monkeypatch.setattr(connections, "LOOK_SECONDS", 3600)  # sweeps are ours
     return Connections(dram, port)
@@ -39,7 +44,7 @@ def test_a_connection_that_ends_frees_what_it_owns(
     """And one that lives keeps it, however often is looked."""
     port, client = pair
     watching = _watching(dram, port, monkeypatch)
-    peer = f"ipv4:127.0.0.1:{client.getsockname()[1]}"
+    peer = _peer(client)
     watching.seen(peer)
     dram.allocate(5000, peer)
     assert watching.sweep() == 0
@@ -55,7 +60,7 @@ def test_one_that_was_dropped_for_idleness_keeps_it_until_it_is_needed(
     """gRPC hangs up after half an hour of silence: a notebook that rests must find its buffers again."""
     port, client = pair
     watching = _watching(dram, port, monkeypatch)
-    peer = f"ipv4:127.0.0.1:{client.getsockname()[1]}"
+    peer = _peer(client)
     watching.seen(peer)
     watching._last[peer] -= connections.IDLE_SECONDS + 1
     dram.allocate(5000, peer)
