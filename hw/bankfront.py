@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from cnna.hw.config import Config
+from cnna.hw.free import Free
 from cnna.hw.slices import slices
 
 
@@ -126,12 +127,14 @@ class FrontWords(wiring.Component):
         m = Module()
         held, work, spare, out = (Signal(self.i.shape(), name=n, reset_less=True) for n in ("held", "work", "spare", "out"))
         spare_valid, taken = Signal(), Signal()
+        m.submodules.last = last = Free()
+        m.d.comb += [last.valid.eq(self.o_valid), last.ready.eq(self.o_ready)]
         m.d.comb += [self.o.eq(out), taken.eq((~spare_valid | ~self.work_valid) & (self.complete | ~self.work_valid))]
         with m.If(taken | ~self.held_valid):
             m.d.sync += held.eq(self.i)
         with m.If(taken):
             m.d.sync += work.eq(held)
-        with m.If(self.o_ready | ~self.o_valid):
+        with m.If(last.free):
             m.d.sync += [out.eq(Mux(spare_valid, spare, work)), spare_valid.eq(0)]
         with m.Elif(self.work_valid & ~spare_valid):
             m.d.sync += [spare_valid.eq(1), spare.eq(work)]

@@ -8,6 +8,7 @@ from amaranth.hdl import ShapeLike
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.free import Free
 from cnna.hw.slices import slices
 
 
@@ -21,22 +22,28 @@ class Pair(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         word, found = Value.cast(self.i.payload), []
-        for number, part in enumerate(slices(len(word))):
+        parts = slices(len(word))
+        for number, part in enumerate(parts):
             first, second = (Signal(len(word[part]), name=name, reset_less=True) for name in ("first", "second"))
             valid, ready = (self.o.valid, self.i.ready) if number == 0 else (Signal(name="valid"), Signal(name="ready"))
             item = Signal(len(first), name="item")
             m.d.comb += item.eq(word[part])
-            m.submodules[f"slice{number}"] = self._slice(item, first, second, valid, ready)
+            m.submodules[f"slice{number}"] = self._slice(item, first, second, valid, ready, len(parts) > 1)
             found.append(first)
         m.d.comb += Value.cast(self.o.payload).eq(Cat(found))
         return m
 
-    def _slice(self, word: Value, first: Signal, second: Signal, valid: Signal, ready: Signal) -> Module:
-        """A part of the payload; `valid` and `ready` are its own, and the first slice's are the queue's."""
+    def _slice(self, word: Value, first: Signal, second: Signal, valid: Signal, ready: Signal, several: bool) -> Module:
+        """A part of the payload, one of several; `valid` and `ready` are its own, and the first slice's are the queue's."""
         m = Module()
-        room = Signal(init=1)  # in `second`
+        room, free = Signal(init=1), Signal()  # in `second`, in `first`
         m.d.comb += ready.eq(room)
-        with m.If(self.o.ready | ~valid):
+        if several:  # or `o.ready` would load the bits of all
+            m.submodules.out = out = Free()
+            m.d.comb += [out.valid.eq(valid), out.ready.eq(self.o.ready), free.eq(out.free)]
+        else:
+            m.d.comb += free.eq(self.o.ready | ~valid)
+        with m.If(free):
             m.d.sync += [valid.eq(~room | self.i.valid), room.eq(1)]
             with m.If(room):
                 m.d.sync += first.eq(word)
