@@ -31,11 +31,13 @@ def countdown(m: Module, name: str, count: Value, load: Value, step: Value) -> S
 class Taps(wiring.Component):
     """The loops inside a group (blocks, tap rows, taps), and what they add to every lane's place.
 
-    `start` begins a unit, `begin` with it a walk; `step` takes a step, `unit_end` with it the last of a unit.
+    `start` begins a unit, `begin` with it a walk; `step` takes a step, `unit_end` with it the last of a unit. `begin` is set
+    from when `walk` is there, and not while `running`; what counts is loaded before `start`, which comes late.
     """
 
     walk: In(walk_layout())
     begin: In(1)
+    running: In(1)
     start: In(1)
     step: In(1)
     unit_end: In(1)
@@ -51,9 +53,9 @@ class Taps(wiring.Component):
         walk, start, step = self.walk, self.start, self.step
         x_last, y_last, block_last, row_end, block_end = (Signal() for _ in range(5))
         m.d.comb += [row_end.eq(step & x_last), block_end.eq(row_end & y_last), self.last.eq(x_last & y_last & block_last)]
-        m.d.comb += x_last.eq(countdown(m, "x", walk.kernel_width, start | row_end, step))
-        m.d.comb += y_last.eq(countdown(m, "y", walk.kernel_height, start | block_end, row_end))
-        m.d.comb += block_last.eq(countdown(m, "block", walk.blocks, start | (step & self.last), block_end))
+        m.d.comb += x_last.eq(countdown(m, "x", walk.kernel_width, ~self.running | row_end, step))
+        m.d.comb += y_last.eq(countdown(m, "y", walk.kernel_height, ~self.running | block_end, row_end))
+        m.d.comb += block_last.eq(countdown(m, "block", walk.blocks, ~self.running | (step & self.last), block_end))
         with m.If(start | step):
             m.d.sync += self.first.eq(start | self.last)
 
@@ -84,7 +86,7 @@ class Taps(wiring.Component):
         left, unit_left = Signal(signed(UNIT_BITS + 1)), Signal(signed(UNIT_BITS + 1))
         limited, fewer = Signal(), Signal(signed(UNIT_BITS + 1))
         m.d.comb += [self.exists.eq(~limited | (left >= 0)), fewer.eq(Mux(left < 0, left, left - 1))]
-        with m.If(self.start & self.begin):
+        with m.If(self.begin):
             m.d.sync += limited.eq(self.walk.blocks_total != 0)
             m.d.sync += [total.eq(self.walk.blocks_total - 1) for total in (left, unit_left)]
         with m.Elif(self.unit_end):
@@ -134,7 +136,7 @@ class Walker(wiring.Component):
             take.eq(plan.valid & ~running & ~more & ~summed),
             plan.ready.eq(start & final),
             self.permit.ready.eq(permits != PERMITS),
-            Cat(taps.begin, taps.start, taps.step, taps.unit_end).eq(Cat(begin, start, step, unit_end)),
+            Cat(taps.begin, taps.running, taps.start, taps.step, taps.unit_end).eq(Cat(begin, running, start, step, unit_end)),
         ]
         left = Signal(range(PERMITS + 2))  # but for this clock's start, whose own condition comes late
         m.d.comb += left.eq(permits + (self.permit.valid & self.permit.ready))
@@ -175,7 +177,8 @@ class Walker(wiring.Component):
                 *(edge.summed.eq(summed), edge.room.eq(steps.i.ready)),
                 *(edge.place_column.eq(place.column), edge.tap_column.eq(taps.column), edge.width.eq(taps.walk.in_width)),
                 *(edge.place_row.eq(place.row), edge.tap_row.eq(taps.row), edge.height.eq(taps.walk.in_height)),
-                steps.i.p.inside[i].eq(held.exists[i] & edge.inside),
+                edge.exists.eq(held.exists[i]),
+                steps.i.p.inside[i].eq(edge.inside),
             ]
         with m.If(moving):
             m.d.sync += [summed.eq(step), *(held[name].eq(flag) for name, flag in flags.items())]

@@ -58,7 +58,10 @@ class WalkPlace(wiring.Component):
 
 
 class WalkEdge(wiring.Component):
-    """Whether a tap is within the source: sums of the place's and the tap's share are taken where not `summed`, or with `room`."""
+    """Whether a tap `exists` and is within the source.
+
+    The sums of the place's and the tap's share are taken where not `summed`, or with `room`.
+    """
 
     summed: In(1)
     room: In(1)
@@ -68,6 +71,7 @@ class WalkEdge(wiring.Component):
     tap_row: In(COORDINATE)
     width: In(SIZE_BITS)
     height: In(SIZE_BITS)
+    exists: In(1)
     inside: Out(1)
 
     def elaborate(self, platform: object) -> Module:
@@ -75,5 +79,5 @@ class WalkEdge(wiring.Component):
         column, row = (Signal(COORDINATE, name=name, reset_less=True) for name in ("column", "row"))
         with m.If(~self.summed | self.room):
             m.d.sync += [column.eq(self.place_column + self.tap_column), row.eq(self.place_row + self.tap_row)]
-        m.d.comb += self.inside.eq((column >= 0) & (column < self.width) & (row >= 0) & (row < self.height))
+        m.d.comb += self.inside.eq(self.exists & (column >= 0) & (column < self.width) & (row >= 0) & (row < self.height))
         return m
