@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 from cnna.hw.config import Config
 from cnna.hw.fifo import CreditFifo
 from cnna.hw.ports import FeatureRead, Permit
+from cnna.hw.tally import tally
 from cnna.hw.walk import walk_layout
 from cnna.hw.walker import Walker
 
@@ -66,10 +67,12 @@ class Fetch(wiring.Component):
         wiring.connect(m, wiring.flipped(self.permit), walker.permit)
         wiring.connect(m, wiring.flipped(self.o), fifo.o)
         step, request, response = walker.step, self.memory.request, self.memory.response
-        free, room, sent = Signal(range(DEPTH + 1), init=DEPTH), Signal(), Signal(fetch_tag_layout(self._lanes))
+        sent, taken, given = Signal(fetch_tag_layout(self._lanes)), Signal(), Signal()
+        room = tally(m, DEPTH, taken, given).room  # `given` comes late, through all that reads `o`
         wiring.connect(m, walker.command, wiring.flipped(self.command))
         m.d.comb += [
-            room.eq(free != 0),
+            taken.eq(request.valid & request.ready),
+            given.eq(fifo.o.valid & fifo.o.ready),
             request.valid.eq(step.valid & room),
             step.ready.eq(request.ready & room),
             request.p.active.eq(step.p.inside),
@@ -77,7 +80,6 @@ class Fetch(wiring.Component):
             request.p.tag.eq(sent),
             *(sent[name].eq(step.p[name]) for name, _ in fetch_tag_layout(self._lanes)),
         ]
-        m.d.sync += free.eq(free - (request.valid & request.ready) + (fifo.o.valid & fifo.o.ready))
 
         tag = data.View(fetch_tag_layout(self._lanes), response.p.tag)
         pad = tag.pad.replicate(self._config.ci)

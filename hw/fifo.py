@@ -3,13 +3,14 @@
 It stands behind every pipeline that cannot be stopped: array, requantiser, residual add, vector lanes.
 """
 
-from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth import Cat, Module, Signal, Value
 from amaranth.hdl import ShapeLike
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.slices import slices
+from cnna.hw.tally import tally
 
 
 class CreditFifo(wiring.Component):
@@ -40,10 +41,10 @@ class CreditFifo(wiring.Component):
         m = Module()
         m.submodules.memory = memory = Memory(shape=len(word), depth=self.depth, init=[])
         into, out = memory.write_port(), memory.read_port(domain="comb")
-        count, filled, move = Signal(range(self.depth + 1)), Signal(), Signal()
+        move = Signal()
+        filled = tally(m, self.depth, self.push, move).some
         m.d.comb += [into.en.eq(self.push), into.data.eq(word), move.eq(filled & (self.o.ready | ~valid))]
         m.d.sync += into.addr.eq(into.addr + self.push)
-        m.d.sync += [count.eq(count + self.push - move), filled.eq(Mux(move, count > 1, filled) | self.push)]
         with m.If(self.o.ready | ~valid):
             m.d.sync += [valid.eq(filled), item.eq(out.data)]
         m.d.sync += out.addr.eq(out.addr + move)
