@@ -77,42 +77,47 @@ class ProgramWrites(wiring.Component):
         m = Module()
         targets = [*SHADOWED, *(REGISTERS[f"{engine.upper()}_GO"] for engine in ENGINES), REGISTERS["END"]]
         hold, closed = Signal(), Signal()
-        offset1, value1, valid1, wide1 = Signal(16), Signal(32), Signal(), Signal()
+        offset1, value1, valid1 = Signal(32), Signal(32), Signal()
         hit2, offset2, value2, valid2, bad2 = Signal(len(targets)), Signal(16), Signal(32), Signal(), Signal(len(targets))
-        hit3, offset3, value3, valid3, wrong3 = Signal(len(targets)), Signal(16), Signal(32), Signal(), Signal()
+        hit3, offset3, value3, known3 = Signal(len(targets)), Signal(16), Signal(32), Signal()
+        right3, wrong3, go3, wrong = Signal(), Signal(), Signal(len(ENGINES)), Signal()
         m.d.comb += self.write.ready.eq(~hold & ~closed)
         with m.If(~hold):  # decode
             m.d.sync += [
                 valid1.eq(self.write.valid & ~closed),
                 offset1.eq(self.write.payload.offset),
-                wide1.eq(self.write.payload.offset[16:].any()),
                 value1.eq(self.write.payload.value),
             ]
             m.d.sync += [valid2.eq(valid1), offset2.eq(offset1), value2.eq(value1)]
             for number, register in enumerate(targets):  # check
-                m.d.sync += hit2[number].eq((offset1 == register.offset) & ~wide1)
+                m.d.sync += hit2[number].eq((offset1[:16] == register.offset) & ~offset1[16:].any())
                 m.d.sync += bad2[number].eq(outside(register, value1))
-            m.d.sync += [valid3.eq(valid2), offset3.eq(offset2), value3.eq(value2), hit3.eq(hit2)]  # verdict
-            m.d.sync += wrong3.eq(~hit2.any() | (hit2 & bad2).any())
-        self._act(m, hit3, value3, valid3, wrong3, hold, closed)
+            m.d.sync += [offset3.eq(offset2), value3.eq(value2), hit3.eq(hit2), known3.eq(hit2.any())]  # verdict
+            m.d.sync += [right3.eq(valid2 & ~wrong), wrong3.eq(valid2 & wrong)]
+            go = slice(len(SHADOWED), len(SHADOWED) + len(ENGINES))
+            m.d.sync += go3.eq(hit2[go] & ~bad2[go] & (valid2 & value2[0]).replicate(len(ENGINES)))
+        m.d.comb += wrong.eq(~hit2.any() | (hit2 & bad2).any())
+        self._act(m, hit3, value3, right3, wrong3, go3, hold, closed)
         m.d.comb += [
             self.fault.offset.eq(offset3),
-            self.fault.cause.eq(Mux(hit3.any(), ILLEGAL_VALUE, ILLEGAL_REGISTER)),
+            self.fault.cause.eq(Mux(known3, ILLEGAL_VALUE, ILLEGAL_REGISTER)),
         ]
         return m
 
-    def _act(self, m: Module, hit: Signal, value: Signal, valid: Signal, wrong: Signal, hold: Signal, closed: Signal) -> None:
-        """Refuses, or does what the register is for."""
+    def _act(
+        self, m: Module, hit: Signal, value: Signal, right: Signal, wrong: Signal, wanted: Signal, hold: Signal, closed: Signal
+    ) -> None:
+        """Refuses a wrong write; does what the register is for with a right one. `wanted`: its GO, if it is one that acts."""
         count, live, dead, ended = len(SHADOWED), Signal(), Signal(), Signal()
         go, go_ready = Signal(len(ENGINES)), Signal(len(ENGINES))
         m.d.comb += [
             closed.eq(dead | ended),
-            live.eq(valid & ~closed & ~self.stop),
-            go.eq(hit[count:] & (live & ~wrong & value[0]).replicate(len(ENGINES))),
-            hold.eq((go & ~go_ready).any()),
-            self.done.eq(live & ~wrong & ~hold),
-            self.refused.eq(live & wrong),
-            self.end.eq(live & ~wrong & hit[-1] & value[0]),
+            live.eq(~closed & ~self.stop),
+            go.eq(wanted & live.replicate(len(ENGINES))),
+            hold.eq((wanted & ~go_ready).any() & live),
+            self.done.eq(right & live & ~hold),
+            self.refused.eq(wrong & live),
+            self.end.eq(right & live & hit[-1] & value[0]),
         ]
         with m.If(self.stop | self.refused):
             m.d.sync += dead.eq(1)
@@ -120,7 +125,7 @@ class ProgramWrites(wiring.Component):
             m.d.sync += ended.eq(1)
         with m.Elif(self.clear):
             m.d.sync += ended.eq(0)
-        with m.If(live & ~wrong):
+        with m.If(right & live):
             for number in range(count):
                 with m.If(hit[number]):
                     m.d.sync += self.shadow[number].eq(value)
