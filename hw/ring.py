@@ -72,7 +72,7 @@ class Ring(wiring.Component):
             m.d.sync += [ahead.eq(ahead + 1), whole[column].eq(1)]
         with m.Elif(joined & ~last):
             m.d.sync += [ahead.eq(ahead - 1), whole[column].eq(ahead != 1)]
-        m.d.sync += free.eq(free + Mux(self.read.pop, beats, 0) - write.valid)
+        self._room(m, free, beats, write.valid)
 
         read = []
         for index in range(beats):
@@ -88,3 +88,15 @@ class Ring(wiring.Component):
             ]
             read.append(out.data)
         return read
+
+    def _room(self, m: Module, free: Signal, beats: int, written: Signal) -> None:
+        """Counts a column's room. `pop` comes late: it only enables a count of words, where these are beats' upper bits."""
+        if beats & (beats - 1):
+            m.d.sync += free.eq(free + Mux(self.read.pop, beats, 0) - written)
+            return
+        bits = beats.bit_length() - 1
+        lower, upper, fewer = free[:bits], free[bits:], Signal()
+        m.d.comb += fewer.eq(written & (lower == 0))
+        m.d.sync += lower.eq(lower - written)
+        with m.If(self.read.pop ^ fewer):
+            m.d.sync += upper.eq(Mux(fewer, upper - 1, upper + 1))
