@@ -6,7 +6,7 @@ Flags of banks run over all regions: bank b of region r is bit `r * banks + b`.
 from functools import reduce
 from operator import or_
 
-from amaranth import Array, Cat, Module, Mux, Signal, Value, unsigned
+from amaranth import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -30,6 +30,14 @@ def slot_layout(config: Config, request: data.StructLayout) -> data.StructLayout
 def one_hot(flags: list[Value], values: list[Value]) -> Value:
     """The value whose flag is set; 0 where none is."""
     return reduce(or_, (Mux(flag, value, 0) for flag, value in zip(flags, values, strict=True)))
+
+
+def chosen(values: list[Value], index: Value) -> Value:
+    """The value of that number, by a tree of choices of two: four inputs and two bits of the index are a LUT. Beyond: anything."""
+    for bit in index:
+        pairs = [values[at : at + 2] for at in range(0, len(values), 2)]
+        values = [Mux(bit, pair[-1], pair[0]) for pair in pairs]
+    return values[0]
 
 
 class Slots(wiring.Component):
@@ -115,7 +123,7 @@ class Choice(wiring.Component):
         active, bank = delayed(m, self.active, 1), delayed(m, self.bank, 1)
         answer = Signal(self.o.shape(), reset_less=True)
         with m.If(active & self.hits.bit_select(bank, 1)):
-            m.d.sync += answer.eq(Array(self.options[number] for number in range(len(self.hits)))[bank])
+            m.d.sync += answer.eq(chosen(list(self.options), bank))
         m.d.comb += self.o.eq(answer)
         return m
 
@@ -141,14 +149,16 @@ class Answers(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         banks, regions = self._config.banks, self._config.regions
-        granted = delayed(m, self.granted, READ_CLOCKS)
+        granted = delayed(m, self.granted, READ_CLOCKS - 1)
         words = Signal(data.ArrayLayout(8 * self._config.ci, banks), reset_less=True)  # by bank, of the region that was granted
-        hits = Signal(banks, reset_less=True)
+        hit, hits = Signal(banks, reset_less=True), Signal(banks, reset_less=True)
         tag = Signal(self.o.p.tag.shape(), reset_less=True)
         for bank in range(banks):
-            flags = [granted[region * banks + bank] for region in range(regions)]
-            m.d.sync += words[bank].eq(one_hot(flags, [self.words[region * banks + bank] for region in range(regions)]))
-            m.d.sync += hits[bank].eq(Cat(flags).any())
+            flags = [granted[number * banks + bank] for number in range(regions)]
+            region = Signal(region_bits(self._config), name=f"region_of_bank{bank}", reset_less=True)
+            m.d.sync += region.eq(one_hot(flags, [Const(number, len(region)) for number in range(regions)]))
+            m.d.sync += words[bank].eq(chosen([self.words[number * banks + bank] for number in range(regions)], region))
+            m.d.sync += [hit[bank].eq(Cat(flags).any()), hits[bank].eq(hit[bank])]
 
         part = delayed(m, self.part, READ_CLOCKS)
         m.d.sync += self.o.valid.eq(delayed(m, self.complete, READ_CLOCKS + 1, cleared=True))
