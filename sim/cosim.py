@@ -43,7 +43,7 @@ Progress = Callable[[int, float], None]  # clocks, real seconds of the present r
 
 
 class CosimDevice(Memory):
-    """One simulated accelerator with `memory_bytes` of DDR (touched pages only cost memory).
+    """One simulated accelerator with `memory_bytes` of DDR from bus address `base` on (touched pages only cost memory).
 
     `ddr` has settings of `sim.ddr.SETTINGS`. `trace` names an FST file for clocks `from_cycle`..`to_cycle` (None: to the end),
     counted from the first start. `verilog` replaces the accelerator's own text, for tests that break it.
@@ -62,6 +62,7 @@ class CosimDevice(Memory):
         to_cycle: int | None = None,
         say: Say | None = None,
         verilog: str | None = None,
+        base: int = DDR_BASE,
     ) -> None:
         self.config = config
         self._say = say or to_stderr
@@ -73,12 +74,12 @@ class CosimDevice(Memory):
         self._file = os.memfd_create("cnna-ddr")
         os.ftruncate(self._file, memory_bytes)
         self._map = mmap.mmap(self._file, memory_bytes)
-        super().__init__(np.frombuffer(self._map, np.uint8), DDR_BASE)
+        super().__init__(np.frombuffer(self._map, np.uint8), base)
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         try:
             self._start(folder)
-            self._ask("open", path=f"/proc/{os.getpid()}/fd/{self._file}", base=DDR_BASE, size_bytes=memory_bytes)
+            self._ask("open", path=f"/proc/{os.getpid()}/fd/{self._file}", base=base, size_bytes=memory_bytes)
             self.set_ddr(**(ddr or {}))
             if trace:
                 self._ask("trace", first=from_cycle, last=-1 if to_cycle is None else to_cycle)

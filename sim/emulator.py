@@ -17,17 +17,17 @@ from cnna.sim.memory import Memory
 
 
 class EmulatorDevice(Memory):
-    """One emulated accelerator with `memory_bytes` of DDR (touched pages only cost memory).
+    """One emulated accelerator with `memory_bytes` of DDR from bus address `base` on (touched pages only cost memory).
 
     With `logging`, `log` holds what every command of the last run wrote.
     """
 
     name = "emulator"
 
-    def __init__(self, config: Config, memory_bytes: int = 1 << 30, logging: bool = False) -> None:
+    def __init__(self, config: Config, memory_bytes: int = 1 << 30, logging: bool = False, base: int = DDR_BASE) -> None:
         self.config, self.logging = config, logging
-        super().__init__(np.zeros(memory_bytes, np.uint8), DDR_BASE)
-        self.machine = Machine(config, self.data, DDR_BASE)
+        super().__init__(np.zeros(memory_bytes, np.uint8), base)
+        self.machine = Machine(config, self.data, base)
         self._failure: RunError | None = None
         self._registers: dict[str, int] = {}
         self._decoder = Decoder()
