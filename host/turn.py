@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,7 +24,12 @@ BEAT_SECONDS, DEAD_SECONDS = 1.0, 5.0
 
 
 class Turn(Protocol):
-    """A lock among processes. `take` answers whether it has it now; `holder` says who has."""
+    """A lock among processes. `take` answers whether it has it now; `holder` says who has.
+
+    `passed`: once it has been taken, whether anybody else has had it since this one had it last.
+    """
+
+    passed: bool
 
     def take(self, who: str) -> bool:
         """Tries once."""
@@ -37,11 +42,12 @@ class Turn(Protocol):
 
 
 class LocalTurn:
-    """Of processes on one machine: a lock on a file, whose text is the holder."""
+    """Of processes on one machine: a lock on a file, which says who has it or had it last, and by which object."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.passed = path, True
         self._file: Any = None
+        self._token = uuid.uuid4().hex
 
     def take(self, who: str) -> bool:
         """One try, without waiting."""
@@ -53,8 +59,10 @@ class LocalTurn:
         except BlockingIOError:
             file.close()
             return False
+        self.passed = file.read().partition("\n")[2] != self._token
+        file.seek(0)
         file.truncate()
-        file.write(who)
+        file.write(f"{who}\n{self._token}")
         file.flush()
         self._file = file
         return True
@@ -65,49 +73,51 @@ class LocalTurn:
         self._file = None
 
     def holder(self) -> str:
-        """The file's text."""
-        return self.path.read_text() or "somebody"
+        """As it calls itself."""
+        return self.path.read_text().partition("\n")[0] or "somebody"
 
 
 class RemoteTurn:
     """Of processes that reach the board over the network. `files` has pynq's read_file, write_file and exists_file."""
 
     def __init__(self, files: Any, path: str) -> None:
-        self.files, self.path = files, path
+        self.files, self.path, self.passed = files, path, True
         self._token, self._who, self._beats = uuid.uuid4().hex, "", 0
         self._writing = threading.Lock()
         self._given = threading.Event()
-        self._seen: tuple[str, float] = "", 0.0  # another's last sign of life, and when it came
+        self._seen: tuple[dict[str, Any], float] = {}, 0.0  # another's last sign of life, and when it came
 
     def take(self, who: str) -> bool:
         """One try: about SETTLE_SECONDS where the turn is free."""
         now = self._read()
-        if now.strip() and json.loads(now)["token"] != self._token:
+        if now.get("token", self._token) != self._token:
             if now != self._seen[0]:
                 self._seen = now, time.monotonic()
             if time.monotonic() - self._seen[1] < DEAD_SECONDS:
                 return False
+        self.passed = now.get("token", now.get("last")) != self._token
         self._who, self._given = who, threading.Event()
         self._write()
         time.sleep(SETTLE_SECONDS)
-        if self._token not in self._read():
+        if self._read().get("token") != self._token:
             return False
         threading.Thread(target=self._beat, args=(self._given,), name="turn", daemon=True).start()
         return True
 
     def give(self) -> None:
-        """Clears the file."""
+        """Leaves in the file who had it."""
         with self._writing:
             self._given.set()
-            self.files.write_file(self.path, b" ")
+            self.files.write_file(self.path, json.dumps({"last": self._token}).encode())
 
     def holder(self) -> str:
         """As it calls itself."""
-        text = self._read()
-        return str(json.loads(text)["who"]) if text.strip() else "somebody"
+        return str(self._read().get("who", "somebody"))
 
-    def _read(self) -> str:
-        return self.files.read_file(self.path).decode() if self.files.exists_file(self.path).exists else ""
+    def _read(self) -> dict[str, Any]:
+        """The file: `token`, `who` and `beats` of who has the turn, or the token of who had it `last`."""
+        text = self.files.read_file(self.path).decode() if self.files.exists_file(self.path).exists else ""
+        return dict(json.loads(text)) if text.strip() else {}
 
     def _write(self) -> None:
         self._beats += 1
@@ -126,10 +136,14 @@ class RemoteTurn:
 
 
 class Turns:
-    """A turn for the threads of this process too; `patience_seconds` is how long one waits."""
+    """A turn for the threads of this process too; `patience_seconds` is how long one waits.
+
+    `taken` is called with each turn first, told whether another process or object has had it since.
+    """
 
     def __init__(self, turn: Turn, patience_seconds: float = 60.0) -> None:
         self.turn, self.patience_seconds = turn, patience_seconds
+        self.taken: Callable[[bool], None] = lambda passed: None
         self._lock, self._who = threading.Lock(), ""
 
     @contextmanager
@@ -146,6 +160,7 @@ class Turns:
                     raise RunError(self._busy(self.turn.holder()))
                 time.sleep(LOOK_SECONDS)
             try:
+                self.taken(self.turn.passed)
                 yield
             finally:
                 self.turn.give()

@@ -49,6 +49,27 @@ def test_one_at_a_time(pair):
     two.give()
 
 
+def test_who_comes_again_is_told_whether_another_was_there(pair):
+    """What a process left in the PL's DDR4 is there still, or must be put there again."""
+    one, two = pair
+
+    def passed(turn):
+        assert turn.take("somebody")
+        turn.give()
+        return turn.passed
+
+    assert passed(one), "nobody knows what was there before"
+    assert not passed(one)
+    assert passed(two)
+    assert passed(one)
+    assert not passed(one)
+    told = []
+    turns = Turns(one)
+    turns.taken = told.append
+    with turns.mine("a test"):
+        assert told == [False]
+
+
 def test_many_threads_never_meet(tmp_path):
     """Under contention, with the slower of the two kinds."""
     files, inside, most = Files(), [], []
