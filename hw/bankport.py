@@ -32,8 +32,21 @@ def one_hot(flags: list[Value], values: list[Value]) -> Value:
     return reduce(or_, (Mux(flag, value, 0) for flag, value in zip(flags, values, strict=True)))
 
 
-def chosen(values: list[Value], index: Value) -> Value:
-    """The value of that number, by a tree of choices of two: four inputs and two bits of the index are a LUT. Beyond: anything."""
+def chosen(m: Module, values: list[Value], index: Value) -> Value:
+    """The value of that number, beyond the last one anything: a LUT for each four values, and again for four of these.
+
+    Synthesis keeps the nets between: left to itself it takes seven LUTs for a bit of sixteen values, of which five do.
+    """
+    fours = [_of_four(values[first : first + 4], index[:2]) for first in range(0, len(values), 4)]
+    if len(fours) == 1:
+        return fours[0]
+    between = [Signal(len(four), attrs={"keep": 1}) for four in fours]
+    m.d.comb += [signal.eq(four) for signal, four in zip(between, fours, strict=True)]
+    return chosen(m, between, index[2:])
+
+
+def _of_four(values: list[Value], index: Value) -> Value:
+    """By a tree of choices of two."""
     for bit in index:
         pairs = [values[at : at + 2] for at in range(0, len(values), 2)]
         values = [Mux(bit, pair[-1], pair[0]) for pair in pairs]
@@ -122,8 +135,9 @@ class Choice(wiring.Component):
         m = Module()
         active, bank = delayed(m, self.active, 1), delayed(m, self.bank, 1)
         answer = Signal(self.o.shape(), reset_less=True)
+        option = chosen(m, list(self.options), bank)
         with m.If(active & self.hits.bit_select(bank, 1)):
-            m.d.sync += answer.eq(chosen(list(self.options), bank))
+            m.d.sync += answer.eq(option)
         m.d.comb += self.o.eq(answer)
         return m
 
@@ -157,7 +171,7 @@ class Answers(wiring.Component):
             flags = [granted[number * banks + bank] for number in range(regions)]
             region = Signal(region_bits(self._config), name=f"region_of_bank{bank}", reset_less=True)
             m.d.sync += region.eq(one_hot(flags, [Const(number, len(region)) for number in range(regions)]))
-            m.d.sync += words[bank].eq(chosen([self.words[number * banks + bank] for number in range(regions)], region))
+            m.d.sync += words[bank].eq(chosen(m, [self.words[number * banks + bank] for number in range(regions)], region))
             m.d.sync += [hit[bank].eq(Cat(flags).any()), hits[bank].eq(hit[bank])]
 
         part = delayed(m, self.part, READ_CLOCKS)
