@@ -52,7 +52,8 @@ class Ring(wiring.Component):
         m.d.comb += joined.eq(whole.all())
         for column in range(self.columns):
             words += self._column(m, column, address, joined, whole)
-        m.d.sync += self.read.level.eq(self.read.level + joined - self.read.pop)
+        with m.If(self.read.pop ^ joined):  # `pop` comes late: it only enables
+            m.d.sync += self.read.level.eq(Mux(joined, self.read.level + 1, self.read.level - 1))
         m.d.sync += self.read.data.eq(Cat(words))
         return m
 

@@ -18,21 +18,19 @@ from cnna.hw.walkplan import GroupStep, WalkPlan
 PERMITS = 3  # units that may be permitted ahead of their start
 
 
-def countdown(m: Module, name: str, count: Value, load: Value, step: Value) -> Signal:
-    """A flag that is set while the last of `count` steps is due, `load` having set the count. `load` wins over `step`."""
+def countdown(m: Module, name: str, count: Value, load: Value, move: Value) -> Signal:
+    """A flag that is set while the last of `count` steps is due. Where `move`, it begins with the count (`load`), or steps."""
     left, last = Signal(count.shape(), name=f"{name}_left"), Signal(name=f"{name}_last")
-    with m.If(load):
-        m.d.sync += [left.eq(count), last.eq(count == 1)]
-    with m.Elif(step):
-        m.d.sync += [left.eq(left - 1), last.eq(left == 2)]
+    with m.If(move):
+        m.d.sync += [left.eq(Mux(load, count, left - 1)), last.eq(Mux(load, count == 1, left == 2))]
     return last
 
 
 class Taps(wiring.Component):
     """The loops inside a group (blocks, tap rows, taps), and what they add to every lane's place.
 
-    `start` begins a unit, `begin` with it a walk; `step` takes a step, `unit_end` with it the last of a unit. `begin` is set
-    from when `walk` is there, and not while `running`; what counts is loaded before `start`, which comes late.
+    `start` begins a unit, `begin` with it a walk; `step` takes a step, `group_last` says that its group is the unit's last.
+    `begin` is set from when `walk` is there, and not while `running`; what counts is loaded before `start`, which comes late.
     """
 
     walk: In(walk_layout())
@@ -40,7 +38,7 @@ class Taps(wiring.Component):
     running: In(1)
     start: In(1)
     step: In(1)
-    unit_end: In(1)
+    group_last: In(1)
     address: Out(ADDRESS_BITS)
     column: Out(COORDINATE)
     row: Out(COORDINATE)
@@ -51,11 +49,13 @@ class Taps(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         walk, start, step = self.walk, self.start, self.step
-        x_last, y_last, block_last, row_end, block_end = (Signal() for _ in range(5))
-        m.d.comb += [row_end.eq(step & x_last), block_end.eq(row_end & y_last), self.last.eq(x_last & y_last & block_last)]
-        m.d.comb += x_last.eq(countdown(m, "x", walk.kernel_width, ~self.running | row_end, step))
-        m.d.comb += y_last.eq(countdown(m, "y", walk.kernel_height, ~self.running | block_end, row_end))
-        m.d.comb += block_last.eq(countdown(m, "block", walk.blocks, ~self.running | (step & self.last), block_end))
+        x_last, y_last, block_last, taps_last, row_end, block_end = (Signal() for _ in range(6))
+        m.d.comb += [taps_last.eq(x_last & y_last), self.last.eq(taps_last & block_last)]
+        m.d.comb += [row_end.eq(step & x_last), block_end.eq(step & taps_last)]
+        loops = {"x": (x_last, walk.kernel_width, step), "y": (y_last, walk.kernel_height, row_end)}
+        loops |= {"block": (block_last, walk.blocks, block_end)}
+        for name, (last, count, turn) in loops.items():  # `turn` comes late
+            m.d.comb += last.eq(countdown(m, name, count, ~self.running | last, ~self.running | turn))
         with m.If(start | step):
             m.d.sync += self.first.eq(start | self.last)
 
@@ -82,17 +82,20 @@ class Taps(wiring.Component):
         return m
 
     def _count_blocks(self, m: Module, block_end: Value) -> None:
-        """Keeps `exists`: of the blocks of the whole walk, those left after this one are not negative."""
+        """Keeps `exists`: of the blocks of the whole walk, those left after this one are not negative.
+
+        The next group of a unit begins with the unit's blocks again. `block_end` comes late, so that it only enables.
+        """
         left, unit_left = Signal(signed(UNIT_BITS + 1)), Signal(signed(UNIT_BITS + 1))
         limited, fewer = Signal(), Signal(signed(UNIT_BITS + 1))
         m.d.comb += [self.exists.eq(~limited | (left >= 0)), fewer.eq(Mux(left < 0, left, left - 1))]
         with m.If(self.begin):
             m.d.sync += limited.eq(self.walk.blocks_total != 0)
             m.d.sync += [total.eq(self.walk.blocks_total - 1) for total in (left, unit_left)]
-        with m.Elif(self.unit_end):
-            m.d.sync += [left.eq(fewer), unit_left.eq(fewer)]
         with m.Elif(block_end):
-            m.d.sync += left.eq(Mux(self.last, unit_left, fewer))
+            m.d.sync += left.eq(Mux(self.last & ~self.group_last, unit_left, fewer))
+            with m.If(self.last & self.group_last):
+                m.d.sync += unit_left.eq(fewer)
 
 
 class Walker(wiring.Component):
@@ -122,7 +125,7 @@ class Walker(wiring.Component):
         running, more, begin, loaded = Signal(), Signal(), Signal(), Signal()
         take, start, step, moving, unit_end = Signal(), Signal(), Signal(), Signal(), Signal()
         permits, allowed, group = Signal(range(PERMITS + 1)), Signal(), Signal(GroupStep, reset_less=True)
-        final = countdown(m, "units", plan.p.walk.units, take, start)  # the next unit to start is the last
+        final = countdown(m, "units", plan.p.walk.units, take, take | start)  # the next unit to start is the last
         group_last = Signal()
         decision = {"running": running, "moving": moving, "tap_last": taps.last, "group_last": group_last, "allowed": allowed}
         places = self._places(m, plan.p, group, decision)
@@ -136,7 +139,7 @@ class Walker(wiring.Component):
             take.eq(plan.valid & ~running & ~more & ~summed),
             plan.ready.eq(start & final),
             self.permit.ready.eq(permits != PERMITS),
-            Cat(taps.begin, taps.running, taps.start, taps.step, taps.unit_end).eq(Cat(begin, running, start, step, unit_end)),
+            Cat(taps.begin, taps.running, taps.start, taps.step, taps.group_last).eq(Cat(begin, running, start, step, group_last)),
         ]
         left = Signal(range(PERMITS + 2))  # but for this clock's start, whose own condition comes late
         m.d.comb += left.eq(permits + (self.permit.valid & self.permit.ready))

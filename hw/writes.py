@@ -4,6 +4,8 @@ They come from the sequencer or, in a program that the host plays, from AXI4-Lit
 in four stages: decode, check of its field limits, verdict, act.
 """
 
+from collections.abc import Sequence
+
 from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -50,11 +52,45 @@ class Fault(data.Struct):
     offset: unsigned(16)
 
 
+class Limits(wiring.Component):
+    """Which registers a word may not be written to, for its fields' limits: a bit for each of `targets`."""
+
+    def __init__(self, targets: Sequence[Register]) -> None:
+        self._targets = targets
+        super().__init__({"word": In(32), "bad": Out(len(targets))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.bad.eq(Cat(outside(register, self.word) for register in self._targets))
+        return m
+
+
+class Hold(wiring.Component):
+    """Whether a write waits for the queue of the GO that it is, and whether another may come.
+
+    A module by itself, since the sequencer waits for it: among the rest synthesis would trade its depth for area.
+    """
+
+    wanted: In(len(ENGINES))
+    go_ready: In(len(ENGINES))
+    stop: In(1)
+    dead: In(1)
+    ended: In(1)
+    hold: Out(1)
+    ready: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        closed, waits = self.dead | self.ended, (self.wanted & ~self.go_ready).any()
+        m.d.comb += [self.hold.eq(waits & ~closed & ~self.stop), self.ready.eq(~closed & (~waits | self.stop))]
+        return m
+
+
 class ProgramWrites(wiring.Component):
     """Takes a write a clock; one to a GO register whose queue is full holds all behind it.
 
-    `done` pulses for each write that has acted; `refused` pulses instead, with `fault`, for one that may not: nothing acts
-    after that until reset. `stop` keeps what is under way from acting. `end` pulses when END is taken; no more is taken
+    `done` pulses a clock after a write has acted; `refused`, with `fault`, a clock after one that may not: nothing acts after
+    that write until reset. `stop` keeps what is under way from acting. `end` pulses when END is taken; no more is taken
     then until `clear`. `shadow` is every engine register's word, in the order of SHADOWED.
     """
 
@@ -77,11 +113,14 @@ class ProgramWrites(wiring.Component):
         m = Module()
         targets = [*SHADOWED, *(REGISTERS[f"{engine.upper()}_GO"] for engine in ENGINES), REGISTERS["END"]]
         hold, closed = Signal(), Signal()
+        m.submodules.hold = holding = Hold()
+        m.d.comb += [hold.eq(holding.hold), self.write.ready.eq(holding.ready)]
         offset1, value1, valid1 = Signal(32), Signal(32), Signal()
+        m.submodules.limits = limits = Limits(targets)
+        m.d.comb += limits.word.eq(value1)
         hit2, offset2, value2, valid2, bad2 = Signal(len(targets)), Signal(16), Signal(32), Signal(), Signal(len(targets))
         hit3, offset3, value3, known3 = Signal(len(targets)), Signal(16), Signal(32), Signal()
         right3, wrong3, go3, wrong = Signal(), Signal(), Signal(len(ENGINES)), Signal()
-        m.d.comb += self.write.ready.eq(~hold & ~closed)
         with m.If(~hold):  # decode
             m.d.sync += [
                 valid1.eq(self.write.valid & ~closed),
@@ -91,35 +130,33 @@ class ProgramWrites(wiring.Component):
             m.d.sync += [valid2.eq(valid1), offset2.eq(offset1), value2.eq(value1)]
             for number, register in enumerate(targets):  # check
                 m.d.sync += hit2[number].eq((offset1[:16] == register.offset) & ~offset1[16:].any())
-                m.d.sync += bad2[number].eq(outside(register, value1))
+            m.d.sync += bad2.eq(limits.bad)
             m.d.sync += [offset3.eq(offset2), value3.eq(value2), hit3.eq(hit2), known3.eq(hit2.any())]  # verdict
             m.d.sync += [right3.eq(valid2 & ~wrong), wrong3.eq(valid2 & wrong)]
             go = slice(len(SHADOWED), len(SHADOWED) + len(ENGINES))
             m.d.sync += go3.eq(hit2[go] & ~bad2[go] & (valid2 & value2[0]).replicate(len(ENGINES)))
         m.d.comb += wrong.eq(~hit2.any() | (hit2 & bad2).any())
-        self._act(m, hit3, value3, right3, wrong3, go3, hold, closed)
-        m.d.comb += [
-            self.fault.offset.eq(offset3),
-            self.fault.cause.eq(Mux(known3, ILLEGAL_VALUE, ILLEGAL_REGISTER)),
-        ]
+        self._act(m, hit3, value3, right3, wrong3, go3, holding, closed)
+        m.d.sync += [self.fault.offset.eq(offset3), self.fault.cause.eq(Mux(known3, ILLEGAL_VALUE, ILLEGAL_REGISTER))]
         return m
 
     def _act(
-        self, m: Module, hit: Signal, value: Signal, right: Signal, wrong: Signal, wanted: Signal, hold: Signal, closed: Signal
+        self, m: Module, hit: Signal, value: Signal, right: Signal, wrong: Signal, wanted: Signal, holding: Hold, closed: Signal
     ) -> None:
         """Refuses a wrong write; does what the register is for with a right one. `wanted`: its GO, if it is one that acts."""
-        count, live, dead, ended = len(SHADOWED), Signal(), Signal(), Signal()
+        count, live, dead, ended, refused = len(SHADOWED), Signal(), Signal(), Signal(), Signal()
         go, go_ready = Signal(len(ENGINES)), Signal(len(ENGINES))
         m.d.comb += [
             closed.eq(dead | ended),
             live.eq(~closed & ~self.stop),
             go.eq(wanted & live.replicate(len(ENGINES))),
-            hold.eq((wanted & ~go_ready).any() & live),
-            self.done.eq(right & live & ~hold),
-            self.refused.eq(wrong & live),
+            *(holding.wanted.eq(wanted), holding.go_ready.eq(go_ready)),
+            *(holding.stop.eq(self.stop), holding.dead.eq(dead), holding.ended.eq(ended)),
+            refused.eq(wrong & live),
             self.end.eq(right & live & hit[-1] & value[0]),
         ]
-        with m.If(self.stop | self.refused):
+        m.d.sync += [self.done.eq(right & live & ~holding.hold), self.refused.eq(refused)]
+        with m.If(self.stop | refused):
             m.d.sync += dead.eq(1)
         with m.If(self.end):
             m.d.sync += ended.eq(1)
