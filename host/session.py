@@ -6,9 +6,10 @@ with cnna.host.Model(pynq.Overlay("cnna.bit"), "resnet50.cnna") as model:
 
 import os
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ SLOTS = 2  # batches in memory: one runs while the host moves those before and a
 LIMIT_TIMES, LIMIT_CLOCKS = 20, 4_000_000  # a run may take so many times its predicted clocks, and so many more
 
 Ports = Mapping[str, NDArray[np.int8]]
+Moved = TypeVar("Moved")
 
 
 class Pending:
@@ -127,49 +129,70 @@ class Model(model.Model):
         with self._turn():
             accelerator.forget_registers()
             self.board.limit_clocks = self._limit_clocks
-            running: int | None = None
+            running: _Batch | None = None
             try:
                 for number, ports in enumerate(batches):
                     slot, before = number % SLOTS, running
-                    accelerator.store_inputs(ports, slot)
+                    self._beside(before, partial(accelerator.store_inputs, ports, slot))
                     if before is not None:
-                        running = None
                         self._finish(before)
+                    running = None
                     accelerator.start(slot)
-                    running = slot
+                    running = _Batch(slot)
                     if before is not None:
-                        yield accelerator.load_outputs(before), accelerator.counters
+                        yield self._beside(running, partial(accelerator.load_outputs, before.slot)), before.counters
                 if running is not None:
-                    last, running = running, None
-                    counters = self._finish(last)
-                    yield accelerator.load_outputs(last), counters
+                    self._finish(running)
+                    yield accelerator.load_outputs(running.slot), running.counters
             finally:
-                if running is not None:
+                if running is not None and running.runs:
                     self.board.reset()
 
-    def _finish(self, slot: int) -> dict[str, int]:
-        """Waits for the batch of a slot, which is tried again where that may help; its counters. An error leaves it reset."""
-        for attempt in range(self.retries + 1):
+    def _beside(self, running: "_Batch | None", move: Callable[[], Moved]) -> Moved:
+        """A copy of the host's beside a batch that runs. What that batch's end has broken off is done again after it."""
+        try:
+            return move()
+        except RunError:
+            if running is None:
+                raise
+            self._finish(running)
+            return move()
+
+    def _finish(self, batch: "_Batch") -> None:
+        """Waits for a batch, which is tried again where that may help. An error leaves the accelerator reset."""
+        for attempt in range(self.retries + 1 if batch.runs else 0):
             try:
                 self._accelerator.finish()
                 break
             except RunError as error:
-                self._reset_after(error)
+                self._reset_after(error, batch)
                 if attempt == self.retries:
                     raise
                 self._accelerator.forget_registers()
-                self._accelerator.start(slot)
+                self._accelerator.start(batch.slot)
+                batch.runs = True
             except BaseException:  # Ctrl-C
+                batch.runs = False
                 self.board.reset()
                 raise
-        return self._accelerator.counters
+        if batch.runs:
+            batch.counters, batch.runs = self._accelerator.counters, False
 
-    def _reset_after(self, error: RunError) -> None:
+    def _reset_after(self, error: RunError, batch: "_Batch") -> None:
         """A soft reset; one that fails must not hide what came before it."""
+        batch.runs = False
         try:
             self.board.reset()
         except RunError as stuck:
             raise type(error)(f"{error}; {stuck}") from None
+
+
+class _Batch:
+    """One that was started: where it is in memory, whether it still runs, and its counters when it has ended."""
+
+    def __init__(self, slot: int) -> None:
+        self.slot, self.runs = slot, True
+        self.counters: dict[str, int] = {}
 
 
 def _free(board: BoardDevice, addresses: list[int]) -> None:
