@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.host.pl_memory import PAGE_BYTES, first_fit
 from cnna.sim.board.refused import exhausted, invalid, missing
-
-PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -81,13 +80,9 @@ class Dram:
         return self.data[start : start + size]
 
     def _gap(self, size: int) -> int:
-        address = self.base
-        taken = sorted((b.address, b.address + -(-b.size // PAGE_BYTES) * PAGE_BYTES) for b in self._buffers.values())
-        for begin, end in taken:
-            if begin - address >= size:
-                return address
-            address = end
-        if address + size <= self.base + len(self.data):
+        taken = [(b.address, b.address + -(-b.size // PAGE_BYTES) * PAGE_BYTES) for b in self._buffers.values()]
+        address = first_fit(taken, self.base, self.base + len(self.data), size)
+        if address is not None:
             return address
         used = sum(end - begin for begin, end in taken)
         raise exhausted(
