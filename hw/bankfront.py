@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -21,7 +21,8 @@ def region_bits(config: Config) -> int:
 def part_layout(config: Config, request: data.StructLayout) -> data.StructLayout:
     """A conflict-free part of a request: its members with `active` reduced, addresses taken apart, banks' own view.
 
-    `needs`: the banks that the active lanes need. `complete`: no lanes of the request come after these.
+    `needs`: the banks that the active lanes need; `lane`: by bank the lane that needs it, if one does. `complete`: no lanes of
+    the request come after these.
     """
     lanes = request["active"].shape.width
     others = {name: field.shape for name, field in request if name != "address"}
@@ -32,9 +33,15 @@ def part_layout(config: Config, request: data.StructLayout) -> data.StructLayout
             "row": data.ArrayLayout(ceil_log2(config.bank_words), lanes),
             "region": data.ArrayLayout(region_bits(config), lanes),
             "needs": unsigned(config.banks),
+            "lane": data.ArrayLayout(ceil_log2(lanes), config.banks),
             "complete": unsigned(1),
         }
     )
+
+
+def one_hot(flags: list[Value], values: list[Value]) -> Value:
+    """The value whose flag is set; 0 where none is."""
+    return reduce(or_, (Mux(flag, value, 0) for flag, value in zip(flags, values, strict=True)))
 
 
 def narrow_layout(layout: data.StructLayout) -> data.StructLayout:
@@ -88,12 +95,14 @@ class Front(wiring.Component):
         out, spare = (Signal(layout, name=n, reset_less=True) for n in ("out", "spare"))
         for lane, address in enumerate(work.address):
             m.d.comb += Cat(part.bank[lane], part.row[lane], part.region[lane]).eq(address)
-        needs = [Mux(now[lane], 1 << part.bank[lane], 0) for lane in range(len(now))]
+        for bank in range(self._config.banks):
+            here = [now[lane] & (part.bank[lane] == bank) for lane in range(len(now))]
+            m.d.comb += part.needs[bank].eq(Cat(here).any())
+            m.d.comb += part.lane[bank].eq(one_hot(here, [Const(lane, ceil_log2(len(now))) for lane in range(len(now))]))
         m.d.comb += [
             *(part[name].eq(work[name]) for name, _ in work.shape() if name not in ("address", "active")),
             part.active.eq(now),
             part.complete.eq(complete),
-            part.needs.eq(reduce(or_, needs)),
             room.eq(~spare_valid),
             *(self.o.p[name].eq(out[name]) for name, _ in layout),
         ]

@@ -11,12 +11,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from cnna.hw.bankfront import part_layout, region_bits
+from cnna.hw.bankfront import one_hot, part_layout, region_bits
 from cnna.hw.config import Config
 from cnna.hw.delay import delayed
 from cnna.hw.slices import slices
 
 CHOICE_BITS = 64  # that one copy of a lane's bank chooses: 256 loads a bit
+LUT_INPUTS = 6
 READ_CLOCKS = 3  # from the clock of a grant to the one with the bank's word at its output: port register, RAM, its register
 
 
@@ -27,9 +28,12 @@ def slot_layout(config: Config, request: data.StructLayout) -> data.StructLayout
     return data.StructLayout({name: field.shape for name, field in part if name in kept})
 
 
-def one_hot(flags: list[Value], values: list[Value]) -> Value:
-    """The value whose flag is set; 0 where none is."""
-    return reduce(or_, (Mux(flag, value, 0) for flag, value in zip(flags, values, strict=True)))
+def any_of(m: Module, flags: Value, together: int) -> Value:
+    """Whether a flag is set, by a carry chain, which is fast however many they are; `together`: flags for each of its LUTs."""
+    terms = Cat(flags[at : at + together].any() for at in range(0, len(flags), together))
+    total = Signal(len(terms) + 1)
+    m.d.comb += total.eq(terms + Const(-1, len(terms)).as_unsigned())
+    return total[-1]
 
 
 def chosen(m: Module, values: list[Value], index: Value) -> Value:
@@ -56,32 +60,38 @@ def _of_four(values: list[Value], index: Value) -> Value:
 class Slots(wiring.Component):
     """Holds a part, bank by bank, until every bank has been granted; takes the next in the clock of the last grant.
 
-    A bank is granted where `asks` is set and `busy` is not; `row` and `words` are what each bank then gets. `complete` is set
-    in the clock of a request's last grant; `part` is what the slots hold.
+    A bank that it `asks` for is `granted` where none of the `higher` asks for it: what the slots of higher priority ask for,
+    by slots, then bank. `row` and `words` are what each bank then gets. `complete` is set in the clock of a request's last
+    grant; `part` is what the slots hold.
     """
 
-    def __init__(self, config: Config, request: data.StructLayout) -> None:
-        self._config, self._request = config, request
+    def __init__(self, config: Config, request: data.StructLayout, higher: int) -> None:
+        self._config, self._request, self._above = config, request, higher
         self._writes = "words" in request.members
-        banks = config.banks
+        banks, flags = config.banks, config.regions * config.banks
         super().__init__(
             {
                 "i": In(stream.Signature(part_layout(config, request))),
-                "asks": Out(config.regions * banks),
-                "busy": In(config.regions * banks),
+                "asks": Out(flags),
+                "granted": Out(flags),
                 "row": Out(data.ArrayLayout(ceil_log2(config.bank_words), banks)),
                 "complete": Out(1),
                 "part": Out(slot_layout(config, request)),
             }
+            | ({"higher": In(data.ArrayLayout(flags, higher))} if higher else {})
             | ({"words": Out(data.ArrayLayout(8 * config.ci, banks))} if self._writes else {})
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         full, stalled, part = Signal(), Signal(), self.i.p
+        waits = Signal(len(self.asks))
         kept = Signal(self.part.shape(), reset_less=True)
+        if self._above:
+            m.d.comb += waits.eq(self.asks & reduce(or_, (self.higher[user] for user in range(self._above))))
+            m.d.comb += stalled.eq(any_of(m, waits, max(1, LUT_INPUTS // (1 + self._above))))
         m.d.comb += [
-            stalled.eq((self.asks & self.busy).any()),
+            self.granted.eq(self.asks & ~waits),
             self.i.ready.eq(~stalled),
             self.part.eq(kept),
             self.complete.eq(full & ~stalled & self.part.complete),
@@ -89,29 +99,26 @@ class Slots(wiring.Component):
         with m.If(~stalled):
             m.d.sync += [full.eq(self.i.valid), *(kept[name].eq(part[name]) for name, _ in kept.shape())]
         with m.Else():
-            m.d.sync += self.asks.eq(self.asks & self.busy)
+            m.d.sync += self.asks.eq(waits)
         for bank in range(self._config.banks):
-            self._take(m, bank, stalled)
+            self._take(m, bank, stalled, waits)
         return m
 
-    def _take(self, m: Module, bank: int, stalled: Signal) -> None:
+    def _take(self, m: Module, bank: int, stalled: Signal, waits: Signal) -> None:
         """The slot of one bank takes its lane."""
-        part, lanes = self.i.p, range(len(self.i.p.active))
-        here = Signal(len(lanes), name=f"lane_in_bank{bank}")
-        region = Signal(region_bits(self._config), name=f"region_of_bank{bank}")
-        m.d.comb += here.eq(Cat(part.active[lane] & (part.bank[lane] == bank) for lane in lanes))
-        m.d.comb += region.eq(one_hot(list(here), [part.region[lane] for lane in lanes]))
+        part, lane, lanes = self.i.p, self.i.p.lane[bank], range(len(self.i.p.active))
+        region = chosen(m, [part.region[lane] for lane in lanes], lane)
         with m.If(~stalled):
             for number in range(self._config.regions):
                 wanted = self.i.valid & part.needs[bank] & (region == number)
                 m.d.sync += self.asks[number * self._config.banks + bank].eq(wanted)
         # While its bank has been granted, a slot may take what is not its turn yet: it asks for nothing with it.
-        waits = (self.asks & self.busy)[bank :: self._config.banks].any()
         for name in ("row", "words") if self._writes else ("row",):
             mine = Signal(len(part[name][0]), name=f"{name}_of_bank{bank}", reset_less=True)
+            option = chosen(m, [part[name][lane] for lane in lanes], lane)
             m.d.comb += getattr(self, name)[bank].eq(mine)
-            with m.If(~waits):
-                m.d.sync += mine.eq(one_hot(list(here), [part[name][lane] for lane in lanes]))
+            with m.If(~waits[bank :: self._config.banks].any()):
+                m.d.sync += mine.eq(option)
 
 
 class Choice(wiring.Component):

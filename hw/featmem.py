@@ -8,13 +8,13 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from amaranth import Cat, Const, Module, Signal, Value
+from amaranth import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 from amaranth.utils import ceil_log2
 
-from cnna.hw.bankfront import Front
-from cnna.hw.bankport import Answers, Slots, one_hot
+from cnna.hw.bankfront import Front, one_hot
+from cnna.hw.bankport import Answers, Slots
 from cnna.hw.bankram import BankRam
 from cnna.hw.config import Config
 from cnna.hw.fetch import fetch_read
@@ -60,7 +60,9 @@ class FeatureMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        slots = {name: self._front(m, name) for name in self._ports}
+        slots: dict[str, Slots] = {}
+        for name in self._ports:
+            slots[name] = self._front(m, name, [slot for user, slot in slots.items() if "conv_read" not in (name, user)])
         rams = [BankRam(8 * self._config.ci, self._config.bank_words) for _ in range(self._config.regions * self._config.banks)]
         a = self._arbitrate(m, "a", {"conv_read": slots["conv_read"]})
         b = self._arbitrate(m, "b", {name: slot for name, slot in slots.items() if name != "conv_read"})
@@ -76,17 +78,18 @@ class FeatureMemory(wiring.Component):
             m.d.comb += Signal(len(inputs), name=f"probe_{what}", attrs={"keep": 1}).eq(inputs)
         return m
 
-    def _front(self, m: Module, name: str) -> Slots:
-        """A port's way to the arbiter."""
+    def _front(self, m: Module, name: str, higher: list[Slots]) -> Slots:
+        """A port's way to the arbiter, which grants each bank to the first user that asks for it."""
         request = self._ports[name].members["request"].signature.members["payload"].shape
         m.submodules[f"{name}_front"] = front = Front(self._config, request)
-        m.submodules[f"{name}_slots"] = slots = Slots(self._config, request)
+        m.submodules[f"{name}_slots"] = slots = Slots(self._config, request, len(higher))
         wiring.connect(m, wiring.flipped(getattr(self, name).request), front.i)
         wiring.connect(m, front.o, slots.i)
+        m.d.comb += [slots.higher[index].eq(user.asks) for index, user in enumerate(higher)]
         return slots
 
     def _arbitrate(self, m: Module, port: str, users: dict[str, Slots]) -> BankInputs:
-        """Grants each bank to the first user that asks for it."""
+        """What each bank gets of whom it is granted to."""
         config, banks = self._config, self._config.regions * self._config.banks
         inputs = BankInputs(
             Signal(banks, name=f"{port}_read"),
@@ -94,11 +97,7 @@ class FeatureMemory(wiring.Component):
             Signal(data.ArrayLayout(ceil_log2(config.bank_words), banks), name=f"{port}_row", reset_less=True),
             Signal(data.ArrayLayout(8 * config.ci, banks), name=f"{port}_word", reset_less=True),
         )
-        asked: Value = Const(0, banks)
-        for slots in users.values():
-            m.d.comb += slots.busy.eq(asked)
-            asked = asked | slots.asks
-        granted = {name: slots.asks & ~slots.busy for name, slots in users.items()}
+        granted = {name: slots.granted for name, slots in users.items()}
         writers = [name for name in users if isinstance(self._ports[name], FeatureWrite)]
         m.d.sync += inputs.read.eq(reduce(or_, (granted[name] for name in users if name not in writers)))
         for index in range(banks):
@@ -120,7 +119,7 @@ class FeatureMemory(wiring.Component):
         request, response = (self._ports[name].members[way].signature.members["payload"].shape for way in ("request", "response"))
         m.submodules[f"{name}_answers"] = answers = Answers(self._config, request, response)
         m.d.comb += [
-            answers.granted.eq(slots.asks & ~slots.busy),
+            answers.granted.eq(slots.granted),
             answers.complete.eq(slots.complete),
             answers.part.eq(slots.part),
             answers.words.eq(words),
