@@ -139,7 +139,7 @@ class Accelerator:
     def _check_capability(self) -> None:
         """ArtifactError: the device is not what the artifact was compiled for."""
         wanted, have = self.artifact.config, read_config(self.device.read)
-        sizes = as_dict(replace(wanted, name=have.name, clock_mhz=have.clock_mhz))
+        sizes = as_dict(replace(wanted, name=have.name, clock_mhz=have.clock_mhz, streams=have.streams))
         found = as_dict(have)
         differ = [f"{key} {found[key]}, not {value}" for key, value in sizes.items() if found[key] != value]
         if differ:

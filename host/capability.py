@@ -27,8 +27,9 @@ def read_config(read: Callable[[int], int]) -> Config:
     for name in SIZES:
         sizes |= REGISTERS[name].unpack(read(offset(name)))
     clock_mhz = read(offset("CLOCK"))
+    streams = bool(sizes.pop("streams"))
     same = [n for n, preset in PRESETS.items() if {k: v for k, v in as_dict(preset).items() if k in sizes} == sizes]
     try:
-        return Config(next(iter(same), "device"), **sizes, clock_mhz=clock_mhz)
+        return Config(next(iter(same), "device"), **sizes, clock_mhz=clock_mhz, streams=streams)
     except ConfigError as error:
         raise ArtifactError(f"the device's capability registers make no sense: {error}") from None

@@ -1,6 +1,7 @@
 """`--config`: a preset by its name, or one with parameters changed, as `zcu102,pix=4,bank_words=4096`."""
 
 from dataclasses import replace
+from typing import Any
 
 from cnna.host.errors import UserError
 from cnna.hw.config import Config, ConfigError, as_dict, preset
@@ -14,7 +15,7 @@ def configuration(text: str) -> Config:
     try:
         base = preset(name)
         legal = {key: value for key, value in as_dict(base).items() if key != "name"}
-        values: dict[str, int] = {}
+        values: dict[str, Any] = {}
         for change in changes:
             key, _, value = change.partition("=")
             if key not in legal or key in values or not value.isdecimal():

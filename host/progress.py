@@ -47,7 +47,8 @@ def stopped(read: Read, manifest: Mapping[str, Any], program: bytes, chunk_block
         cause += f" at offset {read('ERROR_INFO')['offset']:#x} ({register})"
     elif cause == "watchdog":
         cause += f" (no progress for {read('WATCHDOG')['clocks']} clocks)"
-    return f"the accelerator stopped: {cause} {whereabouts(read, manifest, program, chunk_blocks)}"
+    left = f"; {outstanding(read)}" if cause.startswith("watchdog") else ""
+    return f"the accelerator stopped: {cause} {whereabouts(read, manifest, program, chunk_blocks)}{left}"
 
 
 def whereabouts(read: Read, manifest: Mapping[str, Any], program: bytes, chunk_blocks: int) -> str:
@@ -63,7 +64,14 @@ def registers(read: Read, ports: int) -> str:
     flags = [name for name in ("busy", "done", "error", "resetting") if status[name]]
     cause = ERRORS[error["cause"]] if error["cause"] < len(ERRORS) else error["cause"]
     info = read("ERROR_INFO")["offset"]
-    return f"STATUS {' '.join(flags) or 'idle'}, ERROR {cause}, ERROR_INFO {info:#x}; beats read/written: {beats}"
+    flags_text = " ".join(flags) or "idle"
+    return f"STATUS {flags_text}, ERROR {cause}, ERROR_INFO {info:#x}; beats read/written: {beats}; {outstanding(read)}"
+
+
+def outstanding(read: Read) -> str:
+    """The AXI bursts of each port that have no answer yet."""
+    ports, reads, writes = read("ARRAY")["ports"], read("OUTSTANDING_READS"), read("OUTSTANDING_WRITES")
+    return "; ".join(f"port {p}: {reads[f'port{p}']} reads, {writes[f'port{p}']} writes outstanding" for p in range(ports))
 
 
 def _after(gos: list[Go], pc: int) -> int | None:

@@ -30,6 +30,7 @@ class Config:
     ring_words: int  # of ci * co bytes, in the weight ring
     vector_ring_words: int  # of 16 bytes, in the vector engine's parameter ring
     clock_mhz: int = 300  # the clock that frames a second are computed with
+    streams: bool = False  # a stream port each way, and copies between them and DDR beside the engines
 
     def __post_init__(self) -> None:
         def need(true: bool, parameter: str, legal: str) -> None:
@@ -64,6 +65,8 @@ class Config:
             "it must be a multiple of 8 within 256..4096",
         )
         need(1 <= self.clock_mhz < 1 << 16, "clock_mhz", "it must be within 1..65535, which its register holds")
+        need(self.streams in (0, 1), "streams", "legal values are 0 and 1")
+        object.__setattr__(self, "streams", bool(self.streams))  # 0 and 1 come from manifests and command lines
 
     @property
     def banks(self) -> int:
@@ -134,4 +137,4 @@ def preset(name: str) -> Config:
 
 def as_dict(config: Config) -> dict[str, int | str]:
     """Every parameter by name, for manifests and capability checks; `Config(**d)` is its inverse."""
-    return {f.name: getattr(config, f.name) for f in fields(config)}
+    return {f.name: getattr(config, f.name) for f in fields(config)} | {"streams": int(config.streams)}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cnna.hw.config import Config
 from cnna.hw.field import Field
-from cnna.hw.regmap import BLOCKS, ENGINES, ERRORS, REGISTERS, SPACE_BYTES, STALLS, VERSION, Register
+from cnna.hw.regmap import BLOCKS, ENGINES, ERRORS, REGISTERS, SPACE_BYTES, STALLS, STREAM_ERRORS, VERSION, Register
 
 _SOFTWARE = {
     "ro": "sw = r; hw = w;",
@@ -35,7 +35,7 @@ What a write over AXI4-Lite may do:
 
 | when | may be written | everything else |
 |---|---|---|
-| any time | CTRL, STATUS, WATCHDOG | |
+| any time | CTRL, STATUS, WATCHDOG; the STREAM registers where MEMORY.streams is 1 | |
 | not busy | also the `rw` registers of the general block | SLVERR, no effect |
 | busy by CTRL.start | nothing more; CTRL.start and CTRL.begin are SLVERR | SLVERR, no effect; the program runs on |
 | busy by CTRL.begin | also engines' registers and END, as the program's: answered when they have acted | stops with ERROR; SLVERR |
@@ -47,6 +47,8 @@ without a register is SLVERR.
 
 CTRL.start or CTRL.begin after an error does a soft reset first: STATUS.busy and STATUS.resetting are set at once, and a host that
 plays the program itself waits for STATUS.resetting to fall. A soft reset takes as long as the slowest outstanding AXI4 burst.
+
+Where MEMORY.streams is 0, the STREAM registers read 0, and writing one is SLVERR.
 """
 
 
@@ -72,7 +74,8 @@ def markdown() -> str:
         "",
     ]
     lines += [_RULES, "## Numbers", ""]
-    for title, names in (("ERROR.cause", ERRORS), ("STATUS.engines, bits", ENGINES), ("STALL counters", STALLS)):
+    numbers = {"ERROR.cause": ERRORS, "STATUS.engines, bits": ENGINES, "STALL counters": STALLS}
+    for title, names in (numbers | {"STREAM_IN_STATUS.cause, STREAM_OUT_STATUS.cause": STREAM_ERRORS}).items():
         lines.append(f"- {title}: " + ", ".join(f"{number} {name}" for number, name in enumerate(names)))
     for block, (base, _) in BLOCKS.items():
         lines += ["", f"## {block}, from {base:#05x}", "", _ABOUT[block], ""]

@@ -22,7 +22,8 @@ class ReadMaster(wiring.Component):
 
     `halt` lets no further burst start; a burst whose ARVALID is up, or that is outstanding, ends as it should. `idle` is set
     when there is none. `bad` pulses with `response` for a beat that was not OKAY (the client gets it all the same, so
-    that its count stays right); `beat` pulses for every R beat.
+    that its count stays right); `beat` pulses for every R beat. `outstanding` counts bursts taken on AR whose last beat has not
+    come. Turns begin anew whenever there is none, so that a program takes the same clocks each time.
     """
 
     def __init__(self, clients: int) -> None:
@@ -36,6 +37,7 @@ class ReadMaster(wiring.Component):
                 "beat": Out(1),
                 "bad": Out(1),
                 "response": Out(2),
+                "outstanding": Out(range(OUTSTANDING + 1)),
             }
         )
 
@@ -60,7 +62,7 @@ class ReadMaster(wiring.Component):
                     with m.Case(number):
                         m.d.sync += [self.bus.araddr.eq(burst.payload.address), self.bus.arlen.eq(burst.payload.beats - 1)]
         m.d.comb += [*constants(self.bus, "ar"), order.push.eq(granted), order.item.eq(grant)]
-        m.d.sync += self.idle.eq(~granted & ~outstanding.some)
+        m.d.sync += [self.idle.eq(~granted & ~outstanding.some), self.outstanding.eq(outstanding.count - self.bus.arvalid)]
         self._answer(m, order.o, ended)
         return m
 
@@ -79,6 +81,8 @@ class ReadMaster(wiring.Component):
             m.d.comb += burst.ready.eq(take & (grant == number))
         with m.If(granted):
             m.d.sync += last.eq(grant)
+        with m.Elif(self.idle):
+            m.d.sync += last.eq(0)
         return grant
 
     def _answer(self, m: Module, order: stream.Interface, ended: Signal) -> None:

@@ -28,12 +28,14 @@ from cnna.hw.runs import SEGMENT_BASES
 from cnna.hw.sequencer import ProgramWrite
 from cnna.hw.writes import SHADOWED, Fault, ProgramWrites, slices
 
-GENERAL = tuple(r for r in REGISTERS.values() if r.block == "general" and r.name != "END")
+STREAMED = tuple(r for r in REGISTERS.values() if r.name.startswith("STREAM_"))  # those of accelerators with stream ports
+GENERAL = tuple(r for r in REGISTERS.values() if r.block == "general" and r.name != "END" and r not in STREAMED)
 HELD = tuple(r for r in GENERAL if any(field.access == "rw" for field in r.fields))  # registers that keep what is written
 WRITABLE = tuple(r for r in GENERAL if any(field.access != "ro" for field in r.fields))
 ALWAYS = ("CTRL", "STATUS", "WATCHDOG")  # the host may write these whatever runs
 CAPABILITY = ("ID", "VERSION", "ARRAY", "MEMORY", "RINGS", "CLOCK")
-REPORTED = (*(r.name for r in REGISTERS.values() if r.block == "counters"), "STATUS", "ERROR", "ERROR_INFO", "PC")
+OUTSTANDING = ("OUTSTANDING_READS", "OUTSTANDING_WRITES")
+REPORTED = (*(r.name for r in REGISTERS.values() if r.block == "counters"), "STATUS", "ERROR", "ERROR_INFO", "PC", *OUTSTANDING)
 REPORTS = data.StructLayout(dict.fromkeys(REPORTED, 32))  # words that other blocks keep
 
 
@@ -43,7 +45,7 @@ def capability(config: Config) -> dict[str, int]:
         "ID": REGISTERS["ID"].pack(),
         "VERSION": REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1]),
         "ARRAY": REGISTERS["ARRAY"].pack(pix=config.pix, ci=config.ci, co=config.co, ports=config.ports),
-        "MEMORY": REGISTERS["MEMORY"].pack(bank_words=config.bank_words, regions=config.regions),
+        "MEMORY": REGISTERS["MEMORY"].pack(bank_words=config.bank_words, regions=config.regions, streams=config.streams),
         "RINGS": REGISTERS["RINGS"].pack(ring_words=config.ring_words, vector_ring_words=config.vector_ring_words),
         "CLOCK": REGISTERS["CLOCK"].pack(mhz=config.clock_mhz),
     }

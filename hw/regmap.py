@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cnna.hw.field import Field
 
-VERSION = (1, 0)  # of this map: major, minor; a driver refuses another major
+VERSION = (1, 1)  # of this map: major, minor; a driver refuses another major
 SPACE_BYTES = 0x1000
 ENGINES = ("load", "weight", "conv", "vector", "store")  # their numbers, in status and error registers
 COUNTED = ("load", "conv", "vector", "store")  # the engines that commands can wait for
@@ -26,6 +26,13 @@ ERRORS = (  # causes, in the order of their numbers
     "watchdog",  # no progress for WATCHDOG clocks
 )
 STALLS = ("weights", "feature", "store", "write_back", "residual", "token", "idle")  # why the array did not work
+STREAM_ERRORS = (  # why a copy between a stream port and DDR stopped, in the order of their numbers
+    "none",
+    "illegal",  # its address is no multiple of 16, or it has no bytes
+    "response",  # SLVERR or DECERR on R or B
+    "early_end",  # the packet ended before the copy
+    "late_end",  # the packet went on after it
+)
 VECTOR_OPS = ("depthwise", "average", "max", "elementwise")
 
 ADDRESS_BITS = 20  # of a feature word address
@@ -135,6 +142,26 @@ def _waits(prefix: str) -> dict[str, list[Field]]:
     }
 
 
+def _outstanding(what: str) -> list[Field]:
+    return [Field(f"port{port}", 8, "ro", f"{what}, on port {port}.") for port in range(4)]
+
+
+def _stream(prefix: str, what: str) -> dict[str, list[Field]]:
+    """A copy between a stream port and DDR: one packet."""
+    return {
+        f"{prefix}_LO": [Field("address", 32, "rw", f"Bus address of the next copy {what}, low half; a multiple of 16.")],
+        f"{prefix}_HI": [Field("address", 8, "rw", "High half.")],
+        f"{prefix}_BYTES": [Field("bytes", 32, "rw", "Bytes of the packet: any number but 0.")],
+        f"{prefix}_START": [Field("start", 1, "pulse", "Starts that copy; SLVERR while busy, resetting or stopped by ERROR.")],
+        f"{prefix}_STATUS": [
+            Field("busy", 1, "ro", "Between start and the end, by whatever cause."),
+            Field("done", 1, "ro", "All bytes were copied; start or a reset clears it."),
+            Field("cause", 4, "ro", "Why it stopped, 0 for no error (see `STREAM_ERRORS`); start or a reset clears it."),
+            Field("response", 2, "ro", "The bad RRESP or BRESP."),
+        ],
+    }
+
+
 def _go(prefix: str, what: str) -> dict[str, list[Field]]:
     return {f"{prefix}_GO": [Field("go", 1, "pulse", f"Queues {what}; holds the write while the queue is full.")]}
 
@@ -154,6 +181,7 @@ _GENERAL: dict[str, list[Field]] = {
     "MEMORY": [
         Field("bank_words", 16, "ro", "Words in a bank of a region."),
         Field("regions", 8, "ro", "Regions of feature memory."),
+        Field("streams", 1, "ro", "1: it has stream ports, and copies between them and DDR."),
     ],
     "RINGS": [
         Field("ring_words", 16, "ro", "Words of the weight ring."),
@@ -197,6 +225,10 @@ _GENERAL: dict[str, list[Field]] = {
         for half, bits, text in (("LO", 32, "low half; a multiple of 4096"), ("HI", 8, "high half"))
     },
     "END": [Field("end", 1, "pulse", "Last write of every program: done is set once every engine has finished.")],
+    "OUTSTANDING_READS": _outstanding("Read bursts taken on AR whose last R beat has not come"),
+    "OUTSTANDING_WRITES": _outstanding("Write bursts taken on AW whose B has not come"),
+    **_stream("STREAM_IN", "from `s_axis` into DDR"),
+    **_stream("STREAM_OUT", "from DDR to `m_axis`"),
 }
 
 _COUNTERS: dict[str, list[Field]] = {

@@ -13,7 +13,7 @@ and `write0`.., one a port; in them
 Domain `sync` is reset by `aresetn`, domain `core` by that and by soft reset; both have `aclk` for their clock.
 """
 
-from amaranth import Cat, ClockDomain, DomainRenamer, Module, Signal
+from amaranth import Cat, ClockDomain, Const, DomainRenamer, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -27,7 +27,7 @@ from cnna.hw.faults import Faults, fault_words
 from cnna.hw.featmem import FeatureMemory
 from cnna.hw.load import Load
 from cnna.hw.readmaster import ReadMaster
-from cnna.hw.regfile import RegFile
+from cnna.hw.regfile import OUTSTANDING, RegFile
 from cnna.hw.regmap import COUNTED, ENGINES
 from cnna.hw.sequencer import Sequencer
 from cnna.hw.store import Store
@@ -188,3 +188,6 @@ class Top(wiring.Component):
         words = {"STATUS": status} | fault_words(faults)
         m.d.comb += [regfile.reports[name].eq(word) for name, word in words.items()]
         m.d.comb += [regfile.reports[name].eq(counters.words[name]) for name, _ in counters.words.shape()]
+        for name, masters in zip(OUTSTANDING, (reads, writes), strict=True):
+            counts = [Cat(master.outstanding, Const(0, 8 - len(master.outstanding))) for master in masters]
+            m.d.comb += regfile.reports[name].eq(Cat(counts))

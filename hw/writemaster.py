@@ -20,7 +20,7 @@ class WriteMaster(wiring.Component):
     """AW and W run apart, each as the slave takes it; one burst's W beats follow another's without a gap.
 
     `halt` lets no further burst start, `idle` is set when none is unanswered. `bad` pulses with `response` for a B that was
-    not OKAY; `beat` pulses for every W beat.
+    not OKAY; `beat` pulses for every W beat. `outstanding` counts bursts taken on AW whose B has not come.
     """
 
     client: In(WriteClient())
@@ -30,6 +30,7 @@ class WriteMaster(wiring.Component):
     beat: Out(1)
     bad: Out(1)
     response: Out(2)
+    outstanding: Out(range(OUTSTANDING + 1))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -52,7 +53,7 @@ class WriteMaster(wiring.Component):
 
         m.d.comb += [bus.bready.eq(1), self.client.done.eq(answered), self.bad.eq(bad), self.response.eq(response)]
         m.d.sync += [answered.eq(bus.bvalid), bad.eq(bus.bvalid & (bus.bresp != 0)), response.eq(bus.bresp)]
-        m.d.sync += self.idle.eq(~take & ~outstanding.some)
+        m.d.sync += [self.idle.eq(~take & ~outstanding.some), self.outstanding.eq(outstanding.count - bus.awvalid)]
         return m
 
     def _beats(self, m: Module, lengths: stream.Interface) -> None:

@@ -47,6 +47,8 @@ class EmulatorDevice(Memory):
     def write(self, offset: int, value: int) -> None:
         """Sets a register; a start runs the whole program before this returns. What stops it is in STATUS and ERROR."""
         register = BY_OFFSET.get(offset)
+        if register is not None and register.name.startswith("STREAM_") and not self.config.streams:
+            raise RunError(f"{register.name} cannot be written: configuration {self.config.name} has no streams")
         if register is not None and register.block == "general" and register.name != "END":
             self._write_general(register, value)
         elif self._busy:
@@ -82,7 +84,7 @@ class EmulatorDevice(Memory):
         self._registers = kept | {
             "VERSION": REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1]),
             "ARRAY": REGISTERS["ARRAY"].pack(pix=c.pix, ci=c.ci, co=c.co, ports=c.ports),
-            "MEMORY": REGISTERS["MEMORY"].pack(bank_words=c.bank_words, regions=c.regions),
+            "MEMORY": REGISTERS["MEMORY"].pack(bank_words=c.bank_words, regions=c.regions, streams=c.streams),
             "RINGS": REGISTERS["RINGS"].pack(ring_words=c.ring_words, vector_ring_words=c.vector_ring_words),
             "CLOCK": REGISTERS["CLOCK"].pack(mhz=c.clock_mhz),
         }

@@ -141,6 +141,57 @@ def test_halt_starts_no_burst_and_ends_those_begun():
     assert len(memory.reads) == 6
 
 
+@pytest.mark.parametrize("master", [ReadMaster, WriteMaster])
+def test_bursts_that_nobody_answers_are_counted(master):
+    """A time-out would name a port that waits for nothing, or miss the one that does; one offered but not taken is not counted."""
+    reads = master is ReadMaster
+    dut = ReadMaster(2) if reads else WriteMaster()
+    client, ready = (dut.clients[1], dut.bus.arready) if reads else (dut.client, dut.bus.awready)
+    valid, memory = (dut.bus.arvalid if reads else dut.bus.awvalid), Memory(0x4000)
+
+    async def silent(ctx, bus, memory, seed):
+        """Takes five addresses, and answers no more."""
+        for _ in range(5):
+            ctx.set(ready, 1)
+            await ctx.tick().until(valid)
+        ctx.set(ready, 0)
+
+    async def drive(ctx):
+        assert ctx.get(dut.outstanding) == 0
+        ctx.set(client.burst.valid, 1)
+        ctx.set(client.burst.payload, {"address": 0x100, "beats": 4})
+        for _ in range(60):
+            await ctx.tick()
+        assert ctx.get(valid)
+        assert ctx.get(dut.outstanding) == 5
+
+    simulate(dut, silent, memory, drive)
+
+
+def test_turns_begin_anew_when_nothing_is_outstanding():
+    """A program's first bursts would go out in the order that the run before left, and its clocks differ from run to run."""
+    memory, dut, orders = Memory(0x4000, Pace(latency=3)), ReadMaster(3), []
+
+    async def drive(ctx):
+        for client in (1, 0, 2):  # whose burst comes last before the turn is looked at
+            await ask(ctx, dut.clients[client], [(0x1000, 1)], np.random.default_rng(1))
+            await ctx.tick().repeat(4)
+            await ctx.tick().until(dut.idle)
+            await ctx.tick()
+            first = len(memory.reads)
+            for number, other in enumerate(dut.clients):
+                ctx.set(other.burst.payload, {"address": 0x100 * number, "beats": 1})
+                ctx.set(other.burst.valid, 1)
+            await ctx.tick()
+            for other in dut.clients:
+                ctx.set(other.burst.valid, 0)
+            await ctx.tick().repeat(20)
+            orders.append([address >> 8 for address, _ in memory.reads[first:]])
+
+    simulate(dut, serve_reads, memory, drive)
+    assert orders == [[1, 2, 0]] * 3
+
+
 @pytest.mark.parametrize("pace", PACES)
 def test_writes_land_with_their_strobes(pace):
     """A beat, strobe or burst lost, doubled or moved would show in memory; one B too few in the count of `done`."""

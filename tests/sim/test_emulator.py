@@ -288,3 +288,14 @@ def test_bits_above_the_last_field_are_ignored():
     for name, kept in (("PROG_BASE_HI", 0xFF), ("SEG_INPUT_LO", 0xFFFFFFFF)):
         device.write(offset(name), 0xFFFFFFFF)
         assert device.read(offset(name)) == kept
+
+
+def test_nothing_is_outstanding_and_there_are_no_streams():
+    """A driver would see bursts that an emulator has not, or wait for ever for a copy that nobody carries out."""
+    device = EmulatorDevice(preset("tiny"), 1 << 16)
+    assert device.read(offset("OUTSTANDING_READS")) == device.read(offset("OUTSTANDING_WRITES")) == 0
+    assert REGISTERS["MEMORY"].unpack(device.read(offset("MEMORY")))["streams"] == 0
+    for name in ("STREAM_IN_BYTES", "STREAM_OUT_START"):
+        with pytest.raises(RunError, match=f"{name} cannot be written: configuration tiny has no streams"):
+            device.write(offset(name), 1)
+        assert device.read(offset(name)) == 0
