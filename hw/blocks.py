@@ -69,7 +69,7 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "loadport": LoadPort,
     "readmaster": lambda config: ReadMaster(3),
     "regfile": RegFile,
-    "requant": lambda config: Lanes(config.half * config.ci, Modes.REQUANTISE, tag_bits=1),
+    "requant": lambda config: Lanes(config.half * config.ci, Modes.REQUANTISE, tag_bits=1, sets=config.ci),
     "residual": ResidualAdd,
     "ring": weight_ring,
     "runs": lambda config: Runs(config, "load", 64),

@@ -53,7 +53,7 @@ class Drain(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.groups = groups = CreditFifo(group_layout(), GROUPS)
-        m.submodules.lanes = lanes = Lanes(config.half * config.ci, Modes.REQUANTISE, tag_bits=1)
+        m.submodules.lanes = lanes = Lanes(config.half * config.ci, Modes.REQUANTISE, tag_bits=1, sets=config.ci)
         m.submodules.fifo = fifo = CreditFifo(half_layout(config), ROOM)
         group = groups.o.p
         m.d.comb += [groups.push.eq(self.group_push), groups.item.eq(self.group)]
@@ -99,7 +99,7 @@ class Drain(wiring.Component):
             sums.upcoming.eq(Mux(upper, block + blocks, block)),
             chosen.upcoming.eq(block),
             lanes.acc.eq(sums.o),
-            lanes.params.eq(Cat([chosen.o] * config.half)),
+            lanes.params.eq(chosen.o),
         ]
         for index in range(blocks):
             channels = slice(index * config.ci, (index + 1) * config.ci)

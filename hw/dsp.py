@@ -1,4 +1,4 @@
-"""One DSP48E2 as this project uses it: `P = A * B + Z` or `P = (A + D) * B + Z`, every register on.
+"""One DSP48E2 as this project uses it: `P = A * B + Z`, `(A + D) * B + Z` or `A * (B + D) + Z`, every register on.
 
 `array`, `depthwise` and `requant` make their multipliers here; `sim/dsp48e2.v` stands in for the primitive in
 simulation. Names and meanings are those of the vendor's user guide UG579.
@@ -10,7 +10,7 @@ keeps the low lane P[17:0] from going negative: the high lane is P[:18] as it st
 from amaranth import Cat, ClockSignal, Const, Instance, Signal, Value, ValueLike
 
 A_BITS, B_BITS, C_BITS, D_BITS, P_BITS = 30, 18, 48, 27, 48
-LATENCY = 4  # clocks from A, B, D to P and PCOUT
+LATENCY = 4  # clocks from A, B, D and a driven `adds` to P and PCOUT
 C_LATENCY = 2  # clocks from C and a driven OPMODE to P and PCOUT
 LANE_BITS = 18  # from the low product of a packed pair to the high one
 LANE_PRESET = 1 << (LANE_BITS - 1)
@@ -20,6 +20,7 @@ ADD_PCIN = 0b00_001_00_00
 ADD_PCIN_SHIFTED = 0b00_101_00_00  # PCIN >> 17
 ADD_C = 0b00_011_00_00
 ADD_RND = 0b10_000_00_00
+ALSO_C = 0b11_000_00_00  # beside one of PCIN
 
 _ZERO, _ONE = Const(0, 1), Const(1, 1)
 _ENABLES = ("A1", "A2", "AD", "ALUMODE", "B1", "B2", "C", "CARRYIN", "CTRL", "D", "INMODE", "M", "P")
@@ -36,9 +37,14 @@ _TIED = {  # inputs that this project never drives
     "i_MULTSIGNIN": _ZERO,
 }
 # Registers of constant controls are off: after configuration they would only delay the constant once.
-_STATIC = {"p_ALUMODEREG": 0, "p_CARRYINREG": 0, "p_CARRYINSELREG": 0, "p_INMODEREG": 0, "p_BREG": 2, "p_BCASCREG": 2}
-_PLAIN = {**_STATIC, **_TIED, "p_AMULTSEL": "A", "p_AREG": 2, "p_ACASCREG": 2, "i_INMODE": Const(0b00000, 5)}
-_PREADDED = {**_STATIC, **_TIED, "p_AMULTSEL": "AD", "p_AREG": 1, "p_ACASCREG": 1, "i_INMODE": Const(0b00100, 5)}
+_STATIC = {"p_ALUMODEREG": 0, "p_CARRYINREG": 0, "p_CARRYINSELREG": 0}
+_ONE_A, _TWO_A = {"p_AREG": 1, "p_ACASCREG": 1}, {"p_AREG": 2, "p_ACASCREG": 2}
+_ONE_B, _TWO_B = {"p_BREG": 1, "p_BCASCREG": 1}, {"p_BREG": 2, "p_BCASCREG": 2}
+_PLAIN = {**_STATIC, **_TIED, **_TWO_A, **_TWO_B, "p_AMULTSEL": "A"}
+_PREADDED = {  # by the port that D is added to: the sum's register takes the place of one of that port's
+    "A": {**_STATIC, **_TIED, **_ONE_A, **_TWO_B, "p_AMULTSEL": "AD"},
+    "B": {**_STATIC, **_TIED, **_TWO_A, **_ONE_B, "p_AMULTSEL": "A", "p_BMULTSEL": "AD", "p_PREADDINSEL": "B"},
+}
 _WIDTHS = {"A": A_BITS, "B": B_BITS, "C": C_BITS, "D": D_BITS, "PCIN": P_BITS, "OPMODE": 9}
 _NO_C, _NO_D, _NO_PCIN = Const(0, C_BITS), Const(0, D_BITS), Const(0, P_BITS)
 
@@ -70,6 +76,8 @@ def dsp48e2(
     a: Value,
     b: Value,
     d: Value | None = None,
+    d_to: str = "A",
+    adds: Value = _ONE,
     c: Value | None = None,
     pcin: Value | None = None,
     rnd: int = 0,
@@ -79,9 +87,12 @@ def dsp48e2(
 ) -> Instance:
     """A multiplier with all ports at their full widths (A 30, B 18, C 48, D 27, P 48 bits).
 
-    `d` adds D to A before the multiplication. A constant `opmode` costs no register; a driven one has OPMODEREG on.
+    `d` is added, before the multiplication, to the port `d_to` ("A" or "B", whose sum must stay within 18 bits) of the items
+    whose `adds` is 1. A constant `opmode` or `adds` costs no register; a driven one has a register of the DSP's own.
     """
-    ports = dict(_PLAIN if d is None else _PREADDED)
+    ports = dict(_PLAIN if d is None else _PREADDED[d_to])
+    static = d is None or isinstance(adds, Const)
+    ports["i_INMODE"], ports["p_INMODEREG"] = Const(0, 5) if d is None else Cat(Const(0, 2), adds, Const(0, 2)), 0 if static else 1
     ports["i_CLK"] = ClockSignal()
     ports["i_A"], ports["i_B"] = a, b
     ports["i_C"] = _NO_C if c is None else c

@@ -46,7 +46,7 @@ class ResidualAdd(wiring.Component):
         m = Module()
         config, command = self.config, Signal(add_layout())
         count = config.half * config.ci
-        m.submodules.lanes = lanes = Lanes(count, Modes.COMBINE, shared=True)
+        m.submodules.lanes = lanes = Lanes(count, Modes.COMBINE)
         m.submodules.fifo = fifo = CreditFifo(data.ArrayLayout(8 * config.ci, config.half), ROOM)
         running, room, take, free = Signal(), Signal(), Signal(), Signal(range(ROOM + 1), init=ROOM)
         m.d.sync += [free.eq(free - take + (fifo.o.valid & fifo.o.ready)), room.eq(free >= 2)]  # 2: `room` is a clock late
@@ -66,9 +66,9 @@ class ResidualAdd(wiring.Component):
             lanes.valid.eq(take),
             lanes.a.eq(self.mid.p.words),
             lanes.b.eq(Cat(self.residual.p.words)),
-            lanes.params.factor.eq(command.add_a),
-            lanes.params.offset.eq(command.add_offset),
-            lanes.params.shift.eq(command.add_shift),
+            lanes.params[0].factor.eq(command.add_a),
+            lanes.params[0].offset.eq(command.add_offset),
+            lanes.params[0].shift.eq(command.add_shift),
             lanes.factor_b.eq(Mux(command.res_enable, command.add_b, 0)),  # whatever b is
             lanes.zero.eq(command.out_zero),
             lanes.low.eq(command.out_clamp_low),

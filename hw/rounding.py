@@ -3,7 +3,11 @@
 The value is shifted right in three steps: by a multiple of 16, of 4, of 1. Each step keeps only the bits that may still
 become the answer or its half bit, and notes whether a bit below them was 1 (`sticky`, which decides ties) and whether
 those above them were not just sign (`over`: the answer is a clamp).
+
+The clamp counts from `low`: what is less has a sign bit, and one comparison, with high - low, finds the rest.
 """
+
+from typing import NamedTuple
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data
@@ -12,7 +16,7 @@ from cnna.hw.delay import delayed
 
 SHIFT_BITS = 6
 LATENCY = 5  # clocks from `value` and `shift` to the answer
-ZERO_AT, CLAMP_AT = 3, 4  # clocks after the value's in which `zero`, and `low` and `high`, are looked at
+BASE_AT, CLAMP_AT = 3, 4  # clocks after the value's in which `base`, and `low` and `span`, are looked at
 _QUOTIENT_BITS = 9  # signed; beyond them the answer is a clamp, whatever the zero point
 _STEPS = (  # (unit, bits kept): a step shifts by 0 to 3 units, and keeps what the later ones need; bit 0 is the half bit
     (16, 1 + _QUOTIENT_BITS + 15),
@@ -21,23 +25,43 @@ _STEPS = (  # (unit, bits kept): a step shifts by 0 to 3 units, and keeps what t
 )
 
 
-def to_int8(m: Module, value: Value, shift: Value, zero: Value, low: Value, high: Value) -> Signal:
-    """A pipeline for one lane. value signed, at most 72 bits; shift 1..55; zero, low, high int8, as late as *_AT say."""
+class Amount(NamedTuple):
+    """A step's part of a shift: `units`, 2 bits, and whether they are more than 0, 1, 2."""
+
+    units: Value
+    beyond: Value
+
+
+def amounts(m: Module, shift: Value) -> list[Amount]:
+    """For each step, when it needs it, what lanes with the same shift share. `shift`, 1..63, comes a clock before the value."""
+    found = []
+    for number in range(len(_STEPS)):
+        units = delayed(m, shift, number)[SHIFT_BITS - 2 * number - 2 :][:2]
+        found.append(Amount(delayed(m, units, 1), delayed(m, Cat(units.any(), units[1], units.all()), 1)))
+    return found
+
+
+def to_int8(m: Module, value: Value, shift: list[Amount], base: Value, span: Value, low: Value) -> Signal:
+    """A pipeline for one lane. value signed, at most 72 bits; `shift` from `amounts`; low int8; all as late as *_AT say.
+
+    base is zero - low, signed 9 bits; span is high - low, 0..255.
+    """
     layout = data.StructLayout({"bits": unsigned(len(value) + 1), "sticky": 1, "over": 1, "sign": 1})
     window = data.View(layout, Cat(Const(0, 1), value, Const(0, 2), value[-1]))
-    for number, (unit, kept) in enumerate(_STEPS):
-        amount = delayed(m, shift, number)[SHIFT_BITS - 2 * number - 2 :][:2]
+    for amount, (unit, kept) in zip(shift, _STEPS, strict=True):
         window = _step(m, window, amount, unit, kept)
-    rounded, answer = Signal(signed(_QUOTIENT_BITS + 2), reset_less=True), Signal(signed(8), reset_less=True)
+    rounded, answer = Signal(signed(_QUOTIENT_BITS + 1), reset_less=True), Signal(signed(8), reset_less=True)
     half, quotient = window.bits[0], window.bits[1:].as_signed()
-    m.d.sync += rounded.eq(quotient + zero + (half & (window.sticky | quotient[0])))
+    m.d.sync += rounded.eq(quotient + base + (half & (window.sticky | quotient[0])))
     over, sign = delayed(m, window.over, 1), delayed(m, window.sign, 1)
-    above, below = Mux(over, ~sign, rounded > high), Mux(over, sign, rounded < low)
-    m.d.sync += answer.eq(Mux(above, high, Mux(below, low, rounded)))
+    below = Mux(over, sign, rounded[9])
+    above = ~below & (over | (rounded[:9] > span))
+    inside = ~below & ~above
+    m.d.sync += answer.eq(low + (rounded[:8] & inside.replicate(8) | span & above.replicate(8)))
     return answer
 
 
-def _step(m: Module, window: data.View, amount: Value, unit: int, kept: int) -> data.View:
+def _step(m: Module, window: data.View, amount: Amount, unit: int, kept: int) -> data.View:
     """The window shifted right by `amount` (0..3) units, `kept` bits of it, a clock later."""
     width = len(window.bits)
 
@@ -49,17 +73,18 @@ def _step(m: Module, window: data.View, amount: Value, unit: int, kept: int) -> 
     def not_sign(start: int, stop: int) -> Value:
         return (part(start, stop) ^ window.sign.replicate(stop - start)).any()
 
-    shifted = [part(unit * units, unit * units + kept) for units in range(4)]
+    shifted = [part(start, start + kept) for start in range(0, 4 * unit, unit)]
+    units = amount.units
     top = kept - 1  # of the bits kept; it must be sign too
     after = Signal(data.StructLayout({"bits": unsigned(kept), "sticky": 1, "over": 1, "sign": 1}), reset_less=True)
     m.d.sync += [
-        after.bits.eq(Mux(amount[1], Mux(amount[0], shifted[3], shifted[2]), Mux(amount[0], shifted[1], shifted[0]))),
+        after.bits.eq(Mux(units[1], Mux(units[0], shifted[3], shifted[2]), Mux(units[0], shifted[1], shifted[0]))),
         after.sticky.eq(
-            window.sticky | Cat((amount > units) & part(unit * units, unit * (units + 1)).any() for units in range(3)).any()
+            window.sticky | Cat(more & part(unit * less, unit * (less + 1)).any() for less, more in enumerate(amount.beyond)).any()
         ),
         after.over.eq(
             window.over
-            | Cat((amount <= units) & not_sign(top + unit * units, top + unit * (units + 1)) for units in range(3)).any()
+            | Cat(~more & not_sign(top + unit * less, top + unit * (less + 1)) for less, more in enumerate(amount.beyond)).any()
         ),
         after.sign.eq(window.sign),
     ]

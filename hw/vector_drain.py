@@ -1,6 +1,6 @@
 """Behind the vector engine's accumulators: takes a group's sums or operands to int8, half a group a clock."""
 
-from amaranth import Cat, Module, Signal, Value
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from cnna.hw.config import Config
 from cnna.hw.fifo import CreditFifo
 from cnna.hw.ports import BEAT_BITS
-from cnna.hw.requant import Lanes, Modes
+from cnna.hw.requant import Lanes, Modes, placed
 from cnna.hw.selector import Selector
 from cnna.hw.vector_issue import ROOM, SLOTS, vector_group_layout, vector_param_layout
 from cnna.hw.vector_sums import vector_sums_layout
@@ -46,7 +46,7 @@ class VectorDrain(wiring.Component):
         config = self.config
         half = config.half
         m.submodules.groups = groups = CreditFifo(vector_group_layout(), GROUPS)
-        m.submodules.lanes = lanes = Lanes(half * config.ci, Modes.BOTH)
+        m.submodules.lanes = lanes = Lanes(half * config.ci, Modes.BOTH, sets=config.ci)
         m.submodules.fifo = fifo = CreditFifo(data.ArrayLayout(8 * config.ci, half), ROOM)
         group, working, last = groups.o.p, Signal(), Signal()  # `working`: on the upper half
         m.d.comb += [
@@ -56,22 +56,22 @@ class VectorDrain(wiring.Component):
             groups.o.ready.eq(last),
             self.slot_free.eq(last & group.slot_last),
         ]
-        m.submodules.selector = selector = Selector(32 * half * config.ci, 2)
-        m.d.comb += selector.upcoming.eq(self.sums_valid & group.upper)
+        m.submodules.selector = selector = Selector(32 * half * config.ci, 4)
+        m.d.comb += [
+            selector.upcoming.eq(Cat(self.sums_valid & group.upper, self._combines(m, last))),
+            lanes.acc.eq(selector.o),
+        ]
         m.d.sync += working.eq(self.sums_valid & group.upper)
         for number in range(2):
-            pixels = range(number * half, (number + 1) * half)
-            m.d.comb += selector.options[number].eq(Cat(self.sums[pixel].as_value() for pixel in pixels))
-        sums = [selector.o.word_select(lane, 32) for lane in range(half * config.ci)]
-        m.d.comb += [
-            lanes.acc.eq(selector.o),
-            lanes.a.eq(Cat(value[:8] for value in sums)),
-            lanes.b.eq(Cat(value[8:16] for value in sums)),
-        ]
+            sums = [value for pixel in range(number * half, (number + 1) * half) for value in self.sums[pixel]]
+            m.d.comb += [
+                selector.options[number].eq(Cat(sums)),
+                selector.options[2 + number].eq(Cat(placed(value[:8], value[8:16]) for value in sums)),
+            ]
         m.d.sync += [
             lanes.valid.eq(self.sums_valid | working),
             lanes.combine.eq(group.combine),
-            lanes.params.eq(Cat([self._params(m, last)] * half)),
+            lanes.params.eq(self._params(m, last)),
             lanes.factor_b.eq(group.factor_b),
             lanes.zero.eq(group.zero),
             lanes.low.eq(group.low),
@@ -80,6 +80,15 @@ class VectorDrain(wiring.Component):
         m.d.comb += [fifo.push.eq(lanes.o_valid), fifo.item.eq(lanes.o), self.room_free.eq(fifo.o.valid & fifo.o.ready)]
         wiring.connect(m, wiring.flipped(self.o), fifo.o)
         return m
+
+    def _combines(self, m: Module, last: Signal) -> Value:
+        """Whether the group that a clock later is the first in the queue combines: its bit is a clock ahead of the others."""
+        m.submodules.combines = ahead = CreditFifo(1, GROUPS)
+        first, valid = Signal(), Signal()
+        with m.If(ahead.o.ready):
+            m.d.sync += [first.eq(ahead.o.p), valid.eq(ahead.o.valid)]
+        m.d.comb += [ahead.push.eq(self.group_push), ahead.item.eq(self.group.combine), ahead.o.ready.eq(last | ~valid)]
+        return Mux(ahead.o.ready, ahead.o.p, first)
 
     def _params(self, m: Module, last: Signal) -> Value:
         """A block's parameters, from a small memory for each word (two channels) that is read without a clock.

@@ -1,6 +1,6 @@
 // Behavioural model of the UltraScale+ DSP48E2 (vendor's user guide UG579), for simulation only: Vivado and Yosys have their own.
 //
-// Modelled: A and B direct, pre-adder A2 + D, 27 x 18 multiplier, every input of the W, X, Y and Z multiplexers but the P cascade's
+// Modelled: A and B direct, pre-adder A2 + D or B2 + D, 27 x 18 multiplier, every input of the W, X, Y and Z multiplexers but the P cascade's
 // MACC extension, the 48-bit sum (ALUMODE 0000), every register with its enable and reset, P and PCOUT. All else is refused.
 // Ports and parameters bear the vendor's names, order and defaults; those not listed cannot be connected.
 // It is quick because constant ports and parameters fold: a DSP with registers on and enables tied costs seven assignments a clock.
@@ -80,7 +80,8 @@ module DSP48E2 #(
 
   /* verilator lint_off WIDTHEXPAND */  // strings of unlike length are compared
   localparam PREADD = AMULTSEL == "AD";
-  localparam LEGAL = (AMULTSEL == "A" || PREADD) && BMULTSEL == "B" && PREADDINSEL == "A" && A_INPUT == "DIRECT" &&
+  localparam PREADD_B = AMULTSEL == "A" && BMULTSEL == "AD" && PREADDINSEL == "B";
+  localparam LEGAL = ((AMULTSEL == "A" || PREADD) && BMULTSEL == "B" && PREADDINSEL == "A" || PREADD_B) && A_INPUT == "DIRECT" &&
       B_INPUT == "DIRECT" && USE_MULT == "MULTIPLY" && USE_SIMD == "ONE48" && USE_PATTERN_DETECT == "NO_PATDET" &&
       USE_WIDEXOR == "FALSE" && AREG >= 0 && AREG <= 2 && BREG >= 0 && BREG <= 2 && (AREG == ACASCREG || AREG == 2 && ACASCREG == 1) &&
       (BREG == BCASCREG || BREG == 2 && BCASCREG == 1);
@@ -133,18 +134,20 @@ module DSP48E2 #(
   wire [8:0] opmode = OPMODEREG == 0 ? OPMODE : opmode_register;
   wire [3:0] alumode = ALUMODEREG == 0 ? ALUMODE : alumode_register;
 
-  // Pre-adder: INMODE[1] gates A, INMODE[2] lets D in.
+  // Pre-adder: INMODE[1] gates A or B, whichever it adds, INMODE[2] lets D in.
   reg [26:0] ad_register;
-  wire [26:0] gated_a = inmode[1] ? 27'd0 : a[26:0];
-  wire [26:0] ad_sum = gated_a + (inmode[2] ? d : 27'd0);
+  wire [26:0] gated = inmode[1] ? 27'd0 : PREADD_B ? {{9{b[17]}}, b} : a[26:0];
+  wire [26:0] ad_sum = gated + (inmode[2] ? d : 27'd0);
   always @(posedge CLK)
     if (RSTD) ad_register <= 0;
     else if (CEAD) ad_register <= ad_sum;
-  wire signed [26:0] multiplicand = !PREADD ? gated_a : ADREG == 0 ? ad_sum : ad_register;
+  wire [26:0] ad = ADREG == 0 ? ad_sum : ad_register;
+  wire signed [26:0] multiplicand = PREADD ? ad : PREADD_B ? a[26:0] : gated;
+  wire signed [17:0] multiplier = PREADD_B ? ad[17:0] : b;
 
   // The product is kept sign-extended: its 45 bits are all that the primitive has.
   reg signed [47:0] m_register;
-  wire signed [47:0] product = multiplicand * $signed(b);
+  wire signed [47:0] product = multiplicand * multiplier;
   always @(posedge CLK)
     if (RSTM) m_register <= 0;
     else if (CEM) m_register <= product;

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pytest
 
+from cnna.hw.bundle import LOW_BITS
 from cnna.hw.requant import Lanes, Modes
 from cnna.sim import bench
 from cnna.sim.arith import combine, requantise
@@ -37,16 +38,17 @@ class Items:
     def ports(self, lanes: Lanes) -> dict[str, np.ndarray]:
         """What stands at the lanes' ports, an item a clock."""
         words = self.offset & 0xFFFFFFFF | (self.factor & (1 << 26) - 1) << 32 | self.shift << 58
-        params = np.ascontiguousarray(words[:, :1] if lanes.shared else words).view(np.uint8)
-        ports = {"params": params} | {name: getattr(self, name)[:, 0] for name in ("zero", "low", "high")}
-        if lanes.sums:
-            ports["acc"] = self.acc.astype(np.int32).view(np.uint8)
+        ports = {"params": np.ascontiguousarray(words[:, : lanes.sets]).view(np.uint8)} | {
+            name: getattr(self, name)[:, 0] for name in ("zero", "low", "high")
+        }
         if lanes.operands:
-            ports |= {"a": self.a.astype(np.int8).view(np.uint8), "b": self.b.astype(np.int8).view(np.uint8)}
             ports["factor_b"] = self.factor_b[:, 0]
-        if lanes.sums and lanes.operands:
+        if not lanes.sums:
+            return ports | {"a": self.a.astype(np.int8).view(np.uint8), "b": self.b.astype(np.int8).view(np.uint8)}
+        if lanes.operands:
             ports["combine"] = self.combine[:, 0]
-        return ports
+        placed = self.a & (1 << LOW_BITS) - 1 | self.b << LOW_BITS
+        return ports | {"acc": np.where(self.combine, placed, self.acc).astype(np.int32).view(np.uint8)}
 
     def golden(self) -> np.ndarray:
         """int8[n, LANES]."""
@@ -65,54 +67,55 @@ def _some(rng: np.random.Generator, share: float, ends: tuple[int, ...], others:
     return np.where(rng.random(others.shape) < share, rng.choice(ends, others.shape), others)
 
 
-def _sums(rng: np.random.Generator, n: int, width: int) -> dict[str, np.ndarray]:
+def _sums(rng: np.random.Generator, n: int, sets: int) -> dict[str, np.ndarray]:
     """acc, offset, factor, shift to requantise. A third are ties: a factor 2^23, and a sum of an odd number of halves."""
-    size, common = (n, LANES), (n, width)
-    tie, halves = rng.random((n, 1)) < 0.3, rng.integers(0, 21, common)
-    shift = np.where(tie, 24 + halves, rng.integers(1, 56, common))
-    factor = np.where(tie, 1 << 23, _some(rng, 0.1, (0, 1 << 23, (1 << 24) - 1), rng.integers(1 << 23, 1 << 24, common)))
+    size, common = (n, LANES), (n, sets)
+    tie, halves = rng.random((n, 1)) < 0.3, _laned(rng.integers(0, 21, common))
+    shift = np.where(tie, 24 + halves, _laned(rng.integers(1, 56, common)))
+    factor = _laned(_some(rng, 0.1, (0, 1 << 23, (1 << 24) - 1), rng.integers(1 << 23, 1 << 24, common)))
+    factor = np.where(tie, 1 << 23, factor)
     near = _magnitudes(rng, size, np.clip(shift - 14, 0, 31))  # most of these answers are not clamped
     total = np.where(tie, (2 * rng.integers(-300, 300, size) + 1) << halves, _some(rng, 0.2, INT32_ENDS, near))
-    offset = _some(rng, 0.2, INT32_ENDS, rng.integers(INT32.min, INT32.max, common))
+    offset = _laned(_some(rng, 0.2, INT32_ENDS, rng.integers(INT32.min, INT32.max, common)))
     return {"acc": np.clip(total - offset, INT32.min, INT32.max), "offset": offset, "factor": factor, "shift": shift}
 
 
-def _operands(rng: np.random.Generator, n: int, width: int) -> dict[str, np.ndarray]:
-    """a, b, offset, factor, factor_b, shift to combine. The offset makes the first lane a tie where it can."""
-    size, common = (n, LANES), (n, width)
+def _operands(rng: np.random.Generator, n: int, sets: int) -> dict[str, np.ndarray]:
+    """a, b, offset, factor, factor_b, shift to combine. The offset makes the first lanes ties where it can."""
+    size, common = (n, LANES), (n, sets)
     a, b = (_some(rng, 0.2, INT8_ENDS, rng.integers(-128, 128, size)) for _ in "ab")
-    factor, factor_b = (_some(rng, 0.1, FACTOR_ENDS, _magnitudes(rng, wide, 25)) for wide in (common, (n, 1)))
-    shift = rng.integers(1, 56, common)
-    halves = (2 * rng.integers(-300, 300, common) + 1) << np.minimum(shift - 1, 30)
-    tied = np.clip(halves - (a * factor + b * factor_b)[:, :width], INT32.min, INT32.max)
+    factor, factor_b = (_laned(_some(rng, 0.1, FACTOR_ENDS, _magnitudes(rng, wide, 25))) for wide in (common, (n, 1)))
+    shift = _laned(rng.integers(1, 56, common))
+    halves = (2 * rng.integers(-300, 300, size) + 1) << np.minimum(shift - 1, 30)
+    tied = np.clip(halves - (a * factor + b * factor_b), INT32.min, INT32.max)[:, :sets]
     offset = np.where(rng.random((n, 1)) < 0.5, tied, _some(rng, 0.3, INT32_ENDS, _magnitudes(rng, common, 31)))
-    return {"a": a, "b": b, "offset": offset, "factor": factor, "factor_b": factor_b, "shift": shift}
+    return {"a": a, "b": b, "offset": _laned(offset), "factor": factor, "factor_b": factor_b, "shift": shift}
 
 
-def _items(rng: np.random.Generator, n: int, modes: Modes, shared: bool) -> Items:
-    width = 1 if shared else LANES
+def _laned(values: np.ndarray) -> np.ndarray:
+    """What each lane has of sets of parameters: [n, sets] to [n, LANES]."""
+    return np.tile(values, (1, LANES // values.shape[1]))
+
+
+def _items(rng: np.random.Generator, n: int, modes: Modes, sets: int) -> Items:
     combined = rng.random((n, 1)) < {Modes.REQUANTISE: 0, Modes.COMBINE: 1, Modes.BOTH: 0.5}[modes]
-    sums, operands = _sums(rng, n, width), _operands(rng, n, width)
+    sums, operands = _sums(rng, n, sets), _operands(rng, n, sets)
     mixed = {name: np.where(combined, operands.get(name, 0), sums.get(name, 0)) for name in sums | operands}
-    mixed["factor_b"] = operands["factor_b"]
-    # What the item's mode does not look at, it must not look at: it is random, too.
-    noise = {"acc": rng.integers(INT32.min, INT32.max, (n, LANES)), "a": operands["a"], "b": operands["b"]}
-    mixed["acc"] = np.where(combined, noise["acc"] >> 2, mixed["acc"])
-    mixed |= {name: noise[name] for name in "ab"}
+    mixed |= {name: operands[name] for name in ("a", "b", "factor_b")}  # what only a combining item looks at: never 0
     bounds = np.sort(rng.integers(-128, 128, (n, 2)), axis=1)
     bounds = np.where(rng.random((n, 1)) < 0.6, [[-128, 127]], bounds)
     zero = _some(rng, 0.5, INT8_ENDS, rng.integers(-128, 128, (n, 1)))
     values = {**mixed, "zero": zero, "low": bounds[:, :1], "high": bounds[:, 1:], "combine": combined}
-    thin = ("factor_b", "zero", "low", "high", "combine")
-    return Items(**{f.name: np.broadcast_to(values[f.name], (n, 1 if f.name in thin else LANES)) for f in fields(Items)})
+    thin = ("zero", "low", "high", "combine")
+    return Items(**{f.name: values[f.name][:, :1] if f.name in thin else values[f.name] for f in fields(Items)})
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("sets", [1, 2, LANES])
 @pytest.mark.parametrize("modes", Modes)
-def test_lanes_equal_golden(modes: Modes, shared: bool) -> None:
+def test_lanes_equal_golden(modes: Modes, sets: int) -> None:
     """A lane rounds, clamps or takes its parameters otherwise than `arith`, or an item's fields meet another item's."""
-    rng, lanes, n = np.random.default_rng(1), Lanes(LANES, modes, TAG_BITS, shared=shared), 6000
-    items = _items(rng, n, modes, shared)
+    rng, lanes, n = np.random.default_rng(1), Lanes(LANES, modes, TAG_BITS, sets=sets), 6000
+    items = _items(rng, n, modes, sets)
     valid, tag = rng.integers(0, 2, n), rng.integers(0, 1 << TAG_BITS, n)
     found = bench.run(lanes, {**items.ports(lanes), "valid": valid, "tag": tag})
     late = slice(lanes.latency, None)
