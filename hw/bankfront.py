@@ -52,11 +52,11 @@ def narrow_layout(layout: data.StructLayout) -> data.StructLayout:
 class Front(wiring.Component):
     """A part a clock, in order: all of a request where its lanes need different banks. Latency: three clocks.
 
-    Lanes of a request that need the same bank go one after another, the lowest first.
+    Lanes of a request that need the same bank go one after another, the lowest first. `stalls`: `o.ready` may be clear.
     """
 
-    def __init__(self, config: Config, request: data.StructLayout) -> None:
-        self._config, self._request = config, request
+    def __init__(self, config: Config, request: data.StructLayout, stalls: bool) -> None:
+        self._config, self._request, self._stalls = config, request, stalls
         super().__init__({"i": In(stream.Signature(request)), "o": Out(stream.Signature(part_layout(config, request)))})
 
     def elaborate(self, platform: object) -> Module:
@@ -89,10 +89,10 @@ class Front(wiring.Component):
         return m
 
     def _pass_on(self, m: Module, work: data.View, now: Signal, complete: Signal, valid: Signal, room: Signal) -> None:
-        """Two registers before `o`, so that `room` does not depend on `o.ready` in the same clock."""
+        """A register before `o`, and where it stalls a spare one, so that `room` does not depend on `o.ready` in the same clock."""
         layout = narrow_layout(self.o.p.shape())
-        part, spare_valid = Signal(layout), Signal()
-        out, spare = (Signal(layout, name=n, reset_less=True) for n in ("out", "spare"))
+        part = Signal(layout)
+        out = Signal(layout, name="out", reset_less=True)
         for lane, address in enumerate(work.address):
             m.d.comb += Cat(part.bank[lane], part.row[lane], part.region[lane]).eq(address)
         for bank in range(self._config.banks):
@@ -103,9 +103,14 @@ class Front(wiring.Component):
             *(part[name].eq(work[name]) for name, _ in work.shape() if name not in ("address", "active")),
             part.active.eq(now),
             part.complete.eq(complete),
-            room.eq(~spare_valid),
             *(self.o.p[name].eq(out[name]) for name, _ in layout),
         ]
+        if not self._stalls:
+            m.d.comb += room.eq(1)
+            m.d.sync += [self.o.valid.eq(valid), out.eq(part)]
+            return
+        spare, spare_valid = Signal(layout, name="spare", reset_less=True), Signal()
+        m.d.comb += room.eq(~spare_valid)
         with m.If(self.o.ready | ~self.o.valid):
             m.d.sync += [self.o.valid.eq(valid | spare_valid), out.eq(Mux(spare_valid, spare, part)), spare_valid.eq(0)]
         with m.Elif(valid & room):
@@ -115,7 +120,7 @@ class Front(wiring.Component):
         """The words beside them, in slices."""
         words, found = Value.cast(self.i.p.words), []
         for number, part in enumerate(slices(len(words))):
-            m.submodules[f"words{number}"] = cut = FrontWords(part.stop - part.start)
+            m.submodules[f"words{number}"] = cut = FrontWords(part.stop - part.start, self._stalls)
             m.d.comb += [
                 cut.i.eq(words[part]),
                 *(cut.held_valid.eq(held_valid), cut.work_valid.eq(work_valid), cut.complete.eq(complete)),
@@ -126,25 +131,30 @@ class Front(wiring.Component):
 
 
 class FrontWords(wiring.Component):
-    """The front's four registers for some bits of a request's words, in step with its others: what enables them is its own."""
+    """The front's registers for some bits of a request's words, in step with its others: what enables them is its own."""
 
-    def __init__(self, bits: int) -> None:
+    def __init__(self, bits: int, stalls: bool) -> None:
+        self._stalls = stalls
         flags = ("held_valid", "work_valid", "complete", "o_valid", "o_ready")
         super().__init__({"i": In(bits), "o": Out(bits), **dict.fromkeys(flags, In(1))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        held, work, spare, out = (Signal(self.i.shape(), name=n, reset_less=True) for n in ("held", "work", "spare", "out"))
-        spare_valid, taken = Signal(), Signal()
-        m.submodules.last = last = Free()
-        m.d.comb += [last.valid.eq(self.o_valid), last.ready.eq(self.o_ready)]
-        m.d.comb += [self.o.eq(out), taken.eq((~spare_valid | ~self.work_valid) & (self.complete | ~self.work_valid))]
+        held, work, out = (Signal(self.i.shape(), name=n, reset_less=True) for n in ("held", "work", "out"))
+        room, taken = Signal(init=1), Signal()
+        m.d.comb += [self.o.eq(out), taken.eq((room | ~self.work_valid) & (self.complete | ~self.work_valid))]
         with m.If(taken | ~self.held_valid):
             m.d.sync += held.eq(self.i)
         with m.If(taken):
             m.d.sync += work.eq(held)
+        if not self._stalls:
+            m.d.sync += out.eq(work)
+            return m
+        spare = Signal(self.i.shape(), reset_less=True)
+        m.submodules.last = last = Free()
+        m.d.comb += [last.valid.eq(self.o_valid), last.ready.eq(self.o_ready)]
         with m.If(last.free):
-            m.d.sync += [out.eq(Mux(spare_valid, spare, work)), spare_valid.eq(0)]
-        with m.Elif(self.work_valid & ~spare_valid):
-            m.d.sync += [spare_valid.eq(1), spare.eq(work)]
+            m.d.sync += [out.eq(Mux(room, work, spare)), room.eq(1)]
+        with m.Elif(self.work_valid & room):
+            m.d.sync += [room.eq(0), spare.eq(work)]
         return m

@@ -17,7 +17,6 @@ from cnna.hw.delay import delayed
 from cnna.hw.slices import slices
 
 CHOICE_BITS = 64  # that one copy of a lane's bank chooses: 256 loads a bit
-LUT_INPUTS = 6
 READ_CLOCKS = 3  # from the clock of a grant to the one with the bank's word at its output: port register, RAM, its register
 
 
@@ -28,11 +27,10 @@ def slot_layout(config: Config, request: data.StructLayout) -> data.StructLayout
     return data.StructLayout({name: field.shape for name, field in part if name in kept})
 
 
-def any_of(m: Module, flags: Value, together: int) -> Value:
-    """Whether a flag is set, by a carry chain, which is fast however many they are; `together`: flags for each of its LUTs."""
-    terms = Cat(flags[at : at + together].any() for at in range(0, len(flags), together))
-    total = Signal(len(terms) + 1)
-    m.d.comb += total.eq(terms + Const(-1, len(terms)).as_unsigned())
+def all_of(m: Module, flags: Value) -> Value:
+    """Whether all flags are set, by a carry chain, which is fast however many they are."""
+    total = Signal(len(flags) + 2)
+    m.d.comb += total.eq(Cat(Const(1, 1), flags) + 1)
     return total[-1]
 
 
@@ -84,31 +82,33 @@ class Slots(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        full, stalled, part = Signal(), Signal(), self.i.p
-        waits = Signal(len(self.asks))
+        full, moves, part = Signal(), Signal(), self.i.p
         kept = Signal(self.part.shape(), reset_less=True)
+        free = Signal(len(self.asks), attrs={"keep": 1})  # kept: a LUT alone stands between `asks` and the carry chain
         if self._above:
-            m.d.comb += waits.eq(self.asks & reduce(or_, (self.higher[user] for user in range(self._above))))
-            m.d.comb += stalled.eq(any_of(m, waits, max(1, LUT_INPUTS // (1 + self._above))))
+            m.d.comb += free.eq(~(self.asks & reduce(or_, (self.higher[user] for user in range(self._above)))))
+            m.d.comb += moves.eq(all_of(m, free))
+        else:
+            m.d.comb += [free.eq((1 << len(free)) - 1), moves.eq(1)]
         m.d.comb += [
-            self.granted.eq(self.asks & ~waits),
-            self.i.ready.eq(~stalled),
+            self.granted.eq(self.asks & free),
+            self.i.ready.eq(moves),
             self.part.eq(kept),
-            self.complete.eq(full & ~stalled & self.part.complete),
+            self.complete.eq(full & moves & self.part.complete),
         ]
-        with m.If(~stalled):
+        with m.If(moves):
             m.d.sync += [full.eq(self.i.valid), *(kept[name].eq(part[name]) for name, _ in kept.shape())]
         with m.Else():
-            m.d.sync += self.asks.eq(waits)
+            m.d.sync += self.asks.eq(~free)
         for bank in range(self._config.banks):
-            self._take(m, bank, stalled, waits)
+            self._take(m, bank, moves, free)
         return m
 
-    def _take(self, m: Module, bank: int, stalled: Signal, waits: Signal) -> None:
+    def _take(self, m: Module, bank: int, moves: Signal, free: Signal) -> None:
         """The slot of one bank takes its lane."""
         part, lane, lanes = self.i.p, self.i.p.lane[bank], range(len(self.i.p.active))
         region = chosen(m, [part.region[lane] for lane in lanes], lane)
-        with m.If(~stalled):
+        with m.If(moves):
             for number in range(self._config.regions):
                 wanted = self.i.valid & part.needs[bank] & (region == number)
                 m.d.sync += self.asks[number * self._config.banks + bank].eq(wanted)
@@ -117,7 +117,7 @@ class Slots(wiring.Component):
             mine = Signal(len(part[name][0]), name=f"{name}_of_bank{bank}", reset_less=True)
             option = chosen(m, [part[name][lane] for lane in lanes], lane)
             m.d.comb += getattr(self, name)[bank].eq(mine)
-            with m.If(~waits[bank :: self._config.banks].any()):
+            with m.If(free[bank :: self._config.banks].all()):
                 m.d.sync += mine.eq(option)
 
 

@@ -38,9 +38,9 @@ def port_signatures(config: Config) -> dict[str, wiring.Signature]:
 
 
 class BankInputs(NamedTuple):
-    """Registered inputs of one port of every bank, region 0's banks first."""
+    """Registered inputs of one port of every bank, region 0's banks first; `enable` is set for a write too."""
 
-    read: Signal
+    enable: Signal
     write: Signal
     row: data.View
     word: data.View
@@ -69,8 +69,8 @@ class FeatureMemory(wiring.Component):
         a_words, b_words = (Signal(data.ArrayLayout(8 * self._config.ci, len(rams)), name=f"{port}_words") for port in "ab")
         for index, ram in enumerate(rams):
             m.submodules[f"bank{index}"] = ram
-            m.d.comb += [ram.a_read.eq(a.read[index]), ram.a_row.eq(a.row[index]), a_words[index].eq(ram.a_word)]
-            m.d.comb += [ram.b_read.eq(b.read[index]), ram.b_row.eq(b.row[index]), b_words[index].eq(ram.b_word)]
+            m.d.comb += [ram.a_enable.eq(a.enable[index]), ram.a_row.eq(a.row[index]), a_words[index].eq(ram.a_word)]
+            m.d.comb += [ram.b_enable.eq(b.enable[index]), ram.b_row.eq(b.row[index]), b_words[index].eq(ram.b_word)]
             m.d.comb += [ram.b_write.eq(b.write[index]), ram.b_data.eq(b.word[index])]
         for name, slot in slots.items():
             self._answer(m, name, slot, a_words if name == "conv_read" else b_words)
@@ -81,7 +81,7 @@ class FeatureMemory(wiring.Component):
     def _front(self, m: Module, name: str, higher: list[Slots]) -> Slots:
         """A port's way to the arbiter, which grants each bank to the first user that asks for it."""
         request = self._ports[name].members["request"].signature.members["payload"].shape
-        m.submodules[f"{name}_front"] = front = Front(self._config, request)
+        m.submodules[f"{name}_front"] = front = Front(self._config, request, stalls=bool(higher))
         m.submodules[f"{name}_slots"] = slots = Slots(self._config, request, len(higher))
         wiring.connect(m, wiring.flipped(getattr(self, name).request), front.i)
         wiring.connect(m, front.o, slots.i)
@@ -92,18 +92,18 @@ class FeatureMemory(wiring.Component):
         """What each bank gets of whom it is granted to."""
         config, banks = self._config, self._config.regions * self._config.banks
         inputs = BankInputs(
-            Signal(banks, name=f"{port}_read"),
+            Signal(banks, name=f"{port}_enable"),
             Signal(banks, name=f"{port}_write"),
             Signal(data.ArrayLayout(ceil_log2(config.bank_words), banks), name=f"{port}_row", reset_less=True),
             Signal(data.ArrayLayout(8 * config.ci, banks), name=f"{port}_word", reset_less=True),
         )
         granted = {name: slots.granted for name, slots in users.items()}
         writers = [name for name in users if isinstance(self._ports[name], FeatureWrite)]
-        m.d.sync += inputs.read.eq(reduce(or_, (granted[name] for name in users if name not in writers)))
+        m.d.sync += inputs.enable.eq(reduce(or_, (slots.asks for slots in users.values())))  # someone is granted what is asked for
         for index in range(banks):
             bank = index % config.banks
-            flags = [granted[name][index] for name in users]
-            m.d.sync += inputs.row[index].eq(one_hot(flags, [slots.row[bank] for slots in users.values()]))
+            flags, rows = [granted[name][index] for name in users], [slots.row[bank] for slots in users.values()]
+            m.d.sync += inputs.row[index].eq(one_hot(flags, rows) if len(users) > 1 else rows[0])
             if writers:
                 flags = [granted[name][index] for name in writers]
                 m.d.sync += inputs.write[index].eq(Cat(flags).any())
