@@ -20,12 +20,14 @@ BITS = {"A": 30, "B": 18, "C": 48, "D": 27, "PCIN": 48, "OPMODE": 9, "INMODE": 5
 ENABLES = ("CEA1", "CEA2", "CEAD", "CEB1", "CEB2", "CEC", "CECTRL", "CED", "CEINMODE", "CEM", "CEP", "CEALUMODE")
 RESETS = ("RSTA", "RSTB", "RSTC", "RSTCTRL", "RSTD", "RSTINMODE", "RSTM", "RSTP", "RSTALUMODE")
 REGISTERS = ("AREG", "BREG", "CREG", "DREG", "ADREG", "MREG", "PREG", "OPMODEREG", "INMODEREG")
-PATHS = {  # AMULTSEL, then a number for each of REGISTERS
+PATHS = {  # what the multiplier's wide input is (with "B", its other one is B + D), then a number for each of REGISTERS
     "all": ("AD", 1, 2, 1, 1, 1, 1, 1, 1, 1),
     "none": ("AD", 0, 0, 0, 0, 0, 0, 0, 0, 0),
     "two": ("A", 2, 2, 1, 1, 1, 1, 1, 1, 1),
     "product": ("A", 1, 1, 0, 0, 0, 1, 0, 0, 0),
     "sum": ("AD", 2, 1, 0, 1, 0, 0, 1, 1, 0),
+    "b_one": ("B", 2, 1, 1, 1, 1, 1, 1, 1, 1),
+    "b_two": ("B", 1, 2, 0, 0, 0, 1, 1, 1, 0),
 }
 X_Y = [0b0101] + [y << 2 | x for x in (0, 2, 3) for y in (0, 2, 3)]  # both the product, or neither
 Z = (0, 1, 2, 3, 5, 6)
@@ -41,8 +43,9 @@ class Paths(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.d.sync += Signal().eq(0)  # makes the clock a port
-        for path, (amultsel, *registers) in PATHS.items():
-            parameters = dict(zip(REGISTERS, registers, strict=True)) | {"AMULTSEL": amultsel, "RND": RND}
+        for path, (preadded, *registers) in PATHS.items():
+            parameters = dict(zip(REGISTERS, registers, strict=True)) | {"RND": RND}
+            parameters |= {"AMULTSEL": "A", "BMULTSEL": "AD", "PREADDINSEL": "B"} if preadded == "B" else {"AMULTSEL": preadded}
             parameters |= {"ACASCREG": min(parameters["AREG"], 1), "BCASCREG": parameters["BREG"], "ALUMODEREG": 1}
             m.submodules[path] = Instance(
                 "DSP48E2",
@@ -74,7 +77,7 @@ def _pins(rng: np.random.Generator, clocks: int, calm: bool) -> dict[str, np.nda
 
 def _golden(pins: dict[str, np.ndarray], path: str) -> list[int]:
     """P in every clock."""
-    amultsel, *numbers = PATHS[path]
+    preadded, *numbers = PATHS[path]
     count = dict(zip(REGISTERS, numbers, strict=True))
 
     def register(values: np.ndarray, enable: str, reset: str) -> np.ndarray:
@@ -94,11 +97,14 @@ def _golden(pins: dict[str, np.ndarray], path: str) -> list[int]:
     b = piped(pins["B"], "BREG", "RSTB", "CEB1", "CEB2")
     c = piped(pins["C"], "CREG", "RSTC", "CEC")
     inmode = piped(pins["INMODE"], "INMODEREG", "RSTINMODE", "CEINMODE")
-    multiplicand = np.where(inmode & 2, 0, _signed(a, 27))
-    if amultsel == "AD":
-        d = np.where(inmode & 4, piped(pins["D"], "DREG", "RSTD", "CED"), 0)
-        multiplicand = piped(_signed(multiplicand + d, 27), "ADREG", "RSTD", "CEAD")
-    product = piped(multiplicand * b, "MREG", "RSTM", "CEM")
+    wide, other = _signed(a, 27), b
+    d = np.where(inmode & 4, piped(pins["D"], "DREG", "RSTD", "CED"), 0)
+    added = piped(_signed(np.where(inmode & 2, 0, b if preadded == "B" else wide) + d, 27), "ADREG", "RSTD", "CEAD")
+    if preadded == "B":
+        other = _signed(added, 18)
+    else:
+        wide = added if preadded == "AD" else np.where(inmode & 2, 0, wide)
+    product = piped(wide * other, "MREG", "RSTM", "CEM")
     opmode = piped(pins["OPMODE"], "OPMODEREG", "RSTCTRL", "CECTRL")
     found, p = [], 0
     for clock, mode in enumerate(int(mode) for mode in opmode):
