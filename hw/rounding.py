@@ -26,9 +26,12 @@ _STEPS = (  # (unit, bits kept): a step shifts by 0 to 3 units, and keeps what t
 
 
 class Amount(NamedTuple):
-    """A step's part of a shift: `units`, 2 bits, and whether they are more than 0, 1, 2."""
+    """A step's part of a shift: its units in Gray code, 2 bits, and whether they are more than 0, 1, 2.
 
-    units: Value
+    A choice by Gray code has no part in common with its neighbours': it takes one LUT6, where synthesis else finds LUT3s to share.
+    """
+
+    gray: Value
     beyond: Value
 
 
@@ -37,7 +40,9 @@ def amounts(m: Module, shift: Value) -> list[Amount]:
     found = []
     for number in range(len(_STEPS)):
         units = delayed(m, shift, number)[SHIFT_BITS - 2 * number - 2 :][:2]
-        found.append(Amount(delayed(m, units, 1), delayed(m, Cat(units.any(), units[1], units.all()), 1)))
+        found.append(
+            Amount(delayed(m, Cat(units[0] ^ units[1], units[1]), 1), delayed(m, Cat(units.any(), units[1], units.all()), 1))
+        )
     return found
 
 
@@ -74,11 +79,11 @@ def _step(m: Module, window: data.View, amount: Amount, unit: int, kept: int) ->
         return (part(start, stop) ^ window.sign.replicate(stop - start)).any()
 
     shifted = [part(start, start + kept) for start in range(0, 4 * unit, unit)]
-    units = amount.units
+    gray = amount.gray
     top = kept - 1  # of the bits kept; it must be sign too
     after = Signal(data.StructLayout({"bits": unsigned(kept), "sticky": 1, "over": 1, "sign": 1}), reset_less=True)
     m.d.sync += [
-        after.bits.eq(Mux(units[1], Mux(units[0], shifted[3], shifted[2]), Mux(units[0], shifted[1], shifted[0]))),
+        after.bits.eq(Mux(gray[1], Mux(gray[0], shifted[2], shifted[3]), Mux(gray[0], shifted[1], shifted[0]))),
         after.sticky.eq(
             window.sticky | Cat(more & part(unit * less, unit * (less + 1)).any() for less, more in enumerate(amount.beyond)).any()
         ),
