@@ -1,7 +1,7 @@
-"""The two buses of the accelerator as Amaranth signatures, with the channel signals' own names.
+"""The buses of the accelerator as Amaranth signatures, with the channel signals' own names.
 
 Members are flat ("awaddr", not a channel struct), so that the ports of the generated Verilog are the names that Vivado,
-cocotbext-axi and every AXI tool look for. Both are seen from the master. There is no ID signal: a port has one ID, so its
+cocotbext-axi and every AXI tool look for. All are seen from the master. There is no ID signal: a port has one ID, so its
 answers come in order.
 """
 
@@ -75,6 +75,21 @@ class Axi4(wiring.Signature):
 
     def __init__(self) -> None:
         super().__init__({**AxiWrite().members, **AxiRead().members})
+
+
+class AxiStream(wiring.Signature):
+    """AXI4-Stream, 128 bit, seen from the master: packets that end with TLAST, whole beats but for the last one's TKEEP."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "tdata": Out(BEAT_BITS),
+                "tkeep": Out(BEAT_BITS // 8),
+                "tlast": Out(1),
+                "tvalid": Out(1),
+                "tready": In(1),
+            }
+        )
 
 
 class Axi4Lite(wiring.Signature):
