@@ -9,7 +9,7 @@ from cnna.host.files import make_folder, write_bytes, write_text
 from cnna.host.overlay import MANIFEST, manifest
 from cnna.hw.config import Config, ConfigError, preset
 
-VARIANTS = ("ps",)
+VARIANTS = ("ps", "pl")
 BACKENDS = ("rtl", "emulator")
 PORT = 7967  # PYNQ.remote's
 MEMORY_MIB = (16, 2048)  # of contiguous memory: what a ZCU102's upper DDR holds at most
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     selftest = parts.add_parser("selftest", help="try a board's registers and memory, and a network on request")
     for part in (image, ip, serve):
         part.add_argument("--config", required=True, metavar="C", help="tiny or zcu102")
-        part.add_argument("--variant", choices=VARIANTS, default="ps", help="whose DDR the accelerator works on (default: ps)")
+        part.add_argument("--variant", choices=VARIANTS, default="ps", help="whose DDR it works on, PS or PL (default: ps)")
     for part in (info, selftest):
         part.add_argument("--overlay", type=Path, required=True, metavar="cnna.bit", help="what pynq loads, its .hwh beside it")
     selftest.add_argument("--model", type=Path, metavar="M.cnna", help="run a network too")
@@ -76,14 +76,16 @@ def _image(args: argparse.Namespace, config: Config) -> Outcome:
 def _ip(args: argparse.Namespace, config: Config) -> Outcome:
     """Writes what Vivado's IP catalogue takes."""
     from cnna.hw.verilog import generate
+    from cnna.sim.board.design import design
     from cnna.sim.board.ipxact import component
 
+    config = design(config, args.variant).config
     make_folder(args.folder)
     paths = [args.folder / f"cnna_{config.name}.v", args.folder / "component.xml"]
     write_text(paths[0], generate(config))
     write_text(paths[1], component(config, paths[0].name))
-    print(f"{paths[0]}, {paths[1]}: accelerator {config.name}, for Vivado's IP catalogue")
-    return Outcome({"config": config.name, "written": [str(path) for path in paths]})
+    print(f"{paths[0]}, {paths[1]}: accelerator {config.name}, variant {args.variant}, for Vivado's IP catalogue")
+    return Outcome({"config": config.name, "variant": args.variant, "written": [str(path) for path in paths]})
 
 
 def _serve(args: argparse.Namespace, config: Config) -> Outcome:
@@ -98,12 +100,10 @@ def _serve(args: argparse.Namespace, config: Config) -> Outcome:
         from cnna.sim.board.server import serve, until_signal
     except ImportError as missing:
         raise ToolError(f"the virtual board needs the package {missing.name}: pip install 'cnna[tools,board]'") from None
-    from cnna.sim.board.backend import open_backend
-    from cnna.sim.board.board import Board
-    from cnna.sim.board.design import design
+    from cnna.sim.board.board import open_board
 
     with until_signal():
-        board = Board(design(config, args.variant), open_backend(args.backend, config, args.memory << 20, args.cache))
+        board = open_board(config, args.variant, args.backend, args.memory << 20, args.cache)
         try:
             serve(board, args.address, args.port)
         finally:

@@ -18,15 +18,25 @@ from numpy.typing import NDArray
 from cnna.host.errors import RunError
 from cnna.hw.config import Config
 from cnna.hw.regmap import REGISTERS, offset
+from cnna.sim.board import copies
+from cnna.sim.board.copies import Copies
+from cnna.sim.board.dma import Sink, Source
 from cnna.sim.board.refused import RefusedError
 from cnna.sim.emulator import EmulatorDevice
+from cnna.sim.machine import DDR_BASE
 
 BACKENDS = ("rtl", "emulator")
 SLICE_SECONDS = 0.01  # of simulation between two looks at who waits
 SLICE_CLOCKS = (64, 1 << 16)
 CTRL, STATUS = offset("CTRL"), offset("STATUS")
 
+STREAMED = tuple(r.offset for r in REGISTERS.values() if r.name.startswith("STREAM_"))
+
 Say = Callable[[str], None]
+
+
+class Streams(Sink, Source, Protocol):
+    """The accelerator's end of both streams."""
 
 
 class Backend(Protocol):
@@ -34,6 +44,10 @@ class Backend(Protocol):
 
     data: NDArray[np.uint8]
     base: int
+
+    @property
+    def streams(self) -> Streams | None:
+        """The ends of the accelerator's, where it has them."""
 
     def read(self, offset: int) -> int:
         """A register. RefusedError: the bus answers with an error, or the simulation has died."""
@@ -54,6 +68,7 @@ class RtlBackend:
     def __init__(self, device: Any) -> None:
         self.device = device
         self.data, self.base = device.data, device.base
+        self.streams: Streams | None = None
         self._turn = threading.Condition()
         self._count, self._waiting = threading.Lock(), 0
         self._busy = self._closed = False
@@ -128,6 +143,7 @@ class EmulatorBackend:
     def __init__(self, device: EmulatorDevice) -> None:
         self.device = device
         self.data, self.base = device.data, device.base
+        self.streams = Copies(device.read, self._view) if device.config.streams else None
         self._lock = threading.Lock()  # of whoever changes the device
         self._running = threading.Event()
 
@@ -135,29 +151,52 @@ class EmulatorBackend:
         """A register, at once."""
         if offset == STATUS and self._running.is_set():
             return REGISTERS["STATUS"].pack(busy=1)
+        if self.streams and offset in copies.STATUSES:
+            return self.streams.read(offset)
         return self._checked(lambda: self.device.read(offset))
 
     def write(self, offset: int, value: int) -> None:
-        """Sets a register; waits for a program that runs."""
+        """Sets a register; waits for a program that runs, but for registers of copies, which go on beside it."""
+        if self.streams and offset in STREAMED:
+            return self._write_streamed(offset, value)
         self._lock.acquire()
         if offset == CTRL and REGISTERS["CTRL"].unpack(value)["start"]:
             self._running.set()
             threading.Thread(target=self._start, args=(value,), name="program", daemon=True).start()  # it has the lock
-            return
+            return None
         try:
             self._checked(lambda: self.device.write(offset, value))
+            if self.streams and offset == CTRL and REGISTERS["CTRL"].unpack(value)["soft_reset"]:
+                self.streams.reset()
         finally:
             self._lock.release()
+        return None
 
     def reset(self) -> None:
         """A soft reset, and the general block's registers as they were at first."""
         with self._lock:
             self.device.write(CTRL, REGISTERS["CTRL"].pack(soft_reset=1))
+            if self.streams:
+                self.streams.reset()
 
     def close(self) -> None:
         """Waits for a program that runs."""
         with self._lock:
             self.data = np.empty(0, np.uint8)
+
+    def _write_streamed(self, offset: int, value: int) -> None:
+        assert self.streams is not None
+        if offset in copies.STARTS or offset in copies.STATUSES:
+            self.streams.write(offset, value)
+        else:
+            self._checked(lambda: self.device.write(offset, value))
+
+    def _view(self, address: int, size: int) -> NDArray[np.uint8]:
+        """Bytes of the memory. IndexError: not all of them are there."""
+        start = address - self.base
+        if start < 0 or start + size > len(self.data):
+            raise IndexError
+        return self.data[start : start + size]
 
     def _start(self, value: int) -> None:
         try:
@@ -177,13 +216,20 @@ class EmulatorBackend:
             raise RefusedError("ABORTED", str(error)) from None
 
 
-def open_backend(name: str, config: Config, memory_bytes: int, cache: Path | None = None, say: Say | None = None) -> Backend:
-    """One of BACKENDS. ToolError, RunError: the simulator cannot be built or started."""
+def open_backend(
+    name: str,
+    config: Config,
+    memory_bytes: int,
+    cache: Path | None = None,
+    say: Say | None = None,
+    base: int = DDR_BASE,
+) -> Backend:
+    """One of BACKENDS, its memory from bus address `base` on. ToolError, RunError: the simulator cannot be built or started."""
     if name == "emulator":
-        return EmulatorBackend(EmulatorDevice(config, memory_bytes))
+        return EmulatorBackend(EmulatorDevice(config, memory_bytes, base=base))
     from cnna.sim.cosim import CosimDevice
 
-    return RtlBackend(CosimDevice(config, memory_bytes, cache=cache, say=say))
+    return RtlBackend(CosimDevice(config, memory_bytes, cache=cache, say=say, base=base))
 
 
 def _works(status: int) -> bool:

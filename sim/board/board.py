@@ -1,28 +1,49 @@
 """`Board`: the virtual ZCU102 without its network: files, memory, registers and the accelerator, as `services` and tests use it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cnna.host.pl_memory import PL_DDR_BASE, PL_DDR_BYTES
+from cnna.hw.config import Config
 from cnna.sim.board import image
-from cnna.sim.board.backend import Backend
-from cnna.sim.board.design import ACCELERATOR, LEDS, Design
+from cnna.sim.board.backend import Backend, open_backend
+from cnna.sim.board.blocks import Design
+from cnna.sim.board.cells import ACCELERATOR, DMA, LEDS
+from cnna.sim.board.design import design
+from cnna.sim.board.dma import Dma
 from cnna.sim.board.dram import Dram
 from cnna.sim.board.fabric import Fabric, Leds, Slave, Window, processing_system
 from cnna.sim.board.files import Files
 from cnna.sim.board.refused import invalid
+from cnna.sim.machine import DDR_BASE
+
+
+def open_board(config: Config, variant: str, backend: str, memory_bytes: int, cache: Path | None = None) -> "Board":
+    """A board with a backend of `backend.BACKENDS` and so much memory for the host. ToolError, RunError: as `open_backend`."""
+    made = design(config, variant)
+    if variant == "pl":
+        return Board(made, open_backend(backend, made.config, PL_DDR_BYTES, cache, base=PL_DDR_BASE), memory_bytes)
+    return Board(made, open_backend(backend, made.config, memory_bytes, cache))
 
 
 class Board:
-    """One board, whose logic can hold one design only: the one that the backend is."""
+    """One board, whose logic can hold one design only: the one that the backend is.
 
-    def __init__(self, design: Design, backend: Backend) -> None:
+    What the host allocates is the backend's memory where the accelerator works on the PS's DDR, else `ps_bytes` of their own.
+    """
+
+    def __init__(self, design: Design, backend: Backend, ps_bytes: int = 1 << 30) -> None:
         self.design, self.backend = design, backend
-        self.dram = Dram(backend.data, backend.base)
+        apart = design.variant == "pl"  # touched pages only cost memory
+        self.dram = Dram(np.zeros(ps_bytes, np.uint8), DDR_BASE) if apart else Dram(backend.data, backend.base)
         self.files = Files(self._load)
         self.leds = Leds(int(design.cell(LEDS).parameters["C_GPIO_WIDTH"]))
         slaves: dict[str, Slave] = {ACCELERATOR: backend, LEDS: self.leds}
+        if backend.streams:
+            slaves[DMA] = self.dma = Dma(self.dram, backend.streams, backend.streams)
         logic = [Window(w.slave_cell, w.base, w.size, slaves[w.slave_cell], True) for w in design.registers()]
         self.fabric = Fabric(processing_system() + logic)
         self._loaded: bytes | None = None
@@ -47,5 +68,7 @@ class Board:
         if data == self._loaded and self.dram.owners():
             return
         self.backend.reset()
+        if self.backend.streams:
+            self.dma.reset()
         self.leds.value = 0
         self.fabric.programmed, self._loaded = True, data

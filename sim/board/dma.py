@@ -15,12 +15,23 @@ from numpy.typing import NDArray
 from cnna.sim.board.dram import Dram
 from cnna.sim.board.refused import RefusedError
 
-VLNV = "xilinx.com:ip:axi_dma:7.1"
 LENGTH_BITS = 26
 CR, SR, ADDRESS, ADDRESS_HIGH, LENGTH = 0x00, 0x04, 0x18, 0x1C, 0x28  # of a channel; S2MM's from S2MM on
 S2MM = 0x30
 RUN, RESET = 1 << 0, 1 << 2  # of CR
 HALTED, IDLE, INTERNAL, SLAVE, DECODE, DONE, FAILED = 1 << 0, 1 << 1, 1 << 4, 1 << 5, 1 << 6, 1 << 12, 1 << 14  # of SR
+REGISTERS = (  # for the handoff: name, offset, what it is
+    ("MM2S_DMACR", CR, "MM2S control"),
+    ("MM2S_DMASR", SR, "MM2S status"),
+    ("MM2S_SA", ADDRESS, "MM2S source address"),
+    ("MM2S_SA_MSB", ADDRESS_HIGH, "MM2S source address, high half"),
+    ("MM2S_LENGTH", LENGTH, "MM2S bytes; begins a transfer"),
+    ("S2MM_DMACR", S2MM + CR, "S2MM control"),
+    ("S2MM_DMASR", S2MM + SR, "S2MM status"),
+    ("S2MM_DA", S2MM + ADDRESS, "S2MM destination address"),
+    ("S2MM_DA_MSB", S2MM + ADDRESS_HIGH, "S2MM destination address, high half"),
+    ("S2MM_LENGTH", S2MM + LENGTH, "S2MM bytes of room, then of the packet; begins a transfer"),
+)
 PARAMETERS = {  # of the IP, from which the stock driver learns what it has
     "c_include_sg": "0",
     "c_micro_dma": "0",
@@ -179,12 +190,16 @@ class Dma:
             self.receive.go_on()
             return self.receive.read(offset - S2MM) if offset >= S2MM else self.send.read(offset)
 
+    def reset(self) -> None:
+        """Both channels, as after power-up."""
+        self.send.reset()
+        self.receive.reset()
+
     def write(self, offset: int, value: int) -> None:
         """A register of either channel."""
         with self._lock:
             if offset in (CR, S2MM + CR) and value & RESET:
-                self.send.reset()
-                self.receive.reset()
+                self.reset()
             elif offset >= S2MM:
                 self.receive.write(offset - S2MM, value)
             else:

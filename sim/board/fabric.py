@@ -6,7 +6,7 @@ The accelerator's own are a `Slave` like the others (`backend`).
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from cnna.sim.board.design import IOPLL_FEEDBACK
+from cnna.sim.board.cells import IOPLL_FEEDBACK
 from cnna.sim.board.refused import RefusedError, early, invalid
 
 

@@ -7,13 +7,17 @@ Nothing in it depends on the day or the machine.
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from cnna.hw.axi import Axi4, Axi4Lite
+from cnna.hw import axi
 from cnna.hw.regmap import REGISTERS, SPACE_BYTES, Register
-from cnna.sim.board.design import ACCELERATOR, BOARD_PART, DEVICE, LEDS, PACKAGE, PS, SPEED, Cell, Design, Interface
+from cnna.sim.board.blocks import MEMORY_MAPPED, PS, STREAM, Cell, Design, Interface
+from cnna.sim.board.cells import ACCELERATOR, DMA, LEDS
+from cnna.sim.board.design import BOARD_PART, DEVICE, PACKAGE, SPEED
+from cnna.sim.board.dma import REGISTERS as DMA_REGISTERS
 
 VIVADO = "2022.1"  # the version whose format this is
 ACCESS = {"ro": "read-only", "rw": "read-write", "w1c": "read-write", "pulse": "write-only"}
 GPIO_REGISTERS = (("GPIO_DATA", 0x0, "Channel 1 data"), ("GPIO_TRI", 0x4, "Channel 1 direction: 1 is input"))
+VENDOR_REGISTERS = {LEDS: GPIO_REGISTERS, DMA: DMA_REGISTERS}  # by cell: name, offset, what it is
 
 
 def hwh(design: Design) -> str:
@@ -34,7 +38,11 @@ def hwh(design: Design) -> str:
     external = SubElement(root, "EXTERNALPORTS")
     leds = design.cell(LEDS).parameters["C_GPIO_WIDTH"]
     _port(external, "leds_tri_o", True, int(leds), "undef", [(LEDS, "gpio_io_o")])
-    SubElement(root, "EXTERNALINTERFACES")
+    outside = SubElement(root, "EXTERNALINTERFACES")
+    for port in design.externals:
+        role = next(_role(i) for i in design.cell(port.cell).interfaces if i.name == port.interface)
+        attributes = {"BUSNAME": f"{port.cell}_{port.interface}", "NAME": port.name, "TYPE": role}
+        SubElement(outside, "BUSINTERFACE", attributes)
     modules = SubElement(root, "MODULES")
     for cell in design.cells:
         _module(modules, design, cell)
@@ -63,8 +71,8 @@ def _module(modules: Element, design: Design, cell: Cell) -> None:
     blocks = SubElement(module, "ADDRESSBLOCKS")
     if cell.name == ACCELERATOR:
         _address_block(blocks, "s_axi_control", "reg0", SPACE_BYTES, REGISTERS.values())
-    elif cell.name == LEDS:
-        _gpio_block(blocks)
+    elif cell.name in VENDOR_REGISTERS:
+        _vendor_block(blocks, next(w.slave for w in design.registers() if w.slave_cell == cell.name), VENDOR_REGISTERS[cell.name])
     parameters = SubElement(module, "PARAMETERS")
     for name, value in cell.parameters.items():
         SubElement(parameters, "PARAMETER", {"NAME": name, "VALUE": value})
@@ -87,9 +95,10 @@ def _address_block(blocks: Element, interface: str, name: str, size: int, regist
             bit += part.bits
 
 
-def _gpio_block(blocks: Element) -> None:
-    block = _block(blocks, "S_AXI", "Reg", 0x1_0000)
-    for name, offset, doc in GPIO_REGISTERS:
+def _vendor_block(blocks: Element, interface: str, registers: Iterable[tuple[str, int, str]]) -> None:
+    """Registers of an IP that is not ours, without their fields."""
+    block = _block(blocks, interface, "Reg", 0x1_0000)
+    for name, offset, doc in registers:
         SubElement(_register(block, name, offset, "read-write", doc), "FIELDS")
 
 
@@ -135,14 +144,28 @@ def _ports(parent: Element, design: Design, cell: Cell) -> None:
 
 def signals(interface: Interface) -> list[tuple[str, int, bool]]:
     """(signal, bits, whether the accelerator drives it) of one of its buses, as its Verilog has them."""
-    members = (Axi4() if interface.master else Axi4Lite()).members
-    return [(name, member.shape, (member.flow.name == "Out") == interface.master) for name, member in members.items()]
+    signature = axi.AxiStream() if interface.vlnv == STREAM else axi.Axi4() if interface.master else axi.Axi4Lite()
+    return [(name, member.shape, (member.flow.name == "Out") == interface.master) for name, member in signature.members.items()]
+
+
+def bus_parameters(interface: Interface) -> dict[str, str]:
+    """What is said of a bus where it is described."""
+    if interface.vlnv == STREAM:
+        return {"TDATA_NUM_BYTES": str(interface.bits // 8), "HAS_TLAST": "1", "HAS_TKEEP": "1"}
+    return {"DATA_WIDTH": str(interface.bits), **({"PROTOCOL": interface.protocol} if interface.protocol else {})}
 
 
 def _kind(port: str) -> str:
-    if "clk" in port:
-        return "clk"
-    return "rst" if "reset" in port else "intr" if port == "interrupt" else "undef"
+    if "reset" in port or port.endswith(("resetn", "rst")):
+        return "rst"
+    return "clk" if "clk" in port else "intr" if port == "interrupt" else "undef"
+
+
+def _role(interface: Interface) -> str:
+    """As the format has it: memory mapped buses have masters and slaves, others initiators and targets."""
+    if interface.vlnv == MEMORY_MAPPED:
+        return "MASTER" if interface.master else "SLAVE"
+    return "INITIATOR" if interface.master else "TARGET"
 
 
 def _port(parent: Element, name: str, output: bool, bits: int, kind: str, connections: list[tuple[str, str]]) -> None:
@@ -157,7 +180,8 @@ def _port(parent: Element, name: str, output: bool, bits: int, kind: str, connec
 
 
 def _interface(parent: Element, design: Design, cell: Cell, interface: Interface) -> None:
-    bus = next(f"{m}_{i}" for m, i, s, j in design.buses if (cell.name, interface.name) in ((m, i), (s, j)))
+    ends = (f"{m}_{i}" for m, i, s, j in design.buses if (cell.name, interface.name) in ((m, i), (s, j)))
+    bus = next(ends, f"{cell.name}_{interface.name}")  # one that leaves the device is called after itself
     element = SubElement(
         parent,
         "BUSINTERFACE",
@@ -165,12 +189,12 @@ def _interface(parent: Element, design: Design, cell: Cell, interface: Interface
             "BUSNAME": bus,
             "DATAWIDTH": str(interface.bits),
             "NAME": interface.name,
-            "TYPE": "MASTER" if interface.master else "SLAVE",
-            "VLNV": "xilinx.com:interface:aximm:1.0",
+            "TYPE": _role(interface),
+            "VLNV": interface.vlnv,
         },
     )
-    SubElement(element, "PARAMETER", {"NAME": "DATA_WIDTH", "VALUE": str(interface.bits)})
-    SubElement(element, "PARAMETER", {"NAME": "PROTOCOL", "VALUE": interface.protocol})
+    for name, value in bus_parameters(interface).items():
+        SubElement(element, "PARAMETER", {"NAME": name, "VALUE": value})
     maps = SubElement(element, "PORTMAPS")
     if cell.name == ACCELERATOR:
         for signal, _, _ in signals(interface):

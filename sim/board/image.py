@@ -10,7 +10,8 @@ from typing import Any
 
 from cnna.hw.config import as_dict
 from cnna.hw.regmap import VERSION
-from cnna.sim.board.design import BOARD, PART, Design
+from cnna.sim.board.blocks import Design
+from cnna.sim.board.design import BOARD, PART
 
 MAGIC = b"CNNA virtual board image\n"
 STAMP = ("1980/01/01", "00:00:00")  # of every image, so that it depends on its content alone

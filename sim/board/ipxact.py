@@ -8,8 +8,10 @@ from xml.etree.ElementTree import Element, SubElement, indent, register_namespac
 from cnna.host.vlnv import LIBRARY, NAME, VENDOR, VLNV
 from cnna.hw.config import Config
 from cnna.hw.regmap import REGISTERS, SPACE_BYTES, Register
-from cnna.sim.board.design import ACCELERATOR, Interface, design
-from cnna.sim.board.hwh import ACCESS, register_access, signals
+from cnna.sim.board.blocks import STREAM, Interface
+from cnna.sim.board.cells import ACCELERATOR
+from cnna.sim.board.design import design, variant_of
+from cnna.sim.board.hwh import ACCESS, bus_parameters, register_access, signals
 
 SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 XILINX, FAMILY = "http://www.xilinx.com", "zynquplus"  # Vivado offers an IP only for families that it names
@@ -27,7 +29,7 @@ def component(config: Config, verilog: str) -> str:
     """The file's text; `verilog` is the name of the source beside it."""
     register_namespace("spirit", SPIRIT)
     register_namespace("xilinx", XILINX)
-    cell = design(config).cell(ACCELERATOR)
+    cell = design(config, variant_of(config)).cell(ACCELERATOR)
     interfaces = cell.interfaces
     root = Element(_("component"))
     for tag, text in (("vendor", VENDOR), ("library", LIBRARY), ("name", NAME), ("version", VLNV.rpartition(":")[2])):
@@ -40,7 +42,7 @@ def component(config: Config, verilog: str) -> str:
         _signal(buses, port, kind, logical, {**parameters, **extra})
     spaces = SubElement(root, _("addressSpaces"))
     for interface in interfaces:
-        if interface.master:
+        if interface.master and interface.vlnv != STREAM:
             space = SubElement(spaces, _("addressSpace"))
             _texts(space, name=interface.name, range=f"{1 << SPACE_BITS:#x}", width=str(interface.bits))
     _memory_map(SubElement(root, _("memoryMaps")))
@@ -58,13 +60,15 @@ def component(config: Config, verilog: str) -> str:
 
 
 def _bus(parent: Element, interface: Interface) -> None:
-    bus = _interface(parent, interface.name, "xilinx.com", "interface", "aximm")
-    if interface.master:
+    bus = _interface(parent, interface.name, *interface.vlnv.split(":")[:3])
+    if interface.vlnv == STREAM:
+        SubElement(bus, _("master" if interface.master else "slave"))
+    elif interface.master:
         SubElement(SubElement(bus, _("master")), _("addressSpaceRef"), {_("addressSpaceRef"): interface.name})
     else:
         SubElement(SubElement(bus, _("slave")), _("memoryMapRef"), {_("memoryMapRef"): interface.name})
     _port_maps(bus, {signal.upper(): f"{interface.name}_{signal}" for signal, _bits, _output in signals(interface)})
-    _parameters(bus, {"PROTOCOL": interface.protocol, "DATA_WIDTH": str(interface.bits)})
+    _parameters(bus, bus_parameters(interface))
 
 
 def _signal(parent: Element, port: str, kind: str, logical: str, parameters: dict[str, str]) -> None:

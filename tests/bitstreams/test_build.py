@@ -13,7 +13,9 @@ import pytest
 from cnna.host.cli import Parser
 from cnna.host.commands import board
 from cnna.hw.config import PRESETS, preset
-from cnna.sim.board.design import BOARD_PART, LEDS_WIDTH, PART, PS, design
+from cnna.sim.board.blocks import PS, Design
+from cnna.sim.board.cells import DDR4, LEDS_WIDTH
+from cnna.sim.board.design import BOARD_PART, PART, VARIANTS, design
 
 OWN = ("exec", "glob", "exit")  # Tcl's own commands that must not touch this machine
 ANSWERS = {"get_property": "0.1", "version": "2022.1", "make_wrapper": "wrapper.v", "glob": "made.hwh"}
@@ -50,18 +52,18 @@ class Vivado:
         return {str(key): str(value) for key, value in itertools.zip_longest(words[::2], words[1::2])}
 
 
-@pytest.fixture(params=PRESETS)
-def played(request: pytest.FixtureRequest, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Vivado]:
-    """The script for each configuration."""
+@pytest.fixture(params=itertools.product(PRESETS, VARIANTS), ids="-".join)
+def played(request: pytest.FixtureRequest, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Design, Vivado]:
+    """The script for each configuration and variant, and the block design that it must make."""
     monkeypatch.chdir(tmp_path)
     Path("made.hwh").write_text("handoff")
-    return request.param, Vivado(root / "bitstreams" / "build.tcl", request.param, "ps", "out")
+    config, variant = request.param
+    return design(preset(config), variant), Vivado(root / "bitstreams" / "build.tcl", config, variant, "out")
 
 
-def test_cells_and_their_parameters(played: tuple[str, Vivado]) -> None:
+def test_cells_and_their_parameters(played: tuple[Design, Vivado]) -> None:
     """An IP of another name or version would have another driver, or other registers."""
-    config, vivado = played
-    made = design(preset(config))
+    made, vivado = played
     assert {words[-1]: words[-2] for words in vivado.of("create_bd_cell")} == {cell.name: cell.vlnv for cell in made.cells}
     given: dict[str, dict[str, str]] = {}
     for flag, text, cell in (words for words in vivado.of("set_property") if words[0] == "-dict"):
@@ -71,43 +73,52 @@ def test_cells_and_their_parameters(played: tuple[str, Vivado]) -> None:
         known = made.cell(cell).parameters
         for name, value in parameters.items():
             assert known[name.removeprefix("CONFIG.")] == value, (cell, name)
+    own = {"CONFIG." + name for name in made.cell(DDR4).parameters} if made.variant == "pl" else set()
+    assert set(given.get(DDR4, {})) == own, "pins and timing of the PL's DDR4 come with the names of the board's interfaces"
     assert "CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ" in given[PS]
     assert vivado.of("create_project")[0][-1] == PART
     assert ["board_part", BOARD_PART] in [list(words[:2]) for words in vivado.of("set_property")]
 
 
-def test_connections(played: tuple[str, Vivado]) -> None:
+def test_connections(played: tuple[Design, Vivado]) -> None:
     """A port left open, or on another bus."""
-    config, vivado = played
-    made = design(preset(config))
-    assert set(vivado.of_pairs("connect_bd_intf_net")) == {(f"{m}/{i}", f"{s}/{j}") for m, i, s, j in made.buses}
+    made, vivado = played
+    buses = {(f"{m}/{i}", f"{s}/{j}") for m, i, s, j in made.buses} | {(f"{e.cell}/{e.interface}", e.name) for e in made.externals}
+    assert set(vivado.of_pairs("connect_bd_intf_net")) == buses
+    assert {words[-1] for words in vivado.of("create_bd_intf_port")} == {external.name for external in made.externals}
     wanted = {(f"{a}/{b}", f"{c}/{d}") for a, b, c, d in made.wires} | {("leds_gpio/gpio_io_o", "leds_tri_o")}
     assert set(vivado.of_pairs("connect_bd_net")) == wanted
 
 
-def test_addresses(played: tuple[str, Vivado]) -> None:
-    """The driver finds registers by the .hwh, the accelerator its memory by what the host allocated."""
-    config, vivado = played
+def test_addresses(played: tuple[Design, Vivado]) -> None:
+    """The driver finds registers by the .hwh, the accelerator its memory by what the host allocated or planned."""
+    made, vivado = played
     found = set()
     for words in vivado.of("assign_bd_address"):
         options = dict(zip(words[:-2:2], words[1:-2:2], strict=True))
         assert words[-1] == "-force"
         space, segment = options["-target_address_space"], words[-2]
-        found.add((space.split("/")[0], segment.split("/")[-1], int(options["-offset"], 16), int(options["-range"], 16)))
-    assert found == {(w.master_cell, w.block, w.base, w.size) for w in design(preset(config)).windows}
+        cell, master = space.split("/")
+        base, size = (int(options[name], 16) for name in ("-offset", "-range"))
+        place = cell, master if cell != PS else "", segment.split("/")[-1], base, size
+        assert place not in found, "placed twice"
+        found.add(place)
+    masters = {"M_AXI_MM2S": "Data_MM2S", "M_AXI_S2MM": "Data_S2MM"}  # what Vivado calls the DMA's address spaces
+    names = [(w, masters.get(w.master, w.master) if w.master_cell != PS else "") for w in made.windows]
+    assert found == {(w.master_cell, name, w.block, w.base, w.size) for w, name in names}
 
 
-def test_commands_files_and_manifest(played: tuple[str, Vivado]) -> None:
+def test_commands_files_and_manifest(played: tuple[Design, Vivado]) -> None:
     """The command for the IP must exist; the manifest is what the driver checks an overlay by."""
-    config, vivado = played
+    made, vivado = played
     command = vivado.of("exec")[0]
     assert list(command[:2]) == ["cnna", "board"]
     parser = Parser()
     board.configure(parser)
     args = parser.parse_args(list(command[2:]))
-    assert (args.part, args.config, str(args.folder)) == ("ip", config, "out/ip")
+    assert (args.part, args.config, args.variant, str(args.folder)) == ("ip", made.config.name, made.variant, "out/ip")
     manifest = json.loads(Path("out/manifest.json").read_text())
-    assert manifest["config"] == config
+    assert (manifest["config"], manifest["variant"]) == (made.config.name, made.variant)
     assert manifest["cnna.bit"] == manifest["cnna.hwh"] == "digest"
     assert Path("out/cnna.hwh").read_text() == "handoff"
     steps = [name for name, *_ in vivado.calls]

@@ -19,9 +19,9 @@ from pynq import MMIO, Device, Overlay, allocate
 """
 
 
-def images(folder: Path, config: str = "tiny") -> Path:
+def images(folder: Path, config: str = "tiny", variant: str = "ps") -> Path:
     """cnna.bit, beside its cnna.hwh, as the command writes them."""
-    assert main(["board", "image", "--config", config, "-o", str(folder)]) == 0
+    assert main(["board", "image", "--config", config, "--variant", variant, "-o", str(folder)]) == 0
     return folder / "cnna.bit"
 
 

@@ -9,7 +9,10 @@ import pytest
 
 from cnna.hw.config import PRESETS, Config, preset
 from cnna.hw.regmap import REGISTERS
-from cnna.sim.board.design import ACCELERATOR, LEDS, PS, design
+from cnna.sim.board.blocks import PS
+from cnna.sim.board.cells import ACCELERATOR, DMA, LEDS
+from cnna.sim.board.design import VARIANTS, design
+from cnna.sim.board.dma import REGISTERS as DMA_REGISTERS
 from cnna.sim.board.hwh import hwh, signals
 from cnna.sim.cache import default_cache
 from cnna.sim.rtl import generated
@@ -19,16 +22,17 @@ FOUR_PORTS = Config("four", pix=2, ci=8, co=8, ports=4, regions=1, bank_words=12
 pytestmark = pytest.mark.filterwarnings("ignore")  # pynq's own
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("config", PRESETS)
-def test_pynq_reads_addresses_types_and_registers(config: str, tmp_path: Path) -> None:
+def test_pynq_reads_addresses_types_and_registers(config: str, variant: str, tmp_path: Path) -> None:
     """A driver would be bound to nothing, or write to another register than it names."""
     from pynqmetadata.frontends import Metadata
     from pynqmetadata.views.runtime import RuntimeMetadataParser
 
-    made = design(preset(config))
+    made = design(preset(config), variant)
     (tmp_path / "cnna.hwh").write_text(hwh(made))
     parser = RuntimeMetadataParser(Metadata(input=str(tmp_path / "cnna.hwh")))
-    assert set(parser.ip_dict) == {ACCELERATOR, LEDS, PS}
+    assert set(parser.ip_dict) == {ACCELERATOR, LEDS, PS} | ({DMA} if variant == "pl" else set())
     for window in made.registers():
         entry = parser.ip_dict[window.slave_cell]
         assert (entry["phys_addr"], entry["addr_range"]) == (window.base, window.size)
@@ -44,15 +48,21 @@ def test_pynq_reads_addresses_types_and_registers(config: str, tmp_path: Path) -
         fields = {field.name.upper(): (bit, field.bits) for bit, field in zip(bits, register.fields, strict=True)}
         wanted[register.name, register.offset] = fields
     assert found == wanted
+    assert parser.ip_dict[ACCELERATOR]["parameters"]["C_STREAMS"] == str(int(variant == "pl"))
+    if variant == "pl":
+        entry = parser.ip_dict[DMA]
+        assert {name: item["address_offset"] for name, item in entry["registers"].items()} == {n: at for n, at, _ in DMA_REGISTERS}
+        assert made.cell(DMA).parameters.items() <= entry["parameters"].items()
     assert [clock["enable"] for clock in parser.clock_dict.values()] == [1, 0, 0, 0]
     assert parser.clock_dict[0]["frequency"] == pytest.approx(preset(config).clock_mhz, rel=1e-4)
 
 
-def test_the_older_parser_agrees(tmp_path: Path) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_older_parser_agrees(variant: str) -> None:
     """PYNQ 3 images parse the file with other code."""
     from pynq.pl_server.hwh_parser import _HWHUltrascale
 
-    made = design(preset("zcu102"))
+    made = design(preset("zcu102"), variant)
     parser = _HWHUltrascale(hwh_data=hwh(made))
     for window in made.registers():
         assert parser.ip_dict[window.slave_cell]["phys_addr"] == window.base
@@ -60,13 +70,14 @@ def test_the_older_parser_agrees(tmp_path: Path) -> None:
 
 
 @pytest.mark.cosim  # generates Verilog
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(
     "config", [preset("tiny"), pytest.param(FOUR_PORTS, marks=pytest.mark.slow)], ids=lambda config: config.name
 )
-def test_ports_are_those_of_the_verilog(config: Config) -> None:
+def test_ports_are_those_of_the_verilog(config: Config, variant: str) -> None:
     """The block design would not validate in Vivado."""
-    made = design(config)
-    text = generated(config, default_cache(), print)
+    made = design(config, variant)
+    text = generated(made.config, default_cache(), print)
     body = text[text.index("module cnna(") :]
     ports = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);$", body[: body.index("endmodule")], re.M)
     verilog = {name: (kind == "output", int(high or 0) + 1) for kind, high, name in ports}
@@ -77,12 +88,31 @@ def test_ports_are_those_of_the_verilog(config: Config) -> None:
     assert sorted(mapped) == sorted(f"{i.name}_{s}" for i in made.cell(ACCELERATOR).interfaces for s, _, _ in signals(i))
 
 
-def test_every_bus_and_wire_ends_at_a_cell() -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_bus_and_wire_ends_at_a_cell(variant: str) -> None:
     """A connection to nowhere would be dropped without a word by a reader of the file."""
-    made = design(preset("zcu102"))
+    made = design(preset("zcu102"), variant)
     interfaces = {(cell.name, interface.name) for cell in made.cells for interface in cell.interfaces}
-    ends = [end for m, i, s, j in made.buses for end in ((m, i), (s, j))]
+    ends = [end for m, i, s, j in made.buses for end in ((m, i), (s, j))] + [(e.cell, e.interface) for e in made.externals]
     assert sorted(ends) == sorted(interfaces)
     assert {name for driver, _, receiver, _ in made.wires for name in (driver, receiver)} == {cell.name for cell in made.cells}
     spans = sorted((window.base, window.last) for window in made.registers())
     assert all(last < base for (_, last), (base, _) in pairwise(spans))
+    kinds = {(cell.name, interface.name): interface.vlnv for cell in made.cells for interface in cell.interfaces}
+    assert all(kinds[m, i] == kinds[s, j] for m, i, s, j in made.buses), "a stream on a memory mapped bus"
+
+
+def test_a_variant_that_there_is_not_is_named() -> None:
+    """A misspelt one must not become another."""
+    with pytest.raises(ValueError, match="variant 'pss' is unknown; there are ps, pl"):
+        design(preset("tiny"), "pss")
+
+
+def test_what_the_accelerators_masters_reach() -> None:
+    """In `ps` the whole of the PS's DDR, wherever the host's buffers are; in `pl` the PL's DDR4 alone, and the DMA the rest."""
+    for variant, wanted in (("ps", {PS}), ("pl", {"ddr4_0"})):
+        windows = design(preset("zcu102"), variant).windows
+        assert {window.slave_cell for window in windows if window.master_cell == ACCELERATOR} == wanted
+    assert {(w.master, w.base) for w in windows if w.master_cell == DMA} == {
+        (master, base) for master in ("M_AXI_MM2S", "M_AXI_S2MM") for base in (0, 0x8_0000_0000)
+    }

@@ -4,16 +4,17 @@ import pytest
 
 from cnna.hw.config import preset
 from cnna.sim.board import image
-from cnna.sim.board.design import PART, design
+from cnna.sim.board.design import PART, VARIANTS, design
 
 
 @pytest.mark.filterwarnings("ignore")  # pynq's own
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("config", ["tiny", "zcu102"])
-def test_pynq_takes_the_header_and_hands_on_the_content(config: str) -> None:
+def test_pynq_takes_the_header_and_hands_on_the_content(config: str, variant: str) -> None:
     """pynq would refuse the file, or the board what arrives."""
     from pynq.pl_server.embedded_device import bit2bin, parse_bit_header
 
-    made = design(preset(config))
+    made = design(preset(config), variant)
     data = image.bit(made)
     header = parse_bit_header(data)
     assert (header["part"], header["design"]) == (PART, made.name)
@@ -28,6 +29,8 @@ def test_another_image_is_told_apart() -> None:
     assert image.difference(tiny, tiny) is None
     assert "config.pix 2, not 8" in str(image.difference(tiny, large))
     assert image.difference({}, tiny)
+    pl = image.describe(design(preset("tiny"), "pl"))
+    assert image.difference(pl, tiny) == "variant pl, not ps, config.streams 1, not 0"
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff" * 64, image.MAGIC, image.MAGIC + b"{", image.MAGIC + b"[1]\0"])

@@ -9,7 +9,8 @@ from lxml import etree
 
 from cnna.hw.config import PRESETS, preset
 from cnna.hw.regmap import REGISTERS
-from cnna.sim.board.design import ACCELERATOR, design
+from cnna.sim.board.cells import ACCELERATOR
+from cnna.sim.board.design import VARIANTS, design
 from cnna.sim.board.hwh import hwh
 from cnna.sim.board.ipxact import SPIRIT, component
 
@@ -25,20 +26,23 @@ def schema() -> etree.XMLSchema:
     return etree.XMLSchema(etree.parse(str(Path(spec.origin).parent / "Schema" / "ieee-1685-2009" / "index.xsd")))
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("config", PRESETS)
-def test_the_schema_accepts_it(config: str, schema: etree.XMLSchema) -> None:
+def test_the_schema_accepts_it(config: str, variant: str, schema: etree.XMLSchema) -> None:
     """Vivado refuses a component that is not sound, with a message about XML."""
-    document = etree.fromstring(component(preset(config), "cnna.v").encode())
+    document = etree.fromstring(component(design(preset(config), variant).config, "cnna.v").encode())
     assert schema.validate(document), schema.error_log
     document.remove(document.find("s:version", NAMES))
     assert not schema.validate(document), "a schema that takes anything would prove nothing"
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("config", PRESETS)
-def test_ports_are_those_of_the_handoff(config: str) -> None:
+def test_ports_are_those_of_the_handoff(config: str, variant: str) -> None:
     """Those equal the Verilog's (test_hwh.py); every bus signal is mapped to one that is there."""
-    root = ElementTree.fromstring(component(preset(config), "cnna.v"))
-    module = next(m for m in ElementTree.fromstring(hwh(design(preset(config)))).iter("MODULE") if m.get("INSTANCE") == ACCELERATOR)
+    made = design(preset(config), variant)
+    root = ElementTree.fromstring(component(made.config, "cnna.v"))
+    module = next(m for m in ElementTree.fromstring(hwh(made)).iter("MODULE") if m.get("INSTANCE") == ACCELERATOR)
     wanted = {port.get("NAME"): (port.get("DIR") == "O", int(port.get("LEFT", 0)) + 1) for port in module.iterfind("PORTS/PORT")}
     found = {}
     for port in root.iterfind("s:model/s:ports/s:port", NAMES):
@@ -47,6 +51,9 @@ def test_ports_are_those_of_the_handoff(config: str) -> None:
     assert found == wanted
     mapped = [element.text for element in root.iterfind(".//s:physicalPort/s:name", NAMES)]
     assert sorted(map(str, mapped)) == sorted(found)
+    kinds = {bus.findtext("s:name", "", NAMES): bus.find("s:busType", NAMES) for bus in root.iterfind(".//s:busInterface", NAMES)}
+    streams = {name for name, kind in kinds.items() if kind is not None and kind.get(f"{{{SPIRIT}}}name") == "axis"}
+    assert streams == ({"s_axis", "m_axis"} if variant == "pl" else set())
 
 
 def test_registers_are_those_of_the_map() -> None:
