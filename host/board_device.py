@@ -1,7 +1,8 @@
 """The accelerator on a PYNQ board, real or virtual, as a `host.device.Device`: registers by MMIO, memory by `pynq.allocate`.
 
 It is given what pynq has for the accelerator's IP (`pynq_driver`): an MMIO object and the device, and imports no pynq itself.
-Over PYNQ.remote a buffer is moved whole, so every allocation is a buffer of its own.
+Over PYNQ.remote a buffer is moved whole, so every allocation is a buffer of its own. `stream_device` is its sibling for an
+accelerator that works on the PL's own DDR4.
 """
 
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cnna.host.capability import read_config
 from cnna.host.errors import ArtifactError, RunError, TimedOutError
@@ -29,7 +31,7 @@ Allocate = Callable[[int], Any]  # bytes, to a pynq buffer of so many uint8
 
 
 class Allocation(NamedTuple):
-    """A buffer of contiguous memory, and what it is for."""
+    """Bytes that the accelerator sees from an address on; `buffer` is pynq's, or None where pynq has none for them."""
 
     buffer: Any
     address: int
@@ -51,54 +53,48 @@ class BoardDevice:
         self.buffers: dict[int, Allocation] = {}
         self.config = read_config(self.read)
         self._check_overlay(parameters or {})
+        self._check_streams()
         self.turns = Turns(_turn(pynq_device, mmio.base_addr))
 
     # --- the Device protocol ---
 
     def read(self, offset: int) -> int:
         """The register at a byte offset. RunError: the bus or the network answers with an error."""
-        with _said("reading", offset):
+        with said("reading", offset):
             return int(self._mmio.read(offset))
 
     def write(self, offset: int, value: int) -> None:
         """Sets a register. RunError: as `read`."""
-        with _said("writing", offset):
+        with said("writing", offset):
             self._mmio.write(offset, int(value))
 
     def allocate(self, size_bytes: int) -> int:
         """Address of fresh contiguous memory. RunError: there is none left; says what is taken."""
-        try:
-            buffer = self._allocate(size_bytes)
-            address = int(buffer.physical_address)
-        except Exception as error:
-            taken = sum(allocation.size for allocation in self.buffers.values())
-            raise RunError(
-                f"the board has no {size_bytes:,} bytes of contiguous memory left ({_reason(error)}); models of this process hold "
-                f"{taken:,} bytes in {len(self.buffers)} buffers: close one, or give Linux more CMA (docs/board.md)"
-            ) from None
+        buffer = self.contiguous(size_bytes)
+        address = int(buffer.physical_address)
         self.buffers[address] = Allocation(buffer, address, size_bytes)
         return address
 
     def free(self, address: int) -> None:
         """Gives back what `allocate` gave."""
         allocation = self.buffers.pop(address)
-        with _said("freeing", address):
+        with said("freeing", address):
             allocation.buffer.freebuffer()
 
     def store(self, address: int, data: bytes | np.ndarray) -> None:
         """Copies bytes into an allocation and makes the accelerator see them."""
-        raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
-        allocation = self._within(address, raw.size)
+        raw = as_bytes(data)
+        allocation = self.within(address, raw.size)
         start = address - allocation.address
         allocation.buffer[start : start + raw.size] = raw
-        with _said("sending", address):
+        with said("sending", address):
             allocation.buffer.flush()
 
     def load(self, address: int, size_bytes: int) -> bytes:
         """Copies bytes that the accelerator has written out of an allocation."""
-        allocation = self._within(address, size_bytes)
+        allocation = self.within(address, size_bytes)
         start = address - allocation.address
-        with _said("fetching", address):
+        with said("fetching", address):
             allocation.buffer.invalidate()
         return np.asarray(allocation.buffer)[start : start + size_bytes].tobytes()
 
@@ -125,6 +121,19 @@ class BoardDevice:
             self.free(address)
 
     # --- beyond a device ---
+
+    def contiguous(self, size_bytes: int) -> Any:
+        """A buffer of the host's contiguous memory, as `pynq.allocate` gives it. RunError: as `allocate`."""
+        try:
+            buffer = self._allocate(size_bytes)
+            int(buffer.physical_address)
+        except Exception as error:
+            taken = sum(allocation.size for allocation in self.buffers.values() if allocation.buffer is not None)
+            raise RunError(
+                f"the board has no {size_bytes:,} bytes of contiguous memory left ({_reason(error)}); models of this process hold "
+                f"{taken:,} bytes in {len(self.buffers)} buffers: close one, or give Linux more CMA (docs/board.md)"
+            ) from None
+        return buffer
 
     def reset(self) -> None:
         """A soft reset. TimedOutError: it does not end, since a burst on the bus is never answered."""
@@ -153,7 +162,8 @@ class BoardDevice:
         status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
         return bool(status["done"] or status["error"])
 
-    def _within(self, address: int, size: int) -> Allocation:
+    def within(self, address: int, size: int) -> Allocation:
+        """The allocation that holds these bytes. RunError: there is none."""
         for allocation in self.buffers.values():
             if allocation.address <= address and address + size <= allocation.address + allocation.size:
                 return allocation
@@ -170,6 +180,14 @@ class BoardDevice:
                 "put the .bit and .hwh of one build side by side, and remove an older /lib/firmware/cnna.bin"
             )
 
+    def _check_streams(self) -> None:
+        """ArtifactError: it needs an AXI DMA that the overlay does not have."""
+        if self.config.streams:
+            raise ArtifactError(
+                "the accelerator on the board is of variant pl (it has stream ports), but the overlay's .hwh has no AXI DMA: "
+                "put the .bit and .hwh of one build side by side"
+            )
+
 
 def pause_seconds(waited_seconds: float) -> float:
     """How long to wait for the next look at a run that has been waited for so long."""
@@ -182,15 +200,21 @@ def _turn(pynq_device: Any, base: int) -> LocalTurn | RemoteTurn:
     return LocalTurn(Path(tempfile.gettempdir()) / f"cnna-{base:x}.turn")
 
 
+def as_bytes(data: bytes | np.ndarray) -> NDArray[np.uint8]:
+    """The bytes of either, in one row."""
+    return np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
+
+
 @contextmanager
-def _said(doing: str, place: int) -> Iterator[None]:
-    """Makes a RunError of whatever pynq, its network or the kernel raises."""
+def said(doing: str, place: int | str) -> Iterator[None]:
+    """Makes a RunError of whatever pynq, its network or the kernel raises at a register, an address or something with a name."""
     try:
         yield
     except RunError:
         raise
     except Exception as error:
-        raise RunError(f"the board failed at {doing} {place:#x}: {_reason(error)}") from None
+        where = place if isinstance(place, str) else f"{place:#x}"
+        raise RunError(f"the board failed at {doing} {where}: {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:

@@ -37,6 +37,7 @@ def info(overlay_path: Path) -> Outcome:
         "pynq": pynq.__version__,
         "register_map": f"{version['major']}.{version['minor']}",
         "config": as_dict(device.config),
+        "variant": "pl: it works on the PL's own DDR4" if device.config.streams else "ps: it works on the PS's DDR",
         "clock_mhz": float(pynq.Clocks.fclk0_mhz),
         "watts": _rails(overlay) or None,
     }

@@ -11,7 +11,9 @@ import numpy as np
 
 from cnna.host.board_device import BoardDevice
 from cnna.host.errors import DataError, ToolError
-from cnna.host.vlnv import VLNV
+from cnna.host.mover import reset_dma
+from cnna.host.stream_device import StreamDevice
+from cnna.host.vlnv import DMA_VLNV, VLNV
 
 
 def open_board(board: Any) -> BoardDevice:
@@ -59,15 +61,27 @@ def bind() -> Any:
 
         @cached_property
         def accelerator(self) -> BoardDevice:
-            """Checked and opened at first use."""
-            device = self.device
+            """Checked and opened at first use; of variant `pl` where the overlay has an AXI DMA."""
+            device, parameters = self.device, self._description.get("parameters")
 
             def allocate(size: int) -> Any:
                 return pynq.allocate((size,), np.uint8, target=device)
 
-            return BoardDevice(self.mmio, device, allocate, self._description.get("parameters"))
+            dmas = [entry for entry in device.ip_dict.values() if entry["type"] == DMA_VLNV]
+            if not dmas:
+                return BoardDevice(self.mmio, device, allocate, parameters)
+            return StreamDevice(self.mmio, device, allocate, lambda: _open_dma({**dmas[0], "device": device}), parameters)
 
     return Accelerator
+
+
+def _open_dma(description: dict[str, Any]) -> Any:
+    """pynq's own driver, which would wait for ever for a DMA that an error of another process has halted: so it is reset first."""
+    import pynq
+    from pynq.lib.dma import DMA
+
+    reset_dma(pynq.MMIO(description["phys_addr"], description["addr_range"], device=description["device"]))
+    return DMA(description)
 
 
 if "pynq" in sys.modules:  # pynq itself imports this, to learn of the driver

@@ -2,4 +2,5 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("pynq") else ["test_pynq_driver.py", "test_faults.py", "test_notebooks.py"]
+_NEED_PYNQ = ["test_pynq_driver.py", "test_faults.py", "test_notebooks.py", "test_variants.py"]
+collect_ignore = [] if find_spec("pynq") else _NEED_PYNQ

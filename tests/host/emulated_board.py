@@ -1,4 +1,4 @@
-"""A board for tests of the driver, without pynq: the emulator behind an MMIO object and buffers with caches of their own."""
+"""Boards for tests of the driver, without pynq: the emulator behind an MMIO object and buffers with caches of their own."""
 
 import itertools
 import os
@@ -7,8 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 
 from cnna.host.board_device import BoardDevice
+from cnna.host.mover import reset_dma
+from cnna.host.stream_device import StreamDevice
 from cnna.hw.config import preset
-from cnna.sim.board.board import Board
+from cnna.sim.board.board import Board, open_board
+from cnna.sim.board.cells import ACCELERATOR, DMA
 from cnna.sim.emulator import EmulatorDevice
 
 _numbers = itertools.count()
@@ -25,23 +28,27 @@ class Buffer(np.ndarray):
 
     def freebuffer(self) -> None:
         self.freed.append(self.physical_address)
+        self.free()
 
 
-class ServedBoard(BoardDevice):
-    """The accelerator of a `sim.board.board.Board`, in the same process: what pynq does in between is left out."""
+class Served:
+    """What pynq is to a driver, for the accelerator of a `sim.board.board.Board` in the same process."""
 
     def __init__(self, board: Board) -> None:
-        window = board.design.registers()[0]
-        mmio = SimpleNamespace(
-            base_addr=os.getpid() << 24 | next(_numbers),
-            read=lambda offset: board.fabric.read(window.base + offset),
-            write=lambda offset, value: board.fabric.write(window.base + offset, value),
-        )
         self.board, self.freed = board, []
         board.fabric.programmed = True
-        super().__init__(mmio, None, self._buffer)
 
-    def _buffer(self, size: int) -> Buffer:
+    def mmio(self, cell: str, base: int) -> SimpleNamespace:
+        """A cell's registers; `base` names the file of the turn."""
+        window = next(window for window in self.board.design.registers() if window.slave_cell == cell)
+        return SimpleNamespace(
+            base_addr=base,
+            read=lambda offset: self.board.fabric.read(window.base + offset),
+            write=lambda offset, value: self.board.fabric.write(window.base + offset, value),
+        )
+
+    def buffer(self, size: int) -> Buffer:
+        """`pynq.allocate`."""
         made = self.board.dram.allocate(size, "test:1")
         buffer = np.zeros(size, np.uint8).view(Buffer)
         buffer.physical_address, buffer.freed = made.address, self.freed
@@ -49,7 +56,61 @@ class ServedBoard(BoardDevice):
             store=lambda address, data: self.board.dram.view(address, size).__setitem__(slice(None), data),
             load=lambda address, count: self.board.dram.view(address, count).tobytes(),
         )
+        buffer.free = lambda: self.board.dram.free(made.name)
         return buffer
+
+
+class ServedBoard(BoardDevice):
+    """The accelerator of a board, in the same process: what pynq does in between is left out."""
+
+    def __init__(self, board: Board) -> None:
+        self.board, self.served = board, Served(board)
+        super().__init__(self.served.mmio(ACCELERATOR, lock_base()), None, self.served.buffer)
+
+
+class StreamedBoard(StreamDevice):
+    """The same of a board of variant `pl`; `base` of another process on the same board."""
+
+    def __init__(self, board: Board | None = None, base: int | None = None, parameters: dict[str, str] | None = None) -> None:
+        self.board = board or open_board(preset("tiny"), "pl", "emulator", 16 << 20)
+        self.base = lock_base() if base is None else base
+        self.served = Served(self.board)
+        super().__init__(self.served.mmio(ACCELERATOR, self.base), None, self.served.buffer, self._open_dma, parameters)
+
+    def _open_dma(self) -> SimpleNamespace:
+        mmio = self.served.mmio(DMA, self.base)
+        reset_dma(mmio)
+        return SimpleNamespace(sendchannel=Channel(mmio, 0), recvchannel=Channel(mmio, 0x30), read=mmio.read, write=mmio.write)
+
+
+class Channel:
+    """One direction of `pynq.lib.dma.DMA`, as its simple mode works."""
+
+    def __init__(self, mmio: SimpleNamespace, base: int) -> None:
+        self.mmio, self.base, self.transferred, self._first = mmio, base, 0, True
+        mmio.write(base, 1)
+
+    def transfer(self, buffer: Buffer) -> None:
+        status = self.mmio.read(self.base + 4)
+        if status & 1 or not (status & 2 or self._first):
+            raise RuntimeError("DMA channel not started" if status & 1 else "DMA channel not idle")
+        self._first, self._buffer = False, buffer
+        if not self.base:
+            buffer.flush()
+        self.mmio.write(self.base + 0x18, buffer.physical_address & 0xFFFF_FFFF)
+        self.mmio.write(self.base + 0x1C, buffer.physical_address >> 32)
+        self.mmio.write(self.base + 0x28, buffer.nbytes)
+
+    def wait(self) -> None:
+        assert self.mmio.read(self.base + 4) & 2, "it would wait for ever"
+        if self.base:
+            self._buffer.invalidate()
+        self.transferred = self.mmio.read(self.base + 0x28)
+
+
+def lock_base() -> int:
+    """Of a lock file that no other test has."""
+    return os.getpid() << 24 | next(_numbers)
 
 
 class EmulatedBoard(BoardDevice):
@@ -57,12 +118,11 @@ class EmulatedBoard(BoardDevice):
 
     def __init__(self, room: int = 1 << 24, parameters: dict[str, str] | None = None) -> None:
         self.emulator, self.room, self.freed = EmulatorDevice(preset("tiny"), room), room, []
-        base = os.getpid() << 24 | next(_numbers)  # of a lock file that no other test has
-        mmio = SimpleNamespace(base_addr=base, read=self.emulator.read, write=self.emulator.write)
+        mmio = SimpleNamespace(base_addr=lock_base(), read=self.emulator.read, write=self.emulator.write)
         super().__init__(mmio, None, self._buffer, parameters)
 
     def _buffer(self, size: int) -> Buffer:
         buffer = np.full(size, 0xAA, np.uint8).view(Buffer)
         buffer.device, buffer.freed = self.emulator, self.freed
-        buffer.physical_address = self.emulator.allocate(size)
+        buffer.physical_address, buffer.free = self.emulator.allocate(size), lambda: None
         return buffer

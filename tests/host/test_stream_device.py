@@ -1,0 +1,231 @@
+"""The driver on a board of variant `pl`, emulated without pynq: the same answers by streams, other processes, and faults."""
+
+import gc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cnna.host import model, mover, pl_memory, selftest
+from cnna.host.errors import ArtifactError, RunError, TimedOutError
+from cnna.host.session import Model
+from cnna.hw.config import preset
+from cnna.hw.regmap import REGISTERS, offset
+from cnna.sim.board.board import open_board
+
+from .emulated_board import ServedBoard, StreamedBoard
+from .hand_made import SHAPE, requantised_copy
+
+
+def samples(count, seed=0):
+    return np.random.default_rng(seed).normal(0, 20, (count, *SHAPE)).astype(np.float32)
+
+
+def expected(x, **changes):
+    """What the same artifact answers on a plain emulator."""
+    with model.Model(requantised_copy(**changes)) as plain:
+        return plain.run(x)
+
+
+@pytest.fixture
+def board():
+    made = StreamedBoard()
+    yield made
+    assert not made.buffers, "a test has left bytes of the PL's DDR4 allocated"
+    assert not made.board.dram.used_bytes, "a test has left memory of the host allocated"
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_answers_are_those_of_the_emulator(board, count):
+    """The way of the bytes must change none; the masters see the PL's DDR4 alone."""
+    x = samples(count)
+    with Model(board, requantised_copy(batch=2)) as session:
+        assert np.array_equal(session.run(x), expected(x))
+        assert all(pl_memory.PL_DDR_BASE <= address < pl_memory.PL_DDR_BASE + pl_memory.PL_DDR_BYTES for address in session.memory)
+        answers = list(session.stream(samples(2, seed=n) for n in range(4)))
+        assert all(np.array_equal(answer, expected(samples(2, seed=n))) for n, answer in enumerate(answers))
+
+
+@pytest.mark.parametrize("place", [(0, 4096), (0, 24), (8, 16), (5, 1), (3, 300_000), (4095, 2)])
+def test_any_bytes_go_there_and_back(board, place, monkeypatch):
+    """Streams move whole beats: what lies beside the bytes in theirs must stay, in pieces of any number."""
+    monkeypatch.setattr(mover, "PIECE_BYTES", 64 << 10)
+    start, size = place
+    address = board.allocate(400_000)
+    around = np.random.default_rng(1).integers(0, 256, 400_000, np.uint8)
+    board.store(address, around)
+    inside = np.random.default_rng(2).integers(0, 256, size, np.uint8)
+    board.store(address + start, inside)
+    around[start : start + size] = inside
+    assert board.load(address, 400_000) == around.tobytes()
+    assert board.load(address + start, size) == inside.tobytes()
+    with pytest.raises(RunError, match="in no allocation of this process"):
+        board.load(address, 400_001)
+    board.free(address)
+
+
+def test_the_accelerators_bytes_beside_ours_stay(board):
+    """A store into part of a beat must not bring back what was there before the accelerator wrote."""
+    address = board.allocate(32)
+    board.store(address, bytes(32))
+    start = address - board.board.backend.base
+    board.board.backend.data[start : start + 32] = 7
+    board.store(address + 4, b"\1")
+    assert board.load(address, 32) == bytes([7] * 4 + [1] + [7] * 27)
+    board.free(address)
+
+
+def test_the_plan_fills_gaps_and_says_when_it_is_full(board):
+    """512 MiB that no kernel looks after."""
+    one, two, three = (board.allocate(size) for size in (200 << 20, 100 << 20, 100 << 20))
+    board.free(two)
+    assert board.allocate(50 << 20) == two
+    with pytest.raises(RunError, match=r"DDR4 has no 209,715,200 bytes in a row left: 367,001,600 of its 536,870,912 are taken"):
+        board.allocate(200 << 20)
+    board.close()
+    big = {**requantised_copy().manifest["segments"], "workspace": 600 << 20}
+    with pytest.raises(RunError, match="the PL's DDR4 has no 629,145,600 bytes"):
+        Model(board, requantised_copy(segments=big))
+    assert one
+    assert three
+
+
+def test_two_processes_share_the_ddr4_turn_by_turn(board):
+    """Each plans all of it: what the other has overwritten must be there again before it is used."""
+    other, x = StreamedBoard(board.board, board.base), samples(3)
+    with Model(board, requantised_copy(batch=1)) as mine, Model(other, requantised_copy(batch=2)) as theirs:
+        assert set(mine.memory) & set(theirs.memory), "the plans do overlap"
+        for _ in range(2):
+            assert np.array_equal(mine.run(x), expected(x))
+            assert np.array_equal(theirs.run(x), expected(x))
+        sent = []
+        board.mover.send, send = lambda *call: (sent.append(call), send(*call)), board.mover.send
+        mine.run(x)
+        first = len(sent)
+        mine.run(x)
+        assert len(sent) - first < first, "and nothing is sent again when nobody was in between"
+
+
+def test_a_killed_process_leaves_nothing_that_hinders(board):
+    """It began a copy and started the DMA, and is gone."""
+    other = StreamedBoard(board.board, board.base)
+    with other.turns.mine("a model"):
+        other.write(offset("STREAM_IN_BYTES"), 64)
+        other.write(offset("STREAM_IN_START"), 1)
+    x = samples(2)
+    with Model(board, requantised_copy()) as session:
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_memory_is_given_back_by_a_model_that_nobody_closes(board):
+    """In a notebook the name is just used again."""
+    session = Model(board, requantised_copy())
+    session.run(samples(1))
+    assert board.buffers
+    assert board.board.dram.used_bytes
+    del session
+    gc.collect()
+    assert not board.buffers
+
+
+@pytest.mark.parametrize(("bit", "said"), [(0x10, "DMAIntErr"), (0x20, "DMASlvErr"), (0x40, "DMADecErr")])
+def test_an_error_bit_of_the_dma_is_named_and_mended(board, bit, said):
+    """Stock pynq's wait would look at an idle bit that never comes, or say `RuntimeError`."""
+    x = samples(2)
+    with Model(board, requantised_copy()) as session:
+        send = board.board.dma.send
+        send._try = lambda view: send._fail(bit)
+        with pytest.raises(RunError, match=rf"the AXI DMA \(MM2S, host to PL DDR4\) stopped with .*{said}.*bytes at 0x4"):
+            session.run(x)
+        assert not board.board.dram.used_bytes
+        del send._try
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_a_copy_that_fails_says_why(board):
+    """The bus behind the accelerator, or a packet of another length than was told."""
+    with board.turns.mine("a test"), pytest.raises(RunError, match=r"STREAM_OUT stopped: response DECERR; 64 bytes at 0x4200"):
+        board.mover.receive(pl_memory.PL_DDR_BASE + pl_memory.PL_DDR_BYTES, 64)
+    address = board.allocate(64)
+    board.board.dma.send.sink = SimpleNamespace(put=lambda data: board.board.backend.streams.put(data[:-16]))
+    with board.turns.mine("a test"), pytest.raises(RunError, match="STREAM_IN stopped: early_end; 64 bytes at 0x4"):
+        board.store(address, bytes(64))
+    board.close()
+
+
+def test_a_stream_that_stands_still_is_said(board, monkeypatch):
+    """Instead of a notebook that hangs; what both ends are at is in the message."""
+    x = samples(1)
+    with Model(board, requantised_copy(batch=1), timeout_seconds=0.2) as session:
+        with monkeypatch.context() as patch:
+            patch.setattr(board.board.dma.send, "sink", SimpleNamespace(put=lambda data: False))
+            with pytest.raises(TimedOutError, match=r"not moved within 0.2 s: STREAM_IN is busy, the AXI DMA .* has status 0x\d+"):
+                session.run(x)
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_ctrl_c_in_a_transfer_leaves_no_memory_and_a_board_that_works(board, monkeypatch):
+    """The DMA must not go on with memory that is somebody else's next."""
+    x = samples(1)
+    with Model(board, requantised_copy(batch=1)) as session:
+        with monkeypatch.context() as patch:
+
+            def interrupted(view):
+                raise KeyboardInterrupt
+
+            patch.setattr(board.board.dma.send, "_try", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                session.run(x)
+        assert not board.board.dram.used_bytes
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_a_program_that_stops_is_said_although_a_copy_met_it_first(board, monkeypatch):
+    """The accelerator refuses copies once it has stopped: the next batch's would hide why."""
+    x = samples(4)
+    with Model(board, requantised_copy(batch=1)) as session:
+        emulator = type(board.board.backend.device)
+        execute, failures = emulator._execute, [1]
+
+        def failing(self, command):
+            if failures[0]:
+                failures[0] -= 1
+                self._stop("read_response", port=0, response=2)
+            else:
+                execute(self, command)
+
+        monkeypatch.setattr(emulator, "_execute", failing)
+        assert np.array_equal(session.run(x), expected(x)), "once: tried again"
+        failures[0] = 99
+        with pytest.raises(RunError, match="the accelerator stopped: read_response SLVERR on port 0"):
+            session.run(x)
+        failures[0] = 0
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_files_of_two_variants_are_told_apart(board):
+    """The .hwh decides which driver there is; the accelerator says which one it needs."""
+    with pytest.raises(ArtifactError, match=r"is of variant pl .* but the overlay's .hwh has no AXI DMA"):
+        ServedBoard(board.board)
+    ps = open_board(preset("tiny"), "ps", "emulator", 16 << 20)
+    with pytest.raises(ArtifactError, match=r"has an AXI DMA for variant pl, but the accelerator on the board has no stream ports"):
+        StreamedBoard(SimpleNamespace(design=board.board.design, fabric=ps.fabric, dram=ps.dram))
+    with pytest.raises(ArtifactError, match=r"\(C_STREAMS 1, not 0\)"):
+        StreamedBoard(parameters={"C_STREAMS": "0"})
+
+
+def test_the_selftest_passes(board):
+    """Registers, a copy through feature memory, and both directions of every port."""
+    found = selftest.selftest(board)
+    assert all(finding.good for finding in found), found
+
+
+def test_a_thousand_runs_in_constant_memory(board):
+    """A leak of one buffer a run ends a demonstration after an hour."""
+    x = samples(1)
+    with Model(board, requantised_copy(batch=1)) as session:
+        want, held, used = session.run(x), dict(board.buffers), board.board.dram.used_bytes
+        for _ in range(1000):
+            assert np.array_equal(session.run(x), want)
+        assert (board.buffers, board.board.dram.used_bytes) == (held, used)
+    assert not REGISTERS["STATUS"].unpack(board.read(offset("STATUS")))["busy"]

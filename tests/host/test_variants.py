@@ -1,0 +1,91 @@
+"""One model on the boards of both variants, through stock pynq: the same bits, equal to the reference; and a thousand runs."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cnna.host.cli import main
+from cnna.hw.config import preset
+
+from ..sim.board import stock
+
+DIGITS = (
+    "models digits -o d.onnx --calib c.npz",
+    "quantize d.onnx --calib c.npz -o q.onnx",
+    "compile q.onnx --config tiny -o m.cnna",
+)
+RUNS = 1000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A compiled network with three samples, and the images of both variants."""
+    made = tmp_path_factory.mktemp("variants")
+    for command in DIGITS:
+        assert main([str(made / word) if "." in word else word for word in command.split()]) == 0
+    with np.load(made / "c.npz") as images:
+        np.save(made / "x.npy", images["x"][:3])
+    for variant in ("ps", "pl"):
+        stock.images(made / variant, variant=variant)
+    return made
+
+
+@pytest.fixture
+def boards(request: pytest.FixtureRequest, address: str) -> Iterator[dict[str, tuple[str, object]]]:
+    """By variant, the address of a board of `tiny` with the backend that is asked for, and the board."""
+    from cnna.sim.board.board import open_board
+    from cnna.sim.board.server import Server
+
+    with ExitStack() as stack:
+        made: dict[str, tuple[str, object]] = {}
+        for number, variant in enumerate(("ps", "pl")):
+            board = open_board(preset("tiny"), variant, request.param, 64 << 20)
+            stack.callback(board.close)
+            where = f"{address.rpartition('.')[0]}.{20 + number}"
+            stack.enter_context(Server(board, where))
+            made[variant] = where, board
+        yield made
+
+
+@pytest.mark.parametrize("boards", ["emulator", pytest.param("rtl", marks=pytest.mark.cosim)], indirect=True)
+def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, object]], folder: Path) -> None:
+    """The command, the artifact and the input are the same; only the overlay is another."""
+    answers, figures = {}, {}
+    for variant, (where, board) in boards.items():
+        out, report = folder / f"{variant}.npz", folder / f"{variant}.json"
+        line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "run", str(folder / "m.cnna"), "--device", "pynq", "--check"]
+        files = ["--overlay", str(folder / variant / "cnna.bit"), "--input", str(folder / "x.npy"), "-o", str(out)]
+        assert "board == reference: 1 outputs, 30 elements" in stock.execute(where, [*line, *files, "--json", str(report)])
+        with np.load(out) as found:
+            answers[variant] = dict(found)
+        figures[variant] = json.loads(report.read_text())
+        assert not board.dram.used_bytes  # type: ignore[attr-defined]
+    assert all(np.array_equal(answers["pl"][name], value) for name, value in answers["ps"].items())
+    assert figures["pl"]["cycles"] == figures["ps"]["cycles"]
+
+
+@pytest.mark.slow  # 200 s, most of it turns that are taken over the network
+@pytest.mark.parametrize("boards", ["emulator"], indirect=True)
+def test_many_runs_in_constant_memory(boards: dict[str, tuple[str, object]], folder: Path) -> None:
+    """A demonstration that runs for a day: neither the board's memory nor the client's grows."""
+    code = """
+import resource
+import cnna.host
+x = np.load(sys.argv[3])[:1]
+with cnna.host.Model(Overlay(sys.argv[1]), sys.argv[2]) as model:
+    first = model.run(x)
+    for number in range(int(sys.argv[4])):
+        assert np.array_equal(model.run(x), first)
+        if number == 100:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    for variant, (where, board) in boards.items():
+        grown_kib = stock.run(where, code, folder / variant / "cnna.bit", folder / "m.cnna", folder / "x.npy", RUNS)
+        assert int(grown_kib) < 2048
+        assert not board.dram.used_bytes  # type: ignore[attr-defined]
