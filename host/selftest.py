@@ -5,6 +5,7 @@ with register programs that are written here; a network of the user's can follow
 """
 
 import struct
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from cnna.hw.regmap import REGISTERS, offset
 
 PATTERNS = (0x0000_0000, 0xFFFF_FFFF, 0xAAAA_AAAA, 0x5555_5555, 0x1234_5678)
 RUN_BYTES, REPEATS = 2048, 64  # of a run, the unit that goes through one port; of the commands of a bandwidth test
+STREAMED_BYTES = 300_000  # there and back through the streams: more than a packet
 SEED = 7
 
 
@@ -74,6 +76,23 @@ def copy(device: BoardDevice) -> Finding:
     return Finding("copy", not wrong, f"{wrong:,} of {data.size:,} bytes differ" if wrong else f"{data.size:,} bytes equal")
 
 
+def streams(device: BoardDevice) -> Finding:
+    """Random bytes through the AXI DMA into the PL's DDR4 and back, and how quick that is by the clock on the wall."""
+    data = np.random.default_rng(SEED).integers(0, 256, STREAMED_BYTES, np.uint8)
+    with device.kept() as made:
+        address = device.allocate(data.size)
+        began = time.perf_counter()
+        device.store(address, data)
+        stored = time.perf_counter()
+        back = np.frombuffer(device.load(address, data.size), np.uint8)
+        rates = [data.size / 1e6 / seconds for seconds in (stored - began, time.perf_counter() - stored)]
+    for address in made:
+        device.free(address)
+    wrong = int((back != data).sum())
+    text = f"{data.size:,} bytes equal; {rates[0]:,.1f} MB/s in, {rates[1]:,.1f} MB/s out by the clock on the wall"
+    return Finding("streams", not wrong, f"{wrong:,} of {data.size:,} bytes differ" if wrong else text)
+
+
 def bandwidth(device: BoardDevice, engine: str) -> Finding:
     """Bytes a clock that `load` reads, or `store` writes, on each port while all are used."""
     words, runs = RUN_BYTES // device.config.ci, _runs(device)
@@ -95,7 +114,8 @@ def selftest(device: BoardDevice) -> list[Finding]:
     """All of them, in order; an error of the accelerator is a finding too."""
     found = []
     with device.turns.mine("self-test"):
-        for name, test in _TESTS.items():
+        tests = {**_TESTS, **({"streams": streams} if device.config.streams else {})}
+        for name, test in tests.items():
             try:
                 found.append(test(device))
             except RunError as error:

@@ -18,7 +18,6 @@ DIGITS = (
     "models digits -o digits.onnx --calib calib.npz --test test.npz",
     "quantize digits.onnx --calib calib.npz -o q.onnx",
     "compile q.onnx --config tiny -o digits.cnna",
-    "board image --config tiny -o .",
 )
 PLAY = """
 import os, sys
@@ -42,16 +41,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
-def served(address: str) -> Iterator[str]:
-    """The address of an emulated board."""
-    from cnna.sim.board.backend import open_backend
-    from cnna.sim.board.board import Board
-    from cnna.sim.board.design import design
+@pytest.fixture(scope="module", params=["ps", "pl"])
+def served(request: pytest.FixtureRequest, address: str, folder: Path) -> Iterator[str]:
+    """The address of an emulated board, whose image lies beside the notebooks."""
+    from cnna.sim.board.board import open_board
     from cnna.sim.board.server import Server
 
-    config = preset("tiny")
-    board = Board(design(config), open_backend("emulator", config, 64 << 20))
+    stock.images(folder, variant=request.param)
+    board = open_board(preset("tiny"), request.param, "emulator", 64 << 20)
     with Server(board, address):
         yield address
     board.close()
@@ -59,7 +56,7 @@ def served(address: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_runs_from_the_first_cell_to_the_last(name: str, served: str, folder: Path, root: Path) -> None:
-    """A cell that fails is what a user remembers."""
+    """A cell that fails is what a user remembers; on either variant, with nothing changed."""
     notebook = root / "host" / "notebooks" / f"{name}.ipynb"
     said = stock.execute(served, [sys.executable, "-W", "ignore", "-c", PLAY, str(notebook), str(folder)])
     wanted = {

@@ -218,6 +218,16 @@ def test_the_selftest_passes(board):
     """Registers, a copy through feature memory, and both directions of every port."""
     found = selftest.selftest(board)
     assert all(finding.good for finding in found), found
+    assert found[-1].name == "streams"
+    assert "300,000 bytes equal" in found[-1].text
+
+
+def test_the_selftest_finds_a_stream_that_changes_a_byte(board):
+    """One lane of the data bus on the way back."""
+    streams = board.board.backend.streams
+    board.board.dma.receive.source = SimpleNamespace(get=lambda: (data := streams.get()) and bytes([data[0] ^ 1]) + data[1:])
+    assert selftest.streams(board).text == "2 of 300,000 bytes differ", "in each packet"
+    assert not selftest.streams(board).good
 
 
 def test_a_thousand_runs_in_constant_memory(board):

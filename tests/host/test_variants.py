@@ -69,6 +69,18 @@ def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, object
     assert figures["pl"]["cycles"] == figures["ps"]["cycles"]
 
 
+@pytest.mark.parametrize("boards", ["emulator"], indirect=True)
+def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, object]], folder: Path) -> None:
+    """What a user runs first, on either."""
+    line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "board"]
+    for variant, (where, _) in boards.items():
+        overlay = ["--overlay", str(folder / variant / "cnna.bit")]
+        assert f"variant      {variant}: it works on the P{variant[1].upper()}'s" in stock.execute(where, [*line, "info", *overlay])
+        said = stock.execute(where, [*line, "selftest", *overlay])
+        assert "FAILED" not in said
+        assert ("ok     streams" in said) == (variant == "pl")
+
+
 @pytest.mark.slow  # 200 s, most of it turns that are taken over the network
 @pytest.mark.parametrize("boards", ["emulator"], indirect=True)
 def test_many_runs_in_constant_memory(boards: dict[str, tuple[str, object]], folder: Path) -> None:
