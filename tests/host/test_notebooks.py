@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(scope="module", params=["ps", "pl"])
+@pytest.fixture(scope="module")
 def served(request: pytest.FixtureRequest, address: str, folder: Path) -> Iterator[str]:
     """The address of an emulated board, whose image lies beside the notebooks."""
     from cnna.sim.board.board import open_board
@@ -54,7 +54,12 @@ def served(request: pytest.FixtureRequest, address: str, folder: Path) -> Iterat
     board.close()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("served", "name"),
+    [("ps", name) for name in NAMES]
+    + [pytest.param("pl", name, marks=pytest.mark.slow if name != NAMES[0] else ()) for name in NAMES],
+    indirect=["served"],
+)
 def test_it_runs_from_the_first_cell_to_the_last(name: str, served: str, folder: Path, root: Path) -> None:
     """A cell that fails is what a user remembers; on either variant, with nothing changed."""
     notebook = root / "host" / "notebooks" / f"{name}.ipynb"
