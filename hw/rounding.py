@@ -57,12 +57,12 @@ def to_int8(m: Module, value: Value, shift: list[Amount], base: Value, span: Val
         window = _step(m, window, amount, unit, kept)
     rounded, answer = Signal(signed(_QUOTIENT_BITS + 1), reset_less=True), Signal(signed(8), reset_less=True)
     half, quotient = window.bits[0], window.bits[1:].as_signed()
-    m.d.sync += rounded.eq(quotient + base + (half & (window.sticky | quotient[0])))
-    over, sign = delayed(m, window.over, 1), delayed(m, window.sign, 1)
-    below = Mux(over, sign, rounded[9])
-    above = ~below & (over | (rounded[:9] > span))
-    inside = ~below & ~above
-    m.d.sync += answer.eq(low + (rounded[:8] & inside.replicate(8) | span & above.replicate(8)))
+    total = Signal(rounded.shape())
+    m.d.comb += total.eq(quotient + base + (half & (window.sticky | quotient[0])))
+    # what is over becomes less than 0, or more than any span
+    m.d.sync += rounded.eq(Cat(total[:8], Mux(window.over, Cat(~window.sign, window.sign), total[8:])))
+    below, above = rounded[9], rounded[:9] > span
+    m.d.sync += answer.eq(Mux(below, 0, Mux(above, span, rounded[:8])) + low)
     return answer
 
 
@@ -75,8 +75,16 @@ def _step(m: Module, window: data.View, amount: Amount, unit: int, kept: int) ->
         bits = window.bits[min(start, width) : min(stop, width)]
         return Cat(bits, window.sign.replicate(stop - start - len(bits)))
 
-    def not_sign(start: int, stop: int) -> Value:
-        return (part(start, stop) ^ window.sign.replicate(stop - start)).any()
+    def found(gate: Value, bits: Value, size: int) -> Value:
+        """Whether a bit is 1, in LUTs that take the gate, too."""
+        return Cat(gate & bits[start : start + size].any() for start in range(0, len(bits), size)).any()
+
+    def low(number: int) -> Value:
+        return found(amount.beyond[number], part(unit * number, unit * (number + 1)), 5)
+
+    def high(number: int) -> Value:
+        bits = part(top + unit * number, top + unit * (number + 1))
+        return found(~amount.beyond[number], bits ^ window.sign.replicate(len(bits)), 4)
 
     shifted = [part(start, start + kept) for start in range(0, 4 * unit, unit)]
     gray = amount.gray
@@ -84,13 +92,8 @@ def _step(m: Module, window: data.View, amount: Amount, unit: int, kept: int) ->
     after = Signal(data.StructLayout({"bits": unsigned(kept), "sticky": 1, "over": 1, "sign": 1}), reset_less=True)
     m.d.sync += [
         after.bits.eq(Mux(gray[1], Mux(gray[0], shifted[2], shifted[3]), Mux(gray[0], shifted[1], shifted[0]))),
-        after.sticky.eq(
-            window.sticky | Cat(more & part(unit * less, unit * (less + 1)).any() for less, more in enumerate(amount.beyond)).any()
-        ),
-        after.over.eq(
-            window.over
-            | Cat(~more & not_sign(top + unit * less, top + unit * (less + 1)) for less, more in enumerate(amount.beyond)).any()
-        ),
+        after.sticky.eq(window.sticky | Cat(low(number) for number in range(3)).any()),
+        after.over.eq(window.over | Cat(high(number) for number in range(3)).any()),
         after.sign.eq(window.sign),
     ]
     return after
