@@ -71,7 +71,36 @@ def test_the_accelerators_bytes_beside_ours_stay(board):
     start = address - board.board.backend.base
     board.board.backend.data[start : start + 32] = 7
     board.store(address + 4, b"\1")
-    assert board.load(address, 32) == bytes([7] * 4 + [1] + [7] * 27)
+    board.store(address + 16, b"\2")
+    assert board.load(address, 32) == bytes([7] * 4 + [1] + [7] * 11 + [2] + [7] * 15)
+    board.free(address)
+
+
+def test_buffers_of_any_size_do_not_pile_up(board):
+    """The ends of weights are all of other sizes, and the host's memory is not the models'."""
+    address = board.allocate(1 << 16)
+    for beats in range(1, 3 * mover.KEPT_BUFFERS):
+        board.store(address, bytes(16 * beats))
+    assert len(board.mover._buffers) == mover.KEPT_BUFFERS
+    board.free(address)
+
+
+@pytest.mark.parametrize("late", ["copy", "dma"])
+def test_both_ends_are_waited_for(board, monkeypatch, late):
+    """The last burst's response comes after the DMA's last beat, and the other way round on the way back."""
+    looks = iter([1, 1, 1])
+    address = board.allocate(64)
+    board.store(address, bytes(range(64)))
+    if late == "copy":
+        streams, busy = board.board.backend.streams, REGISTERS["STREAM_IN_STATUS"].pack(busy=1)
+        read = streams.read
+        monkeypatch.setattr(streams, "read", lambda at: busy if next(looks, 0) else read(at))
+    else:
+        dma = board.board.dma
+        real = dma.read
+        monkeypatch.setattr(dma, "read", lambda at: real(at) & ~(2 if at == 0x34 and next(looks, 0) else 0))
+    assert board.load(address, 64) == bytes(range(64))
+    assert not next(looks, 0), "it has looked that often"
     board.free(address)
 
 
@@ -108,12 +137,18 @@ def test_two_processes_share_the_ddr4_turn_by_turn(board):
 
 def test_a_killed_process_leaves_nothing_that_hinders(board):
     """It began a copy and started the DMA, and is gone."""
-    other = StreamedBoard(board.board, board.base)
-    with other.turns.mine("a model"):
-        other.write(offset("STREAM_IN_BYTES"), 64)
-        other.write(offset("STREAM_IN_START"), 1)
     x = samples(2)
+
+    def begins_and_dies():
+        other = StreamedBoard(board.board, board.base)
+        with other.turns.mine("a model"):
+            other.write(offset("STREAM_IN_BYTES"), 64)
+            other.write(offset("STREAM_IN_START"), 1)
+
+    begins_and_dies()
     with Model(board, requantised_copy()) as session:
+        assert np.array_equal(session.run(x), expected(x))
+        begins_and_dies()
         assert np.array_equal(session.run(x), expected(x))
 
 
@@ -161,6 +196,7 @@ def test_a_stream_that_stands_still_is_said(board, monkeypatch):
             patch.setattr(board.board.dma.send, "sink", SimpleNamespace(put=lambda data: False))
             with pytest.raises(TimedOutError, match=r"not moved within 0.2 s: STREAM_IN is busy, the AXI DMA .* has status 0x\d+"):
                 session.run(x)
+            assert not board.board.dma.send.waits, "its buffer is somebody else's now"
         assert np.array_equal(session.run(x), expected(x))
 
 
