@@ -87,6 +87,12 @@ class Copies:
             self._end(OUT, "none")
             return data
 
+    def drop_put(self) -> None:
+        """It takes whole packets or none."""
+
+    def drop_got(self) -> None:
+        """A copy that goes on waits for the next who asks."""
+
     def _is(self, way: str, field: str) -> bool:
         return bool(REGISTERS[f"{way}_STATUS"].unpack(self._status[way])[field])
 

@@ -47,10 +47,13 @@ PARAMETERS = {  # of the IP, from which the stock driver learns what it has
 
 
 class Sink(Protocol):
-    """Takes a packet of bytes; False: not now."""
+    """Takes a packet of bytes; False: not yet all of it, and it is to be put again."""
 
     def put(self, data: bytes) -> bool:
         """One packet."""
+
+    def drop_put(self) -> None:
+        """The packet that was not yet taken comes no more."""
 
 
 class Source(Protocol):
@@ -58,6 +61,9 @@ class Source(Protocol):
 
     def get(self) -> bytes | None:
         """One packet."""
+
+    def drop_got(self) -> None:
+        """Nobody waits any more."""
 
 
 class Loop:
@@ -76,6 +82,12 @@ class Loop:
     def get(self) -> bytes | None:
         """The oldest."""
         return self._held.popleft() if self._held else None
+
+    def drop_put(self) -> None:
+        """It takes whole packets or none."""
+
+    def drop_got(self) -> None:
+        """What it holds stays."""
 
 
 class Channel(ABC):
@@ -193,7 +205,9 @@ class Dma:
     def reset(self) -> None:
         """Both channels, as after power-up."""
         self.send.reset()
+        self.send.sink.drop_put()
         self.receive.reset()
+        self.receive.source.drop_got()
 
     def write(self, offset: int, value: int) -> None:
         """A register of either channel."""

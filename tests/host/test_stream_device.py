@@ -182,7 +182,8 @@ def test_a_copy_that_fails_says_why(board):
     with board.turns.mine("a test"), pytest.raises(RunError, match=r"STREAM_OUT stopped: response DECERR; 64 bytes at 0x4200"):
         board.mover.receive(pl_memory.PL_DDR_BASE + pl_memory.PL_DDR_BYTES, 64)
     address = board.allocate(64)
-    board.board.dma.send.sink = SimpleNamespace(put=lambda data: board.board.backend.streams.put(data[:-16]))
+    streams = board.board.backend.streams
+    board.board.dma.send.sink = SimpleNamespace(put=lambda data: streams.put(data[:-16]), drop_put=streams.drop_put)
     with board.turns.mine("a test"), pytest.raises(RunError, match="STREAM_IN stopped: early_end; 64 bytes at 0x4"):
         board.store(address, bytes(64))
     board.close()
@@ -193,7 +194,7 @@ def test_a_stream_that_stands_still_is_said(board, monkeypatch):
     x = samples(1)
     with Model(board, requantised_copy(batch=1), timeout_seconds=0.2) as session:
         with monkeypatch.context() as patch:
-            patch.setattr(board.board.dma.send, "sink", SimpleNamespace(put=lambda data: False))
+            patch.setattr(board.board.dma.send, "sink", SimpleNamespace(put=lambda data: False, drop_put=lambda: None))
             with pytest.raises(TimedOutError, match=r"not moved within 0.2 s: STREAM_IN is busy, the AXI DMA .* has status 0x\d+"):
                 session.run(x)
             assert not board.board.dma.send.waits, "its buffer is somebody else's now"
@@ -261,7 +262,9 @@ def test_the_selftest_passes(board):
 def test_the_selftest_finds_a_stream_that_changes_a_byte(board):
     """One lane of the data bus on the way back."""
     streams = board.board.backend.streams
-    board.board.dma.receive.source = SimpleNamespace(get=lambda: (data := streams.get()) and bytes([data[0] ^ 1]) + data[1:])
+    board.board.dma.receive.source = SimpleNamespace(
+        get=lambda: (data := streams.get()) and bytes([data[0] ^ 1]) + data[1:], drop_got=streams.drop_got
+    )
     assert selftest.streams(board).text == "2 of 300,000 bytes differ", "in each packet"
     assert not selftest.streams(board).good
 
