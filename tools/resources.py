@@ -167,12 +167,22 @@ def _shortfalls(design: Design) -> list[str]:
         f"- {bits} DSP or block RAM outputs of `{name}` lead into logic without a register." for name, bits in sorted(raw.items())
     ]
     for name in sorted(design.netlists):
-        one = used(design, name)
-        if name.startswith("cnna_ram_") and one.bram36 and one.luts:
+        one, behind = used(design, name), _behind(design.netlists[name])
+        if name.startswith("cnna_ram_") and one.bram36 and (behind or one.flipflops):
             lines.append(
-                f"- `{name}` has {one.luts} LUTs and {one.flipflops} flip-flops beside its block RAM ({design.instances[name]}x)."
+                f"- `{name}` has {behind} LUTs and {one.flipflops} flip-flops behind its block RAM ({design.instances[name]}x)."
             )
     return lines
+
+
+def _behind(netlist: Netlist) -> int:
+    """LUTs that read a block RAM's outputs: they imitate what it cannot do.
+
+    One before its inputs is no matter: Yosys makes a write enable of the port's enable and the write's, which the RAM would
+    and by itself.
+    """
+    outputs = {net for node in netlist.nodes if node.kind in ("block", "raw") for net in node.out}
+    return sum(node.kind == "lut" and not outputs.isdisjoint(node.through) for node in netlist.nodes)
 
 
 def _rows(design: Design) -> Iterator[str]:

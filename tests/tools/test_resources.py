@@ -6,6 +6,7 @@ import pytest
 import resources
 import synthesis
 from joined import join
+from netlist import Netlist, Node
 
 CHILD = r"""module \t.child (clk, rst, a, q, both);
   input clk;
@@ -100,3 +101,10 @@ def test_equal_modules_have_equal_texts() -> None:
     assert "".join(declared) in CHILD
     swapped = CHILD.replace("".join(declared), "".join(declared[::-1]))
     assert synthesis.split(swapped)["t.child"].digest == again["t.other"].digest
+
+
+def test_a_lut_behind_a_block_ram_counts_and_one_before_it_does_not() -> None:
+    """A register and multiplexers beside every bank, unseen; or a harmless gate at its write enable, said to be a shortfall."""
+    before = [Node("block", [1], [], [], [], [2]), Node("lut", [], [], [3, 4], [], [1])]
+    behind = [Node("raw", [], [], [], [], [2]), Node("lut", [], [], [2, 4], [], [5])]
+    assert [resources._behind(Netlist(6, [], nodes, [], {}, {})) for nodes in (before, behind, before + behind)] == [0, 1, 1]
