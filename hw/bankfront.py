@@ -70,7 +70,9 @@ class Front(wiring.Component):
         now, later, complete = Signal(lanes), Signal(lanes), Signal()  # lanes of this part, lanes after it; none after it
         room, fill, moved, taken = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [fill.eq(complete | ~work_valid), moved.eq(room | ~work_valid), taken.eq(moved & fill)]
-        m.d.comb += self.i.ready.eq(taken | ~held_valid)
+        m.submodules.ready = ready = Ready()
+        m.d.comb += [ready.held_valid.eq(held_valid), ready.work_valid.eq(work_valid), self.i.ready.eq(ready.ready)]
+        m.d.comb += [ready.complete.eq(complete), ready.room.eq(room)]
         with m.If(self.i.ready):
             m.d.sync += [held_valid.eq(self.i.valid), *(held[name].eq(self.i.p[name]) for name, _ in request)]
             for lane in range(1, lanes):
@@ -109,12 +111,12 @@ class Front(wiring.Component):
             m.d.comb += room.eq(1)
             m.d.sync += [self.o.valid.eq(valid), out.eq(part)]
             return
-        spare, spare_valid = Signal(layout, name="spare", reset_less=True), Signal()
-        m.d.comb += room.eq(~spare_valid)
+        spare, empty = Signal(layout, name="spare", reset_less=True), Signal(init=1)
+        m.d.comb += room.eq(empty)
         with m.If(self.o.ready | ~self.o.valid):
-            m.d.sync += [self.o.valid.eq(valid | spare_valid), out.eq(Mux(spare_valid, spare, part)), spare_valid.eq(0)]
-        with m.Elif(valid & room):
-            m.d.sync += [spare_valid.eq(1), spare.eq(part)]
+            m.d.sync += [self.o.valid.eq(valid | ~empty), out.eq(Mux(empty, part, spare)), empty.eq(1)]
+        with m.Elif(valid & empty):
+            m.d.sync += [empty.eq(0), spare.eq(part)]
 
     def _pass_words(self, m: Module, held_valid: Signal, work_valid: Signal, complete: Signal) -> None:
         """The words beside them, in slices."""
@@ -128,6 +130,21 @@ class Front(wiring.Component):
             ]
             found.append(cut.o)
         m.d.comb += self.o.p.words.eq(Cat(found))
+
+
+class Ready(wiring.Component):
+    """Whether the front takes a request: a LUT by itself, as its users go on from there; the front would share its parts."""
+
+    held_valid: In(1)
+    work_valid: In(1)
+    complete: In(1)
+    room: In(1)
+    ready: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.ready.eq(~self.held_valid | ~self.work_valid | (self.complete & self.room))
+        return m
 
 
 class FrontWords(wiring.Component):
