@@ -27,11 +27,9 @@ def slot_layout(config: Config, request: data.StructLayout) -> data.StructLayout
     return data.StructLayout({name: field.shape for name, field in part if name in kept})
 
 
-def all_of(m: Module, flags: Value) -> Value:
+def all_of(flags: Value) -> Value:
     """Whether all flags are set, by a carry chain, which is fast however many they are."""
-    total = Signal(len(flags) + 2)
-    m.d.comb += total.eq(Cat(Const(1, 1), flags) + 1)
-    return total[-1]
+    return (Cat(Const(1, 1), flags) + 1)[-1]
 
 
 def chosen(m: Module, values: list[Value], index: Value) -> Value:
@@ -87,7 +85,7 @@ class Slots(wiring.Component):
         free = Signal(len(self.asks), attrs={"keep": 1})  # kept: a LUT alone stands between `asks` and the carry chain
         if self._above:
             m.d.comb += free.eq(~(self.asks & reduce(or_, (self.higher[user] for user in range(self._above)))))
-            m.d.comb += moves.eq(all_of(m, free))
+            m.d.comb += moves.eq(all_of(free))
         else:
             m.d.comb += [free.eq((1 << len(free)) - 1), moves.eq(1)]
         m.d.comb += [
