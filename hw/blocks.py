@@ -28,6 +28,7 @@ from cnna.hw.runs import Bursts, Runs
 from cnna.hw.scatter import Scatter
 from cnna.hw.sequencer import Sequencer
 from cnna.hw.store import Store, StorePort
+from cnna.hw.streams import StreamIn, StreamOut
 from cnna.hw.tokens import Counts, Waiter
 from cnna.hw.vector import Vector
 from cnna.hw.vector_drain import VectorDrain
@@ -37,6 +38,7 @@ from cnna.hw.walker import Walker
 from cnna.hw.weights import Weights
 from cnna.hw.writemaster import WriteMaster
 from cnna.hw.writes import ProgramWrites
+from cnna.hw.writeshare import WriteShare
 
 
 def weight_ring(config: Config) -> Ring:
@@ -77,6 +79,8 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "sequencer": lambda config: Sequencer(),
     "store": Store,
     "storeport": StorePort,
+    "stream_in": lambda config: StreamIn(),
+    "stream_out": lambda config: StreamOut(),
     "vector": Vector,
     "vector_drain": VectorDrain,
     "vector_issue": VectorIssue,
@@ -86,5 +90,6 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "walker": lambda config: Walker(config.pix),
     "weights": Weights,
     "writemaster": lambda config: WriteMaster(),
+    "write_share": lambda config: WriteShare(),
     "writes": lambda config: ProgramWrites(),
 }

@@ -18,7 +18,8 @@ OUTSTANDING = 32  # bursts; 48 bytes a clock over four ports at 120 clocks need 
 
 
 class ReadMaster(wiring.Component):
-    """Round robin over clients that ask, so that none starves: an idle client costs the others nothing.
+    """Round robin over clients that ask, so that none starves: an idle client costs the others nothing. With `background`
+    the last client has no turn: it is asked when no other wants a burst.
 
     `halt` lets no further burst start; a burst whose ARVALID is up, or that is outstanding, ends as it should. `idle` is set
     when there is none. `bad` pulses with `response` for a beat that was not OKAY (the client gets it all the same, so
@@ -26,8 +27,8 @@ class ReadMaster(wiring.Component):
     come. Turns begin anew whenever there is none, so that a program takes the same clocks each time.
     """
 
-    def __init__(self, clients: int) -> None:
-        self.count = clients
+    def __init__(self, clients: int, background: bool = False) -> None:
+        self.count, self.turns = clients, clients - background
         super().__init__(
             {
                 "clients": In(ReadClient()).array(clients),
@@ -70,10 +71,11 @@ class ReadMaster(wiring.Component):
         """The client whose burst goes out if one does (`granted`); the client after the last winner is asked first."""
         grant = Signal(range(max(2, self.count)))
         last = Signal.like(grant)
+        m.d.comb += [grant.eq(number) for number in range(self.turns, self.count)]
         for winner in range(self.count):
             with m.If(last == winner):
-                for step in range(self.count, 0, -1):
-                    number = (winner + step) % self.count
+                for step in range(self.turns, 0, -1):
+                    number = (winner + step) % self.turns
                     with m.If(wanted[number].valid):
                         m.d.comb += grant.eq(number)
         m.d.comb += granted.eq(take & Cat(burst.valid for burst in wanted).any())

@@ -3,7 +3,8 @@
 The general block's registers live here; the engines' are in `writes.py`, which also takes the sequencer's writes. What a
 host's write may do:
 
-- Any time: CTRL, STATUS, WATCHDOG. CTRL.start and CTRL.begin while busy are SLVERR.
+- Any time: CTRL, STATUS, WATCHDOG, and where there are stream ports their copies' registers. CTRL.start and CTRL.begin
+  while busy are SLVERR; so is the start of a copy that is, or while the accelerator resets or is stopped by an error.
 - While not busy: the rest of the general block that is "rw". An engine's register or END is SLVERR; nothing stops.
 - While a program of the sequencer runs: nothing else; SLVERR, and the program runs on.
 - While the host plays a program (CTRL.begin): every other write is a write of the program. It is answered when it has
@@ -26,17 +27,21 @@ from cnna.hw.ports import BUS_BITS
 from cnna.hw.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS, VERSION, Register
 from cnna.hw.runs import SEGMENT_BASES
 from cnna.hw.sequencer import ProgramWrite
+from cnna.hw.streams import CopyRequest
 from cnna.hw.writes import SHADOWED, Fault, ProgramWrites, slices
 
 STREAMED = tuple(r for r in REGISTERS.values() if r.name.startswith("STREAM_"))  # those of accelerators with stream ports
-GENERAL = tuple(r for r in REGISTERS.values() if r.block == "general" and r.name != "END" and r not in STREAMED)
-HELD = tuple(r for r in GENERAL if any(field.access == "rw" for field in r.fields))  # registers that keep what is written
-WRITABLE = tuple(r for r in GENERAL if any(field.access != "ro" for field in r.fields))
-ALWAYS = ("CTRL", "STATUS", "WATCHDOG")  # the host may write these whatever runs
+ALWAYS = ("CTRL", "STATUS", "WATCHDOG")  # the host may write these whatever runs, and those for copies:
+COPYING = tuple(r for r in STREAMED if any(field.access != "ro" for field in r.fields))
 CAPABILITY = ("ID", "VERSION", "ARRAY", "MEMORY", "RINGS", "CLOCK")
 OUTSTANDING = ("OUTSTANDING_READS", "OUTSTANDING_WRITES")
 REPORTED = (*(r.name for r in REGISTERS.values() if r.block == "counters"), "STATUS", "ERROR", "ERROR_INFO", "PC", *OUTSTANDING)
-REPORTS = data.StructLayout(dict.fromkeys(REPORTED, 32))  # words that other blocks keep
+STATUSES = ("STREAM_IN_STATUS", "STREAM_OUT_STATUS")
+
+
+def reports(config: Config) -> data.StructLayout:
+    """Words that other blocks keep."""
+    return data.StructLayout(dict.fromkeys(REPORTED + (STATUSES if config.streams else ()), 32))
 
 
 def capability(config: Config) -> dict[str, int]:
@@ -51,6 +56,12 @@ def capability(config: Config) -> dict[str, int]:
     }
 
 
+def general(config: Config) -> tuple[Register, ...]:
+    """The registers that live here."""
+    there = (r for r in REGISTERS.values() if r.block == "general" and r.name != "END")
+    return tuple(r for r in there if config.streams or r not in STREAMED)
+
+
 def kept(register: Register) -> int:
     """Mask of the bits that are "rw"."""
     mask, bit = 0, 0
@@ -58,6 +69,10 @@ def kept(register: Register) -> int:
         mask |= ((1 << field.bits) - 1) << bit if field.access == "rw" else 0
         bit += field.bits
     return mask
+
+
+def _writable(register: Register) -> bool:
+    return register not in STREAMED and any(field.access != "ro" for field in register.fields)
 
 
 class ReadGroup(wiring.Component):
@@ -86,10 +101,13 @@ class RegFile(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.general = general(config)
+        copies = {"stream_in": Out(CopyRequest()), "stream_out": Out(CopyRequest())} if config.streams else {}
         super().__init__(
             {
                 "bus": In(Axi4Lite()),
-                "reports": In(REPORTS),
+                "reports": In(reports(config)),
+                **copies,
                 "busy": In(1),  # a program runs, or is about to
                 "running": In(1),  # its writes may act
                 "by_host": In(1),  # it is the host's own
@@ -130,11 +148,12 @@ class RegFile(wiring.Component):
             self.fault.eq(writes.fault),
             self.end.eq(writes.end),
         ]
-        held = {r.name: Signal(32, init=r.pack(), name=r.name.lower()) for r in HELD}
+        held = {r.name: Signal(32, init=r.pack(), name=r.name.lower()) for r in self.general if kept(r)}
+        self._copies(m, held)
         self._write(m, slave, writes, held)
         self._read(m, slave, writes, held)
 
-        words = {register.name: slices(register, held[register.name]) for register in HELD}
+        words = {name: slices(REGISTERS[name], word) for name, word in held.items()}
         m.d.comb += [
             self.irq_enable.eq(words["CTRL"]["irq_enable"]),
             self.watchdog.eq(held["WATCHDOG"]),
@@ -150,7 +169,7 @@ class RegFile(wiring.Component):
         """One AXI4-Lite write at a time: take, decide what it is, act, answer."""
         request, answer = Signal(LiteWrite), slave.written
         m.d.sync += [pulse.eq(0) for pulse in (self.soft_reset, self.start, self.begin, self.clear_done)]  # a clock after ACT
-        hit, writable = Signal(len(GENERAL)), Signal()  # of the general block; one that the host may write at all
+        hit, writable = Signal(len(self.general)), Signal()  # of the general block; one that the host may write, copies' apart
         always, whole, mine, gone = Signal(), Signal(), Signal(), Signal()
         m.d.comb += gone.eq(self.stop | self.resetting | ~self.busy)  # the program that a write was for
         m.d.comb += [writes.write.valid.eq(self.program.valid), writes.write.payload.eq(self.program.payload)]
@@ -162,11 +181,11 @@ class RegFile(wiring.Component):
                 with m.If(slave.write.valid):
                     m.next = "DECODE"
             with m.State("DECODE"):
-                hits = {register: request.offset == register.offset for register in GENERAL}
+                hits = {register: request.offset == register.offset for register in self.general}
                 m.d.sync += [
                     hit.eq(Cat(hits.values())),
-                    always.eq(Cat(hits[REGISTERS[name]] for name in ALWAYS).any()),
-                    writable.eq(Cat(hits[register] for register in WRITABLE).any()),
+                    always.eq(Cat(hit for register, hit in hits.items() if register.name in ALWAYS).any()),
+                    writable.eq(Cat(hit for register, hit in hits.items() if _writable(register)).any()),
                     whole.eq(request.strobe.all()),
                 ]
                 m.next = "DECIDE"
@@ -175,9 +194,15 @@ class RegFile(wiring.Component):
                 m.d.sync += mine.eq(whole & writable & (always | ~self.busy))
                 with m.If(whole & ~always & self.by_host & ~gone):
                     m.next = "PLAY"
+                if self.config.streams:
+                    with m.If((hit & sum(1 << self.general.index(register) for register in COPYING)).any()):
+                        m.d.sync += mine.eq(whole)
+                        m.next = "ACT"
             with m.State("ACT"):
                 wrong = Signal()
-                self._act(m, hit & mine.replicate(len(GENERAL)), request.value, wrong, held)
+                mine_hit = hit & mine.replicate(len(self.general))
+                self._act(m, mine_hit, request.value, wrong, held)
+                self._start_copy(m, mine_hit, request.value, wrong)
                 m.d.comb += [answer.valid.eq(1), answer.payload.eq(~mine | wrong)]
                 m.next = "IDLE"
             with m.State("PLAY"):
@@ -197,9 +222,9 @@ class RegFile(wiring.Component):
 
     def _act(self, m: Module, hit: Value, value: Value, wrong: Signal, held: dict[str, Signal]) -> None:
         """Writes a register of the general block, if hit says one."""
-        for number, register in enumerate(GENERAL):
+        for number, register in enumerate(self.general):
             with m.If(hit[number]):
-                if register in HELD:
+                if register.name in held:
                     m.d.sync += held[register.name].eq(value & kept(register))
                 if register.name == "CTRL":
                     fields = slices(register, value)
@@ -214,12 +239,31 @@ class RegFile(wiring.Component):
                 if register.name == "STATUS":
                     m.d.sync += self.clear_done.eq(slices(register, value)["done"])
 
+    def _copies(self, m: Module, held: dict[str, Signal]) -> None:
+        """What the stream ports' copies are asked for."""
+        for name, request in self._requests().items():
+            m.d.sync += request.start.eq(0)
+            high = slices(REGISTERS[f"{name}_HI"], held[f"{name}_HI"])["address"]
+            m.d.comb += [request.address.eq(Cat(held[f"{name}_LO"], high)), request.bytes.eq(held[f"{name}_BYTES"])]
+
+    def _start_copy(self, m: Module, hit: Value, value: Value, wrong: Signal) -> None:
+        """Starts one if hit says so and it is not busy, nor the accelerator about to halt or reset it."""
+        for name, request in self._requests().items():
+            register = REGISTERS[f"{name}_START"]
+            busy = slices(REGISTERS[f"{name}_STATUS"], self.reports[f"{name}_STATUS"])["busy"]
+            with m.If(hit[self.general.index(register)] & slices(register, value)["start"]):
+                m.d.comb += wrong.eq(busy | self.resetting | self.stop)
+                m.d.sync += request.start.eq(~wrong)
+
+    def _requests(self) -> dict[str, wiring.PureInterface]:
+        return {"STREAM_IN": self.stream_in, "STREAM_OUT": self.stream_out} if self.config.streams else {}
+
     def _read(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
         """Two levels of choice, a register between them: 16 registers of a group, then the group."""
         words: dict[str, Value] = {name: Const(word, 32) for name, word in capability(self.config).items()}
         status = Signal(32)  # a clock late: engines tell it from what is deep in them
         m.d.sync += status.eq(self.reports["STATUS"])
-        words |= {name: self.reports[name] for name in REPORTED} | {"STATUS": status}
+        words |= {name: self.reports[name] for name, _ in self.reports.shape()} | {"STATUS": status}
         words |= held
         words |= {register.name: writes.shadow[number] for number, register in enumerate(SHADOWED)}
         groups: dict[int, dict[int, Value]] = {}

@@ -1,8 +1,8 @@
 """The accelerator: connects its blocks, and does nothing else.
 
 A testbench may rely on these names below the top module: submodules `featmem`, `conv`, `vector`, `load`, `store`,
-`weights`, `ring`, `vector_ring`, `sequencer`, `regfile`, `control`, `faults`, `counters`, `counts`, and the masters `read0`..
-and `write0`.., one a port; in them
+`weights`, `ring`, `vector_ring`, `sequencer`, `regfile`, `control`, `faults`, `counters`, `counts`, the masters `read0`..
+and `write0`.., one a port, and with streams `stream_in` and `stream_out`; in them
 
 - `featmem.probe_write`, `probe_row`, `probe_word`: what is written to which bank;
 - `conv.started` (commands begun since reset), `conv.active`, `conv.stall`, `vector.active`;
@@ -17,7 +17,7 @@ from amaranth import Cat, ClockDomain, Const, DomainRenamer, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from cnna.hw.axi import Axi4, Axi4Lite
+from cnna.hw.axi import Axi4, Axi4Lite, AxiStream
 from cnna.hw.blocks import vector_ring, weight_ring
 from cnna.hw.config import Config
 from cnna.hw.control import Control
@@ -27,14 +27,16 @@ from cnna.hw.faults import Faults, fault_words
 from cnna.hw.featmem import FeatureMemory
 from cnna.hw.load import Load
 from cnna.hw.readmaster import ReadMaster
-from cnna.hw.regfile import OUTSTANDING, RegFile
+from cnna.hw.regfile import OUTSTANDING, STATUSES, RegFile
 from cnna.hw.regmap import COUNTED, ENGINES
 from cnna.hw.sequencer import Sequencer
 from cnna.hw.store import Store
+from cnna.hw.streams import StreamIn, StreamOut
 from cnna.hw.tokens import Counts
 from cnna.hw.vector import Vector
 from cnna.hw.weights import Weights
 from cnna.hw.writemaster import WriteMaster
+from cnna.hw.writeshare import WriteShare
 
 
 class Top(wiring.Component):
@@ -49,6 +51,7 @@ class Top(wiring.Component):
                 "interrupt": Out(1),
                 "s_axi_control": In(Axi4Lite()),
                 **{f"m_axi_gmem{port}": Out(Axi4()) for port in range(config.ports)},
+                **({"s_axis": In(AxiStream()), "m_axis": Out(AxiStream())} if config.streams else {}),
             }
         )
 
@@ -73,8 +76,10 @@ class Top(wiring.Component):
             "faults": Faults(config.ports),
         }
         for port in range(config.ports):
-            core[f"read{port}"] = ReadMaster(3 if port == 0 else 2)
+            core[f"read{port}"] = ReadMaster(2 if port else 3 + config.streams, background=config.streams and port == 0)
             core[f"write{port}"] = WriteMaster()
+        if config.streams:
+            core |= {"stream_in": StreamIn(), "stream_out": StreamOut(), "write_share": WriteShare()}
         for name, block in core.items():
             m.submodules[name] = DomainRenamer("core")(block)
         self._buses(m, core)
@@ -104,9 +109,26 @@ class Top(wiring.Component):
                 m.d.comb += pins.eq(inner) if member.flow == Out else inner.eq(pins)
             connect(m, core["load"].clients[port], read.clients[0])
             connect(m, core["weights"].clients[port], read.clients[1])
-            connect(m, core["store"].clients[port], write.client)
+            shared = self.config.streams and port == 0
+            connect(m, core["store"].clients[port], core["write_share"].clients[0] if shared else write.client)
             m.d.comb += [read.halt.eq(self.control.halt), write.halt.eq(self.control.halt)]
         connect(m, core["sequencer"].client, core["read0"].clients[2])
+        if self.config.streams:
+            self._streams(m, core)
+
+    def _streams(self, m: Module, core: dict[str, wiring.Component]) -> None:
+        """The copies between stream ports and DDR: last clients of port 0's masters."""
+        regfile, came, goes, share = self.regfile, core["stream_in"], core["stream_out"], core["write_share"]
+        read, write = core["read0"], core["write0"]
+        connect(m, flipped(self.s_axis), came.axis)
+        connect(m, goes.axis, flipped(self.m_axis))
+        connect(m, regfile.stream_in, came.request)
+        connect(m, regfile.stream_out, goes.request)
+        connect(m, goes.client, read.clients[3])
+        connect(m, came.client, share.clients[1])
+        connect(m, share.master, write.client)
+        m.d.comb += [goes.response.eq(read.response), came.response.eq(write.response), came.bad.eq(write.bad & share.second_done)]
+        m.d.comb += [regfile.reports[name].eq(copy.status) for name, copy in zip(STATUSES, (came, goes), strict=True)]
 
     def _memory(self, m: Module, core: dict[str, wiring.Component]) -> None:
         """Engines to feature memory and rings."""
@@ -183,7 +205,10 @@ class Top(wiring.Component):
         ]
         for answers, masters in ((faults.reads, reads), (faults.writes, writes)):
             for port, master in enumerate(masters):
-                m.d.comb += [answers[port].valid.eq(master.bad), answers[port].response.eq(master.response)]
+                bad, response = master.bad, master.response
+                if self.config.streams and port == 0:
+                    bad, response = self._without_copies(m, core, master)
+                m.d.comb += [answers[port].valid.eq(bad), answers[port].response.eq(response)]
         status = Cat(control.busy, control.done, faults.error, control.resetting, control.engines)
         words = {"STATUS": status} | fault_words(faults)
         m.d.comb += [regfile.reports[name].eq(word) for name, word in words.items()]
@@ -191,3 +216,10 @@ class Top(wiring.Component):
         for name, masters in zip(OUTSTANDING, (reads, writes), strict=True):
             counts = [Cat(master.outstanding, Const(0, 8 - len(master.outstanding))) for master in masters]
             m.d.comb += regfile.reports[name].eq(Cat(counts))
+
+    def _without_copies(self, m: Module, core: dict[str, wiring.Component], master: wiring.Component) -> tuple[Signal, Signal]:
+        """A master's bad answers, a clock late, but for those to a copy, which keeps its errors to itself."""
+        own = core["stream_out"].client.beat.valid if master is core["read0"] else core["write_share"].second_done
+        bad, response = Signal(), Signal(2)
+        m.d.core += [bad.eq(master.bad & ~own), response.eq(master.response)]
+        return bad, response

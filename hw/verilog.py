@@ -37,6 +37,13 @@ _INTERFACES = {  # a port's prefix: interface type, parameters
         "PROTOCOL AXI4, DATA_WIDTH 128, ADDR_WIDTH 40, ID_WIDTH 0, MAX_BURST_LENGTH 16, "
         f"NUM_READ_OUTSTANDING {READS_OUTSTANDING}, NUM_WRITE_OUTSTANDING {WRITES_OUTSTANDING}",
     ),
+    **dict.fromkeys(
+        ("s_axis", "m_axis"),
+        (
+            "axis",
+            "TDATA_NUM_BYTES 16, HAS_TKEEP 1, HAS_TLAST 1, HAS_TREADY 1, HAS_TSTRB 0, TDEST_WIDTH 0, TID_WIDTH 0, TUSER_WIDTH 0",
+        ),
+    ),
 }
 
 
@@ -114,7 +121,8 @@ def _with_interfaces(text: str, config: Config) -> str:
     """Tells Vivado's IP packager which ports are which interface."""
     at = text.index(f"module {TOP}(")
     end = text.index("endmodule", at)
-    buses = ":".join(["s_axi_control", *(f"m_axi_gmem{port}" for port in range(config.ports))])
+    masters, streams = [f"m_axi_gmem{port}" for port in range(config.ports)], ["s_axis", "m_axis"] if config.streams else []
+    buses = ":".join(["s_axi_control", *masters, *streams])
     single = {
         "aclk": ("signal:clock:1.0 aclk CLK", f"ASSOCIATED_BUSIF {buses}, ASSOCIATED_RESET aresetn"),
         "aresetn": ("signal:reset:1.0 aresetn RST", "POLARITY ACTIVE_LOW"),
@@ -130,7 +138,7 @@ def _with_interfaces(text: str, config: Config) -> str:
             bus, _, signal = port.rpartition("_")
             kind, parameters = _INTERFACES[bus.rstrip("0123456789")]
             info, named = f"interface:{kind}:1.0 {bus} {signal.upper()}", f"XIL_INTERFACENAME {bus}, {parameters}"
-            named = named if signal == "awaddr" else ""
+            named = named if signal in ("awaddr", "tdata") else ""
         parameter = f', X_INTERFACE_PARAMETER = "{named}"' if named else ""
         return f'  (* X_INTERFACE_INFO = "xilinx.com:{info}"{parameter} *)\n{found[0]}'
 

@@ -1,16 +1,20 @@
 """The register file through AXI4-Lite: every register and field of the map, who may write what when, and the handshakes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from amaranth import DomainRenamer, Module, ResetInserter, Signal
 from amaranth.sim import Simulator
 
 from cnna.hw.config import preset
-from cnna.hw.regfile import ALWAYS, GENERAL, HELD, REPORTED, RegFile, capability, kept
+from cnna.hw.regfile import ALWAYS, COPYING, STREAMED, RegFile, capability, general, kept, reports
 from cnna.hw.regmap import BY_OFFSET, ENGINES, ERRORS, REGISTERS, SPACE_BYTES, command_fields, offset
 from cnna.hw.writes import SHADOWED
 
 CONFIG = preset("tiny")
+STREAMS = replace(CONFIG, streams=True)
+BOTH = pytest.mark.parametrize("config", [CONFIG, STREAMS], ids=["plain", "streams"])
 OKAY, SLVERR = 0, 2
 DEADLINE_CLOCKS = 60_000
 IDLE, SEQUENCER, HOST = {}, {"busy": 1, "running": 1}, {"busy": 1, "running": 1, "by_host": 1}
@@ -76,9 +80,9 @@ class Host:
             self.ctx.set(getattr(self.dut, name), state.get(name, 0))
 
 
-def run(test, *watchers):
+def run(test, *watchers, config=CONFIG):
     """Runs `test(ctx, host, dut)` and background watchers against a register file."""
-    dut, top = RegFile(CONFIG), Module()
+    dut, top = RegFile(config), Module()
     reset = Signal()
     top.submodules.dut = ResetInserter(reset)(DomainRenamer({"core": "sync"})(dut))
     simulator = Simulator(top)
@@ -113,45 +117,47 @@ def random_word(register, rng):
     return register.pack(**values), int(rng.integers(1 << 32)) >> bits << bits
 
 
-def test_every_register_reads_what_the_map_says():
+@BOTH
+def test_every_register_reads_what_the_map_says(config):
     """A word behind the wrong offset, a reset value or capability that is not the map's."""
-    words = capability(CONFIG)
+    words, held = capability(config), [register for register in general(config) if kept(register)]
 
     async def test(ctx, host, dut):
         rng = np.random.default_rng(1)
-        reports = {name: int(rng.integers(1 << 32)) for name in REPORTED}
-        ctx.set(dut.reports, reports)
+        told = {name: int(rng.integers(1 << 32)) for name, _ in reports(config)}
+        ctx.set(dut.reports, told)
         for where in range(0, SPACE_BYTES, 4):
             register = BY_OFFSET.get(where)
             if register is None:
                 if where % 64 in (0, 60):
                     assert await host.read(where) == (0, SLVERR), hex(where)
                 continue
-            expected = reports.get(register.name, words.get(register.name, register.pack() if register in HELD else 0))
+            expected = told.get(register.name, words.get(register.name, register.pack() if register in held else 0))
             assert await host.read(where) == (expected, OKAY), register.name
         assert (await host.read(offset("ID") + 1))[1] == SLVERR
 
-    run(test)
+    run(test, config=config)
 
 
-def test_idle_host_writes_the_general_block_only():
+@BOTH
+def test_idle_host_writes_the_general_block_only(config):
     """A configuration register that does not keep its word, keeps bits it has not, or an engine's written outside a program."""
 
     async def test(ctx, host, dut):
         rng = np.random.default_rng(2)
         for register in REGISTERS.values():
             word, above = random_word(register, rng)
-            writable = register in GENERAL and any(field.access != "ro" for field in register.fields)
+            writable = register in general(config) and any(field.access != "ro" for field in register.fields)
             word = word & kept(register) if register.name == "CTRL" else word
             assert await host.write(register.offset, word | above) == (OKAY if writable else SLVERR), register.name
-            expected = word & kept(register) if register in HELD else None
+            expected = word & kept(register) if writable and kept(register) else None
             if expected is not None:
                 assert await host.read(register.offset) == (expected, OKAY), register.name
             elif register in SHADOWED:
                 assert (await host.read(register.offset))[0] == 0
         assert await host.write(0xFFC, 1) == SLVERR
 
-    run(test)
+    run(test, config=config)
 
 
 def test_part_words_are_refused():
@@ -217,17 +223,65 @@ def test_outputs_follow_the_registers():
     assert pulses == ["start", "begin", "soft_reset", "clear_done"]
 
 
-def test_a_running_program_shuts_the_host_out():
-    """The host changes a register under a program of the sequencer, or cannot reach CTRL, STATUS and WATCHDOG."""
+@BOTH
+def test_a_running_program_shuts_the_host_out(config):
+    """The host changes a register under a program of the sequencer, or cannot reach CTRL, STATUS, WATCHDOG and copies."""
 
     async def test(ctx, host, dut):
         host.state(SEQUENCER)
         for name in ("SEG_INPUT_LO", "CONV_SRC", "CONV_GO", "END", "ID"):
             assert await host.write(offset(name), 1) == SLVERR, name
-        for name in ALWAYS:
-            assert await host.write(offset(name), 0) == OKAY, name
+        for name in (*ALWAYS, *(register.name for register in COPYING)):
+            assert await host.write(offset(name), 0) == (OKAY if REGISTERS[name] in general(config) else SLVERR), name
         assert ctx.get(dut.refused) == 0
         assert await host.read(offset("CONV_SRC")) == (0, OKAY)
+
+    run(test, config=config)
+
+
+@pytest.mark.parametrize("way", ["in", "out"])
+@pytest.mark.parametrize("state", [IDLE, SEQUENCER, HOST], ids=["idle", "sequencer", "host"])
+def test_a_copy_starts_beside_anything(way, state):
+    """Its start is lost or doubled, reaches the other copy, or is taken while it would be forgotten."""
+    prefix, other = f"STREAM_{way.upper()}", "stream_out" if way == "in" else "stream_in"
+    pulses = []
+
+    async def watch(ctx, dut):
+        while True:
+            await ctx.tick()
+            assert not ctx.get(getattr(dut, other).start)
+            if ctx.get(getattr(dut, f"stream_{way}").start):
+                request = getattr(dut, f"stream_{way}")
+                pulses.append((ctx.get(request.address), ctx.get(request.bytes)))
+
+    async def test(ctx, host, dut):
+        host.state(state)
+        for name, value in (("LO", 0x12345670), ("HI", 0x9A), ("BYTES", 0xFEDCBA98)):
+            assert await host.write(offset(f"{prefix}_{name}"), value) == OKAY
+        start = offset(f"{prefix}_START")
+        assert await host.write(start, 0) == OKAY
+        assert await host.write(start, 1) == OKAY
+        for refusing in ({"busy": 1}, {"resetting": 1}, {"stop": 1}):
+            busy = REGISTERS[f"{prefix}_STATUS"].pack(**refusing) if "busy" in refusing else 0
+            ctx.set(dut.reports[f"{prefix}_STATUS"], busy)
+            host.state({**state, **({} if busy else refusing)})
+            assert await host.write(start, 1) == SLVERR
+        host.state(state)
+        assert await host.write(start, 1) == OKAY
+        await ctx.tick().repeat(3)
+        assert pulses == [(0x9A12345670, 0xFEDCBA98)] * 2
+
+    run(test, watch, config=STREAMS)
+
+
+def test_without_streams_there_are_no_copies():
+    """A host waits for a copy that nobody carries out."""
+
+    async def test(ctx, host, dut):
+        assert STREAMED
+        for register in STREAMED:
+            assert await host.write(register.offset, 1) == SLVERR
+            assert await host.read(register.offset) == (0, OKAY)
 
     run(test)
 

@@ -5,6 +5,7 @@ import re
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 import cnna.hw
 from cnna.hw import verilog
-from cnna.hw.axi import Axi4, Axi4Lite
+from cnna.hw.axi import Axi4, Axi4Lite, AxiStream
 from cnna.hw.config import ConfigError, preset
 from cnna.hw.shared import count_instances
 
@@ -82,6 +83,20 @@ def test_ports_have_the_names_that_others_rely_on(tiny):
     for interface in ("aximm:1.0 s_axi_control AWADDR", "aximm:1.0 m_axi_gmem0 RDATA", "signal:clock:1.0 aclk CLK"):
         assert interface in head
     assert "ASSOCIATED_BUSIF s_axi_control:m_axi_gmem0," in head
+
+
+@pytest.mark.cosim
+def test_streams_have_their_ports_and_are_lint_clean(tiny, tmp_path):
+    """Vivado finds no AXI4-Stream interface, or one that has no clock; or ports of streams where there are none."""
+    assert "axis" not in tiny
+    text = verilog.generate(replace(TINY, streams=True))
+    head = text[text.index("module cnna(") : text.index("endmodule")]
+    for name, drives in (("s_axis", "output"), ("m_axis", "input")):
+        for member in AxiStream().members:
+            way = drives if member == "tready" else {"output": "input", "input": "output"}[drives]
+            assert re.search(rf"axis:1.0 {name} {member.upper()}\".*\n  {way} (\[\d+:0\] )?{name}_{member};", head), (name, member)
+    assert "ASSOCIATED_BUSIF s_axi_control:m_axi_gmem0:s_axis:m_axis," in head
+    assert lint(text, tmp_path) == ""
 
 
 def test_a_testbench_finds_what_it_looks_into(tiny):

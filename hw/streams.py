@@ -1,0 +1,292 @@
+"""Copies between the stream ports and DDR, beside the engines: what comes on `s_axis` goes to DDR, `m_axis` sends what is there.
+
+One packet at a time each way, any number of bytes from an address that is a multiple of 16. They are clients of port 0's
+masters, after all others (`readmaster.py`, `writeshare.py`). Whatever stops a copy, its packet is taken or sent to a TLAST,
+so that the other end of the stream is ready for the next one.
+"""
+
+from amaranth import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from cnna.hw.axi import AxiStream
+from cnna.hw.config import BEAT_BYTES
+from cnna.hw.pair import Pair
+from cnna.hw.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadBurst, ReadClient, WriteBeat, WriteBurst, WriteClient
+from cnna.hw.queue import Queue
+from cnna.hw.regmap import REGISTERS, STREAM_ERRORS
+from cnna.hw.runs import BEAT_ADDRESS_BITS, BEAT_SHIFT
+from cnna.hw.tally import tally
+from cnna.hw.writemaster import OUTSTANDING as WRITES
+
+SIZE_BITS = 32
+OUT_BEATS = 256  # that wait for `m_axis`, or are asked for: a beat a clock at up to 240 clocks latency
+IN_BEATS = 128  # that wait for the write master
+ILLEGAL, RESPONSE, EARLY_END, LATE_END = (STREAM_ERRORS.index(e) for e in ("illegal", "response", "early_end", "late_end"))
+STATUS = data.StructLayout({field.name: field.bits for field in REGISTERS["STREAM_IN_STATUS"].fields})
+
+
+class CopyRequest(wiring.Signature):
+    """What the host asks for, seen from the register file; `start` pulses, only while the copy is not busy."""
+
+    def __init__(self) -> None:
+        super().__init__({"start": Out(1), "address": Out(BUS_BITS), "bytes": Out(SIZE_BITS)})
+
+
+class Transfer(data.Struct):
+    """A transfer of a stream port."""
+
+    data: unsigned(BEAT_BITS)
+    keep: unsigned(BEAT_BYTES)
+    last: unsigned(1)
+
+
+class Answered(data.Struct):
+    """A beat of DDR and its response."""
+
+    data: unsigned(BEAT_BITS)
+    response: unsigned(2)
+
+
+class CopyBursts(wiring.Component):
+    """The bursts of a copy, each up to the next multiple of 256 bytes, one in two clocks; `stop` ends them."""
+
+    start: In(1)  # only while `idle`
+    stop: In(1)
+    address: In(BEAT_ADDRESS_BITS)
+    beats: In(SIZE_BITS - BEAT_SHIFT + 1)  # not 0
+    burst: Out(stream.Signature(ReadBurst))
+    idle: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        address, left, last = Signal.like(self.address), Signal.like(self.beats), Signal()
+        beats = self.burst.payload.beats
+        m.d.comb += self.burst.payload.address.eq(address << BEAT_SHIFT)
+        with m.FSM(name="cutting"):
+            with m.State("IDLE"):
+                m.d.comb += self.idle.eq(1)
+                m.d.sync += [address.eq(self.address), left.eq(self.beats)]
+                with m.If(self.start):
+                    m.next = "SIZE"
+            with m.State("SIZE"):
+                to_boundary = BURST_BEATS - address[:4]
+                m.d.sync += [beats.eq(Mux(left < to_boundary, left, to_boundary)), last.eq(left <= to_boundary)]
+                m.next = "OFFER"
+                with m.If(self.stop):
+                    m.next = "IDLE"
+            with m.State("OFFER"):
+                m.d.comb += self.burst.valid.eq(1)
+                with m.If(self.burst.ready):
+                    m.d.sync += [address.eq(address + beats), left.eq(left - beats)]
+                    m.next = "SIZE"
+                with m.If(self.stop | (self.burst.ready & last)):
+                    m.next = "IDLE"
+        return m
+
+
+class Packet(wiring.Component):
+    """Checks a request and counts its transfers. `begins` pulses for a legal one, after which the rest is known.
+
+    `one`: the next transfer is the last. `keep`: its bytes. `moves` counts on.
+    """
+
+    request: In(CopyRequest())
+    moves: In(1)
+    begins: Out(1)
+    illegal: Out(1)
+    address: Out(BEAT_ADDRESS_BITS)
+    beats: Out(SIZE_BITS - BEAT_SHIFT + 1)
+    one: Out(1)
+    keep: Out(BEAT_BYTES)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        asked, checked, size, left = Signal(), Signal(), Signal(SIZE_BITS), Signal.like(self.beats)
+        low, wrong, mask = Signal(BEAT_SHIFT), Signal(), Signal(BEAT_BYTES)  # mask: the last transfer's bytes
+        m.d.sync += [asked.eq(self.request.start), checked.eq(asked), wrong.eq((low != 0) | (size == 0))]
+        m.d.sync += [self.begins.eq(checked & ~wrong), self.illegal.eq(checked & wrong)]
+        with m.If(self.request.start):
+            m.d.sync += [size.eq(self.request.bytes), Cat(low, self.address).eq(self.request.address)]
+        rest = size[:BEAT_SHIFT]
+        m.d.sync += self.beats.eq((size + BEAT_BYTES - 1)[BEAT_SHIFT:])
+        m.d.sync += mask.eq(Mux(rest == 0, (1 << BEAT_BYTES) - 1, (1 << rest) - 1))
+        full = (1 << BEAT_BYTES) - 1
+        with m.If(checked):
+            m.d.sync += [left.eq(self.beats), self.one.eq(self.beats == 1), self.keep.eq(Mux(self.beats == 1, mask, full))]
+        with m.Elif(self.moves):
+            m.d.sync += [left.eq(left - 1), self.one.eq(left == 2), self.keep.eq(Mux(left == 2, mask, full))]
+        return m
+
+
+class StreamIn(wiring.Component):
+    """From `axis` to DDR. `bad` and `response` come with the client's `done`.
+
+    A wrong transfer is not written, nor what stands with it in a burst: it is the last of what was counted, so its burst never
+    goes out.
+    """
+
+    request: In(CopyRequest())
+    axis: In(AxiStream())
+    client: Out(WriteClient())
+    bad: In(1)
+    response: In(2)
+    status: Out(STATUS)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.packet = packet = Packet()
+        m.submodules.bursts = bursts = CopyBursts()
+        m.submodules.beats = beats = Queue(WriteBeat, IN_BEATS)
+        connect(m, flipped(self.request), packet.request)
+        m.submodules.coming = coming = Pair(Transfer)
+        status, failed = self.status, Signal()
+        accepts, opened, begun = Signal(), Signal(), Signal()  # the packet's TLAST is to come: to the port, here; the copy is on
+        came, moves, pushed = coming.o, Signal(), Signal()
+        self._arrive(m, coming, accepts)
+        free = tally(m, IN_BEATS, pushed, beats.o.valid & beats.o.ready)
+        m.d.comb += [
+            came.ready.eq(opened & (free.room | failed)),
+            moves.eq(came.valid & came.ready),
+            pushed.eq(moves & ~failed),
+            packet.moves.eq(pushed),
+            beats.push.eq(pushed),
+            beats.item.data.eq(came.payload.data),
+            beats.item.strobe.eq(came.payload.keep),
+            bursts.start.eq(packet.begins),
+            bursts.address.eq(packet.address),
+            bursts.beats.eq(packet.beats),
+            bursts.stop.eq(failed),
+        ]
+        unanswered = self._write(m, bursts, beats, pushed, failed)
+        rest, over = Signal(), Signal()  # rest: but for beats that no burst will take, it is over
+        m.d.comb += over.eq(rest & ~free.some)
+        m.d.sync += rest.eq(begun & ~opened & bursts.idle & ~unanswered & ~over)
+        with m.If(packet.begins):
+            m.d.sync += [accepts.eq(1), opened.eq(1), begun.eq(1)]
+        with m.Else():
+            m.d.sync += accepts.eq(accepts & ~(self.axis.tvalid & self.axis.tready & self.axis.tlast))
+            m.d.sync += [opened.eq(opened & ~(moves & came.payload.last)), begun.eq(begun & ~over)]
+        m.d.comb += beats.o.ready.eq(self.client.beat.ready | (rest & failed))
+        lacks = (packet.keep & ~came.payload.keep).any() | (came.payload.last & ~packet.one)
+        extra = (came.payload.keep & ~packet.keep).any() | (packet.one & ~came.payload.last)
+        causes = [(self.bad, RESPONSE), (pushed & lacks, EARLY_END), (pushed & extra, LATE_END), (packet.illegal, ILLEGAL)]
+        _report(m, self.request.start, status, failed, causes, self.response, over)
+        return m
+
+    def _arrive(self, m: Module, coming: Pair, accepts: Value) -> None:
+        """Registers what comes on the port; nothing is taken outside of a copy's packet."""
+        axis, into = self.axis, coming.i
+        m.d.comb += [
+            into.payload.data.eq(axis.tdata),
+            into.payload.keep.eq(axis.tkeep),
+            into.payload.last.eq(axis.tlast),
+            into.valid.eq(axis.tvalid & accepts),
+            axis.tready.eq(into.ready & accepts),
+        ]
+
+    def _write(self, m: Module, bursts: CopyBursts, beats: Queue, pushed: Value, failed: Value) -> Value:
+        """Offers a burst when its beats stand in the queue; answers whether some have no B response."""
+        m.submodules.offer = offer = Pair(WriteBurst)
+        connect(m, offer.o, flipped(self.client.burst))
+        standing, whole, taken = Signal(range(IN_BEATS + 1)), Signal(), Signal()
+        burst = bursts.burst
+        unanswered = tally(m, WRITES + 2, taken, self.client.done)
+        m.d.comb += [
+            offer.i.payload.eq(burst.payload),
+            offer.i.valid.eq(burst.valid & whole),
+            taken.eq(offer.i.valid & offer.i.ready),
+            burst.ready.eq(taken),
+            self.client.beat.payload.eq(beats.o.payload),
+            self.client.beat.valid.eq(beats.o.valid),
+        ]
+        m.d.sync += whole.eq(burst.valid & ~taken & ~failed & (standing >= burst.payload.beats))
+        with m.If(self.request.start):
+            m.d.sync += standing.eq(0)
+        with m.Else():
+            m.d.sync += standing.eq(standing - Mux(taken, burst.payload.beats, 0) + pushed)
+        return taken | unanswered.some
+
+
+class StreamOut(wiring.Component):
+    """From DDR to `axis`. `response` comes with each of the client's beats; one that is bad ends the packet there."""
+
+    request: In(CopyRequest())
+    axis: Out(AxiStream())
+    client: Out(ReadClient())
+    response: In(2)
+    status: Out(STATUS)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.packet = packet = Packet()
+        m.submodules.bursts = bursts = CopyBursts()
+        m.submodules.beats = beats = Queue(Answered, OUT_BEATS, late=True)
+        m.submodules.going = going = Pair(Transfer)
+        connect(m, flipped(self.request), packet.request)
+        status, failed = self.status, Signal()
+        opened, begun, over = Signal(), Signal(), Signal()  # the packet's TLAST is not on its way; the copy is on, is over
+        bad, moves, item = Signal(), Signal(), going.i.payload
+        idle = self._read(m, bursts, beats, failed)
+        m.d.comb += [
+            bad.eq(beats.o.payload.response != 0),
+            item.data.eq(beats.o.payload.data),
+            item.keep.eq(packet.keep),
+            item.last.eq(packet.one | bad),
+            going.i.valid.eq(opened & beats.o.valid),
+            moves.eq(going.i.valid & going.i.ready),
+            beats.o.ready.eq(~opened | going.i.ready),
+            packet.moves.eq(moves),
+            bursts.start.eq(packet.begins),
+            bursts.address.eq(packet.address),
+            bursts.beats.eq(packet.beats),
+            bursts.stop.eq(failed),
+        ]
+        with m.If(packet.begins):
+            m.d.sync += [opened.eq(1), begun.eq(1)]
+        with m.Else():
+            m.d.sync += [opened.eq(opened & ~(moves & item.last)), begun.eq(begun & ~over)]
+        axis, out = self.axis, going.o
+        m.d.comb += [axis.tdata.eq(out.payload.data), axis.tkeep.eq(out.payload.keep), axis.tlast.eq(out.payload.last)]
+        m.d.comb += [axis.tvalid.eq(out.valid), out.ready.eq(axis.tready)]
+        m.d.sync += over.eq(begun & ~opened & ~out.valid & idle & ~over)
+        causes = [(moves & bad, RESPONSE), (packet.illegal, ILLEGAL)]
+        _report(m, self.request.start, status, failed, causes, beats.o.payload.response, over)
+        return m
+
+    def _read(self, m: Module, bursts: CopyBursts, beats: Queue, failed: Value) -> Value:
+        """Asks for bursts that have room; answers whether none is left, outstanding or in the queue."""
+        burst, beat, asked, freed = self.client.burst, self.client.beat, Signal(), Signal()
+        room, roomy, spent = Signal(range(OUT_BEATS + 1), init=OUT_BEATS), Signal(init=1), Signal(5)
+        m.d.comb += [
+            burst.payload.eq(bursts.burst.payload),
+            burst.valid.eq(bursts.burst.valid & roomy & ~failed),
+            asked.eq(burst.valid & burst.ready),
+            bursts.burst.ready.eq(asked),
+            beats.push.eq(beat.valid),
+            beats.item.data.eq(beat.payload.data),
+            beats.item.response.eq(self.response),
+        ]
+        m.d.sync += [
+            spent.eq(Mux(asked, burst.payload.beats, 0)),
+            freed.eq(beats.o.valid & beats.o.ready),
+            room.eq(room - spent + freed),
+            roomy.eq((room >= 2 * BURST_BEATS) & ~asked),  # `room` knows nothing of the burst two clocks ago
+        ]
+        return bursts.idle & (spent == 0) & ~freed & (room == OUT_BEATS)
+
+
+def _report(
+    m: Module, start: Value, status: data.View, failed: Signal, causes: list[tuple[Value, int]], response: Value, over: Value
+) -> None:
+    """The status register: the first cause stays, `failed` is set with it; an illegal request, or `over`, ends the copy."""
+    m.d.comb += failed.eq(status.cause != 0)
+    with m.If(start):
+        m.d.sync += [status.busy.eq(1), status.done.eq(0), status.cause.eq(0), status.response.eq(0)]
+    with m.Else():
+        for condition, cause in reversed(causes):
+            with m.If(condition & ~failed):
+                m.d.sync += status.cause.eq(cause)
+                m.d.sync += status.response.eq(response if cause == RESPONSE else 0)
+        with m.If((status.cause == ILLEGAL) | over):
+            m.d.sync += [status.busy.eq(0), status.done.eq(status.busy & ~failed | status.done)]
