@@ -63,7 +63,7 @@ class Bundle(wiring.Component):
         factor = delayed(m, self.factor, 1)
         second = delayed(m, self._choice(combine[1], self.factor_b if self.operands else None, factor), 1)
         common = {"factor": factor, "second": second, "carried": delayed(m, second, 2) if self.sums else None}
-        offset = _line(m, self.offset, 3 if self.sums else 1)
+        offset = _line(m, self.offset, 2 * self.sums + self.operands)
         shift = rounding.amounts(m, self.shift)
         answers = []
         for lane in range(self.count):
@@ -80,8 +80,8 @@ class Bundle(wiring.Component):
     def _combine(self, m: Module) -> list[Value]:
         """The `combine` bit: [clocks after the port's]."""
         if not (self.sums and self.operands):
-            return [Const(self.operands, 1)] * VALUE_AT
-        return _line(m, self.combine, VALUE_AT - 1)
+            return [Const(self.operands, 1)] * (VALUE_AT - 1)
+        return _line(m, self.combine, VALUE_AT - 2)
 
     def _value(self, m: Module, lane: int, common: dict[str, Value | None], offset: list[Value], combine: list[Value]) -> Signal:
         """What is to be shifted and rounded: the sum's or the operands' product."""
