@@ -132,6 +132,34 @@ class CosimDevice(Memory):
         """The memory answers as it should again."""
         self._ask("clear_faults")
 
+    def send(self, data: bytes | np.ndarray) -> None:
+        """Queues a packet for `s_axis`: it goes as the accelerator takes it. RunError (as of the rest): there are no streams."""
+        path = self._run / "packet"
+        path.write_bytes(np.ascontiguousarray(data).tobytes() if isinstance(data, np.ndarray) else data)
+        self._ask("send", path=str(path))
+
+    @property
+    def unsent(self) -> int:
+        """Bytes of queued packets that the accelerator has not taken."""
+        return int(self._ask("unsent"))
+
+    def receive(self) -> bytes | None:
+        """The oldest packet that came on `m_axis` and was not fetched yet; None: none is whole."""
+        path = self._run / "packet"
+        return path.read_bytes() if self._ask("receive", path=str(path)) else None
+
+    def drop_sent(self) -> None:
+        """Forgets packets that were not taken; half of one stays with the accelerator, which is to be reset then."""
+        self._ask("drop_sent")
+
+    def drop_received(self) -> None:
+        """Forgets what came on `m_axis`, the beginning of a packet too."""
+        self._ask("drop_received")
+
+    def set_streams(self, stall: int) -> None:
+        """How often, in 256ths, the streams' other ends hold back at random."""
+        self._ask("streams", stall=stall)
+
     def reset(self) -> None:
         """A hard reset by `aresetn`."""
         self._ask("reset")

@@ -26,6 +26,7 @@ def sources(config: Config, cache_folder: Path, say: Say, verilog: str | None = 
     """{file name: text}; `verilog` stands for the accelerator's own, where a test has changed it; `trace` allows waveforms."""
     here = files("cnna.sim")
     names = ["dsp48e2.v", "ddr.cpp", "probes.cpp", *(("trace.cpp", "lz4.h", "zlib.h") if trace else ())]
+    names += ["packets.cpp"] if config.streams else []
     texts = {name: (here / name).read_text() for name in names}
     texts["tb.sv"] = tb.text(config, TOP, probes=True, trace=trace)
     return {"accelerator.v": verilog or generated(config, cache_folder, say), **texts}

@@ -10,12 +10,14 @@ import socket
 import sys
 import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 import cocotb
 
-from cnna.host.errors import CnnaError
+from cnna.host.errors import CnnaError, RunError
 from cnna.sim import probes
+from cnna.sim.packets import Packets
 from cnna.sim.testbench import Testbench
 
 REPORT_SECONDS = 1.0  # before the first word of a run's progress
@@ -97,6 +99,38 @@ class Session:
     async def do_clear_faults(self) -> None:
         """No more of them."""
         self.tb.ddr.clear_faults()
+
+    async def do_send(self, path: str) -> None:
+        """Queues the file's bytes as a packet for `s_axis`."""
+        self._packets().send(Path(path).read_bytes())
+
+    async def do_receive(self, path: str) -> bool:
+        """Writes the oldest packet that came on `m_axis` to a file; False: there is none."""
+        packet = self._packets().receive()
+        if packet is not None:
+            Path(path).write_bytes(packet)
+        return packet is not None
+
+    async def do_unsent(self) -> int:
+        """Bytes queued and not taken."""
+        return self._packets().unsent
+
+    async def do_drop_sent(self) -> None:
+        """Forgets packets that were not taken."""
+        self._packets().drop_sent()
+
+    async def do_drop_received(self) -> None:
+        """Forgets what came."""
+        self._packets().drop_received()
+
+    async def do_streams(self, stall: int) -> None:
+        """The pace of the streams' other ends."""
+        self._packets().stall(stall)
+
+    def _packets(self) -> Packets:
+        if self.tb.packets is None:
+            raise RunError("the simulated accelerator has no streams")
+        return self.tb.packets
 
     async def do_log(self, enable: bool) -> None:
         """Starts or ends the logs of writes."""

@@ -1,4 +1,4 @@
-"""The testbench's top, `tb`, as SystemVerilog: the accelerator, the DDR model on its ports, and probes; written for a config.
+"""The testbench's top, `tb`, as SystemVerilog: the accelerator, the models on its ports, and probes; written for a config.
 
 cocotb drives `aclk`, `aresetn` and the AXI4-Lite signals and sees `interrupt`; everything else stays inside, so that
 Verilator may optimise it. The probes only read; the accelerator's Verilog is the one that is synthesised.
@@ -8,6 +8,7 @@ from cnna.hw.config import Config
 from cnna.hw.regmap import COUNT_BITS, COUNTED
 
 FEATURES, COUNTERS, ISSUE = "dut.featmem", "dut.counters", "dut.conv.issue"  # instances that the probes look into
+CONTROL = "dut.control"  # that the streams' ends look into
 PORTS = 4  # that the DDR model has; those that the accelerator lacks stay idle
 _CONTROL = (  # (AXI4-Lite signal, bits, driven by cocotb)
     ("awaddr", 12, True),
@@ -59,6 +60,14 @@ _TO_MASTER = (
     ("bvalid", 1),
     ("bresp", 2),
 )
+_FROM_STREAMS = (
+    ("s_tready", 1),
+    ("m_tvalid", 1),
+    ("m_tdata", 128),
+    ("m_tkeep", 16),
+    ("m_tlast", 1),
+)  # as packets_clock's arguments
+_TO_STREAMS = (("s_tvalid", 1), ("s_tdata", 128), ("s_tkeep", 16), ("s_tlast", 1), ("m_tready", 1))
 
 TRACE = (  # clocks trace_first..trace_last from the first start on, to the file of +cnna_trace=FILE; clock n is at 2 n
     "  reg [31:0] trace_first /* verilator public_flat_rw */ = 0;",
@@ -113,7 +122,29 @@ def text(config: Config, top: str, probes: bool, trace: bool) -> str:
     lines += ["  always @(posedge aclk) begin", f"    ddr_clock({', '.join(passed)});"]
     lines += [f"    {name} <= n_{name};" for name, _ in _TO_MASTER]
     lines += ["  end", f"  {top} dut (", ",\n".join(f"    .{port}({signal})" for port, signal in _connections(config)), "  );"]
+    lines += _streams() if config.streams else []
     return "\n".join([*lines, *(_probes(config) if probes else []), *(TRACE if trace else []), "endmodule", ""])
+
+
+def _streams() -> list[str]:
+    """The ends of the stream ports, `packets.cpp`."""
+    arguments = [f"input bit {_range(bits)}{name}" for name, bits in _FROM_STREAMS]
+    arguments += [f"output bit {_range(bits)}n_{name}" for name, bits in _TO_STREAMS]
+    passed = ["aresetn", f"{CONTROL}.reset", *(name for name, _ in _FROM_STREAMS), *(f"n_{name}" for name, _ in _TO_STREAMS)]
+    return [
+        f'  import "DPI-C" function void packets_clock(input bit reset_n, input bit soft_reset, {", ".join(arguments)});',
+        *(f"  wire {_range(bits)}{name};" for name, bits in _FROM_STREAMS),
+        *(f"  reg {_range(bits)}{name} = 0;" for name, bits in _TO_STREAMS),
+        *(f"  bit {_range(bits)}n_{name};" for name, bits in _TO_STREAMS),
+        "  always @(posedge aclk) begin",
+        f"    packets_clock({', '.join(passed)});",
+        *(f"    {name} <= n_{name};" for name, _ in _TO_STREAMS),
+        "  end",
+    ]
+
+
+def _range(bits: int) -> str:
+    return f"[{bits - 1}:0] " if bits > 1 else ""
 
 
 def _probes(config: Config) -> list[str]:
@@ -149,4 +180,6 @@ def _connections(config: Config) -> list[tuple[str, str]]:
     found += [(f"s_axi_control_{name}", f"s_{name}") for name, _, _ in _CONTROL]
     for port in range(config.ports):
         found += [(f"m_axi_gmem{port}_{name}", f"{name}[{_slice(port, bits)}]") for name, bits in _FROM_MASTER + _TO_MASTER]
+    if config.streams:
+        found += [(f"{name[0]}_axis{name[1:]}", name) for name, _ in _FROM_STREAMS + _TO_STREAMS]
     return found

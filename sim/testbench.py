@@ -31,12 +31,14 @@ from cnna.host.errors import RunError
 from cnna.host.model import Model
 from cnna.hw.config import Config, preset
 from cnna.hw.regmap import REGISTERS, offset
+from cnna.sim import packets
 from cnna.sim.axilite import AxiLite
 from cnna.sim.build import build, to_stderr
 from cnna.sim.cache import default_cache
 from cnna.sim.ddr import SETTINGS, Ddr
 from cnna.sim.machine import DDR_BASE
 from cnna.sim.memory import Memory
+from cnna.sim.packets import Packets
 from cnna.sim.rtl import sources
 from cnna.sim.scratch import scratch
 
@@ -51,13 +53,14 @@ Report = Callable[[int, float], None]  # clocks since the simulation began, time
 
 
 class Testbench:
-    """Clock, reset, registers and memory of the accelerator in `dut` (the top that `tb.text` wrote)."""
+    """Clock, reset, registers, memory and streams' ends of the accelerator in `dut` (the top that `tb.text` wrote)."""
 
     __test__ = False  # not a pytest class
 
     def __init__(self, dut: Any) -> None:
         self.dut, self.ddr = dut, Ddr()
         self.registers = AxiLite(dut)
+        self.packets = Packets() if packets.linked() else None
 
     async def start(self) -> None:
         """Starts the clock (cocotb's own, no Python in it) and resets."""
@@ -96,8 +99,9 @@ class Testbench:
             return model.run(x)
 
     async def run_clocks(self, clocks: int, report: Report | None = None) -> None:
-        """Lets time pass."""
+        """Lets time pass. RunError: as `wait`."""
         await self._pass_time(clocks, None, report)
+        self._check()
 
     async def wait(self, report: Report | None = None) -> None:
         """Until STATUS has done or error (by interrupt where it is enabled). RunError: the AXI4 protocol was broken."""
@@ -108,8 +112,12 @@ class Testbench:
             if status["done"] or status["error"]:
                 break
         await RisingEdge(self.dut.aclk)
-        if self.ddr.violation:
-            raise RunError(f"the accelerator broke the AXI4 protocol: {self.ddr.violation}")
+        self._check()
+
+    def _check(self) -> None:
+        violation = self.ddr.violation or (self.packets and self.packets.violation)
+        if violation:
+            raise RunError(f"the accelerator broke the AXI4 protocol: {violation}")
 
     async def _pass_time(self, clocks: int, until: Trigger | None, report: Report | None) -> bool:
         """Lets at most so many clocks pass, reporting now and then; whether `until` fired."""
