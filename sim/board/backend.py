@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from cnna.host.errors import RunError
 from cnna.hw.config import Config
 from cnna.hw.regmap import REGISTERS, offset
-from cnna.sim.board import copies
+from cnna.sim.board import copies, ends
 from cnna.sim.board.copies import Copies
 from cnna.sim.board.dma import Sink, Source
+from cnna.sim.board.ends import RtlStreams
 from cnna.sim.board.refused import RefusedError
 from cnna.sim.emulator import EmulatorDevice
 from cnna.sim.machine import DDR_BASE
@@ -68,7 +69,7 @@ class RtlBackend:
     def __init__(self, device: Any) -> None:
         self.device = device
         self.data, self.base = device.data, device.base
-        self.streams: Streams | None = None
+        self.streams = RtlStreams(self.exclusive, self._wake) if device.config.streams else None
         self._turn = threading.Condition()
         self._count, self._waiting = threading.Lock(), 0
         self._busy = self._closed = False
@@ -85,7 +86,9 @@ class RtlBackend:
         with self.exclusive() as device:
             device.write(offset, value)
             if offset == CTRL:
-                self._busy = _works(device.read(STATUS))
+                self._busy = self._busy or _works(device.read(STATUS))
+            elif self.streams and offset in ends.STARTS:
+                self.streams.wake()
 
     def reset(self) -> None:
         """`aresetn`."""
@@ -102,6 +105,9 @@ class RtlBackend:
         self.data = np.empty(0, np.uint8)
         with suppress(BufferError):  # an answer to a client that has gone still looks at the memory; it ends with the process
             self.device.close()
+
+    def _wake(self) -> None:
+        self._busy = True
 
     @contextmanager
     def exclusive(self) -> Iterator[Any]:
@@ -129,7 +135,8 @@ class RtlBackend:
                 began = time.monotonic()
                 try:
                     self.device.run_clocks(clocks)
-                    self._busy = _works(self.device.read(STATUS))
+                    works = _works(self.device.read(STATUS))
+                    self._busy = bool(self.streams and self.streams.busy(self.device)) or works
                 except RunError as error:  # the next access tells the client
                     print(f"cnna board: {error}", file=sys.stderr, flush=True)
                     self._busy = False

@@ -30,6 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert main([str(made / word) if "." in word else word for word in command.split()]) == 0
     with np.load(made / "c.npz") as images:
         np.save(made / "x.npy", images["x"][:3])
+        np.save(made / "one.npy", images["x"][:1])
     for variant in ("ps", "pl"):
         stock.images(made / variant, variant=variant)
     return made
@@ -55,7 +56,7 @@ def boards(request: pytest.FixtureRequest, address: str) -> Iterator[dict[str, t
 @pytest.mark.parametrize("boards", ["emulator", pytest.param("rtl", marks=pytest.mark.cosim)], indirect=True)
 def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, object]], folder: Path) -> None:
     """The command, the artifact and the input are the same; only the overlay is another."""
-    answers, figures = {}, {}
+    answers, cycles = {}, {}
     for variant, (where, board) in boards.items():
         out, report = folder / f"{variant}.npz", folder / f"{variant}.json"
         line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "run", str(folder / "m.cnna"), "--device", "pynq", "--check"]
@@ -63,10 +64,11 @@ def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, object
         assert "board == reference: 1 outputs, 30 elements" in stock.execute(where, [*line, *files, "--json", str(report)])
         with np.load(out) as found:
             answers[variant] = dict(found)
-        figures[variant] = json.loads(report.read_text())
+        cycles[variant] = json.loads(report.read_text())["cycles"]
         assert not board.dram.used_bytes  # type: ignore[attr-defined]
     assert all(np.array_equal(answers["pl"][name], value) for name, value in answers["ps"].items())
-    assert figures["pl"]["cycles"] == figures["ps"]["cycles"]
+    if cycles["ps"] is not None:  # copies of the next image and the last answer go on beside: they come last at port 0
+        assert 0 <= cycles["pl"] - cycles["ps"] < 0.01 * cycles["ps"]
 
 
 @pytest.mark.parametrize("boards", ["emulator"], indirect=True)
@@ -87,7 +89,7 @@ def test_many_runs_in_constant_memory(boards: dict[str, tuple[str, object]], fol
     code = """
 import resource
 import cnna.host
-x = np.load(sys.argv[3])[:1]
+x = np.load(sys.argv[3])
 with cnna.host.Model(Overlay(sys.argv[1]), sys.argv[2]) as model:
     first = model.run(x)
     for number in range(int(sys.argv[4])):
@@ -97,6 +99,6 @@ with cnna.host.Model(Overlay(sys.argv[1]), sys.argv[2]) as model:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     for variant, (where, board) in boards.items():
-        grown_kib = stock.run(where, code, folder / variant / "cnna.bit", folder / "m.cnna", folder / "x.npy", RUNS)
+        grown_kib = stock.run(where, code, folder / variant / "cnna.bit", folder / "m.cnna", folder / "one.npy", RUNS)
         assert int(grown_kib) < 2048
         assert not board.dram.used_bytes  # type: ignore[attr-defined]
