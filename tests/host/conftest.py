@@ -2,5 +2,5 @@
 
 from importlib.util import find_spec
 
-_NEED_PYNQ = ["test_pynq_driver.py", "test_faults.py", "test_notebooks.py", "test_variants.py"]
+_NEED_PYNQ = ["test_pynq_driver.py", "test_faults.py", "test_notebooks.py", "test_variants.py", "test_stream_faults.py"]
 collect_ignore = [] if find_spec("pynq") else _NEED_PYNQ

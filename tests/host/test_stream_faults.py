@@ -1,0 +1,115 @@
+"""The driver on a board of variant `pl` whose RTL meets errors of the bus, in copies and in programs beside them, and silence."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from cnna.host import model
+from cnna.host.errors import RunError, TimedOutError
+from cnna.host.session import Model
+from cnna.hw.config import preset
+from cnna.sim.board.backend import RtlBackend
+from cnna.sim.board.board import Board, open_board
+
+from .emulated_board import StreamedBoard
+from .hand_made import SHAPE, requantised_copy
+
+pytestmark = pytest.mark.cosim
+X = np.random.default_rng(5).normal(0, 20, (4, *SHAPE)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Board]:
+    """The RTL of `tiny` with streams."""
+    board = open_board(preset("tiny"), "pl", "rtl", 16 << 20)
+    yield board
+    board.close()
+
+
+@pytest.fixture
+def board(made: Board) -> Iterator[StreamedBoard]:
+    """A driver's view of it."""
+    served = StreamedBoard(made)
+    yield served
+    assert not served.buffers
+    assert not made.dram.used_bytes
+
+
+@pytest.fixture
+def rtl(made: Board) -> RtlBackend:
+    """For its faults."""
+    assert isinstance(made.backend, RtlBackend)
+    return made.backend
+
+
+@pytest.fixture
+def wanted() -> np.ndarray:
+    """The answers to X."""
+    with model.Model(requantised_copy(batch=1)) as plain:
+        answers: np.ndarray = plain.run(X)
+        return answers
+
+
+@pytest.mark.parametrize(("write", "copy"), [(True, "STREAM_IN"), (False, "STREAM_OUT")])
+def test_an_error_of_the_bus_in_a_copy(board: StreamedBoard, rtl: RtlBackend, wanted: np.ndarray, write: bool, copy: str) -> None:
+    """It is the copy's, not the program's, and the next packet meets the next copy."""
+    with Model(board, requantised_copy(batch=1)) as session:
+        with rtl.exclusive() as device:
+            low = board.allocate(8192)
+            device.fault(write=write, response=2, low=low + 4096, high=low + 4112)
+        data = np.random.default_rng(1).integers(0, 256, 8192, np.uint8)
+
+        def there_and_back() -> bytes:
+            board.store(low, data)
+            return board.load(low, data.size)
+
+        with pytest.raises(RunError, match=rf"{copy} stopped: response SLVERR; 8,192 bytes at {low:#x}"):
+            there_and_back()
+        assert there_and_back() == data.tobytes()
+        board.free(low)
+        assert np.array_equal(session.run(X), wanted)
+
+
+def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: RtlBackend, wanted: np.ndarray) -> None:
+    """Once: the batch is tried again, and what was copied beside it. For ever: the program's error is said, not the copy's."""
+    with Model(board, requantised_copy(batch=1)) as session:
+        low = session._accelerator.address("constant")
+        with rtl.exclusive() as device:
+            device.fault(write=False, response=2, low=low, high=low + 16, skip=1)
+        assert np.array_equal(session.run(X), wanted)
+        with rtl.exclusive() as device:
+            device.fault(write=False, response=3, low=low, high=low + 16, times=-1)
+        with pytest.raises(RunError, match=r"the accelerator stopped: read_response DECERR on port 0 at program write \d+ of \d+"):
+            session.run(X)
+        with rtl.exclusive() as device:
+            device.clear_faults()
+        assert np.array_equal(session.run(X), wanted)
+
+
+def test_a_bus_that_falls_silent_under_a_copy(
+    board: StreamedBoard, rtl: RtlBackend, wanted: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits is told what stands; when the bus answers again, so does the board."""
+    monkeypatch.setattr("cnna.host.board_device.SETTLE_SECONDS", 0.3)
+    with Model(board, requantised_copy(batch=1), timeout_seconds=0.5) as session:
+        with rtl.exclusive() as device:
+            device.set_ddr(hang_after=0)
+        with pytest.raises(TimedOutError, match=r"have not moved within 0.5 s: STREAM_IN is busy, the AXI DMA .* has status 0x"):
+            session.run(X)
+        with pytest.raises(TimedOutError, match="a soft reset has not ended"):
+            session.run(X)
+        with rtl.exclusive() as device:
+            device.clear_faults()
+        board.timeout_seconds = 10.0
+        assert np.array_equal(session.run(X), wanted)
+
+
+def test_the_streams_other_ends_may_hold_back(board: StreamedBoard, rtl: RtlBackend, wanted: np.ndarray) -> None:
+    """A DMA does, whenever the PS's memory is busy."""
+    with rtl.exclusive() as device:
+        device.set_streams(stall=128)
+    with Model(board, requantised_copy(batch=2)) as session:
+        assert np.array_equal(session.run(X), wanted)
+    with rtl.exclusive() as device:
+        device.set_streams(stall=0)
