@@ -23,11 +23,11 @@ from cnna.hw.axi import Axi4Lite
 from cnna.hw.axilite import AxiLiteSlave, LiteWrite
 from cnna.hw.command import command_layout
 from cnna.hw.config import Config
+from cnna.hw.packet import CopyRequest
 from cnna.hw.ports import BUS_BITS
 from cnna.hw.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS, VERSION, Register
 from cnna.hw.runs import SEGMENT_BASES
 from cnna.hw.sequencer import ProgramWrite
-from cnna.hw.streams import CopyRequest
 from cnna.hw.writes import SHADOWED, Fault, ProgramWrites, slices
 
 STREAMED = tuple(r for r in REGISTERS.values() if r.name.startswith("STREAM_"))  # those of accelerators with stream ports

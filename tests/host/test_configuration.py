@@ -7,7 +7,7 @@ import pytest
 from cnna.host.cli import main
 from cnna.host.configuration import configuration
 from cnna.host.errors import UserError
-from cnna.hw.config import PRESETS, preset
+from cnna.hw.config import PRESETS, Config, as_dict, preset
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -21,6 +21,12 @@ def test_a_changed_one_is_the_preset_but_for_the_change() -> None:
     found = configuration("zcu102,pix=4,bank_words=4096")
     assert found == replace(preset("zcu102"), pix=4, bank_words=4096, name=found.name)
     assert found.name == "zcu102-pix4-bank_words4096"
+
+
+def test_streams_are_a_change_too() -> None:
+    """A 1 of the command line, the True of a test and the 1 of a manifest would be three simulators, each built by itself."""
+    found = configuration("tiny,streams=1")
+    assert repr(found) == repr(replace(preset("tiny"), streams=True, name=found.name)) == repr(Config(**as_dict(found)))
 
 
 @pytest.mark.parametrize(
@@ -37,6 +43,7 @@ def test_a_changed_one_is_the_preset_but_for_the_change() -> None:
         ("zcu102,pix=4,pix=8", "pix=8"),
         ("zcu102,name=4", "bank_words"),
         ("zcu102,pix=3", "2, 4, 8 and 16"),
+        ("zcu102,streams=2", "0 and 1"),
     ],
 )
 def test_one_that_there_is_not(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from cnna.sim.ddr import SETTINGS
 from ..agreement import CONFIGS, WATCHDOG_CLOCKS, Case
 
 STREAMS = replace(CONFIGS["tiny"], streams=True)
-CASE = Case(STREAMS, "network", 7)
+CASE = Case(CONFIGS["tiny"], "network", 7)  # a program does not ask for streams, nor mind them
 POLL_CLOCKS, POLLS = 100, 2000
 DONE = {"busy": 0, "done": 1, "cause": 0, "response": 0}
 
