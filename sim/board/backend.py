@@ -230,13 +230,17 @@ def open_backend(
     cache: Path | None = None,
     say: Say | None = None,
     base: int = DDR_BASE,
+    ddr: dict[str, int] | None = None,
 ) -> Backend:
-    """One of BACKENDS, its memory from bus address `base` on. ToolError, RunError: the simulator cannot be built or started."""
+    """One of BACKENDS, its memory from bus address `base` on; `ddr`: of `sim.ddr.SETTINGS`, for the RTL.
+
+    ToolError, RunError: the simulator cannot be built or started.
+    """
     if name == "emulator":
         return EmulatorBackend(EmulatorDevice(config, memory_bytes, base=base))
     from cnna.sim.cosim import CosimDevice
 
-    return RtlBackend(CosimDevice(config, memory_bytes, cache=cache, say=say, base=base))
+    return RtlBackend(CosimDevice(config, memory_bytes, cache=cache, say=say, base=base, ddr=ddr))
 
 
 def _works(status: int) -> bool:

@@ -20,12 +20,14 @@ from cnna.sim.board.files import Files
 from cnna.sim.board.refused import invalid
 from cnna.sim.machine import DDR_BASE
 
+PL_DDR = {"bytes_per_clock": 15}  # what a 16-bit DDR4 sustains at 300 MHz
+
 
 def open_board(config: Config, variant: str, backend: str, memory_bytes: int, cache: Path | None = None) -> "Board":
     """A board with a backend of `backend.BACKENDS` and so much memory for the host. ToolError, RunError: as `open_backend`."""
     made = design(config, variant)
     if variant == "pl":
-        return Board(made, open_backend(backend, made.config, PL_DDR_BYTES, cache, base=PL_DDR_BASE), memory_bytes)
+        return Board(made, open_backend(backend, made.config, PL_DDR_BYTES, cache, base=PL_DDR_BASE, ddr=PL_DDR), memory_bytes)
     return Board(made, open_backend(backend, made.config, memory_bytes, cache))
 
 

@@ -67,8 +67,8 @@ def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, object
         cycles[variant] = json.loads(report.read_text())["cycles"]
         assert not board.dram.used_bytes  # type: ignore[attr-defined]
     assert all(np.array_equal(answers["pl"][name], value) for name, value in answers["ps"].items())
-    if cycles["ps"] is not None:  # copies of the next image and the last answer go on beside: they come last at port 0
-        assert 0 <= cycles["pl"] - cycles["ps"] < 0.01 * cycles["ps"]
+    if cycles["ps"] is not None:  # 15 bytes a clock, not 16; copies of the next image and the last answer beside
+        assert cycles["ps"] <= cycles["pl"] < 1.05 * cycles["ps"]
 
 
 @pytest.mark.parametrize("boards", ["emulator"], indirect=True)
