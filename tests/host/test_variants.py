@@ -1,6 +1,7 @@
 """One model on the boards of both variants, through stock pynq: the same bits, equal to the reference; and a thousand runs."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -80,6 +81,42 @@ def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, object]]
     said = stock.execute(boards["pl"][0], [*line, "selftest", *overlay])
     assert "ok     streams          300,000 bytes equal" in said
     assert "FAILED" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("boards", ["emulator", "rtl"], indirect=True)
+def test_two_processes_share_the_streams_and_a_killed_one_is_passed_over(
+    boards: dict[str, tuple[str, object]], folder: Path
+) -> None:
+    """Two notebooks on a board of `pl`: each puts its model back when it gets its turn; one that is killed hinders nobody."""
+    code = """
+overlay = Overlay(sys.argv[1], download=False)
+import cnna.host
+x = np.load(sys.argv[3])
+with cnna.host.Model(overlay, sys.argv[2]) as session:
+    y = session.run(x)
+    print("first", flush=True)
+    while True:
+        assert np.array_equal(session.run(x), y)
+        if sys.argv[4] != "forever":
+            break
+np.save(sys.argv[4], y)
+print("right")
+"""
+    where, _ = boards["pl"]
+    files = folder / "pl" / "cnna.bit", folder / "m.cnna", folder / "x.npy"
+    stock.run(where, "Overlay(sys.argv[1])", files[0])
+    alone, beside, after = (folder / f"{name}.npy" for name in ("alone", "beside", "after"))
+    assert stock.run(where, code, *files, alone).endswith("right\n")
+    endless = stock.command(code, *files, "forever")
+    with subprocess.Popen(endless, env=stock.environment(where), stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "first\n"
+        assert stock.run(where, code, *files, beside).endswith("right\n")
+        other.kill()
+    assert stock.run(where, code, *files, after).endswith("right\n")
+    assert np.array_equal(np.load(alone), np.load(beside))
+    assert np.array_equal(np.load(alone), np.load(after))
 
 
 @pytest.mark.slow  # 200 s, most of it turns that are taken over the network
