@@ -5,7 +5,7 @@ is. Entries that are not listed may hold anything. It is read on boards.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -59,13 +59,16 @@ def _table(kind: Kind) -> Kind:
     return check
 
 
-def _record(**kinds: Kind) -> Kind:
-    """An object with these entries at least."""
+def _record(may_lack: Collection[str] = (), /, **kinds: Kind) -> Kind:
+    """An object with these entries at least, but for those that it may lack."""
 
     def check(value: Any) -> str | None:
         if not isinstance(value, dict):
             return ""
-        return next((f".{key}{found}" for key, kind in kinds.items() if (found := _entry(value, key, kind)) is not None), None)
+        return next((f".{key}{found}" for key, kind in needed(value) if (found := _entry(value, key, kind)) is not None), None)
+
+    def needed(value: Mapping[str, Any]) -> list[tuple[str, Kind]]:
+        return [(key, kind) for key, kind in kinds.items() if key in value or key not in may_lack]
 
     return check
 
@@ -74,6 +77,7 @@ def _entry(value: Mapping[str, Any], key: str, kind: Kind) -> str | None:
     return kind(value[key]) if key in value else ""
 
 
+_LATER = ("streams",)  # parameters of a configuration that older files lack: they have its default
 _ANYTHING = _plain(lambda value: True)
 _TEXT = _plain(lambda value: isinstance(value, str))
 _COUNT = _plain(_is_whole)
@@ -102,7 +106,7 @@ _COMMAND = _record(engine=_TEXT, layer=_COUNT, tensor=_maybe(_TEXT), origin=_eac
 _MANIFEST = _record(
     version=_TEXT,
     isa=_each(_COUNT, 2),
-    config=_record(name=_TEXT, **{size.name: _COUNT for size in fields(Config) if size.name != "name"}),
+    config=_record(_LATER, name=_TEXT, **{size.name: _COUNT for size in fields(Config) if size.name != "name"}),
     name=_TEXT,
     batch=_plain(lambda value: _is_whole(value, 1)),
     program_writes=_COUNT,
