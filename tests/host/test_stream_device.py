@@ -177,6 +177,24 @@ def test_an_error_bit_of_the_dma_is_named_and_mended(board, bit, said):
         assert np.array_equal(session.run(x), expected(x))
 
 
+def test_a_buffer_that_the_dma_does_not_reach(board, monkeypatch):
+    """A port that the .hwh did not set up; the DMA's own doing, not a bit put in by hand."""
+    real = board.served.buffer
+
+    def elsewhere(size):
+        buffer = real(size)
+        buffer.physical_address = 0x1000
+        return buffer
+
+    address = board.allocate(64)
+    monkeypatch.setattr(board, "_allocate", elsewhere)
+    with board.turns.mine("a test"), pytest.raises(RunError, match=r"\(S2MM, PL DDR4 to host\) stopped with decode error"):
+        board.load(address, 64)
+    monkeypatch.undo()
+    board.store(address, bytes(64))
+    board.close()
+
+
 def test_a_copy_that_fails_says_why(board):
     """The bus behind the accelerator, or a packet of another length than was told."""
     with board.turns.mine("a test"), pytest.raises(RunError, match=r"STREAM_OUT stopped: response DECERR; 64 bytes at 0x4200"):
