@@ -67,6 +67,7 @@ class Mover:
 
     def __init__(self, device: Registers, open_dma: Callable[[], Any]) -> None:
         self.device, self._open_dma = device, open_dma
+        self.sent_bytes = 0  # of the last packet to the DDR4: what its register holds, unless the image was loaded again
         self._dma: Any = None
         self._buffers: dict[int, Any] = {}  # by size, the one used last at the end
 
@@ -77,6 +78,7 @@ class Mover:
             buffer = self._buffer(piece.size)
             buffer[:] = piece
             self._packet(IN, address + start, buffer)
+            self.sent_bytes = piece.size
 
     def receive(self, address: int, size_bytes: int) -> NDArray[np.uint8]:
         """Fetches whole beats from a multiple of 16. RunError: as `send`."""

@@ -1,7 +1,8 @@
 """The accelerator of variant `pl`: it works on the PL's own DDR4, which only streams reach. A `BoardDevice` but for its memory.
 
 `mover` moves the bytes, `pl_memory` plans the DDR4. Every process plans all of it as its own: what it stored is kept here too, and
-put there again when another process has had the accelerator meanwhile. So nothing of a process that was killed is left behind.
+put there again when another process has had the accelerator meanwhile, or has loaded its image again. So nothing of a process that
+was killed is left behind.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from cnna.host.errors import ArtifactError
 from cnna.host.mover import Mover
 from cnna.host.pl_memory import Plan
 from cnna.hw.config import BEAT_BYTES
+from cnna.hw.regmap import offset
 
 
 class StreamDevice(BoardDevice):
@@ -31,6 +33,7 @@ class StreamDevice(BoardDevice):
         super().__init__(mmio, pynq_device, allocate, parameters)
         self.mover, self._plan = Mover(self, open_dma), Plan()
         self._kept: dict[int, NDArray[np.uint8]] = {}  # by allocation, what was stored in it
+        self._stale = True  # what is in the DDR4 may be somebody else's
         self.turns.taken = self._taken
 
     def allocate(self, size_bytes: int) -> int:
@@ -67,11 +70,13 @@ class StreamDevice(BoardDevice):
         return self.mover.receive(low, _whole(address + size_bytes) - low)[address - low :][:size_bytes].tobytes()
 
     def _taken(self, passed: bool) -> None:
-        """At the beginning of a turn: puts back what others may have overwritten."""
-        if passed:
+        """At the beginning of a turn: puts back what others may have overwritten, or lost by loading the image."""
+        self._stale = self._stale or passed or self.read(offset("STREAM_IN_BYTES")) != self.mover.sent_bytes
+        if self._stale:
             self.mover.forget()
             for address, kept in self._kept.items():
                 self.mover.send(address, kept)
+            self._stale = False
 
     def _check_streams(self) -> None:
         if not self.config.streams:

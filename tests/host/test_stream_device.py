@@ -135,6 +135,32 @@ def test_two_processes_share_the_ddr4_turn_by_turn(board):
         assert len(sent) - first < first, "and nothing is sent again when nobody was in between"
 
 
+def test_an_image_that_was_loaded_again_is_noticed(board):
+    """It leaves nothing certain in the DDR4, and the accelerator's registers as they are after power-up."""
+    x = samples(2)
+    with Model(board, requantised_copy()) as session:
+        assert np.array_equal(session.run(x), expected(x))
+        board.board.backend.data[: 1 << 20] = 0x55
+        board.write(offset("STREAM_IN_BYTES"), 0)
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_what_was_not_put_back_is_put_back_in_the_next_turn(board, monkeypatch):
+    """Ctrl-C while a model is sent again: the turn's file says that nobody was in between."""
+    other, x = StreamedBoard(board.board, board.base), samples(1)
+    with Model(board, requantised_copy(batch=1)) as mine, Model(other, requantised_copy(batch=2)) as theirs:
+        theirs.run(samples(2))
+        with monkeypatch.context() as patch:
+
+            def interrupted(address, data):
+                raise KeyboardInterrupt
+
+            patch.setattr(board.mover, "send", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                mine.run(x)
+        assert np.array_equal(mine.run(x), expected(x))
+
+
 def test_a_killed_process_leaves_nothing_that_hinders(board):
     """It began a copy and started the DMA, and is gone."""
     x = samples(2)
