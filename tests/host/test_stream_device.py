@@ -146,19 +146,24 @@ def test_an_image_that_was_loaded_again_is_noticed(board):
 
 
 def test_what_was_not_put_back_is_put_back_in_the_next_turn(board, monkeypatch):
-    """Ctrl-C while a model is sent again: the turn's file says that nobody was in between."""
-    other, x = StreamedBoard(board.board, board.base), samples(1)
-    with Model(board, requantised_copy(batch=1)) as mine, Model(other, requantised_copy(batch=2)) as theirs:
-        theirs.run(samples(2))
-        with monkeypatch.context() as patch:
-
-            def interrupted(address, data):
-                raise KeyboardInterrupt
-
-            patch.setattr(board.mover, "send", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                mine.run(x)
-        assert np.array_equal(mine.run(x), expected(x))
+    """Ctrl-C while a model is sent again: the turn's file says that nobody was in between, and no register is another."""
+    other = StreamedBoard(board.board, board.base)
+    mine, theirs = board.allocate(64), other.allocate(64)
+    assert mine == theirs
+    with board.turns.mine("a test"):
+        board.store(mine, b"m" * 64)
+    for interrupted in (False, True):
+        with other.turns.mine("another"):
+            other.store(theirs, b"t" * 64)
+        if interrupted:
+            with monkeypatch.context() as patch:
+                patch.setattr(board.mover, "send", lambda address, data: (_ for _ in ()).throw(KeyboardInterrupt))
+                with pytest.raises(KeyboardInterrupt), board.turns.mine("a test"):
+                    pass
+        with board.turns.mine("a test"):
+            assert board.load(mine, 64) == b"m" * 64
+    board.close()
+    other.close()
 
 
 def test_a_killed_process_leaves_nothing_that_hinders(board):
