@@ -1,4 +1,4 @@
-"""One DSP48E2 as this project uses it: `P = A * B + Z`, `(A + D) * B + Z` or `A * (B + D) + Z`, every register on.
+"""One DSP48E2 as this project uses it: `P = A * B + Z`, `(A + D) * B + Z` or `A * (B + D) + Z + W`, every register on.
 
 `array`, `depthwise` and `requant` make their multipliers here; `sim/dsp48e2.v` stands in for the primitive in
 simulation. Names and meanings are those of the vendor's user guide UG579.

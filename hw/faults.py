@@ -20,7 +20,7 @@ class Bad(data.Struct):
 
 
 class Faults(wiring.Component):
-    """The first cause wins; of several in one clock the illegal write, then the lowest port's read, then write, then watchdog.
+    """The first cause wins; of several seen in one clock the illegal write, then the lowest port's read, then write, then watchdog.
 
     Errors count only while a program is `running`. `progress` pulses for anything that shows life.
     """

@@ -1,7 +1,7 @@
 """The AXI4 read master of one port: bursts of several clients out on AR, their beats back in the same order.
 
-`load.py`, `weights.py` and (on port 0) `sequencer.py` are its clients. They reserved room before they asked, so RREADY
-never falls and a full ring of one client cannot block another's beats.
+`load.py`, `weights.py` and, on port 0, `sequencer.py` and perhaps `streams.py` are its clients. They reserved room before they
+asked, so RREADY never falls and a full ring of one client cannot block another's beats.
 """
 
 from amaranth import Cat, Module, Signal, unsigned

@@ -1,7 +1,7 @@
 """The AXI4 write master of one port: bursts whose beats stand ready out on AW and W, B responses counted.
 
-`store.py` is its only client. It offers a burst when all of its beats wait in its FIFO, so a W channel never starves
-and a halt never cuts a burst in two.
+`store.py` is its client, on port 0 of an accelerator with streams beside `streams.py` (`writeshare.py`). A burst is offered when
+all of its beats wait in a FIFO, so a W channel never starves and a halt never cuts a burst in two.
 """
 
 from amaranth import Module, Signal, unsigned

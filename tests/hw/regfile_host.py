@@ -1,0 +1,110 @@
+"""A host on a register file's AXI4-Lite port in the Amaranth simulator: what tests of the registers and of program writes share."""
+
+import numpy as np
+from amaranth import DomainRenamer, Module, ResetInserter, Signal
+from amaranth.sim import Simulator
+
+from cnna.hw.config import preset
+from cnna.hw.regfile import RegFile
+
+CONFIG = preset("tiny")
+OKAY, SLVERR = 0, 2
+DEADLINE_CLOCKS = 60_000
+IDLE, SEQUENCER, HOST = {}, {"busy": 1, "running": 1}, {"busy": 1, "running": 1, "by_host": 1}
+
+
+class Host:
+    """An AXI4-Lite master that takes its time at random on every channel."""
+
+    def __init__(self, ctx, dut, reset):
+        self.ctx, self.dut, self.bus, self.rng = ctx, dut, dut.bus, np.random.default_rng(1)
+        self._reset = reset
+
+    async def reset(self):
+        """Resets the register file, as a soft reset does its program writes."""
+        self.ctx.set(self._reset, 1)
+        await self.ctx.tick()
+        self.ctx.set(self._reset, 0)
+
+    async def pause(self):
+        for _ in range(int(self.rng.choice([0, 0, 1, 5]))):
+            await self.ctx.tick()
+
+    async def send(self, channel, **payload):
+        """One transfer on a channel that the master drives."""
+        for name, value in payload.items():
+            self.ctx.set(getattr(self.bus, name), value)
+        self.ctx.set(getattr(self.bus, channel + "valid"), 1)
+        await self.ctx.tick().until(getattr(self.bus, channel + "ready"))
+        self.ctx.set(getattr(self.bus, channel + "valid"), 0)
+
+    async def answer(self, channel, *names):
+        """One transfer on a channel that the slave drives; it must wait for ready without moving."""
+        while not self.ctx.get(getattr(self.bus, channel + "valid")):
+            await self.ctx.tick()
+        before = [self.ctx.get(getattr(self.bus, name)) for name in names]
+        await self.pause()
+        assert self.ctx.get(getattr(self.bus, channel + "valid"))
+        assert [self.ctx.get(getattr(self.bus, name)) for name in names] == before
+        self.ctx.set(getattr(self.bus, channel + "ready"), 1)
+        await self.ctx.tick()
+        self.ctx.set(getattr(self.bus, channel + "ready"), 0)
+        return before
+
+    async def write(self, where, value, strobe=15):
+        """Writes; AW and W in either order. Answers BRESP."""
+        parts = [("aw", {"awaddr": where}), ("w", {"wdata": value, "wstrb": strobe})]
+        if self.rng.random() < 0.5:
+            parts.reverse()
+        for channel, payload in parts:
+            await self.pause()
+            await self.send(channel, **payload)
+        return (await self.answer("b", "bresp"))[0]
+
+    async def read(self, where):
+        """(RDATA, RRESP)."""
+        await self.pause()
+        await self.send("ar", araddr=where)
+        return tuple(await self.answer("r", "rdata", "rresp"))
+
+    def state(self, state):
+        """Sets the control inputs."""
+        for name in ("busy", "running", "by_host", "stop", "resetting"):
+            self.ctx.set(getattr(self.dut, name), state.get(name, 0))
+
+
+def run(test, *watchers, config=CONFIG):
+    """Runs `test(ctx, host, dut)` and background watchers against a register file."""
+    dut, top = RegFile(config), Module()
+    reset = Signal()
+    top.submodules.dut = ResetInserter(reset)(DomainRenamer({"core": "sync"})(dut))
+    simulator = Simulator(top)
+    simulator.add_clock(1e-6)
+
+    async def main(ctx):
+        await test(ctx, Host(ctx, dut, reset), dut)
+
+    async def deadline(ctx):
+        for _ in range(DEADLINE_CLOCKS):
+            await ctx.tick()
+        raise AssertionError(f"not finished after {DEADLINE_CLOCKS} clocks")
+
+    simulator.add_testbench(main)
+    simulator.add_testbench(deadline, background=True)
+    for watcher in watchers:
+
+        async def watch(ctx, watcher=watcher):
+            await watcher(ctx, dut)
+
+        simulator.add_testbench(watch, background=True)
+    simulator.run()
+
+
+def random_word(register, rng):
+    """A legal word of a register, and the bits above its fields set at random."""
+    values = {}
+    for field in register.fields:
+        low, high = field.limits
+        values[field.name] = int(rng.choice([low, high, rng.integers(low, high + 1)]))
+    bits = sum(field.bits for field in register.fields)
+    return register.pack(**values), int(rng.integers(1 << 32)) >> bits << bits
