@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-FORMAT = 1  # of what is saved: counts up with every change of `read` or `Netlist`
+FORMAT = 2  # of what is saved: counts up with every change of `read` or `Netlist`
 LUT_COST = {  # of a cell that takes LUTs
     **{f"LUT{inputs}": 1 for inputs in range(1, 7)},
     **dict.fromkeys(("INV", "SRL16E", "SRLC16E", "SRLC32E", "RAM32X1S", "RAM64X1S"), 1),

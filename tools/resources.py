@@ -130,7 +130,7 @@ def _second_opinion(design: Design) -> Iterator[str]:
         listed = ", ".join(f"{count} by {difference:+}" for difference, count in sorted(more.items()) if difference)
         yield (
             f"Yosys' own `ltp -noff`, with the vendor's flip-flops, memories and DSPs taken out of its sight, says the same of "
-            f"{more[0]} of {more.total()} modules,\neach alone; the others differ ({listed or 'none'}): it counts every CARRY8 of "
+            f"{more[0]} of {more.total()} modules,\neach alone; the others differ ({listed or 'none'}): it counts every CARRY4 of "
             "a chain, and no LUT RAM.\n"
         )
 

