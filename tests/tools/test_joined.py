@@ -82,6 +82,7 @@ def test_a_memory_is_one_from_its_address() -> None:
     assert depth(lut(0, out=14), lut(14, out=1), *ram, ff(13, 4), ff(2, 5, 2)) == 3  # the other output, by its own address: 1
     shift = Node("memory", [5], [6], [1], [], [2])
     assert depth(lut(0, out=1), shift, ff(2, 3)) == 2
+    assert depth(lut(2, out=4), ff(4, 3), shift, lut(0, out=1)) == 3  # in any order
 
 
 def test_a_memory_without_an_address_is_where_a_path_starts() -> None:
