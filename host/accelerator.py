@@ -4,6 +4,7 @@ The same code drives the emulator, the simulated RTL and a board (`host.device.D
 """
 
 import struct
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,8 @@ from cnna.host.errors import ArtifactError, DataError, RunError, TimedOutError
 from cnna.hw.config import as_dict
 from cnna.hw.regmap import REGISTERS, SEGMENTS, offset
 
+RESET_SECONDS = 20.0  # that a soft reset may take: milliseconds, unless the bus owes an answer
+
 Int8 = NDArray[np.int8]
 
 
@@ -31,6 +34,8 @@ class Accelerator:
     def __init__(self, device: Device, artifact: Artifact, watchdog_clocks: int | None = None, slots: int = 1) -> None:
         self.device, self.artifact, self.watchdog_clocks = device, artifact, watchdog_clocks
         self._check_capability()
+        self._write("CTRL", soft_reset=1)  # before anything is placed: what ran before may still write
+        self._wait_reset()
         self.counters: dict[str, int] = {}
         sizes = {name: max(1, artifact.manifest["segments"][name]) for name in SEGMENTS}
         bases = {name: device.allocate(sizes[name]) for name in SEGMENTS}
@@ -40,8 +45,6 @@ class Accelerator:
         self._program = device.allocate(len(artifact.program))
         device.store(self._program, artifact.program)
         self._set: dict[str, int] = {}  # registers that are known to hold these words
-        self._write("CTRL", soft_reset=1)
-        self._wait_reset()
         self.set_registers()
 
     def run(self, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
@@ -133,8 +136,11 @@ class Accelerator:
         self.device.write(offset(name), REGISTERS[name].pack(**fields))
 
     def _wait_reset(self) -> None:
+        until = time.monotonic() + RESET_SECONDS
         while self._read("STATUS")["resetting"]:
-            pass
+            if time.monotonic() > until:
+                late = f"a soft reset has not ended after {RESET_SECONDS:g} s"
+                raise TimedOutError(f"{late}: the bus owes an answer; load the overlay again")
 
     def _check_capability(self) -> None:
         """ArtifactError: the device is not what the artifact was compiled for."""

@@ -21,7 +21,7 @@ def read_arrays(path: Path, inputs: Mapping[str, Sequence[int | None]], allow_ui
     inputs: shape of each input without its batch axis; None where any size will do. One array stands for a single input,
     whatever its name; of several, `x` does. DataError: with file, array and what was expected.
     """
-    found = _match(path, _load(path), list(inputs))
+    found = _match(path, arrays_of(path), list(inputs))
     arrays = {name: _checked(path, name, found[name], shape, allow_uint8) for name, shape in inputs.items()}
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) > 1:
@@ -39,8 +39,8 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
         file.write(whole.getbuffer())
 
 
-def _load(path: Path) -> Arrays:
-    """Every array of a .npy ("x") or .npz."""
+def arrays_of(path: Path) -> Arrays:
+    """Every array of a .npy ("x") or .npz. UserError: it cannot be read; DataError: it is neither."""
     data = read_bytes(path)
     if not data.startswith((b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")):
         raise DataError(f"{path}: not a .npy or .npz file")

@@ -55,6 +55,7 @@ class BoardDevice:
         self._check_overlay(parameters or {})
         self._check_streams()
         self.turns = Turns(_turn(pynq_device, mmio.base_addr))
+        self.turns.taken = self._taken
 
     # --- the Device protocol ---
 
@@ -77,9 +78,9 @@ class BoardDevice:
 
     def free(self, address: int) -> None:
         """Gives back what `allocate` gave."""
-        allocation = self.buffers.pop(address)
         with said("freeing", address):
-            allocation.buffer.freebuffer()
+            self.buffers[address].buffer.freebuffer()
+        del self.buffers[address]
 
     def store(self, address: int, data: bytes | np.ndarray) -> None:
         """Copies bytes into an allocation and makes the accelerator see them."""
@@ -157,6 +158,12 @@ class BoardDevice:
                 self.free(address)
             raise
         made += sorted(set(self.buffers) - before)
+
+    def _taken(self, passed: bool) -> None:
+        """At the beginning of a turn: whoever had it before may have been killed with a program that still writes."""
+        status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
+        if passed and (status["busy"] or status["error"]):
+            self.reset()
 
     def _ended(self) -> bool:
         status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ from cnna.hw.config import Config
 
 Arrays = dict[str, NDArray[Any]]
 SIMULATED = {"emulator": "cnna.sim.emulator", "rtl": "cnna.sim.cosim"}  # device: module with open_device(config, **options)
+
+Opened = TypeVar("Opened", bound="Model")
 
 
 class Executor(Protocol):
@@ -108,7 +110,7 @@ class Model:
             self.device.close()
             self.device = None
 
-    def __enter__(self) -> "Model":
+    def __enter__(self: Opened) -> Opened:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:

@@ -65,7 +65,7 @@ class Model(model.Model):
         self.board.timeout_seconds, self.board.turns.patience_seconds = timeout_seconds, turn_seconds
         self.retries = retries
         self._made: list[int] = []
-        self._free = weakref.finalize(self, _free, self.board, self._made)  # also of a model that nobody closes
+        self._forgotten = weakref.finalize(self, _free, self.board, self._made)  # of a model that nobody closes
         self._pool: ThreadPoolExecutor | None = None
         super().__init__(artifact, device=self.board)
 
@@ -105,7 +105,8 @@ class Model(model.Model):
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
-        self._free()
+        _free(self.board, self._made)
+        self._forgotten.detach()
 
     # --- how model.Model runs batches ---
 
@@ -137,8 +138,8 @@ class Model(model.Model):
                     if before is not None:
                         self._finish(before)
                     running = None
+                    running = _Batch(slot)  # before it is started: Ctrl-C may come between
                     accelerator.start(slot)
-                    running = _Batch(slot)
                     if before is not None:
                         yield self._beside(running, partial(accelerator.load_outputs, before.slot)), before.counters
                 if running is not None:
@@ -169,8 +170,8 @@ class Model(model.Model):
                 if attempt == self.retries:
                     raise
                 self._accelerator.forget_registers()
-                self._accelerator.start(batch.slot)
                 batch.runs = True
+                self._accelerator.start(batch.slot)
             except BaseException:  # Ctrl-C
                 batch.runs = False
                 self.board.reset()
@@ -198,6 +199,10 @@ class _Batch:
 def _free(board: BoardDevice, addresses: list[int]) -> None:
     """Gives memory back; a board that has gone has taken it along."""
     while addresses:
-        address = addresses.pop()
+        address = addresses[-1]
         if address in board.buffers:
-            board.free(address)
+            try:
+                board.free(address)
+            except RunError:
+                board.buffers.pop(address, None)
+        addresses.pop()  # not before: what Ctrl-C interrupts is done by the next call

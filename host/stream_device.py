@@ -34,7 +34,6 @@ class StreamDevice(BoardDevice):
         self.mover, self._plan = Mover(self, open_dma), Plan()
         self._kept: dict[int, NDArray[np.uint8]] = {}  # by allocation, what was stored in it
         self._stale = True  # what is in the DDR4 may be somebody else's
-        self.turns.taken = self._taken
 
     def allocate(self, size_bytes: int) -> int:
         """Address of fresh bytes of the PL's DDR4. RunError: there are none left; says what is taken."""
@@ -71,6 +70,7 @@ class StreamDevice(BoardDevice):
 
     def _taken(self, passed: bool) -> None:
         """At the beginning of a turn: puts back what others may have overwritten, or lost by loading the image."""
+        super()._taken(passed)
         self._stale = self._stale or passed or self.read(offset("STREAM_IN_BYTES")) != self.mover.sent_bytes
         if self._stale:
             self.mover.forget()

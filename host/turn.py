@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -155,7 +155,7 @@ class Turns:
             raise RunError(self._busy(self._who))
         try:
             self._who = who
-            while not self.turn.take(who):
+            while not self._take(who):
                 if time.monotonic() > until:
                     raise RunError(self._busy(self.turn.holder()))
                 time.sleep(LOOK_SECONDS)
@@ -163,9 +163,19 @@ class Turns:
                 self.taken(self.turn.passed)
                 yield
             finally:
-                self.turn.give()
+                with suppress(Exception):  # of a board that cannot be reached any more, nobody waits for
+                    self.turn.give()
         finally:
             self._lock.release()
+
+    def _take(self, who: str) -> bool:
+        try:
+            return self.turn.take(who)
+        except Exception as error:
+            if isinstance(error, OSError) and error.filename:  # a file of another user, say
+                raise RunError(f"the turn of the board cannot be taken: {error.filename}: {error.strerror}") from None
+            details: Any = getattr(error, "details", None)  # of a gRPC error, whose own text is many lines
+            raise RunError(f"the board cannot be reached: {details() if callable(details) else error}") from None
 
     def _busy(self, holder: str) -> str:
         return f"the accelerator was busy for {self.patience_seconds:g} s: {holder} has it; wait for it, or end it"

@@ -1,6 +1,7 @@
 """`cnna board`: the image of an accelerator for PYNQ, and a virtual ZCU102 to load it on."""
 
 import argparse
+import os
 from pathlib import Path
 
 from cnna.host.cli import Outcome
@@ -96,6 +97,7 @@ def _serve(args: argparse.Namespace, config: Config) -> Outcome:
         raise UserError(f"--port {args.port}: must be within 0..65535")
     if args.cache:
         make_folder(args.cache)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would say on its own, at length, that a port is taken
     try:
         from cnna.sim.board.server import serve, until_signal
     except ImportError as missing:

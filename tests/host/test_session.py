@@ -220,3 +220,67 @@ def test_a_thousand_runs_in_constant_memory(board):
         for _ in range(1000):
             assert np.array_equal(session.run(x), want)
         assert board.buffers == held
+
+
+def test_what_a_killed_process_left_running_is_stopped_first(board, monkeypatch):
+    """Its program would go on writing where the next model's weights and program now lie."""
+    busy, order, mmio = [True], [], board._mmio
+    read, write, store = mmio.read, mmio.write, board.store
+    soft_reset = REGISTERS["CTRL"].pack(soft_reset=1)
+
+    def written(where, value):
+        if (where, value) == (offset("CTRL"), soft_reset):
+            order.append("reset")
+            busy.clear()
+        write(where, value)
+
+    def stored(address, data):
+        order.append("store")
+        store(address, data)
+
+    status = offset("STATUS")
+    monkeypatch.setattr(mmio, "read", lambda where: read(where) | (where == status and bool(busy)))
+    monkeypatch.setattr(mmio, "write", written)
+    monkeypatch.setattr(board, "store", stored)
+    with Model(board, requantised_copy()) as session:
+        assert order[0] == "reset"
+        assert not busy
+        session.run(samples(1))
+        order.clear()
+        session.run(samples(1))
+        assert order == ["store"], "nobody else was there"
+        order.clear()
+        board.turns.turn.path.write_text("another\nof another process")
+        busy.append(True)
+        assert np.array_equal(session.run(samples(1)), expected(samples(1)))
+        assert order[0] == "reset"
+
+
+def test_a_close_that_was_interrupted_can_be_finished(board, monkeypatch):
+    """Ctrl-C between two buffers kept the others until Python ended."""
+    session, free, asked = Model(board, requantised_copy()), board.free, []
+
+    def interrupted(address):
+        asked.append(address)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        free(address)
+
+    monkeypatch.setattr(board, "free", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.close()
+    assert board.buffers
+    session.close()
+    assert not board.buffers
+
+
+def test_a_board_that_has_gone_takes_its_memory_along(board, monkeypatch):
+    """An error from `close` at the end of a with-block would hide the one that ended it."""
+    session = Model(board, requantised_copy())
+
+    def gone(address):
+        raise RunError("the board failed at freeing")
+
+    monkeypatch.setattr(board, "free", gone)
+    session.close()
+    assert not board.buffers

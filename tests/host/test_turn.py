@@ -116,3 +116,23 @@ def test_a_dead_holder_is_passed_over(monkeypatch):
     one._given.set()  # its signs of life end, as if it had been killed
     with Turns(two, patience_seconds=10).mine("next"):
         assert "next" in two.holder()
+
+
+def test_a_board_that_cannot_be_reached_is_said_in_a_line():
+    """gRPC's own error has many lines, and none of them says what to do."""
+
+    class Gone:
+        def exists_file(self, path):
+            raise ConnectionError("failed to connect")
+
+    with pytest.raises(RunError, match="the board cannot be reached: failed to connect"), Turns(RemoteTurn(Gone(), "/x")).mine("a"):
+        pass
+
+
+def test_a_turn_that_another_user_keeps_is_said_in_a_line(tmp_path):
+    """A folder for its file that is not there, or a file of root's."""
+    with (
+        pytest.raises(RunError, match=r"cannot be taken: .*none.*No such file"),
+        Turns(LocalTurn(tmp_path / "none" / "x")).mine("a"),
+    ):
+        pass
