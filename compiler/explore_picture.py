@@ -17,7 +17,8 @@ def picture(name: str, points: Sequence[Point], budget: tuple[int, int], file: P
     figure = Figure(figsize=SIZE_INCHES, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    dots = axes.scatter([p.dsp for p in points], [p.fps for p in points], c=[p.bram36 for p in points], cmap="viridis", s=30)
+    drawn = sorted(points, key=lambda p: -p.bram36)  # of those at one place the cheapest is seen
+    dots = axes.scatter([p.dsp for p in drawn], [p.fps for p in drawn], c=[p.bram36 for p in drawn], cmap="viridis", s=30)
     figure.colorbar(dots, ax=axes, label="BRAM36")
     front = steps(points)
     axes.plot([p.dsp for p in front], [p.fps for p in front], drawstyle="steps-post", color="gray", zorder=0, label="none quicker")

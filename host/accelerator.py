@@ -17,7 +17,7 @@ from cnna.host.artifact import Artifact
 from cnna.host.capability import read_config
 from cnna.host.device import Device
 from cnna.host.errors import ArtifactError, DataError, RunError, TimedOutError
-from cnna.hw.config import as_dict
+from cnna.hw.config import PRESETS, as_dict
 from cnna.hw.regmap import REGISTERS, SEGMENTS, offset
 
 RESET_SECONDS = 20.0  # that a soft reset may take: milliseconds, unless the bus owes an answer
@@ -150,4 +150,5 @@ class Accelerator:
         differ = [f"{key} {found[key]}, not {value}" for key, value in sizes.items() if found[key] != value]
         if differ:
             name = self.artifact.manifest["name"]
-            raise ArtifactError(f"{name} was compiled for {wanted.name}; the device has {', '.join(differ)}: compile it again")
+            again = f"compile it again with --config {have.name}" if have.name in PRESETS else "compile it again for that"
+            raise ArtifactError(f"{name} was compiled for {wanted.name}; the device has {', '.join(differ)}: {again}")
