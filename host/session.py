@@ -6,7 +6,7 @@ with cnna.host.Model(pynq.Overlay("cnna.bit"), "resnet50.cnna") as model:
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -67,6 +67,7 @@ class Model(model.Model):
         self._made: list[int] = []
         self._forgotten = weakref.finalize(self, _free, self.board, self._made)  # of a model that nobody closes
         self._pool: ThreadPoolExecutor | None = None
+        self._streams: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()  # that may be open
         super().__init__(artifact, device=self.board)
 
     def run_async(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Pending:
@@ -78,8 +79,13 @@ class Model(model.Model):
     def stream(self, batches: Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]) -> Iterator[Any]:
         """The answers to arrays of at most `batch` samples each, in order; while one is computed the next is fetched and prepared.
 
-        The accelerator is this model's until the iterator ends or is closed.
+        The accelerator is this model's until the iterator ends or is closed, or the model is.
         """
+        opened = self._streamed(batches)
+        self._streams.add(opened)
+        return opened
+
+    def _streamed(self, batches: Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]) -> Generator[Any, None, None]:
         waiting: list[tuple[Any, model.Arrays, int]] = []  # the user's array, its float tensors, its samples
 
         def prepared() -> Iterator[Ports]:
@@ -101,10 +107,12 @@ class Model(model.Model):
         return {address: self.board.buffers[address].size for address in self._made}
 
     def close(self) -> None:
-        """Waits for runs that go on and frees the model's memory; the board stays open for others."""
+        """Waits for runs that go on, ends open iterators, and frees the model's memory; the board stays open for others."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
+        for opened in list(self._streams):
+            opened.close()
         _free(self.board, self._made)
         self._forgotten.detach()
 

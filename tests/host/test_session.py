@@ -284,3 +284,14 @@ def test_a_board_that_has_gone_takes_its_memory_along(board, monkeypatch):
     monkeypatch.setattr(board, "free", gone)
     session.close()
     assert not board.buffers
+
+
+def test_closing_a_model_ends_its_open_stream(board):
+    """Its memory was freed under the batch that ran, and the accelerator stayed its own for every other model."""
+    session = Model(board, requantised_copy())
+    answers = session.stream([samples(1), samples(1, 1), samples(1, 2)])
+    assert np.array_equal(next(answers), expected(samples(1)))
+    session.close()
+    assert next(answers, None) is None
+    with Model(board, requantised_copy(), turn_seconds=0.1) as other:
+        assert np.array_equal(other.run(samples(1)), expected(samples(1)))
