@@ -62,8 +62,7 @@ class Model(model.Model):
         turn_seconds: float = 60.0,
     ) -> None:
         self.board: BoardDevice = open_board(board)
-        self.board.timeout_seconds, self.board.turns.patience_seconds = timeout_seconds, turn_seconds
-        self.retries = retries
+        self.timeout_seconds, self.turn_seconds, self.retries = timeout_seconds, turn_seconds, retries
         self._made: list[int] = []
         self._forgotten = weakref.finalize(self, _free, self.board, self._made)  # of a model that nobody closes
         self._pool: ThreadPoolExecutor | None = None
@@ -128,6 +127,7 @@ class Model(model.Model):
         return self._accelerator
 
     def _turn(self) -> Any:
+        self.board.timeout_seconds, self.board.turns.patience_seconds = self.timeout_seconds, self.turn_seconds
         return self.board.turns.mine(f"model {self.manifest['name']}")
 
     def _run_batches(self, batches: Iterable[Ports]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:

@@ -182,7 +182,6 @@ def test_waiting_costs_a_small_part_of_what_is_waited_for():
 def test_a_busy_accelerator_names_its_holder(board):
     """Who waits wants to know for whom."""
     with Model(board, requantised_copy(batch=1)) as session, Model(board, requantised_copy(batch=1), turn_seconds=0.2) as other:
-        board.turns.patience_seconds = 0.2
         stream = session.stream(samples(1, seed=n) for n in range(3))
         next(stream)
         caught = []
@@ -295,3 +294,14 @@ def test_closing_a_model_ends_its_open_stream(board):
     assert next(answers, None) is None
     with Model(board, requantised_copy(), turn_seconds=0.1) as other:
         assert np.array_equal(other.run(samples(1)), expected(samples(1)))
+
+
+def test_each_model_has_limits_of_its_own(board):
+    """Those of the model that was made last held for all."""
+    with (
+        Model(board, requantised_copy(), timeout_seconds=30, turn_seconds=100) as first,
+        Model(board, requantised_copy()) as second,
+    ):
+        for session, limits in ((second, (10, 60)), (first, (30, 100))):
+            session.run(samples(1))
+            assert (board.timeout_seconds, board.turns.patience_seconds) == limits

@@ -101,7 +101,7 @@ def test_a_bus_that_falls_silent_under_a_copy(
             session.run(X)
         with rtl.exclusive() as device:
             device.clear_faults()
-        board.timeout_seconds = 10.0
+        session.timeout_seconds = 10.0
         assert np.array_equal(session.run(X), wanted)
 
 
