@@ -34,7 +34,7 @@ bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS=
 baseline: $(READY)  ## runs ResNet-50 whole on the RTL at zcu102: every tensor, and clocks as docs/performance.json has them
 	$(BIN)/python tools/bench.py --check resnet50/b1
 
-resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (hours; it resumes); MINUTES=10 stops it
+resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resources.md (half an hour; it resumes); MINUTES=10 stops it
 	nice $(BIN)/python tools/resources.py $(if $(MINUTES),--minutes $(MINUTES))
 
 clean:  ## removes all that make has made here; simulators stay in the user's cache folder

@@ -4,7 +4,6 @@ The same code drives the emulator, the simulated RTL and a board (`host.device.D
 """
 
 import struct
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,12 +14,12 @@ from numpy.typing import NDArray
 from cnna.host import pack, progress
 from cnna.host.artifact import Artifact
 from cnna.host.capability import read_config
-from cnna.host.device import Device
+from cnna.host.device import Device, soft_reset
 from cnna.host.errors import ArtifactError, DataError, RunError, TimedOutError
 from cnna.hw.config import PRESETS, as_dict
 from cnna.hw.regmap import REGISTERS, SEGMENTS, offset
 
-RESET_SECONDS = 20.0  # that a soft reset may take: milliseconds, unless the bus owes an answer
+SETTLE_SECONDS = 20.0  # that a soft reset may take: milliseconds, unless the bus owes an answer
 
 Int8 = NDArray[np.int8]
 
@@ -34,8 +33,7 @@ class Accelerator:
     def __init__(self, device: Device, artifact: Artifact, watchdog_clocks: int | None = None, slots: int = 1) -> None:
         self.device, self.artifact, self.watchdog_clocks = device, artifact, watchdog_clocks
         self._check_capability()
-        self._write("CTRL", soft_reset=1)  # before anything is placed: what ran before may still write
-        self._wait_reset()
+        soft_reset(device, SETTLE_SECONDS)  # before anything is placed: what ran before may still write
         self.counters: dict[str, int] = {}
         sizes = {name: max(1, artifact.manifest["segments"][name]) for name in SEGMENTS}
         bases = {name: device.allocate(sizes[name]) for name in SEGMENTS}
@@ -134,13 +132,6 @@ class Accelerator:
 
     def _write(self, name: str, **fields: int) -> None:
         self.device.write(offset(name), REGISTERS[name].pack(**fields))
-
-    def _wait_reset(self) -> None:
-        until = time.monotonic() + RESET_SECONDS
-        while self._read("STATUS")["resetting"]:
-            if time.monotonic() > until:
-                late = f"a soft reset has not ended after {RESET_SECONDS:g} s"
-                raise TimedOutError(f"{late}: the bus owes an answer; load the overlay again")
 
     def _check_capability(self) -> None:
         """ArtifactError: the device is not what the artifact was compiled for."""

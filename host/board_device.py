@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.capability import read_config
-from cnna.host.errors import ArtifactError, RunError, TimedOutError
+from cnna.host.device import soft_reset
+from cnna.host.errors import ArtifactError, RunError, TimedOutError, reason_of
 from cnna.host.turn import LocalTurn, RemoteTurn, Turns
 from cnna.hw.config import as_dict
 from cnna.hw.regmap import COUNTED, REGISTERS, offset
@@ -131,21 +132,14 @@ class BoardDevice:
         except Exception as error:
             taken = sum(allocation.size for allocation in self.buffers.values() if allocation.buffer is not None)
             raise RunError(
-                f"the board has no {size_bytes:,} bytes of contiguous memory left ({_reason(error)}); models of this process hold "
-                f"{taken:,} bytes in {len(self.buffers)} buffers: close one, or give Linux more CMA (docs/board.md)"
+                f"the board has no {size_bytes:,} bytes of contiguous memory left ({reason_of(error)}); models of this process "
+                f"hold {taken:,} bytes in {len(self.buffers)} buffers: close one, or give Linux more CMA (docs/board.md)"
             ) from None
         return buffer
 
     def reset(self) -> None:
         """A soft reset. TimedOutError: it does not end, since a burst on the bus is never answered."""
-        self.write(offset("CTRL"), REGISTERS["CTRL"].pack(soft_reset=1))
-        until = time.monotonic() + SETTLE_SECONDS
-        while REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))["resetting"]:
-            if time.monotonic() > until:
-                raise TimedOutError(
-                    f"a soft reset has not ended after {SETTLE_SECONDS:g} s: the bus owes an answer; load the overlay again"
-                )
-            time.sleep(POLL_SECONDS[1])
+        soft_reset(self, SETTLE_SECONDS)
 
     @contextmanager
     def kept(self) -> Iterator[list[int]]:
@@ -221,9 +215,4 @@ def said(doing: str, place: int | str) -> Iterator[None]:
         raise
     except Exception as error:
         where = place if isinstance(place, str) else f"{place:#x}"
-        raise RunError(f"the board failed at {doing} {where}: {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
-    details: Any = getattr(error, "details", None)  # of a gRPC error, whose own text is many lines
-    return str(details() if callable(details) else error) or type(error).__name__
+        raise RunError(f"the board failed at {doing} {where}: {reason_of(error)}") from None

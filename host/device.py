@@ -1,10 +1,15 @@
 """What a driver needs of a device: registers, memory and waiting. The emulator, the simulated RTL and boards are ones."""
 
+import time
 from typing import Protocol
 
 import numpy as np
 
+from cnna.host.errors import TimedOutError
 from cnna.hw.config import Config
+from cnna.hw.regmap import REGISTERS, offset
+
+LOOK_SECONDS = 1e-3  # between two looks at whether a soft reset has ended
 
 
 class Device(Protocol):
@@ -32,3 +37,15 @@ class Device(Protocol):
 
     def close(self) -> None:
         """Frees the device; ends its processes."""
+
+
+def soft_reset(device: Device, settle_seconds: float) -> None:
+    """Stops what runs and clears all but the registers that the host sets. TimedOutError: a burst on the bus is never answered."""
+    device.write(offset("CTRL"), REGISTERS["CTRL"].pack(soft_reset=1))
+    until = time.monotonic() + settle_seconds
+    while REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))["resetting"]:
+        if time.monotonic() > until:
+            raise TimedOutError(
+                f"a soft reset has not ended after {settle_seconds:g} s: the bus owes an answer; load the overlay again"
+            )
+        time.sleep(LOOK_SECONDS)

@@ -14,6 +14,7 @@ CnnaError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
+from typing import Any
 
 
 class CnnaError(Exception):
@@ -64,3 +65,9 @@ def about_model(path: str | PathLike[str]) -> Iterator[None]:
 
 class TimedOutError(RunError):
     """The accelerator did not end in time."""
+
+
+def reason_of(error: Exception) -> str:
+    """What another package's error says, in one line; its type where it says nothing."""
+    details: Any = getattr(error, "details", None)  # of a gRPC error, whose own text is many lines
+    return " ".join(str(details() if callable(details) else error).split()) or type(error).__name__

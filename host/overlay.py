@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from cnna.host.errors import DataError
+from cnna.host.errors import DataError, reason_of
 from cnna.host.files import read_bytes
 from cnna.host.pynq_driver import bind
 
@@ -28,8 +28,7 @@ def open_overlay(path: Path) -> Any:
 
 
 def _said(error: Exception) -> str:
-    details = getattr(error, "details", None)  # of a gRPC error, whose own text is many lines
-    said = " ".join(str(details() if callable(details) else error).split())
+    said = reason_of(error)
     if said in ("No Devices Found", "Failed to connect to remote device"):
         said += "; PYNQ_REMOTE_DEVICES=ADDRESS says where a board is, and cnna board serve makes a virtual one"
     return said

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from cnna.host.errors import RunError
+from cnna.host.errors import RunError, reason_of
 
 LOOK_SECONDS = 0.02  # between two looks at whether the turn is free
 SETTLE_SECONDS = 0.05  # that a write to a board's file may take
@@ -174,8 +174,7 @@ class Turns:
         except Exception as error:
             if isinstance(error, OSError) and error.filename:  # a file of another user, say
                 raise RunError(f"the turn of the board cannot be taken: {error.filename}: {error.strerror}") from None
-            details: Any = getattr(error, "details", None)  # of a gRPC error, whose own text is many lines
-            raise RunError(f"the board cannot be reached: {details() if callable(details) else error}") from None
+            raise RunError(f"the board cannot be reached: {reason_of(error)}") from None
 
     def _busy(self, holder: str) -> str:
         return f"the accelerator was busy for {self.patience_seconds:g} s: {holder} has it; wait for it, or end it"
