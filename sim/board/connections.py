@@ -5,9 +5,13 @@ for half an hour drops its connection too and comes back on another when it want
 the memory is needed.
 """
 
+import ipaddress
+import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import unquote
 
 from cnna.sim.board.dram import Dram
 
@@ -16,12 +20,18 @@ IDLE_SECONDS = 25 * 60  # a connection that ends after so long without a request
 ESTABLISHED = "01"
 TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+End = tuple[Address, int]  # of a connection: address and port
+
 
 class Connections:
-    """Watches the owners of buffers; `port` is the server's."""
+    """Watches the owners of buffers. `port` is the server's, `address` the one that it is bound to (none: all that there are).
 
-    def __init__(self, dram: Dram, port: int) -> None:
-        self.dram, self.port = dram, port
+    Ends are told apart by address and port: two clients, or two boards on one machine, may have the same port.
+    """
+
+    def __init__(self, dram: Dram, port: int, address: str = "") -> None:
+        self.dram, self.port, self.bound = dram, port, _bound(address)
         self._last: dict[str, float] = {}  # connection: when it last asked for something
         self._idle: set[str] = set()  # ended, but perhaps to come back
         self._closed = threading.Event()
@@ -38,10 +48,10 @@ class Connections:
         alive = self._alive()
         if alive is None:
             return 0
-        for peer in [peer for peer in known if _port(peer) not in alive]:
+        for peer in [peer for peer in known if _end(peer) not in alive]:
             if time.monotonic() - self._last.pop(peer) > IDLE_SECONDS:
                 self._idle.add(peer)
-        ended = {peer for peer in owners if _port(peer) not in alive}
+        ended = {peer for peer in owners if _end(peer) not in alive}
         self._idle &= ended
         return sum(self.dram.free_all(peer) for peer in (ended if idle else ended - self._idle))
 
@@ -54,18 +64,36 @@ class Connections:
         while not self._closed.wait(LOOK_SECONDS):
             self.sweep()
 
-    def _alive(self) -> set[int] | None:
-        """Ports at the other end of connections to ours; None where the kernel does not say."""
+    def _alive(self) -> set[End] | None:
+        """The other ends of connections to ours; None where the kernel does not say."""
         rows = [line.split() for table in TABLES if Path(table).exists() for line in Path(table).read_text().splitlines()[1:]]
         if not rows:
             return None
-        return {_hex_port(row[2]) for row in rows if row[3] == ESTABLISHED and _hex_port(row[1]) == self.port}
+        ends = [(_hex_end(row[1]), _hex_end(row[2])) for row in rows if row[3] == ESTABLISHED]
+        return {far for (address, port), far in ends if port == self.port and self.bound in (None, address)}
 
 
-def _port(peer: str) -> int:
-    """Of `ipv4:127.0.0.1:40000` or `ipv6:[::1]:40000`."""
-    return int(peer.rpartition(":")[2])
+def _bound(address: str) -> Address | None:
+    """The one address that a server is bound to; None: several, or a name."""
+    with suppress(ValueError):
+        bound = _plain(ipaddress.ip_address(address))
+        return None if bound.is_unspecified else bound
+    return None
 
 
-def _hex_port(address: str) -> int:
-    return int(address.rpartition(":")[2], 16)
+def _end(peer: str) -> End:
+    """Of `ipv4:127.0.0.1:40000`, `ipv6:[::1]:40000`, or the latter with its brackets quoted, as gRPC names clients."""
+    address, _, port = unquote(peer).partition(":")[2].rpartition(":")
+    return _plain(ipaddress.ip_address(address.strip("[]").partition("%")[0])), int(port)
+
+
+def _hex_end(text: str) -> End:
+    """Of the kernel's `0100007F:1F1F`: 32-bit words in the order of the machine's bytes."""
+    words, _, port = text.partition(":")
+    raw = b"".join(int(words[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(words), 8))
+    return _plain(ipaddress.ip_address(raw)), int(port, 16)
+
+
+def _plain(address: Address) -> Address:
+    """An IPv4 address that is written as one of IPv6, as sockets for both have them, as itself."""
+    return getattr(address, "ipv4_mapped", None) or address

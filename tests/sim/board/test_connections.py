@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,9 +34,9 @@ def _peer(client: socket.socket) -> str:
     return f"ipv4:127.0.0.1:{client.getsockname()[1]}"
 
 
-def _watching(dram: Dram, port: int, monkeypatch: pytest.MonkeyPatch) -> Connections:
+def _watching(dram: Dram, port: int, monkeypatch: pytest.MonkeyPatch, address: str = "") -> Connections:
     monkeypatch.setattr(connections, "LOOK_SECONDS", 3600)  # sweeps are ours
-    return Connections(dram, port)
+    return Connections(dram, port, address)
 
 
 def test_a_connection_that_ends_frees_what_it_owns(
@@ -52,6 +53,47 @@ def test_a_connection_that_ends_frees_what_it_owns(
     assert watching.sweep() == 5000
     assert dram.used_bytes == 0
     watching.close()
+
+
+@pytest.mark.parametrize("shared", ["client", "server"])
+def test_who_has_only_the_port_in_common_is_somebody_else(dram: Dram, monkeypatch: pytest.MonkeyPatch, shared: str) -> None:
+    """Two boards on one machine have one port, and the kernel gives clients of each the same: one's end is not the other's."""
+    gone = "127.0.0.3" if shared == "server" else "127.0.0.2"
+    lives, server = "127.0.0.3", {"client": "127.0.0.1", "server": "127.0.0.2"}[shared]
+    with socket.create_server((server, 0)) as listening:
+        port = listening.getsockname()[1]
+        with socket.create_connection((server, port), source_address=(lives, 0)) as client:
+            accepted, _ = listening.accept()
+            watching = _watching(dram, port, monkeypatch, "127.0.0.1")
+            peer = f"ipv4:{gone}:{client.getsockname()[1]}"
+            watching.seen(peer)
+            dram.allocate(5000, peer)
+            assert watching.sweep() == 5000
+            accepted.close()
+            watching.close()
+
+
+@pytest.mark.parametrize(
+    ("end", "names"),
+    [
+        ("0100007F", ["ipv4:127.0.0.1"]),
+        ("0000000000000000FFFF00000100007F", ["ipv4:127.0.0.1", "ipv6:[::ffff:127.0.0.1]"]),
+        ("00000000000000000000000001000000", ["ipv6:[::1]", "ipv6:%5B::1%5D"]),
+    ],
+)
+def test_a_client_is_found_by_whatever_its_address_is_called(
+    dram: Dram, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str, names: list[str]
+) -> None:
+    """The kernel writes words of its own byte order (these are of a little-endian one), gRPC brackets, quoted or not."""
+    (tmp_path / "tcp").write_text(f"  sl  local_address rem_address   st\n   0: {end}:1F1F {end}:9C40 01\n")
+    monkeypatch.setattr(connections, "TABLES", (str(tmp_path / "tcp"),))
+    for address in (names[0].partition(":")[2].strip("[]"), "", "localhost", "0.0.0.0", "::"):
+        watching = _watching(dram, 0x1F1F, monkeypatch, address)
+        for name in names:
+            dram.allocate(5000, f"{name}:40000")
+            assert watching.sweep() == 0, (address, name)
+            assert dram.free_all(f"{name}:40000") == 5000
+        watching.close()
 
 
 def test_one_that_was_dropped_for_idleness_keeps_it_until_it_is_needed(
@@ -77,7 +119,7 @@ def test_who_comes_while_the_kernel_is_asked_is_not_taken_for_dead(
     """Its connection is not in the list that was read before it came."""
     watching = _watching(dram, pair[0], monkeypatch)
 
-    def alive() -> set[int]:
+    def alive() -> set[connections.End]:
         watching.seen("ipv4:127.0.0.1:5")
         dram.allocate(100, "ipv4:127.0.0.1:5")
         return set()
