@@ -8,17 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cnna.host.cli import main
-from cnna.hw.config import preset
-
 from ..sim.board import stock
+from ..sim.board.served import serving
 
 NAMES = ("1_classify", "2_inside_a_layer", "3_your_own_model")
-DIGITS = (
-    "models digits -o digits.onnx --calib calib.npz --test test.npz",
-    "quantize digits.onnx --calib calib.npz -o q.onnx",
-    "compile q.onnx --config tiny -o digits.cnna",
-)
 PLAY = """
 import os, sys
 import nbformat
@@ -35,23 +28,16 @@ for cell in notebook.cells:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What lies beside the notebooks."""
     made = tmp_path_factory.mktemp("notebooks")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(made)
-        assert all(main(command.split()) == 0 for command in DIGITS)
+    stock.digits(made)
     return made
 
 
 @pytest.fixture(scope="module")
 def served(request: pytest.FixtureRequest, address: str, folder: Path) -> Iterator[str]:
     """The address of an emulated board, whose image lies beside the notebooks."""
-    from cnna.sim.board.board import open_board
-    from cnna.sim.board.server import Server
-
     stock.images(folder, variant=request.param)
-    board = open_board(preset("tiny"), request.param, "emulator", 64 << 20)
-    with Server(board, address):
+    with serving(address, request.param):
         yield address
-    board.close()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,20 +10,15 @@ import numpy as np
 import pytest
 
 from cnna.host import artifact, model
-from cnna.host.cli import main
 from cnna.host.errors import DataError
 from cnna.host.pynq_driver import open_board
 from cnna.host.vlnv import VLNV
 from cnna.hw.config import preset
 
 from ..sim.board import stock
+from ..sim.board.served import serving
 from .hand_made import SHAPE, requantised_copy
 
-DIGITS = (
-    "models digits -o d.onnx --calib c.npz",
-    "quantize d.onnx --calib c.npz -o q.onnx",
-    "compile q.onnx --config tiny -o m.cnna",
-)
 CLIENT = """
 import json
 overlay = Overlay(sys.argv[1])
@@ -43,28 +37,15 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 
 @pytest.fixture
-def serving(request: pytest.FixtureRequest, address: str) -> Iterator[str]:
+def served(request: pytest.FixtureRequest, address: str) -> Iterator[str]:
     """The address of a board of `tiny`, with the backend that is asked for."""
-    from cnna.sim.board.backend import open_backend
-    from cnna.sim.board.board import Board
-    from cnna.sim.board.design import design
-    from cnna.sim.board.server import Server
-
-    config = preset("tiny")
-    board = Board(design(config), open_backend(request.param, config, 64 << 20))
-    with Server(board, address) as server:
+    with serving(address, backend=request.param):
         yield address
-        until = time.monotonic() + 10
-        while board.dram.used_bytes and time.monotonic() < until:
-            server.connections.sweep()
-        left = board.dram.used_bytes
-    board.close()
-    assert not left, "a client has left memory behind"
 
 
-@pytest.mark.parametrize("serving", ["emulator", pytest.param("rtl", marks=pytest.mark.cosim)], indirect=True)
+@pytest.mark.parametrize("served", ["emulator", pytest.param("rtl", marks=pytest.mark.cosim)], indirect=True)
 def test_a_model_through_stock_pynq(
-    serving: str, files: tuple[Path, Path, Path], tmp_path: Path, request: pytest.FixtureRequest
+    served: str, files: tuple[Path, Path, Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """The same bits as without a board; on the RTL the same clocks too."""
     code = (
@@ -80,7 +61,7 @@ np.save(sys.argv[4], y)
 print(json.dumps([cycles, type(overlay.cnna_0).__name__]))
 """
     )
-    said = stock.run(serving, code, *files, tmp_path / "y.npy")
+    said = stock.run(served, code, *files, tmp_path / "y.npy")
     x, rtl = np.load(files[1]), "rtl" in request.node.callspec.id
     device = request.getfixturevalue("rtl")(preset("tiny")) if rtl else "emulator"
     with model.Model(files[2], device=device) as direct:
@@ -89,17 +70,15 @@ print(json.dumps([cycles, type(overlay.cnna_0).__name__]))
     assert said == f'[{cycles}, "Accelerator"]\n'
 
 
-@pytest.mark.parametrize("serving", ["emulator"], indirect=True)
-def test_the_command_runs_on_a_board(serving: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("served", ["emulator"], indirect=True)
+def test_the_command_runs_on_a_board(served: str, tmp_path: Path) -> None:
     """`cnna run --device pynq`: answers equal to the reference's, figures of the board."""
-    bit, compiled, x = stock.images(tmp_path), tmp_path / "m.cnna", tmp_path / "x.npy"
-    for command in DIGITS:
-        assert main([str(tmp_path / word) if "." in word else word for word in command.split()]) == 0
-    with np.load(tmp_path / "c.npz") as images:
+    bit, compiled, x = stock.images(tmp_path), stock.digits(tmp_path), tmp_path / "x.npy"
+    with np.load(tmp_path / "calib.npz") as images:
         np.save(x, images["x"][:3])
     line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "run", str(compiled), "--input", str(x), "--device", "pynq"]
     outputs = ["-o", str(tmp_path / "y.npz"), "--json", str(tmp_path / "r.json")]
-    said = stock.execute(serving, [*line, "--overlay", str(bit), "--check", *outputs])
+    said = stock.execute(served, [*line, "--overlay", str(bit), "--check", *outputs])
     assert "board == reference: 1 outputs, 30 elements" in said
     figures = json.loads((tmp_path / "r.json").read_text())
     assert (figures["device"], figures["matches_reference"], figures["config"]) == ("pynq", True, "tiny")
@@ -109,39 +88,9 @@ def test_the_command_runs_on_a_board(serving: str, tmp_path: Path) -> None:
         (["--overlay", str(tmp_path / "none.bit")], "none.bit: no such file"),
         ([], "--overlay names what --device pynq loads"),
     ):
-        assert reason in stock.execute(serving, [*line, *change], fails=True)
+        assert reason in stock.execute(served, [*line, *change], fails=True)
     said = stock.execute("127.0.0.254", [*line, "--overlay", str(bit)], fails=True)
     assert "Failed to connect to remote device; PYNQ_REMOTE_DEVICES=ADDRESS says where a board is" in said
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("serving", ["rtl"], indirect=True)
-def test_two_processes_take_turns_and_a_killed_one_is_passed_over(serving: str, files: tuple[Path, Path, Path]) -> None:
-    """Two notebooks on one board: both get right answers; one that is killed while it computes blocks nobody for long."""
-    import subprocess
-
-    work = (
-        CLIENT.replace("Overlay(sys.argv[1])", "Overlay(sys.argv[1], download=False)")
-        + """
-with cnna.host.Model(overlay, sys.argv[3]) as session:
-    y = session.run(x)
-    print("first", flush=True)
-    while True:
-        assert np.array_equal(session.run(x), y)
-        if sys.argv[4] != "forever":
-            break
-print("right")
-"""
-    )
-    stock.run(serving, "Overlay(sys.argv[1])", files[0])
-    with subprocess.Popen(
-        stock.command(work, *files, "forever"), env=stock.environment(serving), stdout=subprocess.PIPE, text=True
-    ) as endless:
-        assert endless.stdout is not None
-        assert endless.stdout.readline() == "first\n"
-        assert stock.run(serving, work, *files, "once").endswith("right\n")
-        endless.kill()
-    assert stock.run(serving, work, *files, "once").endswith("right\n")
 
 
 def test_an_overlay_without_the_accelerator_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,12 +107,12 @@ def test_an_overlay_without_the_accelerator_is_said(monkeypatch: pytest.MonkeyPa
             open_board(board)
 
 
-@pytest.mark.parametrize("serving", ["emulator"], indirect=True)
-def test_info_and_selftest_of_a_board(serving: str, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("served", ["emulator"], indirect=True)
+def test_info_and_selftest_of_a_board(served: str, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     """What a user with a board runs first; the exit code is for scripts."""
     bit, x, compiled = files
     line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "board"]
-    said = stock.execute(serving, [*line, "info", "--overlay", str(bit)])
+    said = stock.execute(served, [*line, "info", "--overlay", str(bit)])
     for part in ("board        ZCU102", "register_map 1.1", "pix 2", "watts        not measured"):
         assert part in said
     with model.Model(compiled) as direct:
@@ -171,7 +120,7 @@ def test_info_and_selftest_of_a_board(serving: str, files: tuple[Path, Path, Pat
         np.savez(tmp_path / "wrong.npz", y=direct.run(np.load(x)) + 1)
     network = ["--model", str(compiled), "--input", str(x)]
     command = [*line, "selftest", "--overlay", str(bit), *network, "--json", str(tmp_path / "s.json"), "--expect"]
-    said = stock.execute(serving, [*command, str(tmp_path / "y.npz")])
+    said = stock.execute(served, [*command, str(tmp_path / "y.npz")])
     for part in (
         "ok     registers",
         "ok     copy",
@@ -180,5 +129,5 @@ def test_info_and_selftest_of_a_board(serving: str, files: tuple[Path, Path, Pat
     ):
         assert part in said
     assert json.loads((tmp_path / "s.json").read_text())["images_per_second"] > 0
-    stock.execute(serving, [*command, str(tmp_path / "wrong.npz")], fails=True)
+    stock.execute(served, [*command, str(tmp_path / "wrong.npz")], fails=True)
     assert not all(finding["good"] for finding in json.loads((tmp_path / "s.json").read_text())["findings"])

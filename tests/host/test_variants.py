@@ -10,16 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cnna.host.cli import main
-from cnna.hw.config import preset
+from cnna.sim.board.board import Board
 
 from ..sim.board import stock
+from ..sim.board.served import serving
 
-DIGITS = (
-    "models digits -o d.onnx --calib c.npz",
-    "quantize d.onnx --calib c.npz -o q.onnx",
-    "compile q.onnx --config tiny -o m.cnna",
-)
+VARIANTS = ("ps", "pl")
 RUNS = 1000
 
 
@@ -27,53 +23,47 @@ RUNS = 1000
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A compiled network with three samples, and the images of both variants."""
     made = tmp_path_factory.mktemp("variants")
-    for command in DIGITS:
-        assert main([str(made / word) if "." in word else word for word in command.split()]) == 0
-    with np.load(made / "c.npz") as images:
+    stock.digits(made)
+    with np.load(made / "calib.npz") as images:
         np.save(made / "x.npy", images["x"][:3])
         np.save(made / "one.npy", images["x"][:1])
-    for variant in ("ps", "pl"):
+    for variant in VARIANTS:
         stock.images(made / variant, variant=variant)
     return made
 
 
 @pytest.fixture
-def boards(request: pytest.FixtureRequest, address: str) -> Iterator[dict[str, tuple[str, object]]]:
+def boards(request: pytest.FixtureRequest, address: str) -> Iterator[dict[str, tuple[str, Board]]]:
     """By variant, the address of a board of `tiny` with the backend that is asked for, and the board."""
-    from cnna.sim.board.board import open_board
-    from cnna.sim.board.server import Server
-
     with ExitStack() as stack:
-        made: dict[str, tuple[str, object]] = {}
-        for number, variant in enumerate(("ps", "pl")):
-            board = open_board(preset("tiny"), variant, request.param, 64 << 20)
-            stack.callback(board.close)
+        made: dict[str, tuple[str, Board]] = {}
+        for number, variant in enumerate(VARIANTS):
             where = f"{address.rpartition('.')[0]}.{20 + number}"
-            stack.enter_context(Server(board, where))
-            made[variant] = where, board
+            made[variant] = where, stack.enter_context(serving(where, variant, request.param))
         yield made
 
 
 @pytest.mark.parametrize("boards", ["emulator", pytest.param("rtl", marks=pytest.mark.cosim)], indirect=True)
-def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, object]], folder: Path) -> None:
+def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, Board]], folder: Path) -> None:
     """The command, the artifact and the input are the same; only the overlay is another."""
     answers, cycles = {}, {}
     for variant, (where, board) in boards.items():
         out, report = folder / f"{variant}.npz", folder / f"{variant}.json"
-        line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "run", str(folder / "m.cnna"), "--device", "pynq", "--check"]
+        model = str(folder / "digits.cnna")
+        line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "run", model, "--device", "pynq", "--check"]
         files = ["--overlay", str(folder / variant / "cnna.bit"), "--input", str(folder / "x.npy"), "-o", str(out)]
         assert "board == reference: 1 outputs, 30 elements" in stock.execute(where, [*line, *files, "--json", str(report)])
         with np.load(out) as found:
             answers[variant] = dict(found)
         cycles[variant] = json.loads(report.read_text())["cycles"]
-        assert not board.dram.used_bytes  # type: ignore[attr-defined]
+        assert not board.dram.used_bytes
     assert all(np.array_equal(answers["pl"][name], value) for name, value in answers["ps"].items())
     if cycles["ps"] is not None:  # 15 bytes a clock, not 16; copies of the next image and the last answer beside
         assert cycles["ps"] <= cycles["pl"] < 1.05 * cycles["ps"]
 
 
 @pytest.mark.parametrize("boards", ["emulator"], indirect=True)
-def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, object]], folder: Path) -> None:
+def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, Board]], folder: Path) -> None:
     """What a user runs first (test_pynq_driver.py has it of `ps`)."""
     line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "board"]
     overlay = ["--overlay", str(folder / "pl" / "cnna.bit")]
@@ -84,11 +74,12 @@ def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, object]]
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("boards", ["emulator", "rtl"], indirect=True)
-def test_two_processes_share_the_streams_and_a_killed_one_is_passed_over(
-    boards: dict[str, tuple[str, object]], folder: Path
+def test_two_processes_take_turns_and_a_killed_one_is_passed_over(
+    boards: dict[str, tuple[str, Board]], variant: str, folder: Path
 ) -> None:
-    """Two notebooks on a board of `pl`: each puts its model back when it gets its turn; one that is killed hinders nobody."""
+    """Two notebooks on one board: both get right answers (on `pl` each puts its model back); a killed one hinders nobody."""
     code = """
 overlay = Overlay(sys.argv[1], download=False)
 import cnna.host
@@ -103,8 +94,8 @@ with cnna.host.Model(overlay, sys.argv[2]) as session:
 np.save(sys.argv[4], y)
 print("right")
 """
-    where, _ = boards["pl"]
-    files = folder / "pl" / "cnna.bit", folder / "m.cnna", folder / "x.npy"
+    where, _ = boards[variant]
+    files = folder / variant / "cnna.bit", folder / "digits.cnna", folder / "x.npy"
     stock.run(where, "Overlay(sys.argv[1])", files[0])
     alone, beside, after = (folder / f"{name}.npy" for name in ("alone", "beside", "after"))
     assert stock.run(where, code, *files, alone).endswith("right\n")
@@ -121,7 +112,7 @@ print("right")
 
 @pytest.mark.slow  # 200 s, most of it turns that are taken over the network
 @pytest.mark.parametrize("boards", ["emulator"], indirect=True)
-def test_many_runs_in_constant_memory(boards: dict[str, tuple[str, object]], folder: Path) -> None:
+def test_many_runs_in_constant_memory(boards: dict[str, tuple[str, Board]], folder: Path) -> None:
     """A demonstration that runs for a day: neither the board's memory nor the client's grows."""
     code = """
 import resource
@@ -136,6 +127,6 @@ with cnna.host.Model(Overlay(sys.argv[1]), sys.argv[2]) as model:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     for variant, (where, board) in boards.items():
-        grown_kib = stock.run(where, code, folder / variant / "cnna.bit", folder / "m.cnna", folder / "one.npy", RUNS)
+        grown_kib = stock.run(where, code, folder / variant / "cnna.bit", folder / "digits.cnna", folder / "one.npy", RUNS)
         assert int(grown_kib) < 2048
-        assert not board.dram.used_bytes  # type: ignore[attr-defined]
+        assert not board.dram.used_bytes

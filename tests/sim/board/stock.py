@@ -11,6 +11,11 @@ from cnna.host.cli import main
 
 LOCK = Path(tempfile.gettempdir()) / "cnna-stock-pynq.lock"  # pynq keeps the last design's metadata in a file beside itself
 PATIENCE_SECONDS = 300  # of a machine with much else to do: importing pynq has taken 40 s there
+DIGITS = (
+    "models digits -o digits.onnx --calib calib.npz --test test.npz",
+    "quantize digits.onnx --calib calib.npz -o q.onnx",
+    "compile q.onnx --config tiny -o digits.cnna",
+)
 START = """
 import sys
 import numpy as np
@@ -23,6 +28,13 @@ def images(folder: Path, config: str = "tiny", variant: str = "ps") -> Path:
     """cnna.bit, beside its cnna.hwh, as the command writes them."""
     assert main(["board", "image", "--config", config, "--variant", variant, "-o", str(folder)]) == 0
     return folder / "cnna.bit"
+
+
+def digits(folder: Path) -> Path:
+    """digits.cnna for `tiny`, beside q.onnx, digits.onnx, calib.npz and test.npz, as the commands of README's tour write them."""
+    for line in DIGITS:
+        assert main([str(folder / word) if "." in word else word for word in line.split()]) == 0
+    return folder / "digits.cnna"
 
 
 def command(code: str, *arguments: object) -> list[str]:
