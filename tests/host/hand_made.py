@@ -1,8 +1,12 @@
 """An artifact written by hand, for tests of the host that need no compiler: y = x requantised to other scales, on `tiny`."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from cnna.host.artifact import Artifact
+from cnna.host.model import Model
 from cnna.hw.config import as_dict, preset
 from cnna.hw.regmap import REGISTERS, VERSION, command_fields
 
@@ -20,6 +24,18 @@ def writes(engine: str, **members: int) -> list[tuple[int, int]]:
             fields = {field.name: next(numbers) for field in register.fields}
             found.append((register.offset, register.pack(**fields)))
     return [*found, (REGISTERS[f"{engine.upper()}_GO"].offset, 1)]
+
+
+def samples(count: int, seed: int = 0) -> NDArray[np.float32]:
+    """Inputs of the artifact, float32 [count, *SHAPE]."""
+    return np.random.default_rng(seed).normal(0, 20, (count, *SHAPE)).astype(np.float32)
+
+
+def expected(x: NDArray[np.float32], **changes: Any) -> NDArray[np.float32]:
+    """What `requantised_copy(**changes)` answers to x on a plain emulator."""
+    with Model(requantised_copy(**changes)) as plain:
+        answers: NDArray[np.float32] = plain.run(x)
+        return answers
 
 
 def requantised_copy(batch: int = 2, **changes: object) -> Artifact:

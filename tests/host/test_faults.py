@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cnna.host import model
 from cnna.host.errors import RunError, TimedOutError
 from cnna.host.session import Model
 from cnna.hw.config import preset
@@ -15,10 +14,10 @@ from cnna.sim.board.board import Board
 from cnna.sim.board.design import design
 
 from .emulated_board import ServedBoard
-from .hand_made import SHAPE, requantised_copy
+from .hand_made import expected, requantised_copy, samples
 
 pytestmark = pytest.mark.cosim
-X = np.random.default_rng(5).normal(0, 20, (3, *SHAPE)).astype(np.float32)
+X = samples(3, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -40,33 +39,23 @@ def board(backend: RtlBackend) -> Iterator[ServedBoard]:
     served.board.dram.data = np.empty(0, np.uint8)
 
 
-@pytest.fixture
-def wanted() -> np.ndarray:
-    """The answers to X."""
-    with model.Model(requantised_copy(batch=1)) as plain:
-        answers: np.ndarray = plain.run(X)
-        return answers
-
-
 @pytest.mark.parametrize(("write", "cause"), [(False, "read_response"), (True, "write_response")])
-def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, wanted: np.ndarray, write: bool, cause: str) -> None:
+def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, write: bool, cause: str) -> None:
     """Once: tried again, and nobody notices. For ever: said with port and place; then, mended, all is well."""
     with Model(board, requantised_copy(batch=1)) as session:
         with backend.exclusive() as device:
             device.fault(write=write, response=2, skip=1)
-        assert np.array_equal(session.run(X), wanted)
+        assert np.array_equal(session.run(X), expected(X))
         with backend.exclusive() as device:
             device.fault(write=write, response=3, times=-1)
         with pytest.raises(RunError, match=rf"stopped: {cause} DECERR on port 0 at program write \d+ of \d+"):
             session.run(X)
         with backend.exclusive() as device:
             device.clear_faults()
-        assert np.array_equal(session.run(X), wanted)
+        assert np.array_equal(session.run(X), expected(X))
 
 
-def test_a_bus_that_falls_silent(
-    board: ServedBoard, backend: RtlBackend, wanted: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bus_that_falls_silent(board: ServedBoard, backend: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watchdog names the layer; without it the driver's own limit does. A reset waits for the bus, and says so."""
     monkeypatch.setattr("cnna.host.board_device.SETTLE_SECONDS", 0.3)
     with Model(board, requantised_copy(batch=1), retries=0) as session:
@@ -78,7 +67,7 @@ def test_a_bus_that_falls_silent(
             session.run(X)
         with backend.exclusive() as device:
             device.clear_faults()
-        assert np.array_equal(session.run(X), wanted)
+        assert np.array_equal(session.run(X), expected(X))
         board.write(offset("WATCHDOG"), 0)
         session._limit_clocks = 20_000
         with backend.exclusive() as device:
@@ -89,4 +78,4 @@ def test_a_bus_that_falls_silent(
             session.run(X)
         with backend.exclusive() as device:
             device.clear_faults()
-        assert np.array_equal(session.run(X), wanted)
+        assert np.array_equal(session.run(X), expected(X))

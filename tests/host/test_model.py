@@ -18,11 +18,7 @@ from cnna.hw.config import Config, as_dict, preset
 from cnna.hw.regmap import offset
 from cnna.sim.emulator import EmulatorDevice
 
-from .hand_made import SCALE_IN, SCALE_OUT, SHAPE, ZERO_IN, ZERO_OUT, requantised_copy, writes
-
-
-def samples(count, seed=0):
-    return np.random.default_rng(seed).normal(0, 20, (count, *SHAPE)).astype(np.float32)
+from .hand_made import SCALE_IN, SCALE_OUT, SHAPE, ZERO_IN, ZERO_OUT, requantised_copy, samples, writes
 
 
 def golden(x):

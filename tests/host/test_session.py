@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import cnna.host
-from cnna.host import model
 from cnna.host.board_device import pause_seconds
 from cnna.host.errors import ArtifactError, DataError, RunError, TimedOutError
 from cnna.host.session import Model
@@ -15,17 +14,7 @@ from cnna.hw.config import preset
 from cnna.hw.regmap import REGISTERS, offset
 
 from .emulated_board import EmulatedBoard
-from .hand_made import SHAPE, requantised_copy
-
-
-def samples(count, seed=0):
-    return np.random.default_rng(seed).normal(0, 20, (count, *SHAPE)).astype(np.float32)
-
-
-def expected(x, **changes):
-    """What the same artifact answers on a plain emulator."""
-    with model.Model(requantised_copy(**changes)) as plain:
-        return plain.run(x)
+from .hand_made import expected, requantised_copy, samples
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cnna.host import model, mover, pl_memory, selftest
+from cnna.host import mover, pl_memory, selftest
 from cnna.host.errors import ArtifactError, RunError, TimedOutError
 from cnna.host.session import Model
 from cnna.hw.config import preset
@@ -14,17 +14,7 @@ from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.board.board import open_board
 
 from .emulated_board import ServedBoard, StreamedBoard
-from .hand_made import SHAPE, requantised_copy
-
-
-def samples(count, seed=0):
-    return np.random.default_rng(seed).normal(0, 20, (count, *SHAPE)).astype(np.float32)
-
-
-def expected(x, **changes):
-    """What the same artifact answers on a plain emulator."""
-    with model.Model(requantised_copy(**changes)) as plain:
-        return plain.run(x)
+from .hand_made import expected, requantised_copy, samples
 
 
 @pytest.fixture

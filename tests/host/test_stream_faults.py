@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cnna.host import model
 from cnna.host.errors import RunError, TimedOutError
 from cnna.host.session import Model
 from cnna.hw.config import preset
@@ -13,10 +12,10 @@ from cnna.sim.board.backend import RtlBackend
 from cnna.sim.board.board import Board, open_board
 
 from .emulated_board import StreamedBoard
-from .hand_made import SHAPE, requantised_copy
+from .hand_made import expected, requantised_copy, samples
 
 pytestmark = pytest.mark.cosim
-X = np.random.default_rng(5).normal(0, 20, (4, *SHAPE)).astype(np.float32)
+X = samples(4, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +42,8 @@ def rtl(made: Board) -> RtlBackend:
     return made.backend
 
 
-@pytest.fixture
-def wanted() -> np.ndarray:
-    """The answers to X."""
-    with model.Model(requantised_copy(batch=1)) as plain:
-        answers: np.ndarray = plain.run(X)
-        return answers
-
-
 @pytest.mark.parametrize(("write", "copy"), [(True, "STREAM_IN"), (False, "STREAM_OUT")])
-def test_an_error_of_the_bus_in_a_copy(board: StreamedBoard, rtl: RtlBackend, wanted: np.ndarray, write: bool, copy: str) -> None:
+def test_an_error_of_the_bus_in_a_copy(board: StreamedBoard, rtl: RtlBackend, write: bool, copy: str) -> None:
     """It is the copy's, not the program's, and the next packet meets the next copy."""
     with Model(board, requantised_copy(batch=1)) as session:
         with rtl.exclusive() as device:
@@ -68,28 +59,26 @@ def test_an_error_of_the_bus_in_a_copy(board: StreamedBoard, rtl: RtlBackend, wa
             there_and_back()
         assert there_and_back() == data.tobytes()
         board.free(low)
-        assert np.array_equal(session.run(X), wanted)
+        assert np.array_equal(session.run(X), expected(X))
 
 
-def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: RtlBackend, wanted: np.ndarray) -> None:
+def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: RtlBackend) -> None:
     """Once: the batch is tried again, and what was copied beside it. For ever: the program's error is said, not the copy's."""
     with Model(board, requantised_copy(batch=1)) as session:
         low = session._accelerator.address("constant")
         with rtl.exclusive() as device:
             device.fault(write=False, response=2, low=low, high=low + 16, skip=1)
-        assert np.array_equal(session.run(X), wanted)
+        assert np.array_equal(session.run(X), expected(X))
         with rtl.exclusive() as device:
             device.fault(write=False, response=3, low=low, high=low + 16, times=-1)
         with pytest.raises(RunError, match=r"the accelerator stopped: read_response DECERR on port 0 at program write \d+ of \d+"):
             session.run(X)
         with rtl.exclusive() as device:
             device.clear_faults()
-        assert np.array_equal(session.run(X), wanted)
+        assert np.array_equal(session.run(X), expected(X))
 
 
-def test_a_bus_that_falls_silent_under_a_copy(
-    board: StreamedBoard, rtl: RtlBackend, wanted: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bus_that_falls_silent_under_a_copy(board: StreamedBoard, rtl: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits is told what stands; when the bus answers again, so does the board."""
     monkeypatch.setattr("cnna.host.board_device.SETTLE_SECONDS", 0.3)
     with Model(board, requantised_copy(batch=1), timeout_seconds=0.5) as session:
@@ -102,14 +91,14 @@ def test_a_bus_that_falls_silent_under_a_copy(
         with rtl.exclusive() as device:
             device.clear_faults()
         session.timeout_seconds = 10.0
-        assert np.array_equal(session.run(X), wanted)
+        assert np.array_equal(session.run(X), expected(X))
 
 
-def test_the_streams_other_ends_may_hold_back(board: StreamedBoard, rtl: RtlBackend, wanted: np.ndarray) -> None:
+def test_the_streams_other_ends_may_hold_back(board: StreamedBoard, rtl: RtlBackend) -> None:
     """A DMA does, whenever the PS's memory is busy."""
     with rtl.exclusive() as device:
         device.set_streams(stall=128)
     with Model(board, requantised_copy(batch=2)) as session:
-        assert np.array_equal(session.run(X), wanted)
+        assert np.array_equal(session.run(X), expected(X))
     with rtl.exclusive() as device:
         device.set_streams(stall=0)
