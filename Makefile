@@ -22,6 +22,7 @@ lint: $(READY)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p cnna
+	$(BIN)/mypy --python-version 3.10 -p cnna.host
 	$(BIN)/mypy tools examples
 
 docs: $(READY)  ## writes what in docs/ is generated
