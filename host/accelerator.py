@@ -16,10 +16,13 @@ from cnna.host.artifact import Artifact
 from cnna.host.capability import read_config
 from cnna.host.device import Device, soft_reset
 from cnna.host.errors import ArtifactError, DataError, RunError, TimedOutError
+from cnna.host.limits import whole
 from cnna.hw.config import PRESETS, as_dict
 from cnna.hw.regmap import REGISTERS, SEGMENTS, offset
 
 SETTLE_SECONDS = 20.0  # that a soft reset may take: milliseconds, unless the bus owes an answer
+
+MOST = (1 << 32) - 1
 
 Int8 = NDArray[np.int8]
 
@@ -27,11 +30,15 @@ Int8 = NDArray[np.int8]
 class Accelerator:
     """One artifact on one device. Constants, program and segments are placed once; `run` moves only inputs and outputs.
 
-    Inputs and outputs have `slots` places each, so that the host can move those of one batch while another runs.
+    Inputs and outputs have `slots` places each, so that the host can move those of one batch while another runs. DataError: a
+    number that makes no sense.
     """
 
     def __init__(self, device: Device, artifact: Artifact, watchdog_clocks: int | None = None, slots: int = 1) -> None:
-        self.device, self.artifact, self.watchdog_clocks = device, artifact, watchdog_clocks
+        self.device, self.artifact = device, artifact
+        whole("batch", artifact.manifest["batch"], 1, MOST)
+        self.watchdog_clocks = None if watchdog_clocks is None else whole("watchdog_clocks", watchdog_clocks, 0, MOST)
+        slots = whole("slots", slots, 1, MOST)
         self._check_capability()
         soft_reset(device, SETTLE_SECONDS)  # before anything is placed: what ran before may still write
         self.counters: dict[str, int] = {}

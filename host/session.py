@@ -19,9 +19,11 @@ from cnna.host.accelerator import Accelerator
 from cnna.host.artifact import Artifact
 from cnna.host.board_device import BoardDevice
 from cnna.host.errors import DataError, RunError
+from cnna.host.limits import seconds, whole
 from cnna.host.pynq_driver import open_board
 
 SLOTS = 2  # batches in memory: one runs while the host moves those before and after it
+MOST_RETRIES = 1000
 LIMIT_TIMES, LIMIT_CLOCKS = 20, 4_000_000  # a run may take so many times its predicted clocks, and so many more
 
 Ports = Mapping[str, NDArray[np.int8]]
@@ -49,7 +51,7 @@ class Model(model.Model):
 
     Several may be resident at once, in one process or in many; they take turns, run by run. `retries`: how often a batch is tried
     again, after a soft reset, when the accelerator has stopped or hangs. ArtifactError: the artifact is for another accelerator.
-    RunError: no memory, or no turn within `turn_seconds`; names who has it.
+    RunError: no memory, or no turn within `turn_seconds`; names who has it. DataError: a number that makes no sense.
     """
 
     def __init__(
@@ -61,8 +63,10 @@ class Model(model.Model):
         timeout_seconds: float = 10.0,
         turn_seconds: float = 60.0,
     ) -> None:
+        self.retries = whole("retries", retries, 0, MOST_RETRIES)
+        self.timeout_seconds = seconds("timeout_seconds", timeout_seconds)
+        self.turn_seconds = seconds("turn_seconds", turn_seconds, zero=True)
         self.board: BoardDevice = open_board(board)
-        self.timeout_seconds, self.turn_seconds, self.retries = timeout_seconds, turn_seconds, retries
         self._made: list[int] = []
         self._forgotten = weakref.finalize(self, _free, self.board, self._made)  # of a model that nobody closes
         self._pool: ThreadPoolExecutor | None = None
