@@ -130,12 +130,18 @@ class BoardDevice:
             buffer = self._allocate(size_bytes)
             int(buffer.physical_address)
         except Exception as error:
-            taken = sum(allocation.size for allocation in self.buffers.values() if allocation.buffer is not None)
             raise RunError(
-                f"the board has no {size_bytes:,} bytes of contiguous memory left ({reason_of(error)}); models of this process "
-                f"hold {taken:,} bytes in {len(self.buffers)} buffers: close one, or give Linux more CMA (docs/board.md)"
+                f"the PS's DDR has no {size_bytes:,} bytes of contiguous memory left ({reason_of(error)}); {self._remedy()}"
             ) from None
         return buffer
+
+    def _remedy(self) -> str:
+        """What helps where contiguous memory is out."""
+        taken = sum(allocation.size for allocation in self.buffers.values())
+        return (
+            f"models of this process hold {taken:,} bytes in {len(self.buffers)} buffers: close one, or give Linux more CMA "
+            "(docs/board.md)"
+        )
 
     def reset(self) -> None:
         """A soft reset. TimedOutError: it does not end, since a burst on the bus is never answered."""

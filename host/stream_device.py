@@ -78,6 +78,12 @@ class StreamDevice(BoardDevice):
                 self.mover.send(address, kept)
             self._stale = False
 
+    def _remedy(self) -> str:
+        return (
+            "copies to the PL's DDR4 go through it, models lie in that and take none of it: end other programs that hold "
+            "contiguous memory, or give Linux more CMA (docs/board.md)"
+        )
+
     def _check_streams(self) -> None:
         if not self.config.streams:
             raise ArtifactError(

@@ -88,7 +88,9 @@ def test_out_of_memory_is_said_and_leaves_nothing(board):
     with Model(board, requantised_copy()) as resident:
         held = set(board.buffers)
         board.emulator.allocate(board.room - (48 << 10))  # leaves room for some of the next model's buffers
-        with pytest.raises(RunError, match=r"no [\d,]+ bytes of contiguous memory left.*in 1\d buffers"):
+        with pytest.raises(
+            RunError, match=r"the PS's DDR has no [\d,]+ bytes of contiguous memory left.*in 1\d buffers: close one"
+        ):
             Model(board, requantised_copy())
         assert set(board.buffers) == held == set(resident.memory)
 

@@ -109,6 +109,19 @@ def test_the_plan_fills_gaps_and_says_when_it_is_full(board):
     assert three
 
 
+def test_which_memory_is_full_is_said(board):
+    """Closing a model gives back bytes of the PL's DDR4, and none of those that copies go through."""
+    with Model(board, requantised_copy()) as session:
+        board.mover.release()
+        other = board.served.buffer(len(board.board.dram.data))
+        with pytest.raises(RunError, match=r"the PS's DDR has no [\d,]+ bytes of contiguous memory left") as caught:
+            session.run(samples(1))
+        assert "end other programs" in str(caught.value)
+        assert "close one" not in str(caught.value)
+        other.freebuffer()
+        assert np.array_equal(session.run(samples(1)), expected(samples(1)))
+
+
 def test_two_processes_share_the_ddr4_turn_by_turn(board):
     """Each plans all of it: what the other has overwritten must be there again before it is used."""
     other, x = StreamedBoard(board.board, board.base), samples(3)
