@@ -145,16 +145,19 @@ class Turns:
         self.turn, self.patience_seconds = turn, patience_seconds
         self.taken: Callable[[bool], None] = lambda passed: None
         self._lock, self._who = threading.Lock(), ""
+        self._thread: int | None = None  # of this process, which has it
 
     @contextmanager
     def mine(self, what: str) -> Iterator[None]:
-        """Waits for the turn and keeps it for the block. RunError: it did not come in time; names the holder."""
+        """Waits for the turn and keeps it for the block. RunError: it did not come in time, or would wait for this very thread."""
+        if self._thread == threading.get_ident():  # an open stream's, say: nobody but this thread could end it
+            raise RunError(f"this thread has the accelerator already: {self._who}; end or close its open stream first, then go on")
         until = time.monotonic() + self.patience_seconds
         who = f"{describe_process()}, {what}"
         if not self._lock.acquire(timeout=self.patience_seconds):
             raise RunError(self._busy(self._who))
         try:
-            self._who = who
+            self._who, self._thread = who, threading.get_ident()
             while not self._take(who):
                 if time.monotonic() > until:
                     raise RunError(self._busy(self.turn.holder()))
@@ -166,6 +169,7 @@ class Turns:
                 with suppress(Exception):  # of a board that cannot be reached any more, nobody waits for
                     self.turn.give()
         finally:
+            self._thread = None
             self._lock.release()
 
     def _take(self, who: str) -> bool:

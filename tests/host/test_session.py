@@ -191,6 +191,46 @@ def test_a_busy_accelerator_names_its_holder(board):
         assert np.array_equal(other.run(samples(1)), expected(samples(1)))
 
 
+def test_a_run_inside_an_open_stream_is_refused_at_once(board):
+    """It waited a minute for its own thread, and then blamed it: nobody else could have ended the stream."""
+    with Model(board, requantised_copy(batch=1)) as session, Model(board, requantised_copy(batch=2)) as other:
+        stream = session.stream(samples(1, seed=n) for n in range(3))
+        next(stream)
+        for use in (lambda: other.run(samples(1)), lambda: session.run(samples(1)), lambda: Model(board, requantised_copy())):
+            with pytest.raises(RunError, match=r"this thread has the accelerator already: .*model copy; .*close its open stream"):
+                use()
+        assert len(list(stream)) == 2, "the stream goes on"
+        assert np.array_equal(other.run(samples(1)), expected(samples(1)))
+
+
+def test_a_stream_that_is_left_resets_the_batch_that_runs(board, monkeypatch):
+    """Its program would go on writing into memory that is freed next, or answer the next run's wait."""
+    written, mmio = [], board._mmio
+    write = mmio.write
+    monkeypatch.setattr(mmio, "write", lambda where, value: (written.append((where, value)), write(where, value)))
+    start, reset = (
+        (offset("CTRL"), REGISTERS["CTRL"].pack(start=1, irq_enable=1)),
+        (offset("CTRL"), REGISTERS["CTRL"].pack(soft_reset=1)),
+    )
+
+    def fails():
+        yield samples(1)
+        raise KeyboardInterrupt
+
+    with Model(board, requantised_copy(batch=1)) as session:
+        stream = session.stream(samples(1, seed=n) for n in range(9))
+        next(stream)
+        stream.close()
+        assert written.index(reset, len(written) - 1 - written[::-1].index(start)), "after the last start"
+        written.clear()
+        with pytest.raises(KeyboardInterrupt):
+            list(session.stream(fails()))
+        assert [each for each in written if each in (start, reset)] == [start, reset]
+        written.clear()
+        session.run(samples(3))
+        assert reset not in written, "a run that ended needs none"
+
+
 def test_the_wrong_hwh_or_artifact_is_refused():
     """Sizes that do not fit give wrong answers or hang; both names and values are in the message."""
     with pytest.raises(ArtifactError, match=r"not the one in the overlay's .hwh \(C_PIX 2, not 8\)"):
