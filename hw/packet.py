@@ -2,7 +2,7 @@
 
 from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.config import BEAT_BYTES
 from cnna.hw.ports import BURST_BEATS, BUS_BITS, ReadBurst
@@ -90,6 +90,21 @@ class Packet(wiring.Component):
         with m.Elif(self.moves):
             m.d.sync += [left.eq(left - 1), self.one.eq(left == 2), self.keep.eq(Mux(left == 2, mask, full))]
         return m
+
+
+def packet_of(m: Module, request: wiring.PureInterface, moves: Value, failed: Value) -> tuple[Packet, CopyBursts]:
+    """A copy's packet and its bursts, as submodules: `moves` counts the packet's transfers on, `failed` ends the bursts."""
+    m.submodules.packet = packet = Packet()
+    m.submodules.bursts = bursts = CopyBursts()
+    connect(m, flipped(request), packet.request)
+    m.d.comb += [
+        packet.moves.eq(moves),
+        bursts.start.eq(packet.begins),
+        bursts.address.eq(packet.address),
+        bursts.beats.eq(packet.beats),
+        bursts.stop.eq(failed),
+    ]
+    return packet, bursts
 
 
 def report(

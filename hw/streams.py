@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi import AxiStream
 from cnna.hw.config import BEAT_BYTES
-from cnna.hw.packet import EARLY_END, ILLEGAL, LATE_END, RESPONSE, STATUS, CopyBursts, CopyRequest, Packet, report
+from cnna.hw.packet import EARLY_END, ILLEGAL, LATE_END, RESPONSE, STATUS, CopyBursts, CopyRequest, packet_of, report
 from cnna.hw.pair import Pair
 from cnna.hw.ports import BEAT_BITS, BURST_BEATS, ReadClient, WriteBeat, WriteBurst, WriteClient
 from cnna.hw.queue import Queue
@@ -53,28 +53,21 @@ class StreamIn(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.packet = packet = Packet()
-        m.submodules.bursts = bursts = CopyBursts()
+        status, failed, pushed = self.status, Signal(), Signal()
+        packet, bursts = packet_of(m, self.request, pushed, failed)
         m.submodules.beats = beats = Queue(WriteBeat, IN_BEATS)
-        connect(m, flipped(self.request), packet.request)
         m.submodules.coming = coming = Pair(Transfer)
-        status, failed = self.status, Signal()
         accepts, opened, begun = Signal(), Signal(), Signal()  # the packet's TLAST is to come: to the port, here; the copy is on
-        came, moves, pushed = coming.o, Signal(), Signal()
+        came, moves = coming.o, Signal()
         self._arrive(m, coming, accepts)
         free = tally(m, IN_BEATS, pushed, beats.o.valid & beats.o.ready)
         m.d.comb += [
             came.ready.eq(opened & free.room),  # there will be some: what fills the queue is in bursts that were offered
             moves.eq(came.valid & came.ready),
             pushed.eq(moves & ~failed),
-            packet.moves.eq(pushed),
             beats.push.eq(pushed),
             beats.item.data.eq(came.payload.data),
             beats.item.strobe.eq(came.payload.keep),
-            bursts.start.eq(packet.begins),
-            bursts.address.eq(packet.address),
-            bursts.beats.eq(packet.beats),
-            bursts.stop.eq(failed),
         ]
         unanswered = self._write(m, bursts, beats, pushed, failed)
         rest, over = Signal(), Signal()  # rest: but for beats that no burst will take, it is over
@@ -137,14 +130,12 @@ class StreamOut(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.packet = packet = Packet()
-        m.submodules.bursts = bursts = CopyBursts()
+        status, failed, moves = self.status, Signal(), Signal()
+        packet, bursts = packet_of(m, self.request, moves, failed)
         m.submodules.beats = beats = Queue(Answered, OUT_BEATS, late=True)
         m.submodules.going = going = Pair(Transfer)
-        connect(m, flipped(self.request), packet.request)
-        status, failed = self.status, Signal()
         opened, begun, over = Signal(), Signal(), Signal()  # the packet's TLAST is not on its way; the copy is on, is over
-        bad, moves, item = Signal(), Signal(), going.i.payload
+        bad, item = Signal(), going.i.payload
         idle = self._read(m, bursts, beats, failed)
         m.d.comb += [
             bad.eq(beats.o.payload.response != 0),
@@ -154,11 +145,6 @@ class StreamOut(wiring.Component):
             going.i.valid.eq(opened & beats.o.valid),
             moves.eq(going.i.valid & going.i.ready),
             beats.o.ready.eq(~opened | going.i.ready),
-            packet.moves.eq(moves),
-            bursts.start.eq(packet.begins),
-            bursts.address.eq(packet.address),
-            bursts.beats.eq(packet.beats),
-            bursts.stop.eq(failed),
         ]
         with m.If(packet.begins):
             m.d.sync += [opened.eq(1), begun.eq(1)]
