@@ -205,20 +205,25 @@ class RegFile(wiring.Component):
                 self._start_copy(m, mine_hit, request.value, wrong)
                 m.d.comb += [answer.valid.eq(1), answer.payload.eq(~mine | wrong)]
                 m.next = "IDLE"
-            with m.State("PLAY"):
-                m.d.comb += [
-                    writes.write.valid.eq(self.running),
-                    writes.write.payload.offset.eq(request.offset),
-                    writes.write.payload.value.eq(request.value),
-                    self.program.ready.eq(0),
-                ]
-                with m.If((self.running & writes.write.ready) | gone):
-                    m.next = "PLAYED"
-            with m.State("PLAYED"):
-                m.d.comb += answer.valid.eq(writes.done | writes.refused | gone)
-                m.d.comb += answer.payload.eq(~writes.done)
-                with m.If(answer.valid):
-                    m.next = "IDLE"
+            self._play(m, slave, writes, request, gone)
+
+    def _play(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, request: data.View, gone: Value) -> None:
+        """The states of a write that is one of the program: it goes to `writes`, and is answered when it has acted."""
+        answer = slave.written
+        with m.State("PLAY"):
+            m.d.comb += [
+                writes.write.valid.eq(self.running),
+                writes.write.payload.offset.eq(request.offset),
+                writes.write.payload.value.eq(request.value),
+                self.program.ready.eq(0),
+            ]
+            with m.If((self.running & writes.write.ready) | gone):
+                m.next = "PLAYED"
+        with m.State("PLAYED"):
+            m.d.comb += answer.valid.eq(writes.done | writes.refused | gone)
+            m.d.comb += answer.payload.eq(~writes.done)
+            with m.If(answer.valid):
+                m.next = "IDLE"
 
     def _act(self, m: Module, hit: Value, value: Value, wrong: Signal, held: dict[str, Signal]) -> None:
         """Writes a register of the general block, if hit says one."""
