@@ -10,7 +10,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ MANIFEST, DIGEST = "manifest.json", "manifest.sha256"
 STAMP = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can hold: equal input gives equal bytes
 ZIP_BYTES, ZIP_MEMBER_BYTES = 22, 30 + 46  # of an archive's own records, names and data apart: the last one, two for each member
 SIZE_FLOOR_BYTES, SIZE_RATIO = 256 << 20, 256  # a file may unpack to the floor plus so many times its own size
+
+Need = Callable[[bool, str], None]  # refuses the file, with what is wrong, unless something is true
 
 
 @dataclass(frozen=True)
@@ -153,18 +155,27 @@ def _check(path: Path, manifest: Mapping[str, Any], contents: Mapping[str, bytes
 
     wrong = misfit(manifest)
     need(wrong is None, f"{MANIFEST} has no proper '{wrong}'")
-    members = manifest["members"]
-    need(set(members) == set(contents), f"altered: {MANIFEST} lists {', '.join(sorted(members))} as members")
-    for name, data in contents.items():
-        entry = members[name]
-        need(entry["bytes"] == len(data), f"altered: {name} has {len(data)} bytes")
-        need(entry["sha256"] == _digest(data), f"altered: {name} does not have the digest in {MANIFEST}")
+    _check_members(need, manifest["members"], contents)
     isa = manifest["isa"]
     need(isa[0] == VERSION[0], f"its programs are for register map {isa[0]}.{isa[1]}, this cnna has {VERSION[0]}.{VERSION[1]}")
     try:
         Config(**manifest["config"])
     except (ConfigError, TypeError) as error:
         raise ArtifactError(f"{path}: {MANIFEST} has no proper 'config': {error}") from error
+    _check_program(need, manifest, contents)
+
+
+def _check_members(need: Need, members: Mapping[str, Any], contents: Mapping[str, bytes]) -> None:
+    """The archive's members are those of the manifest, to the bit."""
+    need(set(members) == set(contents), f"altered: {MANIFEST} lists {', '.join(sorted(members))} as members")
+    for name, data in contents.items():
+        entry = members[name]
+        need(entry["bytes"] == len(data), f"altered: {name} has {len(data)} bytes")
+        need(entry["sha256"] == _digest(data), f"altered: {name} does not have the digest in {MANIFEST}")
+
+
+def _check_program(need: Need, manifest: Mapping[str, Any], contents: Mapping[str, bytes]) -> None:
+    """Program, segments, CPU parts, ports and commands agree with each other."""
     program, segments = contents["program.bin"], manifest["segments"]
     need(len(program) == 8 * manifest["program_writes"] >= 8, f"program.bin is not {manifest['program_writes']} writes of 8 bytes")
     need(struct.unpack("<I", program[-8:-4])[0] == offset("END"), "program.bin does not end with a write to END")
