@@ -2,19 +2,22 @@
 
 import hashlib
 import json
+import os
 import warnings
 from pathlib import Path
 from typing import Any
 
 from cnna.host.errors import DataError, reason_of
 from cnna.host.files import read_bytes
-from cnna.host.pynq_driver import bind
 
 MANIFEST = "manifest.json"
+VIRTUAL, HEADER_BYTES = "Version=virtual", 256  # in the header of a .bit, where Vivado has its own version
 
 
 def open_overlay(path: Path) -> Any:
     """`pynq.Overlay` of a .bit file. ToolError: no pynq. DataError: the file, its .hwh or the board is not as it must be."""
+    from cnna.host.pynq_driver import bind  # which looks at these files too, for overlays that others open
+
     check_files(path)
     bind()
     import pynq
@@ -25,6 +28,13 @@ def open_overlay(path: Path) -> Any:
             return pynq.Overlay(str(path.absolute()))
     except Exception as error:  # grpc, OSError, RuntimeError: each of pynq's parts has its own
         raise DataError(f"{path}: pynq cannot load it: {_said(error)}") from None
+
+
+def check_loaded(bit: str | os.PathLike[str] | None) -> None:
+    """The same of what pynq says it has loaded, which may be nothing, or gone meanwhile. DataError: as `check_files`."""
+    path = Path(bit or "")
+    if path.suffix == ".bit" and path.exists() and path.with_name(MANIFEST).exists():
+        check_files(path)
 
 
 def _said(error: Exception) -> str:
@@ -56,3 +66,8 @@ def check_files(path: Path) -> None:
             raise DataError(
                 f"{path.with_name(name)}: not the file that {beside.name} names: it is of another build; copy all three together"
             )
+
+
+def is_virtual(path: Path) -> bool:
+    """Whether the .bit is one of `cnna board image`, whose header says so: its board keeps no real time."""
+    return VIRTUAL.encode() in read_bytes(path)[:HEADER_BYTES]

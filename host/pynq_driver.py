@@ -12,6 +12,7 @@ import numpy as np
 from cnna.host.board_device import BoardDevice
 from cnna.host.errors import DataError, ToolError
 from cnna.host.mover import reset_dma
+from cnna.host.overlay import check_loaded
 from cnna.host.stream_device import StreamDevice
 from cnna.host.vlnv import DMA_VLNV, VLNV
 
@@ -19,7 +20,7 @@ from cnna.host.vlnv import DMA_VLNV, VLNV
 def open_board(board: Any) -> BoardDevice:
     """The accelerator of a `pynq.Overlay`, or of a pynq device that holds one; always the same object for the same overlay.
 
-    DataError: there is no accelerator in it, or of another version.
+    DataError: there is no accelerator in it, or of another version; or its files are of two builds, as their manifest says.
     """
     if isinstance(board, BoardDevice):
         return board
@@ -61,8 +62,9 @@ def bind() -> Any:
 
         @cached_property
         def accelerator(self) -> BoardDevice:
-            """Checked and opened at first use; of variant `pl` where the overlay has an AXI DMA."""
+            """Checked and opened at first use; of variant `pl` where the overlay has an AXI DMA. DataError: files of two builds."""
             device, parameters = self.device, self._description.get("parameters")
+            check_loaded(getattr(device, "bitfile_name", None))  # before any register of a wrong .hwh is touched
 
             def allocate(size: int) -> Any:
                 return pynq.allocate((size,), np.uint8, target=device)

@@ -108,6 +108,30 @@ def test_an_overlay_without_the_accelerator_is_said(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("served", ["emulator"], indirect=True)
+def test_an_overlay_that_stock_pynq_has_opened_is_checked_too(served: str, files: tuple[Path, Path, Path]) -> None:
+    """A notebook calls `pynq.Overlay` itself: a .hwh of another build would put registers where they are not."""
+    code = (
+        CLIENT
+        + """
+for board in (overlay, overlay.device):
+    try:
+        with cnna.host.Model(board, sys.argv[3]) as session:
+            print("runs", len(session.run(x)))
+    except cnna.host.errors.DataError as error:
+        print(error)
+"""
+    )
+    assert stock.run(served, code, *files) == "runs 5\nruns 5\n"
+    with files[0].with_suffix(".hwh").open("ab") as handoff:
+        handoff.write(b"\n")
+    said = stock.run(served, code, *files).splitlines()
+    assert len(said) == 2
+    assert all("cnna.hwh: not the file that manifest.json names: it is of another build" in line for line in said)
+    files[0].with_name("manifest.json").unlink()
+    assert stock.run(served, code, *files) == "runs 5\nruns 5\n", "of other makers, who write none"
+
+
+@pytest.mark.parametrize("served", ["emulator"], indirect=True)
 def test_info_and_selftest_of_a_board(served: str, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     """What a user with a board runs first; the exit code is for scripts."""
     bit, x, compiled = files
