@@ -4,7 +4,7 @@ from html import escape
 from string import Template
 from typing import Any
 
-from cnna.compiler import report_svg
+from cnna.compiler import report_roofline, report_svg
 from cnna.compiler.report import Figures
 from cnna.compiler.report_table import WORDS, cell, stalls_text
 
@@ -121,7 +121,7 @@ def html(found: Figures) -> str:
         timeline=report_svg.timeline(found),
         array=report_svg.array(found),
         dots=", dots measured" if measured else "",
-        roofline=report_svg.roofline(found),
+        roofline=report_roofline.roofline(found),
         engines=_engines(found),
         key='<i class="measured"></i>measured' if measured else "",
         layers=_layers(found),

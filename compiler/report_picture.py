@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from cnna.compiler.report import Figures
-from cnna.compiler.report_svg import point
+from cnna.compiler.report_roofline import point
 from cnna.hw.regmap import ENGINES
 
 ROWS_AN_INCH = 5

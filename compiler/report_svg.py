@@ -1,4 +1,4 @@
-"""Drawings of the report's page, as SVG text: engines over time, what the array's clocks go to, the roofline.
+"""Drawings of the report's page, as SVG text: engines over time, what the array's clocks go to (`report_roofline` has the third).
 
 Colours are CSS classes of the page, so that they follow its light or dark scheme; every mark says what it is when pointed at.
 """
@@ -16,9 +16,6 @@ LEFT = 130  # of what is drawn; names stand there
 ROW, GAP = 20, 5
 NARROWEST = 0.4  # a bar's least width, and the widest gap that is closed
 NUMBER_WIDTH = 17  # of a bar that has room for its layer's number
-HEIGHT = 460  # of the roofline
-LABEL = (13, 12)  # room of a number in the roofline: across, down
-LABELLED = 8  # layers that are named in the roofline: those of the most clocks
 
 
 def timeline(found: Figures) -> str:
@@ -30,15 +27,15 @@ def timeline(found: Figures) -> str:
     scale, top, parts = (WIDTH - LEFT - 10) / most, 0, []
     for kind, engines, bars in groups:
         top += 22
-        parts.append(_text(0, top - 6, kind, "strong"))
+        parts.append(text(0, top - 6, kind, "strong"))
         for row, engine in enumerate(engines):
             y = top + row * (ROW + GAP)
-            parts.append(_text(LEFT - 10, y + 14, engine, "right"))
+            parts.append(text(LEFT - 10, y + 14, engine, "right"))
             parts.append(f'<rect class="lane" x="{LEFT}" y="{y}" width="{most * scale:.1f}" height="{ROW}"/>')
             parts += _row([bar for bar in bars if bar[0] == engine], y, scale, found)
         top += len(engines) * (ROW + GAP)
     parts += _clock_axis(top, most, scale)
-    return _svg(WIDTH, top + 40, parts)
+    return svg(WIDTH, top + 40, parts)
 
 
 def _row(bars: Sequence[Sequence[Any]], y: float, scale: float, found: Figures) -> list[str]:
@@ -59,7 +56,7 @@ def _row(bars: Sequence[Sequence[Any]], y: float, scale: float, found: Figures) 
             f'<rect class="{engine}{shade}" x="{x:.2f}" y="{y}" width="{width:.2f}" height="{ROW}"><title>{about}</title></rect>'
         )
         if width > NUMBER_WIDTH:
-            parts.append(_text(x + width / 2, y + 14, str(layer + 1), "number"))
+            parts.append(text(x + width / 2, y + 14, str(layer + 1), "number"))
     return parts
 
 
@@ -69,8 +66,8 @@ def _clock_axis(y: float, most: int, scale: float) -> list[str]:
     for clock in range(0, most + 1, step):
         x = LEFT + clock * scale
         parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{y}" y2="{y + 5}"/>')
-        parts.append(_text(x, y + 19, f"{clock:,}", "middle"))
-    parts.append(_text(LEFT - 10, y + 19, "clocks", "right"))
+        parts.append(text(x, y + 19, f"{clock:,}", "middle"))
+    parts.append(text(LEFT - 10, y + 19, "clocks", "right"))
     return parts
 
 
@@ -82,7 +79,7 @@ def array(found: Figures) -> str:
     for row, kind in enumerate(kinds):
         y, x, legend = row * 64, float(LEFT), float(LEFT)
         total = sum(found[kind]["array"].values())
-        parts.append(_text(LEFT - 10, y + 17, kind, "right"))
+        parts.append(text(LEFT - 10, y + 17, kind, "right"))
         for cause, clocks in found[kind]["array"].items():
             about = f"{cause.replace('_', ' ')} {clocks / total:.1%}"
             if clocks:
@@ -92,118 +89,9 @@ def array(found: Figures) -> str:
                 )
                 x += width
                 parts.append(f'<rect class="{cause}" x="{legend:.0f}" y="{y + 36}" width="11" height="11"/>')
-                parts.append(_text(legend + 16, y + 46, about, ""))
+                parts.append(text(legend + 16, y + 46, about, ""))
                 legend += 34 + 6.6 * len(about)
-    return _svg(WIDTH, max(64 * len(kinds) - 8, 1), parts)
-
-
-def roofline(found: Figures) -> str:
-    """MACs a clock over MACs a byte of DDR traffic: each layer with MACs under the limits of array, vector engine and memory."""
-    plot = _Plot(found)
-    parts = [*plot.grid(), *plot.roofs()]
-    labelled = sorted(range(len(found["layers"])), key=lambda n: -found["layers"][n]["predicted_cycles"])[:LABELLED]
-    taken: list[tuple[float, float]] = []
-    numbered: dict[int, tuple[float, float]] = {}
-    for number, layer in enumerate(found["layers"]):
-        spots = {kind: spot for kind in ("predicted", "measured") if (spot := point(layer, kind))}
-        drawn = {kind: plot.at(*spot) for kind, spot in spots.items()}
-        if len(drawn) == 2:
-            (x1, y1), (x2, y2) = drawn.values()
-            parts.append(f'<line class="link" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>')
-        for kind, (x, y) in drawn.items():
-            about = f"{number + 1} {escape(layer['name'])}: {kind}, {spots[kind][1]:,.0f} MACs a clock"
-            parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"><title>{about}</title></circle>')
-            taken.append((x - LABEL[0] / 2, y + 4))
-        if drawn and number in labelled:
-            numbered[number] = list(drawn.values())[-1]
-    for number, (x, y) in numbered.items():
-        taken.append(_free_place(x, y, taken))
-        parts.append(_text(*taken[-1], str(number + 1), "small"))
-    return _svg(WIDTH, HEIGHT, parts)
-
-
-def _free_place(x: float, y: float, taken: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Where a point's number stands: beside it, or farther off where another number or point stands in its way."""
-    places = [
-        (x + dx, y + 4 + dy) for down in range(9) for dy in (down * LABEL[1], -down * LABEL[1]) for dx in (7, 7 - 2 * LABEL[0])
-    ]
-    free = (at for at in places if not any(abs(at[0] - u) < LABEL[0] and abs(at[1] - v) < LABEL[1] for u, v in taken))
-    return next(free, places[0])
-
-
-def point(layer: Figures, kind: str) -> tuple[float, float] | None:
-    """A layer in the roofline: MACs a byte (measured bytes where there are any), MACs a clock. None: it has no place there."""
-    cycles = layer["cycles"] if kind == "measured" else layer["predicted_cycles"]
-    if not layer["macs"] or not cycles:
-        return None
-    prefix = "" if kind == "measured" and layer["ddr_read_bytes"] is not None else "predicted_"
-    moved = layer[f"{prefix}ddr_read_bytes"] + layer[f"{prefix}ddr_write_bytes"]
-    return layer["macs"] / max(moved, 1), layer["macs"] / cycles
-
-
-def limits(found: Figures) -> tuple[float, float, float, float]:
-    """Least and most MACs a byte, least and most MACs a clock that the roofline shows."""
-    spots = [spot for layer in found["layers"] for kind in ("predicted", "measured") if (spot := point(layer, kind))]
-    peak, ridge = found["macs_per_cycle"], found["macs_per_cycle"] / found["ddr_bytes_per_cycle"]
-    across = [x for x, _ in spots] + [ridge]
-    return min(across) / 2, max(across) * 2, min([y for _, y in spots] + [peak / 10]) / 2, peak * 2
-
-
-class _Plot:
-    """The roofline's axes, both logarithmic."""
-
-    def __init__(self, found: Figures) -> None:
-        self.found, self.limits = found, limits(found)
-        self.box = (LEFT, 12, WIDTH - 12, HEIGHT - 42)  # left, top, right, bottom
-
-    def at(self, x: float, y: float) -> tuple[float, float]:
-        """A point of the plot in the drawing."""
-        left, top, right, bottom = self.box
-        low, high, least, most = self.limits
-        across, up = log10(x / low) / log10(high / low), log10(y / least) / log10(most / least)
-        return left + across * (right - left), bottom - up * (bottom - top)
-
-    def grid(self) -> list[str]:
-        """A line for each power of ten, and the axes' names."""
-        left, top, right, bottom = self.box
-        low, high, least, most = self.limits
-        parts = [f'<rect class="lane" x="{left}" y="{top}" width="{right - left}" height="{bottom - top}"/>']
-        for value in _powers(low, high):
-            x, _ = self.at(value, most)
-            parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{bottom}"/>')
-            parts.append(_text(x, bottom + 17, f"{value:,.10g}", "middle"))
-        for value in _powers(least, most):
-            _, y = self.at(high, value)
-            parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            if y > top + 24:  # below the axis' name
-                parts.append(_text(left - 10, y + 4, f"{value:,.10g}", "right"))
-        parts.append(_text((left + right) / 2, bottom + 36, "MACs a byte of DDR traffic", "middle"))
-        parts.append(_text(left - 10, top + 12, "MACs a clock", "right"))
-        return parts
-
-    def roofs(self) -> list[str]:
-        """Array and memory, and the vector engine's own roof, each with its name."""
-        low, high, least, _ = self.limits
-        peak, rate = self.found["macs_per_cycle"], self.found["ddr_bytes_per_cycle"]
-        foot = max(low, least / rate)
-        path = " ".join(
-            f"{x:.1f},{y:.1f}" for x, y in (self.at(foot, foot * rate), self.at(peak / rate, peak), self.at(high, peak))
-        )
-        parts = [f'<polyline class="roof" points="{path}"/>']
-        x, y = self.at(high, peak)
-        parts.append(_text(x - 6, y - 7, f"array: {peak:,} MACs a clock", "right"))
-        x, y = self.at((foot * peak / rate) ** 0.5, (foot * rate * peak) ** 0.5)
-        parts.append(_text(x - 10, y - 4, f"DDR: {rate} bytes a clock", "right"))
-        vector = self.found["vector_macs_per_cycle"]
-        if any(layer["macs"] and layer["engine"] == "vector" for layer in self.found["layers"]) and vector > least:
-            (x1, y), (x2, _) = self.at(max(low, vector / rate), vector), self.at(high, vector)
-            parts.append(f'<line class="roof thin" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            parts.append(_text(x2 - 6, y - 6, f"vector engine: {vector:,} MACs a clock", "right"))
-        return parts
-
-
-def _powers(low: float, high: float) -> list[float]:
-    return [10.0**n for n in range(-9, 15) if low <= 10.0**n <= high]
+    return svg(WIDTH, max(64 * len(kinds) - 8, 1), parts)
 
 
 def _nice(step: float) -> int:
@@ -212,9 +100,11 @@ def _nice(step: float) -> int:
     return next(int(power * factor) for factor in (1, 2, 5, 10) if power * factor >= step)
 
 
-def _text(x: float, y: float, text: str, kind: str) -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+def text(x: float, y: float, words: str, kind: str) -> str:
+    """An element of text; `kind` is its class, which says which side of x it stands on."""
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(words)}</text>'
 
 
-def _svg(width: float, height: float, parts: Sequence[str]) -> str:
+def svg(width: float, height: float, parts: Sequence[str]) -> str:
+    """A whole drawing."""
     return f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img">\n' + "\n".join(parts) + "\n</svg>"
