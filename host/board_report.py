@@ -1,27 +1,21 @@
 """What `cnna board info` and `cnna board selftest` say of a board: what it is, whether it is well, how quick, at what power."""
 
 import argparse
-import time
 from pathlib import Path
 from typing import Any
 
 from cnna.host import power
 from cnna.host import selftest as tests
-from cnna.host.arrays import Arrays, arrays_of, read_arrays
+from cnna.host.arrays import arrays_of, read_arrays
 from cnna.host.artifact import load
-from cnna.host.board_device import BoardDevice
 from cnna.host.cli import Outcome
-from cnna.host.compare import compare
-from cnna.host.errors import CheckError, UserError
-from cnna.host.overlay import open_overlay
+from cnna.host.errors import UserError
+from cnna.host.overlay import is_virtual, open_overlay
 from cnna.host.pynq_driver import open_board
 from cnna.host.selftest import Finding
-from cnna.host.session import Model
+from cnna.host.sustained import BATCHES, Job, own_job, sustain
 from cnna.hw.config import as_dict
 from cnna.hw.regmap import REGISTERS, offset
-
-SUSTAINED_SECONDS = 2.0  # of runs that the throughput is taken from
-POWER_SECONDS = 0.2  # between two looks at the sensors meanwhile
 
 
 def info(overlay_path: Path) -> Outcome:
@@ -50,63 +44,32 @@ def selftest(args: argparse.Namespace) -> Outcome:
     """Code 1 where something is not as it must be."""
     if (args.model is None) != (args.input is None) or (args.expect and args.model is None):
         raise UserError("--model and --input name a network to try, --expect its answers: give the first two, or none")
-    expected = arrays_of(args.expect) if args.expect else None
-    overlay = open_overlay(args.overlay)
+    given = _given(args) if args.model else None
+    overlay, virtual = open_overlay(args.overlay), is_virtual(args.overlay)
     device = open_board(overlay)
-    found = tests.selftest(device)
-    figures: dict[str, Any] = {"watts": sum(_rails(overlay).values()) or None}
-    if args.model:
-        network, figures = _network(overlay, device, args, expected)
-        found += network
-    if figures["watts"] and figures.get("images_per_second"):
-        figures["joules_per_image"] = figures["watts"] / figures["images_per_second"]
-        found.append(Finding("energy", True, f"{figures['joules_per_image']:.4f} J an image at {figures['watts']:.1f} W"))
+    found = tests.selftest(device, virtual)
+    job = given or own_job(device, 1 if virtual else BATCHES)
+    figures: dict[str, Any] = {}
+    if job is None:
+        found.append(
+            Finding("network", True, f"not tried: none is brought along for {device.config}; --model M.cnna --input X does")
+        )
+    else:
+        more, figures = sustain(device, job, lambda: _rails(overlay), virtual)
+        found += more
     for finding in found:
         print(f"{'ok    ' if finding.good else 'FAILED'} {finding.name:16} {finding.text}")
     figures["findings"] = [finding._asdict() for finding in found]
     return Outcome(figures, 0 if all(finding.good for finding in found) else 1)
 
 
-def _network(
-    overlay: Any, device: BoardDevice, args: argparse.Namespace, expected: Arrays | None
-) -> tuple[list[Finding], dict[str, Any]]:
-    """Right answers; images a second by the clock on the wall beside what the accelerator's own counter says; watts meanwhile."""
+def _given(args: argparse.Namespace) -> Job:
+    """The user's network, all of it read before the board is touched."""
+    expected = arrays_of(args.expect) if args.expect else None
     artifact = load(args.model)
     shapes = {entry["name"]: entry["shape"] for entry in artifact.manifest["model_inputs"]}
     inputs = read_arrays(args.input, shapes, allow_uint8=artifact.manifest["preprocess"] is not None)
-    with Model(overlay, artifact) as model:
-        answers = model.run(inputs)
-        found = [_compared(args.expect, expected, answers)]
-        began, images, looked, watts = time.perf_counter(), 0, 0.0, list[float]()
-        while (now := time.perf_counter()) - began < SUSTAINED_SECONDS:
-            run = model.run_async(inputs)
-            if now - looked > POWER_SECONDS:  # while it runs
-                looked = now
-                watts.append(sum(_rails(overlay).values()))
-            run.wait()
-            images += len(next(iter(inputs.values())))
-        rate = images / (time.perf_counter() - began)
-        cycles = model.last["cycles"]
-    batch, clock = artifact.manifest["batch"], device.config.clock_mhz * 1e6
-    counted = batch * clock / cycles if cycles else None
-    text = f"{rate:,.1f} images a second by the clock on the wall"
-    text += (
-        f"; the counter has {cycles:,.0f} clocks a batch of {batch}: {counted:,.0f} at {device.config.clock_mhz} MHz"
-        if counted
-        else ""
-    )
-    mean = sum(watts) / len(watts)
-    figures = {"images_per_second": rate, "cycles": cycles, "counted_images_per_second": counted, "watts": mean or None}
-    return [*found, Finding("throughput", True, text)], figures
-
-
-def _compared(expect: Path | None, expected: Arrays | None, answers: dict[str, Any]) -> Finding:
-    if expect is None or expected is None:
-        return Finding("network", True, "it ran; --expect Y.npz would compare the answers")
-    try:
-        return Finding("network", True, compare("board", answers, expect.name, expected))
-    except CheckError as error:
-        return Finding("network", False, str(error))
+    return Job(artifact, inputs, expected, args.expect.name if args.expect else "")
 
 
 def _rails(overlay: Any) -> dict[str, float]:

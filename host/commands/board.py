@@ -23,13 +23,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ip = parts.add_parser("ip", help="write the Verilog and its component.xml, for bitstreams/build.tcl")
     serve = parts.add_parser("serve", help="serve a virtual ZCU102 to the stock pynq package, until Ctrl-C")
     info = parts.add_parser("info", help="say what accelerator a board has")
-    selftest = parts.add_parser("selftest", help="try a board's registers and memory, and a network on request")
+    selftest = parts.add_parser("selftest", help="try a board: registers, memory, clock, a network, power")
     for part in (image, ip, serve):
         part.add_argument("--config", required=True, metavar="C", help="tiny or zcu102")
         part.add_argument("--variant", choices=VARIANTS, default="ps", help="whose DDR it works on, PS or PL (default: ps)")
     for part in (info, selftest):
-        part.add_argument("--overlay", type=Path, required=True, metavar="cnna.bit", help="what pynq loads, its .hwh beside it")
-    selftest.add_argument("--model", type=Path, metavar="M.cnna", help="run a network too")
+        beside = "what pynq loads, its .hwh beside it (default: cnna.bit)"
+        part.add_argument("--overlay", type=Path, default=Path("cnna.bit"), metavar="cnna.bit", help=beside)
+    selftest.add_argument("--model", type=Path, metavar="M.cnna", help="run this network, not the one that is brought along")
     selftest.add_argument("--input", type=Path, metavar="X", help="its samples, as for cnna run")
     selftest.add_argument("--expect", type=Path, metavar="Y.npz", help="the answers that must come, to the bit (cnna run -o)")
     for part in (image, ip, serve, info, selftest):

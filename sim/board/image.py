@@ -8,6 +8,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from cnna.host.overlay import VIRTUAL
 from cnna.hw.config import as_dict
 from cnna.hw.regmap import VERSION
 from cnna.sim.board.blocks import Design
@@ -22,7 +23,7 @@ def bit(design: Design) -> bytes:
     """The `.bit` file of a design."""
     content = MAGIC + json.dumps(describe(design), sort_keys=True).encode()
     content += bytes(-len(content) % 4)
-    texts = (f"{design.name};UserID=0XFFFFFFFF;Version=virtual", PART, *STAMP)
+    texts = (f"{design.name};UserID=0XFFFFFFFF;{VIRTUAL}", PART, *STAMP)
     fields = [struct.pack(">cH", key, len(text) + 1) + text.encode() + b"\0" for key, text in zip(_KEYS, texts, strict=True)]
     return _PREAMBLE + b"".join(fields) + b"e" + struct.pack(">I", len(content)) + swap(content)
 

@@ -1,10 +1,13 @@
 """The board's self-test on an emulated board: a sound one passes, and each thing that can be broken is found."""
 
+import time
+
 import numpy as np
 import pytest
 
 from cnna.host import selftest
-from cnna.hw.regmap import offset
+from cnna.hw.config import preset
+from cnna.hw.regmap import REGISTERS, offset
 
 from .emulated_board import EmulatedBoard
 
@@ -18,8 +21,8 @@ def board():
 
 def test_a_sound_board_passes(board):
     """And every part says something."""
-    found = selftest.selftest(board)
-    assert [finding.name for finding in found] == ["registers", "copy", "read bandwidth", "write bandwidth"]
+    found = selftest.selftest(board, virtual=True)
+    assert [finding.name for finding in found] == ["registers", "copy", "read bandwidth", "write bandwidth", "clock"]
     assert all(finding.good for finding in found), found
     assert "bytes equal" in found[1].text
     assert "counts no clocks" in found[2].text
@@ -46,8 +49,8 @@ def test_a_wrong_byte_is_counted(board, monkeypatch):
 def test_an_accelerator_that_stops_is_a_finding(board, monkeypatch):
     """The self-test is for sick boards: it must get to its end."""
     monkeypatch.setattr(type(board.emulator), "_execute", lambda self, command: self._stop("read_response", response=2))
-    found = selftest.selftest(board)
-    assert [finding.good for finding in found] == [True, False, False, False]
+    found = selftest.selftest(board, virtual=True)
+    assert [finding.good for finding in found] == [True, False, False, False, False]
     assert "the accelerator stopped: cause 3, port 0, response 2" in found[1].text
 
 
@@ -59,6 +62,57 @@ def test_bandwidth_is_beats_over_clocks(board, monkeypatch):
     assert selftest.bandwidth(board, "load").text == "port 0 8.00 bytes a clock; 2.4 GB/s in all"
     counts[offset("READ_BEATS0")] = 0
     assert not selftest.bandwidth(board, "load").good
+
+
+@pytest.mark.parametrize(("beats", "good"), [((500, 480, 510, 500), True), ((500, 500, 500, 100), False)])
+def test_a_port_that_is_slower_than_the_others_is_found(board, monkeypatch, beats, good):
+    """One of four HP ports at half its width."""
+    real = board.read
+    counts = {offset("CYCLES"): 1000} | {offset(f"READ_BEATS{port}"): count for port, count in enumerate(beats)}
+    monkeypatch.setattr(board, "read", lambda at: counts.get(at, real(at)))
+    monkeypatch.setattr(board, "config", preset("zcu102"))
+    monkeypatch.setattr(selftest._Placed, "run", lambda self: None)
+    assert selftest.bandwidth(board, "load").good is good
+
+
+class Ticking:
+    """A board's registers, with a clock of so many MHz: CYCLES counts for `SECONDS` after the last start, STATUS says busy."""
+
+    SECONDS = 0.15
+
+    def __init__(self, board, megahertz):
+        self.board, self.megahertz, self.began = board, megahertz, 0.0
+        self.real_read, self.real_write = board.read, board.write
+
+    def write(self, at, value):
+        if at == offset("CTRL") and value & 1:
+            self.began = time.perf_counter()
+        self.real_write(at, value)
+
+    def read(self, at):
+        past = time.perf_counter() - self.began
+        if at == offset("CYCLES"):
+            return int(self.megahertz * 1e6 * min(past, self.SECONDS))
+        busy = at == offset("STATUS") and past < self.SECONDS
+        return REGISTERS["STATUS"].pack(busy=1) if busy else self.real_read(at)
+
+
+@pytest.mark.parametrize(("megahertz", "good"), [(300, True), (295, True), (333, False), (100, False)])
+def test_the_clock_is_held_against_the_hosts(board, monkeypatch, megahertz, good):
+    """A board whose PL clock was left at 100 MHz answers right, at a third of the speed that everything says."""
+    ticking = Ticking(board, megahertz)
+    monkeypatch.setattr(board, "read", ticking.read)
+    monkeypatch.setattr(board, "write", ticking.write)
+    monkeypatch.setattr(selftest, "CLOCK_SECONDS", 1e-4)
+    finding = selftest.clock(board, virtual=False)
+    assert finding.good is good, finding
+    assert float(finding.text.split()[0]) == pytest.approx(megahertz, rel=0.01)
+
+
+def test_a_real_board_must_count_clocks(board):
+    """Every figure of speed would be missing, and nobody would have been told."""
+    assert not selftest.clock(board, virtual=False).good
+    assert selftest.clock(board, virtual=True).good
 
 
 def test_a_command_takes_only_registers_that_there_are():
