@@ -15,7 +15,7 @@ from cnna.host import pack, progress
 from cnna.host.artifact import Artifact
 from cnna.host.capability import read_config
 from cnna.host.device import Device, soft_reset
-from cnna.host.errors import ArtifactError, DataError, RunError, TimedOutError
+from cnna.host.errors import ArtifactError, DataError, RunError
 from cnna.host.limits import whole
 from cnna.hw.config import PRESETS, as_dict
 from cnna.hw.regmap import REGISTERS, SEGMENTS, offset
@@ -41,6 +41,7 @@ class Accelerator:
         slots = whole("slots", slots, 1, MOST)
         self._check_capability()
         soft_reset(device, SETTLE_SECONDS)  # before anything is placed: what ran before may still write
+        self._played = progress.Played(artifact.manifest, artifact.program, artifact.config.chunk_blocks)
         self.counters: dict[str, int] = {}
         sizes = {name: max(1, artifact.manifest["segments"][name]) for name in SEGMENTS}
         bases = {name: device.allocate(sizes[name]) for name in SEGMENTS}
@@ -65,6 +66,7 @@ class Accelerator:
     def start(self, slot: int = 0) -> None:
         """Starts the batch of a slot, and returns at once."""
         self.set_registers(slot)
+        self.device.playing = self._played
         self._write("CTRL", start=1, irq_enable=1)
 
     def set_registers(self, slot: int = 0) -> None:
@@ -88,6 +90,7 @@ class Accelerator:
         """As `run`, but the program's writes are sent one at a time: slow, and the same answer."""
         self.store_inputs(inputs)
         self.set_registers()
+        self.device.playing = self._played
         self._write("CTRL", begin=1, irq_enable=1)
         for register, value in struct.iter_unpack("<II", self.artifact.program):
             self.device.write(register, value)
@@ -107,15 +110,9 @@ class Accelerator:
 
     def finish(self) -> None:
         """Waits for the end and reads the counters. RunError: it stopped, or (TimedOutError) stands still; says why and where."""
-        artifact = self.artifact
-        known = (self._read, artifact.manifest, artifact.program, artifact.config.chunk_blocks)
-        try:
-            self.device.wait()
-        except TimedOutError as late:
-            registers = progress.registers(self._read, artifact.config.ports)
-            raise TimedOutError(f"the accelerator hangs: {late}; {progress.whereabouts(*known)}; {registers}") from None
+        self.device.wait()
         if self._read("STATUS")["error"]:
-            raise RunError(progress.stopped(*known))
+            raise RunError(progress.stopped(self._read, *self._played))
         self.counters = progress.counters(self._read, self.device.config.ports)
         self._write("STATUS", done=1)
 

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.capability import read_config
-from cnna.host.device import soft_reset
+from cnna.host.device import soft_reset, state_of
 from cnna.host.errors import ArtifactError, RunError, TimedOutError, reason_of
+from cnna.host.progress import Played
 from cnna.host.turn import LocalTurn, RemoteTurn, Turns
 from cnna.hw.config import as_dict
 from cnna.hw.regmap import COUNTED, REGISTERS, offset
@@ -51,6 +52,7 @@ class BoardDevice:
     def __init__(self, mmio: Any, pynq_device: Any, allocate: Allocate, parameters: Mapping[str, str] | None = None) -> None:
         self._mmio, self._allocate = mmio, allocate
         self.timeout_seconds, self.limit_clocks = 10.0, None  # type: float, int | None
+        self.playing: Played | None = None
         self.buffers: dict[int, Allocation] = {}
         self.config = read_config(self.read)
         self._check_overlay(parameters or {})
@@ -101,7 +103,7 @@ class BoardDevice:
         return np.asarray(allocation.buffer)[start : start + size_bytes].tobytes()
 
     def wait(self) -> None:
-        """Returns when STATUS has done or error set. TimedOutError: it stands still, or ran for more than `limit_clocks`."""
+        """Returns when STATUS has done or error set. TimedOutError: it stands still, or ran for more than `limit_clocks`; where."""
         last, began = None, time.monotonic()
         since = looked = now = began
         while not self._ended():
@@ -113,9 +115,9 @@ class BoardDevice:
             if progress != last:
                 last, since = progress, now
             elif now - since > self.timeout_seconds and not self._ended():
-                raise TimedOutError(f"nothing has moved for {self.timeout_seconds:g} s, its clock of cycles at {progress[0]:,}")
+                raise self._hangs(f"nothing has moved for {self.timeout_seconds:g} s, its clock of cycles at {progress[0]:,}")
             if self.limit_clocks is not None and progress[0] > self.limit_clocks and not self._ended():
-                raise TimedOutError(f"it has not ended after {progress[0]:,} clocks, {self.limit_clocks:,} are the limit")
+                raise self._hangs(f"it has not ended after {progress[0]:,} clocks, {self.limit_clocks:,} are the limit")
 
     def close(self) -> None:
         """Frees all memory."""
@@ -162,8 +164,13 @@ class BoardDevice:
     def _taken(self, passed: bool) -> None:
         """At the beginning of a turn: whoever had it before may have been killed with a program that still writes."""
         status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
+        if passed:
+            self.playing = None
         if passed and (status["busy"] or status["error"]):
             self.reset()
+
+    def _hangs(self, how: str) -> TimedOutError:
+        return TimedOutError(f"the accelerator hangs: {how}; {state_of(self)}")
 
     def _ended(self) -> bool:
         status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))

@@ -5,7 +5,8 @@ from typing import Protocol
 
 import numpy as np
 
-from cnna.host.errors import TimedOutError
+from cnna.host.errors import RunError, TimedOutError
+from cnna.host.progress import Played, standing
 from cnna.hw.config import Config
 from cnna.hw.regmap import REGISTERS, offset
 
@@ -16,6 +17,7 @@ class Device(Protocol):
     """One accelerator with the DDR it sees. Addresses are bus addresses in bytes."""
 
     config: Config  # read from the capability registers
+    playing: Played | None  # what was started last: whoever starts it says so here, for time-outs to tell
 
     def read(self, offset: int) -> int:
         """The 32-bit register at a byte offset."""
@@ -46,6 +48,24 @@ def soft_reset(device: Device, settle_seconds: float) -> None:
     while REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))["resetting"]:
         if time.monotonic() > until:
             raise TimedOutError(
-                f"a soft reset has not ended after {settle_seconds:g} s: the bus owes an answer; load the overlay again"
+                f"a soft reset has not ended after {settle_seconds:g} s: the bus owes an answer; load the overlay again; "
+                f"{state_of(device)}"
             )
         time.sleep(LOOK_SECONDS)
+
+
+class Readable(Protocol):
+    """What `state_of` needs of a device."""
+
+    playing: Played | None
+
+    def read(self, offset: int) -> int:
+        """A register."""
+
+
+def state_of(device: Readable) -> str:
+    """`progress.standing` of a device, for its time-outs: where its registers cannot be read either, that."""
+    try:
+        return standing(lambda name: REGISTERS[name].unpack(device.read(offset(name))), device.playing)
+    except RunError as error:
+        return f"and its registers cannot be read: {error}"

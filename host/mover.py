@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.board_device import pause_seconds, said
+from cnna.host.device import state_of
 from cnna.host.errors import RunError, TimedOutError
-from cnna.host.progress import RESPONSES
+from cnna.host.progress import RESPONSES, Played
 from cnna.hw.config import BEAT_BYTES
 from cnna.hw.regmap import REGISTERS, STREAM_ERRORS, offset
 
@@ -48,6 +49,7 @@ class Registers(Protocol):
     """What a mover needs of the accelerator's device."""
 
     timeout_seconds: float
+    playing: Played | None
 
     def read(self, offset: int) -> int:
         """A register."""
@@ -101,8 +103,11 @@ class Mover:
     def _packet(self, way: Way, address: int, buffer: Any) -> None:
         if self._dma is None:
             self.device.reset()
-            with said("opening", "the AXI DMA"):
-                self._dma = self._open_dma()
+            try:
+                with said("opening", "the AXI DMA"):
+                    self._dma = self._open_dma()
+            except TimedOutError as stuck:
+                raise TimedOutError(f"{stuck}; {state_of(self.device)}") from None
         words = {"LO": address & 0xFFFF_FFFF, "HI": address >> 32, "BYTES": buffer.nbytes, "START": 1}
         try:
             for name, word in words.items():
@@ -140,7 +145,7 @@ class Mover:
                 state = "done" if copy["done"] else "busy" if copy["busy"] else "not running"
                 raise TimedOutError(
                     f"{place} have not moved within {self.device.timeout_seconds:g} s: {way.copy} is {state}, "
-                    f"the AXI DMA ({way.words}) has status {status:#x}"
+                    f"the AXI DMA ({way.words}) has status {status:#x}; {state_of(self.device)}"
                 )
             time.sleep(pause_seconds(waited))
 
@@ -177,7 +182,8 @@ def reset_dma(mmio: Any) -> None:
     until = time.monotonic() + RESET_SECONDS
     while mmio.read(0) & RESET:
         if time.monotonic() > until:
-            raise TimedOutError(f"the AXI DMA's reset has not ended after {RESET_SECONDS:g} s: load the overlay again")
+            status = ", ".join(f"{way.words}: status {mmio.read(way.status):#x}" for way in (IN, OUT))
+            raise TimedOutError(f"the AXI DMA's reset has not ended after {RESET_SECONDS:g} s: load the overlay again; {status}")
 
 
 def _cause(copy: dict[str, int]) -> str:

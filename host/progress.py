@@ -11,6 +11,14 @@ RESPONSES = ("OKAY", "EXOKAY", "SLVERR", "DECERR")
 Read = Callable[[str], Mapping[str, int]]  # fields of a register, by its name
 
 
+class Played(NamedTuple):
+    """What an accelerator was told to run: an artifact's manifest and program; `chunk_blocks` as of its `Config`."""
+
+    manifest: Mapping[str, Any]
+    program: bytes
+    chunk_blocks: int
+
+
 class Go(NamedTuple):
     """A `*_GO` write of a program: which engine, its number in the program, and the units it makes."""
 
@@ -55,6 +63,17 @@ def whereabouts(read: Read, manifest: Mapping[str, Any], program: bytes, chunk_b
     """Program counter, layer, and what each engine is at."""
     pc, gos = read("PC")["count"], go_writes(program, chunk_blocks)
     return f"at program write {pc} of {len(program) // 8}, {_layer(manifest, _after(gos, pc))}; {_engines(read, manifest, gos, pc)}"
+
+
+def standing(read: Read, played: Played | None) -> str:
+    """All that a time-out tells: program counter, layer, engines, STATUS, errors, AXI traffic. `played` None: nothing of ours."""
+    if played is not None:
+        where = whereabouts(read, *played)
+    else:
+        busy = [engine for bit, engine in enumerate(ENGINES) if read("STATUS")["engines"] >> bit & 1]
+        where = f"at program write {read('PC')['count']}, in no layer of this process's models; engines: "
+        where += ", ".join(f"{engine} busy" for engine in busy) or "all idle"
+    return f"{where}; {registers(read, read('ARRAY')['ports'])}"
 
 
 def registers(read: Read, ports: int) -> str:

@@ -7,6 +7,7 @@ with cnna.host.Model(pynq.Overlay("cnna.bit"), "resnet50.cnna") as model:
 import os
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from cnna.host import model
 from cnna.host.accelerator import Accelerator
 from cnna.host.artifact import Artifact
 from cnna.host.board_device import BoardDevice
+from cnna.host.device import state_of
 from cnna.host.errors import DataError, RunError
 from cnna.host.limits import seconds, whole
 from cnna.host.pynq_driver import open_board
@@ -33,12 +35,17 @@ Moved = TypeVar("Moved")
 class Pending:
     """A run that goes on; `wait` gives what `run` would have."""
 
-    def __init__(self, future: "Future[Any]") -> None:
-        self._future = future
+    def __init__(self, future: "Future[Any]", board: BoardDevice, name: str) -> None:
+        self._future, self._board, self._name = future, board, name
 
     def wait(self, timeout_seconds: float | None = None) -> Any:
-        """The answer. TimeoutError: it is not there yet. Errors as of `run`."""
-        return self._future.result(timeout_seconds)
+        """The answer. TimeoutError: it is not there yet; says what the accelerator is at. Errors as of `run`."""
+        try:
+            return self._future.result(timeout_seconds)
+        except futures.TimeoutError:  # in Python 3.10 not the built-in one
+            raise TimeoutError(f"model {self._name} has no answer after {timeout_seconds:g} s: {state_of(self._board)}") from None
+        except futures.CancelledError:
+            raise RunError(f"model {self._name} was closed before this run began") from None
 
     @property
     def done(self) -> bool:
@@ -77,7 +84,7 @@ class Model(model.Model):
         """`run`, begun; several wait for each other in the order in which they were begun."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="cnna")
-        return Pending(self._pool.submit(self.run, x))
+        return Pending(self._pool.submit(self.run, x), self.board, self.manifest["name"])
 
     def stream(self, batches: Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]) -> Iterator[Any]:
         """The answers to arrays of at most `batch` samples each, in order; while one is computed the next is fetched and prepared.

@@ -14,6 +14,10 @@ from cnna.sim.board.board import Board, open_board
 from cnna.sim.board.cells import ACCELERATOR, DMA
 from cnna.sim.emulator import EmulatorDevice
 
+STANDING = (  # what every time-out must tell, after the model of hand_made.py was started
+    "at program write", "layer copy", "engines:", "STATUS", "ERROR none", "ERROR_INFO", "port 0: 0 reads, 0 writes outstanding",
+)  # fmt: skip
+
 _numbers = itertools.count()
 
 

@@ -13,7 +13,7 @@ from cnna.host.session import Model
 from cnna.hw.config import preset
 from cnna.hw.regmap import REGISTERS, offset
 
-from .emulated_board import EmulatedBoard
+from .emulated_board import STANDING, EmulatedBoard
 from .hand_made import expected, requantised_copy, samples
 
 
@@ -67,6 +67,26 @@ def test_runs_in_the_background_come_back_in_order(board):
         for seed, run in enumerate(pending):
             assert np.array_equal(run.wait(30), expected(samples(3, seed=seed)))
             assert run.done
+
+
+def test_an_answer_that_is_not_there_yet_is_said_with_what_goes_on(board):
+    """Python's own error has no text at all; and what was never begun when its model was closed is no mystery."""
+    with Model(board, requantised_copy(batch=1)) as session, Model(board, requantised_copy(batch=1)) as other:
+        session.run(samples(1))
+        stream = other.stream(samples(1, seed=n) for n in range(3))
+        next(stream)
+        pending = [session.run_async(samples(1)) for _ in range(2)]
+        with pytest.raises(TimeoutError, match=r"model copy has no answer after 0.05 s: ") as caught:
+            pending[0].wait(0.05)
+        for part in STANDING:
+            assert part in str(caught.value), caught.value
+        closing = threading.Thread(target=session.close)
+        closing.start()
+        with pytest.raises(RunError, match="model copy was closed before this run began"):
+            pending[1].wait(30)
+        list(stream)
+        closing.join()
+        assert np.array_equal(pending[0].wait(30), expected(samples(1)))
 
 
 def test_two_models_share_the_accelerator(board):
@@ -154,9 +174,28 @@ def test_a_hang_says_where(board, monkeypatch):
             with pytest.raises(TimedOutError) as caught:
                 session.run(samples(1))
         said = str(caught.value)
-        for part in ("hangs: nothing has moved for 0.3 s", "program write", "layer copy", "engines:", "ERROR none", "port 0"):
+        for part in ("hangs: nothing has moved for 0.3 s", *STANDING):
             assert part in said, said
         assert np.array_equal(session.run(samples(1)), expected(samples(1)))
+
+
+def test_a_reset_that_does_not_end_says_where(board, monkeypatch):
+    """It waits for the bus: which port owes the answer, and what was running, is what there is to find out."""
+    with Model(board, requantised_copy(batch=1)) as session:
+        session.run(samples(1))
+        read, resetting = board._mmio.read, REGISTERS["STATUS"].pack(resetting=1)
+        monkeypatch.setattr("cnna.host.board_device.SETTLE_SECONDS", 0.05)
+        monkeypatch.setattr(board._mmio, "read", lambda at: read(at) | (resetting if at == offset("STATUS") else 0))
+        for playing, where in ((board.playing, "layer copy"), (None, "in no layer of this process's models")):
+            board.playing = playing
+            with pytest.raises(TimedOutError, match=r"a soft reset has not ended after 0.05 s.*; load the overlay again") as caught:
+                board.reset()
+            for part in (*STANDING[:1], where, *STANDING[2:], "STATUS resetting"):
+                assert part in str(caught.value), caught.value
+        monkeypatch.setattr(board._mmio, "read", lambda at: resetting if at == offset("STATUS") else 1 // 0)
+        with pytest.raises(TimedOutError, match=r"and its registers cannot be read: the board failed at reading"):
+            board.reset()
+        monkeypatch.undo()
 
 
 def test_waiting_costs_a_small_part_of_what_is_waited_for():

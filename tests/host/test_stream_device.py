@@ -13,7 +13,7 @@ from cnna.hw.config import preset
 from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.board.board import open_board
 
-from .emulated_board import ServedBoard, StreamedBoard
+from .emulated_board import STANDING, ServedBoard, StreamedBoard
 from .hand_made import expected, requantised_copy, samples
 
 
@@ -245,12 +245,36 @@ def test_a_stream_that_stands_still_is_said(board, monkeypatch):
     """Instead of a notebook that hangs; what both ends are at is in the message."""
     x = samples(1)
     with Model(board, requantised_copy(batch=1), timeout_seconds=0.2) as session:
+        session.run(x)
         with monkeypatch.context() as patch:
             patch.setattr(board.board.dma.send, "sink", SimpleNamespace(put=lambda data: False, drop_put=lambda: None))
-            with pytest.raises(TimedOutError, match=r"not moved within 0.2 s: STREAM_IN is busy, the AXI DMA .* has status 0x\d+"):
+            with pytest.raises(
+                TimedOutError, match=r"not moved within 0.2 s: STREAM_IN is busy, the AXI DMA .* has status 0x"
+            ) as caught:
                 session.run(x)
+            for part in STANDING:
+                assert part in str(caught.value), caught.value
             assert not board.board.dma.send.waits, "its buffer is somebody else's now"
         assert np.array_equal(session.run(x), expected(x))
+
+
+def test_a_dma_whose_reset_does_not_end_is_said(board, monkeypatch):
+    """Its own status, and what the accelerator was at."""
+    dma = board.board.dma
+    read = dma.read
+    with Model(board, requantised_copy(batch=1)) as session:
+        session.run(samples(1))
+        board.mover.forget()
+        monkeypatch.setattr(mover, "RESET_SECONDS", 0.05)
+        with monkeypatch.context() as patch:
+            patch.setattr(dma, "read", lambda at: read(at) | (mover.RESET if at == 0 else 0))
+            with pytest.raises(
+                TimedOutError, match=r"reset has not ended after 0.05 s.*MM2S.*status 0x.*S2MM.*status 0x"
+            ) as caught:
+                session.run(samples(1))
+        for part in STANDING:
+            assert part in str(caught.value), caught.value
+        assert np.array_equal(session.run(samples(1)), expected(samples(1)))
 
 
 def test_ctrl_c_in_a_transfer_leaves_no_memory_and_a_board_that_works(board, monkeypatch):
