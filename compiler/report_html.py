@@ -43,7 +43,8 @@ p.key i { display: inline-block; width: 1rem; height: .6rem; border-radius: 2px;
 svg { width: 100%; height: auto; display: block; font-size: 12px; min-width: 45rem }
 svg text { fill: var(--ink) }
 svg .right { text-anchor: end; fill: var(--dim) } svg .middle { text-anchor: middle; fill: var(--dim) }
-svg .strong { font-weight: 600 } svg .small { font-size: 11px } svg .number { text-anchor: middle; fill: #fff; font-size: 11px }
+svg .strong { font-weight: 600 } svg .small { font-size: 11px; paint-order: stroke; stroke: var(--soft); stroke-width: 3px }
+svg .number { text-anchor: middle; fill: #fff; font-size: 11px }
 svg .lane { fill: var(--soft) } svg .grid, svg .axis { stroke: var(--line) } svg .link { stroke: var(--dim); stroke-width: .8 }
 svg .roof { fill: none; stroke: var(--ink); stroke-width: 1.5 } svg .thin { stroke-dasharray: 5 4; stroke-width: 1 }
 svg circle.predicted { fill: var(--page); stroke: var(--conv); stroke-width: 1.5 }

@@ -1,49 +1,45 @@
 """The roofline of the report's page, as SVG text: each layer's speed under the limits of array, vector engine and memory."""
 
-from collections.abc import Sequence
 from html import escape
 from math import log10
 
 from cnna.compiler.report import Figures
+from cnna.compiler.report_labels import Box, Spot, labels
 from cnna.compiler.report_svg import LEFT, WIDTH, svg, text
 
 HEIGHT = 460
-LABEL = (13, 12)  # room of a number: across, down
+LETTER = (6.6, 12.0)  # width and height of a character, at the page's size
+RADIUS = 5  # of a point
 LABELLED = 8  # layers that are numbered: those of the most clocks
 
 
 def roofline(found: Figures) -> str:
     """MACs a clock over MACs a byte of DDR traffic: each layer with MACs under the limits of array, vector engine and memory."""
     plot = _Plot(found)
-    parts = [*plot.grid(), *plot.roofs()]
-    labelled = sorted(range(len(found["layers"])), key=lambda n: -found["layers"][n]["predicted_cycles"])[:LABELLED]
-    taken: list[tuple[float, float]] = []
-    numbered: dict[int, tuple[float, float]] = {}
+    names = plot.names()
+    taken = [Box(x - LETTER[0] * len(words), y - LETTER[1], x, y + 2) for x, y, words in names]
+    spots: dict[int, Spot] = {}
+    parts = [*plot.grid(), *plot.roofs(), *(text(x, y, words, "right") for x, y, words in names)]
     for number, layer in enumerate(found["layers"]):
-        spots = {kind: spot for kind in ("predicted", "measured") if (spot := point(layer, kind))}
-        drawn = {kind: plot.at(*spot) for kind, spot in spots.items()}
+        figures = {kind: spot for kind in ("predicted", "measured") if (spot := point(layer, kind))}
+        drawn = {kind: plot.at(*spot) for kind, spot in figures.items()}
         if len(drawn) == 2:
             (x1, y1), (x2, y2) = drawn.values()
             parts.append(f'<line class="link" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>')
         for kind, (x, y) in drawn.items():
-            about = f"{number + 1} {escape(layer['name'])}: {kind}, {spots[kind][1]:,.0f} MACs a clock"
+            about = f"{number + 1} {escape(layer['name'])}: {kind}, {figures[kind][1]:,.0f} MACs a clock"
             parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"><title>{about}</title></circle>')
-            taken.append((x - LABEL[0] / 2, y + 4))
-        if drawn and number in labelled:
-            numbered[number] = list(drawn.values())[-1]
-    for number, (x, y) in numbered.items():
-        taken.append(_free_place(x, y, taken))
-        parts.append(text(*taken[-1], str(number + 1), "small"))
+            taken.append(Box(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS))
+            spots[number] = x, y
+    for label in labels({number + 1: spots[number] for number in longest(found) if number in spots}, taken, plot.box, LETTER):
+        parts.append(text(label.box.left, label.box.high - 2.5, label.words, "small"))
     return svg(WIDTH, HEIGHT, parts)
 
 
-def _free_place(x: float, y: float, taken: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Where a point's number stands: beside it, or farther off where another number or point stands in its way."""
-    places = [
-        (x + dx, y + 4 + dy) for down in range(9) for dy in (down * LABEL[1], -down * LABEL[1]) for dx in (7, 7 - 2 * LABEL[0])
-    ]
-    free = (at for at in places if not any(abs(at[0] - u) < LABEL[0] and abs(at[1] - v) < LABEL[1] for u, v in taken))
-    return next(free, places[0])
+def longest(found: Figures) -> list[int]:
+    """The layers that are numbered in a roofline, from the one of the most clocks on."""
+    layers = found["layers"]
+    return sorted(range(len(layers)), key=lambda n: -layers[n]["predicted_cycles"])[:LABELLED]
 
 
 def point(layer: Figures, kind: str) -> tuple[float, float] | None:
@@ -69,7 +65,7 @@ class _Plot:
 
     def __init__(self, found: Figures) -> None:
         self.found, self.limits = found, limits(found)
-        self.box = (LEFT, 12, WIDTH - 12, HEIGHT - 42)  # left, top, right, bottom
+        self.box = Box(LEFT, 12, WIDTH - 12, HEIGHT - 42)
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """A point of the plot in the drawing."""
@@ -97,24 +93,40 @@ class _Plot:
         return parts
 
     def roofs(self) -> list[str]:
-        """Array and memory, and the vector engine's own roof, each with its name."""
-        low, high, least, _ = self.limits
+        """Array and memory, and the vector engine's own roof."""
         peak, rate = self.found["macs_per_cycle"], self.found["ddr_bytes_per_cycle"]
-        foot = max(low, least / rate)
+        high, foot = self.limits[1], self._foot()
         path = " ".join(
             f"{x:.1f},{y:.1f}" for x, y in (self.at(foot, foot * rate), self.at(peak / rate, peak), self.at(high, peak))
         )
         parts = [f'<polyline class="roof" points="{path}"/>']
-        x, y = self.at(high, peak)
-        parts.append(text(x - 6, y - 7, f"array: {peak:,} MACs a clock", "right"))
-        x, y = self.at((foot * peak / rate) ** 0.5, (foot * rate * peak) ** 0.5)
-        parts.append(text(x - 10, y - 4, f"DDR: {rate} bytes a clock", "right"))
-        vector = self.found["vector_macs_per_cycle"]
-        if any(layer["macs"] and layer["engine"] == "vector" for layer in self.found["layers"]) and vector > least:
-            (x1, y), (x2, _) = self.at(max(low, vector / rate), vector), self.at(high, vector)
+        if vector := self._vector():
+            (x1, y), (x2, _) = self.at(max(self.limits[0], vector / rate), vector), self.at(high, vector)
             parts.append(f'<line class="roof thin" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            parts.append(text(x2 - 6, y - 6, f"vector engine: {vector:,} MACs a clock", "right"))
         return parts
+
+    def names(self) -> list[tuple[float, float, str]]:
+        """The roofs' names: right end, baseline, words."""
+        peak, rate = self.found["macs_per_cycle"], self.found["ddr_bytes_per_cycle"]
+        high, foot = self.limits[1], self._foot()
+        names = []
+        for macs, words in ((peak, "array"), (self._vector(), "vector engine")):
+            if macs:
+                x, y = self.at(high, macs)
+                names.append((x - 6, y - 6, f"{words}: {macs:,} MACs a clock"))
+        x, y = self.at((foot * peak / rate) ** 0.5, (foot * rate * peak) ** 0.5)
+        return [*names, (x - 10, y - 4, f"DDR: {rate} bytes a clock")]
+
+    def _foot(self) -> float:
+        """MACs a byte where the memory's roof begins."""
+        low, _, least, _ = self.limits
+        return float(max(low, least / self.found["ddr_bytes_per_cycle"]))
+
+    def _vector(self) -> int:
+        """The vector engine's MACs a clock; 0 where it multiplies nothing, or its roof lies below the plot."""
+        vector: int = self.found["vector_macs_per_cycle"]
+        multiplies = any(layer["macs"] and layer["engine"] == "vector" for layer in self.found["layers"])
+        return vector if multiplies and vector > self.limits[2] else 0
 
 
 def _powers(low: float, high: float) -> list[float]:

@@ -1,0 +1,72 @@
+"""Where the numbers of a drawing's points stand: beside their point, none on another point, on a name or on another number.
+
+Page and picture share it for their rooflines. Lengths are in the drawing's units, in which y may go up or down.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+Spot = tuple[float, float]
+NEAR = 0.8  # of a line's height: points closer than that share a label
+
+
+class Box(NamedTuple):
+    """A rectangle that is taken; low and high are the lesser and the greater y."""
+
+    left: float
+    low: float
+    right: float
+    high: float
+
+    def overlaps(self, other: "Box") -> bool:
+        """Whether they have an area in common."""
+        return self.left < other.right and other.left < self.right and self.low < other.high and other.low < self.high
+
+    def within(self, other: "Box") -> bool:
+        """Whether it lies in the other one."""
+        return other.left <= self.left and self.right <= other.right and other.low <= self.low and self.high <= other.high
+
+
+class Label(NamedTuple):
+    """Numbers and where they stand; `spot` is the point that they are of."""
+
+    words: str
+    box: Box
+    spot: Spot
+
+
+def labels(spots: Mapping[int, Spot], taken: Sequence[Box], frame: Box, letter: Spot) -> list[Label]:
+    """A label for each point, one for points that nearly coincide; a point without a free place nearby has none.
+
+    Those that come first choose first. letter: width of a character and height of a line.
+    """
+    width, height = letter
+    groups: list[tuple[Spot, list[int]]] = []
+    for number, spot in spots.items():
+        near = (numbers for at, numbers in groups if max(abs(at[0] - spot[0]), abs(at[1] - spot[1])) < NEAR * height)
+        found = next(near, None)
+        if found is None:
+            groups.append((spot, [number]))
+        else:
+            found.append(number)
+    made: list[Label] = []
+    for spot, numbers in groups:
+        words = ", ".join(map(str, sorted(numbers)))
+        places = _places(spot, width * len(words), height)
+        blocked = [*taken, *(label.box for label in made)]
+        free = (box for box in places if box.within(frame) and not any(box.overlaps(other) for other in blocked))
+        if box := next(free, None):
+            made.append(Label(words, box, spot))
+    return made
+
+
+def _places(spot: Spot, width: float, height: float) -> Iterator[Box]:
+    """Beside the point, above and below it, then beside it a line or two off."""
+    x, y = spot
+    gap = 0.6 * height
+    right, left = x + gap, x - gap - width
+    beside = [(at, y - height / 2) for at in (right, left)]
+    over = [(x - width / 2, y + gap), (x - width / 2, y - gap - height)]
+    apart = [(at, y - height / 2 + lines * height) for lines in (1, -1, 2, -2) for at in (right, left)]
+    for at, low in (*beside, *over, *apart):
+        yield Box(at, low, at + width, low + height)
