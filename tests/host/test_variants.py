@@ -70,6 +70,7 @@ def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, Board]],
     assert "variant      pl: it works on the PL's own DDR4" in stock.execute(boards["pl"][0], [*line, "info", *overlay])
     said = stock.execute(boards["pl"][0], [*line, "selftest", *overlay])
     assert "ok     streams          300,000 bytes equal" in said
+    assert "ok     network          board == the reference: 1 outputs, 8192 elements" in said
     assert "FAILED" not in said
 
 
