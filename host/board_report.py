@@ -32,7 +32,7 @@ def info(overlay_path: Path) -> Outcome:
         "config": as_dict(device.config),
         "variant": "pl: it works on the PL's own DDR4" if device.config.streams else "ps: it works on the PS's DDR",
         "clock_mhz": float(pynq.Clocks.fclk0_mhz),
-        "watts": _rails(overlay) or None,
+        "watts": power.board(overlay) or None,
     }
     for name, value in figures.items():
         text = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else value
@@ -55,7 +55,7 @@ def selftest(args: argparse.Namespace) -> Outcome:
             Finding("network", True, f"not tried: none is brought along for {device.config}; --model M.cnna --input X does")
         )
     else:
-        more, figures = sustain(device, job, lambda: _rails(overlay), virtual)
+        more, figures = sustain(device, job, lambda: power.board(overlay), virtual)
         found += more
     for finding in found:
         print(f"{'ok    ' if finding.good else 'FAILED'} {finding.name:16} {finding.text}")
@@ -70,8 +70,3 @@ def _given(args: argparse.Namespace) -> Job:
     shapes = {entry["name"]: entry["shape"] for entry in artifact.manifest["model_inputs"]}
     inputs = read_arrays(args.input, shapes, allow_uint8=artifact.manifest["preprocess"] is not None)
     return Job(artifact, inputs, expected, args.expect.name if args.expect else "")
-
-
-def _rails(overlay: Any) -> dict[str, float]:
-    device = overlay.device
-    return power.rails(power.remote(device) if device.has_capability("REMOTE") else power.local)

@@ -40,3 +40,9 @@ def remote(files: Any) -> Read:
         return files.read_file(path) if files.exists_file(path).exists else None
 
     return read
+
+
+def board(overlay: Any) -> dict[str, float]:
+    """`rails` of the board that a `pynq.Overlay` is on."""
+    device = overlay.device
+    return rails(remote(device) if device.has_capability("REMOTE") else local)

@@ -25,3 +25,12 @@ def test_over_the_network_only_files_that_exist_are_read():
     board = SimpleNamespace(exists_file=lambda path: SimpleNamespace(exists=path in FILES), read_file=FILES.__getitem__)
     assert power.rails(power.remote(board)) == power.rails(FILES.get)
     assert power.local("/no/such/file") is None
+
+
+def test_the_board_of_an_overlay_is_asked():
+    """Over the network its files, not those of the PC that the notebook runs on."""
+    remote = SimpleNamespace(exists_file=lambda path: SimpleNamespace(exists=path in FILES), read_file=FILES.__getitem__)
+    remote.has_capability = {"REMOTE"}.__contains__
+    assert power.board(SimpleNamespace(device=remote)) == power.rails(FILES.get)
+    here = SimpleNamespace(has_capability=lambda name: False)
+    assert power.board(SimpleNamespace(device=here)) == power.rails(power.local)
