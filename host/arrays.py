@@ -13,6 +13,7 @@ from cnna.host.errors import DataError
 from cnna.host.files import read_bytes, writing
 
 Arrays = dict[str, NDArray[Any]]
+CLASSES = "y"  # one number a sample, beside the samples, as `cnna models` writes them: nobody takes it for an input
 
 
 def read_arrays(path: Path, inputs: Mapping[str, Sequence[int | None]], allow_uint8: bool = False) -> Arrays:
@@ -41,6 +42,8 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
 
 def arrays_of(path: Path) -> Arrays:
     """Every array of a .npy ("x") or .npz. UserError: it cannot be read; DataError: it is neither."""
+    if Path(path).is_dir():
+        raise DataError(f"{path}: a folder, not arrays; name the .npy or .npz file in it")
     data = read_bytes(path)
     if not data.startswith((b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")):
         raise DataError(f"{path}: not a .npy or .npz file")
@@ -56,7 +59,7 @@ def arrays_of(path: Path) -> Arrays:
 
 
 def _match(path: Path, arrays: Arrays, inputs: list[str]) -> Arrays:
-    """The array of each input; what is left over is named in a note."""
+    """The array of each input; what is left over and no sample's class is named in a note."""
     if not arrays:
         raise DataError(f"{path}: has no array")
     if len(inputs) == 1 and inputs[0] not in arrays:
@@ -69,8 +72,8 @@ def _match(path: Path, arrays: Arrays, inputs: list[str]) -> Arrays:
         if missing:
             raise DataError(f"{path}: has no array for input {', '.join(missing)}; it has {', '.join(arrays)}")
         matched = {name: arrays.pop(name) for name in inputs}
-    if arrays:
-        print(f"note: {path}: ignoring {', '.join(arrays)}", file=sys.stderr)
+    if left := [name for name, array in arrays.items() if name != CLASSES or array.ndim != 1]:
+        print(f"note: {path}: ignoring {', '.join(left)}", file=sys.stderr)
     return matched
 
 

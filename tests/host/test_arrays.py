@@ -33,10 +33,23 @@ def test_npy_stands_for_a_single_input(tmp_path: Path) -> None:
 
 
 def test_other_arrays_are_ignored_with_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Labels in the same file are usual; silence would hide a misspelt input."""
-    read = read_arrays(_save(tmp_path, x=GOOD, y=np.arange(3)), SHAPE)
+    """Silence would hide a misspelt input, or one that is called as classes are."""
+    read = read_arrays(_save(tmp_path, x=GOOD, imaeg=GOOD, y=GOOD), SHAPE)
     assert list(read) == ["image"]
-    assert "ignoring y" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("x.npz: ignoring imaeg, y\n")
+
+
+def test_classes_beside_the_samples_are_no_news(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`cnna models --test` writes them: a note with every run of the tour would have its reader look for a mistake."""
+    for name in ("x", "image"):
+        assert list(read_arrays(_save(tmp_path, **{name: GOOD, "y": np.arange(3)}), SHAPE)) == ["image"]
+    assert not capsys.readouterr().err
+
+
+def test_a_folder_is_called_one(tmp_path: Path) -> None:
+    """The line says what to name instead."""
+    with pytest.raises(DataError, match=r"a folder, not arrays; name the \.npy or \.npz file in it"):
+        read_arrays(tmp_path, SHAPE)
 
 
 def test_several_inputs_by_name(tmp_path: Path) -> None:
