@@ -18,6 +18,7 @@ from cnna.host.errors import ModelError
 
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 OPSET_MIN, OPSET_RAISED, OPSET_MAX = 7, 13, onnx.defs.onnx_opset_version()
+BEGINNING = b"\x08"  # of an ONNX file: protobuf's tag of field 1, `ir_version`
 
 
 def load_model(source: str | Path | bytes, name: str | None = None) -> ModelProto:
@@ -72,9 +73,12 @@ def _parse(source: str | Path | bytes, name: str) -> ModelProto:
     try:
         model.ParseFromString(source)
     except DecodeError:
+        if source.startswith(BEGINNING):
+            damage = f"begins as an ONNX file, but its {len(source):,} bytes cannot be read to the end"
+            raise ModelError(f"{name}: truncated or damaged: it {damage}; copy or export it again") from None
         raise ModelError(f"{name}: not an ONNX file (its protobuf cannot be read)") from None
     if not model.graph.node or not model.opset_import or not model.ir_version:
-        raise ModelError(f"{name}: not an ONNX model (no graph, opset or IR version in it)")
+        raise ModelError(f"{name}: not an ONNX model (no graph, opset or IR version in its {len(source):,} bytes)")
     for tensor in model.graph.initializer:
         if tensor.data_location == TensorProto.EXTERNAL:
             location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "?")

@@ -118,6 +118,24 @@ def test_nameless_nodes_get_names():
     assert [node.name for node in to_graph(model()).nodes] == ["Conv:y"]
 
 
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.999])
+def test_a_truncated_file_is_called_one(tmp_path, part):
+    """A download that broke off: "not an ONNX file" would send its user to look for another one; the size tells how much came."""
+    whole = model().SerializeToString()
+    data = whole[: int(part * len(whole))]
+    (tmp_path / "m.onnx").write_bytes(data)
+    with pytest.raises(ModelError, match=rf"m\.onnx: truncated or damaged: .* its {len(data):,} bytes .*; copy or export it again"):
+        load_model(tmp_path / "m.onnx")
+
+
+def test_what_is_no_onnx_file_is_not_called_truncated(tmp_path):
+    """A picture, or a page of HTML that says where to log in."""
+    for data in (b"<!DOCTYPE html>", b"\x89PNG\r\n"):
+        (tmp_path / "m.onnx").write_bytes(data)
+        with pytest.raises(ModelError, match=r"m\.onnx: not an ONNX file"):
+            load_model(tmp_path / "m.onnx")
+
+
 def test_a_folder_is_called_one(tmp_path):
     """A folder that is there, called "no such file", would send its user looking for a misspelling."""
     with pytest.raises(ModelError, match=r"a folder, not an ONNX file; name the \.onnx file in it"):
