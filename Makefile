@@ -4,7 +4,7 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 READY = .venv/installed
 
-.PHONY: demo board-demo test test-all lint docs bench baseline resources clean
+.PHONY: help demo board-demo test test-all lint docs bench baseline resources clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -41,6 +41,9 @@ resources: $(READY)  ## synthesises the accelerator with Yosys into docs/resourc
 clean:  ## removes all that make has made here; simulators stay in the user's cache folder
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
+
+help:  ## lists these
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 $(READY): pyproject.toml constraints.txt tools/setup.sh
 	@tools/setup.sh $(PYTHON)

@@ -1,6 +1,7 @@
 """Documents that would rot in silence: what is generated is current, what is drawn exists, what is printed as code runs."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,14 @@ def test_links_and_file_names_lead_somewhere(root: Path, name: str) -> None:
         assert (folder / target).exists(), target
     for path in re.findall(r"`((?:hw|compiler|host|sim|tests|tools|docs|examples)/[\w/]+\.\w+)`", text):
         assert (root / path).exists(), path
+
+
+def test_make_help_says_what_every_target_does(root: Path) -> None:
+    """What else there is to make is asked of `make help`; a target without its line would be known to nobody."""
+    said = subprocess.run(["make", "help"], cwd=root, capture_output=True, text=True, check=True).stdout
+    targets = re.findall(r"^\.PHONY: (.*)$", (root / "Makefile").read_text(), re.M)[0].split()
+    assert sorted(line.split()[0] for line in said.splitlines()) == sorted(targets)
+    assert all(len(line.split()) > 2 for line in said.splitlines())
 
 
 def test_readme_names_every_command(root: Path) -> None:
