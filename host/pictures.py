@@ -6,7 +6,7 @@ For the notebooks. Pillow, which a PYNQ image has, is imported when a file is re
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,12 +60,33 @@ def read(files: Iterable[Path], shape: Sequence[int]) -> NDArray[np.uint8]:
     return np.stack(found)
 
 
-def taken(pictures: NDArray[np.uint8], manifest: Mapping[str, Any]) -> NDArray[Any]:
+class Samples(NamedTuple):
+    """Samples of a model's single input, their classes where these are known, and a title for each."""
+
+    x: NDArray[Any]
+    classes: NDArray[Any] | None
+    titles: list[str]
+
+
+def samples(where: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], shape: Sequence[int], count: int) -> Samples:
+    """The first so many: of an .npz with `x` and, if they are known, `y`; or pictures (uint8 [N, H, W, C]), which `find` finds."""
+    if isinstance(where, (str, os.PathLike)) and Path(where).suffix == ".npz":
+        try:
+            with np.load(where) as data:
+                x, classes = data["x"][:count], data["y"][:count] if "y" in data else None
+        except (OSError, ValueError, KeyError) as error:
+            raise DataError(f"{where}: no .npz file with an array x: {error}") from None
+        return Samples(x, classes, [f"is {value}" for value in classes] if classes is not None else [str(n) for n in range(len(x))])
+    files = find(where)[:count]
+    return Samples(read(files, shape), None, [file.stem for file in files])
+
+
+def taken(pictures: NDArray[Any], manifest: Mapping[str, Any]) -> NDArray[Any]:
     """What a model takes of uint8 [N, H, W, C]: the same where it stores how to take pictures, else float32 [N, C, H, W].
 
-    The latter as ImageNet's models want it. DataError: it stores nothing, and has not three channels.
+    The latter as ImageNet's models want it. Floats are taken as they are. DataError: it stores nothing, and has not three channels.
     """
-    if manifest["preprocess"] is not None:
+    if manifest["preprocess"] is not None or pictures.dtype != np.uint8:
         return pictures
     if pictures.shape[-1] != len(MEAN):
         raise DataError(

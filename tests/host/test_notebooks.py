@@ -6,17 +6,31 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+from cnna.compiler.compile import compile_model
+from cnna.compiler.preprocess import Preprocess
+from cnna.compiler.quantise import quantise
+from cnna.host import pictures
+from cnna.host.artifact import save
+from cnna.host.model import Model
+from cnna.hw.config import preset
 
 from ..sim.board import stock
 from ..sim.board.served import serving
 
+SHAPE, CLASSES = (3, 48, 48), 20
 NAMES = ("1_classify", "2_inside_a_layer", "3_your_own_model")
 PLAY = """
-import os, sys
+import sys
 import nbformat
 from nbclient import NotebookClient
 notebook = nbformat.read(sys.argv[1], as_version=4)
+next(cell for cell in notebook.cells if cell.cell_type == "code").source += sys.argv[3]
 NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": sys.argv[2]}}).execute()
 for cell in notebook.cells:
     for output in cell.get("outputs", []):
@@ -48,15 +62,81 @@ def served(request: pytest.FixtureRequest, address: str, folder: Path) -> Iterat
 )
 def test_it_runs_from_the_first_cell_to_the_last(name: str, served: str, folder: Path, root: Path) -> None:
     """A cell that fails is what a user remembers; on either variant, with nothing changed."""
-    notebook = root / "host" / "notebooks" / f"{name}.ipynb"
-    said = stock.execute(served, [sys.executable, "-W", "ignore", "-c", PLAY, str(notebook), str(folder)])
+    said = play(root, name, served, folder)
     wanted = {
-        "1_classify": ("of 10", "images/s by the clock on the wall", "image/png", "no power sensors here"),
-        "2_inside_a_layer": ("(16, 8, 8)", "image/png", "clocks; counted None"),
-        "3_your_own_model": ("same class: 8 of 8", "clocks predicted"),
+        "1_classify": ("of 10", "every answer the same", "image/png", "no power sensors here", "this board counts no clocks"),
+        "2_inside_a_layer": ("(16, 8, 8)", "image/png", "predicted: stem", "counted:   nothing"),
+        "3_your_own_model": ("same class: 8 of 8", "clocks predicted", "image/png"),
     }
     for part in wanted[name]:
         assert part in said, said
+
+
+@pytest.mark.parametrize("served", ["ps"], indirect=True)
+@pytest.mark.parametrize("stored", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_photographs_are_classified(stored: bool, served: str, folder: Path, root: Path, tmp_path: Path) -> None:
+    """A network of ImageNet's kind by its path, with pictures of any size: the same five classes as without notebook and board."""
+    rng = np.random.default_rng(3)
+    for name, (height, width) in {"cat.jpg": (60, 90), "dog.png": (100, 64), "moon.PNG": (48, 48)}.items():
+        smooth = np.kron(rng.integers(0, 256, (4, 4, 3)), np.ones((height // 4, width // 4, 1))).astype(np.uint8)
+        Image.fromarray(smooth).save(tmp_path / name)
+    labels = [f"class of {number}" for number in range(CLASSES)]
+    (tmp_path / "labels.txt").write_text("\n".join(labels))
+    calibration = rng.integers(0, 256, (8, *SHAPE), np.uint8)
+    preprocess = Preprocess(1 / 255, pictures.MEAN, pictures.STD) if stored else None
+    floats = calibration if stored else pictures.taken(calibration.transpose(0, 2, 3, 1), {"preprocess": None, "name": ""})
+    save(compile_model(quantise(photographed(), {"x": floats}, preprocess=preprocess)[0], preset("tiny")), tmp_path / "m.cnna")
+    changes = f"""
+MODEL, IMAGES, LABELS = "{tmp_path}/m.cnna", "{tmp_path}", "{tmp_path}/labels.txt"
+"""
+    said = play(root, "1_classify", served, folder, changes)
+    with Model(tmp_path / "m.cnna", "emulator") as model:
+        answers = model.run(pictures.taken(pictures.read(pictures.find(tmp_path), SHAPE), model.manifest))
+    assert "3 images, " + ("uint8 [48, 48, 3]" if stored else "float32 [3, 48, 48]") in said
+    for name, answer in zip(("cat", "dog", "moon"), answers, strict=True):
+        best = np.argsort(-answer, kind="stable")[:5]
+        assert f"{name:16} " + ", ".join(f"{labels[c]} {answer[c]:.1%}" for c in best) in said, said
+    assert "image/png" in said
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("served", ["ps"], indirect=True)
+def test_layers_are_measured_in_a_simulation(served: str, folder: Path, root: Path) -> None:
+    """Beside what is predicted, where the user asks for it."""
+    said = play(root, "2_inside_a_layer", served, folder, "\nSIMULATE = True")
+    predicted, simulated = (
+        next(line for line in said.splitlines() if line.startswith(kind)) for kind in ("predicted: s", "simulated: s")
+    )
+    assert len(predicted.split(")")) == len(simulated.split(")")) == 10, "nine layers"
+    assert predicted != simulated.replace("simulated", "predicted")
+
+
+def play(root: Path, name: str, address: str, folder: Path, changes: str = "") -> str:
+    """What a notebook prints, played in a folder with `changes` to its settings; kinds of its other outputs."""
+    notebook = root / "host" / "notebooks" / f"{name}.ipynb"
+    return stock.execute(address, [sys.executable, "-W", "ignore", "-c", PLAY, str(notebook), str(folder), changes])
+
+
+def photographed() -> onnx.ModelProto:
+    """[N, 3, 48, 48] to the shares of `CLASSES` classes: two convolutions, the mean, a fully connected layer and softmax."""
+    rng = np.random.default_rng(2)
+    weights = {"a": (8, 3, 3, 3), "b": (16, 8, 3, 3), "c": (CLASSES, 16)}
+    arrays = [numpy_helper.from_array(rng.normal(0, 0.3, shape).astype(np.float32), name) for name, shape in weights.items()]
+    arrays.append(numpy_helper.from_array(rng.normal(0, 1, CLASSES).astype(np.float32), "d"))
+    half = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["p"], **half),
+        helper.make_node("Relu", ["p"], ["q"]),
+        helper.make_node("Conv", ["q", "b"], ["r"], **half),
+        helper.make_node("Relu", ["r"], ["s"]),
+        helper.make_node("GlobalAveragePool", ["s"], ["t"]),
+        helper.make_node("Flatten", ["t"], ["u"]),
+        helper.make_node("Gemm", ["u", "c", "d"], ["v"], transB=1),
+        helper.make_node("Softmax", ["v"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", *s]) for n, s in (("x", SHAPE), ("y", (CLASSES,)))]
+    graph = helper.make_graph(nodes, "photographed", ends[:1], ends[1:], arrays)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
 def test_pynq_delivers_them(tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ def test_a_model_is_given_what_it_takes() -> None:
     """Pixels as they are where it stores what to do with them; else as ImageNet's models want them."""
     x = np.random.default_rng(1).integers(0, 256, (2, 8, 8, 3), np.uint8)
     assert pictures.taken(x, {"preprocess": {"scale": 1}, "name": "m"}) is x
+    assert pictures.taken(x.astype(np.float32), {"preprocess": None, "name": "m"}).shape == x.shape
     floats = pictures.taken(x, {"preprocess": None, "name": "m"})
     assert floats.dtype == np.float32
     assert floats[1, 2, 3, 4] == pytest.approx((x[1, 3, 4, 2] / 255 - 0.406) / 0.225, rel=1e-5)
@@ -97,3 +98,19 @@ def test_samples_of_every_layout_can_be_looked_at() -> None:
     floats = pictures.shown(x.transpose(0, 3, 1, 2).astype(np.float32) - 100, (3, 5, 6))
     assert (floats.min(), floats.max()) == (0, 1)
     assert pictures.shown(np.zeros((1, 1, 4, 4), np.float32), (1, 4, 4)).shape == (1, 4, 4, 1)
+
+
+def test_samples_come_from_files_of_either_kind(tmp_path: Path) -> None:
+    """A title for each, the class where it is known."""
+    x, y = np.zeros((4, *SHAPE), np.float32), np.arange(4)
+    np.savez(tmp_path / "x.npz", x=x, y=y)
+    found = pictures.samples(tmp_path / "x.npz", SHAPE, 3)
+    assert (found.x.shape, found.classes.tolist(), found.titles) == ((3, *SHAPE), [0, 1, 2], ["is 0", "is 1", "is 2"])
+    np.savez(tmp_path / "x.npz", x=x)
+    assert pictures.samples(str(tmp_path / "x.npz"), SHAPE, 2).titles == ["0", "1"]
+    save(tmp_path / "cat.png", striped(60, 60))
+    found = pictures.samples(tmp_path, SHAPE, 2)
+    assert (found.x.shape, found.classes, found.titles) == ((1, 56, 56, 3), None, ["cat"])
+    np.savez(tmp_path / "x.npz", z=x)
+    with pytest.raises(DataError, match=r"x.npz: no .npz file with an array x"):
+        pictures.samples(tmp_path / "x.npz", SHAPE, 2)
