@@ -1,10 +1,71 @@
-"""`python -m cnna.sim.generate CONFIG`: prints a configuration's Verilog, for `rtl.py`, from what the hw package is on disk now."""
+"""Generates Verilog in a process of its own, from what the hw package is on disk now.
+
+`python -m cnna.sim.generate CONFIG` prints a configuration's, for `rtl.py`; with FOLDER [MODULE] it writes what `hw.verilog.write`
+does, for `write`, which `cnna rtl` calls: such a process can be ended at once, where letting go of its millions of objects
+would take a quarter of a minute.
+"""
 
 import json
+import os
+import signal
+import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
-from cnna.hw.config import Config
-from cnna.hw.verilog import generate
+from cnna.host.errors import RunError
+from cnna.hw.config import Config, ConfigError, as_dict
+from cnna.sim.child import die_with_parent
+
+NO_BLOCK = 3  # exit code
+TICK_SECONDS = 1.0
+
+
+def write(config: Config, folder: Path, module: str | None, tick: Callable[[], None]) -> list[Path]:
+    """As `hw.verilog.write`; `tick` is called at once, and then every second. ConfigError: no such block. RunError: it failed."""
+    command = [sys.executable, "-m", "cnna.sim.generate", json.dumps(as_dict(config)), str(folder)]
+    child = subprocess.Popen(
+        [*command, *([module] if module else [])],
+        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with child:
+        try:
+            while True:
+                tick()
+                try:
+                    printed, said = child.communicate(timeout=TICK_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    continue
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+    if not child.returncode:
+        return [Path(line) for line in printed.splitlines()]
+    reason = (said.strip().splitlines() or ["no reason given"])[-1]
+    if child.returncode == NO_BLOCK:
+        raise ConfigError(reason)
+    raise RunError(f"generating the Verilog of {config.name} failed (code {child.returncode}): {reason}")
+
+
+def main(arguments: list[str]) -> int:
+    """The process; what it answers is its exit code."""
+    from cnna.hw import verilog
+
+    config = Config(**json.loads(arguments[0]))
+    if len(arguments) == 1:
+        sys.stdout.write(verilog.generate(config))
+        return 0
+    try:
+        written = verilog.write(config, Path(arguments[1]), *arguments[2:])
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return NO_BLOCK
+    print(*written, sep="\n")
+    return 0
+
 
 if __name__ == "__main__":
-    sys.stdout.write(generate(Config(**json.loads(sys.argv[1]))))
+    if len(sys.argv) > 2:
+        die_with_parent()
+    sys.exit(main(sys.argv[1:]))

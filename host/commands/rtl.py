@@ -1,6 +1,10 @@
 """`cnna rtl`: the accelerator's Verilog, or one block's, with a description of its registers."""
 
 import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,11 +27,12 @@ def run(args: argparse.Namespace) -> Outcome:
     config = configuration(args.config)
     if args.output.exists() and not args.output.is_dir():
         raise UserError(f"{args.output}: is a file, not a folder to write into")
-    from cnna.hw.verilog import write
+    from cnna.sim.generate import write
 
     with TemporaryDirectory() as part:
         try:
-            made = write(config, Path(part), args.module)
+            with _progress(config.name) as tick:
+                made = write(config, Path(part), args.module, tick)
         except ConfigError as error:
             raise UserError(f"--module: {error}") from None
         make_folder(args.output)
@@ -37,3 +42,19 @@ def run(args: argparse.Namespace) -> Outcome:
     for target in written:
         print(target)
     return Outcome({"config": config.name, "module": args.module or "top", "files": [str(path) for path in written]})
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Callable[[], None]]:
+    """Shows how long it has taken so far, on a terminal only."""
+    began, shown = time.monotonic(), sys.stderr.isatty()
+
+    def tick() -> None:
+        if shown:
+            print(f"\rgenerating the Verilog of {name}: {time.monotonic() - began:.0f} s", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield tick
+    finally:
+        if shown:
+            print(file=sys.stderr)

@@ -1,0 +1,51 @@
+"""`generate.write`: the files of `hw.verilog.write` from another process, its errors, and an end to it at once."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from cnna.host.errors import RunError
+from cnna.hw import verilog
+from cnna.hw.config import ConfigError, preset
+from cnna.sim.generate import write
+
+
+def test_the_files_are_those_of_the_generator(tmp_path: Path) -> None:
+    """Another process must not make another accelerator; who waits hears of it."""
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    ticks: list[int] = []
+    made = write(preset("tiny"), tmp_path / "there", "ring", lambda: ticks.append(1))
+    wanted = verilog.write(preset("tiny"), tmp_path / "here", "ring")
+    assert [path.name for path in made] == [path.name for path in wanted]
+    assert [path.read_text() for path in made] == [path.read_text() for path in wanted]
+    assert ticks
+
+
+def test_errors_come_across(tmp_path: Path) -> None:
+    """The line says what there is, or what went wrong, as it would without the process in between."""
+    with pytest.raises(ConfigError, match=r"^module flux: no such block; there are array, "):
+        write(preset("tiny"), tmp_path, "flux", lambda: None)
+    with pytest.raises(RunError, match=r"generating the Verilog of tiny failed \(code 1\): FileNotFoundError: .*nowhere"):
+        write(preset("tiny"), tmp_path / "nowhere", "ring", lambda: None)
+
+
+def test_an_interruption_ends_it_at_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C took up to 14 seconds at `zcu102`; a process that goes on would heat the machine for a minute."""
+    monkeypatch.setattr("cnna.sim.generate.TICK_SECONDS", 0.5)
+    children: list[int] = []
+
+    def tick() -> None:
+        children.append(int(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()[-1]))
+        if len(children) > 2:
+            signal.raise_signal(signal.SIGINT)
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        write(preset("zcu102"), tmp_path, None, tick)
+    assert time.monotonic() - began < 5
+    assert not Path(f"/proc/{children[0]}").exists()
+    assert not list(tmp_path.iterdir())
