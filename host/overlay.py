@@ -4,11 +4,14 @@ import hashlib
 import json
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from cnna.host.errors import DataError, reason_of
 from cnna.host.files import read_bytes
+from cnna.host.vlnv import VLNV
 
 MANIFEST = "manifest.json"
 VIRTUAL, HEADER_BYTES = "Version=virtual", 256  # in the header of a .bit, where Vivado has its own version
@@ -35,6 +38,37 @@ def check_loaded(bit: str | os.PathLike[str] | None) -> None:
     path = Path(bit or "")
     if path.suffix == ".bit" and path.exists() and path.with_name(MANIFEST).exists():
         check_files(path)
+
+
+def check_remembered(bit: str | os.PathLike[str] | None, parameters: Mapping[str, str]) -> None:
+    """DataError: pynq's `parameters` of the accelerator are not those in the .hwh beside what it has loaded.
+
+    It keeps what it once read with a .bit of these bytes, and does not look at the .hwh again.
+    """
+    hwh = Path(bit or "").with_suffix(".hwh") if bit else None
+    if hwh is None or not hwh.is_file() or not parameters:
+        return
+    try:
+        modules = ElementTree.parse(hwh).iter("MODULE")
+        found = next((module for module in modules if module.get("VLNV") == VLNV), None)
+    except (OSError, ElementTree.ParseError) as error:
+        raise DataError(f"{hwh}: not a .hwh file: {reason_of(error)}") from None
+    entries = () if found is None else found.iterfind("PARAMETERS/PARAMETER")
+    there = _sizes({entry.get("NAME", ""): entry.get("VALUE", "") for entry in entries})
+    if there != _sizes(parameters):
+        raise DataError(f"{hwh}: pynq goes by an older one that it read with this .bit: remove {_remembered()}, then load it again")
+
+
+def _sizes(parameters: Mapping[str, str]) -> dict[str, str]:
+    """The accelerator's own ones: pynq adds those of its register port."""
+    return {name.upper(): value for name, value in parameters.items() if name.upper().startswith("C_")}
+
+
+def _remembered() -> Path:
+    """Where pynq keeps what it read last."""
+    import pynq.pl_server
+
+    return Path(pynq.pl_server.__file__).with_name("_current_metadata.pkl")
 
 
 def _said(error: Exception) -> str:

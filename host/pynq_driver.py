@@ -12,7 +12,7 @@ import numpy as np
 from cnna.host.board_device import BoardDevice
 from cnna.host.errors import DataError, ToolError
 from cnna.host.mover import reset_dma
-from cnna.host.overlay import check_loaded
+from cnna.host.overlay import check_loaded, check_remembered
 from cnna.host.stream_device import StreamDevice
 from cnna.host.vlnv import DMA_VLNV, VLNV
 
@@ -64,7 +64,9 @@ def bind() -> Any:
         def accelerator(self) -> BoardDevice:
             """Checked and opened at first use; of variant `pl` where the overlay has an AXI DMA. DataError: files of two builds."""
             device, parameters = self.device, self._description.get("parameters")
-            check_loaded(getattr(device, "bitfile_name", None))  # before any register of a wrong .hwh is touched
+            bit = getattr(device, "bitfile_name", None)
+            check_loaded(bit)  # before any register of a wrong .hwh is touched
+            check_remembered(bit, parameters or {})
 
             def allocate(size: int) -> Any:
                 return pynq.allocate((size,), np.uint8, target=device)

@@ -1,13 +1,17 @@
 """Overlays on disk: the .bit, its .hwh and the manifest must be of one build before pynq is asked."""
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 
 from cnna.host.cli import main
 from cnna.host.errors import DataError, UserError
-from cnna.host.overlay import MANIFEST, check_files
+from cnna.host.overlay import MANIFEST, check_files, check_remembered
+from cnna.host.vlnv import VLNV
 
 
 @pytest.fixture
@@ -42,3 +46,23 @@ def test_what_is_missing_or_no_manifest_is_named(bit: Path) -> None:
     bit.with_suffix(".hwh").unlink()
     with pytest.raises(UserError, match=r"cnna.hwh: no such file"):
         check_files(bit)
+
+
+def test_a_hwh_that_pynq_has_not_read_is_noticed(bit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A .hwh that is corrected beside the same .bit has no effect, and the remedy is a file in pynq's own folder."""
+    remembered = SimpleNamespace(__file__="/pynq/pl_server/__init__.py")
+    monkeypatch.setitem(sys.modules, "pynq", SimpleNamespace(pl_server=remembered))
+    monkeypatch.setitem(sys.modules, "pynq.pl_server", remembered)
+    hwh = bit.with_suffix(".hwh")
+    module = next(module for module in ElementTree.parse(hwh).iter("MODULE") if module.get("VLNV") == VLNV)
+    parameters = {str(entry.get("NAME")): str(entry.get("VALUE")) for entry in module.iterfind("PARAMETERS/PARAMETER")}
+    parameters["DATA_WIDTH"] = "32"  # pynq adds those of the register port
+    assert parameters["C_PIX"] == "2"
+    check_remembered(bit, parameters)
+    check_remembered(None, parameters)
+    for older in ({**parameters, "C_PIX": "8"}, {**parameters, "C_NEW": "1"}):
+        with pytest.raises(DataError, match=r"cnna.hwh: pynq goes by an older one.*remove /pynq/pl_server/_current_metadata.pkl"):
+            check_remembered(bit, older)
+    hwh.write_text("<no xml")
+    with pytest.raises(DataError, match=r"cnna.hwh: not a .hwh file"):
+        check_remembered(bit, parameters)
