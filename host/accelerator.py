@@ -15,7 +15,7 @@ from cnna.host import pack, progress
 from cnna.host.artifact import Artifact
 from cnna.host.capability import read_config
 from cnna.host.device import Device, soft_reset
-from cnna.host.errors import ArtifactError, DataError, RunError
+from cnna.host.errors import ArtifactError, DataError, RunError, TurnLostError
 from cnna.host.limits import whole
 from cnna.hw.config import PRESETS, as_dict
 from cnna.hw.regmap import REGISTERS, SEGMENTS, offset
@@ -85,6 +85,15 @@ class Accelerator:
     def forget_registers(self) -> None:
         """Somebody else may have used the accelerator: the next start sets all registers."""
         self._set.clear()
+
+    def check_registers(self) -> None:
+        """TurnLostError: they hold other words than were set: a late access of another process, which had lost its turn."""
+        for name, word in self._set.items():
+            if (found := self.device.read(offset(name))) != word:
+                raise TurnLostError(
+                    f"{name} of the accelerator holds {found:#x}, not {word:#x}: another process, that had lost its turn, has "
+                    "written to it late; answers since are void, run again"
+                )
 
     def run_by_register(self, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
         """As `run`, but the program's writes are sent one at a time: slow, and the same answer."""

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from cnna.host.capability import read_config
 from cnna.host.device import soft_reset, state_of
-from cnna.host.errors import ArtifactError, RunError, TimedOutError, reason_of
+from cnna.host.errors import ArtifactError, RunError, TimedOutError, TurnLostError, reason_of
 from cnna.host.progress import Played
-from cnna.host.turn import LocalTurn, RemoteTurn, Turns
+from cnna.host.remote_turn import RemoteTurn
+from cnna.host.turn import LocalTurn, Turns
 from cnna.hw.config import as_dict
 from cnna.hw.regmap import COUNTED, REGISTERS, offset
 
@@ -54,6 +55,7 @@ class BoardDevice:
         self.timeout_seconds, self.limit_clocks = 10.0, None  # type: float, int | None
         self.playing: Played | None = None
         self.buffers: dict[int, Allocation] = {}
+        self._doubtful = False
         self.config = read_config(self.read)
         self._check_overlay(parameters or {})
         self._check_streams()
@@ -68,7 +70,8 @@ class BoardDevice:
             return int(self._mmio.read(offset))
 
     def write(self, offset: int, value: int) -> None:
-        """Sets a register. RunError: as `read`."""
+        """Sets a register. RunError: as `read`. TurnLostError: it is another process's now."""
+        self.turns.check()
         with said("writing", offset):
             self._mmio.write(offset, int(value))
 
@@ -91,6 +94,7 @@ class BoardDevice:
         allocation = self.within(address, raw.size)
         start = address - allocation.address
         allocation.buffer[start : start + raw.size] = raw
+        self.turns.check()
         with said("sending", address):
             allocation.buffer.flush()
 
@@ -166,8 +170,29 @@ class BoardDevice:
         status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
         if passed:
             self.playing = None
-        if passed and (status["busy"] or status["error"]):
+        if passed and (status["busy"] or status["error"] or status["done"]):
             self.reset()
+        if self._doubtful:
+            self._put_back()
+            self._doubtful = False
+
+    def doubt(self) -> None:
+        """A turn was lost, or disturbed: the next one begins with all that this process has stored being stored again."""
+        self._doubtful = True
+
+    def check_idle(self) -> None:
+        """TurnLostError: the accelerator does, or has done, what nobody in this process has started."""
+        status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
+        if status["busy"] or status["done"]:
+            raise TurnLostError(
+                "another process, that had lost its turn, has started the accelerator: answers since are void, run again"
+            )
+
+    def _put_back(self) -> None:
+        for address, allocation in self.buffers.items():
+            self.turns.check()
+            with said("sending", address):
+                allocation.buffer.flush()
 
     def _hangs(self, how: str) -> TimedOutError:
         return TimedOutError(f"the accelerator hangs: {how}; {state_of(self)}")
@@ -210,7 +235,7 @@ def pause_seconds(waited_seconds: float) -> float:
 
 def _turn(pynq_device: Any, base: int) -> LocalTurn | RemoteTurn:
     if pynq_device is not None and pynq_device.has_capability("REMOTE"):
-        return RemoteTurn(pynq_device, f"/tmp/cnna-{base:x}.turn")
+        return RemoteTurn(pynq_device, f"/tmp/cnna-{base:x}.lease")
     return LocalTurn(Path(tempfile.gettempdir()) / f"cnna-{base:x}.turn")
 
 

@@ -8,7 +8,8 @@ CnnaError
 │   └── ToolError        a program or package that is missing; says what to install
 └── RunError             exit 1: the accelerator stopped, or the simulator failed
     ├── CheckError       exit 1: two executions differ; names layer, tensor and element
-    └── TimedOutError    exit 1: the accelerator stands still; says where
+    ├── TimedOutError    exit 1: the accelerator stands still; says where
+    └── TurnLostError    exit 1: another process has the accelerator, though this one had not given it back
 """
 
 from collections.abc import Iterator
@@ -65,6 +66,10 @@ def about_model(path: str | PathLike[str]) -> Iterator[None]:
 
 class TimedOutError(RunError):
     """The accelerator did not end in time."""
+
+
+class TurnLostError(RunError):
+    """The accelerator is another process's meanwhile."""
 
 
 def reason_of(error: Exception) -> str:

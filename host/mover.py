@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from cnna.host.board_device import pause_seconds, said
 from cnna.host.device import state_of
-from cnna.host.errors import RunError, TimedOutError
+from cnna.host.errors import RunError, TimedOutError, TurnLostError
 from cnna.host.progress import RESPONSES, Played
+from cnna.host.turn import Turns
 from cnna.hw.config import BEAT_BYTES
 from cnna.hw.regmap import REGISTERS, STREAM_ERRORS, offset
 
@@ -25,6 +26,7 @@ KEPT_BUFFERS = 8
 SETTLE_SECONDS = 0.2  # that a copy which fails may take to let its packet end, before what else may be wrong is looked at
 RESET, RESET_SECONDS = 1 << 2, 1.0  # of the DMA's control register
 IDLE, FAILED = 1 << 1, 0x70  # of a channel's status register
+DMA_ADDRESS = 0x14, 0x18  # of a channel's, from its status register on
 FAILURES = {
     0x10: "internal error (DMAIntErr): a length of 0, or a packet longer than its room",
     0x20: "slave error (DMASlvErr): the host's memory refused an access",
@@ -50,6 +52,7 @@ class Registers(Protocol):
 
     timeout_seconds: float
     playing: Played | None
+    turns: Turns
 
     def read(self, offset: int) -> int:
         """A register."""
@@ -113,11 +116,14 @@ class Mover:
             for name, word in words.items():
                 self.device.write(offset(f"{way.copy}_{name}"), word)
             channel = getattr(self._dma, way.channel)
+            self.device.turns.check()
             with said("starting", f"the AXI DMA ({way.words})"):
                 channel.transfer(buffer)
             self._wait(way, address, buffer.nbytes)
             with said("ending", f"the AXI DMA ({way.words})"):
                 channel.wait()  # brings what came into the host's view
+            if not self.device.turns.certain:
+                self._check_places(way, words, int(buffer.physical_address))
         except BaseException:  # Ctrl-C too: neither may go on with memory that is somebody else's next
             self._abandon()
             raise
@@ -149,6 +155,17 @@ class Mover:
                 )
             time.sleep(pause_seconds(waited))
 
+    def _check_places(self, way: Way, words: dict[str, int], place: int) -> None:
+        """TurnLostError: a late access of another process, that had lost its turn, has sent the packet elsewhere."""
+        found = {name: self.device.read(offset(f"{way.copy}_{name}")) for name in ("LO", "HI", "BYTES")}
+        with said("reading", f"the AXI DMA ({way.words})"):
+            low, high = (int(self._dma.read(way.status + at)) for at in DMA_ADDRESS)
+        if any(words[name] != word for name, word in found.items()) or high << 32 | low != place:
+            raise TurnLostError(
+                f"{way.copy} or the AXI DMA ({way.words}) was told another address: another process, that had lost its turn, has "
+                "written to it late; answers since are void, run again"
+            )
+
     def _stopped(self) -> bool:
         """Whether an error of a program has stopped the accelerator, copies and all."""
         return bool(REGISTERS["STATUS"].unpack(self.device.read(offset("STATUS")))["error"])
@@ -157,6 +174,7 @@ class Mover:
         """Stops what may still be under way. What failed before is what the user must see, so this fails in silence."""
         dma, self._dma = self._dma, None
         with suppress(Exception):
+            self.device.turns.check()  # or it would break off another process's
             dma.write(0, RESET)
         self.release()
 

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from cnna.host.accelerator import Accelerator
 from cnna.host.artifact import Artifact
 from cnna.host.board_device import BoardDevice
 from cnna.host.device import state_of
-from cnna.host.errors import DataError, RunError
+from cnna.host.errors import DataError, RunError, TurnLostError
 from cnna.host.limits import seconds, whole
 from cnna.host.pynq_driver import open_board
 
@@ -158,42 +159,71 @@ class Model(model.Model):
                         self._finish(before)
                     running = None
                     running = _Batch(slot)  # before it is started: Ctrl-C may come between
-                    accelerator.start(slot)
+                    self._start(slot)
                     if before is not None:
-                        yield self._beside(running, partial(accelerator.load_outputs, before.slot)), before.counters
+                        yield self._ours(self._beside(running, partial(accelerator.load_outputs, before.slot))), before.counters
                 if running is not None:
                     self._finish(running)
-                    yield accelerator.load_outputs(running.slot), running.counters
+                    yield self._ours(accelerator.load_outputs(running.slot)), running.counters
+            except TurnLostError:
+                self.board.doubt()
+                raise
             finally:
                 if running is not None and running.runs:
-                    self.board.reset()
+                    self._stop()
 
     def _beside(self, running: "_Batch | None", move: Callable[[], Moved]) -> Moved:
         """A copy of the host's beside a batch that runs. What that batch's end has broken off is done again after it."""
         try:
             return move()
+        except TurnLostError:
+            raise
         except RunError:
             if running is None:
                 raise
             self._finish(running)
             return move()
 
+    def _ours(self, answers: dict[str, Any]) -> dict[str, Any]:
+        """Answers as they are, if all that led to them was this process's doing. TurnLostError: perhaps it was not."""
+        if not self.board.turns.certain:
+            self.board.turns.check(sure=True)
+        return answers
+
+    def _stop(self) -> None:
+        """A soft reset, unless the accelerator is another process's by now."""
+        with suppress(TurnLostError):
+            self.board.reset()
+
+    def _start(self, slot: int) -> None:
+        """Starts a batch. TurnLostError: another process has started one, though it is not its turn."""
+        self._accelerator.set_registers(slot)
+        if not self.board.turns.certain:
+            self.board.check_idle()
+        self._accelerator.start(slot)
+
     def _finish(self, batch: "_Batch") -> None:
         """Waits for a batch, which is tried again where that may help. An error leaves the accelerator reset."""
         for attempt in range(self.retries + 1 if batch.runs else 0):
             try:
                 self._accelerator.finish()
+                if not self.board.turns.certain:
+                    self._accelerator.check_registers()
                 break
+            except TurnLostError:
+                batch.runs = False
+                self._stop()
+                raise
             except RunError as error:
                 self._reset_after(error, batch)
                 if attempt == self.retries:
                     raise
                 self._accelerator.forget_registers()
                 batch.runs = True
-                self._accelerator.start(batch.slot)
+                self._start(batch.slot)
             except BaseException:  # Ctrl-C
                 batch.runs = False
-                self.board.reset()
+                self._stop()
                 raise
         if batch.runs:
             batch.counters, batch.runs = self._accelerator.counters, False

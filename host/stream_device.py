@@ -78,6 +78,10 @@ class StreamDevice(BoardDevice):
                 self.mover.send(address, kept)
             self._stale = False
 
+    def doubt(self) -> None:
+        """As of BoardDevice."""
+        self._stale = True
+
     def _remedy(self) -> str:
         return (
             "copies to the PL's DDR4 go through it, models lie in that and take none of it: end other programs that hold "

@@ -1,11 +1,9 @@
 """Who may use a board's accelerator now: one process at a time, and whoever waits too long is told who has it.
 
-On the board itself a locked file says so, which the kernel unlocks when its process ends. A process elsewhere has only the board's
-files to write and read, over the network: it writes who it is, waits longer than such a write takes, and looks whether that still
-stands there (Fischer's algorithm). While it holds the turn it writes again and again; a holder that does not has died.
+On the board itself a locked file says so, which the kernel unlocks when its process ends. `remote_turn` is the turn of processes
+elsewhere, which have only the board's files to write and read, over the network.
 """
 
-import json
 import os
 import socket
 import threading
@@ -13,26 +11,31 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from cnna.host.errors import RunError, reason_of
 
 LOOK_SECONDS = 0.02  # between two looks at whether the turn is free
-SETTLE_SECONDS = 0.05  # that a write to a board's file may take
-BEAT_SECONDS, DEAD_SECONDS = 1.0, 5.0
+
+Asked = TypeVar("Asked")
 
 
 class Turn(Protocol):
     """A lock among processes. `take` answers whether it has it now; `holder` says who has.
 
-    `passed`: once it has been taken, whether anybody else has had it since this one had it last.
+    `passed`: once it has been taken, whether anybody else has had it since this one had it last. `certain`: it cannot be lost.
     """
 
     passed: bool
+    certain: bool
 
     def take(self, who: str) -> bool:
         """Tries once."""
+
+    def check(self, sure: bool = False) -> None:
+        """TurnLostError: it was taken, but another has it meanwhile. `sure`: whoever knows is asked, whatever it costs."""
 
     def give(self) -> None:
         """Lets the next one have it."""
@@ -43,6 +46,8 @@ class Turn(Protocol):
 
 class LocalTurn:
     """Of processes on one machine: a lock on a file, which says who has it or had it last, and by which object."""
+
+    certain = True
 
     def __init__(self, path: Path) -> None:
         self.path, self.passed = path, True
@@ -67,6 +72,9 @@ class LocalTurn:
         self._file = file
         return True
 
+    def check(self, sure: bool = False) -> None:
+        """The kernel takes it from nobody."""
+
     def give(self) -> None:
         """Closing the file unlocks it."""
         self._file.close()
@@ -75,64 +83,6 @@ class LocalTurn:
     def holder(self) -> str:
         """As it calls itself."""
         return self.path.read_text().partition("\n")[0] or "somebody"
-
-
-class RemoteTurn:
-    """Of processes that reach the board over the network. `files` has pynq's read_file, write_file and exists_file."""
-
-    def __init__(self, files: Any, path: str) -> None:
-        self.files, self.path, self.passed = files, path, True
-        self._token, self._who, self._beats = uuid.uuid4().hex, "", 0
-        self._writing = threading.Lock()
-        self._given = threading.Event()
-        self._seen: tuple[dict[str, Any], float] = {}, 0.0  # another's last sign of life, and when it came
-
-    def take(self, who: str) -> bool:
-        """One try: about SETTLE_SECONDS where the turn is free."""
-        now = self._read()
-        if now.get("token", self._token) != self._token:
-            if now != self._seen[0]:
-                self._seen = now, time.monotonic()
-            if time.monotonic() - self._seen[1] < DEAD_SECONDS:
-                return False
-        self.passed = now.get("token", now.get("last")) != self._token
-        self._who, self._given = who, threading.Event()
-        self._write()
-        time.sleep(SETTLE_SECONDS)
-        if self._read().get("token") != self._token:
-            return False
-        threading.Thread(target=self._beat, args=(self._given,), name="turn", daemon=True).start()
-        return True
-
-    def give(self) -> None:
-        """Leaves in the file who had it."""
-        with self._writing:
-            self._given.set()
-            self.files.write_file(self.path, json.dumps({"last": self._token}).encode())
-
-    def holder(self) -> str:
-        """As it calls itself."""
-        return str(self._read().get("who", "somebody"))
-
-    def _read(self) -> dict[str, Any]:
-        """The file: `token`, `who` and `beats` of who has the turn, or the token of who had it `last`."""
-        text = self.files.read_file(self.path).decode() if self.files.exists_file(self.path).exists else ""
-        return dict(json.loads(text)) if text.strip() else {}
-
-    def _write(self) -> None:
-        self._beats += 1
-        self.files.write_file(self.path, json.dumps({"token": self._token, "who": self._who, "beats": self._beats}).encode())
-
-    def _beat(self, given: threading.Event) -> None:
-        """Signs of life until the turn is given away, or the board cannot be reached."""
-        while not given.wait(BEAT_SECONDS):
-            with self._writing:
-                if given.is_set():
-                    return
-                try:
-                    self._write()
-                except Exception:  # whoever uses the board next learns it, and why
-                    return
 
 
 class Turns:
@@ -146,6 +96,7 @@ class Turns:
         self.taken: Callable[[bool], None] = lambda passed: None
         self._lock, self._who = threading.Lock(), ""
         self._thread: int | None = None  # of this process, which has it
+        self._held = False
 
     @contextmanager
     def mine(self, what: str) -> Iterator[None]:
@@ -163,18 +114,39 @@ class Turns:
                     raise RunError(self._busy(self.turn.holder()))
                 time.sleep(LOOK_SECONDS)
             try:
+                self._held = True
                 self.taken(self.turn.passed)
                 yield
             finally:
+                self._held = False
                 with suppress(Exception):  # of a board that cannot be reached any more, nobody waits for
                     self.turn.give()
         finally:
             self._thread = None
             self._lock.release()
 
+    @property
+    def certain(self) -> bool:
+        """Whether a turn that was taken cannot be lost."""
+        return self.turn.certain
+
+    def check(self, sure: bool = False) -> None:
+        """TurnLostError: this process has the turn no more, though it has not given it back. Nothing, outside of `mine`.
+
+        RunError: nobody can say, since the board cannot be reached.
+        """
+        if self._held:
+            self._asked(partial(self.turn.check, sure))
+
     def _take(self, who: str) -> bool:
+        return self._asked(partial(self.turn.take, who))
+
+    @staticmethod
+    def _asked(ask: Callable[[], Asked]) -> Asked:
         try:
-            return self.turn.take(who)
+            return ask()
+        except RunError:
+            raise
         except Exception as error:
             if isinstance(error, OSError) and error.filename:  # a file of another user, say
                 raise RunError(f"the turn of the board cannot be taken: {error.filename}: {error.strerror}") from None

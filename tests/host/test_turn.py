@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from cnna.host import turn
+from cnna.host import remote_turn
 from cnna.host.errors import RunError
-from cnna.host.turn import LocalTurn, RemoteTurn, Turns
+from cnna.host.remote_turn import RemoteTurn
+from cnna.host.turn import LocalTurn, Turns
 
 
 class Files:
@@ -104,8 +105,8 @@ def test_who_waits_too_long_is_told_for_whom(pair):
 
 def test_a_dead_holder_is_passed_over(monkeypatch):
     """A notebook that was killed must not keep the board for ever; one that lives must not lose it."""
-    monkeypatch.setattr(turn, "DEAD_SECONDS", 0.6)
-    monkeypatch.setattr(turn, "BEAT_SECONDS", 0.1)
+    for name, seconds in (("DEAD", 0.6), ("BEAT", 0.1), ("LEASE", 0.2), ("PASS", 0.4)):
+        monkeypatch.setattr(remote_turn, f"{name}_SECONDS", seconds)
     files = Files()
     one, two = RemoteTurn(files, "/tmp/turn"), RemoteTurn(files, "/tmp/turn")
     assert one.take("alive")

@@ -1,0 +1,172 @@
+"""A process that has lost its turn over the network, and one that is disturbed by it: neither takes wrong answers for right."""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cnna.host import remote_turn
+from cnna.host.errors import TurnLostError
+from cnna.host.remote_turn import RemoteTurn
+from cnna.host.session import Model
+from cnna.host.turn import Turns
+from cnna.hw.regmap import REGISTERS, offset
+
+from .emulated_board import EmulatedBoard, StreamedBoard
+from .hand_made import expected, requantised_copy, samples
+
+CONTROL = offset("CTRL")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """A tenth of the usual time."""
+    for name in ("BEAT", "DEAD", "LEASE", "PASS"):
+        monkeypatch.setattr(remote_turn, f"{name}_SECONDS", getattr(remote_turn, f"{name}_SECONDS") / 10)
+
+
+@pytest.fixture
+def files():
+    """A board's files."""
+    content = {}
+    return SimpleNamespace(
+        exists_file=lambda path: SimpleNamespace(exists=path in content),
+        read_file=content.__getitem__,
+        write_file=content.__setitem__,
+    )
+
+
+@pytest.fixture(params=[EmulatedBoard, StreamedBoard], ids=["ps", "pl"])
+def board(request, files):
+    """Of each variant, reached over the network."""
+    made = request.param()
+    made.turns = Turns(RemoteTurn(files, "/tmp/turn"))
+    made.turns.taken = made._taken
+    yield made
+    assert not made.buffers
+
+
+def overtaken(board, files):
+    """Another process has the turn, after this one has stood still."""
+    board.turns.turn._given.set()
+    other, until = RemoteTurn(files, "/tmp/turn"), time.monotonic() + 10
+    while not other.take("another process"):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return other
+
+
+def written(board, monkeypatch):
+    """What is written to registers from now on."""
+    found, mmio = [], board._mmio
+    write = mmio.write
+    monkeypatch.setattr(mmio, "write", lambda where, value: (found.append((where, value)), write(where, value)))
+    return found
+
+
+def test_answers_over_the_network_are_those_of_the_emulator(board):
+    """All that is looked at in addition finds nothing where nobody disturbs."""
+    x = samples(5)
+    with Model(board, requantised_copy(batch=2)) as session, Model(board, requantised_copy(batch=1)) as other:
+        for _ in range(2):
+            assert np.array_equal(session.run(x), expected(x))
+            assert np.array_equal(other.run(x), expected(x))
+
+
+def test_who_has_lost_the_turn_is_told_and_keeps_its_hands_off(board, files, monkeypatch):
+    """In a debugger, say. It must neither answer from what another has computed nor reset the other's batch."""
+    with Model(board, requantised_copy(batch=1)) as session:
+        stream = session.stream(samples(1, seed=n) for n in range(4))
+        assert np.array_equal(next(stream), expected(samples(1)))
+        other = overtaken(board, files)
+        found = written(board, monkeypatch)
+        with pytest.raises(TurnLostError, match="lost to another process: this process stood still"):
+            next(stream)
+        assert not found
+        other.give()
+        assert np.array_equal(session.run(samples(2)), expected(samples(2)))
+
+
+def test_the_last_answer_is_not_given_either(board, files, monkeypatch):
+    """Nothing is written after it any more: only looking who has the turn can tell."""
+    with Model(board, requantised_copy(batch=1)) as session:
+        load, others = session._accelerator.load_outputs, []
+
+        def loads(slot):
+            answer = load(slot)
+            others.append(overtaken(board, files))
+            board.turns.turn._until = float("inf")  # of a virtual machine whose clock stood still too
+            return answer
+
+        monkeypatch.setattr(session._accelerator, "load_outputs", loads)
+        with pytest.raises(TurnLostError, match="lost to another process"):
+            session.run(samples(1))
+        monkeypatch.undo()
+        others[0].give()
+
+
+@pytest.mark.parametrize("register", ["SEG_OUTPUT_LO", "PROG_COUNT"])
+def test_a_late_write_of_another_is_noticed(board, monkeypatch, register):
+    """One that was under way for longer than anybody waits: the batch was computed to or from another place."""
+    x = samples(2)
+    with Model(board, requantised_copy(batch=1)) as session:
+        finish = session._accelerator.finish
+
+        def disturbed():
+            finish()
+            board._mmio.write(offset(register), 0x40)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(session._accelerator, "finish", disturbed)
+            with pytest.raises(TurnLostError, match=rf"{register} of the accelerator holds 0x40, not 0x.*answers since are void"):
+                session.run(x)
+        memory = board.emulator if isinstance(board, EmulatedBoard) else board.board.backend.device
+        start = session._accelerator.address("constant") - memory.base
+        memory.data[start : start + 16] = 0x55  # what it may have done
+        assert np.array_equal(session.run(x), expected(x)), "all that was stored is stored again"
+
+
+def test_a_late_start_of_another_is_noticed(board, monkeypatch):
+    """Its done would be taken for that of the batch that has not run yet."""
+    x = samples(3)
+    with Model(board, requantised_copy(batch=1)) as session:
+        set_registers = session._accelerator.set_registers
+
+        def disturbed(slot=0):
+            set_registers(slot)
+            board._mmio.write(CONTROL, REGISTERS["CTRL"].pack(start=1))
+            until = time.monotonic() + 5
+            while not board._ended():
+                assert time.monotonic() < until
+
+        with monkeypatch.context() as patch:
+            patch.setattr(session._accelerator, "set_registers", disturbed)
+            with pytest.raises(TurnLostError, match="has started the accelerator: answers since are void"):
+                session.run(x)
+        assert np.array_equal(session.run(x), expected(x))
+
+
+@pytest.mark.parametrize("place", ["STREAM_IN_LO", "dma"])
+def test_a_packet_that_another_has_sent_elsewhere_is_noticed(files, monkeypatch, place):
+    """Weights would lie where nobody looks, and the old ones be used."""
+    board, x = StreamedBoard(), samples(1)
+    board.turns = Turns(RemoteTurn(files, "/tmp/turn"))
+    board.turns.taken = board._taken
+    with Model(board, requantised_copy(batch=1)) as session:
+        session.run(x)
+        wait = board.mover._wait
+
+        def disturbed(way, address, size):
+            wait(way, address, size)
+            if place == "dma":
+                board.mover._dma.write(0x18, 0x40)
+            else:
+                board._mmio.write(offset(place), 0x40)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(board.mover, "_wait", disturbed)
+            with pytest.raises(TurnLostError, match=r"STREAM_IN or the AXI DMA \(MM2S, .*\) was told another address"):
+                session.run(x)
+        assert np.array_equal(session.run(x), expected(x))
+    assert not board.board.dram.used_bytes
