@@ -12,6 +12,7 @@ from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
 from cnna.compiler import cost, ir
 from cnna.compiler.allocate import Allocation, activation_bytes
+from cnna.compiler.command import Command
 from cnna.compiler.dump import GraphWriter, describe_program
 from cnna.compiler.fold import Fold, fold_inputs
 from cnna.compiler.kernels import ConvKernel, Lowered
@@ -21,7 +22,6 @@ from cnna.compiler.pitch import set_pitches
 from cnna.compiler.plan import plan
 from cnna.compiler.preprocess import stored
 from cnna.compiler.quantised_import import import_quantised
-from cnna.compiler.schedule import Command
 from cnna.host.artifact import Artifact
 from cnna.host.errors import ModelError
 from cnna.hw.config import Config, as_dict

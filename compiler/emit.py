@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from cnna.compiler.schedule import Command
+from cnna.compiler.command import Command
 from cnna.host.errors import ModelError
 from cnna.hw.regmap import ENGINES, REGISTERS, Register, command_fields, offset
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.compiler.command import Access, Command
 from cnna.compiler.layout import Box, Place, ddr_beats, feature_indices
-from cnna.compiler.schedule import Access, Command
 from cnna.hw.config import BEAT_BYTES, Config
 from cnna.hw.regmap import COUNT_BITS, COUNTED
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from cnna.compiler import cost
 from cnna.compiler.allocate import Allocation, allocate
+from cnna.compiler.command import Command, Context
 from cnna.compiler.emit import emit
 from cnna.compiler.hazards import add_waits
 from cnna.compiler.kernels import Lowered, Stream
-from cnna.compiler.schedule import Command, Context, schedule, stream_keys
+from cnna.compiler.schedule import schedule, stream_keys
 from cnna.compiler.segment import cuts, segment
 from cnna.compiler.weights import constant_segment
 from cnna.host.errors import ModelError

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from cnna.compiler.allocate import allocate
+from cnna.compiler.command import Context
 from cnna.compiler.emit import emit
 from cnna.compiler.hazards import add_waits
 from cnna.compiler.lower import lower
-from cnna.compiler.schedule import Context, schedule, stream_keys
+from cnna.compiler.schedule import schedule, stream_keys
 from cnna.compiler.weights import constant_segment
 from cnna.host.errors import ModelError
 from cnna.hw.config import Config
