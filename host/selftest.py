@@ -208,6 +208,7 @@ class _Placed:
     def start(self) -> None:
         """Resets the accelerator and starts the program."""
         places: Mapping[str, int] = {"PROG_BASE": self.program, "SEG_INPUT": self.input, "SEG_OUTPUT": self.output}
+        self.device.playing = None  # no model's program
         self.device.reset()
         for name, address in places.items():
             self.device.write(offset(f"{name}_LO"), address & 0xFFFF_FFFF)
