@@ -1,13 +1,20 @@
-"""`cnna board selftest` as a command: what it refuses before it touches a board."""
+"""`cnna board selftest` as a command: what it refuses before it touches a board, what it runs, and its exit code."""
 
+import json
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from cnna.host import board_report, sustained
 from cnna.host.board_report import selftest
+from cnna.host.cli import main
 from cnna.host.errors import CnnaError
+
+from .emulated_board import EmulatedBoard
 
 
 @pytest.mark.parametrize(("text", "words"), [(None, "no such file"), (b"no arrays", "not a .npy or .npz file")])
@@ -19,3 +26,60 @@ def test_answers_to_expect_are_read_before_anything_runs(tmp_path: Path, text: b
     args = Namespace(model=tmp_path / "m.cnna", input=tmp_path / "x.npz", expect=tmp_path / "y.npz", overlay=tmp_path / "none.bit")
     with pytest.raises(CnnaError, match=words):
         selftest(args)
+
+
+@pytest.fixture
+def board(monkeypatch: pytest.MonkeyPatch) -> EmulatedBoard:
+    """What the commands open, whatever overlay they are given; a virtual one."""
+    made = EmulatedBoard()
+    overlay = SimpleNamespace(device=SimpleNamespace(has_capability=lambda name: False))
+    monkeypatch.setattr(board_report, "open_overlay", lambda path: overlay)
+    monkeypatch.setattr(board_report, "open_board", lambda overlay: made)
+    monkeypatch.setattr(board_report, "is_virtual", lambda path: True)
+    monkeypatch.setattr(board_report.power, "local", lambda path: None)
+    monkeypatch.setattr(sustained, "SECONDS", 0.0)
+    return made
+
+
+def test_without_arguments_it_tries_everything(
+    board: EmulatedBoard, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user with a new board has no network yet; figures that were not measured are null."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["board", "selftest", "--json", "s.json"]) == 0
+    figures = json.loads(Path("s.json").read_text())
+    names = ["registers", "copy", "read bandwidth", "write bandwidth", "clock", "network", "throughput", "energy"]
+    assert [finding["name"] for finding in figures["findings"]] == names
+    assert figures["images_per_second"] > 0
+    assert figures["joules_per_image"] is figures["cycles"] is None
+    assert len(capsys.readouterr().out.splitlines()) == len(names)
+
+
+def test_a_sick_board_is_exit_code_1(
+    board: EmulatedBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For scripts; all other findings are printed all the same. A board that is not virtual must count clocks."""
+    monkeypatch.setattr(board_report, "is_virtual", lambda path: False)
+    assert main(["board", "selftest"]) == 1
+    said = capsys.readouterr().out
+    assert "FAILED clock " in said
+    assert "FAILED throughput " in said
+    assert "ok     network " in said
+
+
+def test_other_sizes_are_told_that_no_network_fits(
+    board: EmulatedBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not passed over in silence."""
+    monkeypatch.setattr(board, "config", replace(board.config, bank_words=512))
+    assert main(["board", "selftest"]) == 0
+    assert "not tried: none is brought along for Config(name='tiny'" in capsys.readouterr().out
+
+
+def test_the_overlay_is_the_one_in_this_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unless another is named."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["board", "info"]) == 2
+    assert "cnna.bit: no such file" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 
 from cnna.host.cli import main
 from cnna.host.errors import DataError, UserError
-from cnna.host.overlay import MANIFEST, check_files, check_remembered
+from cnna.host.overlay import MANIFEST, check_files, check_remembered, is_virtual
 from cnna.host.vlnv import VLNV
 
 
@@ -66,3 +66,10 @@ def test_a_hwh_that_pynq_has_not_read_is_noticed(bit: Path, monkeypatch: pytest.
     hwh.write_text("<no xml")
     with pytest.raises(DataError, match=r"cnna.hwh: not a .hwh file"):
         check_remembered(bit, parameters)
+
+
+def test_an_image_says_that_it_is_virtual(bit: Path) -> None:
+    """Or the self-test would hold simulated seconds against a clock."""
+    assert is_virtual(bit)
+    bit.write_bytes(bit.read_bytes().replace(b"Version=virtual", b"Version=2022.1\0"))
+    assert not is_virtual(bit)
