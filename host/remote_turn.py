@@ -15,6 +15,7 @@ import json
 import threading
 import time
 import uuid
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from cnna.host.errors import RunError, TurnLostError
@@ -73,10 +74,21 @@ class RemoteTurn:
         self._count += 1
         claim = f"{self._token}.{self._count}"
         self._write("turn", turn=claim, who=who[:WHO_LETTERS])
+        try:
+            return self._begin(claim, owner, beat if free else None)
+        except BaseException:  # Ctrl-C: a claim that stands would keep others waiting
+            self._given.set()
+            with suppress(Exception):
+                if free and self._is_alone(beat):
+                    self._write("given", turn=claim)
+            raise
+
+    def _begin(self, claim: str, owner: Record, beat: Record | None) -> bool:
+        """With a claim that is written: whether the turn is ours. `owner`, and `beat` where it was free, as they were before."""
         time.sleep(SETTLE_SECONDS)
         if self._read("turn").turn != claim:
             return False
-        alone = free and beat.raw != b"" and self._read("beat").raw == beat.raw
+        alone = beat is not None and self._is_alone(beat)
         if not alone:
             time.sleep(PASS_SECONDS)
         self._beat(claim)
@@ -87,6 +99,10 @@ class RemoteTurn:
         self._claim, self._until, self._lost, self._given = claim, began + LEASE_SECONDS, None, threading.Event()
         threading.Thread(target=self._live, args=(claim, self._given), name="turn", daemon=True).start()
         return True
+
+    def _is_alone(self, before: Record) -> bool:
+        """Whether nobody has begun since the file `beat` was read."""
+        return before.raw != b"" and self._read("beat").raw == before.raw
 
     def check(self, sure: bool = False) -> None:
         """TurnLostError: it is another's meanwhile. While the lease lasts the board is only asked if one must be `sure`.

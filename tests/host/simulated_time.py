@@ -25,7 +25,7 @@ class Simulation:
         self.now, self.ended = 1000.0, False
         self._waiting: list[tuple[float, int, _Task]] = []
         self._numbers = itertools.count()
-        self._task: _Task | None = None
+        self.task: object = None  # that runs now
         self._main = threading.Semaphore(0)
         self._failures: list[BaseException] = []
         self.time = SimpleNamespace(
@@ -53,8 +53,8 @@ class Simulation:
 
     def sleep(self, seconds: float) -> None:
         """Of the task that runs; others go on meanwhile."""
-        task = self._task
-        assert task is not None
+        task = self.task
+        assert isinstance(task, _Task)
         self._wake(task, self.now + seconds)
         self._main.release()
         task.turn.acquire()
@@ -79,7 +79,7 @@ class Simulation:
             raise failure
 
     def _step(self, task: "_Task") -> None:
-        self._task = task
+        self.task = task
         task.turn.release()
         self._main.acquire()
 
@@ -87,8 +87,8 @@ class Simulation:
         heapq.heappush(self._waiting, (when, next(self._numbers), task))
 
     def _thread(self, target: Callable[..., object], args: tuple[object, ...], **_: object) -> SimpleNamespace:
-        assert self._task is not None
-        process = self._task.process
+        assert isinstance(self.task, _Task)
+        process = self.task.process
         return SimpleNamespace(start=lambda: self.spawn(lambda: target(*args), process))
 
 

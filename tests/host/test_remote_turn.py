@@ -20,6 +20,7 @@ class SlowFiles:
 
     def __init__(self, simulation: Simulation, dice: random.Random, content: dict[str, bytes]) -> None:
         self.simulation, self.dice, self.content = simulation, dice, content
+        self.interrupts: object = None  # the task that Ctrl-C comes to
 
     def _delay(self) -> None:
         low, high = self.dice.choices([(0.001, 0.005), (0.02, 0.5), (1.0, 10.0)], [90, 8, 2])[0]
@@ -38,6 +39,16 @@ class SlowFiles:
         return answer
 
     def write_file(self, path: str, data: bytes) -> None:
+        if (
+            self.simulation.task is self.interrupts and self.dice.random() < 0.01
+        ):  # Ctrl-C, and the write goes on without its caller
+            self.simulation.spawn(lambda: self._write(path, data), Process())
+            raise KeyboardInterrupt
+        self._write(path, data)
+        if self.simulation.task is self.interrupts and self.dice.random() < 0.01:
+            raise KeyboardInterrupt
+
+    def _write(self, path: str, data: bytes) -> None:
         self._delay()
         self.content[path] = b""
         self._delay()
@@ -63,11 +74,21 @@ class Board:
         self.acts.append(claim)
 
 
+def _take(turn: RemoteTurn, files: SlowFiles) -> bool:
+    files.interrupts = files.simulation.task
+    try:
+        return turn.take("somebody")
+    except KeyboardInterrupt:
+        return False
+    finally:
+        files.interrupts = None
+
+
 def _live(simulation: Simulation, dice: random.Random, board: Board, files: SlowFiles, process: Process, done: list[int]) -> None:
     """Takes its turns, acts, stands still at times, and may be killed."""
     turn = RemoteTurn(files, "/tmp/turn")
     for _ in range(TURNS):
-        while not turn.take("somebody"):
+        while not _take(turn, files):
             simulation.sleep(dice.uniform(0.01, 0.1))
         try:
             for _ in range(dice.randint(1, 6)):
@@ -166,6 +187,39 @@ def test_a_holder_that_stood_still_for_too_long_is_told(pair: tuple[RemoteTurn, 
     assert one.take("the first again")
     assert one.passed
     one.give()
+
+
+@pytest.mark.parametrize("at", ["sleep", "read", "write"])
+def test_ctrl_c_while_the_turn_is_taken_keeps_nobody(
+    pair: tuple[RemoteTurn, RemoteTurn], monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """The next one would wait for a claim that nobody stands behind."""
+    one, two = pair
+    assert one.take("the first")
+    one.give()
+
+    def interrupted(*_: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    after = one.files.content["/tmp/turn"]
+    if at == "sleep":
+        monkeypatch.setattr(remote_turn, "SETTLE_SECONDS", None)
+        monkeypatch.setattr(remote_turn.time, "sleep", interrupted)
+    elif at == "read":
+        monkeypatch.setattr(
+            one.files,
+            "read_file",
+            lambda path: one.files.content[path] if one.files.content["/tmp/turn"] == after else interrupted(),
+        )
+    else:
+        monkeypatch.setattr(one, "_beat", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        one.take("the first")
+    assert one.files.content["/tmp/turn"] != after, "it had claimed the turn"
+    assert two.take("the second")
+    assert two.passed
+    two.give()
 
 
 def test_a_dead_writer_of_a_file_keeps_nobody(pair: tuple[RemoteTurn, RemoteTurn]) -> None:
