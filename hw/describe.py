@@ -93,7 +93,7 @@ def markdown() -> str:
 
 def systemrdl(config: Config) -> str:
     """The map as SystemRDL 2.0, with the capability words of the configuration as resets."""
-    from cnna.hw.regfile import capability
+    from cnna.hw.general import capability
 
     words = capability(config)
     lines = [f"// Register map {VERSION[0]}.{VERSION[1]} of cnna, configuration {config.name}.", "addrmap cnna {"]

@@ -23,56 +23,13 @@ from cnna.hw.axi import Axi4Lite
 from cnna.hw.axilite import AxiLiteSlave, LiteWrite
 from cnna.hw.command import command_layout
 from cnna.hw.config import Config
+from cnna.hw.general import ALWAYS, COPYING, capability, general, is_writable, kept, reports
 from cnna.hw.packet import CopyRequest
 from cnna.hw.ports import BUS_BITS
-from cnna.hw.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS, VERSION, Register
+from cnna.hw.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS
 from cnna.hw.runs import SEGMENT_BASES
 from cnna.hw.sequencer import ProgramWrite
 from cnna.hw.writes import SHADOWED, Fault, ProgramWrites, slices
-
-STREAMED = tuple(r for r in REGISTERS.values() if r.name.startswith("STREAM_"))  # those of accelerators with stream ports
-ALWAYS = ("CTRL", "STATUS", "WATCHDOG")  # the host may write these whatever runs, and those for copies:
-COPYING = tuple(r for r in STREAMED if any(field.access != "ro" for field in r.fields))
-CAPABILITY = ("ID", "VERSION", "ARRAY", "MEMORY", "RINGS", "CLOCK")
-OUTSTANDING = ("OUTSTANDING_READS", "OUTSTANDING_WRITES")
-REPORTED = (*(r.name for r in REGISTERS.values() if r.block == "counters"), "STATUS", "ERROR", "ERROR_INFO", "PC", *OUTSTANDING)
-STATUSES = ("STREAM_IN_STATUS", "STREAM_OUT_STATUS")
-
-
-def reports(config: Config) -> data.StructLayout:
-    """Words that other blocks keep."""
-    return data.StructLayout(dict.fromkeys(REPORTED + (STATUSES if config.streams else ()), 32))
-
-
-def capability(config: Config) -> dict[str, int]:
-    """The words of the registers that say what the accelerator is."""
-    return {
-        "ID": REGISTERS["ID"].pack(),
-        "VERSION": REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1]),
-        "ARRAY": REGISTERS["ARRAY"].pack(pix=config.pix, ci=config.ci, co=config.co, ports=config.ports),
-        "MEMORY": REGISTERS["MEMORY"].pack(bank_words=config.bank_words, regions=config.regions, streams=config.streams),
-        "RINGS": REGISTERS["RINGS"].pack(ring_words=config.ring_words, vector_ring_words=config.vector_ring_words),
-        "CLOCK": REGISTERS["CLOCK"].pack(mhz=config.clock_mhz),
-    }
-
-
-def general(config: Config) -> tuple[Register, ...]:
-    """The registers that live here."""
-    there = (r for r in REGISTERS.values() if r.block == "general" and r.name != "END")
-    return tuple(r for r in there if config.streams or r not in STREAMED)
-
-
-def kept(register: Register) -> int:
-    """Mask of the bits that are "rw"."""
-    mask, bit = 0, 0
-    for field in register.fields:
-        mask |= ((1 << field.bits) - 1) << bit if field.access == "rw" else 0
-        bit += field.bits
-    return mask
-
-
-def _writable(register: Register) -> bool:
-    return register not in STREAMED and any(field.access != "ro" for field in register.fields)
 
 
 class ReadGroup(wiring.Component):
@@ -185,7 +142,7 @@ class RegFile(wiring.Component):
                 m.d.sync += [
                     hit.eq(Cat(hits.values())),
                     always.eq(Cat(hit for register, hit in hits.items() if register.name in ALWAYS).any()),
-                    writable.eq(Cat(hit for register, hit in hits.items() if _writable(register)).any()),
+                    writable.eq(Cat(hit for register, hit in hits.items() if is_writable(register)).any()),
                     whole.eq(request.strobe.all()),
                 ]
                 m.next = "DECIDE"

@@ -25,9 +25,10 @@ from cnna.hw.conv import Conv
 from cnna.hw.counters import Counters
 from cnna.hw.faults import Faults, fault_words
 from cnna.hw.featmem import FeatureMemory
+from cnna.hw.general import OUTSTANDING, STATUSES
 from cnna.hw.load import Load
 from cnna.hw.readmaster import ReadMaster
-from cnna.hw.regfile import OUTSTANDING, STATUSES, RegFile
+from cnna.hw.regfile import RegFile
 from cnna.hw.regmap import COUNTED, ENGINES
 from cnna.hw.sequencer import Sequencer
 from cnna.hw.store import Store

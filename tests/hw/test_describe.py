@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cnna.hw import describe
 from cnna.hw.config import preset
-from cnna.hw.regfile import capability
+from cnna.hw.general import capability
 from cnna.hw.regmap import REGISTERS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

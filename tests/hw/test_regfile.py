@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.hw.regfile import ALWAYS, COPYING, STREAMED, capability, general, kept, reports
+from cnna.hw.general import ALWAYS, COPYING, STREAMED, capability, general, kept, reports
 from cnna.hw.regmap import BY_OFFSET, REGISTERS, SPACE_BYTES, offset
 from cnna.hw.writes import SHADOWED
 

@@ -1,0 +1,51 @@
+"""The registers of the general block and of the counters, by who keeps them: `regfile` itself, another block, or nobody (facts)."""
+
+from amaranth.lib import data
+
+from cnna.hw.config import Config
+from cnna.hw.regmap import REGISTERS, VERSION, Register
+
+STREAMED = tuple(r for r in REGISTERS.values() if r.name.startswith("STREAM_"))  # those of accelerators with stream ports
+ALWAYS = ("CTRL", "STATUS", "WATCHDOG")  # the host may write these whatever runs, and those for copies:
+COPYING = tuple(r for r in STREAMED if any(field.access != "ro" for field in r.fields))
+CAPABILITY = ("ID", "VERSION", "ARRAY", "MEMORY", "RINGS", "CLOCK")
+OUTSTANDING = ("OUTSTANDING_READS", "OUTSTANDING_WRITES")
+REPORTED = (*(r.name for r in REGISTERS.values() if r.block == "counters"), "STATUS", "ERROR", "ERROR_INFO", "PC", *OUTSTANDING)
+STATUSES = ("STREAM_IN_STATUS", "STREAM_OUT_STATUS")
+
+
+def reports(config: Config) -> data.StructLayout:
+    """Words that other blocks keep."""
+    return data.StructLayout(dict.fromkeys(REPORTED + (STATUSES if config.streams else ()), 32))
+
+
+def capability(config: Config) -> dict[str, int]:
+    """The words of the registers that say what the accelerator is."""
+    return {
+        "ID": REGISTERS["ID"].pack(),
+        "VERSION": REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1]),
+        "ARRAY": REGISTERS["ARRAY"].pack(pix=config.pix, ci=config.ci, co=config.co, ports=config.ports),
+        "MEMORY": REGISTERS["MEMORY"].pack(bank_words=config.bank_words, regions=config.regions, streams=config.streams),
+        "RINGS": REGISTERS["RINGS"].pack(ring_words=config.ring_words, vector_ring_words=config.vector_ring_words),
+        "CLOCK": REGISTERS["CLOCK"].pack(mhz=config.clock_mhz),
+    }
+
+
+def general(config: Config) -> tuple[Register, ...]:
+    """The registers that live here."""
+    there = (r for r in REGISTERS.values() if r.block == "general" and r.name != "END")
+    return tuple(r for r in there if config.streams or r not in STREAMED)
+
+
+def kept(register: Register) -> int:
+    """Mask of the bits that are "rw"."""
+    mask, bit = 0, 0
+    for field in register.fields:
+        mask |= ((1 << field.bits) - 1) << bit if field.access == "rw" else 0
+        bit += field.bits
+    return mask
+
+
+def is_writable(register: Register) -> bool:
+    """Whether the host may write it; copies' registers are apart, as they are written by other rules."""
+    return register not in STREAMED and any(field.access != "ro" for field in register.fields)
