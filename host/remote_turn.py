@@ -27,8 +27,8 @@ BEAT_SECONDS, DEAD_SECONDS = 1.0, 5.0  # between signs of life; without any for 
 LEASE_SECONDS = 2.0  # from when a holder began to look at its claim and found it
 PASS_SECONDS = 4.0  # from a claim that may have overtaken a holder; what is more than a lease is for accesses under way
 MOST_ANSWERS = 5  # of the board that come too late to act on
-RECORD_BYTES = 1024  # of every file: two that are written at once do not mix, since a server writes from the beginning
-WHO_LETTERS = 64
+RECORD_BYTES = 2048  # of every file: two that are written at once do not mix, since a server writes from the beginning
+WHO_LETTERS = 150
 
 
 def _now() -> float:

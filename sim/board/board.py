@@ -8,6 +8,7 @@ import numpy as np
 
 from cnna.host.pl_memory import PL_DDR_BASE, PL_DDR_BYTES
 from cnna.hw.config import Config
+from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.board import image
 from cnna.sim.board.backend import Backend, open_backend
 from cnna.sim.board.blocks import Design
@@ -17,7 +18,7 @@ from cnna.sim.board.dma import Dma
 from cnna.sim.board.dram import Dram
 from cnna.sim.board.fabric import Fabric, Leds, Slave, Window, processing_system
 from cnna.sim.board.files import Files
-from cnna.sim.board.refused import invalid
+from cnna.sim.board.refused import RefusedError, invalid
 from cnna.sim.machine import DDR_BASE
 
 PL_DDR = {"bytes_per_clock": 15}  # what a 16-bit DDR4 sustains at 300 MHz
@@ -54,6 +55,14 @@ class Board:
         """Lets go of the memory and ends the accelerator."""
         self.dram.data = np.empty(0, np.uint8)
         self.backend.close()
+
+    def busy(self) -> bool:
+        """Whether the accelerator runs a program, which may write to the memory of whoever started it."""
+        try:
+            status = REGISTERS["STATUS"].unpack(self.backend.read(offset("STATUS")))
+        except RefusedError:  # its simulation has died
+            return False
+        return bool(status["busy"] or status["resetting"])
 
     def _load(self, name: str, data: bytes) -> None:
         """Programs the logic. RefusedError: the image is no virtual one, or another design's.

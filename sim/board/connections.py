@@ -9,6 +9,7 @@ import ipaddress
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
@@ -27,11 +28,12 @@ End = tuple[Address, int]  # of a connection: address and port
 class Connections:
     """Watches the owners of buffers. `port` is the server's, `address` the one that it is bound to (none: all that there are).
 
-    Ends are told apart by address and port: two clients, or two boards on one machine, may have the same port.
+    Ends are told apart by address and port: two clients, or two boards on one machine, may have the same port. While the
+    accelerator is `busy` nothing is freed: a program of a client that was killed would go on writing into the next one's memory.
     """
 
-    def __init__(self, dram: Dram, port: int, address: str = "") -> None:
-        self.dram, self.port, self.bound = dram, port, _bound(address)
+    def __init__(self, dram: Dram, port: int, address: str = "", busy: Callable[[], bool] = lambda: False) -> None:
+        self.dram, self.port, self.bound, self.busy = dram, port, _bound(address), busy
         self._last: dict[str, float] = {}  # connection: when it last asked for something
         self._idle: set[str] = set()  # ended, but perhaps to come back
         self._closed = threading.Event()
@@ -53,6 +55,8 @@ class Connections:
                 self._idle.add(peer)
         ended = {peer for peer in owners if _end(peer) not in alive}
         self._idle &= ended
+        if ended and self.busy():
+            return 0
         return sum(self.dram.free_all(peer) for peer in (ended if idle else ended - self._idle))
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ class Server:
             self.port = int(self._server.add_insecure_port(f"[{address}]:{port}" if ":" in address else f"{address}:{port}"))
         except RuntimeError:
             raise UserError(f"{address}:{port} cannot be had: another server has it, or this machine has no such address") from None
-        self.connections = Connections(board.dram, self.port, address)
+        self.connections = Connections(board.dram, self.port, address, board.busy)
         add_services(self._server, board, self.connections)
         self._server.start()
 

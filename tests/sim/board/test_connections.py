@@ -96,6 +96,22 @@ def test_a_client_is_found_by_whatever_its_address_is_called(
         watching.close()
 
 
+def test_nothing_is_freed_under_a_program_that_runs(
+    dram: Dram, pair: tuple[int, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed client's goes on: it would write into what the next client is given."""
+    port, client = pair
+    works = [True]
+    watching = _watching(dram, port, monkeypatch)
+    watching.busy = lambda: bool(works)
+    dram.allocate(5000, _peer(client))
+    client.close()
+    assert watching.sweep() == watching.sweep(idle=True) == 0
+    works.clear()
+    assert watching.sweep() == 5000
+    watching.close()
+
+
 def test_one_that_was_dropped_for_idleness_keeps_it_until_it_is_needed(
     dram: Dram, pair: tuple[int, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:

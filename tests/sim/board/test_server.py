@@ -128,6 +128,31 @@ while True:
     assert stock.run(address, "print(allocate((60 << 20,), np.uint8).nbytes)") == f"{60 << 20}\n"
 
 
+def test_a_killed_clients_program_ends_before_its_memory_is_freed(board: object, address: str) -> None:
+    """The server must be told what the accelerator does."""
+    assert isinstance(board, board_module.Board)
+    client = subprocess.Popen(
+        stock.command("kept = allocate((1 << 20,), np.uint8); print(flush=True); sys.stdin.read()"),
+        env=stock.environment(address), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert client.stdout is not None
+    running = board.backend._running  # type: ignore[attr-defined]
+    try:
+        client.stdout.readline()
+        running.set()
+        assert board.busy()
+        client.kill()
+        client.communicate()
+        time.sleep(3)
+        assert board.dram.used_bytes == 1 << 20
+    finally:
+        running.clear()
+    until = time.monotonic() + stock.PATIENCE_SECONDS
+    while board.dram.used_bytes:
+        assert time.monotonic() < until, "its memory was not freed"
+        time.sleep(0.05)
+
+
 def test_two_clients_at_once(board: object, address: str) -> None:
     """Each must get its own bytes and register values back, whatever the other does."""
     code = f"""
