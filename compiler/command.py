@@ -1,4 +1,4 @@
-"""A command before its waits, which `transfers`, `array_commands` and `vector_commands` make and `hazards` reads."""
+"""A command before its waits, which `load_store`, `array_commands` and `vector_commands` make and `hazards` reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

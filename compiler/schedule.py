@@ -1,7 +1,7 @@
 """Turns kernels and their places into commands, in an order that is right when they run one by one.
 
 Loads, weights, the pass itself and stores of a tile follow each other; the engines' queues and `hazards`' waits let them overlap.
-`transfers`, `array_commands` and `vector_commands` make the commands.
+`load_store`, `array_commands` and `vector_commands` make the commands.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +11,8 @@ from cnna.compiler.array_commands import conv_commands
 from cnna.compiler.command import Command, Context
 from cnna.compiler.kernels import ConvKernel, Kernel, Lowered
 from cnna.compiler.layout import Box, Place
+from cnna.compiler.load_store import move, whole_map
 from cnna.compiler.tile import box_of, staged_place, tiles, views_of
-from cnna.compiler.transfers import move, whole_map
 from cnna.compiler.vector_commands import newest_block, vector_commands
 
 

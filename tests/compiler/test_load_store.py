@@ -3,7 +3,7 @@
 import pytest
 
 from cnna.compiler.cost import moving_clocks
-from cnna.compiler.transfers import joined_run
+from cnna.compiler.load_store import joined_run
 from cnna.hw.config import preset
 
 
