@@ -1,13 +1,16 @@
 """The board's self-test on an emulated board: a sound one passes, and each thing that can be broken is found."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from cnna.compiler.cost import PLANNED
 from cnna.host import selftest
 from cnna.hw.config import preset
 from cnna.hw.regmap import REGISTERS, offset
+from cnna.sim.board.board import PL_DDR
 
 from .emulated_board import EmulatedBoard
 
@@ -54,25 +57,47 @@ def test_an_accelerator_that_stops_is_a_finding(board, monkeypatch):
     assert "the accelerator stopped: cause 3, port 0, response 2" in found[1].text
 
 
-def test_bandwidth_is_beats_over_clocks(board, monkeypatch):
-    """16 bytes a beat; the slowest port is seen."""
-    real = board.read
-    counts = {offset("CYCLES"): 1000, offset("READ_BEATS0"): 500}
-    monkeypatch.setattr(board, "read", lambda at: counts.get(at, real(at)))
-    assert selftest.bandwidth(board, "load").text == "port 0 8.00 bytes a clock; 2.4 GB/s in all"
-    counts[offset("READ_BEATS0")] = 0
-    assert not selftest.bandwidth(board, "load").good
+class Counting:
+    """A board whose counters say so after each run: (clocks, beats of each port), in turn."""
+
+    def __init__(self, board, monkeypatch, *runs, kind="READ"):
+        self.runs, self.kind, self.real = list(runs), kind, board.read
+        monkeypatch.setattr(board, "read", self.read)
+        monkeypatch.setattr(selftest._Placed, "run", lambda placed: setattr(self, "now", self.runs.pop(0)))
+
+    def read(self, at):
+        clocks, *beats = self.now
+        counts = {offset("CYCLES"): clocks} | {offset(f"{self.kind}_BEATS{port}"): count for port, count in enumerate(beats)}
+        return counts.get(at, self.real(at))
 
 
-@pytest.mark.parametrize(("beats", "good"), [((500, 480, 510, 500), True), ((500, 500, 500, 100), False)])
-def test_a_port_that_is_slower_than_the_others_is_found(board, monkeypatch, beats, good):
-    """One of four HP ports at half its width."""
-    real = board.read
-    counts = {offset("CYCLES"): 1000} | {offset(f"READ_BEATS{port}"): count for port, count in enumerate(beats)}
-    monkeypatch.setattr(board, "read", lambda at: counts.get(at, real(at)))
-    monkeypatch.setattr(board, "config", preset("zcu102"))
-    monkeypatch.setattr(selftest._Placed, "run", lambda self: None)
-    assert selftest.bandwidth(board, "load").good is good
+def test_read_bandwidth_is_beats_over_clocks(board, monkeypatch):
+    """16 bytes a beat; the delay before the first is in both runs, and in neither's difference."""
+    Counting(board, monkeypatch, (700, 500), (1200, 1000))
+    assert selftest.read_bandwidth(board).text == "port 0 16.00 bytes a clock; 4.8 GB/s in all"
+    assert {False: PLANNED.bytes_per_clock, True: PL_DDR["bytes_per_clock"]} == selftest.PLANNED_BYTES
+
+
+@pytest.mark.parametrize(
+    ("streams", "beats", "good"),
+    [(0, (750, 750, 750, 750), True), (0, (500, 500, 500, 500), False), (0, (1000, 1000, 1000, 0), False), (1, (230,) * 4, True)],
+)
+def test_ports_that_bring_too_little_are_found(board, monkeypatch, streams, beats, good):
+    """HP ports at half their width keep the others waiting; and one that is not connected."""
+    monkeypatch.setattr(board, "config", replace(preset("zcu102"), streams=streams))
+    Counting(board, monkeypatch, (500, 0, 0, 0, 0), (1500, *beats))
+    finding = selftest.read_bandwidth(board)
+    assert finding.good is good
+    assert good or "48 bytes a clock are planned on, less than 70% of them is too little" in finding.text
+
+
+@pytest.mark.parametrize(("beats", "good"), [(900, True), (200, False)])
+def test_write_bandwidth_too(board, monkeypatch, beats, good):
+    """One port of 16 bytes: a quarter of it is the least."""
+    Counting(board, monkeypatch, (1000, beats), kind="WRITE")
+    finding = selftest.write_bandwidth(board)
+    assert finding.good is good
+    assert finding.text.startswith(f"port 0 {16 * beats / 1000:.2f} bytes a clock")
 
 
 class Ticking:
