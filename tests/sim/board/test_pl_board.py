@@ -66,7 +66,7 @@ except Exception as error:
 
 
 def test_the_other_variants_hwh_is_refused(served: str, tmp_path: Path) -> None:
-    """The .bit is right, and the driver that its .hwh asks for is not."""
+    """The .bit is right, and the driver that its .hwh asks for is not: with a manifest that says so, and without one."""
     bit = stock.images(tmp_path / "pl", variant="pl")
     other = stock.images(tmp_path / "ps")
     bit.with_suffix(".hwh").write_bytes(other.with_suffix(".hwh").read_bytes())
@@ -74,8 +74,10 @@ def test_the_other_variants_hwh_is_refused(served: str, tmp_path: Path) -> None:
 import cnna.host
 try:
     cnna.host.Model(Overlay(sys.argv[1]), "none.cnna")
-except cnna.host.errors.ArtifactError as error:
+except cnna.host.errors.UserError as error:
     print(error)
 """
+    assert "cnna.hwh: not the file that manifest.json names" in stock.run(served, code, bit)
+    bit.with_name("manifest.json").unlink()
     said = stock.run(served, code, bit)
     assert "the accelerator on the board is not the one in the overlay's .hwh (C_STREAMS 1, not 0)" in said
