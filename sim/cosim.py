@@ -1,18 +1,12 @@
-"""The simulated RTL as a `host.device.Device`: builds the generated Verilog, runs it in a process, and talks to its server.
+"""The simulated RTL as a `host.device.Device`: builds the generated Verilog and runs it (`simulator.py`).
 
 Registers are real AXI4-Lite transactions of cocotb; the DDR's contents are a file in memory that both processes map, so
 `store` and `load` cost what copying costs. One device runs many programs in turn.
 """
 
-import json
 import mmap
 import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,11 +27,7 @@ from cnna.sim.probes import STORED
 from cnna.sim.profile import Layer, layers
 from cnna.sim.rtl import sources
 from cnna.sim.scratch import Scratch
-
-START_SECONDS = 120  # for the simulator to come up, on a machine with much to do
-STOP_SECONDS = 5
-LOG_LINES = 15  # of the simulator's output that an error shows
-REPORT_SECONDS = 2.0
+from cnna.sim.simulator import TRACE, Simulator
 
 Progress = Callable[[int, float], None]  # clocks, real seconds of the present run
 
@@ -75,10 +65,9 @@ class CosimDevice(Memory):
         os.ftruncate(self._file, memory_bytes)
         self._map = mmap.mmap(self._file, memory_bytes)
         super().__init__(np.frombuffer(self._map, np.uint8), base)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._connection: socket.socket | None = None
+        self._simulator: Simulator | None = None
         try:
-            self._start(folder)
+            self._simulator = Simulator(folder, self._run, trace is not None, self._say)
             self._ask("open", path=f"/proc/{os.getpid()}/fd/{self._file}", base=base, size_bytes=memory_bytes)
             self.set_ddr(**(ddr or {}))
             if trace:
@@ -103,13 +92,9 @@ class CosimDevice(Memory):
 
     def close(self) -> None:
         """Ends the simulation and all its processes."""
-        if self._connection is not None:
-            self._lines.close()
-            self._connection.close()
-            self._connection = None
-        if self._process is not None:
-            self._end_process(self._process)
-            self._process = None
+        if self._simulator is not None:
+            self._simulator.close()
+            self._simulator = None
         self._keep_trace()
         self._scratch.close()
         if self._file >= 0:
@@ -176,7 +161,7 @@ class CosimDevice(Memory):
     @property
     def traced(self) -> bool:
         """Whether the waveform has begun: its first clock has come."""
-        return (self._run / "trace.fst").exists()
+        return (self._run / TRACE).exists()
 
     def start_log(self) -> None:
         """Keeps, from now on, every word written to feature memory and every beat written to DDR; drops what was kept."""
@@ -199,74 +184,14 @@ class CosimDevice(Memory):
         """(clock since the last start, engine, units finished by then) each time an engine finished some, in order of time."""
         return [(clock, COUNTED[engine], units) for clock, engine, units in self._ask("timeline")]
 
-    # --- the process ---
-
-    def _start(self, folder: Path) -> None:
-        path = self._run / "socket"
-        command = [sys.executable, "-m", "cnna.sim.launch", str(folder), str(self._run), "cnna.sim.server", f"+cnna_socket={path}"]
-        if self._trace:
-            command.append(f"+cnna_trace={self._run / 'trace.fst'}")
-        with socket.socket(socket.AF_UNIX) as listener, (self._run / "simulator.log").open("w") as log:
-            listener.bind(str(path))
-            listener.listen(1)
-            listener.settimeout(0.2)
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
-            until = time.monotonic() + START_SECONDS
-            while self._connection is None:
-                try:
-                    self._connection = listener.accept()[0]
-                    self._connection.settimeout(None)
-                    self._lines = self._connection.makefile("r")
-                except TimeoutError:
-                    if self._process.poll() is not None or time.monotonic() > until:
-                        raise RunError(f"the simulator did not start:\n{self._tail()}") from None
-        self._answer()
-
     def _ask(self, do: str, **arguments: Any) -> Any:
-        """One request to the server; its answer. RunError: it answers with an error, or has died."""
-        if self._connection is None:
+        """One request to the simulator; its answer. RunError: as it says, or it is closed."""
+        if self._simulator is None:
             raise RunError("the simulated device is closed")
-        try:
-            self._connection.sendall(json.dumps({"do": do, **arguments}).encode() + b"\n")
-            return self._answer()
-        except (BrokenPipeError, ConnectionResetError):
-            raise RunError(f"the simulator has died:\n{self._tail()}") from None
-
-    def _answer(self) -> Any:
-        told = time.monotonic()
-        while True:
-            line = self._lines.readline()
-            if not line:
-                raise RunError(f"the simulator has died:\n{self._tail()}")
-            message = json.loads(line)
-            if "error" in message:
-                raise RunError(message["error"])
-            if "value" in message:
-                return message["value"]
-            if time.monotonic() - told > REPORT_SECONDS:
-                told = time.monotonic()
-                rate = message["clocks"] / message["seconds"]
-                self._say(f"simulating: {message['clocks']:,} clocks in {message['seconds']:.0f} s, {rate:,.0f} clocks/s")
-
-    def _tail(self) -> str:
-        try:
-            return "\n".join((self._run / "simulator.log").read_text(errors="replace").splitlines()[-LOG_LINES:])
-        except OSError:
-            return ""
-
-    @staticmethod
-    def _end_process(process: subprocess.Popen[bytes]) -> None:
-        """It ends by itself when the connection closes; a simulator that does not is killed with all its children."""
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        return self._simulator.ask(do, **arguments)
 
     def _keep_trace(self) -> None:
-        made = self._run / "trace.fst"
+        made = self._run / TRACE
         if self._trace and made.exists():
             shutil.move(made, self._trace)
 

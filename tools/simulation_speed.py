@@ -71,7 +71,7 @@ def measure(way: Way, artifact: Artifact, images: Path, cache: Path, say: Callab
 
 def processor_seconds(device: CosimDevice) -> float:
     """What the simulation's processes have had of the processors."""
-    process = device._process
+    process = device._simulator.process if device._simulator else None
     assert process is not None
     total = 0
     for entry in Path("/proc").iterdir():

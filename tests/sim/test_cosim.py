@@ -237,7 +237,7 @@ import sys, time
 from cnna.hw.config import preset
 from cnna.sim.cosim import CosimDevice
 device = CosimDevice(preset("tiny"))
-print(device._process.pid, flush=True)
+print(device._simulator.process.pid, flush=True)
 device.run_clocks(10_000_000_000)
 """
 

@@ -1,0 +1,106 @@
+"""A simulator in a process of its own, for `cosim.py`: starts it, asks its server (`server.py`) over a socket, ends it.
+
+A request and its answer are a JSON line each; while an answer is waited for, lines with `clocks` and `seconds` report progress.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from cnna.host.errors import RunError
+from cnna.sim.build import Say
+
+START_SECONDS = 120  # for the simulator to come up, on a machine with much to do
+STOP_SECONDS = 5
+LOG_LINES = 15  # of the simulator's output that an error shows
+REPORT_SECONDS = 2.0
+TRACE = "trace.fst"  # in the folder of the run
+
+
+class Simulator:
+    """Runs from when it is made until `close`. `build` is the folder that it was built in, `run` that of its log and waveform.
+
+    RunError: it does not start.
+    """
+
+    def __init__(self, build: Path, run: Path, traced: bool, say: Say) -> None:
+        self._run, self._say = run, say
+        path = run / "socket"
+        command = [sys.executable, "-m", "cnna.sim.launch", str(build), str(run), "cnna.sim.server", f"+cnna_socket={path}"]
+        if traced:
+            command.append(f"+cnna_trace={run / TRACE}")
+        self._connection: socket.socket | None = None
+        with socket.socket(socket.AF_UNIX) as listener, (run / "simulator.log").open("w") as log:
+            listener.bind(str(path))
+            listener.listen(1)
+            listener.settimeout(0.2)
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            try:
+                self._connect(listener)
+                self._answer()
+            except BaseException:
+                self.close()
+                raise
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        """One request to the server; its answer. RunError: it answers with an error, or has died."""
+        if self._connection is None:
+            raise RunError("the simulator is closed")
+        try:
+            self._connection.sendall(json.dumps({"do": do, **arguments}).encode() + b"\n")
+            return self._answer()
+        except (BrokenPipeError, ConnectionResetError):
+            raise RunError(f"the simulator has died:\n{self._tail()}") from None
+
+    def close(self) -> None:
+        """It ends by itself when the connection closes; a simulator that does not is killed with all its children."""
+        if self._connection is not None:
+            self._lines.close()
+            self._connection.close()
+            self._connection = None
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def _connect(self, listener: socket.socket) -> None:
+        until = time.monotonic() + START_SECONDS
+        while self._connection is None:
+            try:
+                self._connection = listener.accept()[0]
+                self._connection.settimeout(None)
+                self._lines = self._connection.makefile("r")
+            except TimeoutError:
+                if self.process.poll() is not None or time.monotonic() > until:
+                    raise RunError(f"the simulator did not start:\n{self._tail()}") from None
+
+    def _answer(self) -> Any:
+        told = time.monotonic()
+        while True:
+            line = self._lines.readline()
+            if not line:
+                raise RunError(f"the simulator has died:\n{self._tail()}")
+            message = json.loads(line)
+            if "error" in message:
+                raise RunError(message["error"])
+            if "value" in message:
+                return message["value"]
+            if time.monotonic() - told > REPORT_SECONDS:
+                told = time.monotonic()
+                rate = message["clocks"] / message["seconds"]
+                self._say(f"simulating: {message['clocks']:,} clocks in {message['seconds']:.0f} s, {rate:,.0f} clocks/s")
+
+    def _tail(self) -> str:
+        try:
+            return "\n".join((self._run / "simulator.log").read_text(errors="replace").splitlines()[-LOG_LINES:])
+        except OSError:
+            return ""
