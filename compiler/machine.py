@@ -6,22 +6,15 @@ A process is a generator: what it yields says when it can go on, as far as is kn
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from math import inf
 
 from cnna.compiler.cost import Memory
-from cnna.compiler.kernels import Range
-from cnna.compiler.regions import together
-from cnna.hw.config import BEAT_BYTES, Config
+from cnna.compiler.speeds import AtWork, Flow, Speeds
+from cnna.hw.config import Config
 from cnna.hw.regmap import COUNTED
 from cnna.sim.commands import Command
 
-APART = 2.0  # clocks of a step of a load whose ports do not go side by side any more, so that two meet in a bank (measured)
-DISTURBED = 0.5  # more where the array or the vector engine uses the load's region all the time (measured)
-MEETING = 0.73  # clocks that a read of the vector engine waits for a write of the array that takes one of its banks (measured)
-MOST_SLOWED = 0.6  # of the vector engine's clocks
 OPEN_BEATS = 32 * 16  # of a port: bursts that its read master has under way, beats of a burst
-NOWHERE: Range = (-1, 0)  # in no region
 Ready = Callable[[], float]  # the clock at which a process can go on; inf: another one must do something first
 Process = Iterator[Ready]
 
@@ -56,15 +49,6 @@ class Ring:
     def when_taken(self, piece: int) -> float:
         """From when on the last `piece` words that were taken can be stepped through, one a clock, none before it comes."""
         return self.came(self.taken) - piece
-
-
-@dataclass
-class Flow:
-    """What is left of a transfer, in bytes, or of the vector engine's work, in clocks. most: of it a clock."""
-
-    left: float
-    most: float
-    speed: float = 0.0
 
 
 @dataclass
@@ -112,27 +96,22 @@ class Machine:
         self.weight_ports = [1, config.ports - 1][: config.ports]
         columns = [Column() for _ in self.weight_ports]
         self.rings = (Ring(config.ring_words, columns), Ring(config.vector_ring_words, [Column()]))
-        self.flows: dict[str, Flow] = {}
-        self.writing: tuple[float, Range] = (0.0, NOWHERE)  # of the array: writes a clock, to which words
-        self.reading: Range = NOWHERE  # of the vector engine
-        self.loading: Range = NOWHERE  # to which words
-        self.behind = False  # whether the load followed another one at once
-        self._meeting = MEETING * (config.half + config.pix - 1) / config.banks
-        self._together = cache(lambda a, b: together(a, b, config))
-        self._ports = {"load": config.ports, "store": config.ports}
-        self._ports |= {f"weight{part}": ports for part, ports in enumerate(self.weight_ports)}
+        self.work = AtWork([0 for _ in range(config.ports)])
+        ports = {f"weight{part}": ports for part, ports in enumerate(self.weight_ports)}
+        self._speeds = Speeds(config, memory, ports | {"load": config.ports, "store": config.ports})
 
     def play(self, processes: dict[str, Process]) -> None:
         """Until every process stands still for ever."""
+        processes = {**processes, "speeds": self._looking()}
         waiting = {name: next(process) for name, process in processes.items()}
         while True:
-            self._set_speeds()
+            self._speeds.set(self.work, self.now)
             clock, name = min((ready(), name) for name, ready in waiting.items())
             if clock == inf:
                 return
             passed = max(clock - self.now, 0.0)
             self.now += passed
-            for flow in self.flows.values():
+            for flow in self.work.flows.values():
                 flow.left -= flow.speed * passed
             following = next(processes[name], None)
             waiting[name] = following or _never
@@ -144,34 +123,19 @@ class Machine:
 
     def flow(self, name: str, amount: float, most: float) -> Process:
         """A flow, from its beginning to its end."""
-        flow = self.flows[name] = Flow(amount, most)
+        flow = self.work.flows[name] = Flow(amount, most)
         yield lambda: self.now + max(flow.left, 0.0) / flow.speed
-        del self.flows[name]
+        del self.work.flows[name]
 
-    def _set_speeds(self) -> None:
-        """DDR is shared evenly by the ports of all who move something, up to `most`; no port reads over a beat a clock.
+    def wait_for_beats(self, part: int, beats: int) -> None:
+        """Some ports are still to get so many beats more for the rings; less, where they have come."""
+        for port in (0,) if part == 0 else range(1, self.config.ports):
+            self.work.waiting[port] += beats
 
-        A load is slower behind another one and beside engines in its region, the vector engine beside the array.
-        """
-        left, reads = float(self.memory.bytes_per_clock), float(BEAT_BYTES * self.config.ports)
-        sharers = sorted(self.flows.keys() & self._ports.keys(), key=lambda name: self.flows[name].most / self._ports[name])
-        ports = sum(self._ports[name] for name in sharers)
-        readers = ports - (self._ports["store"] if "store" in self.flows else 0)
-        for name in sharers:
-            flow, own = self.flows[name], self._ports[name]
-            flow.speed = min(flow.most, left * own / ports)
-            if name != "store":
-                flow.speed = min(flow.speed, reads * own / readers)
-                reads, readers = reads - flow.speed, readers - own
-            left, ports = left - flow.speed, ports - own
-        rate, span = self.writing
-        if "load" in self.flows and self.config.ports > 1:
-            flow = self.flows["load"]
-            met = max(rate * self._together(self.loading, span), self._together(self.loading, self.reading))
-            if self.behind or met:
-                flow.speed = min(flow.speed, BEAT_BYTES * self.config.ports / (APART + DISTURBED * min(met, 1.0)))
-        if "vector" in self.flows:
-            self.flows["vector"].speed = 1 - min(self._meeting * rate * self._together(self.reading, span), MOST_SLOWED)
+    def _looking(self) -> Process:
+        """Wakes the machine when speeds are to be looked at again."""
+        while True:
+            yield lambda: max(self._speeds.until, self.now)
 
 
 def _never() -> float:

@@ -13,12 +13,13 @@ from math import inf
 import numpy as np
 
 from cnna.compiler.bank_clocks import walk_clocks
-from cnna.compiler.cost import OWN_CONFLICT, PLANNED, Fields, Memory, ddr_bytes, moving_clocks, walked
-from cnna.compiler.machine import NOWHERE, Machine, Process, Queue, Ready, Requests
-from cnna.compiler.regions import together
+from cnna.compiler.cost import PLANNED, Fields, Memory
+from cnna.compiler.ddr_beats import BURST_BEATS, Transfer
+from cnna.compiler.machine import Machine, Process, Queue, Ready, Requests
+from cnna.compiler.speeds import Walk
 from cnna.hw.config import BEAT_BYTES, Config
 from cnna.hw.regmap import COUNTED, VECTOR_OPS
-from cnna.sim.commands import Command, commands
+from cnna.sim.commands import WRITE_BYTES, Command, commands
 
 START_CLOCKS = 130  # until the program's first write acts
 TAKE_CLOCKS = 6  # from a GO to the engine
@@ -28,6 +29,7 @@ READ_CLOCKS = {"conv": 16, "vector": 14}  # from a wait that is met to the first
 WRITE_CLOCKS = {"conv": 54, "vector": 31, "load": 20, "store": 20}  # from a unit's last step or beat until others see it
 RING_CLOCKS = 16  # from the last beat of a weight to its step
 ASKED = 16  # words of a ring that are asked for together
+PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # of the program in a burst
 PIECE = 64  # words of a ring that are taken together
 
 
@@ -55,12 +57,12 @@ class _Player:
         self.queues = {engine: Queue() for engine in QUEUED}
         self.brought = [0 for _ in self.machine.weight_ports]  # weight commands that these ports have asked for
         self.requests = [Requests() for _ in self.brought]
-        self.loaded = 0.0  # when the last load had come
+        self.dealt: list[tuple[Command, Transfer]] = []  # loads
         self.spans: dict[int, Span] = {}
 
     def play(self) -> list[Span]:
-        """Runs all engines until the program has ended."""
-        processes = {"program": self._handing()}
+        """Transfer all engines until the program has ended."""
+        processes = {"program": self._handing(), "loaded": self._loaded()}
         for engine, work in {"load": self._load, "conv": self._conv, "vector": self._vector, "store": self._store}.items():
             processes[engine] = self._engine(engine, work)
         for part in range(len(self.brought)):
@@ -75,6 +77,7 @@ class _Player:
         clock, written, handed = float(START_CLOCKS), 0, dict.fromkeys(QUEUED, 0)
         for command in self.program:
             engine, queue = command.engine, self.queues[command.engine]
+            self.machine.work.fetched += BURST_BEATS * (command.pc // PAGE_WRITES - written // PAGE_WRITES)
             clock, written = clock + command.pc - written, command.pc
             yield partial(queue.when_released, handed[engine] - QUEUED[engine])
             clock = max(clock, self.machine.now)
@@ -108,26 +111,35 @@ class _Player:
     # --- DDR ---
 
     def _load(self, command: Command) -> Process:
-        fields, machine = vars(command.f), self.machine
-        yield self._waits(fields, 0)
-        words = fields["run"] + (fields["runs"] - 1) * fields["fm_run"] + (fields["blocks"] - 1) * fields["fm_block"]
-        machine.loading = (fields["fm"], fields["fm"] + max(words, 1))
-        machine.behind = 0 < self.loaded >= machine.now - 1
-        yield from self._move(command)
-        self.loaded = machine.now
+        """Deals its runs to the ports, which may be busy with those of loads before."""
+        yield self._waits(vars(command.f), 0)
+        self.dealt.append((command, Transfer("load", vars(command.f), self.config)))
+        if len(self.dealt) > 1:
+            self.dealt[-2][1].following = self.dealt[-1][1]
+        self.queues["load"].released += 1
+
+    def _loaded(self) -> Process:
+        """Writes what was dealt, one load after another."""
+        for number in count():
+            yield partial(self._when_loadable, number)
+            yield from self._move(*self.dealt[number])
+
+    def _when_loadable(self, number: int) -> float:
+        """0 if the load of that number is dealt; inf: not yet."""
+        return 0.0 if number < len(self.dealt) else inf
 
     def _store(self, command: Command) -> Process:
         yield self._waits(vars(command.f), 0)
-        yield from self._move(command)
+        self.queues["store"].released += 1
+        yield from self._move(command, Transfer("store", vars(command.f), self.config))
 
-    def _move(self, command: Command) -> Process:
-        engine, fields, begin = command.engine, vars(command.f), self.machine.now
-        self.queues[engine].released += 1
-        size = ddr_bytes(engine, fields, self.config)
-        most = min(BEAT_BYTES * self.config.ports, size / moving_clocks(fields, self.config))
-        yield from self.machine.flow(engine, size, most)
+    def _move(self, command: Command, runs: Transfer) -> Process:
+        engine, begin, machine = command.engine, self.machine.now, self.machine
+        machine.work.moving[engine] = runs
+        yield from machine.flow(engine, runs.size * BEAT_BYTES, BEAT_BYTES * self.config.ports)
+        del machine.work.moving[engine]
         end = self._end_unit(engine, self.memory.latency_clocks)
-        self._span(command, begin, end, (begin, self.machine.now))
+        self._span(command, begin, end, (begin, machine.now))
 
     def _weights(self, part: int, command: Command) -> Process:
         """Asks for what these ports bring, as soon as the ring has room for it. The vector ring's words are port 0's alone."""
@@ -145,6 +157,7 @@ class _Player:
                 column.asked += piece
                 left -= piece
                 requests.open += piece * beats
+                machine.wait_for_beats(part, piece * beats)
                 requests.made.append((column, column.asked, piece * beats, machine.now, command if not left else None))
         self.brought[part] += 1
         self.queues["weight"].released = min(self.brought)
@@ -158,6 +171,7 @@ class _Player:
             begin = min(begin, machine.now)
             yield from machine.flow(f"weight{part}", beats * ports * BEAT_BYTES, BEAT_BYTES * ports)
             requests.open -= beats
+            machine.wait_for_beats(part, -beats)
             column.counts.append(words)
             column.clocks.append(machine.now + RING_CLOCKS)
             if ended and not part:
@@ -175,16 +189,17 @@ class _Player:
         fields, config, machine = vars(command.f), self.config, self.machine
         taken, begin = machine.now, inf
         groups = np.maximum(fields["blocks"] * walk_clocks(fields, config), 2 * config.chunk_blocks)
+        ends = groups.cumsum()
         for chunk in range(fields["chunks"]):
             waits = self._waits(fields, chunk, READ_CLOCKS["conv"])
             yield from self._take(config.param_words, config.param_words, True)
             yield waits
             begin = min(begin, machine.now)
             low = chunk * config.chunk_blocks
-            span = walked("dst", fields, (low, min(low + config.chunk_blocks, fields["dst_blocks"])))
-            machine.writing = (2 * config.chunk_blocks / float(groups.mean()), span)
+            blocks = (low, min(low + config.chunk_blocks, fields["dst_blocks"]))
+            machine.work.writing = Walk(fields, blocks, groups, ends, machine.now)
             yield from self._chunk(fields, groups.tolist())
-            machine.writing = (0.0, NOWHERE)
+            machine.work.writing = None
             end = self._end_unit("conv")
         self.queues["conv"].released += 1
         self._span(command, begin, end, (taken, machine.now))
@@ -220,6 +235,7 @@ class _Player:
         taps = fields["kernel_height"] * fields["kernel_width"]
         depthwise = VECTOR_OPS[fields["op"]] == "depthwise"
         groups = np.maximum(walk_clocks(fields, config), 2)
+        ends = groups.cumsum()
         for block in range(fields["blocks"]):
             unit, inner = divmod(block, config.chunk_blocks)
             waits = self._waits(fields, unit, READ_CLOCKS["vector"])
@@ -230,10 +246,9 @@ class _Player:
             ring.freed += params
             yield waits
             begin = min(begin, machine.now)
-            machine.reading, written = (walked(walk, fields, (block, block + 1)) for walk in ("src", "dst"))
-            own = OWN_CONFLICT * together(machine.reading, written, config) if taps > 2 else 0
-            yield from machine.flow("vector", float(groups.sum()) + own * len(groups), 1)
-            machine.reading, ring.freed = NOWHERE, ring.taken
+            machine.work.reading = Walk(fields, (block, block + 1), groups, ends, machine.now)
+            yield from machine.flow("vector", float(ends[-1]), 1)
+            machine.work.reading, ring.freed = None, ring.taken
             if inner == config.chunk_blocks - 1 or block == fields["blocks"] - 1:
                 end = self._end_unit("vector")
         self.queues["vector"].released += 1

@@ -1,0 +1,113 @@
+"""Loads and stores clock by clock: what DDR has moved at each AXI port, and what the ports ask of feature memory. Used by `speeds`.
+
+As `hw/load.py` and `hw/store.py` have it: runs are dealt to the ports, whose beats wait in FIFOs; what the ports have at a time is
+one request. Two ports that have come apart may need the same bank from then on, so it matters which of them DDR served.
+"""
+
+from collections import deque
+
+from cnna.compiler.cost import Fields
+from cnna.compiler.shared_port import User, turns_of
+from cnna.hw.config import Config
+
+LOAD_BEATS, STORE_BEATS = 256, 128  # in a port's FIFO
+BURST_BEATS = 16
+
+
+class Transfer(User):
+    """A load's writes or a store's reads, for those whose turn at feature memory it is. done, size: beats.
+
+    A beat waits in its port's FIFO; of a store, room for it does. following: the load whose beats come next.
+    """
+
+    def __init__(self, engine: str, fields: Fields, config: Config) -> None:
+        super().__init__()
+        self._fields, self._config = fields, config
+        self._store = engine == "store"
+        self._room = STORE_BEATS if self._store else LOAD_BEATS
+        self._run_beats = -(-fields["run"] // config.beat_words)
+        runs = fields["runs"] * fields["blocks"]
+        self._share = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
+        self.size = sum(self._share)
+        self._moved = [0 for _ in self._share]  # to or from feature memory, by port
+        self._waiting = [min(beats, self._room) if self._store else 0 for beats in self._share]
+        self.following: Transfer | None = None
+        self._parts: deque[int] = deque()
+
+    def go_to(self, beats: float) -> None:
+        """As if DDR had moved so many beats in all: ports go on, or back, abreast, as far apart as they are."""
+        read_ahead = sum(self._room - waiting for waiting in self._waiting) if self._store else 0
+        each = round((beats + read_ahead - self.done) / len(self._share))
+        self._moved = [min(max(moved + each, 0), share) for moved, share in zip(self._moved, self._share, strict=True)]
+        self.done = float(sum(self._moved))
+
+    def offer(self, clock: int) -> int:
+        """The next part of what the ports have."""
+        if not self._parts:
+            self._parts.extend(self._joined())
+        self.over = not self._parts and self._moved == self._share
+        return self._parts.popleft() if self._parts else 0
+
+    def bring(self, port: int, others: int = 0) -> bool:
+        """Lets DDR move a beat of a port, or of the load to follow, if one is to come; `others` share the FIFO with it."""
+        if port >= len(self._share):
+            return False
+        waiting = self._waiting[port]
+        if waiting < min(self._room - others, self._share[port] - self._moved[port]):
+            self._waiting[port] += 1
+            return True
+        return self.following is not None and self.following.bring(port, waiting)
+
+    def _joined(self) -> list[int]:
+        """The parts of one request: a beat of each port that has one."""
+        config, fields = self._config, self._fields
+        words: list[int] = []
+        for port, waiting in enumerate(self._waiting):
+            if waiting and self._moved[port] < self._share[port]:
+                run, beat = divmod(self._moved[port], self._run_beats)
+                block, row = divmod(run * config.ports + port, fields["runs"])
+                low = beat * config.beat_words
+                word = fields["fm"] + block * fields["fm_block"] + row * fields["fm_run"] + low
+                words += range(word, word + min(config.beat_words, fields["run"] - low))
+                self._waiting[port] -= 1
+                self._moved[port] += 1
+                self.done += 1
+        return turns_of(words, config)
+
+
+class Ddr:
+    """What DDR moves in a clock: of each port in turn a beat read, then one written, as long as it has bytes (`sim/ddr.cpp`).
+
+    others: beats that the rings and the sequencer are still to get, by port; their bursts and a load's take turns.
+    """
+
+    def __init__(self, beats: float, ports: int) -> None:
+        self.load: Transfer | None = None
+        self.store: Transfer | None = None
+        self.others = [0 for _ in range(ports)]
+        self._beats, self._left, self._first = beats, 0.0, 0
+        self._turn = [0 for _ in range(ports)]  # beats of two bursts that a port has read, a load's first
+
+    def clock(self) -> None:
+        """The port that is asked first is another one each clock."""
+        ports = len(self.others)
+        self._left = min(self._left + self._beats, self._beats + 1)
+        self._first += 1
+        for step in range(ports):
+            port = (self._first + step) % ports
+            if self._left >= 1 and self._read(port):
+                self._left -= 1
+            if self._left >= 1 and self.store and self.store.bring(port):
+                self._left -= 1
+
+    def _read(self, port: int) -> bool:
+        turn, others = self._turn[port], self.others[port] > 0
+        first = others and turn >= BURST_BEATS
+        if not first and self.load and self.load.bring(port):
+            self._turn[port] = turn + 1 if others else 0
+        elif others:
+            self.others[port] -= 1
+            self._turn[port] = (turn + first) % (2 * BURST_BEATS)
+        else:
+            return False
+        return True

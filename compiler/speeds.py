@@ -1,0 +1,141 @@
+"""How fast those go on who share something: DDR's bandwidth, and the port of feature memory's banks. Used by `machine`.
+
+DDR is shared by a formula. Turns at the banks are played clock by clock (`shared_port`, `ddr_beats`), from where everybody stands,
+for a short while; what came of that holds until somebody else is at work or the while is over.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler.cost import Fields, Memory
+from cnna.compiler.ddr_beats import Ddr, Transfer
+from cnna.compiler.kernels import Range
+from cnna.compiler.shared_port import Reads, User, Writes, Written, play
+from cnna.hw.config import BEAT_BYTES, Config
+
+PLAYED_CLOCKS = 256
+STEADY_CLOCKS = 512  # that they stand for where neither a load nor a store is under way: banks come in turn, row by row
+ENOUGH = 0.95  # of what DDR gives: then feature memory does not hold a load or a store up
+LEAST = 0.01  # of the best speed: who is held up all the while goes on some time
+
+
+@dataclass
+class Flow:
+    """What is left of a transfer, in bytes, or of the vector engine's work, in clocks. most: of it a clock."""
+
+    left: float
+    most: float
+    speed: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """Blocks that the array or the vector engine works on, group by group. ends: clocks to the end of each, if nothing disturbs."""
+
+    fields: Fields
+    blocks: Range
+    groups: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    begin: float
+
+    def group_at(self, clock: float) -> int:
+        """The group that is worked on so many clocks after the first one began."""
+        return int(np.searchsorted(self.ends, clock, "right"))
+
+
+@dataclass
+class AtWork:
+    """Who shares DDR and feature memory at a time.
+
+    waiting: beats that the rings are still to get, by port; fetched: those of the program since speeds were looked at.
+    """
+
+    waiting: list[int]
+    fetched: int = 0
+    flows: dict[str, Flow] = field(default_factory=dict)
+    writing: Walk | None = None  # by the array
+    reading: Walk | None = None  # by the vector engine
+    moving: dict[str, Transfer] = field(default_factory=dict)  # by load and store
+
+    def users(self) -> tuple[object, ...]:
+        """Those of feature memory, if anyone of them could be held up."""
+        if not (self.reading or self.moving):
+            return ()
+        return tuple(user for user in (self.writing, self.reading, *self.moving.values()) if user)
+
+
+class Speeds:
+    """Sets the flows' speeds. ports: how many each flow uses that DDR moves. until: when to look at them again, inf: never."""
+
+    def __init__(self, config: Config, memory: Memory, ports: Mapping[str, int]) -> None:
+        self._config, self._memory, self._ports = config, memory, ports
+        beats = max(memory.bytes_per_clock // BEAT_BYTES, 2)
+        self._writes = beats // 2 / beats  # of what DDR moves, where more is wanted: it asks each port for a read first
+        self._ddr = Ddr(memory.bytes_per_clock / BEAT_BYTES, config.ports)
+        self._most: dict[str, float] = {}  # speeds that feature memory allows
+        self._users: tuple[object, ...] = ()  # who were at work then
+        self.until = inf
+
+    def set(self, work: AtWork, now: float) -> None:
+        """As they are now. A load, a store and the vector engine are no faster than their turns at feature memory."""
+        users = work.users()
+        if users and (users != self._users or now >= self.until):
+            self._most = {}
+            self._share_ddr(work.flows)
+            self._most = self._played(work, now)
+            self.until = now + (PLAYED_CLOCKS if work.moving else STEADY_CLOCKS)
+        self._users = users
+        if not users:
+            self.until, work.fetched = inf, 0
+        self._share_ddr(work.flows)
+        if "vector" in work.flows:
+            work.flows["vector"].speed = self._most["vector"]
+
+    def _share_ddr(self, flows: Mapping[str, Flow]) -> None:
+        """Reads and writes have their shares, up to `most`; those who read have it evenly by ports, none over a beat a clock."""
+        most = {name: min(flows[name].most, self._most.get(name, inf)) for name in flows.keys() & self._ports.keys()}
+        left, written = float(self._memory.bytes_per_clock), most.pop("store", 0.0)
+        wanted = min(sum(most.values()), float(BEAT_BYTES * self._config.ports))
+        if written:
+            flows["store"].speed = min(written, max(left - wanted, left * self._writes))
+            left -= flows["store"].speed
+        left, ports = min(left, wanted), sum(self._ports[name] for name in most)
+        for name in sorted(most, key=lambda name: (most[name] / self._ports[name], name)):
+            own = self._ports[name]
+            flows[name].speed = min(most[name], left * own / ports)
+            left, ports = left - flows[name].speed, ports - own
+
+    def _played(self, work: AtWork, now: float) -> dict[str, float]:
+        """What feature memory lets them have: of loads and stores in bytes a clock, where it is less than DDR gives them."""
+        users = self._users_now(work, now)
+        for engine, transfer in work.moving.items():
+            transfer.go_to(transfer.size - work.flows[engine].left / BEAT_BYTES)
+        self._ddr.load, self._ddr.store = work.moving.get("load"), work.moving.get("store")
+        others = self._ddr.others = [work.waiting[0] + work.fetched, *work.waiting[1:]]  # the sequencer reads at port 0
+        speeds = dict(zip(users, play(list(users.values()), PLAYED_CLOCKS, self._ddr.clock), strict=True))
+        work.fetched = min(work.fetched, max(others[0] - others[-1], 0))
+        found = {"vector": max(speeds["vector"], LEAST)} if "vector" in speeds else {}
+        for engine, transfer in work.moving.items():
+            speed = max(speeds[engine], LEAST) * BEAT_BYTES
+            if not transfer.over and speed < ENOUGH * work.flows[engine].speed:
+                found[engine] = speed
+        return found
+
+    def _users_now(self, work: AtWork, now: float) -> dict[str, User]:
+        """Who is at the port, in its order of priority."""
+        config, users, groups = self._config, dict[str, User](), 1 + PLAYED_CLOCKS // 2
+        if walk := work.writing:
+            first = walk.group_at(now - walk.begin)
+            for prefix in ("dst", "res") if walk.fields["res_enable"] else ("dst",):
+                clocks = walk.groups[first : first + groups].tolist()
+                users[prefix] = Writes(prefix, walk.fields, config, walk.blocks, clocks, first)
+        if walk := work.reading:
+            first = min(walk.group_at(walk.ends[-1] - work.flows["vector"].left), len(walk.ends) - 1)
+            users["written"] = written = Written()
+            pace = max(float(walk.groups.mean()), 2.0)
+            users["vector"] = Reads(walk.fields, config, walk.blocks[0], first, groups, pace, written)
+        return users | {engine: work.moving[engine] for engine in ("load", "store") if engine in work.moving}

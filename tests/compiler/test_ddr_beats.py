@@ -1,0 +1,95 @@
+"""Loads and stores clock by clock: ports that are abreast do not meet, ports that came apart may, and DDR serves each in turn."""
+
+import pytest
+
+from cnna.compiler import ddr_beats
+from cnna.compiler.ddr_beats import Ddr, Transfer
+from cnna.compiler.shared_port import play
+from cnna.hw import load, ports, store
+from cnna.hw.config import preset
+
+ZCU102 = preset("zcu102")
+CLOCKS = 200
+
+
+def transfer(engine, fm_run=164, run=4000):
+    """Four runs, one a port, whose first words lie four banks apart."""
+    return Transfer(engine, {"fm": 0, "fm_run": fm_run, "fm_block": 0, "run": run, "runs": 4, "blocks": 1}, ZCU102)
+
+
+def speed(user, ddr, clocks=CLOCKS):
+    """Beats a clock."""
+    return play([user], clocks, ddr.clock)[0]
+
+
+def reading(beats, waiting=0):
+    """A DDR that reads for a load, with so many beats in each port's FIFO."""
+    ddr = Ddr(beats, ZCU102.ports)
+    ddr.load = transfer("load")
+    for port in range(ZCU102.ports):
+        assert all(ddr.load.bring(port) for _ in range(waiting))
+    return ddr
+
+
+def test_ports_abreast_move_a_beat_each_a_clock():
+    """Runs that begin in different banks go side by side, as fast as DDR brings them."""
+    assert speed((ddr := reading(4)).load, ddr) == pytest.approx(4, rel=0.03)
+    assert speed((ddr := reading(3)).load, ddr) == pytest.approx(3, rel=0.03)
+
+
+def test_a_port_that_fell_back_to_anothers_bank_stays_there():
+    """It takes two clocks a beat of all from then on, for which DDR is fast enough: the FIFOs fill, and no port catches up."""
+    ddr = reading(3)
+    ddr.load._moved = [4, 0, 0, 0]
+    assert speed(ddr.load, ddr) == pytest.approx(2, rel=0.03)
+    ddr = reading(3)
+    ddr.load._moved = [16, 0, 0, 0]
+    assert speed(ddr.load, ddr) == pytest.approx(3, rel=0.03), "sixteen beats further is the bank that it was in"
+
+
+def test_the_next_loads_beats_come_while_ports_wait_for_the_last():
+    """DDR reads on for the load that follows, as far as the FIFO has room; it begins with what has come."""
+    ddr = Ddr(3, ZCU102.ports)
+    ddr.load, after = transfer("load", run=60), transfer("load")
+    ddr.load.following = after
+    play([ddr.load], CLOCKS, ddr.clock)
+    assert ddr.load.over
+    ddr.load = after
+    assert speed(after, Ddr(0, ZCU102.ports)) * CLOCKS == 3 * CLOCKS - 4 * 60
+
+
+def test_a_store_reads_ahead_of_ddr_by_its_fifos():
+    """Then it goes on as DDR takes its beats."""
+    ddr = Ddr(1, ZCU102.ports)
+    ddr.store = transfer("store")
+    play([ddr.store], CLOCKS, ddr.clock)
+    assert ddr.store.done == pytest.approx(4 * ddr_beats.STORE_BEATS + CLOCKS, abs=4)
+
+
+@pytest.mark.parametrize(("beats", "written"), [(3, 1), (2, 1)])
+def test_ddr_reads_before_it_writes_at_each_port(beats, written):
+    """Of three beats a clock a store beside a load has one, not half."""
+    ddr = reading(beats)
+    ddr.store = transfer("store")
+    before = list(ddr.store._waiting)
+    play([ddr.load], CLOCKS, ddr.clock)
+    ddr.store._waiting = [0, 0, 0, 0]
+    for _ in range(64):
+        ddr.clock()
+    assert before == [ddr_beats.STORE_BEATS] * 4
+    assert sum(ddr.store._waiting) == pytest.approx(64 * written, abs=3)
+
+
+def test_bursts_of_the_rings_and_of_a_load_take_turns_at_a_port():
+    """Weights that one port alone brings leave its load behind the others'."""
+    ddr = reading(3)
+    ddr.others[0] = 48
+    play([ddr.load], 64, ddr.clock)
+    assert ddr.others[0] <= 32
+    assert ddr.load._moved[0] < min(ddr.load._moved[1:]) - 8
+
+
+def test_fifos_and_bursts_are_those_of_the_hardware():
+    """`compiler` does not import blocks of the hardware, so the numbers are written there a second time."""
+    assert (load.ROOM_BEATS, store.ROOM_BEATS) == (ddr_beats.LOAD_BEATS, ddr_beats.STORE_BEATS)
+    assert ports.BURST_BEATS == ddr_beats.BURST_BEATS
