@@ -12,6 +12,7 @@ from cnna.hw.config import Config
 
 LOAD_BEATS, STORE_BEATS = 256, 128  # in a port's FIFO
 BURST_BEATS = 16
+State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...]
 
 
 class Transfer(User):
@@ -40,6 +41,18 @@ class Transfer(User):
         each = round((beats + read_ahead - self.done) / len(self._share))
         self._moved = [min(max(moved + each, 0), share) for moved, share in zip(self._moved, self._share, strict=True)]
         self.done = float(sum(self._moved))
+
+    def state(self) -> State:
+        """Where it stands, for `restore`; what the load to follow has is part of it."""
+        own = (self.asks, self.done, tuple(self._moved), tuple(self._waiting), tuple(self._parts))
+        return (own, *self.following.state()) if self.following else (own,)
+
+    def restore(self, state: State) -> None:
+        """Goes back to where it stood."""
+        (self.asks, self.done, moved, waiting, parts), *others = state
+        self._moved, self._waiting, self._parts = list(moved), list(waiting), deque(parts)
+        if self.following and others:
+            self.following.restore(tuple(others))
 
     def offer(self, clock: int) -> int:
         """The next part of what the ports have."""

@@ -96,7 +96,7 @@ class Machine:
         self.weight_ports = [1, config.ports - 1][: config.ports]
         columns = [Column() for _ in self.weight_ports]
         self.rings = (Ring(config.ring_words, columns), Ring(config.vector_ring_words, [Column()]))
-        self.work = AtWork([0 for _ in range(config.ports)])
+        self.work = AtWork([0 for _ in range(config.ports)], [0 for _ in range(config.ports)])
         ports = {f"weight{part}": ports for part, ports in enumerate(self.weight_ports)}
         self._speeds = Speeds(config, memory, ports | {"load": config.ports, "store": config.ports})
 
@@ -131,6 +131,7 @@ class Machine:
         """Some ports are still to get so many beats more for the rings; less, where they have come."""
         for port in (0,) if part == 0 else range(1, self.config.ports):
             self.work.waiting[port] += beats
+            self.work.asked[port] += max(beats, 0)
 
     def _looking(self) -> Process:
         """Wakes the machine when speeds are to be looked at again."""

@@ -6,18 +6,20 @@ for a short while; what came of that holds until somebody else is at work or the
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.cost import Fields, Memory
-from cnna.compiler.ddr_beats import Ddr, Transfer
+from cnna.compiler.ddr_beats import Ddr, State, Transfer
 from cnna.compiler.kernels import Range
 from cnna.compiler.shared_port import Reads, User, Writes, Written, play
 from cnna.hw.config import BEAT_BYTES, Config
 
 PLAYED_CLOCKS = 256
+NOTED_CLOCKS = 16
 STEADY_CLOCKS = 512  # that they stand for where neither a load nor a store is under way: banks come in turn, row by row
 ENOUGH = 0.95  # of what DDR gives: then feature memory does not hold a load or a store up
 LEAST = 0.01  # of the best speed: who is held up all the while goes on some time
@@ -51,10 +53,12 @@ class Walk:
 class AtWork:
     """Who shares DDR and feature memory at a time.
 
-    waiting: beats that the rings are still to get, by port; fetched: those of the program since speeds were looked at.
+    waiting: beats that the rings are still to get, by port; asked: those asked for since speeds were looked at; fetched: the
+    program's since then.
     """
 
     waiting: list[int]
+    asked: list[int]
     fetched: int = 0
     flows: dict[str, Flow] = field(default_factory=dict)
     writing: Walk | None = None  # by the array
@@ -78,6 +82,8 @@ class Speeds:
         self._ddr = Ddr(memory.bytes_per_clock / BEAT_BYTES, config.ports)
         self._most: dict[str, float] = {}  # speeds that feature memory allows
         self._users: tuple[object, ...] = ()  # who were at work then
+        self._begin, self._clocks = 0.0, 0  # of what was played last
+        self._notes: list[list[tuple[Transfer, State]]] = []
         self.until = inf
 
     def set(self, work: AtWork, now: float) -> None:
@@ -91,6 +97,7 @@ class Speeds:
         self._users = users
         if not users:
             self.until, work.fetched = inf, 0
+            work.asked = [0 for _ in work.asked]
         self._share_ddr(work.flows)
         if "vector" in work.flows:
             work.flows["vector"].speed = self._most["vector"]
@@ -112,11 +119,14 @@ class Speeds:
     def _played(self, work: AtWork, now: float) -> dict[str, float]:
         """What feature memory lets them have: of loads and stores in bytes a clock, where it is less than DDR gives them."""
         users = self._users_now(work, now)
+        self._go_back(work, now)
         for engine, transfer in work.moving.items():
             transfer.go_to(transfer.size - work.flows[engine].left / BEAT_BYTES)
         self._ddr.load, self._ddr.store = work.moving.get("load"), work.moving.get("store")
-        others = self._ddr.others = [work.waiting[0] + work.fetched, *work.waiting[1:]]  # the sequencer reads at port 0
-        speeds = dict(zip(users, play(list(users.values()), PLAYED_CLOCKS, self._ddr.clock), strict=True))
+        others = self._ddr.others = [max(beats) for beats in zip(work.waiting, work.asked, strict=True)]
+        others[0] += work.fetched  # the sequencer reads at port 0
+        work.asked = [0 for _ in others]
+        speeds = dict(zip(users, play(list(users.values()), PLAYED_CLOCKS, partial(self._clock, work)), strict=True))
         work.fetched = min(work.fetched, max(others[0] - others[-1], 0))
         found = {"vector": max(speeds["vector"], LEAST)} if "vector" in speeds else {}
         for engine, transfer in work.moving.items():
@@ -124,6 +134,21 @@ class Speeds:
             if not transfer.over and speed < ENOUGH * work.flows[engine].speed:
                 found[engine] = speed
         return found
+
+    def _clock(self, work: AtWork) -> None:
+        """A clock of DDR; now and then it is noted where loads and stores stand."""
+        if self._clocks % NOTED_CLOCKS == 0:
+            self._notes.append([(transfer, transfer.state()) for transfer in work.moving.values()])
+        self._clocks += 1
+        self._ddr.clock()
+
+    def _go_back(self, work: AtWork, now: float) -> None:
+        """Brings loads and stores to where they stood at this time if others are at work before the while is over."""
+        number = int((now - self._begin) / NOTED_CLOCKS)
+        if number < len(self._notes):
+            for transfer, state in self._notes[number]:
+                transfer.restore(state)
+        self._begin, self._clocks, self._notes = now, 0, []
 
     def _users_now(self, work: AtWork, now: float) -> dict[str, User]:
         """Who is at the port, in its order of priority."""

@@ -93,3 +93,17 @@ def test_fifos_and_bursts_are_those_of_the_hardware():
     """`compiler` does not import blocks of the hardware, so the numbers are written there a second time."""
     assert (load.ROOM_BEATS, store.ROOM_BEATS) == (ddr_beats.LOAD_BEATS, ddr_beats.STORE_BEATS)
     assert ports.BURST_BEATS == ddr_beats.BURST_BEATS
+
+
+def test_a_load_goes_back_to_where_it_stood():
+    """With what the load to follow has: the machine plays on from a time within what was played."""
+    ddr = reading(3, waiting=9)
+    ddr.load.following = after = transfer("load")
+    assert after.bring(2)
+    play([ddr.load], 60, ddr.clock)
+    stood = ddr.load.state()
+    play([ddr.load], 30, ddr.clock)
+    assert ddr.load.state() != stood
+    ddr.load.restore(stood)
+    assert ddr.load.state() == stood
+    assert after._waiting == [0, 0, 1, 0]
