@@ -14,7 +14,6 @@ from cnna.hw.config import Config
 from cnna.hw.regmap import COUNTED
 from cnna.sim.commands import Command
 
-OPEN_BEATS = 32 * 16  # of a port: bursts that its read master has under way, beats of a burst
 Ready = Callable[[], float]  # the clock at which a process can go on; inf: another one must do something first
 Process = Iterator[Ready]
 
@@ -65,25 +64,6 @@ class Queue:
     def when_released(self, number: int) -> float:
         """0 if the engine has let go of its command of that number, or there is none; inf: not yet."""
         return 0.0 if self.released > number else inf
-
-
-@dataclass
-class Requests:
-    """What a port, or some side by side, have asked of DDR for the rings: column, words of it then, beats of each port, when.
-
-    And the command that ends so. open: beats that have not come.
-    """
-
-    made: list[tuple[Column, int, int, float, Command | None]] = field(default_factory=list)
-    open: int = 0
-
-    def when_open(self, beats: int) -> float:
-        """0 if a port may ask for so many beats more; inf: not yet."""
-        return 0.0 if self.open + beats <= OPEN_BEATS else inf
-
-    def when_answered(self, number: int, latency: int) -> float:
-        """When DDR can begin to answer the request of that number; inf: not known yet."""
-        return self.made[number][3] + latency if number < len(self.made) else inf
 
 
 class Machine:

@@ -15,8 +15,9 @@ import numpy as np
 from cnna.compiler.bank_clocks import walk_clocks
 from cnna.compiler.cost import PLANNED, Fields, Memory
 from cnna.compiler.ddr_beats import BURST_BEATS, Transfer
-from cnna.compiler.machine import Machine, Process, Queue, Ready, Requests
+from cnna.compiler.machine import Machine, Process, Queue, Ready
 from cnna.compiler.speeds import Walk
+from cnna.compiler.weight_ports import WeightPorts
 from cnna.hw.config import BEAT_BYTES, Config
 from cnna.hw.regmap import COUNTED, VECTOR_OPS
 from cnna.sim.commands import WRITE_BYTES, Command, commands
@@ -24,11 +25,8 @@ from cnna.sim.commands import WRITE_BYTES, Command, commands
 START_CLOCKS = 130  # until the program's first write acts
 TAKE_CLOCKS = 6  # from a GO to the engine
 QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, under way or queued
-DEALT = 2  # weight commands that wait at a port
 READ_CLOCKS = {"conv": 16, "vector": 14}  # from a wait that is met to the first step
 WRITE_CLOCKS = {"conv": 54, "vector": 31, "load": 20, "store": 20}  # from a unit's last step or beat until others see it
-RING_CLOCKS = 16  # from the last beat of a weight to its step
-ASKED = 16  # words of a ring that are asked for together
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # of the program in a burst
 PIECE = 64  # words of a ring that are taken together
 
@@ -55,19 +53,18 @@ class _Player:
         self.program, self.config, self.memory = program, config, memory
         self.machine = Machine(config, memory)
         self.queues = {engine: Queue() for engine in QUEUED}
-        self.brought = [0 for _ in self.machine.weight_ports]  # weight commands that these ports have asked for
-        self.requests = [Requests() for _ in self.brought]
         self.dealt: list[tuple[Command, Transfer]] = []  # loads
         self.spans: dict[int, Span] = {}
 
     def play(self) -> list[Span]:
-        """Transfer all engines until the program has ended."""
+        """Runs all engines until the program has ended."""
         processes = {"program": self._handing(), "loaded": self._loaded()}
         for engine, work in {"load": self._load, "conv": self._conv, "vector": self._vector, "store": self._store}.items():
             processes[engine] = self._engine(engine, work)
-        for part in range(len(self.brought)):
-            processes[f"weights{part}"] = self._engine("weight", partial(self._weights, part))
-            processes[f"answers{part}"] = self._answers(part)
+        ports = WeightPorts(self.machine, self.queues["weight"], self._span)
+        for part in range(len(self.machine.weight_ports)):
+            processes[f"weights{part}"] = self._engine("weight", partial(ports.ask, part))
+            processes[f"answers{part}"] = ports.answers(part)
         self.machine.play(processes)
         assert len(self.spans) == len(self.program), "a command waits for what never comes"
         return [self.spans[command.number] for command in self.program]
@@ -140,47 +137,6 @@ class _Player:
         del machine.work.moving[engine]
         end = self._end_unit(engine, self.memory.latency_clocks)
         self._span(command, begin, end, (begin, machine.now))
-
-    def _weights(self, part: int, command: Command) -> Process:
-        """Asks for what these ports bring, as soon as the ring has room for it. The vector ring's words are port 0's alone."""
-        fields, machine, requests = vars(command.f), self.machine, self.requests[part]
-        ring, vector = machine.rings[fields["ring"]], bool(fields["ring"])
-        if part:
-            yield partial(self._when_dealt, self.brought[part])
-        if not (vector and part):
-            beats = 1 if vector else self.config.stripe_bytes // BEAT_BYTES  # of a word
-            column, left = ring.columns[part], fields["beats"] * fields["repeat"] // beats
-            while left:
-                yield lambda: machine.now if column.asked < ring.freed + ring.size else inf
-                piece = min(left, ASKED, ring.freed + ring.size - column.asked)
-                yield partial(requests.when_open, piece * beats)
-                column.asked += piece
-                left -= piece
-                requests.open += piece * beats
-                machine.wait_for_beats(part, piece * beats)
-                requests.made.append((column, column.asked, piece * beats, machine.now, command if not left else None))
-        self.brought[part] += 1
-        self.queues["weight"].released = min(self.brought)
-
-    def _answers(self, part: int) -> Process:
-        """DDR's answers to these ports, in the order in which they asked."""
-        machine, ports, requests, begin = self.machine, self.machine.weight_ports[part], self.requests[part], inf
-        for number in count():
-            yield partial(requests.when_answered, number, self.memory.latency_clocks)
-            column, words, beats, _, ended = requests.made[number]
-            begin = min(begin, machine.now)
-            yield from machine.flow(f"weight{part}", beats * ports * BEAT_BYTES, BEAT_BYTES * ports)
-            requests.open -= beats
-            machine.wait_for_beats(part, -beats)
-            column.counts.append(words)
-            column.clocks.append(machine.now + RING_CLOCKS)
-            if ended and not part:
-                self._span(ended, begin, machine.now, (begin, machine.now))
-                begin = inf
-
-    def _when_dealt(self, number: int) -> float:
-        """0 if port 0, which is dealt weight commands first, has had room for that one; inf: not yet."""
-        return 0.0 if self.brought[0] >= number - DEALT else inf
 
     # --- the array ---
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cnna.compiler import ir, machine
+from cnna.compiler import ir, weight_ports
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.cost import PLANNED, Memory, array_steps, ddr_bytes
 from cnna.compiler.predict import QUEUED, predicted_spans
@@ -72,4 +72,4 @@ def test_slower_memory_takes_longer():
 
 def test_open_bursts_are_those_of_the_read_master():
     """`compiler` does not import blocks of the hardware, so the number is written there a second time."""
-    assert machine.OPEN_BEATS == OUTSTANDING * BURST_BEATS
+    assert weight_ports.OPEN_BEATS == OUTSTANDING * BURST_BEATS

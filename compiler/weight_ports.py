@@ -1,0 +1,90 @@
+"""The ports that bring weights, as processes of `predict`'s machine: what they ask of DDR for the rings, and when it has come.
+
+Port 0 brings the vector ring's words too, and is dealt commands before the others, which go abreast.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from math import inf
+
+from cnna.compiler.ddr_beats import BURST_BEATS
+from cnna.compiler.machine import Column, Machine, Process, Queue
+from cnna.hw.config import BEAT_BYTES
+from cnna.sim.commands import Command
+
+OPEN_BEATS = 32 * BURST_BEATS  # that a port's read master has under way
+DEALT = 2  # weight commands that wait at a port
+ASKED = 16  # words of a ring that are asked for together
+RING_CLOCKS = 16  # from the last beat of a weight to its step
+Ended = Callable[[Command, float, float, tuple[float, float]], None]  # notes from when to when a command's beats came
+
+
+@dataclass
+class Requests:
+    """What a port, or some side by side, have asked of DDR for the rings: column, words of it then, beats of each port, when.
+
+    And the command that ends so. open: beats that have not come.
+    """
+
+    made: list[tuple[Column, int, int, float, Command | None]] = field(default_factory=list)
+    open: int = 0
+
+    def when_open(self, beats: int) -> float:
+        """0 if a port may ask for so many beats more; inf: not yet."""
+        return 0.0 if self.open + beats <= OPEN_BEATS else inf
+
+    def when_answered(self, number: int, latency: int) -> float:
+        """When DDR can begin to answer the request of that number; inf: not known yet."""
+        return self.made[number][3] + latency if number < len(self.made) else inf
+
+
+class WeightPorts:
+    """Port 0 as part 0, the others as part 1. queue: of the engine `weight`."""
+
+    def __init__(self, machine: Machine, queue: Queue, ended: Ended) -> None:
+        self.machine, self.queue, self.ended = machine, queue, ended
+        self.dealt = [0 for _ in machine.weight_ports]  # commands whose words have all been asked for, by part
+        self.requests = [Requests() for _ in machine.weight_ports]
+
+    def ask(self, part: int, command: Command) -> Process:
+        """Asks for what these ports bring of a command, as soon as the ring has room for it."""
+        machine, requests = self.machine, self.requests[part]
+        ring, vector = machine.rings[command.f.ring], bool(command.f.ring)
+        if part:
+            yield partial(self._when_dealt, self.dealt[part])
+        if not (vector and part):
+            beats = 1 if vector else machine.config.stripe_bytes // BEAT_BYTES  # of a word
+            column, left = ring.columns[part], command.f.beats * command.f.repeat // beats
+            while left:
+                yield lambda: machine.now if column.asked < ring.freed + ring.size else inf
+                piece = min(left, ASKED, ring.freed + ring.size - column.asked)
+                yield partial(requests.when_open, piece * beats)
+                column.asked += piece
+                left -= piece
+                requests.open += piece * beats
+                machine.wait_for_beats(part, piece * beats)
+                requests.made.append((column, column.asked, piece * beats, machine.now, command if not left else None))
+        self.dealt[part] += 1
+        self.queue.released = min(self.dealt)
+
+    def answers(self, part: int) -> Process:
+        """DDR's answers to these ports, in the order in which they asked."""
+        machine, ports, requests, begin = self.machine, self.machine.weight_ports[part], self.requests[part], inf
+        for number in count():
+            yield partial(requests.when_answered, number, machine.memory.latency_clocks)
+            column, words, beats, _, ended = requests.made[number]
+            begin = min(begin, machine.now)
+            yield from machine.flow(f"weight{part}", beats * ports * BEAT_BYTES, BEAT_BYTES * ports)
+            requests.open -= beats
+            machine.wait_for_beats(part, -beats)
+            column.counts.append(words)
+            column.clocks.append(machine.now + RING_CLOCKS)
+            if ended and not part:
+                self.ended(ended, begin, machine.now, (begin, machine.now))
+                begin = inf
+
+    def _when_dealt(self, number: int) -> float:
+        """0 if port 0 has had room for the command of that number; inf: not yet."""
+        return 0.0 if self.dealt[0] >= number - DEALT else inf
