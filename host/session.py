@@ -5,13 +5,13 @@ with cnna.host.Model(pynq.Overlay("cnna.bit"), "resnet50.cnna") as model:
 """
 
 import os
+import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
-from typing import Any, TypeVar
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,13 @@ from cnna.host.accelerator import Accelerator
 from cnna.host.artifact import Artifact
 from cnna.host.board_device import BoardDevice
 from cnna.host.device import state_of
-from cnna.host.errors import DataError, RunError, TurnLostError
+from cnna.host.errors import DataError, RunError
 from cnna.host.limits import seconds, whole
+from cnna.host.pingpong import SLOTS, PingPong, Ports
 from cnna.host.pynq_driver import open_board
 
-SLOTS = 2  # batches in memory: one runs while the host moves those before and after it
 MOST_RETRIES = 1000
 LIMIT_TIMES, LIMIT_CLOCKS = 20, 4_000_000  # a run may take so many times its predicted clocks, and so many more
-
-Ports = Mapping[str, NDArray[np.int8]]
-Moved = TypeVar("Moved")
 
 
 class Pending:
@@ -41,6 +38,8 @@ class Pending:
 
     def wait(self, timeout_seconds: float | None = None) -> Any:
         """The answer. TimeoutError: it is not there yet; says what the accelerator is at. Errors as of `run`."""
+        if timeout_seconds is not None:
+            timeout_seconds = seconds("timeout_seconds", timeout_seconds, zero=True)
         try:
             return self._future.result(timeout_seconds)
         except futures.TimeoutError:  # in Python 3.10 not the built-in one
@@ -79,10 +78,12 @@ class Model(model.Model):
         self._forgotten = weakref.finalize(self, _free, self.board, self._made)  # of a model that nobody closes
         self._pool: ThreadPoolExecutor | None = None
         self._streams: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()  # that may be open
+        self._changed, self._runs, self._closed = threading.Condition(), 0, False
         super().__init__(artifact, device=self.board)
 
     def run_async(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Pending:
         """`run`, begun; several wait for each other in the order in which they were begun."""
+        self._check_open()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="cnna")
         return Pending(self._pool.submit(self.run, x), self.board, self.manifest["name"])
@@ -101,6 +102,7 @@ class Model(model.Model):
 
         def prepared() -> Iterator[Ports]:
             for x in batches:
+                self._check_open()
                 known, ports, samples = self.prepare(x)
                 if samples > self.manifest["batch"]:
                     raise DataError(f"{self.manifest['name']}: {samples} samples at once, its batch is {self.manifest['batch']}")
@@ -118,12 +120,19 @@ class Model(model.Model):
         return {address: self.board.buffers[address].size for address in self._made}
 
     def close(self) -> None:
-        """Waits for runs that go on, ends open iterators, and frees the model's memory; the board stays open for others."""
+        """Waits for runs that go on, ends open iterators, and frees the model's memory; the board stays open for others.
+
+        RunError: a run in another thread goes on for more than `turn_seconds`; nothing is freed under it.
+        """
+        with self._changed:
+            self._closed = True
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
         for opened in list(self._streams):
-            opened.close()
+            with suppress(ValueError):  # a thread is in it, where it ends before its next batch
+                opened.close()
+        self._await_runs()
         _free(self.board, self._made)
         self._forgotten.detach()
 
@@ -143,106 +152,36 @@ class Model(model.Model):
         return self.board.turns.mine(f"model {self.manifest['name']}")
 
     def _run_batches(self, batches: Iterable[Ports]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
-        """In ping-pong: while batch n runs, n - 1 is taken out and n + 1 put in. An exception leaves the accelerator idle."""
-        accelerator = self._accelerator
-        if not self._made:
-            raise RunError(f"model {self.manifest['name']} is closed")
-        with self._turn():
-            accelerator.forget_registers()
+        """In ping-pong, from when the turn has come."""
+        with self._going(), self._turn():
             self.board.limit_clocks = self._limit_clocks
-            running: _Batch | None = None
-            try:
-                for number, ports in enumerate(batches):
-                    slot, before = number % SLOTS, running
-                    self._beside(before, partial(accelerator.store_inputs, ports, slot))
-                    if before is not None:
-                        self._finish(before)
-                    running = None
-                    running = _Batch(slot)  # before it is started: Ctrl-C may come between
-                    self._start(slot)
-                    if before is not None:
-                        yield self._ours(self._beside(running, partial(accelerator.load_outputs, before.slot))), before.counters
-                if running is not None:
-                    self._finish(running)
-                    yield self._ours(accelerator.load_outputs(running.slot)), running.counters
-            except TurnLostError:
-                self.board.doubt()
-                raise
-            finally:
-                if running is not None and running.runs:
-                    self._stop()
+            yield from PingPong(self.board, self._accelerator, self.retries).run(batches)
 
-    def _beside(self, running: "_Batch | None", move: Callable[[], Moved]) -> Moved:
-        """A copy of the host's beside a batch that runs. What that batch's end has broken off is done again after it."""
+    @contextmanager
+    def _going(self) -> Iterator[None]:
+        """A run that `close` waits for, from before its turn. RunError: the model is closed."""
+        with self._changed:
+            self._check_open()
+            self._runs += 1
         try:
-            return move()
-        except TurnLostError:
-            raise
-        except RunError:
-            if running is None:
-                raise
-            self._finish(running)
-            return move()
+            yield
+        finally:
+            with self._changed:
+                self._runs -= 1
+                self._changed.notify_all()
 
-    def _ours(self, answers: dict[str, Any]) -> dict[str, Any]:
-        """Answers as they are, if all that led to them was this process's doing. TurnLostError: perhaps it was not."""
-        if not self.board.turns.certain:
-            self.board.turns.check(sure=True)
-        return answers
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RunError(f"model {self.manifest['name']} is closed")
 
-    def _stop(self) -> None:
-        """A soft reset, unless the accelerator is another process's by now."""
-        with suppress(TurnLostError):
-            self.board.reset()
-
-    def _start(self, slot: int) -> None:
-        """Starts a batch. TurnLostError: another process has started one, though it is not its turn."""
-        self._accelerator.set_registers(slot)
-        if not self.board.turns.certain:
-            self.board.check_idle()
-        self._accelerator.start(slot)
-
-    def _finish(self, batch: "_Batch") -> None:
-        """Waits for a batch, which is tried again where that may help. An error leaves the accelerator reset."""
-        for attempt in range(self.retries + 1 if batch.runs else 0):
-            try:
-                self._accelerator.finish()
-                if not self.board.turns.certain:
-                    self._accelerator.check_registers()
-                break
-            except TurnLostError:
-                batch.runs = False
-                self._stop()
-                raise
-            except RunError as error:
-                self._reset_after(error, batch)
-                if attempt == self.retries:
-                    raise
-                self._accelerator.forget_registers()
-                batch.runs = True
-                self._start(batch.slot)
-            except BaseException:  # Ctrl-C
-                batch.runs = False
-                self._stop()
-                raise
-        if batch.runs:
-            batch.counters, batch.runs = self._accelerator.counters, False
-
-    def _reset_after(self, error: RunError, batch: "_Batch") -> None:
-        """A soft reset; one that fails must not hide what came before it."""
-        batch.runs = False
-        try:
-            self.board.reset()
-        except RunError as stuck:
-            raise type(error)(f"{error}; {stuck}") from None
-
-
-class _Batch:
-    """One that was started: where it is in memory, whether it still runs, and its counters when it has ended."""
-
-    def __init__(self, slot: int) -> None:
-        self.slot, self.runs = slot, True
-        self.counters: dict[str, int] = {}
+    def _await_runs(self) -> None:
+        """Until no thread is in a run. RunError: it would be this one, or takes longer than a turn may."""
+        name = f"model {self.manifest['name']}"
+        with self._changed:
+            if self._runs and self.board.turns.ours:
+                raise RunError(f"{name} cannot be closed from inside of its own run: this thread would wait for itself")
+            if not self._changed.wait_for(lambda: not self._runs, self.turn_seconds):
+                raise RunError(f"{name} has run in another thread for {self.turn_seconds:g} s: end that, then close it again")
 
 
 def _free(board: BoardDevice, addresses: list[int]) -> None:

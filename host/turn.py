@@ -101,7 +101,7 @@ class Turns:
     @contextmanager
     def mine(self, what: str) -> Iterator[None]:
         """Waits for the turn and keeps it for the block. RunError: it did not come in time, or would wait for this very thread."""
-        if self._thread == threading.get_ident():  # an open stream's, say: nobody but this thread could end it
+        if self.ours:  # an open stream's, say: nobody but this thread could end it
             raise RunError(f"this thread has the accelerator already: {self._who}; end or close its open stream first, then go on")
         until = time.monotonic() + self.patience_seconds
         who = f"{describe_process()}, {what}"
@@ -124,6 +124,11 @@ class Turns:
         finally:
             self._thread = None
             self._lock.release()
+
+    @property
+    def ours(self) -> bool:
+        """Whether this very thread has it."""
+        return self._thread == threading.get_ident()
 
     @property
     def certain(self) -> bool:

@@ -2,13 +2,14 @@
 
 import gc
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 import cnna.host
 from cnna.host.board_device import pause_seconds
-from cnna.host.errors import ArtifactError, DataError, RunError, TimedOutError
+from cnna.host.errors import ArtifactError, DataError, RunError
 from cnna.host.session import Model
 from cnna.hw.config import preset
 from cnna.hw.regmap import REGISTERS, offset
@@ -125,79 +126,6 @@ def test_a_model_that_nobody_closes_gives_its_memory_back(board):
     assert not board.buffers
 
 
-def test_an_exception_in_the_middle_leaves_the_accelerator_idle(board):
-    """Ctrl-C in a loop over images: the next run must find an accelerator that answers, with its memory."""
-
-    def source():
-        yield samples(1)
-        raise KeyboardInterrupt
-
-    with Model(board, requantised_copy(batch=1)) as session:
-        with pytest.raises(KeyboardInterrupt):
-            list(session.stream(source()))
-        assert not REGISTERS["STATUS"].unpack(board.read(offset("STATUS")))["busy"]
-        x = samples(2)
-        assert np.array_equal(session.run(x), expected(x))
-        stream = session.stream(samples(1, seed=n) for n in range(9))
-        next(stream)
-        stream.close()
-        assert np.array_equal(session.run(x), expected(x)), "a stream that is closed early gives its turn back"
-
-
-def test_an_error_is_tried_again_after_a_reset(board, monkeypatch):
-    """A single bad answer of the bus costs a retry; one that stays is reported with place and cause."""
-    x = samples(1)
-    with Model(board, requantised_copy(batch=1), retries=1) as session:
-        execute, failures = type(board.emulator)._execute, [1]
-
-        def failing(self, command):
-            if failures[0]:
-                failures[0] -= 1
-                self._stop("read_response", port=0, response=2)
-            else:
-                execute(self, command)
-
-        monkeypatch.setattr(type(board.emulator), "_execute", failing)
-        assert np.array_equal(session.run(x), expected(x))
-        failures[0] = 99
-        with pytest.raises(RunError, match=r"stopped: read_response SLVERR on port 0 at program write \d+ of \d+, layer copy"):
-            session.run(x)
-        failures[0] = 0
-        assert np.array_equal(session.run(x), expected(x))
-
-
-def test_a_hang_says_where(board, monkeypatch):
-    """`timed out` alone explains nothing: program counter, layer, engines, errors and traffic are in the message."""
-    with Model(board, requantised_copy(batch=1), retries=0, timeout_seconds=0.3) as session:
-        with monkeypatch.context() as patch:
-            patch.setattr(board, "_ended", lambda: False)
-            with pytest.raises(TimedOutError) as caught:
-                session.run(samples(1))
-        said = str(caught.value)
-        for part in ("hangs: nothing has moved for 0.3 s", *STANDING):
-            assert part in said, said
-        assert np.array_equal(session.run(samples(1)), expected(samples(1)))
-
-
-def test_a_reset_that_does_not_end_says_where(board, monkeypatch):
-    """It waits for the bus: which port owes the answer, and what was running, is what there is to find out."""
-    with Model(board, requantised_copy(batch=1)) as session:
-        session.run(samples(1))
-        read, resetting = board._mmio.read, REGISTERS["STATUS"].pack(resetting=1)
-        monkeypatch.setattr("cnna.host.board_device.SETTLE_SECONDS", 0.05)
-        monkeypatch.setattr(board._mmio, "read", lambda at: read(at) | (resetting if at == offset("STATUS") else 0))
-        for playing, where in ((board.playing, "layer copy"), (None, "in no layer of this process's models")):
-            board.playing = playing
-            with pytest.raises(TimedOutError, match=r"a soft reset has not ended after 0.05 s.*; load the overlay again") as caught:
-                board.reset()
-            for part in (*STANDING[:1], where, *STANDING[2:], "STATUS resetting"):
-                assert part in str(caught.value), caught.value
-        monkeypatch.setattr(board._mmio, "read", lambda at: resetting if at == offset("STATUS") else 1 // 0)
-        with pytest.raises(TimedOutError, match=r"and its registers cannot be read: the board failed at reading"):
-            board.reset()
-        monkeypatch.undo()
-
-
 def test_waiting_costs_a_small_part_of_what_is_waited_for():
     """Looks that double in distance would find a run of 3.3 ms done after 6: half of the throughput."""
     for run in (1e-4, 3.3e-3, 0.04, 2.0):
@@ -240,34 +168,6 @@ def test_a_run_inside_an_open_stream_is_refused_at_once(board):
                 use()
         assert len(list(stream)) == 2, "the stream goes on"
         assert np.array_equal(other.run(samples(1)), expected(samples(1)))
-
-
-def test_a_stream_that_is_left_resets_the_batch_that_runs(board, monkeypatch):
-    """Its program would go on writing into memory that is freed next, or answer the next run's wait."""
-    written, mmio = [], board._mmio
-    write = mmio.write
-    monkeypatch.setattr(mmio, "write", lambda where, value: (written.append((where, value)), write(where, value)))
-    start, reset = (
-        (offset("CTRL"), REGISTERS["CTRL"].pack(start=1, irq_enable=1)),
-        (offset("CTRL"), REGISTERS["CTRL"].pack(soft_reset=1)),
-    )
-
-    def fails():
-        yield samples(1)
-        raise KeyboardInterrupt
-
-    with Model(board, requantised_copy(batch=1)) as session:
-        stream = session.stream(samples(1, seed=n) for n in range(9))
-        next(stream)
-        stream.close()
-        assert written.index(reset, len(written) - 1 - written[::-1].index(start)), "after the last start"
-        written.clear()
-        with pytest.raises(KeyboardInterrupt):
-            list(session.stream(fails()))
-        assert [each for each in written if each in (start, reset)] == [start, reset]
-        written.clear()
-        session.run(samples(3))
-        assert reset not in written, "a run that ended needs none"
 
 
 def test_the_wrong_hwh_or_artifact_is_refused():
@@ -375,3 +275,95 @@ def test_each_model_has_limits_of_its_own(board):
         for session, limits in ((second, (10, 60)), (first, (30, 100))):
             session.run(samples(1))
             assert (board.timeout_seconds, board.turns.patience_seconds) == limits
+
+
+def test_closing_waits_for_a_run_of_another_thread(board, monkeypatch):
+    """Its memory was freed under it: the accelerator wrote on where the next model lies."""
+    session, answers = Model(board, requantised_copy(batch=1)), []
+    loading, go_on = threading.Event(), threading.Event()
+    load = board.load
+    monkeypatch.setattr(board, "load", lambda *place: (loading.set(), go_on.wait(10), load(*place))[2])
+    running = threading.Thread(target=lambda: answers.append(session.run(samples(3))))
+    running.start()
+    assert loading.wait(10)
+    closing = threading.Thread(target=session.close)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive(), "it waits"
+    assert session.memory, "nothing is freed yet"
+    with pytest.raises(RunError, match="model copy is closed"):
+        session.run_async(samples(1))
+    go_on.set()
+    closing.join(10)
+    running.join(10)
+    assert np.array_equal(answers[0], expected(samples(3)))
+    assert not board.buffers
+
+
+def test_closing_ends_a_stream_that_another_thread_is_in(board):
+    """`generator already executing` came out of `close`, and the memory stayed."""
+    session, caught = Model(board, requantised_copy(batch=1)), []
+    inside, go_on = threading.Event(), threading.Event()
+
+    def source():
+        while True:
+            yield samples(1)
+            inside.set()
+            go_on.wait(10)
+
+    def consume():
+        with pytest.raises(RunError, match="model copy is closed") as error:
+            list(session.stream(source()))
+        caught.append(error)
+
+    streaming = threading.Thread(target=consume)
+    streaming.start()
+    assert inside.wait(10)
+    closing = threading.Thread(target=session.close)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive(), "it waits"
+    assert session.memory, "nothing is freed yet"
+    go_on.set()
+    closing.join(10)
+    streaming.join(10)
+    assert caught
+    assert not board.buffers
+
+
+def test_closing_inside_of_ones_own_run_is_refused_at_once(board):
+    """It would wait for itself; or free what the accelerator works on."""
+    session = Model(board, requantised_copy(batch=1))
+
+    def source():
+        yield samples(1)
+        session.close()
+
+    with pytest.raises(RunError, match="model copy cannot be closed from inside of its own run"):
+        list(session.stream(source()))
+    session.close()
+
+
+def test_a_run_that_does_not_end_keeps_its_memory(board):
+    """`close` says so after a turn's patience; it must not free what is in use."""
+    session = Model(board, requantised_copy(batch=1), turn_seconds=0.1)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def source():
+        inside.set()
+        go_on.wait(10)
+        yield samples(1)
+
+    def consume():
+        with suppress(RunError):  # the model is closed
+            list(session.stream(source()))
+
+    streaming = threading.Thread(target=consume)
+    streaming.start()
+    assert inside.wait(10)
+    with pytest.raises(RunError, match=r"model copy has run in another thread for 0.1 s: end that, then close it again"):
+        session.close()
+    assert session.memory
+    go_on.set()
+    streaming.join(10)
+    session.close()
