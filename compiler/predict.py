@@ -27,6 +27,7 @@ TAKE_CLOCKS = 6  # from a GO to the engine
 QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, under way or queued
 READ_CLOCKS = {"conv": 16, "vector": 14}  # from a wait that is met to the first step
 WRITE_CLOCKS = {"conv": 54, "vector": 31, "load": 20, "store": 20}  # from a unit's last step or beat until others see it
+RUNS_AHEAD = 64  # of a load or store, that a port holds
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # of the program in a burst
 PIECE = 64  # words of a ring that are taken together
 
@@ -53,13 +54,13 @@ class _Player:
         self.program, self.config, self.memory = program, config, memory
         self.machine = Machine(config, memory)
         self.queues = {engine: Queue() for engine in QUEUED}
-        self.dealt: list[tuple[Command, Transfer]] = []  # loads
+        self.dealt: dict[str, list[tuple[Command, Transfer]]] = {"load": [], "store": []}
         self.spans: dict[int, Span] = {}
 
     def play(self) -> list[Span]:
         """Runs all engines until the program has ended."""
-        processes = {"program": self._handing(), "loaded": self._loaded()}
-        for engine, work in {"load": self._load, "conv": self._conv, "vector": self._vector, "store": self._store}.items():
+        processes = {"program": self._handing()} | {f"{engine} moved": self._dealt(engine) for engine in self.dealt}
+        for engine, work in {"load": self._deal, "conv": self._conv, "vector": self._vector, "store": self._deal}.items():
             processes[engine] = self._engine(engine, work)
         ports = WeightPorts(self.machine, self.queues["weight"], self._span)
         for part in range(len(self.machine.weight_ports)):
@@ -107,33 +108,33 @@ class _Player:
 
     # --- DDR ---
 
-    def _load(self, command: Command) -> Process:
-        """Deals its runs to the ports, which may be busy with those of loads before."""
-        yield self._waits(vars(command.f), 0)
-        self.dealt.append((command, Transfer("load", vars(command.f), self.config)))
-        if len(self.dealt) > 1:
-            self.dealt[-2][1].following = self.dealt[-1][1]
-        self.queues["load"].released += 1
+    def _deal(self, command: Command) -> Process:
+        """Deals a load's or a store's runs to the ports, a clock each, as far as they fit beside those of commands before."""
+        fields, dealt = vars(command.f), self.dealt[command.engine]
+        yield self._waits(fields, 0)
+        transfer = Transfer(command.engine, fields, self.config)
+        if dealt and command.engine == "load":
+            dealt[-1][1].following = transfer
+        dealt.append((command, transfer))
+        runs = fields["runs"] * fields["blocks"]
+        later = max(runs - RUNS_AHEAD * self.config.ports, 0) * transfer.size * BEAT_BYTES / (runs * self.memory.bytes_per_clock)
+        yield self.machine.after(max(runs, later))
+        self.queues[command.engine].released += 1
 
-    def _loaded(self) -> Process:
-        """Writes what was dealt, one load after another."""
+    def _dealt(self, engine: str) -> Process:
+        """Moves what was dealt, one command after another."""
         for number in count():
-            yield partial(self._when_loadable, number)
-            yield from self._move(*self.dealt[number])
+            yield partial(self._when_dealt, engine, number)
+            yield from self._move(*self.dealt[engine][number])
 
-    def _when_loadable(self, number: int) -> float:
-        """0 if the load of that number is dealt; inf: not yet."""
-        return 0.0 if number < len(self.dealt) else inf
+    def _when_dealt(self, engine: str, number: int) -> float:
+        """0 if the engine's command of that number is dealt; inf: not yet."""
+        return 0.0 if number < len(self.dealt[engine]) else inf
 
-    def _store(self, command: Command) -> Process:
-        yield self._waits(vars(command.f), 0)
-        self.queues["store"].released += 1
-        yield from self._move(command, Transfer("store", vars(command.f), self.config))
-
-    def _move(self, command: Command, runs: Transfer) -> Process:
+    def _move(self, command: Command, transfer: Transfer) -> Process:
         engine, begin, machine = command.engine, self.machine.now, self.machine
-        machine.work.moving[engine] = runs
-        yield from machine.flow(engine, runs.size * BEAT_BYTES, BEAT_BYTES * self.config.ports)
+        machine.work.moving[engine] = transfer
+        yield from machine.flow(engine, transfer.size * BEAT_BYTES, BEAT_BYTES * self.config.ports)
         del machine.work.moving[engine]
         end = self._end_unit(engine, self.memory.latency_clocks)
         self._span(command, begin, end, (begin, machine.now))

@@ -5,10 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cnna.compiler import ir, weight_ports
+from cnna.compiler import ir, predict, weight_ports
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.cost import PLANNED, Memory, array_steps, ddr_bytes
 from cnna.compiler.predict import QUEUED, predicted_spans
+from cnna.hw import load, store
 from cnna.hw.config import preset
 from cnna.hw.ports import BURST_BEATS
 from cnna.hw.readmaster import OUTSTANDING
@@ -70,6 +71,7 @@ def test_slower_memory_takes_longer():
     assert ends[1] - ends[0] == pytest.approx(weights / 12 - weights / 48, rel=0.02)
 
 
-def test_open_bursts_are_those_of_the_read_master():
-    """`compiler` does not import blocks of the hardware, so the number is written there a second time."""
+def test_open_bursts_and_runs_are_those_of_the_hardware():
+    """`compiler` does not import blocks of the hardware, so the numbers are written there a second time."""
     assert weight_ports.OPEN_BEATS == OUTSTANDING * BURST_BEATS
+    assert predict.RUNS_AHEAD == load.RUNS_AHEAD == store.RUNS_AHEAD
