@@ -6,7 +6,6 @@ accelerator that works on the PL's own DDR4.
 """
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,19 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.capability import read_config
-from cnna.host.device import soft_reset, state_of
-from cnna.host.errors import ArtifactError, RunError, TimedOutError, TurnLostError, reason_of
+from cnna.host.device import soft_reset
+from cnna.host.errors import ArtifactError, RunError, TurnLostError, reason_of
 from cnna.host.progress import Played
 from cnna.host.remote_turn import RemoteTurn
 from cnna.host.turn import LocalTurn, Turns
+from cnna.host.waiting import await_end
 from cnna.hw.config import as_dict
-from cnna.hw.regmap import COUNTED, REGISTERS, offset
+from cnna.hw.regmap import REGISTERS, offset
 
-POLL_SECONDS = (50e-6, 10e-3)  # between two looks at STATUS, at least and at most
-POLL_PART = 1 / 16  # of the time that a run has taken so far: as much longer than need be may it seem
-PROGRESS_SECONDS = 0.2  # between two looks at how far it is
 SETTLE_SECONDS = 5.0  # for a soft reset
-PROGRESS = tuple(offset(name) for name in ("CYCLES", "PC", *(f"DONE_{engine.upper()}" for engine in COUNTED)))
 
 Allocate = Callable[[int], Any]  # bytes, to a pynq buffer of so many uint8
 
@@ -84,9 +80,13 @@ class BoardDevice:
 
     def free(self, address: int) -> None:
         """Gives back what `allocate` gave."""
-        with said("freeing", address):
-            self.buffers[address].buffer.freebuffer()
-        del self.buffers[address]
+        allocation = self.buffers.pop(address)  # first: once it is free, another thread may be given the address
+        try:
+            with said("freeing", address):
+                allocation.buffer.freebuffer()
+        except BaseException:  # Ctrl-C: it can be freed again
+            self.buffers.setdefault(address, allocation)
+            raise
 
     def store(self, address: int, data: bytes | np.ndarray) -> None:
         """Copies bytes into an allocation and makes the accelerator see them."""
@@ -108,20 +108,7 @@ class BoardDevice:
 
     def wait(self) -> None:
         """Returns when STATUS has done or error set. TimedOutError: it stands still, or ran for more than `limit_clocks`; where."""
-        last, began = None, time.monotonic()
-        since = looked = now = began
-        while not self._ended():
-            time.sleep(pause_seconds(now - began))
-            now = time.monotonic()
-            if now - looked < PROGRESS_SECONDS:
-                continue
-            looked, progress = now, tuple(map(self.read, PROGRESS))
-            if progress != last:
-                last, since = progress, now
-            elif now - since > self.timeout_seconds and not self._ended():
-                raise self._hangs(f"nothing has moved for {self.timeout_seconds:g} s, its clock of cycles at {progress[0]:,}")
-            if self.limit_clocks is not None and progress[0] > self.limit_clocks and not self._ended():
-                raise self._hangs(f"it has not ended after {progress[0]:,} clocks, {self.limit_clocks:,} are the limit")
+        await_end(self, self._ended, self.timeout_seconds, self.limit_clocks)
 
     def close(self) -> None:
         """Frees all memory."""
@@ -143,7 +130,7 @@ class BoardDevice:
 
     def _remedy(self) -> str:
         """What helps where contiguous memory is out."""
-        taken = sum(allocation.size for allocation in self.buffers.values())
+        taken = sum(allocation.size for allocation in list(self.buffers.values()))
         return (
             f"models of this process hold {taken:,} bytes in {len(self.buffers)} buffers: close one, or give Linux more CMA "
             "(docs/board.md)"
@@ -156,14 +143,18 @@ class BoardDevice:
     @contextmanager
     def kept(self) -> Iterator[list[int]]:
         """Allocations made in the block, as a list when it ends; freed if it ends by an exception."""
-        before, made = set(self.buffers), list[int]()
+        before, made = self.buffers.copy(), list[int]()
+
+        def fresh() -> list[int]:  # an address that was another's before may be ours now
+            return sorted(at for at, allocation in self.buffers.copy().items() if before.get(at) is not allocation)
+
         try:
             yield made
         except BaseException:
-            for address in set(self.buffers) - before:
+            for address in fresh():
                 self.free(address)
             raise
-        made += sorted(set(self.buffers) - before)
+        made += fresh()
 
     def _taken(self, passed: bool) -> None:
         """At the beginning of a turn: whoever had it before may have been killed with a program that still writes."""
@@ -189,13 +180,11 @@ class BoardDevice:
             )
 
     def _put_back(self) -> None:
-        for address, allocation in self.buffers.items():
+        for address, allocation in self.buffers.copy().items():
             self.turns.check()
-            with said("sending", address):
-                allocation.buffer.flush()
-
-    def _hangs(self, how: str) -> TimedOutError:
-        return TimedOutError(f"the accelerator hangs: {how}; {state_of(self)}")
+            if address in self.buffers:  # no other thread has closed its model meanwhile
+                with said("sending", address):
+                    allocation.buffer.flush()
 
     def _ended(self) -> bool:
         status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
@@ -203,7 +192,7 @@ class BoardDevice:
 
     def within(self, address: int, size: int) -> Allocation:
         """The allocation that holds these bytes. RunError: there is none."""
-        for allocation in self.buffers.values():
+        for allocation in list(self.buffers.values()):  # which other threads change
             if allocation.address <= address and address + size <= allocation.address + allocation.size:
                 return allocation
         raise RunError(f"bytes {address:#x}..{address + size:#x} are in no allocation of this process")
@@ -226,11 +215,6 @@ class BoardDevice:
                 "the accelerator on the board is of variant pl (it has stream ports), but the overlay's .hwh has no AXI DMA: "
                 "put the .bit and .hwh of one build side by side"
             )
-
-
-def pause_seconds(waited_seconds: float) -> float:
-    """How long to wait for the next look at a run that has been waited for so long."""
-    return min(POLL_SECONDS[1], max(POLL_SECONDS[0], POLL_PART * waited_seconds))
 
 
 def _turn(pynq_device: Any, base: int) -> LocalTurn | RemoteTurn:

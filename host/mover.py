@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.board_device import pause_seconds, said
+from cnna.host.board_device import said
 from cnna.host.device import state_of
 from cnna.host.errors import RunError, TimedOutError, TurnLostError
 from cnna.host.progress import RESPONSES, Played
 from cnna.host.turn import Turns
+from cnna.host.waiting import pause_seconds
 from cnna.hw.config import BEAT_BYTES
 from cnna.hw.regmap import REGISTERS, STREAM_ERRORS, offset
 

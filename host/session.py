@@ -147,14 +147,20 @@ class Model(model.Model):
         self._made += made
         return self._accelerator
 
-    def _turn(self) -> Any:
-        self.board.timeout_seconds, self.board.turns.patience_seconds = self.timeout_seconds, self.turn_seconds
-        return self.board.turns.mine(f"model {self.manifest['name']}")
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """This model's turn, within its own limits; those of the board hold again for the next."""
+        with self.board.turns.mine(f"model {self.manifest['name']}", self.turn_seconds):
+            before = self.board.timeout_seconds, self.board.limit_clocks
+            self.board.timeout_seconds, self.board.limit_clocks = self.timeout_seconds, self._limit_clocks
+            try:
+                yield
+            finally:
+                self.board.timeout_seconds, self.board.limit_clocks = before
 
     def _run_batches(self, batches: Iterable[Ports]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
         """In ping-pong, from when the turn has come."""
         with self._going(), self._turn():
-            self.board.limit_clocks = self._limit_clocks
             yield from PingPong(self.board, self._accelerator, self.retries).run(batches)
 
     @contextmanager

@@ -5,6 +5,7 @@ put there again when another process has had the accelerator meanwhile, or has l
 was killed is left behind.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,22 +33,25 @@ class StreamDevice(BoardDevice):
     ) -> None:
         super().__init__(mmio, pynq_device, allocate, parameters)
         self.mover, self._plan = Mover(self, open_dma), Plan()
+        self._planning = threading.RLock()  # a model that is collected gives memory back wherever its thread is
         self._kept: dict[int, NDArray[np.uint8]] = {}  # by allocation, what was stored in it
         self._stale = True  # what is in the DDR4 may be somebody else's
 
     def allocate(self, size_bytes: int) -> int:
         """Address of fresh bytes of the PL's DDR4. RunError: there are none left; says what is taken."""
-        address = self._plan.allocate(size_bytes)
-        self.buffers[address] = Allocation(None, address, size_bytes)
+        with self._planning:
+            address = self._plan.allocate(size_bytes)
+            self.buffers[address] = Allocation(None, address, size_bytes)
         return address
 
     def free(self, address: int) -> None:
         """Gives back what `allocate` gave; with the last of it, the buffers of the host."""
-        del self.buffers[address]
-        self._plan.free(address)
-        self._kept.pop(address, None)
-        if not self.buffers:
-            self.mover.release()
+        with self._planning:
+            self._kept.pop(address, None)
+            self._plan.free(address)
+            del self.buffers[address]
+            if not self.buffers:
+                self.mover.release()
 
     def store(self, address: int, data: bytes | np.ndarray) -> None:
         """Sends bytes into an allocation; those beside them in the same beats stay."""
@@ -74,7 +78,7 @@ class StreamDevice(BoardDevice):
         self._stale = self._stale or passed or self.read(offset("STREAM_IN_BYTES")) != self.mover.sent_bytes
         if self._stale:
             self.mover.forget()
-            for address, kept in self._kept.items():
+            for address, kept in self._kept.copy().items():  # other threads may close models
                 self.mover.send(address, kept)
             self._stale = False
 

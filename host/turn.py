@@ -86,7 +86,7 @@ class LocalTurn:
 
 
 class Turns:
-    """A turn for the threads of this process too; `patience_seconds` is how long one waits.
+    """A turn for the threads of this process too; `patience_seconds` is how long one waits that does not say.
 
     `taken` is called with each turn first, told whether another process or object has had it since.
     """
@@ -99,19 +99,20 @@ class Turns:
         self._held = False
 
     @contextmanager
-    def mine(self, what: str) -> Iterator[None]:
+    def mine(self, what: str, patience_seconds: float | None = None) -> Iterator[None]:
         """Waits for the turn and keeps it for the block. RunError: it did not come in time, or would wait for this very thread."""
         if self.ours:  # an open stream's, say: nobody but this thread could end it
             raise RunError(f"this thread has the accelerator already: {self._who}; end or close its open stream first, then go on")
-        until = time.monotonic() + self.patience_seconds
+        patience = self.patience_seconds if patience_seconds is None else patience_seconds
+        until = time.monotonic() + patience
         who = f"{describe_process()}, {what}"
-        if not self._lock.acquire(timeout=self.patience_seconds):
-            raise RunError(self._busy(self._who))
+        if not self._lock.acquire(timeout=patience):
+            raise RunError(_busy(patience, self._who))
         try:
             self._who, self._thread = who, threading.get_ident()
             while not self._take(who):
                 if time.monotonic() > until:
-                    raise RunError(self._busy(self.turn.holder()))
+                    raise RunError(_busy(patience, self.turn.holder()))
                 time.sleep(LOOK_SECONDS)
             try:
                 self._held = True
@@ -157,10 +158,11 @@ class Turns:
                 raise RunError(f"the turn of the board cannot be taken: {error.filename}: {error.strerror}") from None
             raise RunError(f"the board cannot be reached: {reason_of(error)}") from None
 
-    def _busy(self, holder: str) -> str:
-        return f"the accelerator was busy for {self.patience_seconds:g} s: {holder} has it; wait for it, or end it"
-
 
 def describe_process() -> str:
     """This process, for whoever waits for it."""
     return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def _busy(patience_seconds: float, holder: str) -> str:
+    return f"the accelerator was busy for {patience_seconds:g} s: {holder} has it; wait for it, or end it"

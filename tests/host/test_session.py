@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import cnna.host
-from cnna.host.board_device import pause_seconds
 from cnna.host.errors import ArtifactError, DataError, RunError
 from cnna.host.session import Model
+from cnna.host.waiting import pause_seconds
 from cnna.hw.config import preset
 from cnna.hw.regmap import REGISTERS, offset
 
@@ -267,14 +267,20 @@ def test_closing_a_model_ends_its_open_stream(board):
 
 
 def test_each_model_has_limits_of_its_own(board):
-    """Those of the model that was made last held for all."""
+    """Those of the model that was made last held for all; then those of whoever waits, for the run that it waits for."""
     with (
-        Model(board, requantised_copy(), timeout_seconds=30, turn_seconds=100) as first,
-        Model(board, requantised_copy()) as second,
+        Model(board, requantised_copy(batch=1), timeout_seconds=30) as first,
+        Model(board, requantised_copy(), timeout_seconds=1, turn_seconds=0.1) as second,
     ):
-        for session, limits in ((second, (10, 60)), (first, (30, 100))):
-            session.run(samples(1))
-            assert (board.timeout_seconds, board.turns.patience_seconds) == limits
+        stream = first.stream(samples(1, seed=n) for n in range(3))
+        next(stream)
+        limits = board.timeout_seconds, board.limit_clocks
+        assert limits[0] == 30
+        with pytest.raises(RunError, match=r"busy for 0\.1 s"):
+            second.run_async(samples(1)).wait()
+        assert (board.timeout_seconds, board.limit_clocks) == limits, "another's, in the middle of a run"
+        list(stream)
+        assert (board.timeout_seconds, board.limit_clocks) == (10, None), "the board's own"
 
 
 def test_closing_waits_for_a_run_of_another_thread(board, monkeypatch):
