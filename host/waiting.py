@@ -22,7 +22,7 @@ def pause_seconds(waited_seconds: float) -> float:
 
 
 def await_end(device: Readable, ended: Callable[[], bool], timeout_seconds: float, limit_clocks: int | None) -> None:
-    """Returns when it has `ended`. TimedOutError: it stood still for `timeout_seconds`, or ran beyond `limit_clocks`; says where."""
+    """Returns when it has `ended`. TimedOutError: it stood still for `timeout_seconds`, or ran beyond `limit_clocks`; where."""
     last, began = None, time.monotonic()
     since = looked = now = began
     while not ended():

@@ -77,15 +77,16 @@ def _image(args: argparse.Namespace, config: Config) -> Outcome:
 
 def _ip(args: argparse.Namespace, config: Config) -> Outcome:
     """Writes what Vivado's IP catalogue takes."""
-    from cnna.hw.verilog import generate
+    from cnna.host.commands.rtl import generated
     from cnna.sim.board.design import design
     from cnna.sim.board.ipxact import component
 
     config = design(config, args.variant).config
+    name, verilog = next(iter(generated(config).items()))
     make_folder(args.folder)
-    paths = [args.folder / f"cnna_{config.name}.v", args.folder / "component.xml"]
-    write_text(paths[0], generate(config))
-    write_text(paths[1], component(config, paths[0].name))
+    paths = [args.folder / name, args.folder / "component.xml"]
+    write_bytes(paths[0], verilog)
+    write_text(paths[1], component(config, name))
     print(f"{paths[0]}, {paths[1]}: accelerator {config.name}, variant {args.variant}, for Vivado's IP catalogue")
     return Outcome({"config": config.name, "variant": args.variant, "written": [str(path) for path in paths]})
 

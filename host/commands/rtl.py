@@ -12,7 +12,7 @@ from cnna.host.cli import Outcome
 from cnna.host.configuration import HELP, configuration
 from cnna.host.errors import UserError
 from cnna.host.files import make_folder, write_bytes
-from cnna.hw.config import ConfigError
+from cnna.hw.config import Config, ConfigError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,21 +27,25 @@ def run(args: argparse.Namespace) -> Outcome:
     config = configuration(args.config)
     if args.output.exists() and not args.output.is_dir():
         raise UserError(f"{args.output}: is a file, not a folder to write into")
-    from cnna.sim.generate import write
-
-    with TemporaryDirectory() as part:
-        try:
-            with _progress(config.name) as tick:
-                made = write(config, Path(part), args.module, tick)
-        except ConfigError as error:
-            raise UserError(f"--module: {error}") from None
-        make_folder(args.output)
-        written = [args.output / path.name for path in made]
-        for path, target in zip(made, written, strict=True):
-            write_bytes(target, path.read_bytes())
+    try:
+        contents = generated(config, args.module)
+    except ConfigError as error:
+        raise UserError(f"--module: {error}") from None
+    make_folder(args.output)
+    written = [args.output / name for name in contents]
+    for target, content in zip(written, contents.values(), strict=True):
+        write_bytes(target, content)
     for target in written:
         print(target)
     return Outcome({"config": config.name, "module": args.module or "top", "files": [str(path) for path in written]})
+
+
+def generated(config: Config, module: str | None = None) -> dict[str, bytes]:
+    """What `hw.verilog.write` writes, by name, the Verilog first; Ctrl-C ends it at once. ConfigError: no such block."""
+    from cnna.sim.generate import write
+
+    with TemporaryDirectory() as part, _progress(config.name) as tick:
+        return {path.name: path.read_bytes() for path in write(config, Path(part), module, tick)}
 
 
 @contextmanager
