@@ -7,7 +7,7 @@ with Model("m.cnna", device="emulator") as model:
 import importlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -20,10 +20,10 @@ from cnna.host.artifact import Artifact, load
 from cnna.host.cpu_ops import CpuPart, makes, reads
 from cnna.host.device import Device
 from cnna.host.errors import DataError, ToolError
+from cnna.host.inputs import Arrays, Inputs
 from cnna.host.metrics import Figures, summary
 from cnna.hw.config import Config
 
-Arrays = dict[str, NDArray[Any]]
 SIMULATED = {"emulator": "cnna.sim.emulator", "rtl": "cnna.sim.cosim"}  # device: module with open_device(config, **options)
 
 Opened = TypeVar("Opened", bound="Model")
@@ -58,7 +58,7 @@ class Model:
         self._owned = isinstance(device, str)
         self.device_name = device if isinstance(device, str) else getattr(device, "name", type(device).__name__)
         self._parts = {name: self._cpu_part(name) for name in ("head", "tail")}
-        self._tables = self._uint8_tables()
+        self._inputs = Inputs(self.manifest, straight=not self._parts["head"])
         try:
             self._executor = self._open(device, options)
         except BaseException:
@@ -93,10 +93,10 @@ class Model:
 
         DataError: as `run`.
         """
-        known = self._checked(x if isinstance(x, Mapping) else {self._single_input(): x})
+        known = self._inputs.checked(x)
         if head := self._parts["head"]:
             known |= head.run(known)
-        ports = self._to_ports(known)
+        ports = self._inputs.to_ports(known)
         return known, ports, len(next(iter(ports.values())))
 
     def answer(self, x: NDArray[Any] | Mapping[str, NDArray[Any]], ports: Mapping[str, NDArray[np.int8]], known: Arrays) -> Any:
@@ -165,76 +165,7 @@ class Model:
         events = timeline() if timeline and counters else None
         return summary(self.manifest, self.device_name, counters, layers, wall_seconds, True if self.agreement else None, events)
 
-    # --- floats to ports and back ---
-
-    def _single_input(self) -> str:
-        names = [entry["name"] for entry in self.manifest["model_inputs"]]
-        if len(names) != 1:
-            raise DataError(f"{self.manifest['name']} has inputs {', '.join(names)}: give a dict by these names")
-        return str(names[0])
-
-    def _checked(self, given: Mapping[str, NDArray[Any]]) -> Arrays:
-        """The model's inputs as float32, preprocessed where they are uint8; as uint8 where there is a table for them."""
-        wanted = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
-        if set(given) != set(wanted):
-            raise DataError(f"{self.manifest['name']} has inputs {', '.join(wanted)}, not {', '.join(given) or 'none'}")
-        arrays = {}
-        for name, shape in wanted.items():
-            x = self._upright(np.asarray(given[name]), shape)
-            if (
-                x.ndim != len(shape) + 1
-                or not len(x)
-                or any(s not in (None, have) for s, have in zip(shape, x.shape[1:], strict=True))
-            ):
-                raise DataError(f"input {name} has shape {list(x.shape)}, but the model wants {['N', *shape]}, N at least 1")
-            arrays[name] = x if name in self._tables and x.dtype == np.uint8 else self._as_float(name, x)
-        if len({len(x) for x in arrays.values()}) > 1:
-            raise DataError(f"the inputs have different numbers of samples: { {n: len(x) for n, x in arrays.items()} }")
-        return arrays
-
-    def _upright(self, x: NDArray[Any], shape: Sequence[int | None]) -> NDArray[Any]:
-        """uint8 pictures with the channels last as a view with them first, where the model stores how to take pictures."""
-        last = x.dtype == np.uint8 and self.manifest["preprocess"] is not None and x.ndim == len(shape) + 1 == 4
-        turned = x.transpose(0, 3, 1, 2) if last else x
-        fits = all(size in (None, have) for size, have in zip(shape, turned.shape[1:], strict=False))
-        return turned if last and fits and x.shape[1:] != tuple(shape) else x
-
-    def _uint8_tables(self) -> dict[str, NDArray[np.int8]]:
-        """int8 [C, 256] for inputs whose pictures go straight to the accelerator: what a picture's value becomes there."""
-        tail = reads(self.manifest["cpu_tail"])
-        tables: dict[str, NDArray[np.int8]] = {}
-        if self.manifest["preprocess"] is None or self._parts["head"]:
-            return tables
-        inputs = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
-        for port in self.manifest["inputs"]:
-            name, channels = port["name"], port["shape"][0]
-            if list(inputs.get(name, ())) == list(port["shape"]) and name not in tail:
-                values = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None, None, None], (256, channels, 1, 1))
-                q = pack.quantise(self._as_float(name, values), port["scale"], port["zero"], name)
-                tables[name] = np.ascontiguousarray(q.reshape(256, channels).T)
-        return tables
-
-    def _as_float(self, name: str, x: NDArray[Any]) -> NDArray[np.float32]:
-        preprocess = self.manifest["preprocess"]
-        if x.dtype == np.uint8 and preprocess is None:
-            raise DataError(f"input {name} is uint8, but the model stores no preprocessing (cnna quantize --scale --mean --std)")
-        if x.dtype == np.uint8:
-            mean, std = (np.array(preprocess[key], np.float32).reshape(-1, *[1] * (x.ndim - 2)) for key in ("mean", "std"))
-            return ((x.astype(np.float32) * np.float32(preprocess["scale"]) - mean) / std).astype(np.float32)
-        if x.dtype.kind != "f":
-            raise DataError(f"input {name} is {x.dtype}, but the model wants float32")
-        with np.errstate(over="ignore"):  # float64 beyond float32 is infinity, which saturates
-            return x.astype(np.float32)
-
-    def _to_ports(self, known: Arrays) -> dict[str, NDArray[np.int8]]:
-        ports = {}
-        for port in self.manifest["inputs"]:
-            x = known[port["name"]]
-            if x.dtype == np.uint8:
-                ports[port["name"]] = pack.lookup(x, self._tables[port["name"]])
-                continue
-            ports[port["name"]] = pack.quantise(x.reshape(len(x), *port["shape"]), port["scale"], port["zero"], port["name"])
-        return ports
+    # --- ports to floats ---
 
     def _from_ports(self, answers: Mapping[str, NDArray[np.int8]], known: Arrays) -> Arrays:
         """The model's outputs, from the accelerator's answers and what is `known` before it runs."""

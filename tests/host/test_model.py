@@ -94,6 +94,13 @@ def test_a_picture_of_imagenet_size_takes_less_than_a_millisecond():
         (samples(1)[:, :3], r"shape \[1, 3, 3, 4\]"),
         (samples(1)[:0], "N at least 1"),
         (samples(1).astype(np.int64), "int64"),
+        (samples(1).astype(np.int8), "input x is int8, but the model wants float32"),
+        (samples(1).astype(object), "object"),
+        ([[0.5], [0.5, 0.5]], "input x is no array: .*inhomogeneous"),
+        (None, "object"),
+        ({"x": samples(1), 5: samples(1)}, "has inputs x, not x, 5"),
+        (np.zeros((1, 3, 4, 6), np.uint8), "input x is uint8, but the model stores no preprocessing"),
+        (samples(1) * np.nan, "tensor x holds NaN"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(given, message):

@@ -1,0 +1,104 @@
+"""What a user gives a `model.Model`: arrays by its inputs' names, shapes and types, and the int8 that they are to the accelerator.
+
+Pictures, uint8 with the channels first or last, go by a table for each channel, without a float on the way.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host import pack
+from cnna.host.cpu_ops import reads
+from cnna.host.errors import DataError, reason_of
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Inputs:
+    """Of one model, by its manifest. `straight`: the accelerator gets them as they are, with no part on the CPU before it."""
+
+    def __init__(self, manifest: Mapping[str, Any], straight: bool) -> None:
+        self.manifest = manifest
+        self._tables = self._uint8_tables() if straight else {}
+
+    def checked(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Arrays:
+        """The model's inputs as float32, preprocessed where they are uint8; as uint8 where there is a table for them.
+
+        DataError: names, shapes or types that do not fit.
+        """
+        given = x if isinstance(x, Mapping) else {self._single_input(): x}
+        wanted = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
+        if set(given) != set(wanted):
+            names = ", ".join(map(str, given)) or "none"
+            raise DataError(f"{self.manifest['name']} has inputs {', '.join(wanted)}, not {names}")
+        arrays = {}
+        for name, shape in wanted.items():
+            array = self._upright(self._array(name, given[name]), shape)
+            sizes = array.shape[1:]
+            if array.ndim != len(shape) + 1 or not len(array) or any(s not in (None, n) for s, n in zip(shape, sizes, strict=True)):
+                raise DataError(f"input {name} has shape {list(array.shape)}, but the model wants {['N', *shape]}, N at least 1")
+            arrays[name] = array if name in self._tables and array.dtype == np.uint8 else self._as_float(name, array)
+        if len({len(x) for x in arrays.values()}) > 1:
+            raise DataError(f"the inputs have different numbers of samples: { {n: len(x) for n, x in arrays.items()} }")
+        return arrays
+
+    def to_ports(self, known: Arrays) -> dict[str, NDArray[np.int8]]:
+        """int8 [N, C, H, W] by input port, from every tensor known before the accelerator runs. DataError: NaN."""
+        ports = {}
+        for port in self.manifest["inputs"]:
+            x = known[port["name"]]
+            if x.dtype == np.uint8:
+                ports[port["name"]] = pack.lookup(x, self._tables[port["name"]])
+                continue
+            ports[port["name"]] = pack.quantise(x.reshape(len(x), *port["shape"]), port["scale"], port["zero"], port["name"])
+        return ports
+
+    def _single_input(self) -> str:
+        names = [entry["name"] for entry in self.manifest["model_inputs"]]
+        if len(names) != 1:
+            raise DataError(f"{self.manifest['name']} has inputs {', '.join(names)}: give a dict by these names")
+        return str(names[0])
+
+    def _array(self, name: str, given: Any) -> NDArray[Any]:
+        """It as an array of floats, or of uint8 where the model stores how to take pictures."""
+        try:
+            x: NDArray[Any] = np.asarray(given)
+        except ValueError as error:
+            raise DataError(f"input {name} is no array: {reason_of(error)}") from None
+        if x.dtype == np.uint8 and self.manifest["preprocess"] is None:
+            raise DataError(f"input {name} is uint8, but the model stores no preprocessing (cnna quantize --scale --mean --std)")
+        if x.dtype.kind != "f" and x.dtype != np.uint8:
+            raise DataError(f"input {name} is {x.dtype}, but the model wants float32")
+        return x
+
+    def _upright(self, x: NDArray[Any], shape: Sequence[int | None]) -> NDArray[Any]:
+        """uint8 pictures with the channels last as a view with them first, where the model stores how to take pictures."""
+        last = x.dtype == np.uint8 and self.manifest["preprocess"] is not None and x.ndim == len(shape) + 1 == 4
+        turned = x.transpose(0, 3, 1, 2) if last else x
+        fits = all(size in (None, have) for size, have in zip(shape, turned.shape[1:], strict=False))
+        return turned if last and fits and x.shape[1:] != tuple(shape) else x
+
+    def _uint8_tables(self) -> dict[str, NDArray[np.int8]]:
+        """int8 [C, 256] for inputs whose pictures go straight to the accelerator: what a picture's value becomes there."""
+        tail = reads(self.manifest["cpu_tail"])
+        tables: dict[str, NDArray[np.int8]] = {}
+        if self.manifest["preprocess"] is None:
+            return tables
+        inputs = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
+        for port in self.manifest["inputs"]:
+            name, channels = port["name"], port["shape"][0]
+            if list(inputs.get(name, ())) == list(port["shape"]) and name not in tail:
+                values = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None, None, None], (256, channels, 1, 1))
+                q = pack.quantise(self._as_float(name, values), port["scale"], port["zero"], name)
+                tables[name] = np.ascontiguousarray(q.reshape(256, channels).T)
+        return tables
+
+    def _as_float(self, name: str, x: NDArray[Any]) -> NDArray[np.float32]:
+        preprocess = self.manifest["preprocess"]
+        if x.dtype == np.uint8:
+            mean, std = (np.array(preprocess[key], np.float32).reshape(-1, *[1] * (x.ndim - 2)) for key in ("mean", "std"))
+            return ((x.astype(np.float32) * np.float32(preprocess["scale"]) - mean) / std).astype(np.float32)
+        with np.errstate(over="ignore"):  # float64 beyond float32 is infinity, which saturates
+            return x.astype(np.float32)
