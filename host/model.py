@@ -24,6 +24,7 @@ from cnna.host.inputs import Arrays, Inputs
 from cnna.host.metrics import Figures, summary
 from cnna.hw.config import Config
 
+WHOLE = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))  # of outputs that stay of their type
 SIMULATED = {"emulator": "cnna.sim.emulator", "rtl": "cnna.sim.cosim"}  # device: module with open_device(config, **options)
 
 Opened = TypeVar("Opened", bound="Model")
@@ -66,7 +67,7 @@ class Model:
             raise
 
     def run(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Any:
-        """All samples of float32 [N, C, H, W], batch by batch; float32 of as many.
+        """All samples of float32 [N, C, H, W], batch by batch; float32 of as many, integers where the model has them.
 
         Where the model has preprocessing, uint8 pictures too, [N, C, H, W] or [N, H, W, C].
 
@@ -177,7 +178,8 @@ class Model:
         for entry in self.manifest["model_outputs"]:
             y = made[entry["name"]]
             fits = None not in entry["shape"] and int(np.prod(entry["shape"])) * len(y) == y.size
-            outputs[entry["name"]] = (y.reshape(len(y), *entry["shape"]) if fits else y).astype(np.float32)
+            kind = entry["dtype"] if entry["dtype"] in WHOLE else np.float32
+            outputs[entry["name"]] = (y.reshape(len(y), *entry["shape"]) if fits else y).astype(kind)
         return outputs
 
 

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> Outcome:
         figures = summary(artifact.manifest, args.device, [], None, time.perf_counter() - started, False)
         return Outcome({**figures, "ddr": ddr}, error.exit_code)
     if args.output:
-        write_arrays(args.output, answers)
+        write_arrays(args.output, {name: y.astype(np.float32) for name, y in answers.items()})
     if labels:
         _print_top(answers, labels, args.top)
     _print_figures(figures, len(next(iter(inputs.values()))))

@@ -11,6 +11,8 @@ import pytest
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.quantise import quantise as quantise_model
+from cnna.host.artifact import save
+from cnna.host.cli import main
 from cnna.host.errors import ArtifactError, DataError, RunError
 from cnna.host.model import Model
 from cnna.host.pack import lookup, pack, quantise
@@ -183,3 +185,28 @@ def test_cpu_parts_get_what_they_read_and_give_what_they_make(case, onnxruntime_
     for name, y in zip(outputs, wanted, strict=True):
         assert found[name].shape == y.shape
         assert np.abs(found[name] - y).max() < 1.5 * step, name
+
+
+@pytest.mark.parametrize("onnxruntime_runs", [True, False])
+def test_classes_are_whole_numbers_and_float32_in_a_file(onnxruntime_runs, monkeypatch, tmp_path):
+    """onnxruntime gives integers, which index a list of names; files hold float32, as their readers expect."""
+    text = """<ir_version: 8, opset_import: ["": 17]>
+        g (float[N,3,4,5] x) => (int64[N,1,4,5] best, float[N,3,4,5] c)
+        { c = Conv (x, w) best = ArgMax <axis=1> (c) }"""
+    rng = np.random.default_rng(7)
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(rng.normal(size=(3, 3, 1, 1)).astype(np.float32), "w"))
+    x = rng.uniform(-1, 1, (3, 3, 4, 5)).astype(np.float32)
+    artifact = compile_model(quantise_model(model, {"x": x})[0], preset("tiny"))
+    if not onnxruntime_runs:
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with Model(artifact, check=True) as opened:
+        found = opened.run({"x": x})
+    assert (found["best"].dtype, found["c"].dtype) == (np.int64, np.float32)
+    assert np.array_equal(found["best"], found["c"].argmax(axis=1, keepdims=True))
+    save(artifact, tmp_path / "m.cnna")
+    np.save(tmp_path / "x.npy", x)
+    files = ["--input", str(tmp_path / "x.npy"), "-o", str(tmp_path / "y.npz")]
+    assert main(["run", str(tmp_path / "m.cnna"), "--device", "emulator", "--check", *files]) == 0
+    with np.load(tmp_path / "y.npz") as written:
+        assert all(written[name].dtype == np.float32 and np.array_equal(written[name], y) for name, y in found.items())
