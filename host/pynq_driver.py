@@ -16,9 +16,11 @@ from cnna.host.overlay import check_loaded, check_remembered
 from cnna.host.stream_device import StreamDevice
 from cnna.host.vlnv import DMA_VLNV, VLNV
 
+KEPT = "_cnna_accelerator"  # of a pynq device: what it has loaded, and the accelerator in it
+
 
 def open_board(board: Any) -> BoardDevice:
-    """The accelerator of a `pynq.Overlay`, or of a pynq device that holds one; always the same object for the same overlay.
+    """The accelerator of a `pynq.Overlay`, or of a pynq device that holds one; the same object for both, until another is loaded.
 
     DataError: there is no accelerator in it, or of another version; or its files are of two builds, as their manifest says.
     """
@@ -62,21 +64,33 @@ def bind() -> Any:
 
         @cached_property
         def accelerator(self) -> BoardDevice:
-            """Checked and opened at first use; of variant `pl` where the overlay has an AXI DMA. DataError: files of two builds."""
-            device, parameters = self.device, self._description.get("parameters")
-            bit = getattr(device, "bitfile_name", None)
-            check_loaded(bit)  # before any register of a wrong .hwh is touched
-            check_remembered(bit, parameters or {})
-
-            def allocate(size: int) -> Any:
-                return pynq.allocate((size,), np.uint8, target=device)
-
-            dmas = [entry for entry in device.ip_dict.values() if entry["type"] == DMA_VLNV]
-            if not dmas:
-                return BoardDevice(self.mmio, device, allocate, parameters)
-            return StreamDevice(self.mmio, device, allocate, lambda: _open_dma({**dmas[0], "device": device}), parameters)
+            """Opened at first use, and shared by all who ask for what pynq's device has loaded. DataError: files of two builds."""
+            loaded = self.mmio.base_addr, getattr(self.device, "bitfile_name", None), getattr(self.device, "timestamp", None)
+            kept = getattr(self.device, KEPT, None)
+            if kept is None or kept[0] != loaded:
+                kept = loaded, _opened(self.mmio, self.device, self._description.get("parameters"))
+                setattr(self.device, KEPT, kept)
+            made: BoardDevice = kept[1]
+            return made
 
     return Accelerator
+
+
+def _opened(mmio: Any, device: Any, parameters: dict[str, str] | None) -> BoardDevice:
+    """The accelerator behind these registers, checked; of variant `pl` where the overlay has an AXI DMA."""
+    import pynq
+
+    bit = getattr(device, "bitfile_name", None)
+    check_loaded(bit)  # before any register of a wrong .hwh is touched
+    check_remembered(bit, parameters or {})
+
+    def allocate(size: int) -> Any:
+        return pynq.allocate((size,), np.uint8, target=device)
+
+    dmas = [entry for entry in device.ip_dict.values() if entry["type"] == DMA_VLNV]
+    if not dmas:
+        return BoardDevice(mmio, device, allocate, parameters)
+    return StreamDevice(mmio, device, allocate, lambda: _open_dma({**dmas[0], "device": device}), parameters)
 
 
 def _open_dma(description: dict[str, Any]) -> Any:

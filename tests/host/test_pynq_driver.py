@@ -71,6 +71,29 @@ print(json.dumps([cycles, type(overlay.cnna_0).__name__]))
 
 
 @pytest.mark.parametrize("served", ["emulator"], indirect=True)
+def test_an_overlay_and_its_device_are_one_board(served: str, files: tuple[Path, Path, Path]) -> None:
+    """Two objects waited for each other's turn in one thread; of variant `pl` each put its models back after the other's."""
+    code = (
+        CLIENT
+        + """
+from cnna.host.pynq_driver import open_board
+with cnna.host.Model(overlay, sys.argv[3]) as first, cnna.host.Model(overlay.device, sys.argv[3]) as second:
+    print(first.board is second.board)
+    stream = first.stream(x[i : i + 1] for i in range(3))
+    next(stream)
+    try:
+        second.run(x)
+    except cnna.host.errors.RunError as error:
+        print("has the accelerator already" in str(error))
+before = open_board(overlay)
+again = Overlay(sys.argv[1])
+print(open_board(again) is before, open_board(again) is open_board(again.device))
+"""
+    )
+    assert stock.run(served, code, *files).split() == ["True", "True", "False", "True"]
+
+
+@pytest.mark.parametrize("served", ["emulator"], indirect=True)
 def test_the_command_runs_on_a_board(served: str, tmp_path: Path) -> None:
     """`cnna run --device pynq`: answers equal to the reference's, figures of the board."""
     bit, compiled, x = stock.images(tmp_path), stock.digits(tmp_path), tmp_path / "x.npy"
