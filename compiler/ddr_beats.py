@@ -33,6 +33,7 @@ class Transfer(User):
         self._moved = [0 for _ in self._share]  # to or from feature memory, by port
         self._waiting = [min(beats, self._room) if self._store else 0 for beats in self._share]
         self.following: Transfer | None = None
+        self.asked = 0  # ports that have asked for their first burst: runs are dealt to one after the other
         self._parts: deque[int] = deque()
 
     def go_to(self, beats: float) -> None:
@@ -69,7 +70,10 @@ class Transfer(User):
         if waiting < min(self._room - others, self._share[port] - self._moved[port]):
             self._waiting[port] += 1
             return True
-        return self.following is not None and self.following.bring(port, waiting)
+        if self.following is None:
+            return False
+        self.following.asked = len(self._share)
+        return self.following.bring(port, waiting)
 
     def _joined(self) -> list[int]:
         """The parts of one request: a beat of each port that has one."""
@@ -106,6 +110,8 @@ class Ddr:
         ports = len(self.others)
         self._left = min(self._left + self._beats, self._beats + 1)
         self._first += 1
+        if self.load:
+            self.load.asked += 1
         for step in range(ports):
             port = (self._first + step) % ports
             if self._left >= 1 and self._read(port):
@@ -116,7 +122,7 @@ class Ddr:
     def _read(self, port: int) -> bool:
         turn, others = self._turn[port], self.others[port] > 0
         first = others and turn >= BURST_BEATS
-        if not first and self.load and self.load.bring(port):
+        if not first and self.load and port < self.load.asked and self.load.bring(port):
             self._turn[port] = turn + 1 if others else 0
         elif others:
             self.others[port] -= 1

@@ -23,6 +23,7 @@ def at_work(*engines, fm_run=164):
     for engine in engines:
         fields = {"fm": 0, "fm_run": fm_run, "fm_block": 0, "run": 4000, "runs": 4, "blocks": 1}
         work.moving[engine] = Transfer(engine, fields, ZCU102)
+        work.moving[engine].asked = ZCU102.ports
         work.flows[engine] = Flow(work.moving[engine].size * BEAT_BYTES, MOST)
     return work
 
