@@ -7,7 +7,7 @@ accelerator that works on the PL's own DDR4.
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from cnna.host.errors import ArtifactError, RunError, TurnLostError, reason_of
 from cnna.host.progress import Played
 from cnna.host.remote_turn import RemoteTurn
 from cnna.host.turn import LocalTurn, Turns
+from cnna.host.unbroken import said, unbroken
 from cnna.host.waiting import await_end
 from cnna.hw.config import as_dict
 from cnna.hw.regmap import REGISTERS, offset
@@ -48,6 +49,7 @@ class BoardDevice:
 
     def __init__(self, mmio: Any, pynq_device: Any, allocate: Allocate, parameters: Mapping[str, str] | None = None) -> None:
         self._mmio, self._allocate = mmio, allocate
+        self._remote = _is_remote(pynq_device)
         self.timeout_seconds, self.limit_clocks = 10.0, None  # type: float, int | None
         self.playing: Played | None = None
         self.buffers: dict[int, Allocation] = {}
@@ -62,13 +64,13 @@ class BoardDevice:
 
     def read(self, offset: int) -> int:
         """The register at a byte offset. RunError: the bus or the network answers with an error."""
-        with said("reading", offset):
+        with self.said("reading", offset):
             return int(self._mmio.read(offset))
 
     def write(self, offset: int, value: int) -> None:
         """Sets a register. RunError: as `read`. TurnLostError: it is another process's now."""
         self.turns.check()
-        with said("writing", offset):
+        with self.said("writing", offset):
             self._mmio.write(offset, int(value))
 
     def allocate(self, size_bytes: int) -> int:
@@ -82,7 +84,7 @@ class BoardDevice:
         """Gives back what `allocate` gave."""
         allocation = self.buffers.pop(address)  # first: once it is free, another thread may be given the address
         try:
-            with said("freeing", address):
+            with self.said("freeing", address):
                 allocation.buffer.freebuffer()
         except BaseException:  # Ctrl-C: it can be freed again
             self.buffers.setdefault(address, allocation)
@@ -95,14 +97,14 @@ class BoardDevice:
         start = address - allocation.address
         allocation.buffer[start : start + raw.size] = raw
         self.turns.check()
-        with said("sending", address):
+        with self.said("sending", address):
             allocation.buffer.flush()
 
     def load(self, address: int, size_bytes: int) -> bytes:
         """Copies bytes that the accelerator has written out of an allocation."""
         allocation = self.within(address, size_bytes)
         start = address - allocation.address
-        with said("fetching", address):
+        with self.said("fetching", address):
             allocation.buffer.invalidate()
         return np.asarray(allocation.buffer)[start : start + size_bytes].tobytes()
 
@@ -117,11 +119,16 @@ class BoardDevice:
 
     # --- beyond a device ---
 
+    def said(self, doing: str, place: int | str) -> AbstractContextManager[None]:
+        """`said` of this board."""
+        return said(doing, place, self._remote)
+
     def contiguous(self, size_bytes: int) -> Any:
         """A buffer of the host's contiguous memory, as `pynq.allocate` gives it. RunError: as `allocate`."""
         try:
-            buffer = self._allocate(size_bytes)
-            int(buffer.physical_address)
+            with unbroken() if self._remote else nullcontext():
+                buffer = self._allocate(size_bytes)
+                int(buffer.physical_address)
         except Exception as error:
             raise RunError(
                 f"the PS's DDR has no {size_bytes:,} bytes of contiguous memory left ({reason_of(error)}); {self._remedy()}"
@@ -141,9 +148,10 @@ class BoardDevice:
         soft_reset(self, SETTLE_SECONDS)
 
     @contextmanager
-    def kept(self) -> Iterator[list[int]]:
-        """Allocations made in the block, as a list when it ends; freed if it ends by an exception."""
-        before, made = self.buffers.copy(), list[int]()
+    def kept(self, made: list[int] | None = None) -> Iterator[list[int]]:
+        """Allocations made in the block, added to `made` when it ends; freed if it ends by an exception."""
+        made = [] if made is None else made
+        before = self.buffers.copy()
 
         def fresh() -> list[int]:  # an address that was another's before may be ours now
             return sorted(at for at, allocation in self.buffers.copy().items() if before.get(at) is not allocation)
@@ -183,7 +191,7 @@ class BoardDevice:
         for address, allocation in self.buffers.copy().items():
             self.turns.check()
             if address in self.buffers:  # no other thread has closed its model meanwhile
-                with said("sending", address):
+                with self.said("sending", address):
                     allocation.buffer.flush()
 
     def _ended(self) -> bool:
@@ -217,8 +225,12 @@ class BoardDevice:
             )
 
 
+def _is_remote(pynq_device: Any) -> bool:
+    return pynq_device is not None and bool(pynq_device.has_capability("REMOTE"))
+
+
 def _turn(pynq_device: Any, base: int) -> LocalTurn | RemoteTurn:
-    if pynq_device is not None and pynq_device.has_capability("REMOTE"):
+    if _is_remote(pynq_device):
         return RemoteTurn(pynq_device, f"/tmp/cnna-{base:x}.lease")
     return LocalTurn(Path(tempfile.gettempdir()) / f"cnna-{base:x}.turn")
 
@@ -226,15 +238,3 @@ def _turn(pynq_device: Any, base: int) -> LocalTurn | RemoteTurn:
 def as_bytes(data: bytes | np.ndarray) -> NDArray[np.uint8]:
     """The bytes of either, in one row."""
     return np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
-
-
-@contextmanager
-def said(doing: str, place: int | str) -> Iterator[None]:
-    """Makes a RunError of whatever pynq, its network or the kernel raises at a register, an address or something with a name."""
-    try:
-        yield
-    except RunError:
-        raise
-    except Exception as error:
-        where = place if isinstance(place, str) else f"{place:#x}"
-        raise RunError(f"the board failed at {doing} {where}: {reason_of(error)}") from None

@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from cnna.host.errors import RunError, TurnLostError
+from cnna.host.unbroken import unbroken
 
 LOOK_SECONDS = 0.02  # between two looks at a file that is being written
 WRITING_SECONDS = 0.5  # that it is looked at so
@@ -183,20 +184,26 @@ class RemoteTurn:
             time.sleep(LOOK_SECONDS)
 
     def _bytes(self, path: str) -> bytes | None:
-        if path not in self._known and not self.files.exists_file(path).exists:
+        if path not in self._known and not self._exists(path):
             return None
         try:
-            raw = bytes(self.files.read_file(path))
+            with unbroken():
+                raw = bytes(self.files.read_file(path))
         except Exception:
             self._known.discard(path)
-            if self.files.exists_file(path).exists:
+            if self._exists(path):
                 raise
             return None
         self._known.add(path)
         return raw
 
     def _write(self, name: str, **fields: object) -> None:
-        self.files.write_file(self._path(name), json.dumps(fields).encode().ljust(RECORD_BYTES))
+        with unbroken():
+            self.files.write_file(self._path(name), json.dumps(fields).encode().ljust(RECORD_BYTES))
+
+    def _exists(self, path: str) -> bool:
+        with unbroken():
+            return bool(self.files.exists_file(path).exists)
 
     def _path(self, name: str) -> str:
         return self.path if name == "turn" else f"{self.path}.{name}"
