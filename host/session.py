@@ -142,9 +142,8 @@ class Model(model.Model):
         """Places the model, with the accelerator to itself, since that resets it."""
         predicted = sum(layer["predicted_cycles"] for layer in self.manifest["layers"])
         self._limit_clocks = LIMIT_TIMES * predicted + LIMIT_CLOCKS
-        with self._turn(), self.board.kept() as made:
+        with self._turn(), self.board.kept(self._made):
             self._accelerator = Accelerator(self.board, self.artifact, slots=SLOTS)
-        self._made += made
         return self._accelerator
 
     @contextmanager

@@ -373,3 +373,18 @@ def test_a_run_that_does_not_end_keeps_its_memory(board):
     go_on.set()
     streaming.join(10)
     session.close()
+
+
+def test_ctrl_c_after_the_memory_is_there_leaves_none(board, monkeypatch):
+    """The turn is given back over the network when a model is placed: what came then kept its memory until Python ended."""
+    give = board.turns.turn.give
+
+    def interrupted():
+        give()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(board.turns.turn, "give", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Model(board, requantised_copy())
+    assert not board.buffers
