@@ -24,4 +24,5 @@ def compare(name: str, found: Arrays, other: str, wanted: Arrays) -> str:
                 f"{name} != {other}: output {output}, element {list(place)}: {have[place]} and {want[place]}; "
                 f"{len(differ):,} of {want.size:,} elements differ"
             )
-    return f"{name} == {other}: {len(wanted)} outputs, {sum(want.size for want in wanted.values())} elements"
+    outputs = f"{len(wanted)} output{'s' * (len(wanted) != 1)}"
+    return f"{name} == {other}: {outputs}, {sum(want.size for want in wanted.values())} elements"

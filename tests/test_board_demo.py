@@ -17,6 +17,6 @@ if find_spec("pynq"):  # Python 3.13 has none yet
         command = [sys.executable, "-W", "ignore", str(root / "examples" / "board_demo.py")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert f"board == reference: 1 outputs, {10 * board_demo.IMAGES} elements" in done.stdout
+        assert f"board == reference: 1 output, {10 * board_demo.IMAGES} elements" in done.stdout
         assert re.search(rf"notebook .*1_classify.ipynb: right: \d of {board_demo.IMAGES}", done.stdout)
         assert re.search(r"cycles on the board == cycles of a direct simulation: [\d,]+ an image", done.stdout)

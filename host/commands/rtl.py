@@ -50,13 +50,15 @@ def generated(config: Config, module: str | None = None) -> dict[str, bytes]:
 
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[], None]]:
-    """Shows how long it has taken so far, on a terminal only."""
+    """Says what takes the time; on a terminal, how long it has taken so far."""
     began, shown = time.monotonic(), sys.stderr.isatty()
 
     def tick() -> None:
         if shown:
             print(f"\rgenerating the Verilog of {name}: {time.monotonic() - began:.0f} s", end="", file=sys.stderr, flush=True)
 
+    if not shown:
+        print(f"generating the Verilog of {name}", file=sys.stderr, flush=True)
     try:
         yield tick
     finally:

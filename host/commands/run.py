@@ -160,7 +160,7 @@ def _print_top(answers: Arrays, labels: list[str], top: int) -> None:
 
 
 def _print_figures(figures: dict[str, Any], samples: int) -> None:
-    line = f"{samples} samples on {figures['device']} ({figures['config']}) in {figures['wall_seconds']:.1f} s"
+    line = f"{samples} sample{'s' * (samples != 1)} on {figures['device']} ({figures['config']}) in {figures['wall_seconds']:.1f} s"
     if figures["cycles"]:
         line += (
             f"; {figures['cycles']:,.0f} cycles for a batch of {figures['batch']}, "

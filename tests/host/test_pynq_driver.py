@@ -102,7 +102,7 @@ def test_the_command_runs_on_a_board(served: str, tmp_path: Path) -> None:
     line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "run", str(compiled), "--input", str(x), "--device", "pynq"]
     outputs = ["-o", str(tmp_path / "y.npz"), "--json", str(tmp_path / "r.json")]
     said = stock.execute(served, [*line, "--overlay", str(bit), "--check", *outputs])
-    assert "board == reference: 1 outputs, 30 elements" in said
+    assert "board == reference: 1 output, 30 elements" in said
     figures = json.loads((tmp_path / "r.json").read_text())
     assert (figures["device"], figures["matches_reference"], figures["config"]) == ("pynq", True, "tiny")
     with model.Model(compiled) as direct, np.load(tmp_path / "y.npz") as answers:

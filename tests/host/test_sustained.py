@@ -49,7 +49,7 @@ def test_a_sound_virtual_board_passes(board):
     found, figures = found_of(board, virtual=True)
     assert [*found] == ["network", "throughput", "energy"]
     assert all(finding.good for finding in found.values()), found
-    assert found["network"].text == "board == the reference: 1 outputs, 8192 elements"
+    assert found["network"].text == "board == the reference: 1 output, 8192 elements"
     assert found["energy"].text == "not measured: no power sensors here"
     assert (figures["cycles"], figures["watts"], figures["joules_per_image"]) == (None, None, None)
     assert figures["images_per_second"] > 0

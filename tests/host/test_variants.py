@@ -52,7 +52,7 @@ def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, Board]
         model = str(folder / "digits.cnna")
         line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "run", model, "--device", "pynq", "--check"]
         files = ["--overlay", str(folder / variant / "cnna.bit"), "--input", str(folder / "x.npy"), "-o", str(out)]
-        assert "board == reference: 1 outputs, 30 elements" in stock.execute(where, [*line, *files, "--json", str(report)])
+        assert "board == reference: 1 output, 30 elements" in stock.execute(where, [*line, *files, "--json", str(report)])
         with np.load(out) as found:
             answers[variant] = dict(found)
         cycles[variant] = json.loads(report.read_text())["cycles"]
@@ -70,7 +70,7 @@ def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, Board]],
     assert "variant      pl: it works on the PL's own DDR4" in stock.execute(boards["pl"][0], [*line, "info", *overlay])
     said = stock.execute(boards["pl"][0], [*line, "selftest", *overlay])
     assert "ok     streams          300,000 bytes equal" in said
-    assert "ok     network          board == the reference: 1 outputs, 8192 elements" in said
+    assert "ok     network          board == the reference: 1 output, 8192 elements" in said
     assert "FAILED" not in said
 
 
