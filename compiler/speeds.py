@@ -18,9 +18,9 @@ from cnna.compiler.kernels import Range
 from cnna.compiler.shared_port import Reads, User, Writes, Written, play
 from cnna.hw.config import BEAT_BYTES, Config
 
-PLAYED_CLOCKS = 256
-NOTED_CLOCKS = 16
-STEADY_CLOCKS = 512  # that they stand for where neither a load nor a store is under way: banks come in turn, row by row
+PLAYED_CLOCKS = 256  # at a time
+NOTED_CLOCKS = 16  # from one note of where loads and stores stand to the next
+STEADY_CLOCKS = 512  # that the played ones stand for where neither a load nor a store is under way: banks come in turn, row by row
 ENOUGH = 0.95  # of what DDR gives: then feature memory does not hold a load or a store up
 LEAST = 0.01  # of the best speed: who is held up all the while goes on some time
 
