@@ -45,7 +45,7 @@ def test_links_and_file_names_lead_somewhere(root: Path, name: str) -> None:
 
 def test_make_help_says_what_every_target_does(root: Path) -> None:
     """What else there is to make is asked of `make help`; a target without its line would be known to nobody."""
-    said = subprocess.run(["make", "help"], cwd=root, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(["make", "--no-print-directory", "help"], cwd=root, capture_output=True, text=True, check=True).stdout
     targets = re.findall(r"^\.PHONY: (.*)$", (root / "Makefile").read_text(), re.M)[0].split()
     assert sorted(line.split()[0] for line in said.splitlines()) == sorted(targets)
     assert all(len(line.split()) > 2 for line in said.splitlines())

@@ -14,6 +14,8 @@ from cnna.host.errors import UserError
 from cnna.host.files import make_folder, write_bytes
 from cnna.hw.config import Config, ConfigError
 
+PATIENCE_SECONDS = 5.0  # before a line says what takes so long
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
@@ -50,15 +52,17 @@ def generated(config: Config, module: str | None = None) -> dict[str, bytes]:
 
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[], None]]:
-    """Says what takes the time; on a terminal, how long it has taken so far."""
-    began, shown = time.monotonic(), sys.stderr.isatty()
+    """Shows how long it has taken so far, on a terminal; elsewhere one line says what takes more than some seconds."""
+    began, shown, said = time.monotonic(), sys.stderr.isatty(), False
 
     def tick() -> None:
+        nonlocal said
+        if not shown and not said and time.monotonic() - began > PATIENCE_SECONDS:
+            said = True
+            print(f"generating the Verilog of {name}", file=sys.stderr, flush=True)
         if shown:
             print(f"\rgenerating the Verilog of {name}: {time.monotonic() - began:.0f} s", end="", file=sys.stderr, flush=True)
 
-    if not shown:
-        print(f"generating the Verilog of {name}", file=sys.stderr, flush=True)
     try:
         yield tick
     finally:

@@ -38,6 +38,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_nothing(tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=60)
         took = time.monotonic() - began
-    assert (child.returncode, said.splitlines()) == (130, ["cnna: interrupted"])
+    lines = [line for line in said.splitlines() if line != "generating the Verilog of zcu102"]  # said after some seconds
+    assert (child.returncode, lines) == (130, ["cnna: interrupted"])
     assert took < 5
     assert not (tmp_path / "ip").exists()

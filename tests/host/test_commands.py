@@ -249,6 +249,7 @@ def test_verilog_says_how_long_it_takes(
 ) -> None:
     """A minute of silence at `zcu102` looks like a hang; seconds that count would be noise in a file of messages."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    monkeypatch.setattr("cnna.host.commands.rtl.PATIENCE_SECONDS", 0.0)
     assert main(["rtl", "--module", "ring", "-o", str(tmp_path)]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == str(tmp_path / "cnna_tiny_ring.v")
