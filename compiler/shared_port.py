@@ -4,6 +4,7 @@ Users ask in `hw/featmem.py`'s order of priority; a part of a request stays unti
 How long a request is under way is left out. Load and store, which ask for what DDR has moved, are in `ddr_beats`.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
@@ -49,15 +50,15 @@ def turns_of(words: Sequence[int], config: Config) -> list[int]:
     return turns
 
 
-class User:
+class User(ABC):
     """One user of the port. asks: banks that it still needs for a part; done: how much has passed; over: nothing is left."""
 
     def __init__(self) -> None:
         self.asks, self.done, self.over = 0, 0.0, False
 
+    @abstractmethod
     def offer(self, clock: int) -> int:
         """The banks of its next part, 0 if it has none in this clock; called when the part before has passed."""
-        raise NotImplementedError
 
 
 def play(users: Sequence[User], clocks: int, each: Callable[[], None]) -> list[float]:

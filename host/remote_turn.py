@@ -189,7 +189,7 @@ class RemoteTurn:
         try:
             with unbroken():
                 raw = bytes(self.files.read_file(path))
-        except Exception:
+        except Exception:  # of whatever way leads to the files: a file that has gone is none, anything else is raised again
             self._known.discard(path)
             if self._exists(path):
                 raise

@@ -3,12 +3,15 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from cnna.host.artifact import Artifact
 from cnna.host.model import Model
 from cnna.hw.config import as_dict, preset
 from cnna.hw.regmap import REGISTERS, VERSION, command_fields
+from cnna.sim.commands import Command
+from cnna.sim.emulator import EmulatorDevice
 
 CONFIG = preset("tiny")
 SHAPE = (6, 3, 4)  # channels, rows, columns: two blocks, the second half empty; a row is 16 bytes
@@ -36,6 +39,21 @@ def expected(x: NDArray[np.float32], **changes: Any) -> NDArray[np.float32]:
     with Model(requantised_copy(**changes)) as plain:
         answers: NDArray[np.float32] = plain.run(x)
         return answers
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, emulator: type[EmulatorDevice]) -> list[int]:
+    """Lets an emulator's next commands stop by a bad answer of the bus: as many as the list says, 1 at first."""
+    execute, failures = emulator._execute, [1]
+
+    def stopped(self: EmulatorDevice, command: Command) -> None:
+        if failures[0]:
+            failures[0] -= 1
+            self._stop("read_response", port=0, response=2)
+        else:
+            execute(self, command)
+
+    monkeypatch.setattr(emulator, "_execute", stopped)
+    return failures
 
 
 def requantised_copy(batch: int = 2, **changes: object) -> Artifact:

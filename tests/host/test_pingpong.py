@@ -8,7 +8,7 @@ from cnna.host.session import Model
 from cnna.hw.regmap import REGISTERS, offset
 
 from .emulated_board import STANDING, EmulatedBoard
-from .hand_made import expected, requantised_copy, samples
+from .hand_made import expected, failing, requantised_copy, samples
 
 
 @pytest.fixture
@@ -41,16 +41,7 @@ def test_an_error_is_tried_again_after_a_reset(board, monkeypatch):
     """A single bad answer of the bus costs a retry; one that stays is reported with place and cause."""
     x = samples(1)
     with Model(board, requantised_copy(batch=1), retries=1) as session:
-        execute, failures = type(board.emulator)._execute, [1]
-
-        def failing(self, command):
-            if failures[0]:
-                failures[0] -= 1
-                self._stop("read_response", port=0, response=2)
-            else:
-                execute(self, command)
-
-        monkeypatch.setattr(type(board.emulator), "_execute", failing)
+        failures = failing(monkeypatch, type(board.emulator))
         assert np.array_equal(session.run(x), expected(x))
         failures[0] = 99
         with pytest.raises(RunError, match=r"stopped: read_response SLVERR on port 0 at program write \d+ of \d+, layer copy"):

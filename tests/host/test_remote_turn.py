@@ -2,6 +2,7 @@
 
 import random
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -115,7 +116,7 @@ def _play(seed: int, monkeypatch: pytest.MonkeyPatch) -> Board:
     content: dict[str, bytes] = {}
     for _ in range(PROCESSES):
         process, files = Process(), SlowFiles(simulation, dice, content)
-        simulation.spawn(lambda process=process, files=files: _live(simulation, dice, board, files, process, done), process)  # type: ignore[misc]
+        simulation.spawn(partial(_live, simulation, dice, board, files, process, done), process)
     simulation.run(lambda: len(done) == PROCESSES, limit_seconds=5000)
     return board
 

@@ -14,7 +14,7 @@ from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.board.board import open_board
 
 from .emulated_board import STANDING, ServedBoard, StreamedBoard
-from .hand_made import expected, requantised_copy, samples
+from .hand_made import expected, failing, requantised_copy, samples
 
 
 @pytest.fixture
@@ -297,17 +297,7 @@ def test_a_program_that_stops_is_said_although_a_copy_met_it_first(board, monkey
     """The accelerator refuses copies once it has stopped: the next batch's would hide why."""
     x = samples(4)
     with Model(board, requantised_copy(batch=1)) as session:
-        emulator = type(board.board.backend.device)
-        execute, failures = emulator._execute, [1]
-
-        def failing(self, command):
-            if failures[0]:
-                failures[0] -= 1
-                self._stop("read_response", port=0, response=2)
-            else:
-                execute(self, command)
-
-        monkeypatch.setattr(emulator, "_execute", failing)
+        failures = failing(monkeypatch, type(board.board.backend.device))
         assert np.array_equal(session.run(x), expected(x)), "once: tried again"
         failures[0] = 99
         with pytest.raises(RunError, match="the accelerator stopped: read_response SLVERR on port 0"):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cnna.sim.board import board as board_module
+from cnna.sim.board.backend import EmulatorBackend
 from cnna.sim.board.design import REGISTER_WINDOWS
 
 from . import stock
@@ -136,7 +137,8 @@ def test_a_killed_clients_program_ends_before_its_memory_is_freed(board: object,
         env=stock.environment(address), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert client.stdout is not None
-    running = board.backend._running  # type: ignore[attr-defined]
+    assert isinstance(board.backend, EmulatorBackend)
+    running = board.backend._running
     try:
         client.stdout.readline()
         running.set()
