@@ -43,10 +43,11 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)  # end a command by an exception, as Ct
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command answers: its figures for `--json`, and the exit code."""
+    """What a command answers: its figures for `--json`, the exit code, and what it has written without naming it."""
 
     figures: dict[str, Any] = field(default_factory=dict)
     exit_code: int = 0
+    written: tuple[Path, ...] = ()
 
 
 class Parser(argparse.ArgumentParser):
@@ -73,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.json:
             write_text(args.json, json.dumps(outcome.figures, indent=1) + "\n")
         sys.stdout.flush()
+        _name_files([*outcome.written, *([args.json] if args.json else [])])
         return outcome.exit_code
     except KeyboardInterrupt:
         print("cnna: interrupted", file=sys.stderr)
@@ -127,6 +129,12 @@ def _check_files(args: argparse.Namespace) -> None:
     paths = {name: value for name, value in vars(args).items() if isinstance(value, Path)}
     outputs = {f"--{name}": path for name, path in paths.items() if name in args.outputs}
     check_outputs(outputs, [path for name, path in paths.items() if name not in args.outputs])
+
+
+def _name_files(written: Sequence[Path]) -> None:
+    """Says which files and folders there are now, where nobody reads figures; devices and pipes are neither."""
+    if there := [str(path) for path in written if path.is_file() or path.is_dir()]:
+        print(f"wrote {', '.join(there)}", file=sys.stderr)
 
 
 @contextmanager

@@ -57,4 +57,4 @@ def run(args: argparse.Namespace) -> Outcome:
     for part in ("head", "tail"):
         if figures[f"cpu_{part}"]:
             print(f"on the CPU, at the {part}: {', '.join(figures[f'cpu_{part}'])}")
-    return Outcome(figures)
+    return Outcome(figures, written=(args.dump,) if args.dump else ())

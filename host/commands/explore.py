@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> Outcome:
         with writing(args.png) as file:
             picture(graph.name, points, (args.dsp, args.bram), file)
     budget = {"name": graph.name, "dsp48e2": args.dsp, "bram36": args.bram, "refused": refused}
-    return Outcome({**budget, "points": [{**point.figures(), "pareto": point in best} for point in points]})
+    explored = [{**point.figures(), "pareto": point in best} for point in points]
+    return Outcome({**budget, "points": explored}, written=(args.png,) if args.png else ())
 
 
 def _layer(args: argparse.Namespace) -> Outcome:
@@ -74,7 +75,8 @@ def _layer(args: argparse.Namespace) -> Outcome:
     if args.png:
         with writing(args.png) as file:
             explore_layer.picture(f"{args.layer} on {config.name}", choices, file)
-    return Outcome({"layer": args.layer, "config": config.name, "tilings": [asdict(choice) for choice in choices]})
+    figures = {"layer": args.layer, "config": config.name, "tilings": [asdict(choice) for choice in choices]}
+    return Outcome(figures, written=(args.png,) if args.png else ())
 
 
 def _graph(path: Path) -> Any:

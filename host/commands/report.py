@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> Outcome:
         from cnna.compiler.report_trace import trace
 
         write_text(args.trace, json.dumps(trace(artifact, measured, memory)))
-    return Outcome(figures)
+    return Outcome(figures, written=tuple(path for path in (args.html, args.png, args.trace) if path))
 
 
 def _measured(path: Path) -> dict[str, Any]:

@@ -76,7 +76,8 @@ def run(args: argparse.Namespace) -> Outcome:
         print(agreement)
     if untraced:
         print(f"cnna: --from-cycle {args.from_cycle}: all was done before that clock; {args.trace} is not written", file=sys.stderr)
-    return Outcome(figures, UserError.exit_code if untraced else 0)
+    written = tuple(path for path in (args.output, None if untraced else args.trace) if path)
+    return Outcome(figures, UserError.exit_code if untraced else 0, written)
 
 
 def _model(args: argparse.Namespace, artifact: Artifact, options: dict[str, Any]) -> Model:

@@ -94,6 +94,37 @@ def test_a_batch_that_does_not_divide_the_samples(folder: Path) -> None:
     assert figures["batch"] == SAMPLES - 1
 
 
+@pytest.mark.parametrize(
+    ("command", "outputs"),
+    [
+        (("run", "m.cnna", "--input", "test.npz", "--device", "emulator", "--limit", "1"), {"-o": "w.npz", "--json": "w.json"}),
+        (("report", "m.cnna"), {"--html": "w.html", "--png": "w.png", "--trace": "w.trace.json"}),
+        (("explore", "q.onnx", "--config", "tiny", "--layer", "fc"), {"--png": "layer.png"}),
+        (("compile", "q.onnx", "--config", "tiny", "-o", "w.cnna"), {"--dump": "w.dump"}),
+    ],
+    ids=["run", "report", "explore", "compile"],
+)
+def test_files_that_were_written_are_named(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    outputs: dict[str, str],
+) -> None:
+    """A user looks for them; not where others read: standard output is as it was, and what is no file is not named."""
+    monkeypatch.chdir(folder)
+    _cnna(*command)
+    before = capsys.readouterr()
+    assert "wrote" not in before.err
+    _cnna(*command, *[word for pair in outputs.items() for word in pair])
+    after = capsys.readouterr()
+    assert after.err.splitlines()[-1] == f"wrote {', '.join(outputs.values())}"
+    assert "wrote" not in after.out
+    assert len(after.out.splitlines()) == len(before.out.splitlines())
+    _cnna(*command, "--json", "/dev/null")
+    assert "wrote" not in capsys.readouterr().err
+
+
 def test_labels_print_the_best_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The first name must be the greatest answer's, and there must be `--top` of them."""
     answers, _ = _run(folder, "--labels", folder / "labels.txt", "--top", 2)
