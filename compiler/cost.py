@@ -81,14 +81,15 @@ def predicted_cycles(engine: str, fields: Fields, config: Config, memory: Memory
 
 def moving_clocks(fields: Fields, config: Config) -> int:
     """Clocks in which feature memory takes or gives a load's or store's words: the ports work on a run each at the same time,
-    a word of a beat after the other where they lie in one bank."""
+    a beat a clock, unless the bank that most of their words lie in needs longer."""
     total = fields["runs"] * fields["blocks"]
     starts = [
         n // fields["runs"] * fields["fm_block"] + n % fields["runs"] * fields["fm_run"] for n in range(min(config.ports, total))
     ]
-    banks = [(start + lane) % config.banks for start in starts for lane in range(min(config.beat_words, fields["run"]))]
-    worst = max(banks.count(bank) for bank in banks)
-    return -(-total // config.ports) * -(-fields["run"] // config.beat_words) * worst
+    rounds, rest = divmod(fields["run"], config.banks)
+    last = [(start + word) % config.banks for start in starts for word in range(rest)]
+    fullest = len(starts) * rounds + max((last.count(bank) for bank in set(last)), default=0)
+    return -(-total // config.ports) * max(-(-fields["run"] // config.beat_words), fullest)
 
 
 def _own_region(fields: Fields, config: Config) -> float:

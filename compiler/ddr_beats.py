@@ -1,18 +1,16 @@
 """Loads and stores clock by clock: what DDR has moved at each AXI port, and what the ports ask of feature memory. Used by `speeds`.
 
 As `hw/load.py` and `hw/store.py` have it: runs are dealt to the ports, whose beats wait in FIFOs; what the ports have at a time is
-one request. Two ports that have come apart may need the same bank from then on, so it matters which of them DDR served.
+one request, but for those that share a bank with a lower one.
 """
 
-from collections import deque
-
 from cnna.compiler.cost import Fields
-from cnna.compiler.shared_port import User, turns_of
+from cnna.compiler.shared_port import User
 from cnna.hw.config import Config
 
 LOAD_BEATS, STORE_BEATS = 256, 128  # in a port's FIFO
 BURST_BEATS = 16
-State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...]
+State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...]], ...]
 
 
 class Transfer(User):
@@ -34,7 +32,6 @@ class Transfer(User):
         self._waiting = [min(beats, self._room) if self._store else 0 for beats in self._share]
         self.following: Transfer | None = None
         self.asked = 0  # ports that have asked for their first burst: runs are dealt to one after the other
-        self._parts: deque[int] = deque()
 
     def go_to(self, beats: float) -> None:
         """As if DDR had moved so many beats in all: ports go on, or back, abreast, as far apart as they are."""
@@ -45,22 +42,20 @@ class Transfer(User):
 
     def state(self) -> State:
         """Where it stands, for `restore`; what the load to follow has is part of it."""
-        own = (self.asks, self.done, tuple(self._moved), tuple(self._waiting), tuple(self._parts))
+        own = (self.asks, self.done, tuple(self._moved), tuple(self._waiting))
         return (own, *self.following.state()) if self.following else (own,)
 
     def restore(self, state: State) -> None:
         """Goes back to where it stood."""
-        (self.asks, self.done, moved, waiting, parts), *others = state
-        self._moved, self._waiting, self._parts = list(moved), list(waiting), deque(parts)
+        (self.asks, self.done, moved, waiting), *others = state
+        self._moved, self._waiting = list(moved), list(waiting)
         if self.following and others:
             self.following.restore(tuple(others))
 
     def offer(self, clock: int) -> int:
-        """The next part of what the ports have."""
-        if not self._parts:
-            self._parts.extend(self._joined())
-        self.over = not self._parts and self._moved == self._share
-        return self._parts.popleft() if self._parts else 0
+        """The next request."""
+        self.over = self._moved == self._share
+        return self._joined()
 
     def bring(self, port: int, others: int = 0) -> bool:
         """Lets DDR move a beat of a port, or of the load to follow, if one is to come; `others` share the FIFO with it."""
@@ -75,21 +70,34 @@ class Transfer(User):
         self.following.asked = len(self._share)
         return self.following.bring(port, waiting)
 
-    def _joined(self) -> list[int]:
-        """The parts of one request: a beat of each port that has one."""
-        config, fields = self._config, self._fields
-        words: list[int] = []
+    def _joined(self) -> int:
+        """One request: a beat of each port that has one, but for those that share a bank with a lower port's (`hw/clashes.py`)."""
+        asked, goes = 0, 0
         for port, waiting in enumerate(self._waiting):
             if waiting and self._moved[port] < self._share[port]:
-                run, beat = divmod(self._moved[port], self._run_beats)
-                block, row = divmod(run * config.ports + port, fields["runs"])
-                low = beat * config.beat_words
-                word = fields["fm"] + block * fields["fm_block"] + row * fields["fm_run"] + low
-                words += range(word, word + min(config.beat_words, fields["run"] - low))
-                self._waiting[port] -= 1
-                self._moved[port] += 1
-                self.done += 1
-        return turns_of(words, config)
+                banks, places = self._banks(port)
+                if not banks & asked:
+                    goes |= places
+                    self._waiting[port] -= 1
+                    self._moved[port] += 1
+                    self.done += 1
+                asked |= banks
+        return goes
+
+    def _banks(self, port: int) -> tuple[int, int]:
+        """What a port's next beat needs: a bit for each bank, whatever its region, and one for each bank of every region."""
+        config, fields = self._config, self._fields
+        run, beat = divmod(self._moved[port], self._run_beats)
+        block, row = divmod(run * config.ports + port, fields["runs"])
+        low = beat * config.beat_words
+        first = fields["fm"] + block * fields["fm_block"] + row * fields["fm_run"] + low
+        words = range(first, first + min(config.beat_words, fields["run"] - low))
+        banks, places = 0, 0
+        for word in words:
+            bank = word % config.banks
+            banks |= 1 << bank
+            places |= 1 << word // (config.banks * config.bank_words) * config.banks + bank
+        return banks, places
 
 
 class Ddr:

@@ -51,7 +51,7 @@ def move(context: Context, engine: str, name: str, box: Box, place: Place, layer
 def joined_run(words: int, blocks: int, config: Config) -> int:
     """Words of a run where a block's `words` lie together on both sides: the fewest clocks, then the longest.
 
-    Runs go to the ports in turn, so that there should be one for each, and their words in different banks.
+    Runs go to the ports in turn, so that there should be one for each.
     """
     most, aligned = command_fields("load")["run"].limits[1], config.beat_words
 

@@ -1,13 +1,15 @@
 """The load engine: copies runs of feature words from DDR into feature memory.
 
 `Runs` deals a command's runs to the ports; on each, `LoadPort` asks its read master for their bursts, with room reserved,
-and unpacks the beats into words. The engine joins the ports' words into one request a clock to feature memory.
+and unpacks the beats into words. The engine joins words of the ports that need different banks into one request a clock to
+feature memory.
 """
 
 from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from cnna.hw.clashes import clashes
 from cnna.hw.command import command_layout
 from cnna.hw.config import Config
 from cnna.hw.pair import Pair
@@ -145,18 +147,22 @@ class Load(wiring.Component):
         return m
 
     def _join(self, m: Module, groups: list[stream.Interface]) -> None:
-        """One request from what the ports have; while it waits, lanes of ports that had nothing may join it.
+        """One request from what ports have that need different banks; while it waits, it may change.
 
         A port at a command's end waits there for the others; then a request without words asks for `done`.
         """
         request, ended, lanes = self.write.request, Signal(), self.config.beat_words
+        goes = [~clash for clash in clashes(self.config, groups)]
         m.d.comb += [
             ended.eq(Cat(group.valid & group.payload.end for group in groups).all()),
             request.valid.eq(Cat(group.valid & ~group.payload.end for group in groups).any() | ended),
             request.payload.last.eq(ended),
-            request.payload.active.eq(Cat(group.payload.active & group.valid.replicate(lanes) for group in groups)),
+            request.payload.active.eq(
+                Cat(group.payload.active & (group.valid & go).replicate(lanes) for group, go in zip(groups, goes, strict=True))
+            ),
             request.payload.address.eq(Cat(group.payload.address for group in groups)),
             request.payload.words.eq(Cat(group.payload.words for group in groups)),
         ]
-        m.d.comb += [group.ready.eq(request.ready & (~group.payload.end | ended)) for group in groups]
+        for group, go in zip(groups, goes, strict=True):
+            m.d.comb += group.ready.eq(request.ready & go & (~group.payload.end | ended))
         m.d.sync += self.number.eq(self.number + (ended & request.ready))

@@ -1,13 +1,15 @@
 """The store engine: copies runs of feature words from feature memory into DDR.
 
-`Runs` deals a command's runs to the ports; the ports' words are asked of feature memory in one request a clock. On each
-port `StorePort` gathers what comes back into beats and gives its write master a burst when all its beats are there.
+`Runs` deals a command's runs to the ports; words of the ports that need different banks are asked of feature memory in one
+request a clock. On each port `StorePort` gathers what comes back into beats and gives its write master a burst when all its
+beats are there.
 """
 
 from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from cnna.hw.clashes import clashes
 from cnna.hw.command import command_layout
 from cnna.hw.config import Config
 from cnna.hw.pair import Pair
@@ -163,16 +165,17 @@ class Store(wiring.Component):
         return m
 
     def _join(self, m: Module, ports: list[StorePort]) -> None:
-        """One request to feature memory from what the ports ask; its tag says which lanes were asked.
+        """One request to feature memory from what ports ask that need different banks; its tag says which lanes were asked.
 
-        While it waits, lanes of ports that asked nothing may join it.
+        While it waits, it may change.
         """
-        request, asks = self.read.request, [port.asks for port in ports]
-        active = Cat(ask.payload.active & ask.valid.replicate(self.config.beat_words) for ask in asks)
+        request, asks, lanes = self.read.request, [port.asks for port in ports], self.config.beat_words
+        goes = [~clash for clash in clashes(self.config, asks)]
+        active = Cat(ask.payload.active & (ask.valid & go).replicate(lanes) for ask, go in zip(asks, goes, strict=True))
         m.d.comb += [
             request.valid.eq(Cat(ask.valid for ask in asks).any()),
             request.payload.active.eq(active),
             request.payload.tag.eq(active),
             request.payload.address.eq(Cat(ask.payload.address for ask in asks)),
         ]
-        m.d.comb += [ask.ready.eq(request.ready) for ask in asks]
+        m.d.comb += [ask.ready.eq(request.ready & go) for ask, go in zip(asks, goes, strict=True)]

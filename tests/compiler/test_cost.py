@@ -48,10 +48,12 @@ def test_ddr_bytes_are_all_that_crosses_the_ports():
     assert layer["ddr_write_bytes"] == sum(port["image_bytes"] for port in program.outputs)
 
 
-@pytest.mark.parametrize(("step", "clocks"), [(4, 56), (8, 112), (16, 224), (57, 56)])
-def test_ports_that_start_in_one_bank_take_turns(step, clocks):
-    """Eight runs of 28 words at four ports: two for each; rows a multiple of 16 apart would go one word a clock."""
-    fields = {"run": 28, "runs": 8, "fm_run": step, "blocks": 1, "fm_block": 0}
+@pytest.mark.parametrize(
+    ("run", "step", "clocks"), [(28, 4, 56), (28, 16, 56), (28, 57, 56), (1, 1, 2), (1, 8, 4), (1, 16, 8), (17, 16, 34), (4, 16, 8)]
+)
+def test_words_in_one_bank_go_one_by_one(run, step, clocks):
+    """Eight runs at four ports: two for each. Ports that begin in one bank go one behind the other, if their runs lead elsewhere."""
+    fields = {"run": run, "runs": 8, "fm_run": step, "blocks": 1, "fm_block": 0}
     assert cost.moving_clocks(fields, preset("zcu102")) == clocks
 
 

@@ -1,111 +1,17 @@
 """Load and store engines with their read and write masters, against numpy, on a memory that stalls at random."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
-from amaranth import Module
-from amaranth.lib.wiring import connect
-from amaranth.sim import Simulator
 
-from cnna.hw.config import BEAT_BYTES, Config, preset
 from cnna.hw.load import Load
 from cnna.hw.readmaster import ReadMaster
-from cnna.hw.regmap import ADDRESS_BITS, command_fields
 from cnna.hw.store import Store
 from cnna.hw.writemaster import WriteMaster
-from cnna.sim.axi_memory import Memory, Pace, serve_reads, serve_writes
+from cnna.sim.axi_memory import Memory, serve_reads, serve_writes
 
-CONFIGS = (
-    preset("tiny"),
-    Config("three", pix=4, ci=8, co=24, ports=3, regions=1, bank_words=256, ring_words=64, vector_ring_words=256),
-    preset("zcu102"),
-)
-PACES = {"fast": Pace(latency=20), "stalled": Pace(ready=0.4, valid=0.6, latency=3), "slow": Pace(0.9, 0.9, latency=90)}
-SEGMENTS = (0x8000, 0x10000, 0x18000, 0x0)
-DDR_BYTES = 0x20000
-SEED = 3
-LONG_BEATS = 300
+from .load_store_rig import CONFIGS, DDR_BYTES, PACES, SEED, WORDS, Traffic, bench, lanes_taken, send
+
 STANDSTILL = 400  # clocks in which feature memory takes no load, in every 1,000
-DEADLINE_CLOCKS = 10_000
-WORDS = 4096  # of feature memory that the tests touch
-
-
-@dataclass
-class Traffic:
-    """Commands and their places: rows of a few words, in blocks, none overlapping another in DDR or feature memory."""
-
-    config: Config
-    seed: int
-
-    def __post_init__(self) -> None:
-        rng = np.random.default_rng(self.seed)
-        self.commands: list[dict[str, int]] = []
-        ddr, words = int(rng.integers(8)) * BEAT_BYTES, int(rng.integers(40))
-        long = LONG_BEATS * self.config.beat_words - 1  # crosses 4 KiB, and is more than a port's FIFO holds
-        sizes = [(int(rng.choice([1, 2, 5, 17, 70])), int(rng.integers(1, 6)), int(rng.integers(1, 4))) for _ in range(3)]
-        for run, runs, blocks in [(5, 4, 3), (long, 1, 1), *sizes]:
-            row_bytes = -(-run * self.config.ci // BEAT_BYTES) * BEAT_BYTES + int(rng.integers(3)) * BEAT_BYTES
-            pitch = run + int(rng.integers(3))
-            command = dict.fromkeys(command_fields("load"), 0)
-            command |= {"seg": int(rng.integers(4)), "ddr": ddr, "fm": words, "run": run, "runs": runs, "blocks": blocks}
-            command |= {"ddr_run": row_bytes, "ddr_block": runs * row_bytes + 32, "fm_run": pitch, "fm_block": runs * pitch + 1}
-            if rng.random() < 0.3:  # the blocks backwards
-                command |= {"fm": words + (blocks - 1) * command["fm_block"], "fm_block": -command["fm_block"]}
-            self.commands.append(command)
-            ddr += blocks * command["ddr_block"]
-            words += blocks * (runs * pitch + 1)
-        assert ddr < 0x8000
-        assert words < WORDS
-
-    def runs(self, command):
-        """(byte address, first word) of each run, by the formulas of docs/architecture.md."""
-        base = SEGMENTS[command["seg"]] + command["ddr"]
-        for j in range(command["blocks"]):
-            for i in range(command["runs"]):
-                word = command["fm"] + j * command["fm_block"] + i * command["fm_run"]
-                yield base + j * command["ddr_block"] + i * command["ddr_run"], word % (1 << ADDRESS_BITS)
-
-
-async def send(ctx, dut, commands):
-    """Queues the commands."""
-    for command in commands:
-        ctx.set(dut.command.payload, command)
-        ctx.set(dut.command.valid, 1)
-        await ctx.tick().until(dut.command.ready)
-    ctx.set(dut.command.valid, 0)
-
-
-def bench(config, dut, masters, serve, memory, pace):
-    """A simulator of the engine with a master and memory port for each of its clients."""
-    top = Module()
-    top.submodules.dut = dut
-    buses = []
-    for port, client in enumerate(dut.clients):
-        top.submodules[f"master{port}"] = master = masters()
-        connect(top, client, master.clients[0] if hasattr(master, "clients") else master.client)
-        buses.append(master.bus)
-    simulator = Simulator(top)
-    simulator.add_clock(1e-6)
-
-    async def start(ctx):
-        for number, base in enumerate(SEGMENTS):
-            ctx.set(dut.segments[number], base)
-
-    async def deadline(ctx):
-        for _ in range(DEADLINE_CLOCKS):
-            await ctx.tick()
-        raise AssertionError(f"not finished after {DEADLINE_CLOCKS} clocks")
-
-    simulator.add_testbench(start)
-    simulator.add_testbench(deadline, background=True)
-    for port, bus in enumerate(buses):
-
-        async def run(ctx, bus=bus, port=port):
-            await serve(ctx, bus, memory, port)
-
-        simulator.add_testbench(run, background=True)
-    return simulator
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
@@ -134,10 +40,9 @@ def test_load_fills_feature_memory(config, pace):
                 pulses.pop(0)
             if ready and ctx.get(dut.write.request.valid):
                 request = dut.write.request.payload
-                for lane in range(len(dut.write.request.payload.active)):
-                    if ctx.get(request.active) >> lane & 1:
-                        word = ctx.get(request.words[lane]).to_bytes(config.ci, "little")
-                        words[ctx.get(request.address[lane])] = np.frombuffer(word, np.uint8)
+                for lane in lanes_taken(ctx, config, request):
+                    word = ctx.get(request.words[lane]).to_bytes(config.ci, "little")
+                    words[ctx.get(request.address[lane])] = np.frombuffer(word, np.uint8)
                 if ctx.get(request.last):
                     pulses.append(clock + 3)
             await ctx.tick()
@@ -193,10 +98,10 @@ def test_store_writes_ddr(config, pace):
                 for lane, word in enumerate(read):
                     ctx.set(response.payload.words[lane], word)
             if ready and ctx.get(request.valid):
-                payload = request.payload
+                payload, taken = request.payload, lanes_taken(ctx, config, request.payload)
                 read = [
                     int.from_bytes(words[ctx.get(payload.address[lane]) % len(words)].tobytes(), "little")
-                    if ctx.get(payload.active) >> lane & 1
+                    if lane in taken
                     else 0x55
                     for lane in range(len(payload.active))
                 ]

@@ -1,0 +1,110 @@
+"""A load or store engine with its masters on a memory that stalls at random, and commands for it. Used by the tests of both."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from amaranth import Module
+from amaranth.lib.wiring import connect
+from amaranth.sim import Simulator
+
+from cnna.hw.config import BEAT_BYTES, Config, preset
+from cnna.hw.regmap import ADDRESS_BITS, command_fields
+from cnna.sim.axi_memory import Pace
+
+CONFIGS = (
+    preset("tiny"),
+    Config("three", pix=4, ci=8, co=24, ports=3, regions=1, bank_words=256, ring_words=64, vector_ring_words=256),
+    preset("zcu102"),
+)
+PACES = {"fast": Pace(latency=20), "stalled": Pace(ready=0.4, valid=0.6, latency=3), "slow": Pace(0.9, 0.9, latency=90)}
+SEGMENTS = (0x8000, 0x10000, 0x18000, 0x0)
+DDR_BYTES = 0x20000
+SEED = 3
+LONG_BEATS = 300
+DEADLINE_CLOCKS = 10_000
+WORDS = 4096  # of feature memory that the tests touch
+
+
+@dataclass
+class Traffic:
+    """Commands and their places: rows of a few words, in blocks, none overlapping another in DDR or feature memory."""
+
+    config: Config
+    seed: int
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(self.seed)
+        self.commands: list[dict[str, int]] = []
+        ddr, words = int(rng.integers(8)) * BEAT_BYTES, int(rng.integers(40))
+        long = LONG_BEATS * self.config.beat_words - 1  # crosses 4 KiB, and is more than a port's FIFO holds
+        sizes = [(int(rng.choice([1, 2, 5, 17, 70])), int(rng.integers(1, 6)), int(rng.integers(1, 4))) for _ in range(3)]
+        for run, runs, blocks in [(5, 4, 3), (long, 1, 1), *sizes]:
+            row_bytes = -(-run * self.config.ci // BEAT_BYTES) * BEAT_BYTES + int(rng.integers(3)) * BEAT_BYTES
+            pitch = run + int(rng.integers(3))
+            command = dict.fromkeys(command_fields("load"), 0)
+            command |= {"seg": int(rng.integers(4)), "ddr": ddr, "fm": words, "run": run, "runs": runs, "blocks": blocks}
+            command |= {"ddr_run": row_bytes, "ddr_block": runs * row_bytes + 32, "fm_run": pitch, "fm_block": runs * pitch + 1}
+            if rng.random() < 0.3:  # the blocks backwards
+                command |= {"fm": words + (blocks - 1) * command["fm_block"], "fm_block": -command["fm_block"]}
+            self.commands.append(command)
+            ddr += blocks * command["ddr_block"]
+            words += blocks * (runs * pitch + 1)
+        assert ddr < 0x8000
+        assert words < WORDS
+
+    def runs(self, command):
+        """(byte address, first word) of each run, by the formulas of docs/architecture.md."""
+        base = SEGMENTS[command["seg"]] + command["ddr"]
+        for j in range(command["blocks"]):
+            for i in range(command["runs"]):
+                word = command["fm"] + j * command["fm_block"] + i * command["fm_run"]
+                yield base + j * command["ddr_block"] + i * command["ddr_run"], word % (1 << ADDRESS_BITS)
+
+
+async def send(ctx, dut, commands):
+    """Queues the commands."""
+    for command in commands:
+        ctx.set(dut.command.payload, command)
+        ctx.set(dut.command.valid, 1)
+        await ctx.tick().until(dut.command.ready)
+    ctx.set(dut.command.valid, 0)
+
+
+def lanes_taken(ctx, config, payload):
+    """Active lanes of a request; lanes that share a bank would hold up all of it, abreast until their runs end."""
+    lanes = [lane for lane in range(len(payload.active)) if ctx.get(payload.active) >> lane & 1]
+    banks = {ctx.get(payload.address[lane]) % config.banks for lane in lanes}
+    assert len(banks) == len(lanes), "lanes of one request share a bank"
+    return lanes
+
+
+def bench(config, dut, masters, serve, memory, pace):
+    """A simulator of the engine with a master and memory port for each of its clients."""
+    top = Module()
+    top.submodules.dut = dut
+    buses = []
+    for port, client in enumerate(dut.clients):
+        top.submodules[f"master{port}"] = master = masters()
+        connect(top, client, master.clients[0] if hasattr(master, "clients") else master.client)
+        buses.append(master.bus)
+    simulator = Simulator(top)
+    simulator.add_clock(1e-6)
+
+    async def start(ctx):
+        for number, base in enumerate(SEGMENTS):
+            ctx.set(dut.segments[number], base)
+
+    async def deadline(ctx):
+        for _ in range(DEADLINE_CLOCKS):
+            await ctx.tick()
+        raise AssertionError(f"not finished after {DEADLINE_CLOCKS} clocks")
+
+    simulator.add_testbench(start)
+    simulator.add_testbench(deadline, background=True)
+    for port, bus in enumerate(buses):
+
+        async def run(ctx, bus=bus, port=port):
+            await serve(ctx, bus, memory, port)
+
+        simulator.add_testbench(run, background=True)
+    return simulator
