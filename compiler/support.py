@@ -62,6 +62,11 @@ OPERATORS: dict[type, Rule] = {
     f.Transpose: Rule("none", _view),
 }
 
+RUNS = (  # ONNX's names of what becomes one of these, in at least one form
+    *("Conv", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean"),
+    *("BatchNormalization", "Relu", "Clip", "Min", "Max", "Add", "Sum", "Sub", "Mul", "Div", "Concat", "Pad", "Slice", "Flatten"),
+)
+
 HINTS = {
     "Conv": "weights must be constant, with one or two spatial axes",
     "MatMul": "only a vector times constant weights runs; use Gemm or a 1x1 Conv",
@@ -98,7 +103,7 @@ def limit(node: Node, graph: Graph) -> str | None:
     """Why the accelerator cannot run a node, whatever its quantisation; None where it can."""
     rule = OPERATORS.get(type(node.op))
     if rule is None:
-        return "the accelerator has no such operator"
+        return "not in this form" if _may_run(node) else "the accelerator has no such operator"
     shapes = [graph.tensors[name].shape for name in (*node.inputs, node.output)]
     if any(len(shape) != 4 for shape in shapes):
         return f"its tensors have shapes {', '.join(map(str, shapes))}, not [batch, channels, rows, columns]"
@@ -144,5 +149,16 @@ def _unquantised(node: Node, tensor: str, graph: Graph) -> str:
 
 def refusal(node: Node, reason: str) -> str:
     """The one line for a node in the middle of a model that cannot run; reasons of what could run bring their own remedy."""
-    hint = HINTS.get(kind_of(node)) if isinstance(node.op, f.Onnx) else None
-    return f"node '{node.name}' ({kind_of(node)}) cannot run on the accelerator: {reason}" + (f"; {hint}" if hint else "")
+    kind = kind_of(node)
+    parts = [f"node '{node.name}' ({kind}) cannot run on the accelerator: {reason}"]
+    if isinstance(node.op, f.Onnx):
+        if kind in HINTS:
+            parts.append(HINTS[kind])
+        if not _may_run(node) and kind not in ("QuantizeLinear", "DequantizeLinear"):  # in whose place no other could be
+            parts.append(f"those that run: {', '.join(RUNS)}")
+    return "; ".join(parts)
+
+
+def _may_run(node: Node) -> bool:
+    """Whether another form of the operator runs."""
+    return kind_of(node) in RUNS and not getattr(node.op, "domain", "")

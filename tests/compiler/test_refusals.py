@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
+from cnna.compiler.ir import Graph
 from cnna.compiler.onnx_import import to_graph
 from cnna.compiler.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.compiler.quantised_import import import_quantised
-from cnna.compiler.support import quantised_limit, refusal
+from cnna.compiler.split import split
+from cnna.compiler.support import RUNS, limit, quantised_limit, refusal
 from cnna.host.errors import ModelError
 
 from .pairs import with_pairs
@@ -47,6 +49,66 @@ def test_weights_beyond_float32():
 def test_float_model_is_refused():
     with pytest.raises(ModelError, match="not quantised; run `cnna quantize`"):
         import_quantised(written(CONV.format(kernel=[3, 3]), {"w": (2, 3, 3, 3)}))
+
+
+IN_BETWEEN = {  # between two convolutions of four channels, in the terms of opset 9
+    "Conv": "b = Conv (a, w4)",
+    "Gemm": "f = Flatten (a) g = Gemm (f, m) b = Unsqueeze <axes=[2, 3]> (g)",
+    "MatMul": "f = Flatten (a) g = MatMul (f, m) b = Unsqueeze <axes=[2, 3]> (g)",
+    "MaxPool": "b = MaxPool <kernel_shape=[2, 2]> (a)",
+    "AveragePool": "b = AveragePool <kernel_shape=[2, 2]> (a)",
+    "GlobalMaxPool": "b = GlobalMaxPool (a)",
+    "GlobalAveragePool": "b = GlobalAveragePool (a)",
+    "ReduceMax": "b = ReduceMax <axes=[2, 3]> (a)",
+    "ReduceMean": "b = ReduceMean <axes=[2, 3]> (a)",
+    "BatchNormalization": "b = BatchNormalization (a, s, s, s, var)",
+    "Relu": "b = Relu (a)",
+    "Clip": "b = Clip <min=0.0, max=6.0> (a)",
+    "Min": "b = Min (a, c)",
+    "Max": "b = Max (a, c)",
+    "Add": "b = Add (a, a)",
+    "Sum": "b = Sum (a, a)",
+    "Sub": "b = Sub (a, k)",
+    "Mul": "b = Mul (a, k)",
+    "Div": "b = Div (a, k)",
+    "Concat": "t = Concat <axis=1> (a, a) b = Conv (t, w8)",
+    "Pad": "p = Pad <pads=[0, 0, 1, 1, 0, 0, 1, 1]> (a) b = Conv (p, w4)",
+    "Slice": "b = Slice <starts=[0, 0], ends=[8, 8], axes=[2, 3]> (a)",
+    "Flatten": "f = Flatten (a) g = Gemm (f, m) b = Unsqueeze <axes=[2, 3]> (g)",
+}
+CONSTANTS = {
+    **{"w": (4, 3, 1, 1), "w4": (4, 4, 1, 1), "w8": (4, 8, 1, 1), "m": (64, 4)},
+    **{"s": (4,), "var": (4,), "k": (4, 1, 1), "c": np.float32(0.5)},
+}
+
+
+def _between(line: str) -> Graph:
+    text = f"g (float[N,3,4,4] x) => (float[N,4,?,?] z) {{ a = Conv (x, w) {line} z = Conv (b, w4) }}"
+    return run_passes(to_graph(written(text, CONSTANTS, opset=9)), REWRITES)
+
+
+def test_operators_that_are_said_to_run_do():
+    """The line that refuses an operator lists what its user may take instead: each must pass where the other did not."""
+    assert set(IN_BETWEEN) == set(RUNS)
+    for line in IN_BETWEEN.values():
+        assert split(_between(line), limit).tail is None, line
+
+
+@pytest.mark.parametrize(("line", "said"), [("b = Erf (a)", "(Erf) cannot"), ("b = Tanh (a)", "replace it with Clip")])
+def test_an_unknown_operator_is_told_which_there_are(line, said):
+    """With a remedy of its own or without: a user who writes the network must know what to write it with."""
+    with pytest.raises(ModelError) as refused:
+        split(_between(line), limit)
+    assert said in str(refused.value)
+    assert str(refused.value).endswith(f"those that run: {', '.join(RUNS)}")
+
+
+def test_a_known_operator_in_a_form_that_does_not_run():
+    """That there is no such operator would be news to whoever reads the list."""
+    with pytest.raises(
+        ModelError, match=r"\(Mul\) cannot run on the accelerator: not in this form; one operand must be a constant"
+    ):
+        split(_between("b = Mul (a, a)"), limit)
 
 
 @pytest.mark.parametrize(
