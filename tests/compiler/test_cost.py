@@ -52,7 +52,7 @@ def test_ddr_bytes_are_all_that_crosses_the_ports():
     ("run", "step", "clocks"), [(28, 4, 56), (28, 16, 56), (28, 57, 56), (1, 1, 2), (1, 8, 4), (1, 16, 8), (17, 16, 34), (4, 16, 8)]
 )
 def test_words_in_one_bank_go_one_by_one(run, step, clocks):
-    """Eight runs at four ports: two for each. Ports that begin in one bank go one behind the other, if their runs lead elsewhere."""
+    """Eight runs at four ports, two for each. Ports that begin in one bank go one behind the other where runs lead elsewhere."""
     fields = {"run": run, "runs": 8, "fm_run": step, "blocks": 1, "fm_block": 0}
     assert cost.moving_clocks(fields, preset("zcu102")) == clocks
 
