@@ -76,7 +76,7 @@ def _parse(source: str | Path | bytes, name: str) -> ModelProto:
         if source.startswith(BEGINNING):
             damage = f"begins as an ONNX file, but its {len(source):,} bytes cannot be read to the end"
             raise ModelError(f"{name}: truncated or damaged: it {damage}; copy or export it again") from None
-        raise ModelError(f"{name}: not an ONNX file (its protobuf cannot be read)") from None
+        raise ModelError(f"{name}: not an ONNX file (its protobuf cannot be read); export the model as one") from None
     if not model.graph.node or not model.opset_import or not model.ir_version:
         raise ModelError(f"{name}: not an ONNX model (no graph, opset or IR version in its {len(source):,} bytes)")
     for tensor in model.graph.initializer:

@@ -45,8 +45,14 @@ def arrays_of(path: Path) -> Arrays:
     if Path(path).is_dir():
         raise DataError(f"{path}: a folder, not arrays; name the .npy or .npz file in it")
     data = read_bytes(path)
-    if not data.startswith((b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")):
-        raise DataError(f"{path}: not a .npy or .npz file")
+    found = _loaded(path, data) if data.startswith((b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")) else None
+    if found is None or not all(isinstance(array, np.ndarray) for array in found.values()):  # bytes: another kind of archive
+        raise DataError(f"{path}: not a .npy or .npz file, as numpy.save and numpy.savez write")
+    return found
+
+
+def _loaded(path: Path, data: bytes) -> Arrays:
+    """What numpy finds in a file that begins as one of its own."""
     try:
         with BytesIO(data) as file:
             loaded = np.load(file, allow_pickle=False)
@@ -55,7 +61,9 @@ def arrays_of(path: Path) -> Arrays:
             with loaded:
                 return {name: loaded[name] for name in loaded.files}
     except Exception as error:  # zipfile, zlib, struct and numpy each raise their own for a damaged file
-        raise DataError(f"{path}: cannot be read as numpy arrays ({error})") from None
+        if "allow_pickle" in str(error):
+            raise DataError(f"{path}: holds objects, not numbers; save it as float32") from None
+        raise DataError(f"{path}: cannot be read as numpy arrays ({error}): truncated or damaged; copy or save it again") from None
 
 
 def _match(path: Path, arrays: Arrays, inputs: list[str]) -> Arrays:

@@ -85,6 +85,10 @@ def load(path: str | os.PathLike[str]) -> Artifact:
                 raise ArtifactError(f"{path}: not a .cnna file (no zip archive); `cnna compile` makes one")
             with zipfile.ZipFile(file) as archive:
                 contents = _unpack(path, archive, path.stat().st_size)
+    except FileNotFoundError:
+        raise ArtifactError(f"{path}: no such file; `cnna compile` makes one") from None
+    except IsADirectoryError:
+        raise ArtifactError(f"{path}: a folder, not a .cnna file; name the .cnna file in it") from None
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, ValueError) as error:
@@ -108,7 +112,7 @@ def _unpack(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, 
     unknown = sorted(set(names) - {MANIFEST, DIGEST, *MEMBERS, *OPTIONAL})
     missing = sorted({MANIFEST, DIGEST, *MEMBERS} - set(names))
     if MANIFEST not in names:
-        raise ArtifactError(f"{path}: not a .cnna file (a zip archive without {MANIFEST})")
+        raise ArtifactError(f"{path}: not a .cnna file (a zip archive without {MANIFEST}); `cnna compile` makes one")
     if missing or unknown or len(names) != len(set(names)):
         found = f"lacks {missing[0]}" if missing else f"also holds {unknown[0]}" if unknown else "holds a member twice"
         raise ArtifactError(f"{path}: altered: the archive {found}; compile it again")
@@ -132,7 +136,7 @@ def _manifest(path: Path, text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path}: {MANIFEST} is not JSON: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ArtifactError(f"{path}: not a .cnna file ({MANIFEST} does not say format {FORMAT!r})")
+        raise ArtifactError(f"{path}: not a .cnna file ({MANIFEST} does not say format {FORMAT!r}); `cnna compile` makes one")
     schema = manifest.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool):
         raise ArtifactError(f"{path}: {MANIFEST} has no schema number; compile it again")

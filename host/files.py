@@ -73,7 +73,8 @@ def check_writable(path: Path | None) -> None:
         return
     folder = (Path(os.path.realpath(path)) if path.is_symlink() else path).parent
     if not folder.is_dir():
-        raise UserError(f"{path}: the folder {folder} does not exist")
+        wrong = f"{folder} is a file, not a folder" if folder.exists() else f"the folder {folder} does not exist; make it first"
+        raise UserError(f"{path}: {wrong}")
     if not os.access(folder, os.W_OK):
         raise UserError(f"{path}: the folder {folder} is not writable")
 

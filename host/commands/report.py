@@ -61,8 +61,9 @@ def _measured(path: Path) -> dict[str, Any]:
     """DataError: it is not JSON, or a figure in it is not of the kind that `cnna run --json` writes."""
     try:
         found = json.loads(read_bytes(path))
-    except ValueError as error:
-        raise DataError(f"{path}: not JSON ({error})") from None
+    except (ValueError, RecursionError) as error:
+        where = f"line {error.lineno}: " if isinstance(error, json.JSONDecodeError) else ""
+        raise DataError(f"{path}: {where}not JSON, as `cnna run --json R.json` writes it") from None
     if not isinstance(found, dict):
         raise DataError(f"{path}: not what `cnna run --json` writes")
     layers = found.get("layers")

@@ -1,8 +1,10 @@
 """What a user can get wrong about files: one line that names it, exit code 2, no traceback, no output file."""
 
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cnna.host.errors import UserError
@@ -32,6 +34,65 @@ def test_a_folder_in_the_place_of_a_file(good: Path, tmp_path: Path, refused: Ca
     """Tab completion stopped a name too early."""
     (tmp_path / "folder").mkdir()
     assert "folder" in refused(*words_of(COMMANDS[what], good, tmp_path / "folder"))
+
+
+@pytest.mark.parametrize(
+    ("command", "content", "remedy"),
+    [
+        ("report {}", None, "no such file; `cnna compile` makes one"),
+        ("report {}", "folder", "name the .cnna file in it"),
+        ("report {}", "calib.npz", "not a .cnna file (a zip archive without manifest.json); `cnna compile` makes one"),
+        ("report {}", "q.onnx", "not a .cnna file (no zip archive); `cnna compile` makes one"),
+        ("report m.cnna --measured {}", "calib.npz", "not JSON, as `cnna run --json R.json` writes it"),
+        ("report m.cnna --measured {}", "labels.txt", "not JSON, as `cnna run --json R.json` writes it"),
+        (
+            "run m.cnna --device emulator --input {} -o out",
+            "m.cnna",
+            "not a .npy or .npz file, as numpy.save and numpy.savez write",
+        ),
+        (
+            "run m.cnna --device emulator --input {} -o out",
+            "q.onnx",
+            "not a .npy or .npz file, as numpy.save and numpy.savez write",
+        ),
+        ("run m.cnna --device emulator --input {} -o out", "half.npz", "truncated or damaged; copy or save it again"),
+        ("run m.cnna --device emulator --input {} -o out", "half.npy", "truncated or damaged; copy or save it again"),
+        ("run m.cnna --device emulator --input {} -o out", "words.npz", "holds objects, not numbers; save it as float32"),
+        ("quantize m.onnx --calib {} -o out", "half.npz", "truncated or damaged; copy or save it again"),
+        (
+            "quantize {} --calib calib.npy -o out",
+            "m.cnna",
+            "not an ONNX file (its protobuf cannot be read); export the model as one",
+        ),
+        ("quantize m.onnx --calib calib.npy -o {}/q.onnx", "labels.txt", "is a file, not a folder"),
+        ("quantize m.onnx --calib calib.npy -o {}/q.onnx", None, "does not exist; make it first"),
+    ],
+)
+def test_another_file_than_the_command_takes(
+    good: Path, tmp_path: Path, refused: Callable[..., str], command: str, content: str | None, remedy: str
+) -> None:
+    """A name of the wrong kind, or half a copy: the line says what it is not, and what to do."""
+    bad = tmp_path / f"bad{Path(content or '').suffix}"
+    if content == "folder":
+        bad.mkdir()
+    elif content:
+        bad.write_bytes(_content(content, good))
+    line = refused(*[good / word if "." in word and "{" not in word else word.format(bad) for word in command.split()])
+    assert str(bad) in line
+    assert line.endswith(remedy)
+
+
+def _content(name: str, good: Path) -> bytes:
+    """Of a good file, or of arrays: whole, half, not of numbers."""
+    if (good / name).exists():
+        return (good / name).read_bytes()
+    arrays = BytesIO()
+    images = np.load(good / "calib.npy")
+    if name == "half.npy":
+        np.save(arrays, images)
+    else:
+        np.savez(arrays, x=np.array(["a", None], object) if name == "words.npz" else images)
+    return arrays.getvalue()[: len(arrays.getvalue()) // (2 if "half" in name else 1)]
 
 
 @pytest.mark.parametrize("what", OUTPUTS)

@@ -76,10 +76,8 @@ IN_BETWEEN = {  # between two convolutions of four channels, in the terms of ops
     "Slice": "b = Slice <starts=[0, 0], ends=[8, 8], axes=[2, 3]> (a)",
     "Flatten": "f = Flatten (a) g = Gemm (f, m) b = Unsqueeze <axes=[2, 3]> (g)",
 }
-CONSTANTS = {
-    **{"w": (4, 3, 1, 1), "w4": (4, 4, 1, 1), "w8": (4, 8, 1, 1), "m": (64, 4)},
-    **{"s": (4,), "var": (4,), "k": (4, 1, 1), "c": np.float32(0.5)},
-}
+WEIGHTS = {"w": (4, 3, 1, 1), "w4": (4, 4, 1, 1), "w8": (4, 8, 1, 1), "m": (64, 4)}
+CONSTANTS = WEIGHTS | {"s": (4,), "var": (4,), "k": (4, 1, 1), "c": np.float32(0.5)}
 
 
 def _between(line: str) -> Graph:

@@ -202,13 +202,13 @@ def test_a_program_without_end_is_refused(artifact, tmp_path):
 
 
 def test_foreign_and_missing_files_are_refused(tmp_path):
-    refuse(tmp_path / "none.cnna", "cannot be read")
+    refuse(tmp_path / "none.cnna", "no such file")
     (tmp_path / "text.cnna").write_text("hello")
     refuse(tmp_path / "text.cnna", "not a .cnna file")
     with zipfile.ZipFile(tmp_path / "zip.cnna", "w") as archive:
         archive.writestr("hello.txt", "hello")
     refuse(tmp_path / "zip.cnna", "not a .cnna file")
-    refuse(tmp_path, "cannot be read")
+    refuse(tmp_path, "a folder, not a .cnna file")
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(artifact, tmp_path, monkeypatch):
