@@ -1,6 +1,8 @@
 """`serve`: a `Board` behind PYNQ.remote's port, until a signal ends it; `Server` is it for a program that goes on meanwhile."""
 
+import errno
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +33,7 @@ class Server:
         try:
             self.port = int(self._server.add_insecure_port(f"[{address}]:{port}" if ":" in address else f"{address}:{port}"))
         except RuntimeError:
-            raise UserError(f"{address}:{port} cannot be had: another server has it, or this machine has no such address") from None
+            raise UserError(f"{address}:{port} cannot be had: {_why(address, port)}") from None
         self.connections = Connections(board.dram, self.port, address, board.busy)
         add_services(self._server, board, self.connections)
         self._server.start()
@@ -46,6 +48,20 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _why(address: str, port: int) -> str:
+    """What the kernel says against an address, with the remedy: gRPC says neither."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+            probe.bind((address, port))
+    except PermissionError:
+        return "ports below 1024 are for root; give another --port"
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            elsewhere = f"give another --address, such as 127.0.0.2 (stock pynq insists on port {PORT}), or another --port"
+            return f"another program has it; end that one, or {elsewhere}"
+    return "this machine has no such address; `ip address` lists those it has"
 
 
 class EndedError(BaseException):

@@ -221,5 +221,10 @@ def test_a_taken_port_is_one_line(board: object, address: str, capfd: pytest.Cap
     """The commonest mistake: a board is running already."""
     from cnna.host.cli import main
 
-    assert main(["board", "serve", "--config", "tiny", "--backend", "emulator", "--address", address]) == 2
-    assert f"{address}:7967 cannot be had" in capfd.readouterr().err
+    serve = ["board", "serve", "--config", "tiny", "--backend", "emulator", "--address"]
+    assert main([*serve, address]) == 2
+    line = capfd.readouterr().err.splitlines()[-1]  # gRPC, imported before us here, has its own say
+    assert line.startswith(f"cnna: {address}:7967 cannot be had: another program has it; end that one, or give another --address")
+    assert main([*serve, "192.0.2.1"]) == 2  # of a network that is for documents alone
+    line = capfd.readouterr().err.splitlines()[-1]
+    assert line == "cnna: 192.0.2.1:7967 cannot be had: this machine has no such address; `ip address` lists those it has"
