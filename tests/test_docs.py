@@ -2,6 +2,8 @@
 
 import re
 import subprocess
+from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +57,21 @@ def test_readme_names_every_command(root: Path) -> None:
     """The tour is where a user looks first."""
     text = (root / "README.md").read_text()
     assert all(f"cnna {name}" in text for name in COMMANDS)
+
+
+OUTPUT_OPTIONS = ("-o", "--calib", "--test", "--dump", "--json", "--html", "--png", "--trace")
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/board.md", "docs/explore.md"])
+def test_files_of_the_tour_are_ignored(root: Path, name: str) -> None:
+    """In a clone they would turn up among its user's own changes, and be committed; sources below folders are never meant."""
+    lines = [line.split("#")[0].split() for line in (root / name).read_text().splitlines() if line.startswith("    cnna ")]
+    made = {after for words in lines for word, after in pairwise(words) if word in OUTPUT_OPTIONS}
+    at_the_top = [line[1:] for line in (root / ".gitignore").read_text().splitlines() if line.startswith("/")]
+    assert made
+    assert not [file for file in made if not any(fnmatchcase(file, pattern) for pattern in at_the_top)]
+    assert all("/" not in pattern.rstrip("/") for pattern in at_the_top)
+    assert not {"compiler/", "docs/", "host/", "hw/", "sim/", "tests/", "pyproject.toml"} & set(at_the_top)
 
 
 def test_readme_tour_and_python_run(
