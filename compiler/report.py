@@ -150,20 +150,20 @@ def _engines(artifact: Artifact, bars: Mapping[str, Sequence[Bar] | None]) -> li
 def _layer(
     entry: Mapping[str, Any], predicted: int, own: Mapping[str, Any], busy: Mapping[str, dict[str, int] | None], peak: int
 ) -> Figures:
-    work = busy["predicted"] or {}
+    work, array = busy["predicted"] or {}, entry["engine"] == "conv"
     return {
         "name": entry["name"],
         "op": entry["op"],
         "engine": entry["engine"],
         "macs": entry["macs"],
         "predicted_cycles": predicted,
-        "predicted_mac_utilization": entry["macs"] / (predicted * peak) if predicted else None,
+        "predicted_mac_utilization": entry["macs"] / (predicted * peak) if predicted and array else None,
         "predicted_ddr_read_bytes": entry["ddr_read_bytes"],
         "predicted_ddr_write_bytes": entry["ddr_write_bytes"],
         "predicted_busy": work,
         "bound": max(work, key=lambda engine: work[engine]) if work else "nothing",
         "cycles": own.get("cycles"),
-        "mac_utilization": own.get("mac_utilization"),
+        "mac_utilization": own.get("mac_utilization") if array else None,
         "ddr_read_bytes": own.get("ddr_read_bytes"),
         "ddr_write_bytes": own.get("ddr_write_bytes"),
         "busy": busy["measured"],

@@ -80,7 +80,7 @@ def _layer(entry: Mapping[str, Any], measured: Mapping[str, Any] | None, batch: 
         "engine": entry["engine"],
         "macs": entry["macs"] // batch,
         "cycles": cycles,
-        "mac_utilization": entry["macs"] / (cycles * peak) if cycles else None,
+        "mac_utilization": entry["macs"] / (cycles * peak) if cycles and entry["engine"] == "conv" else None,
         "ddr_read_bytes": measured["ddr_read_bytes"] if measured else None,
         "ddr_write_bytes": measured["ddr_write_bytes"] if measured else None,
         "stalls": measured["stalls"] if measured else None,

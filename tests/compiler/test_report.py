@@ -58,6 +58,15 @@ def test_measured_figures_stand_beside(artifact, measured):
     assert "measured" not in table(report.figures(artifact))
 
 
+def test_no_share_of_the_array_for_other_engines(artifact, measured):
+    """Figures of an older run have one, of thousands of per cent: the layer's clocks are not those that it took."""
+    found = report.figures(artifact, measured)
+    assert {layer["engine"] for layer in found["layers"]} > {"conv"}
+    for layer in found["layers"]:
+        shares = {layer["mac_utilization"], layer["predicted_mac_utilization"]}
+        assert (shares == {None}) == (layer["engine"] != "conv")
+
+
 def test_table_has_a_line_for_each_layer(artifact):
     lines = table(report.figures(artifact)).splitlines()
     names = [layer["name"] for layer in artifact.manifest["layers"]]

@@ -35,6 +35,16 @@ def test_what_nothing_measured_is_none():
     assert found["layers"][0]["cycles"] is None
 
 
+def test_the_array_is_used_by_its_own_layers_alone():
+    """A depthwise layer keeps the vector engine busy while the array has clocks of the next one: it was "44100.0%" of the array."""
+    layers = [
+        {"name": n, "op": op, "engine": e, "macs": 6400} for n, op, e in (("a", "Conv", "conv"), ("b", "Depthwise", "vector"))
+    ]
+    profile = [{"cycles": c, "stalls": {}, "ddr_read_bytes": 0, "ddr_write_bytes": 0} for c in (199, 1)]
+    found = summary({**MANIFEST, "layers": layers}, "rtl", [run(200)], profile, 1.0, None)
+    assert [layer["mac_utilization"] for layer in found["layers"]] == [6400 / (199 * 64), None]
+
+
 def test_units_are_dated_one_by_one():
     """Engines that finish two units in a clock, and those that never work."""
     events = [(5, "load", 1), (7, "conv", 2), (9, "conv", 3)]
