@@ -15,6 +15,7 @@ from cnna.compiler.kernels import Kernel, Lowered
 from cnna.compiler.lower import lower
 from cnna.compiler.pitch import set_pitches
 from cnna.compiler.plan import plan
+from cnna.compiler.ticks import from_zero, logarithmic
 from cnna.compiler.tile import Tiling, box_of, box_words, tiles, tiling_clocks, tiling_work, views_of
 from cnna.host.errors import UserError
 from cnna.hw.config import Config
@@ -49,6 +50,22 @@ def tilings(graph: Graph, config: Config, name: str) -> list[Choice]:
     kernel, chosen = lowered.kernels[number], plan(lowered, config, graph.name).allocation.tilings[number]
     found = [_choice(kernel, lowered, tiling, config, False) for tiling in _legal(kernel, lowered, config)]
     return [*found, _choice(kernel, lowered, chosen, config, True)]
+
+
+def best(choices: Sequence[Choice]) -> list[str]:
+    """A line for the compiler's choice and those of the fewest clocks and bytes, one for all that are the same.
+
+    Where several are equally good the compiler's is named, else what is better in the other respect.
+    """
+    quickest = min(choices, key=lambda c: (c.cycles, not c.chosen, c.bytes))
+    least = min(choices, key=lambda c: (c.bytes, not c.chosen, c.cycles))
+    named: dict[str, list[str]] = {}
+    for name, choice in (("the compiler's", choices[-1]), ("of the fewest clocks", quickest), ("of the fewest bytes", least)):
+        named.setdefault(choice.about(), []).append(name)
+    return [
+        f"{', '.join(names[:-1])} and {names[-1]}: {about}" if names[1:] else f"{names[0]}: {about}"
+        for about, names in named.items()
+    ]
 
 
 def _legal(kernel: Kernel, lowered: Lowered, config: Config) -> Iterator[Tiling]:
@@ -96,8 +113,13 @@ def picture(title: str, choices: Sequence[Choice], file: Path | BinaryIO) -> Non
     chosen = [choice for choice in choices if choice.chosen]
     where = ([c.bytes for c in chosen], [c.cycles for c in chosen])
     axes.scatter(*where, s=160, marker="o", facecolors="none", edgecolors="red", label="the compiler's")
-    axes.set_xscale("symlog", linthresh=max(1, min((c.bytes for c in choices if c.bytes), default=1)))  # some move nothing
     axes.set_yscale("log")
+    logarithmic(axes.yaxis)
+    if min(c.bytes for c in choices):
+        axes.set_xscale("log")
+        logarithmic(axes.xaxis)
+    else:
+        from_zero(axes, [c.bytes for c in choices])
     axes.set_xlabel("DDR bytes of an image")
     axes.set_ylabel("clocks of an image, predicted")
     axes.set_title(title)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cnna.compiler.explore import Point, pareto
+from cnna.compiler.ticks import linear
 
 SIZE_INCHES = (9.0, 6.0)
 
@@ -28,6 +29,8 @@ def picture(name: str, points: Sequence[Point], budget: tuple[int, int], file: P
     axes.margins(x=0.12, y=0.1)
     axes.set_xlabel(f"DSP48E2, of {budget[0]:,} (numbers: PIX x CI x CO)")
     axes.set_ylabel("images a second at 300 MHz, predicted")
+    linear(axes.xaxis)
+    linear(axes.yaxis)
     axes.set_title(f"{name}, at most {budget[0]:,} DSP48E2 and {budget[1]:,} BRAM36")
     axes.legend(loc="lower right")
     figure.savefig(file, dpi=110, format="png")

@@ -7,14 +7,13 @@ from typing import Any, BinaryIO
 from cnna.compiler.report import Figures
 from cnna.compiler.report_labels import Box, Spot, labels
 from cnna.compiler.report_roofline import longest, point
+from cnna.compiler.ticks import linear, logarithmic
 from cnna.hw.regmap import ENGINES
 
 ROWS_AN_INCH = 5
 TIMELINE_INCHES, ROOFLINE_INCHES = 2.6, 6.0  # heights; the roofline's at most
 DPI = 110
 NUMBER_POINTS, NAME_POINTS = 7, 8  # sizes of letters
-TICKS = 5  # steps of an axis of clocks at most: of more the numbers would touch
-FEW = 1000  # times, from the least to the greatest value of a logarithmic axis of many numbers
 NARROWEST = 0.3  # pixels of a gap that is seen
 SHADES = (1.0, 0.6)  # opacity of odd and even layers
 SIZES = {"least_inches": 4.0, "most_inches": 40.0, "width_inches": 13.0}
@@ -71,7 +70,8 @@ def _draw_timeline(axes: Any, found: Figures) -> list[list[Any]]:
     axes.set_yticks(range(len(names)), names, fontsize=7)
     axes.invert_yaxis()
     axes.margins(x=0.01)
-    _clocks(axes, "clocks (numbers: layers, as below, where there is room)")
+    axes.set_xlabel("clocks (numbers: layers, as below, where there is room)")
+    linear(axes.xaxis)
     shades = [
         Patch(color="gray", alpha=a, linewidth=0, label=f"{which} layers") for which, a in zip(("odd", "even"), SHADES, strict=True)
     ]
@@ -96,15 +96,6 @@ def _number_timeline(axes: Any, rows: Sequence[Sequence[Any]]) -> None:
                 axes.text((begin + end) / 2, row, str(layer + 1), **about).set_in_layout(False)
 
 
-def _clocks(axes: Any, name: str) -> None:
-    """Names the axis, and writes its numbers with separators."""
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-
-    axes.set_xlabel(name)
-    axes.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-
-
 def _draw_bars(axes: Any, found: Figures, points: float) -> None:
     """Clocks a layer, from the first at the top; the utilisation as text."""
     layers, measured = found["layers"], bool(found["measured"])
@@ -121,7 +112,8 @@ def _draw_bars(axes: Any, found: Figures, points: float) -> None:
     axes.set_yticks(places, [f"{layer['name'][-32:]}  {n}" for n, layer in enumerate(layers, 1)], fontsize=points)
     axes.set_ylim(len(layers) - 0.4, -0.6)
     axes.margins(x=0.08)
-    _clocks(axes, "clocks (and utilisation of the array)")
+    axes.set_xlabel("clocks (and utilisation of the array)")
+    linear(axes.xaxis)
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=7, frameon=False)  # above: bars are everywhere
 
 
@@ -148,20 +140,10 @@ def _draw_roofline(axes: Any, found: Figures) -> dict[int, Spot]:
     axes.set_yscale("log")
     axes.set_ylim(top=2 * peak)  # room for the roof's name
     for axis in (axes.xaxis, axes.yaxis):
-        _powers(axis)
+        logarithmic(axis)
     axes.set_xlabel("MACs a byte of DDR traffic")
     axes.set_ylabel("MACs a clock")
     return spots["measured"] or spots["predicted"]
-
-
-def _powers(axis: Any) -> None:
-    """Numbers at powers of ten, and at 2 and 5 of each where there are few; as on the page."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < FEW * low else (1,)))
-    axis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def _name_slope(axes: Any, found: Figures) -> None:

@@ -68,10 +68,9 @@ def _layer(args: argparse.Namespace) -> Outcome:
 
     with about_model(args.model):
         choices = explore_layer.tilings(_graph(args.model), config, args.layer)
-    quickest, least = min(choices, key=lambda c: c.cycles), min(choices, key=lambda c: c.bytes)
     print(f"{args.layer} on {config.name}, {len(choices) - 1:,} legal tilings, predicted for one image")
-    for name, choice in (("the compiler's", choices[-1]), ("of the fewest clocks", quickest), ("of the fewest bytes", least)):
-        print(f"{name}: {choice.about()}")
+    for line in explore_layer.best(choices):
+        print(line)
     if args.png:
         with writing(args.png) as file:
             explore_layer.picture(f"{args.layer} on {config.name}", choices, file)
