@@ -56,7 +56,7 @@ def demo() -> None:
     with step(f"compile it for the accelerator {CONFIG}, {config.macs} multiply-accumulates a clock"):
         artifact = compile_model(model, config)
         save(artifact, OUT / "digits.cnna")
-    with step("build the simulator of its Verilog, if it has changed", ends=False):
+    with step("build the simulator of its Verilog, if it has changed", "the simulator is ready"):
         rtl = Model(artifact, "rtl", check=True)
     with rtl, step(f"run {SHOWN} test images on it"):
         logits = rtl.run(digits.test.images[:SHOWN])
@@ -75,12 +75,12 @@ def demo() -> None:
 
 
 @contextmanager
-def step(what: str, ends: bool = True) -> Iterator[None]:
-    """Says what is being done and how long it took, after `...` or, for a step that prints, below."""
-    print(f"{what} ...", end=" " if ends else "\n", flush=True)
+def step(what: str, then: str = "") -> Iterator[None]:
+    """Says what is being done and how long it took, after `...` or, for a step that prints, below, with what there is then."""
+    print(f"{what} ...", end="\n" if then else " ", flush=True)
     started = time.perf_counter()
     yield
-    print(f"{time.perf_counter() - started:.1f} s", flush=True)
+    print(f"{f'{then} after ' if then else ''}{time.perf_counter() - started:.1f} s", flush=True)
 
 
 def show(images: Images, classes: NDArray[np.int64], answers: NDArray[np.int64]) -> None:

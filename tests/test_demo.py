@@ -48,6 +48,16 @@ def test_shows_every_picture_with_its_class_and_answer(said: str) -> None:
     assert np.mean([a == b for a, b in pairs]) >= 0.8
 
 
+def test_a_time_says_what_took_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Behind what is done or, where that has printed lines of its own, with a name: a bare "2.9 s" is nobody's."""
+    with demo.step("quantise"):
+        pass
+    with demo.step("build", "the simulator is ready"):
+        print("a line of its own")
+    said = re.sub(r"\d+\.\d", "N", capsys.readouterr().out)
+    assert said == "quantise ... N s\nbuild ...\na line of its own\nthe simulator is ready after N s\n"
+
+
 @pytest.mark.cosim
 def test_the_table_sums_to_the_whole(said: str) -> None:
     """Layers whose MACs, cycles or bytes do not add up would be a fiction."""
