@@ -11,18 +11,15 @@ import importlib
 import io
 import json
 import os
-import signal
 import sys
-import threading
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn
 
+from cnna.host.ending import ended_in_order
 from cnna.host.errors import CnnaError, ToolError, UserError
 from cnna.host.files import check_outputs, write_text
 
@@ -38,7 +35,6 @@ COMMANDS = {  # name: one line; `cnna.host.commands.NAME` has configure(parser),
     "doctor": "say what is installed, and what is missing",
 }
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
-ENDING = (signal.SIGTERM, signal.SIGHUP)  # end a command by an exception, as Ctrl-C does
 
 
 @dataclass(frozen=True)
@@ -63,19 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     try:
-        _prepare_output()
-        args = _parser(arguments).parse_args(arguments)
-        if args.command is None:
-            _parser([]).print_help()
-            return BAD_INPUT
-        _check_files(args)
-        with _ended_in_order():
-            outcome: Outcome = args.run(args)
-        if args.json:
-            write_text(args.json, json.dumps(outcome.figures, indent=1) + "\n")
-        sys.stdout.flush()
-        _name_files([*outcome.written, *([args.json] if args.json else [])])
-        return outcome.exit_code
+        with ended_in_order():
+            return _run(arguments)
     except KeyboardInterrupt:
         print("cnna: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -92,6 +77,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _say(UserError("standard output: no space left on device"), BAD_INPUT, debug)
         # our own fault: one line, and where to see the rest
         return _say(error, FAILED, debug, f"internal error: {type(error).__name__}: ", " (--debug shows where)")
+
+
+def _run(arguments: list[str]) -> int:
+    """The command with its files, before and after; its exit code."""
+    _prepare_output()
+    args = _parser(arguments).parse_args(arguments)
+    if args.command is None:
+        _parser([]).print_help()
+        return BAD_INPUT
+    _check_files(args)
+    outcome: Outcome = args.run(args)
+    if args.json:
+        write_text(args.json, json.dumps(outcome.figures, indent=1) + "\n")
+    sys.stdout.flush()
+    _name_files([*outcome.written, *([args.json] if args.json else [])])
+    return outcome.exit_code
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
@@ -135,27 +136,6 @@ def _name_files(written: Sequence[Path]) -> None:
     """Says which files and folders there are now, where nobody reads figures; devices and pipes are neither."""
     if there := [str(path) for path in written if path.is_file() or path.is_dir()]:
         print(f"wrote {', '.join(there)}", file=sys.stderr)
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Lets a signal that ends the command unwind it, so that it takes along what it has started and the folders it works in."""
-
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        for other in ours:
-            signal.signal(other, signal.SIG_IGN)  # once is enough: another must not stop the tidying
-        raise SystemExit(128 + number)
-
-    main_thread = threading.current_thread() is threading.main_thread()  # it alone takes signals
-    # Those that nohup or a program around us has set otherwise stay as they are.
-    ours = [number for number in ENDING if main_thread and signal.getsignal(number) is signal.SIG_DFL]
-    for number in ours:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def installed_version() -> str:

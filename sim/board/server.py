@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 
+from cnna.host.ending import after_imports
 from cnna.host.errors import UserError
 from cnna.sim.board.board import Board
 from cnna.sim.board.connections import Connections
@@ -77,14 +78,15 @@ def until_signal() -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)
         raise EndedError
 
-    before = {number: signal.signal(number, end) for number in ENDING}
+    handler = after_imports(end)
+    before = {number: signal.signal(number, handler) for number in ENDING}
     try:
         yield
     except EndedError:
         pass
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, own in before.items():
+            signal.signal(number, own)
 
 
 def serve(board: Board, address: str, port: int) -> None:

@@ -1,0 +1,72 @@
+"""Signals that end a command: as an exception that unwinds it, and never in the middle of an import.
+
+An exception out of a handler while a C extension begins is lost, or comes out as an ImportError: numpy, onnx and gRPC have both.
+So a signal that comes while something is imported comes again, a little later, until nothing is.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn
+
+ENDING = (signal.SIGTERM, signal.SIGHUP)  # end a command by an exception, as Ctrl-C does
+AGAIN_SECONDS = 0.02
+IMPORT = "<frozen importlib._bootstrap>"  # the file of the frames of Python's import
+
+Handler = Callable[[int, FrameType | None], Any]
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Lets a signal that ends the command unwind it, so that it takes along what it has started and the folders it works in.
+
+    SIGINT raises KeyboardInterrupt, the others SystemExit with the shell's code.
+    """
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        for other in ours:
+            signal.signal(other, signal.SIG_IGN)  # once is enough: another must not stop the tidying
+        raise SystemExit(128 + number)
+
+    main_thread = threading.current_thread() is threading.main_thread()  # it alone takes signals
+    # Those that nohup or a program around us has set otherwise stay as they are.
+    usual = {signal.SIGINT: signal.default_int_handler, **dict.fromkeys(ENDING, signal.SIG_DFL)}
+    ours = {number: before for number, before in usual.items() if main_thread and signal.getsignal(number) is before}
+    handler = after_imports(end)
+    for number in ours:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, before in ours.items():
+            signal.signal(number, before)
+
+
+def after_imports(handle: Handler) -> Handler:
+    """A handler that does what `handle` does once no import is under way but those that are now."""
+    most = _imports(sys._getframe())
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        if _imports(frame) > most:
+            again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))  # to whoever's turn it is then
+            again.daemon = True
+            again.start()
+        else:
+            handle(number, frame)
+
+    return handler
+
+
+def _imports(frame: FrameType | None) -> int:
+    """Frames of Python's import among this one and those that have called it."""
+    count = 0
+    while frame is not None:
+        count += frame.f_code.co_filename == IMPORT
+        frame = frame.f_back
+    return count

@@ -1,0 +1,97 @@
+"""Signals that come while packages are imported: what a C extension would swallow waits for the import's end, and then ends us."""
+
+import importlib
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cnna.host.ending import after_imports, ended_in_order
+from cnna.sim.board.server import until_signal
+
+SWALLOWING = """
+import pathlib, time
+pathlib.Path({began!r}).touch()
+try:
+    time.sleep({seconds})
+except BaseException:
+    raise ImportError("initialization failed") from None
+"""
+
+
+@pytest.mark.parametrize(("number", "code", "said"), [(signal.SIGINT, 130, "cnna: interrupted\n"), (signal.SIGTERM, 143, "")])
+@pytest.mark.parametrize("where", ["the command's module", "what the command imports"])
+def test_a_command_is_ended_by_it(tmp_path: Path, where: str, number: signal.Signals, code: int, said: str) -> None:
+    """numpy, onnx and gRPC take it for a failure of their own ("initialization failed", code 2), or go on as if nothing were."""
+    began = tmp_path / "began"
+    (tmp_path / "swallowing.py").write_text(SWALLOWING.format(began=str(began), seconds=0.5))
+    (tmp_path / "command.py").write_text(
+        "import time\n"
+        + ("import swallowing\n" if "module" in where else "")
+        + "def configure(parser): pass\n"
+        + "def run(args):\n    import swallowing\n    time.sleep(60)\n"
+    )
+    start = (
+        "import importlib, sys; from types import SimpleNamespace; from cnna.host import cli\n"
+        "cli.importlib = SimpleNamespace(import_module=lambda name: importlib.import_module('command'))\n"
+        "sys.exit(cli.main(['doctor']))"
+    )
+    with subprocess.Popen([sys.executable, "-c", start], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as child:
+        until = time.monotonic() + 30
+        while not began.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        child.send_signal(number)
+        _, err = child.communicate(timeout=30)
+    assert (child.returncode, err) == (code, said)
+
+
+def test_the_virtual_board_is_ended_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """gRPC swallowed Ctrl-C: the server came up and served on."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    swallowing = "import signal\ntry: signal.raise_signal(signal.SIGINT)\nexcept BaseException: raise ImportError from None\n"
+    (tmp_path / "swallowing_too.py").write_text(swallowing)
+    reached = []
+    with until_signal():
+        importlib.import_module("swallowing_too")
+
+        reached.append("imported")
+        time.sleep(10)
+        reached.append("served on")
+    assert reached == ["imported"]
+
+
+def test_it_is_not_lost_between_two_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cnna board serve` imports gRPC, and has a way of its own to end from then on."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "swallowing_three.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    reached = []
+    with ended_in_order():
+        importlib.import_module("swallowing_three")
+        with until_signal():
+            reached.append("served")
+            time.sleep(10)
+            reached.append("served on")
+    assert reached == ["served"]
+
+
+def test_where_nothing_is_imported_it_is_not_put_off() -> None:
+    """Also where we run in the middle of somebody's import ourselves."""
+    came: list[int] = []
+    after_imports(lambda number, frame: came.append(number))(signal.SIGINT, sys._getframe())
+    assert came == [signal.SIGINT]
+
+
+def test_handlers_are_as_they_were() -> None:
+    """A program that calls a command, and a shell's nohup, keep theirs."""
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    mine = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_in_order():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGINT) is not before[0]
+    finally:
+        signal.signal(signal.SIGHUP, mine)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
