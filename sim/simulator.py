@@ -61,13 +61,14 @@ class Simulator:
             raise RunError(f"the simulator has died:\n{self._tail()}") from None
 
     def close(self) -> None:
-        """It ends by itself when the connection closes; a simulator that does not is killed with all its children."""
+        """It ends by itself when the connection closes; one that does not, or has none yet, is killed with all its children."""
+        patience = STOP_SECONDS if self._connection is not None else 0
         if self._connection is not None:
             self._lines.close()
             self._connection.close()
             self._connection = None
         try:
-            self.process.wait(STOP_SECONDS)
+            self.process.wait(patience)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
