@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cnna.compiler.ir import Graph
-from cnna.host.errors import UserError
+from cnna.host.files import make_folder, write_text
 from cnna.hw.regmap import BY_OFFSET
 
 
@@ -25,11 +25,8 @@ class GraphWriter:
     def text(self, name: str, text: str) -> None:
         """One more file."""
         path = self.folder / f"{self.written:02}_{name}.txt"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        make_folder(self.folder)
+        write_text(path, text)
         self.written += 1
 
 

@@ -1,5 +1,8 @@
 """What a user can get wrong about files: one line that names it, exit code 2, no traceback, no output file."""
 
+import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -122,6 +125,20 @@ def test_a_block_that_there_is_not(tmp_path: Path, refused: Callable[..., str]) 
 def test_a_full_disk(good: Path, refused: Callable[..., str]) -> None:
     """One line: the archive's own complaint about what it cannot finish does not follow."""
     assert "no space left" in refused(*words_of(OUTPUTS["answers of run"], good, Path("/dev/full")))
+
+
+@pytest.mark.parametrize("what", ["quantize", "compile", "passes of compile", "picture of report"])
+def test_a_place_that_fills_up_has_no_half_file(good: Path, tmp_path: Path, what: str) -> None:
+    """The first kilobytes of a file look like a file: one line, code 2, and nothing of it is left."""
+    line = {**OUTPUTS, "passes of compile": "compile q.onnx --config tiny -o /dev/null --dump {}"}[what]
+    words = words_of(line, good, tmp_path / "out")
+    done = subprocess.run(
+        [sys.executable, "-m", "cnna.host.cli", *map(str, words)],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)), capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "file too large" in done.stderr
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_every_such_error_is_the_users() -> None:
