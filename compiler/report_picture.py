@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 
 from cnna.compiler.report import Figures
 from cnna.compiler.report_labels import Box, Spot, labels
-from cnna.compiler.report_roofline import longest, point
+from cnna.compiler.report_roofline import longest, point, vector_roof
 from cnna.compiler.ticks import linear, logarithmic
 from cnna.hw.regmap import ENGINES
 
@@ -118,7 +118,7 @@ def _draw_bars(axes: Any, found: Figures, points: float) -> None:
 
 
 def _draw_roofline(axes: Any, found: Figures) -> dict[int, Spot]:
-    """MACs a clock over MACs a byte of DDR traffic, with the limits of array and memory; a line joins predicted and measured.
+    """MACs a clock over MACs a byte of DDR traffic, with the limits of engines and memory; a line joins predicted and measured.
 
     Answers the points by layer, measured ones where there are any.
     """
@@ -129,7 +129,11 @@ def _draw_roofline(axes: Any, found: Figures) -> dict[int, Spot]:
     every = [spot for kind in spots.values() for spot in kind.values()] or [(1.0, 1.0)]
     low, high = min(x for x, _ in every) / 2, max(2 * peak / bandwidth, max(x for x, _ in every)) * 2
     axes.plot([low, peak / bandwidth, high], [low * bandwidth, peak, peak], color="gray", zorder=0)
-    axes.annotate(f"array: {peak:,}", (high, peak), xytext=(-4, 4), textcoords="offset points", ha="right", fontsize=NAME_POINTS)
+    about = {"xytext": (-4, 4), "textcoords": "offset points", "ha": "right", "fontsize": NAME_POINTS}
+    axes.annotate(f"array: {peak:,}", (high, peak), **about)
+    if vector := vector_roof(found):
+        axes.plot([vector / bandwidth, high], [vector, vector], color="silver", zorder=0)
+        axes.annotate(f"vector engine: {vector:,}", (high, vector), **about)
     for number in spots["predicted"].keys() & spots["measured"].keys():
         axes.plot(*zip(spots["predicted"][number], spots["measured"][number], strict=True), color="silver", linewidth=0.8, zorder=0)
     for kind, found_spots in spots.items():

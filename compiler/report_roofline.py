@@ -43,8 +43,15 @@ def longest(found: Figures) -> list[int]:
 
 
 def point(layer: Figures, kind: str) -> tuple[float, float] | None:
-    """A layer in the roofline: MACs a byte (measured bytes where there are any), MACs a clock. None: it has no place there."""
-    cycles = layer["cycles"] if kind == "measured" else layer["predicted_cycles"]
+    """A layer in the roofline: MACs a byte (measured bytes where there are any), MACs a clock. None: it has no place there.
+
+    The clocks are those that its engine works on it. Where another layer has the array meanwhile, they are that one's in the
+    table, which sums to the whole: a depthwise layer beside it would lie above every roof, or nowhere. Left above the memory's
+    roof lie layers whose weights came while others worked.
+    """
+    measured = kind == "measured"
+    work = layer["busy" if measured else "predicted_busy"]
+    cycles = work.get(layer["engine"]) if work is not None else layer["cycles"] if measured else layer["predicted_cycles"]
     if not layer["macs"] or not cycles:
         return None
     prefix = "" if kind == "measured" and layer["ddr_read_bytes"] is not None else "predicted_"
@@ -100,7 +107,7 @@ class _Plot:
             f"{x:.1f},{y:.1f}" for x, y in (self.at(foot, foot * rate), self.at(peak / rate, peak), self.at(high, peak))
         )
         parts = [f'<polyline class="roof" points="{path}"/>']
-        if vector := self._vector():
+        if vector := vector_roof(self.found):
             (x1, y), (x2, _) = self.at(max(self.limits[0], vector / rate), vector), self.at(high, vector)
             parts.append(f'<line class="roof thin" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>')
         return parts
@@ -110,7 +117,7 @@ class _Plot:
         peak, rate = self.found["macs_per_cycle"], self.found["ddr_bytes_per_cycle"]
         high, foot = self.limits[1], self._foot()
         names = []
-        for macs, words in ((peak, "array"), (self._vector(), "vector engine")):
+        for macs, words in ((peak, "array"), (vector_roof(self.found), "vector engine")):
             if macs:
                 x, y = self.at(high, macs)
                 names.append((x - 6, y - 6, f"{words}: {macs:,} MACs a clock"))
@@ -122,11 +129,12 @@ class _Plot:
         low, _, least, _ = self.limits
         return float(max(low, least / self.found["ddr_bytes_per_cycle"]))
 
-    def _vector(self) -> int:
-        """The vector engine's MACs a clock; 0 where it multiplies nothing, or its roof lies below the plot."""
-        vector: int = self.found["vector_macs_per_cycle"]
-        multiplies = any(layer["macs"] and layer["engine"] == "vector" for layer in self.found["layers"])
-        return vector if multiplies and vector > self.limits[2] else 0
+
+def vector_roof(found: Figures) -> int:
+    """The vector engine's MACs a clock; 0 where it multiplies nothing, or its roof lies below the plot."""
+    vector: int = found["vector_macs_per_cycle"]
+    multiplies = any(layer["macs"] and layer["engine"] == "vector" for layer in found["layers"])
+    return vector if multiplies and vector > limits(found)[2] else 0
 
 
 def _powers(low: float, high: float) -> list[float]:

@@ -3,9 +3,10 @@
 from itertools import combinations
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
-from cnna.compiler import report, report_roofline
+from cnna.compiler import ir, report, report_roofline
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.report_labels import Box
 from cnna.compiler.report_svg import LEFT, WIDTH
@@ -24,9 +25,23 @@ def test_the_roofline_has_each_layer_with_macs_once(found):
     """A layer left out would be the one that somebody looks for."""
     drawing = ElementTree.fromstring(report_roofline.roofline(found))
     circles = list(drawing.iter("circle"))
-    assert len(circles) == sum(1 for layer in found["layers"] if layer["macs"] and layer["predicted_cycles"])
+    assert len(circles) == sum(1 for layer in found["layers"] if layer["macs"])
     assert all(LEFT <= float(c.get("cx")) <= WIDTH for c in circles)
     assert all(0 <= float(c.get("cy")) <= report_roofline.HEIGHT for c in circles)
+
+
+def test_layers_beside_the_array_lie_under_the_vector_engines_roof():
+    """Depthwise layers that work while the array has others' commands have few clocks of their own: they lay above, or nowhere."""
+    builder = networks.Builder(np.random.default_rng(1), "mobile")
+    x = builder.conv(builder.input(3, 24, 24), 16, ir.Window())
+    for _ in range(3):
+        x = builder.conv(builder.depthwise(x, ir.Window((3, 3), pads=(1, 1, 1, 1))), 32, ir.Window())
+    found = report.figures(artifact_of(compile_graph(builder.graph(x), preset("tiny"), 1)))
+    roofs = {"conv": found["macs_per_cycle"], "vector": found["vector_macs_per_cycle"]}
+    spots = [(layer["engine"], report_roofline.point(layer, "predicted")) for layer in found["layers"]]
+    assert [engine for engine, _ in spots].count("vector") == 3
+    assert all(spot and spot[1] <= roofs[engine] for engine, spot in spots)
+    assert report_roofline.vector_roof(found) == roofs["vector"]
 
 
 def test_equal_layers_share_a_label(found):
@@ -38,7 +53,8 @@ def test_equal_layers_share_a_label(found):
 def test_numbers_are_those_of_the_most_clocks_and_cover_no_name(found):
     """A number on the name of the array's roof could not be read, and that is where good layers are."""
     peak, layer = found["macs_per_cycle"], max(found["layers"], key=lambda layer: layer["macs"])
-    layers = [{**layer, "predicted_cycles": layer["macs"] / peak * (1 + n / 9)} for n in range(20)]
+    clocks = [layer["macs"] / peak * (1 + n / 9) for n in range(20)]
+    layers = [{**layer, "predicted_cycles": each, "predicted_busy": {layer["engine"]: each}} for each in clocks]
     drawing = report_roofline.roofline({**found, "layers": layers})
     shown = {int(word) for words in numbers(drawing) for word in words.split(", ")}
     assert shown
