@@ -1,16 +1,51 @@
 """Ports whose beats share a bank go on one behind the other, in a load and in a store."""
 
+import numpy as np
 import pytest
+from amaranth import Cat, Module, Signal
+from amaranth.lib import stream
+from amaranth.sim import Simulator
 
-from cnna.hw.config import BEAT_BYTES, preset
+from cnna.hw.clashes import clashes
+from cnna.hw.config import BEAT_BYTES, Config, preset
 from cnna.hw.load import Load
 from cnna.hw.readmaster import ReadMaster
 from cnna.hw.regmap import command_fields
-from cnna.hw.store import Store
+from cnna.hw.store import Store, ask_layout
 from cnna.hw.writemaster import WriteMaster
 from cnna.sim.axi_memory import Memory, serve_reads, serve_writes
 
-from .load_store_rig import DDR_BYTES, PACES, bench, lanes_taken, send
+from .load_store_rig import DDR_BYTES, PACES, SEED, bench, lanes_taken, send
+
+SEVERAL_WORDS = Config("several", pix=4, ci=8, co=8, ports=4, regions=2, bank_words=128, ring_words=64, vector_ring_words=256)
+
+
+@pytest.mark.parametrize("config", [preset("zcu102"), SEVERAL_WORDS], ids=lambda c: c.name)
+def test_a_beat_waits_for_nothing_but_words_of_lower_ports(config):
+    """A port without a beat, and lanes without a word, whatever their address, hold nobody up: it would be for good."""
+    rng, lanes, m = np.random.default_rng(SEED), config.beat_words, Module()
+    beats = [stream.Signature(ask_layout(config)).create(path=(f"port{port}",)) for port in range(config.ports)]
+    found = Signal(config.ports)
+    m.d.comb += found.eq(Cat(clashes(config, beats)))
+    simulator = Simulator(m)
+
+    async def offer(ctx):
+        for _ in range(300):
+            expected, asked = 0, set()
+            for port, beat in enumerate(beats):
+                valid, active, first = (int(rng.integers(top)) for top in (2, 1 << lanes, config.feature_words - lanes))
+                ctx.set(beat.valid, valid)
+                ctx.set(beat.payload.active, active)
+                for lane in range(lanes):
+                    ctx.set(beat.payload.address[lane], first + lane)
+                banks = {(first + lane) % config.banks for lane in range(lanes) if active >> lane & 1}
+                expected |= bool(banks & asked) << port
+                asked |= banks if valid else set()
+            await ctx.delay(1e-6)
+            assert ctx.get(found) == expected
+
+    simulator.add_testbench(offer)
+    simulator.run()
 
 
 @pytest.mark.parametrize("engine", ["load", "store"])
