@@ -5,7 +5,7 @@ import pytest
 
 from cnna.compiler import cost, ir
 from cnna.compiler.compile import compile_graph
-from cnna.hw.config import preset
+from cnna.hw.config import Config, preset
 from cnna.sim.commands import commands
 
 from .. import networks
@@ -55,6 +55,14 @@ def test_words_in_one_bank_go_one_by_one(run, step, clocks):
     """Eight runs at four ports, two for each. Ports that begin in one bank go one behind the other where runs lead elsewhere."""
     fields = {"run": run, "runs": 8, "fm_run": step, "blocks": 1, "fm_block": 0}
     assert cost.moving_clocks(fields, preset("zcu102")) == clocks
+
+
+@pytest.mark.parametrize(("run", "clocks"), [(2, 8), (4, 8), (8, 16), (9, 24)])
+def test_beats_as_wide_as_all_banks_go_one_by_one(run, clocks):
+    """A beat has a word for each of four banks, so that four ports are no faster than one: of eight runs a beat a clock."""
+    config = Config("wide", pix=2, ci=4, co=16, ports=4, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
+    fields = {"run": run, "runs": 8, "fm_run": 4, "blocks": 1, "fm_block": 0}
+    assert cost.moving_clocks(fields, config) == clocks
 
 
 def test_a_depthwise_pass_beside_its_source_waits_for_its_writes():

@@ -6,7 +6,7 @@ from cnna.compiler import ddr_beats
 from cnna.compiler.ddr_beats import Ddr, Transfer
 from cnna.compiler.shared_port import play
 from cnna.hw import load, ports, store
-from cnna.hw.config import preset
+from cnna.hw.config import Config, preset
 
 ZCU102 = preset("zcu102")
 CLOCKS = 200
@@ -62,6 +62,25 @@ def test_runs_of_a_word_in_one_bank_take_a_clock_each():
     ddr = Ddr(3, ZCU102.ports)
     ddr.load = Transfer("load", fields, ZCU102)
     assert speed(ddr.load, ddr) == pytest.approx(1, rel=0.03)
+
+
+def test_a_port_waits_for_a_lower_one_that_waits_too():
+    """Beats of two words: port 1 shares bank 1 with port 0, and port 2 shares bank 2 with port 1 alone."""
+    config = Config("three", pix=2, ci=8, co=24, ports=3, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
+    ddr = Ddr(3, config.ports)
+    ddr.load = Transfer("load", {"fm": 0, "fm_run": 1, "fm_block": 0, "run": 2, "runs": 3, "blocks": 1}, config)
+    ddr.load._waiting = [1, 1, 1]
+    assert (ddr.load.offer(0), ddr.load._moved) == (0b0011, [1, 0, 0])
+    assert (ddr.load.offer(1), ddr.load._moved) == (0b0110, [1, 1, 0])
+    assert (ddr.load.offer(2), ddr.load._moved) == (0b1100, [1, 1, 1])
+
+
+def test_a_bank_of_another_region_is_the_same_bank():
+    """Ports work in two regions; the engine looks at banks alone."""
+    ddr = reading(4, fm_run=ZCU102.banks * ZCU102.bank_words, waiting=1)
+    for moved in ([1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]):
+        ddr.load.offer(0)
+        assert ddr.load._moved == moved
 
 
 def test_the_next_loads_beats_come_while_ports_wait_for_the_last():
