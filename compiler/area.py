@@ -1,7 +1,7 @@
-"""What a configuration takes of a chip: DSP slices exactly, block RAM by the shapes of its memories.
+"""What a configuration takes of a chip: DSP slices exactly, block RAM by the shapes of its large memories.
 
-`explore` compares configurations by it. Logic is not predicted; what is made of LUTs (FIFOs, parameters of a few chunks)
-takes no block RAM.
+`explore` compares configurations by it. Logic is not predicted, and FIFOs are left out: those of load and store, alike in all
+configurations of as many ports, are a few block RAMs, others LUTs. A tool may pack a bank tighter, or not as tight.
 """
 
 from cnna.hw.config import BEAT_BYTES, Config
