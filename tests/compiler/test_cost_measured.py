@@ -114,7 +114,6 @@ def test_what_is_far_off_is_named() -> None:
     ]
 
 
-@pytest.mark.slow
 def test_kept_rows_are_within_the_limits_as_they_were_predicted(root: Path) -> None:
     """What the page shows side by side, where neither program nor Verilog has changed since it was measured."""
     kept: dict[str, Any] = json.loads((root / "docs" / bench.KEPT).read_text())
