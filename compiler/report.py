@@ -65,9 +65,9 @@ def _check(manifest: Mapping[str, Any], measured: Mapping[str, Any]) -> None:
     except (KeyError, TypeError) as error:
         raise DataError(f"the measured figures are not what `cnna run --json` writes ({error} is missing)") from None
     wanted = (manifest["config"]["name"], manifest["batch"], [layer["name"] for layer in manifest["layers"]])
-    for what, have, want in zip(("configuration", "batch", "layers"), run, wanted, strict=True):
+    for what, have, want in zip(("configuration is", "batch is", "layers are"), run, wanted, strict=True):
         if have != want:
-            raise DataError(f"the measured figures are of another artifact: their {what} is {_short(have)}, not {_short(want)}")
+            raise DataError(f"the measured figures are of another artifact: their {what} {_short(have)}, not {_short(want)}")
 
 
 def _short(value: Any) -> str:

@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bram", type=int, default=912, metavar="N", help="BRAM36 that there are (default: 912, a ZCU102)")
     parser.add_argument("--batch", type=int, metavar="N", help="images in a run (default: 1, and 2 and 4 of the quickest)")
     parser.add_argument("--layer", metavar="NAME", help="show all legal tilings of this layer instead, for --config")
-    parser.add_argument("--config", metavar="C", default="zcu102", help="of --layer (default: zcu102)")
+    parser.add_argument("--config", metavar="C", help="of --layer (default: zcu102)")
     parser.add_argument("--png", type=Path, metavar="F", help="write a picture: speed over DSPs; clocks over DDR bytes of a layer")
     ddr_options.add_options(parser)
 
@@ -38,7 +38,11 @@ def run(args: argparse.Namespace) -> Outcome:
             raise UserError(
                 "--ddr-bytes-per-cycle and --ddr-latency are not for --layer, whose tilings are chosen for the planned DDR"
             )
+        if args.batch is not None:
+            raise UserError("--batch is not for --layer, whose tilings are predicted for one image")
         return _layer(args)
+    if args.config is not None:
+        raise UserError(f"--config {args.config} goes with --layer; without it configurations are what is compared")
     from cnna.compiler import explore
 
     configs = explore.configurations(args.dsp, args.bram)
@@ -63,7 +67,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
 def _layer(args: argparse.Namespace) -> Outcome:
     """All legal tilings of one layer."""
-    config = configuration(args.config)
+    config = configuration(args.config or "zcu102")
     from cnna.compiler import explore_layer
 
     with about_model(args.model):

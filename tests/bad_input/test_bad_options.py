@@ -52,6 +52,12 @@ def test_a_memory_for_what_has_none(good: Path, refused: Callable[..., str], com
     assert "--ddr-bytes-per-cycle" in refused(*words_of(command, good, good))
 
 
+@pytest.mark.parametrize("option", ["--config tiny", "--layer conv --batch 4"])
+def test_what_an_exploration_takes_no_account_of(good: Path, refused: Callable[..., str], option: str) -> None:
+    """All configurations would look like those of the one that was asked for, a layer's clocks like those of four images."""
+    assert option.split()[-2] in refused(*words_of("explore q.onnx --png out", good, good), *option.split())
+
+
 def test_a_waveform_by_another_formats_name(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     """An FST file called .vcd or .txt opens nowhere."""
     line = refused("run", good / "m.cnna", "--input", good / "calib.npy", "--trace", tmp_path / "w.txt")

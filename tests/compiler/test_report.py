@@ -74,9 +74,13 @@ def test_table_has_a_line_for_each_layer(artifact):
     assert [line.split()[0] for line in lines[-len(names) :]] == names
 
 
-@pytest.mark.parametrize("change", [{"config": "zcu102"}, {"batch": 1}, {"layers": []}])
-def test_figures_of_another_artifact_are_refused(artifact, measured, change):
-    with pytest.raises(DataError, match="another artifact"):
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"config": "zcu102"}, "configuration is zcu102"), ({"batch": 1}, "batch is 1"), ({"layers": []}, "layers are")],
+    ids=str,
+)
+def test_figures_of_another_artifact_are_refused(artifact, measured, change, word):
+    with pytest.raises(DataError, match=f"another artifact: their {word}"):
         report.figures(artifact, {**measured, **change})
 
 
