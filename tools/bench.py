@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             failed.append(row.key)
             continue
         except KeyboardInterrupt:
-            _say(f"interrupted; {number - 1} rows are done and kept")
+            _say(f"interrupted; rows done and kept: {number - 1}")
             return 130
         _say(keep(row.key, found, args.docs))
     if failed:

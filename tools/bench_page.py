@@ -35,7 +35,7 @@ The DPU's figures are of the ZCU102 (three B4096 cores at 281 MHz, many threads)
 """
 _MAIN = ("row", "fps", "floor", "array", "floor", "cycles", "predicted", "DSP", "DDR", "DPU fps", "what")
 _SLOW = ("row", "fps", f"of {PLANNED_BYTES} B", "array", "cycles", "predicted", "DDR", "what")
-_SCALE = ("pix", "MACs a clock", "DSP48E2", "BRAM36", "fps", "array", "cycles", "predicted", "what")
+_SCALE = ("pix", "MACs a clock", "DSP48E2", "BRAM36, estimated", "fps", "array", "cycles", "predicted", "what")
 
 
 def page(kept: Mapping[str, Found]) -> str:

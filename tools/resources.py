@@ -34,7 +34,9 @@ What the configuration `{config}` takes, by Yosys (`{command}`, each module alon
     make resources
 
 on {date}. Longest paths are joined over the borders of modules; they count LUTs between two registers, where a carry
-chain counts as one, and so does a MUXF, a LUT RAM or a shift register. Nothing here is placed or routed.
+chain counts as one, and so does a MUXF, a LUT RAM or a shift register. A net other than clock and reset with more than {loads}
+loads, or an output of a DSP or block RAM that leads into logic without a register, would be a shortfall. Nothing here is placed
+or routed.
 """
 
 
@@ -93,7 +95,7 @@ def paths(design: Design) -> dict[str, Longest]:
 
 def page(design: Design, config: str) -> str:
     """The document."""
-    lines = [HEAD.format(config=config, command=COMMAND, date=datetime.date.today().isoformat())]
+    lines = [HEAD.format(config=config, command=COMMAND, date=datetime.date.today().isoformat(), loads=LOADS)]
     if missing := design.missing:
         known = sum(design.instances[name] for name in design.netlists)
         lines += [
