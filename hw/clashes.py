@@ -6,6 +6,7 @@ the banks apart would stay abreast, sharing one bank after another; a port that 
 
 from amaranth import Cat, Const, Value
 from amaranth.lib import stream
+from amaranth.utils import ceil_log2
 
 from cnna.hw.config import Config
 
@@ -24,7 +25,7 @@ def clashes(config: Config, beats: list[stream.Interface]) -> list[Value]:
 
 def _shared(config: Config, one: Value, other: Value) -> Value:
     """Whether active lanes of two beats need the same bank, of whatever region."""
-    lanes = range(config.beat_words)
+    lanes, bits = range(config.beat_words), ceil_log2(config.banks)
     return Cat(
-        one.active[a] & other.active[b] & ((one.address[a] ^ other.address[b]) % config.banks == 0) for a in lanes for b in lanes
+        one.active[a] & other.active[b] & (one.address[a][:bits] == other.address[b][:bits]) for a in lanes for b in lanes
     ).any()
