@@ -165,11 +165,14 @@ class BoardDevice:
         made += fresh()
 
     def _taken(self, passed: bool) -> None:
-        """At the beginning of a turn: whoever had it before may have been killed with a program that still writes."""
+        """At the beginning of a turn: whoever had it before may have been killed with a program that still writes.
+
+        A stop that nobody has cleared, or a reset that still waits for the bus, would be taken for the end of the next run.
+        """
         status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
         if passed:
             self.playing = None
-        if passed and (status["busy"] or status["error"] or status["done"]):
+        if status["error"] or status["resetting"] or (passed and (status["busy"] or status["done"])):
             self.reset()
         if self._doubtful:
             self._put_back()

@@ -82,6 +82,35 @@ def test_a_reset_that_does_not_end_says_where(board, monkeypatch):
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize("left", ["error", "resetting"])
+def test_what_the_last_run_left_is_cleared_before_the_next(board, monkeypatch, left):
+    """STATUS would give the last run's error for the next one's. A reset is waited for, and one that does not end is said."""
+    with Model(board, requantised_copy(batch=1)) as session:
+        session.run(samples(1))
+        read, write, looks, written = board._mmio.read, board._mmio.write, [3], []
+
+        def status(at):
+            looks[0] -= at == offset("STATUS")
+            return read(at) | (REGISTERS["STATUS"].pack(**{left: 1}) if at == offset("STATUS") and looks[0] >= 0 else 0)
+
+        def noted(at, value):
+            if at == offset("CTRL"):
+                written.append(REGISTERS["CTRL"].unpack(value))
+            write(at, value)
+
+        monkeypatch.setattr(board._mmio, "read", status)
+        monkeypatch.setattr(board._mmio, "write", noted)
+        monkeypatch.setattr("cnna.host.board_device.SETTLE_SECONDS", 0.05)
+        assert np.array_equal(session.run(samples(1)), expected(samples(1)))
+        assert [fields["soft_reset"] for fields in written] == [1, 0]
+        if left == "resetting":
+            looks[0] = 1_000_000
+            with pytest.raises(TimedOutError, match=r"a soft reset has not ended after 0.05 s.*; load the overlay again"):
+                session.run(samples(1))
+            assert not written[-1]["start"]
+        monkeypatch.undo()
+
+
 def test_a_stream_that_is_left_resets_the_batch_that_runs(board, monkeypatch):
     """Its program would go on writing into memory that is freed next, or answer the next run's wait."""
     written, mmio = [], board._mmio

@@ -128,6 +128,22 @@ def test_a_memory_that_hangs_is_caught_by_the_watchdog(config, device, part):
 
 @pytest.mark.cosim
 @BOTH
+@pytest.mark.parametrize("by_register", [False, True])
+def test_an_accelerator_that_was_stopped_runs_again(config, device, by_register):
+    """The error of one run must not be taken for the next one's while the reset between them waits for a slow bus."""
+    case = NETWORK[config.name]
+    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+    again = accelerator.run_by_register if by_register else accelerator.run
+    device.fault(write=False, response=2)
+    with pytest.raises(RunError, match="read_response SLVERR"):
+        accelerator.run(case.inputs)
+    device.set_ddr(latency=2_000)
+    answers = again(case.inputs)
+    assert all(np.array_equal(answers[name], case.golden[name]) for name in case.graph.outputs)
+
+
+@pytest.mark.cosim
+@BOTH
 def test_a_soft_reset_in_the_middle_leaves_nothing_behind(config, device):
     """Bursts under way must end, and no half-done command may go on."""
     case = NETWORK[config.name]
