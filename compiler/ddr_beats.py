@@ -4,6 +4,9 @@ As `hw/load.py` and `hw/store.py` have it: runs are dealt to the ports, whose be
 one request, but for those that share a bank with a lower one.
 """
 
+from collections import deque
+from math import inf
+
 from cnna.compiler.cost import Fields
 from cnna.compiler.shared_port import User
 from cnna.hw.config import Config
@@ -70,6 +73,10 @@ class Transfer(User):
         self.following.asked = len(self._share)
         return self.following.bring(port, waiting)
 
+    def brought(self, port: int) -> float:
+        """Beats of a port that DDR has brought."""
+        return self._moved[port] + self._waiting[port] if port < len(self._share) else inf
+
     def _joined(self) -> int:
         """One request: a beat of each port that has one, but for those that share a bank with a lower port's (`hw/clashes.py`)."""
         asked, goes = 0, 0
@@ -103,21 +110,23 @@ class Transfer(User):
 class Ddr:
     """What DDR moves in a clock: of each port in turn a beat read, then one written, as long as it has bytes (`sim/ddr.cpp`).
 
-    others: beats that the rings and the sequencer are still to get, by port; their bursts and a load's take turns.
+    others: beats that the rings and the sequencer are still to get, by port; their bursts and a load's take turns, but for those
+    that the load asked for before: `behind` says in order after how many beats of the port's load so many others come.
     """
 
     def __init__(self, beats: float, ports: int) -> None:
         self.load: Transfer | None = None
         self.store: Transfer | None = None
         self.others = [0 for _ in range(ports)]
+        self.behind: list[deque[tuple[float, int]]] = [deque() for _ in range(ports)]
         self._beats, self._left, self._first = beats, 0.0, 0
         self._turn = [0 for _ in range(ports)]  # beats of two bursts that a port has read, a load's first
 
     def clock(self) -> None:
-        """The port that is asked first is another one each clock."""
+        """The port that is asked first is another one each clock in which a beat goes."""
         ports = len(self.others)
         self._left = min(self._left + self._beats, self._beats + 1)
-        self._first += 1
+        self._first += self._left >= 1
         if self.load:
             self.load.asked += 1
         for step in range(ports):
@@ -128,13 +137,19 @@ class Ddr:
                 self._left -= 1
 
     def _read(self, port: int) -> bool:
-        turn, others = self._turn[port], self.others[port] > 0
+        turn, others, behind = self._turn[port], self.others[port] > 0, self.behind[port]
+        if self.load and behind and self.load.brought(port) < behind[0][0]:
+            turn, others = 0, False
         first = others and turn >= BURST_BEATS
         if not first and self.load and port < self.load.asked and self.load.bring(port):
             self._turn[port] = turn + 1 if others else 0
         elif others:
             self.others[port] -= 1
             self._turn[port] = (turn + first) % (2 * BURST_BEATS)
+            if behind:
+                load, beats = behind.popleft()
+                if beats > 1:
+                    behind.appendleft((load, beats - 1))
         else:
             return False
         return True

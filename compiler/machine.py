@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from cnna.compiler.cost import Memory
+from cnna.compiler.read_order import ReadOrder
 from cnna.compiler.speeds import AtWork, Flow, Speeds
 from cnna.hw.config import Config
 from cnna.hw.regmap import COUNTED
@@ -76,8 +77,9 @@ class Machine:
         self.weight_ports = [1, config.ports - 1][: config.ports]
         columns = [Column() for _ in self.weight_ports]
         self.rings = (Ring(config.ring_words, columns), Ring(config.vector_ring_words, [Column()]))
-        self.work = AtWork([0 for _ in range(config.ports)], [0 for _ in range(config.ports)])
+        self.work = AtWork.idle(config.ports)
         ports = {f"weight{part}": ports for part, ports in enumerate(self.weight_ports)}
+        self.reads = ReadOrder(self.work, config.ports)
         self._speeds = Speeds(config, memory, ports | {"load": config.ports, "store": config.ports})
 
     def play(self, processes: dict[str, Process]) -> None:
@@ -100,6 +102,15 @@ class Machine:
         """Ready so many clocks from now."""
         clock = self.now + clocks
         return lambda: clock
+
+    def end_unit(self, engine: str, clocks: int) -> float:
+        """Notes that others see an engine's next unit so many clocks from now; answers when that is."""
+        self.units[engine].append(self.now + clocks)
+        return self.now + clocks
+
+    def loaded(self, beats: float) -> Ready:
+        """Ready when DDR has brought so many beats of loads since the program's start."""
+        return lambda: self.reads.when_moved(beats, self.now)
 
     def flow(self, name: str, amount: float, most: float) -> Process:
         """A flow, from its beginning to its end."""

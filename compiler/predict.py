@@ -14,9 +14,10 @@ import numpy as np
 
 from cnna.compiler.bank_clocks import walk_clocks
 from cnna.compiler.cost import PLANNED, Fields, Memory
-from cnna.compiler.ddr_beats import BURST_BEATS, Transfer
+from cnna.compiler.ddr_beats import BURST_BEATS
 from cnna.compiler.machine import Machine, Process, Queue, Ready
 from cnna.compiler.speeds import Walk
+from cnna.compiler.transfers import Transfers
 from cnna.compiler.weight_ports import WeightPorts
 from cnna.hw.config import BEAT_BYTES, Config
 from cnna.hw.regmap import COUNTED, VECTOR_OPS
@@ -25,9 +26,9 @@ from cnna.sim.commands import WRITE_BYTES, Command, commands
 START_CLOCKS = 130  # until the program's first write acts
 TAKE_CLOCKS = 6  # from a GO to the engine
 QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, under way or queued
-READ_CLOCKS = {"conv": 16, "vector": 14}  # from a wait that is met to the first step
-WRITE_CLOCKS = {"conv": 54, "vector": 31, "load": 20, "store": 20}  # from a unit's last step or beat until others see it
-RUNS_AHEAD = 64  # of a load or store, that a port holds
+READ_CLOCKS = {"conv": 19, "vector": 14}  # from a wait that is met to the first step
+WRITE_CLOCKS = {"conv": 54, "vector": 31}  # from a unit's last step until others see it
+ARRAY_CLOCKS = 48  # from the array's steps to the writes of what they make
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # of the program in a burst
 PIECE = 64  # words of a ring that are taken together
 
@@ -47,6 +48,14 @@ def predicted_spans(program: bytes, config: Config, memory: Memory = PLANNED) ->
     return _Player(list(commands(program)), config, memory).play()
 
 
+@dataclass
+class Written:
+    """What the array writes of a chunk, and until when; inf: not yet known."""
+
+    walk: Walk
+    end: float = inf
+
+
 class _Player:
     """The engines' processes, and what they have done so far."""
 
@@ -54,15 +63,17 @@ class _Player:
         self.program, self.config, self.memory = program, config, memory
         self.machine = Machine(config, memory)
         self.queues = {engine: Queue() for engine in QUEUED}
-        self.dealt: dict[str, list[tuple[Command, Transfer]]] = {"load": [], "store": []}
+        self.written: list[Written] = []
         self.spans: dict[int, Span] = {}
 
     def play(self) -> list[Span]:
         """Runs all engines until the program has ended."""
-        processes = {"program": self._handing()} | {f"{engine} moved": self._dealt(engine) for engine in self.dealt}
-        for engine, work in {"load": self._deal, "conv": self._conv, "vector": self._vector, "store": self._deal}.items():
-            processes[engine] = self._engine(engine, work)
         ports = WeightPorts(self.machine, self.queues["weight"], self._span)
+        moved = Transfers(self.machine, self.queues, ports, lambda command: self._waits(vars(command.f), 0), self._span)
+        processes = {"program": self._handing(), "written": self._writing()}
+        processes |= {"load asked": moved.asking(), "load moved": moved.loads(), "store moved": moved.stores()}
+        for engine, work in {"load": moved.deal, "conv": self._conv, "vector": self._vector, "store": moved.deal}.items():
+            processes[engine] = self._engine(engine, work)
         for part in range(len(self.machine.weight_ports)):
             processes[f"weights{part}"] = self._engine("weight", partial(ports.ask, part))
             processes[f"answers{part}"] = ports.answers(part)
@@ -98,46 +109,8 @@ class _Player:
                 counts.append((self.machine.units[engine], fields[f"wait_{engine}_count"] + unit * fields[f"wait_{engine}_step"]))
         return lambda: max((_when(units, number) + late for units, number in counts), default=0.0)
 
-    def _end_unit(self, engine: str, late: int = 0) -> float:
-        end = self.machine.now + late + WRITE_CLOCKS[engine]
-        self.machine.units[engine].append(end)
-        return end
-
     def _span(self, command: Command, begin: float, end: float, held: tuple[float, float]) -> None:
         self.spans[command.number] = Span(command.engine, int(begin), int(end), (int(held[0]), int(held[1])))
-
-    # --- DDR ---
-
-    def _deal(self, command: Command) -> Process:
-        """Deals a load's or a store's runs to the ports, a clock each, as far as they fit beside those of commands before."""
-        fields, dealt = vars(command.f), self.dealt[command.engine]
-        yield self._waits(fields, 0)
-        transfer = Transfer(command.engine, fields, self.config)
-        if dealt and command.engine == "load":
-            dealt[-1][1].following = transfer
-        dealt.append((command, transfer))
-        runs = fields["runs"] * fields["blocks"]
-        later = max(runs - RUNS_AHEAD * self.config.ports, 0) * transfer.size * BEAT_BYTES / (runs * self.memory.bytes_per_clock)
-        yield self.machine.after(max(runs, later))
-        self.queues[command.engine].released += 1
-
-    def _dealt(self, engine: str) -> Process:
-        """Moves what was dealt, one command after another."""
-        for number in count():
-            yield partial(self._when_dealt, engine, number)
-            yield from self._move(*self.dealt[engine][number])
-
-    def _when_dealt(self, engine: str, number: int) -> float:
-        """0 if the engine's command of that number is dealt; inf: not yet."""
-        return 0.0 if number < len(self.dealt[engine]) else inf
-
-    def _move(self, command: Command, transfer: Transfer) -> Process:
-        engine, begin, machine = command.engine, self.machine.now, self.machine
-        machine.work.moving[engine] = transfer
-        yield from machine.flow(engine, transfer.size * BEAT_BYTES, BEAT_BYTES * self.config.ports)
-        del machine.work.moving[engine]
-        end = self._end_unit(engine, self.memory.latency_clocks)
-        self._span(command, begin, end, (begin, machine.now))
 
     # --- the array ---
 
@@ -154,12 +127,26 @@ class _Player:
             begin = min(begin, machine.now)
             low = chunk * config.chunk_blocks
             blocks = (low, min(low + config.chunk_blocks, fields["dst_blocks"]))
-            machine.work.writing = Walk(fields, blocks, groups, ends, machine.now)
+            self.written.append(written := Written(Walk(fields, blocks, groups, ends, machine.now + ARRAY_CLOCKS)))
             yield from self._chunk(fields, groups.tolist())
-            machine.work.writing = None
-            end = self._end_unit("conv")
+            written.end = machine.now + ARRAY_CLOCKS
+            end = machine.end_unit("conv", WRITE_CLOCKS["conv"])
         self.queues["conv"].released += 1
         self._span(command, begin, end, (taken, machine.now))
+
+    def _writing(self) -> Process:
+        """What the array writes, chunk by chunk, later than its steps."""
+        for number in count():
+            yield partial(self._when_written, number)
+            self.machine.work.writing = self.written[number].walk
+            yield partial(self._when_written, number, True)
+            self.machine.work.writing = None
+
+    def _when_written(self, number: int, whole: bool = False) -> float:
+        """When the writes of the chunk of that number begin, or end; inf: not known yet."""
+        if number >= len(self.written):
+            return inf
+        return self.written[number].end if whole else self.written[number].walk.begin
 
     def _chunk(self, fields: Fields, groups: Sequence[int]) -> Process:
         """All groups of a chunk: the first takes its weights as they come, the last frees them; each does both if they stream."""
@@ -207,7 +194,7 @@ class _Player:
             yield from machine.flow("vector", float(ends[-1]), 1)
             machine.work.reading, ring.freed = None, ring.taken
             if inner == config.chunk_blocks - 1 or block == fields["blocks"] - 1:
-                end = self._end_unit("vector")
+                end = machine.end_unit("vector", WRITE_CLOCKS["vector"])
         self.queues["vector"].released += 1
         self._span(command, begin, end, (taken, machine.now))
 

@@ -4,6 +4,7 @@ DDR is shared by a formula. Turns at the banks are played clock by clock (`share
 for a short while; what came of that holds until somebody else is at work or the while is over.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -54,16 +55,24 @@ class AtWork:
     """Who shares DDR and feature memory at a time.
 
     waiting: beats that the rings are still to get, by port; asked: those asked for since speeds were looked at; fetched: the
-    program's since then.
+    program's since then. behind: of those that wait, in order, after how many beats of loads they come, and how many they are.
+    begun: beats of loads, with those of the one under way.
     """
 
     waiting: list[int]
     asked: list[int]
+    behind: list[list[tuple[float, int]]]
+    begun: int = 0
     fetched: int = 0
     flows: dict[str, Flow] = field(default_factory=dict)
     writing: Walk | None = None  # by the array
     reading: Walk | None = None  # by the vector engine
     moving: dict[str, Transfer] = field(default_factory=dict)  # by load and store
+
+    @classmethod
+    def idle(cls, ports: int) -> "AtWork":
+        """Nobody."""
+        return cls([0 for _ in range(ports)], [0 for _ in range(ports)], [[] for _ in range(ports)])
 
     def users(self) -> tuple[object, ...]:
         """Those of feature memory, if anyone of them could be held up."""
@@ -124,14 +133,18 @@ class Speeds:
             transfer.go_to(transfer.size - work.flows[engine].left / BEAT_BYTES)
         self._ddr.load, self._ddr.store = work.moving.get("load"), work.moving.get("store")
         others = self._ddr.others = [max(beats) for beats in zip(work.waiting, work.asked, strict=True)]
+        before = work.begun - (work.moving["load"].size if "load" in work.moving else 0)
+        self._ddr.behind = [deque(((load - before) / len(others), beats) for load, beats in behind) for behind in work.behind]
         others[0] += work.fetched  # the sequencer reads at port 0
         work.asked = [0 for _ in others]
-        speeds = dict(zip(users, play(list(users.values()), PLAYED_CLOCKS, partial(self._clock, work)), strict=True))
+        speeds = dict(zip(users, play(list(users.values()), _played_clocks(work, now), partial(self._clock, work)), strict=True))
         work.fetched = min(work.fetched, max(others[0] - others[-1], 0))
         found = {"vector": max(speeds["vector"], LEAST)} if "vector" in speeds else {}
         for engine, transfer in work.moving.items():
-            speed = max(speeds[engine], LEAST) * BEAT_BYTES
-            if not transfer.over and speed < ENOUGH * work.flows[engine].speed:
+            speed, known = max(speeds[engine], LEAST) * BEAT_BYTES, not transfer.over
+            if engine == "load":  # it is over when feature memory has its last beat; a store when DDR is still to get some
+                known |= speeds[engine] > LEAST
+            if known and speed < ENOUGH * work.flows[engine].speed:
                 found[engine] = speed
         return found
 
@@ -164,3 +177,11 @@ class Speeds:
             pace = max(float(walk.groups.mean()), 2.0)
             users["vector"] = Reads(walk.fields, config, walk.blocks[0], first, groups, pace, written)
         return users | {engine: work.moving[engine] for engine in ("load", "store") if engine in work.moving}
+
+
+def _played_clocks(work: AtWork, now: float) -> int:
+    """How long those at work now will be: speeds are looked at again when the array has written a chunk."""
+    if work.writing is None:
+        return PLAYED_CLOCKS
+    left = int(work.writing.ends[-1] - (now - work.writing.begin))
+    return min(PLAYED_CLOCKS, max(left, NOTED_CLOCKS))

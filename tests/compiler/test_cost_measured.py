@@ -69,7 +69,7 @@ def _mobile(b: networks.Builder) -> str:
 
 
 @pytest.mark.cosim
-@pytest.mark.parametrize(("grow", "batch"), [(_plain, 1), (_residual, 1), (_residual, 3), (_mobile, 1)])
+@pytest.mark.parametrize(("grow", "batch"), [(_plain, 1), (_plain, 4), (_residual, 1), (_residual, 3), (_mobile, 1), (_mobile, 4)])
 def test_a_small_network_takes_the_clocks_that_are_predicted(grow: Callable[[networks.Builder], str], batch: int, rtl: Any) -> None:
     """A user of `cnna report` has no other figures before anything runs."""
     builder = networks.Builder(np.random.default_rng(1), grow.__name__)

@@ -1,5 +1,7 @@
 """Loads and stores clock by clock: ports whose beats share a bank go one by one, and DDR serves each in turn."""
 
+from collections import deque
+
 import pytest
 
 from cnna.compiler import ddr_beats
@@ -143,3 +145,27 @@ def test_a_load_goes_back_to_where_it_stood():
     ddr.load.restore(stood)
     assert ddr.load.state() == stood
     assert after._waiting == [0, 0, 1, 0]
+
+
+def test_others_come_after_the_beats_of_a_load_that_were_asked_for_before():
+    """A load that asked first has its ports to itself until then; from then on bursts take turns."""
+    ddr = reading(4)
+    ddr.others = [1000 for _ in ddr.others]
+    ddr.behind = [deque([(60, 16), (90, 16)]) for _ in ddr.others]
+    brought = []
+    for _ in range(150):
+        ddr.clock()
+        brought.append(ddr.load.brought(2))
+    assert brought[59] == 60
+    assert 1000 - ddr.others[2] + brought[-1] == 150
+    assert 1000 - ddr.others[2] == pytest.approx(48, abs=16)
+
+
+def test_no_port_starves_where_ddr_has_less_than_a_beat_a_clock():
+    """The clock without a beat must not always be the same port's turn."""
+    ddr = reading(0.75)
+    ddr.others = [1000 for _ in ddr.others]
+    ddr.behind = [deque([(40, 16)]) for _ in ddr.others]
+    for _ in range(240):
+        ddr.clock()
+    assert all(ddr.load.brought(port) >= 38 for port in range(4))

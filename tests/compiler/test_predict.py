@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cnna.compiler import ir, predict, weight_ports
+from cnna.compiler import ir, transfers, weight_ports
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.cost import PLANNED, Memory, array_steps, ddr_bytes
 from cnna.compiler.predict import QUEUED, predicted_spans
@@ -74,4 +74,4 @@ def test_slower_memory_takes_longer():
 def test_open_bursts_and_runs_are_those_of_the_hardware():
     """`compiler` does not import blocks of the hardware, so the numbers are written there a second time."""
     assert weight_ports.OPEN_BEATS == OUTSTANDING * BURST_BEATS
-    assert predict.RUNS_AHEAD == load.RUNS_AHEAD == store.RUNS_AHEAD
+    assert transfers.RUNS_AHEAD == load.RUNS_AHEAD == store.RUNS_AHEAD

@@ -19,7 +19,7 @@ def speeds():
 
 def at_work(*engines, fm_run=164, run=4000):
     """Loads and stores of 16,000 beats, in runs of so many."""
-    work = AtWork([0] * 4, [0] * 4)
+    work = AtWork.idle(4)
     for engine in engines:
         fields = {"fm": 0, "fm_run": fm_run, "fm_block": 0, "run": run, "runs": 16_000 // run, "blocks": 1}
         work.moving[engine] = Transfer(engine, fields, ZCU102)
