@@ -17,7 +17,8 @@ from cnna.sim.commands import Command
 
 OPEN_BEATS = 32 * BURST_BEATS  # that a port's read master has under way
 DEALT = 2  # weight commands that wait at a port
-ASKED = 16  # words of a ring that are asked for together
+ASKED = 16  # words of a ring that are asked for together, at most
+ASKED_BEATS = OPEN_BEATS // 4  # the same in beats: wide words at few ports are many
 ASK_CLOCKS = 3  # from one burst that a port asks for to the next
 RING_CLOCKS = 16  # from the last beat of a weight to its step
 Ended = Callable[[Command, float, float, tuple[float, float]], None]  # notes from when to when a command's beats came
@@ -71,8 +72,8 @@ class WeightPorts:
             while left:
                 yield lambda: machine.now if column.asked < ring.freed + ring.size else inf
                 loads = machine.reads.asked(machine.now)
-                most = max(1, BURST_BEATS // beats) if loads > machine.reads.moved else ASKED  # bursts take turns with a load's
-                piece = min(left, most, ring.freed + ring.size - column.asked)
+                most = BURST_BEATS if loads > machine.reads.moved else ASKED_BEATS  # bursts take turns with a load's
+                piece = min(left, max(1, most // beats), ASKED, ring.freed + ring.size - column.asked)
                 yield partial(requests.when_open, piece * beats)
                 column.asked += piece
                 left -= piece
