@@ -43,7 +43,6 @@ class Accelerator:
         soft_reset(device, SETTLE_SECONDS)  # before anything is placed: what ran before may still write
         self._played = progress.Played(artifact.manifest, artifact.program, artifact.config.chunk_blocks)
         self.counters: dict[str, int] = {}
-        self._unfinished = False  # what was started has not come to a good end
         sizes = {name: max(1, artifact.manifest["segments"][name]) for name in SEGMENTS}
         bases = {name: device.allocate(sizes[name]) for name in SEGMENTS}
         own = [{name: device.allocate(sizes[name]) for name in ("input", "output")} for _ in range(slots - 1)]
@@ -59,7 +58,7 @@ class Accelerator:
 
         `counters` has the performance counters afterwards. RunError: the accelerator stopped; says why and where.
         """
-        self._clear_stop()
+        self._make_idle()
         self.store_inputs(inputs)
         self.start()
         self.finish()
@@ -99,7 +98,7 @@ class Accelerator:
 
     def run_by_register(self, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
         """As `run`, but the program's writes are sent one at a time: slow, and the same answer."""
-        self._clear_stop()
+        self._make_idle()
         self.store_inputs(inputs)
         self.set_registers()
         self.device.playing = self._played
@@ -127,7 +126,6 @@ class Accelerator:
             raise RunError(progress.stopped(self._read, *self._played))
         self.counters = progress.counters(self._read, self.device.config.ports)
         self._write("STATUS", done=1)
-        self._unfinished = False
 
     def load_outputs(self, slot: int = 0) -> dict[str, Int8]:
         """The ports of a slot's output segment: int8 [batch, C, H, W] by name."""
@@ -137,11 +135,10 @@ class Accelerator:
             answers[port["name"]] = pack.unpack(port, raw, self.artifact.config.ci)
         return answers
 
-    def _clear_stop(self) -> None:
-        """A soft reset, if the last run was stopped or left: until it has ended STATUS says that run's error, not the next's."""
-        if self._unfinished:
+    def _make_idle(self) -> None:
+        """A soft reset, if anything was left, by whomever: until it has ended STATUS says that run's end, not the next's."""
+        if any(self._read("STATUS").values()):
             soft_reset(self.device, SETTLE_SECONDS)
-        self._unfinished = True
 
     def address(self, segment: str) -> int:
         """Bus address of a segment."""

@@ -167,12 +167,12 @@ class BoardDevice:
     def _taken(self, passed: bool) -> None:
         """At the beginning of a turn: whoever had it before may have been killed with a program that still writes.
 
-        A stop that nobody has cleared, or a reset that still waits for the bus, would be taken for the end of the next run.
+        An end that nobody has cleared, or a reset that still waits for the bus, would be taken for the end of the next run;
+        as would that of a program which this process has left, as the self-test leaves one that hangs.
         """
-        status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
         if passed:
             self.playing = None
-        if status["error"] or status["resetting"] or (passed and (status["busy"] or status["done"])):
+        if self.read(offset("STATUS")):
             self.reset()
         if self._doubtful:
             self._put_back()

@@ -82,9 +82,9 @@ def test_a_reset_that_does_not_end_says_where(board, monkeypatch):
         monkeypatch.undo()
 
 
-@pytest.mark.parametrize("left", ["error", "resetting"])
+@pytest.mark.parametrize("left", ["error", "resetting", "done", "busy"])
 def test_what_the_last_run_left_is_cleared_before_the_next(board, monkeypatch, left):
-    """STATUS would give the last run's error for the next one's. A reset is waited for, and one that does not end is said."""
+    """STATUS would give the last run's end for the next one's. A reset is waited for, and one that does not end is said."""
     with Model(board, requantised_copy(batch=1)) as session:
         session.run(samples(1))
         read, write, looks, written = board._mmio.read, board._mmio.write, [3], []
