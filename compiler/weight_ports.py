@@ -18,7 +18,7 @@ from cnna.sim.commands import Command
 OPEN_BEATS = 32 * BURST_BEATS  # that a port's read master has under way
 DEALT = 2  # weight commands that wait at a port
 ASKED = 16  # words of a ring that are asked for together, at most
-ASKED_BEATS = OPEN_BEATS // 4  # the same in beats: wide words at few ports are many
+ASKED_BEATS = OPEN_BEATS // 2  # the same in beats: wide words at few ports are many
 ASK_CLOCKS = 3  # from one burst that a port asks for to the next
 RING_CLOCKS = 16  # from the last beat of a weight to its step
 Ended = Callable[[Command, float, float, tuple[float, float]], None]  # notes from when to when a command's beats came
