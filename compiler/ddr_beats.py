@@ -123,10 +123,7 @@ class Ddr:
         self._turn = [0 for _ in range(ports)]  # beats of two bursts that a port has read, a load's first
 
     def clock(self) -> None:
-        """The port that is asked first is another one each clock in which a beat can go.
-
-        `sim/ddr.cpp` changes it in every clock: where it has less than a beat a clock, ports that ask all the time share unevenly.
-        """
+        """The port that is asked first is another one each clock in which a beat can go."""
         ports = len(self.others)
         self._left = min(self._left + self._beats, self._beats + 1)
         self._first += self._left >= 1

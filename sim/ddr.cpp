@@ -76,7 +76,7 @@ struct Ddr {
     uint64_t random = 1;
     int64_t credit = 0;
     uint64_t clock = 0, read_beats = 0, write_beats = 0;
-    int first = 0;  // port that is served first in this clock
+    int first = 0;  // port that is served first in this clock: another one in each that has a beat to give
     Port ports[kPorts];
     std::vector<Fault> faults;
     std::vector<Written> log;
@@ -269,7 +269,7 @@ void ddr_clock(svBit reset_n, const svBitVecVal* arvalid, const svBitVecVal* ara
     ++ddr.clock;
     ddr.credit += ddr.bytes_per_clock;
     if (ddr.credit > ddr.bytes_per_clock + kBeat - 1) ddr.credit = ddr.bytes_per_clock + kBeat - 1;
-    ddr.first = (ddr.first + 1) % kPorts;
+    if (ddr.credit >= kBeat) ddr.first = (ddr.first + 1) % kPorts;
     for (int turn = 0; turn < kPorts; ++turn) {
         int p = (ddr.first + turn) % kPorts;
         Port& port = ddr.ports[p];
