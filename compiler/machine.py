@@ -118,9 +118,13 @@ class Machine:
         yield lambda: self.now + max(flow.left, 0.0) / flow.speed
         del self.work.flows[name]
 
+    def ports_of(self, part: int) -> range:
+        """The ports of a part of `weight_ports`."""
+        return range(1) if part == 0 else range(1, self.config.ports)
+
     def wait_for_beats(self, part: int, beats: int) -> None:
         """Some ports are still to get so many beats more for the rings; less, where they have come."""
-        for port in (0,) if part == 0 else range(1, self.config.ports):
+        for port in self.ports_of(part):
             self.work.waiting[port] += beats
             self.work.asked[port] += max(beats, 0)
 

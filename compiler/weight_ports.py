@@ -117,7 +117,7 @@ class WeightPorts:
         """Tells whoever shares DDR what is not answered, and after how many beats of loads it comes."""
         requests = self.requests[part]
         behind = [(made.loads, made.beats) for made in requests.made[requests.answered :]]
-        for port in (0,) if part == 0 else range(1, self.machine.config.ports):
+        for port in self.machine.ports_of(part):
             self.machine.work.behind[port] = behind
 
     def _when_dealt(self, number: int) -> float:
