@@ -54,7 +54,7 @@ class Control(wiring.Component):
             m.d.sync += self.running.eq(0)
         with m.Elif(settled & quiet & self.running):
             m.d.sync += [self.running.eq(0), self.done.eq(1)]
-        with m.If(self.end):
+        with m.If(self.end & self.running):  # or it is the END of a program that a reset has just stopped
             m.d.sync += ended.eq(1)
         self._reset(m, waiting, masters_idle)
         with m.If(self.start | self.begin):

@@ -48,7 +48,7 @@ without a register is SLVERR.
 CTRL.start or CTRL.begin after an error does a soft reset first: STATUS.busy and STATUS.resetting are set at once, and a host that
 plays the program itself waits for STATUS.resetting to fall. A soft reset takes as long as the slowest outstanding AXI4 burst.
 Until it has ended, STATUS.error, ERROR and the interrupt are still the last program's: a host that means to wait for the next one's
-end resets first.
+end resets first. A start or begin that comes during a soft reset begins its program when the reset has ended.
 
 Where MEMORY.streams is 0, the STREAM registers read 0, and writing one is SLVERR.
 """

@@ -69,7 +69,7 @@ class Faults(wiring.Component):
 
     def _watch(self, m: Module) -> Signal:
         """Counts clocks without progress down from `watchdog`; answers whether none is left."""
-        left, late, alive = Signal(32), Signal(), Signal()
+        left, late, alive = Signal(32), Signal(), Signal(init=1)  # alive: or a reset would look like a long silence
         m.d.sync += [alive.eq(self.progress | ~self.running | (self.watchdog == 0)), late.eq(~alive & (left == 0))]
         with m.If(alive):
             m.d.sync += left.eq(self.watchdog)

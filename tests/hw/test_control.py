@@ -212,3 +212,35 @@ def test_errors_without_a_program_are_none():
         assert not ctx.get(faults.error)
 
     run(test)
+
+
+@pytest.mark.parametrize("how", ["start", "begin"])
+@pytest.mark.parametrize("clocks", range(24))
+def test_a_program_begun_in_a_reset_is_not_ended_by_the_one_before(how, clocks):
+    """A stopped program's last writes act until the reset comes: its END would end the next program, or keep it from beginning."""
+
+    async def test(ctx, control, faults):
+        await pulse(ctx, control.start)
+        await within(ctx, control.running, 5)
+        ctx.set(control.masters_idle, 0)
+        await pulse(ctx, control.soft_reset)
+        await ctx.tick().repeat(6)  # an AXI4-Lite write takes as long
+        await pulse(ctx, getattr(control, how))
+        ctx.set(control.engines, 0b10000)
+        for clock in range(24):
+            ctx.set(control.end, clock == clocks)
+            ctx.set(control.masters_idle, clock > 12)
+            await ctx.tick()
+            if ctx.get(control.reset):
+                ctx.set(control.engines, 0)
+                break
+        ctx.set(control.end, 0)
+        await within(ctx, control.running, 30)
+        for _ in range(10):
+            assert ctx.get(control.busy)
+            assert not ctx.get(control.drop)
+            await ctx.tick()
+        await pulse(ctx, control.end)
+        await within(ctx, control.done, 5)
+
+    run(test)
