@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.kernels import Range
-from cnna.compiler.regions import together
+from cnna.compiler.layout import together
 from cnna.hw.config import BEAT_BYTES, Config
 from cnna.hw.regmap import ADDRESS_BITS, COUNTED, VECTOR_OPS
 from cnna.sim.commands import Command, commands

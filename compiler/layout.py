@@ -100,3 +100,17 @@ def ddr_beats(place: DdrPlace, box: Box) -> NDArray[np.int64]:
     steps = (image - place.image) * place.image_bytes + block * place.block_bytes + row * place.row_bytes
     first = place.offset + steps
     return (first[..., None] // BEAT_BYTES + np.arange(place.row_bytes // BEAT_BYTES)).reshape(-1)
+
+
+def region_words(config: Config) -> int:
+    """Words of a region: its banks' together."""
+    return config.banks * config.bank_words
+
+
+def together(a: Range, b: Range, config: Config) -> float:
+    """How likely a word of one range of feature memory and a word of another lie in the same region."""
+    size, both = region_words(config), 0
+    for edge in range(min(a[0], b[0]) // size * size, min(a[1], b[1]), size):
+        inside = [max(0, min(high, edge + size) - max(low, edge)) for low, high in (a, b)]
+        both += inside[0] * inside[1]
+    return both / ((a[1] - a[0]) * (b[1] - b[0]))

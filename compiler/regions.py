@@ -7,16 +7,11 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 
 from cnna.compiler.kernels import ConvKernel, Kernel, Lowered, Range
-from cnna.compiler.layout import map_words
+from cnna.compiler.layout import map_words, region_words, together
 from cnna.compiler.tile import views_of
 from cnna.hw.config import Config
 
 Rivals = Mapping[str, Mapping[str, int]]  # by map: the maps that should lie elsewhere, and how much that matters, in words
-
-
-def region_words(config: Config) -> int:
-    """Words of a region: its banks' together."""
-    return config.banks * config.bank_words
 
 
 def rivals_of(lowered: Lowered) -> Rivals:
@@ -55,15 +50,6 @@ def _bases(low: int, last: int, words: int, several: bool, config: Config) -> li
         return [low]
     edges = range(0, config.feature_words + 1, region_words(config))
     return sorted({low, last, *(at for edge in edges for at in (edge, edge - words) if low < at < last)})
-
-
-def together(a: Range, b: Range, config: Config) -> float:
-    """How likely a word of one range of feature memory and a word of another lie in the same region."""
-    size, both = region_words(config), 0
-    for edge in range(min(a[0], b[0]) // size * size, min(a[1], b[1]), size):
-        inside = [max(0, min(high, edge + size) - max(low, edge)) for low, high in (a, b)]
-        both += inside[0] * inside[1]
-    return both / ((a[1] - a[0]) * (b[1] - b[0]))
 
 
 def gaps_between(taken: Sequence[Range], size: int) -> list[Range]:

@@ -4,9 +4,9 @@ import numpy as np
 
 from cnna.compiler import ir
 from cnna.compiler.allocate import allocate
-from cnna.compiler.layout import map_words
+from cnna.compiler.layout import map_words, region_words, together
 from cnna.compiler.lower import lower
-from cnna.compiler.regions import best_base, region_words, rivals_of, together
+from cnna.compiler.regions import best_base, rivals_of
 from cnna.hw.config import preset
 
 from .. import networks
