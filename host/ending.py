@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # end a command by an exception, as Ctrl-C does
+SERVING = (signal.SIGINT, signal.SIGTERM)  # end a server without an error
 AGAIN_SECONDS = 0.02
 IMPORT = "<frozen importlib._bootstrap>"  # the file of the frames of Python's import
 
@@ -46,6 +47,30 @@ def ended_in_order() -> Iterator[None]:
     finally:
         for number, before in ours.items():
             signal.signal(number, before)
+
+
+class EndedError(BaseException):
+    """A signal asks us to end; no `except Exception` on the way may keep it."""
+
+
+@contextmanager
+def until_signal() -> Iterator[None]:
+    """SIGINT and SIGTERM end the block, in order and without an error; a second one changes nothing."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for each in SERVING:
+            signal.signal(each, signal.SIG_IGN)
+        raise EndedError
+
+    handler = after_imports(end)
+    before = {number: signal.signal(number, handler) for number in SERVING}
+    try:
+        yield
+    except EndedError:
+        pass
+    finally:
+        for number, own in before.items():
+            signal.signal(number, own)
 
 
 def after_imports(handle: Handler) -> Handler:

@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 
 from cnna.host.errors import DataError, reason_of
 from cnna.host.files import read_bytes
-from cnna.host.vlnv import VLNV
+from cnna.host.vlnv import VIRTUAL, VLNV
 
 MANIFEST = "manifest.json"
-VIRTUAL, HEADER_BYTES = "Version=virtual", 256  # in the header of a .bit, where Vivado has its own version
+HEADER_BYTES = 256  # of a .bit: where Vivado has its own version, and a virtual image has VIRTUAL
 
 
 def open_overlay(path: Path) -> Any:

@@ -18,12 +18,11 @@ from cnna.hw.featmem import FeatureMemory
 from cnna.hw.fetch import Fetch
 from cnna.hw.issue import Issue
 from cnna.hw.load import Load, LoadPort
-from cnna.hw.ports import BEAT_BITS
 from cnna.hw.readmaster import ReadMaster
 from cnna.hw.regfile import RegFile
 from cnna.hw.requant import Lanes, Modes
 from cnna.hw.residual import ResidualAdd
-from cnna.hw.ring import Ring
+from cnna.hw.ring import vector_ring, weight_ring
 from cnna.hw.runs import Bursts, Runs
 from cnna.hw.scatter import Scatter
 from cnna.hw.sequencer import Sequencer
@@ -39,17 +38,6 @@ from cnna.hw.weights import Weights
 from cnna.hw.writemaster import WriteMaster
 from cnna.hw.writes import ProgramWrites
 from cnna.hw.writeshare import WriteShare
-
-
-def weight_ring(config: Config) -> Ring:
-    """Between `weights` and `conv`."""
-    return Ring(8 * config.ring_word_bytes, config.ring_words, config.ports)
-
-
-def vector_ring(config: Config) -> Ring:
-    """Between `weights` and `vector`."""
-    return Ring(BEAT_BITS, config.vector_ring_words, 1)
-
 
 BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "array": Array,

@@ -9,6 +9,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.config import Config
 from cnna.hw.ports import BEAT_BITS, LEVEL_BITS, RingRead
 
 
@@ -101,3 +102,13 @@ class Ring(wiring.Component):
         m.d.sync += lower.eq(lower - written)
         with m.If(self.read.pop ^ fewer):
             m.d.sync += upper.eq(Mux(fewer, upper - 1, upper + 1))
+
+
+def weight_ring(config: Config) -> Ring:
+    """The weight ring of a configuration: `weights` fills it, `conv` reads it."""
+    return Ring(8 * config.ring_word_bytes, config.ring_words, config.ports)
+
+
+def vector_ring(config: Config) -> Ring:
+    """The vector ring of a configuration: `weights` fills it, `vector` reads it."""
+    return Ring(BEAT_BITS, config.vector_ring_words, 1)

@@ -18,7 +18,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi import Axi4, Axi4Lite, AxiStream
-from cnna.hw.blocks import vector_ring, weight_ring
 from cnna.hw.config import Config
 from cnna.hw.control import Control
 from cnna.hw.conv import Conv
@@ -30,6 +29,7 @@ from cnna.hw.load import Load
 from cnna.hw.readmaster import ReadMaster
 from cnna.hw.regfile import RegFile
 from cnna.hw.regmap import COUNTED, ENGINES
+from cnna.hw.ring import vector_ring, weight_ring
 from cnna.hw.sequencer import Sequencer
 from cnna.hw.store import Store
 from cnna.hw.streams import StreamIn, StreamOut

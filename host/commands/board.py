@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from cnna.host.cli import Outcome
+from cnna.host.ending import until_signal
 from cnna.host.errors import ToolError, UserError
 from cnna.host.files import make_folder, write_bytes, write_text
 from cnna.host.overlay import MANIFEST, manifest
@@ -101,7 +102,7 @@ def _serve(args: argparse.Namespace, config: Config) -> Outcome:
         make_folder(args.cache)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would say on its own, at length, that a port is taken
     try:
-        from cnna.sim.board.server import serve, until_signal
+        from cnna.sim.board.server import serve
     except ImportError as missing:
         raise ToolError(f"the virtual board needs the package {missing.name}: pip install 'cnna[tools,board]'") from None
     from cnna.sim.board.board import open_board

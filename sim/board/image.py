@@ -8,7 +8,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from cnna.host.overlay import VIRTUAL
+from cnna.host.vlnv import VIRTUAL
 from cnna.hw.config import as_dict
 from cnna.hw.regmap import VERSION
 from cnna.sim.board.blocks import Design

@@ -1,18 +1,13 @@
-"""`serve`: a `Board` behind PYNQ.remote's port, until a signal ends it; `Server` is it for a program that goes on meanwhile."""
+"""`serve`: a `Board` behind PYNQ.remote's port, until its process ends; `Server` is it for a program that goes on meanwhile."""
 
 import errno
-import signal
 import socket
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 import grpc
 
-from cnna.host.ending import after_imports
 from cnna.host.errors import UserError
 from cnna.sim.board.board import Board
 from cnna.sim.board.connections import Connections
@@ -21,7 +16,6 @@ from cnna.sim.board.services import add_services
 PORT = 7967  # PYNQ.remote's, which stock clients insist on
 THREADS = 16
 GRACE_SECONDS = 1.0  # for requests that are being answered when the server ends
-ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Server:
@@ -65,32 +59,8 @@ def _why(address: str, port: int) -> str:
     return "this machine has no such address; `ip address` lists those it has"
 
 
-class EndedError(BaseException):
-    """A signal asks us to end; no `except Exception` on the way may keep it."""
-
-
-@contextmanager
-def until_signal() -> Iterator[None]:
-    """SIGINT and SIGTERM end the block, in order and without an error; a second one changes nothing."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        for each in ENDING:
-            signal.signal(each, signal.SIG_IGN)
-        raise EndedError
-
-    handler = after_imports(end)
-    before = {number: signal.signal(number, handler) for number in ENDING}
-    try:
-        yield
-    except EndedError:
-        pass
-    finally:
-        for number, own in before.items():
-            signal.signal(number, own)
-
-
 def serve(board: Board, address: str, port: int) -> None:
-    """Says `ready ADDRESS:PORT` when clients may come, and serves until `until_signal` ends it."""
+    """Says `ready ADDRESS:PORT` when clients may come, and serves until an exception, which a signal raises, ends it."""
     with Server(board, address, port) as server:
         print(f"ready {address}:{server.port}", flush=True)
         threading.Event().wait()

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cnna.host.ending import after_imports, ended_in_order
-from cnna.sim.board.server import until_signal
+from cnna.host.ending import after_imports, ended_in_order, until_signal
 
 SWALLOWING = """
 import pathlib, time
