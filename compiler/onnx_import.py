@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx.version_converter
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
 
@@ -13,11 +12,12 @@ from cnna.compiler.ceil_pools import settle_ceil_pools
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Onnx
 from cnna.compiler.ir import Graph, Node, Tensor
+from cnna.compiler.old_opsets import raise_opset
 from cnna.compiler.qlinear import expand_qlinear
 from cnna.host.errors import ModelError
 
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
-OPSET_MIN, OPSET_RAISED, OPSET_MAX = 7, 13, onnx.defs.onnx_opset_version()
+OPSET_MAX = onnx.defs.onnx_opset_version()
 BEGINNING = b"\x08"  # of an ONNX file: protobuf's tag of field 1, `ir_version`
 
 
@@ -45,7 +45,7 @@ def with_shapes(model: ModelProto, name: str = "the model") -> ModelProto:
     copy = ModelProto()
     copy.CopyFrom(model)
     _set_batch(copy, name)
-    copy = _raised(copy, name)
+    raise_opset(copy, opset(copy), name)
     settle_ceil_pools(copy, name, whole=expand_qlinear(copy))
     try:
         return onnx.shape_inference.infer_shapes(copy, check_type=True, strict_mode=True, data_prop=True)
@@ -96,9 +96,8 @@ def _check_opsets(model: ModelProto, name: str) -> None:
     if not any(entry.domain in ("", "ai.onnx") for entry in model.opset_import):
         raise ModelError(f"{name}: it imports no ONNX opset")
     for entry in model.opset_import:
-        if entry.domain in ("", "ai.onnx") and not OPSET_MIN <= entry.version <= OPSET_MAX:
-            remedy = "export it with an older opset" if entry.version > OPSET_MAX else "convert it with onnx.version_converter"
-            raise ModelError(f"{name}: opset {entry.version} is outside {OPSET_MIN}..{OPSET_MAX}; {remedy}")
+        if entry.domain in ("", "ai.onnx") and not 1 <= entry.version <= OPSET_MAX:
+            raise ModelError(f"{name}: opset {entry.version} is outside 1..{OPSET_MAX}; export it with one of those")
     if model.ir_version > onnx.IR_VERSION:
         raise ModelError(f"{name}: ONNX IR version {model.ir_version} is newer than {onnx.IR_VERSION}; export it for an older one")
 
@@ -129,19 +128,6 @@ def _check_padding(model: ModelProto, name: str) -> None:
 def opset(model: ModelProto) -> int:
     """Version of ONNX's own operators."""
     return next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-
-
-def _raised(model: ModelProto, name: str) -> ModelProto:
-    """The model at opset 13 at least: from there on quantisation has axes, and Softmax and Squeeze mean what they do today."""
-    if opset(model) >= OPSET_RAISED:
-        return model
-    try:
-        return onnx.version_converter.convert_version(model, OPSET_RAISED)
-    except Exception as error:
-        remedy = f"export it with opset {OPSET_RAISED} or later"
-        raise ModelError(
-            f"{name}: opset {opset(model)} cannot be raised to {OPSET_RAISED} ({_first_line(error)}); {remedy}"
-        ) from None
 
 
 def _inputs(model: ModelProto) -> list[onnx.ValueInfoProto]:
