@@ -1,7 +1,7 @@
 """Loads and stores clock by clock: what DDR has moved at each AXI port, and what the ports ask of feature memory. Used by `speeds`.
 
-As `hw/load.py` and `hw/store.py` have it: runs are dealt to the ports, whose beats wait in FIFOs; what the ports have at a time is
-one request, but for those that share a bank with a lower one.
+The model follows `hw/load.py` and `hw/store.py`. Runs are dealt to the ports, whose beats wait in FIFOs. The beats that the ports
+hold at one time form one request, except those that share a bank with a lower port's.
 """
 
 from collections import deque
@@ -78,7 +78,7 @@ class Transfer(User):
         return self._moved[port] + self._waiting[port] if port < len(self._share) else inf
 
     def _joined(self) -> int:
-        """One request: a beat of each port that has one, but for those that share a bank with a lower port's (`hw/clashes.py`)."""
+        """One request: a beat of each port that has one, except where a lower port uses its bank (`hw/clashes.py`)."""
         asked, goes = 0, 0
         for port, waiting in enumerate(self._waiting):
             if waiting and self._moved[port] < self._share[port]:

@@ -19,7 +19,8 @@ HEADER_BYTES = 256  # of a .bit: where Vivado has its own version, and a virtual
 
 def open_overlay(path: Path) -> Any:
     """`pynq.Overlay` of a .bit file. ToolError: no pynq. DataError: the file, its .hwh or the board is not as it must be."""
-    from cnna.host.pynq_driver import bind  # which looks at these files too, for overlays that others open
+    # `pynq_driver` imports this module: it checks these files too, for overlays that others open.
+    from cnna.host.pynq_driver import bind
 
     check_files(path)
     bind()

@@ -1,8 +1,8 @@
 """Generates Verilog in a process of its own, from what the hw package is on disk now.
 
-`python -m cnna.sim.generate CONFIG` prints a configuration's, for `rtl.py`; with FOLDER [MODULE] it writes what `hw.verilog.write`
-does, for `write`, which `cnna rtl` calls: such a process can be ended at once, where letting go of its millions of objects
-would take a quarter of a minute.
+`python -m cnna.sim.generate CONFIG` prints the Verilog of a configuration; `rtl.py` calls it. With FOLDER [MODULE] it writes what
+`hw.verilog.write` writes; `write`, which `cnna rtl` calls, starts it so. A process of its own can be ended at once: freeing
+its millions of objects would take a quarter of a minute.
 """
 
 import json
@@ -22,7 +22,7 @@ TICK_SECONDS = 1.0
 
 
 def write(config: Config, folder: Path, module: str | None, tick: Callable[[], None]) -> list[Path]:
-    """As `hw.verilog.write`; `tick` is called at once, and then every second. ConfigError: no such block. RunError: it failed."""
+    """As `hw.verilog.write`; calls `tick` at once, then every second. ConfigError: no such block. RunError: it failed."""
     command = [sys.executable, "-m", "cnna.sim.generate", json.dumps(as_dict(config)), str(folder)]
     child = subprocess.Popen(
         [*command, *([module] if module else [])],

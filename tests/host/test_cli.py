@@ -13,7 +13,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from cnna.host import cli
 from cnna.host.cli import COMMANDS, Outcome, main
 from cnna.host.errors import CheckError, DataError
 
@@ -23,7 +22,7 @@ CNNA = Path(sys.executable).with_name("cnna")
 def _fake(monkeypatch: pytest.MonkeyPatch, run: Callable[[object], Outcome]) -> None:
     """Puts a command of the test's own in the place of `doctor`."""
     module = SimpleNamespace(configure=lambda parser: None, run=run)
-    monkeypatch.setattr(cli.importlib, "import_module", lambda name: module)
+    monkeypatch.setattr("cnna.host.cli.importlib.import_module", lambda name: module)
 
 
 def _raise(error: BaseException) -> Callable[[object], Outcome]:
@@ -148,13 +147,13 @@ def test_output_that_goes_nowhere(redirection: str, code: int, said: str) -> Non
 
 def test_letters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:
     """A layer's name is the model's author's choice, the terminal's encoding its reader's."""
-    script = "import sys; from cnna.host import cli; cli._prepare_output(); print('Schicht_\\u00fc')"
+    script = "import sys; import cnna.host.cli; cnna.host.cli._prepare_output(); print('Schicht_\\u00fc')"
     got = subprocess.run([sys.executable, "-c", script], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert (got.returncode, got.stdout) == (0, b"Schicht_\\xfc\n")
 
 
 def test_ctrl_c_before_the_command_begins(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Importing a command's packages takes a moment in which a user may change their mind."""
-    monkeypatch.setattr(cli, "_parser", _raise(KeyboardInterrupt()))
+    monkeypatch.setattr("cnna.host.cli._parser", _raise(KeyboardInterrupt()))
     assert main(["doctor"]) == 130
     assert capsys.readouterr().err == "cnna: interrupted\n"

@@ -21,7 +21,8 @@ TINY, ZCU102 = preset("tiny"), preset("zcu102")
 DSP48E2_LIMIT, SECONDS_LIMIT, MEMORY_LIMIT_KIB = 2520, 120, 4 << 20
 SOURCE = Path(cnna.hw.__file__).resolve().parent.parent
 WRITE = (
-    "import sys; from cnna.hw import verilog, config; sys.stdout.write(verilog.generate_module(config.preset('tiny'), sys.argv[1]))"
+    "import sys; from cnna.hw.config import preset; from cnna.hw.verilog import generate_module;"
+    "sys.stdout.write(generate_module(preset('tiny'), sys.argv[1]))"
 )
 
 
@@ -142,8 +143,8 @@ def test_a_waiver_names_what_it_lets_pass():
 @pytest.mark.cosim
 def test_zcu102_fits_and_is_lint_clean(tmp_path):
     """The product would need more DSPs than the chip has, or minutes and memory that a laptop has not."""
-    command = [sys.executable, "-c", "from cnna.hw import verilog, config; import sys, pathlib;"]
-    command[-1] += "verilog.write(config.preset('zcu102'), pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-c", "from cnna.hw.config import preset; from cnna.hw.verilog import write; import sys, pathlib;"]
+    command[-1] += "write(preset('zcu102'), pathlib.Path(sys.argv[1]))"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([*command, str(tmp_path)], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
