@@ -20,10 +20,12 @@ from cnna.compiler.lower import lower, macs_of
 from cnna.compiler.pipeline import Dump
 from cnna.compiler.pitch import set_pitches
 from cnna.compiler.plan import plan
+from cnna.compiler.prediction import Prediction, predict
 from cnna.compiler.preprocess import stored
 from cnna.compiler.quantised_import import import_quantised
 from cnna.host.artifact import Artifact
 from cnna.host.errors import ModelError
+from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw.config import Config, as_dict
 from cnna.hw.regmap import VERSION, command_fields
 
@@ -33,7 +35,10 @@ MAX_BATCH = command_fields("conv")["images"].limits[1]
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A compiled int8 graph; the fields are those of docs/artifact.md. `inputs`, `outputs`: ports in the graph's order."""
+    """A compiled int8 graph; the fields are those of docs/artifact.md. `inputs`, `outputs`: ports in the graph's order.
+
+    What is predicted is not in `layers` and `commands`: it takes time, and not everybody asks for it.
+    """
 
     graph: ir.Graph
     config: Config
@@ -53,8 +58,13 @@ class Program:
         """Of one image."""
         return sum(layer["macs"] for layer in self.layers) // self.batch
 
+    def predicted(self, memory: DdrSpeed = PLANNED) -> Prediction:
+        """What the program takes with that DDR behind it."""
+        return predict(self.program, self.config, self.commands, len(self.layers), memory)
+
     def manifest(self) -> dict[str, Any]:
         """The manifest's entries that the accelerator's part gives; those of the model around it are set as if there were none."""
+        found = self.predicted()
         return {
             "isa": list(VERSION),
             "config": as_dict(self.config),
@@ -66,9 +76,12 @@ class Program:
             "inputs": list(self.inputs),
             "outputs": list(self.outputs),
             "macs": self.macs,
-            "layers": list(self.layers),
+            "predicted": found.total(),
+            "layers": [{**e, "predicted_cycles": clocks} for e, clocks in zip(self.layers, found.layers, strict=True)],
             "tensors": dict(self.tensors),
-            "commands": list(self.commands),
+            "commands": [
+                {**e, "predicted": [bar.begin, bar.end, *bar.held]} for e, bar in zip(self.commands, found.bars, strict=True)
+            ],
         }
 
 
@@ -96,7 +109,7 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
         tuple(_port(graph, *names, lowered, allocation) for names in zip(graph.outputs, lowered.outputs, strict=True)),
         _layers(graph, lowered, commands, config, batch),
         tensors,
-        tuple(_command(command, tensors, config) for command in commands),
+        tuple(_command(command, tensors) for command in commands),
         activation_bytes(lowered, config),
     )
 
@@ -132,20 +145,19 @@ def _tensors(graph: ir.Graph, lowered: Lowered) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _command(command: Command, tensors: Mapping[str, Any], config: Config) -> dict[str, Any]:
+def _command(command: Command, tensors: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "engine": command.engine,
         "layer": command.layer,
         "tensor": command.tensor if command.tensor in tensors else None,  # a concatenation that its parts were written into
         "origin": list(command.origin),
-        "predicted_cycles": cost.predicted_cycles(command.engine, command.fields, config),
     }
 
 
 def _layers(
     graph: ir.Graph, lowered: Lowered, commands: Sequence[Command], config: Config, batch: int
 ) -> tuple[dict[str, Any], ...]:
-    """One entry a node of the graph; predicted cycles are those of the engine that computes it."""
+    """One entry a node of the graph."""
     engines = {kernel.layer: "conv" if isinstance(kernel, ConvKernel) else "vector" for kernel in lowered.kernels}
     layers = []
     for number, node in enumerate(graph.nodes):
@@ -159,7 +171,6 @@ def _layers(
                 "output": node.output,
                 "macs": macs_of(graph, node) * batch,
                 "node_names": [node.name],
-                "predicted_cycles": sum(cost.predicted_cycles(engine, c.fields, config) for c in own if c.engine == engine),
                 "ddr_read_bytes": sum(size for written, size in moved if not written),
                 "ddr_write_bytes": sum(size for written, size in moved if written),
             }

@@ -13,29 +13,17 @@ from numpy.typing import NDArray
 
 from cnna.compiler.kernels import Range
 from cnna.compiler.layout import together
+from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw.config import BEAT_BYTES, Config
 from cnna.hw.regmap import ADDRESS_BITS, COUNTED, VECTOR_OPS
 from cnna.sim.commands import Command, commands
 
-DDR_BYTES_PER_CLOCK = 48  # what is planned on, all ports together
-DDR_LATENCY_CLOCKS = 120
 FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  # pipeline fill and drain of a command
 OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes, in one region (measured)
 ARRAY_CONFLICT = 0.5  # clocks that they wait for each write of the array there (measured: 0.3 to 0.6)
 QUEUE_COMMANDS = 2
 Fields = Mapping[str, int]
 Clocks = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Memory:
-    """The DDR that clocks are predicted for: bytes a clock of all ports together, clocks from a read address to its first beat."""
-
-    bytes_per_clock: int = DDR_BYTES_PER_CLOCK
-    latency_clocks: int = DDR_LATENCY_CLOCKS
-
-
-PLANNED = Memory()
 
 
 def array_steps(fields: Fields, config: Config) -> int:
@@ -58,7 +46,7 @@ def ddr_bytes(engine: str, fields: Fields, config: Config) -> int:
     return 0
 
 
-def predicted_cycles(engine: str, fields: Fields, config: Config, memory: Memory = PLANNED) -> int:
+def predicted_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpeed = PLANNED) -> int:
     """Clocks that a command keeps its engine busy if nothing else disturbs it.
 
     The writers take half a group of pixels and one block a clock: a group cannot be quicker than what it makes.
@@ -73,10 +61,10 @@ def predicted_cycles(engine: str, fields: Fields, config: Config, memory: Memory
         params = config.ci // 2 if VECTOR_OPS[fields["op"]] == "depthwise" else 0  # they come between two blocks
         return int(fields["blocks"] * (pixel_groups(fields, config) * each + params)) + FILL_CLOCKS[engine]
     ports = 1 if engine == "weight" and fields["ring"] else config.ports
-    clocks = -(-ddr_bytes(engine, fields, config) // min(memory.bytes_per_clock, BEAT_BYTES * ports))
+    clocks = -(-ddr_bytes(engine, fields, config) // min(memory.bytes_per_cycle, BEAT_BYTES * ports))
     if engine == "weight":
         return clocks
-    return max(clocks, moving_clocks(fields, config)) + memory.latency_clocks + FILL_CLOCKS[engine]
+    return max(clocks, moving_clocks(fields, config)) + memory.latency_cycles + FILL_CLOCKS[engine]
 
 
 def moving_clocks(fields: Fields, config: Config) -> int:
@@ -120,7 +108,7 @@ class Span:
     end: int
 
 
-def timeline(program: bytes, config: Config, memory: Memory = PLANNED) -> list[Span]:
+def timeline(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[Span]:
     """A span for each command of a program: queues hold writes, engines wait for units and weights as the accelerator does."""
     player = _Player(config, memory)
     clock = written = 0
@@ -143,7 +131,7 @@ class _Writing:
 class _Player:
     """Progress of every engine while a program is gone through once."""
 
-    def __init__(self, config: Config, memory: Memory) -> None:
+    def __init__(self, config: Config, memory: DdrSpeed) -> None:
         self.config, self.memory = config, memory
         self.spans: list[Span] = []
         self.free = {"load": 0, "weight": 0, "conv": 0, "vector": 0, "store": 0}  # clock at which an engine is free
@@ -179,14 +167,14 @@ class _Player:
         ahead = min(words, size)
         self.over[ring] = (words - ahead) / max(words, 1)
         end = max(begin + duration, self.consumed[ring] + duration * (words - ahead) // max(words, 1))
-        self.coming[ring].append(end + self.memory.latency_clocks)
+        self.coming[ring].append(end + self.memory.latency_cycles)
         return end
 
     def _work(self, command: Command, fields: Fields, begin: int, duration: int) -> tuple[int, int]:
         """Units one after another, each after those it waits for; the last not before its weights have come."""
         engine = command.engine
         units = command.units(self.config.chunk_blocks)
-        fill = FILL_CLOCKS[engine] + (self.memory.latency_clocks if engine in ("load", "store") else 0)
+        fill = FILL_CLOCKS[engine] + (self.memory.latency_cycles if engine in ("load", "store") else 0)
         each, clock, first = (duration - fill) / units, float(begin), None
         for unit in range(units):
             clock = max(clock, self._waits(fields, unit))

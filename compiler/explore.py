@@ -1,6 +1,6 @@
 """`cnna explore`: a network's predicted speed on every configuration of a grid that fits into a chip.
 
-Each is compiled, and the cost model plays its program (`cost.timeline`): nothing is simulated. `area` says what it takes.
+Each is compiled, and its program predicted as reports predict it (`prediction`): nothing is simulated. `area` says what it takes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,10 +9,10 @@ from itertools import product
 
 from cnna.compiler.area import bram36, dsp48e2
 from cnna.compiler.compile import Program, compile_graph
-from cnna.compiler.cost import PLANNED, Memory, timeline, total_cycles
 from cnna.compiler.ir import Graph
 from cnna.host.errors import ModelError, UserError
 from cnna.host.metrics import REPORT_MHZ
+from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw.config import BEAT_BYTES, Config, ConfigError
 
 PIX, CI, CO = (2, 4, 8, 16), (4, 8, 16), (4, 8, 16, 32, 64)
@@ -93,7 +93,7 @@ def _memories(pix: int, ci: int, co: int) -> Iterator[Config]:
 
 
 def explore(
-    graph: Graph, configs: Sequence[Config], batch: int | None, say: Say, memory: Memory = PLANNED
+    graph: Graph, configs: Sequence[Config], batch: int | None, say: Say, memory: DdrSpeed = PLANNED
 ) -> tuple[list[Point], int]:
     """What each configuration is predicted to do, and how many cannot run the network.
 
@@ -119,12 +119,11 @@ def explore(
     return points, missing
 
 
-def evaluate(graph: Graph, config: Config, batch: int, memory: Memory = PLANNED) -> Point:
+def evaluate(graph: Graph, config: Config, batch: int, memory: DdrSpeed = PLANNED) -> Point:
     """Compiles and predicts. ModelError: it does not fit."""
     program: Program = compile_graph(graph, config, batch)
     moved = sum(layer["ddr_read_bytes"] + layer["ddr_write_bytes"] for layer in program.layers)
-    cycles = total_cycles(timeline(program.program, config, memory))
-    return Point(config, batch, dsp48e2(config), bram36(config), cycles, moved, program.macs)
+    return Point(config, batch, dsp48e2(config), bram36(config), program.predicted(memory).cycles, moved, program.macs)
 
 
 def pareto(points: Iterable[Point]) -> list[Point]:

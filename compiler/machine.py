@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
-from cnna.compiler.cost import Memory
 from cnna.compiler.read_order import ReadOrder
 from cnna.compiler.speeds import AtWork, Flow, Speeds
+from cnna.host.planned import DdrSpeed
 from cnna.hw.config import Config
 from cnna.hw.regmap import COUNTED
 from cnna.sim.commands import Command
@@ -70,7 +70,7 @@ class Queue:
 class Machine:
     """The accelerator at one time, `now`. weight_ports: ports that bring weights abreast; port 0 brings the vector ring's too."""
 
-    def __init__(self, config: Config, memory: Memory) -> None:
+    def __init__(self, config: Config, memory: DdrSpeed) -> None:
         self.config, self.memory = config, memory
         self.now = 0.0
         self.units: dict[str, list[float]] = {engine: [] for engine in COUNTED}  # when each was finished

@@ -13,12 +13,13 @@ from math import inf
 import numpy as np
 
 from cnna.compiler.bank_clocks import walk_clocks
-from cnna.compiler.cost import PLANNED, Fields, Memory
+from cnna.compiler.cost import Fields
 from cnna.compiler.ddr_beats import BURST_BEATS
 from cnna.compiler.machine import Machine, Process, Queue, Ready
 from cnna.compiler.speeds import Walk
 from cnna.compiler.transfers import Transfers
 from cnna.compiler.weight_ports import WeightPorts
+from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw.config import BEAT_BYTES, Config
 from cnna.hw.regmap import COUNTED, VECTOR_OPS
 from cnna.sim.commands import WRITE_BYTES, Command, commands
@@ -43,7 +44,7 @@ class Span:
     held: tuple[int, int]
 
 
-def predicted_spans(program: bytes, config: Config, memory: Memory = PLANNED) -> list[Span]:
+def predicted_spans(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[Span]:
     """A span for each command of a program, in its order."""
     return _Player(list(commands(program)), config, memory).play()
 
@@ -59,7 +60,7 @@ class Written:
 class _Player:
     """The engines' processes, and what they have done so far."""
 
-    def __init__(self, program: Sequence[Command], config: Config, memory: Memory) -> None:
+    def __init__(self, program: Sequence[Command], config: Config, memory: DdrSpeed) -> None:
         self.program, self.config, self.memory = program, config, memory
         self.machine = Machine(config, memory)
         self.queues = {engine: Queue() for engine in QUEUED}

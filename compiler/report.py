@@ -6,11 +6,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cnna.compiler.cost import PLANNED, Memory, array_steps, ddr_bytes
-from cnna.compiler.report_timeline import Bar, busy, layer_clocks, measured_bars, predicted_bars
+from cnna.compiler.cost import array_steps, ddr_bytes
+from cnna.compiler.report_timeline import Bar, busy, last_clock, layer_clocks, measured_bars, predicted_bars
 from cnna.host.artifact import Artifact
 from cnna.host.errors import DataError
 from cnna.host.metrics import REPORT_MHZ
+from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw.config import BEAT_BYTES
 from cnna.hw.regmap import ENGINES
 from cnna.sim.commands import commands
@@ -18,13 +19,16 @@ from cnna.sim.commands import commands
 Figures = dict[str, Any]
 
 
-def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: Memory = PLANNED) -> Figures:
-    """All figures of an artifact, predicted for `memory`. measured: what `cnna run --json` wrote; DataError: for another artifact.
+def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: DdrSpeed | None = None) -> Figures:
+    """All figures of an artifact. measured: what `cnna run --json` wrote; DataError: for another artifact.
+
+    memory: what is predicted for; None: the one that the artifact's own figures hold for.
 
     Everything is of a whole batch. Names that begin with `predicted` are the cost model's, all others were measured or follow
     from the program; what was not measured is None. A layer's `bound` is the engine that it is predicted to keep busy longest.
     """
     manifest, config = artifact.manifest, artifact.config
+    memory = memory or artifact.predicted_for
     if measured is not None:
         _check(manifest, measured)
     run = measured or {}
@@ -44,11 +48,11 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
         "macs": manifest["macs"],
         "macs_per_cycle": config.macs,
         "vector_macs_per_cycle": config.pix * config.ci,
-        "ddr_bytes_per_cycle": min(memory.bytes_per_clock, BEAT_BYTES * config.ports),
+        "ddr_bytes_per_cycle": min(memory.bytes_per_cycle, BEAT_BYTES * config.ports),
         "program_writes": manifest["program_writes"],
         "segments": dict(manifest["segments"]),
         "device": run.get("device"),
-        "predicted": _predicted(artifact, bars["predicted"] or []),
+        "predicted": _predicted(artifact, bars["predicted"] or [], memory),
         "measured": _measured(manifest, run, config.macs) if run.get("cycles") else None,
         "engines": _engines(artifact, bars),
         "layers": layers,
@@ -75,6 +79,12 @@ def _short(value: Any) -> str:
     return f"{len(value)} from {value[0]} to {value[-1]}" if isinstance(value, list) and len(value) > 3 else str(value)
 
 
+def for_ddr(found: Figures) -> str:
+    """Which DDR figures are predicted for, where it is not the one planned on."""
+    ddr = DdrSpeed(**found["predicted"]["ddr"])
+    return "" if ddr == PLANNED else f" for {ddr}"
+
+
 def _total(manifest: Mapping[str, Any], cycles: float, peak: int) -> Figures:
     batch, macs = manifest["batch"], manifest["macs"]
     return {
@@ -84,14 +94,15 @@ def _total(manifest: Mapping[str, Any], cycles: float, peak: int) -> Figures:
     }
 
 
-def _predicted(artifact: Artifact, bars: Sequence[Bar]) -> Figures:
+def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Figures:
     """The whole, as the cost model has it. `array`: clocks in which it works, waits within a command, has no command."""
     manifest, config = artifact.manifest, artifact.config
-    cycles = max((bar.end for bar in bars), default=0)
+    cycles = last_clock(bars)
     steps = sum(array_steps(vars(c.f), config) for c in commands(artifact.program) if c.engine == "conv")
     held = busy(bars)["conv"]
     return {
         **_total(manifest, cycles, config.macs),
+        "ddr": memory.entry(),
         "ddr_read_bytes": sum(layer["ddr_read_bytes"] for layer in manifest["layers"]),
         "ddr_write_bytes": sum(layer["ddr_write_bytes"] for layer in manifest["layers"]),
         "array": {"works": steps, "waits": max(held - steps, 0), "idle": cycles - max(held, steps)},

@@ -5,7 +5,7 @@ from string import Template
 from typing import Any
 
 from cnna.compiler import report_roofline, report_svg
-from cnna.compiler.report import Figures
+from cnna.compiler.report import Figures, for_ddr
 from cnna.compiler.report_table import WORDS, cell, stalls_text
 
 _PAGE = Template("""<!DOCTYPE html>
@@ -132,7 +132,7 @@ def html(found: Figures) -> str:
 def _totals(found: Figures) -> str:
     """A column for each kind of figures, a row for each figure."""
     kinds = [kind for kind in ("predicted", "measured") if found[kind]]
-    heads = {"predicted": "predicted", "measured": f"measured, {found['device']}"}
+    heads = {"predicted": f"predicted{for_ddr(found)}", "measured": f"measured, {found['device']}"}
     rows = [_tr([("word", ""), *(("", heads[kind]) for kind in kinds)], "th")]
     for key, name, form in _TOTALS:
         values = [found[kind][key] for kind in kinds]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cnna.compiler.report import Figures
+from cnna.compiler.report import Figures, for_ddr
 from cnna.compiler.report_labels import Box, Spot, labels
 from cnna.compiler.report_roofline import longest, point, vector_roof
 from cnna.compiler.ticks import linear, logarithmic
@@ -33,7 +33,8 @@ def drawn(found: Figures) -> Any:
     height = min(max(SIZES["least_inches"], len(layers) / ROWS_AN_INCH + 1.5), SIZES["most_inches"])
     figure = Figure(figsize=(SIZES["width_inches"], TIMELINE_INCHES + height), layout="constrained", dpi=DPI)
     FigureCanvasAgg(figure)
-    figure.suptitle(f"{found['name']} on {found['config']}, batch {found['batch']}")
+    predicted = f", predicted{for_ddr(found)}" if for_ddr(found) else ""
+    figure.suptitle(f"{found['name']} on {found['config']}, batch {found['batch']}{predicted}")
     places = figure.subplot_mosaic([["time", "time"], ["bars", "roofline"]], height_ratios=(TIMELINE_INCHES, height))
     bars, roofline = places["bars"], places["roofline"]
     rows = _draw_timeline(places["time"], found)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cnna.compiler.report import Figures
+from cnna.compiler.report import Figures, for_ddr
 
 COLUMNS = (  # heading, key, format
     ("layer", "name", "{}"),
@@ -55,7 +55,7 @@ def headline(found: Figures) -> list[str]:
     ]
     for kind in ("predicted", "measured"):
         if total := found[kind]:
-            by = f" ({found['device']})" if kind == "measured" else ""
+            by = f" ({found['device']})" if kind == "measured" else for_ddr(found)
             moved = sum(total[key] for key in _BYTES if total[key] is not None)
             lines.append(
                 f"{kind}{by}: {total['cycles']:,.0f} cycles, {total['mac_utilization']:.1%} of the array, "

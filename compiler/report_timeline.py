@@ -7,10 +7,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cnna.compiler.cost import PLANNED, QUEUE_COMMANDS, Memory
+from cnna.compiler.cost import QUEUE_COMMANDS
 from cnna.compiler.predict import predicted_spans
 from cnna.host.artifact import Artifact
 from cnna.host.errors import DataError
+from cnna.host.planned import DdrSpeed
+from cnna.hw.config import Config
 from cnna.hw.regmap import COUNTED, ENGINES
 from cnna.sim.commands import Command, commands
 
@@ -33,16 +35,32 @@ class Bar:
     held: tuple[int, int]
 
 
-def predicted_bars(artifact: Artifact, memory: Memory = PLANNED) -> list[Bar]:
-    """A bar for each command, in program order."""
-    owners = artifact.manifest["commands"]
+def predicted_bars(artifact: Artifact, memory: DdrSpeed | None = None) -> list[Bar]:
+    """A bar for each command, in program order: the manifest's, unless it has none or they are for another memory."""
+    entries, memory = artifact.manifest["commands"], memory or artifact.predicted_for
+    if "predicted" not in artifact.manifest or memory != artifact.predicted_for:
+        return bars_of(artifact.program, artifact.config, [int(entry["layer"]) for entry in entries], memory)
+    bars = []
+    for number, entry in enumerate(entries):
+        begin, end, *held = entry["predicted"]
+        bars.append(Bar(entry["engine"], number, int(entry["layer"]), begin, end, (held[0], held[1])))
+    return bars
+
+
+def bars_of(program: bytes, config: Config, layers: Sequence[int], memory: DdrSpeed) -> list[Bar]:
+    """The same for any program, by the predictor. layers: whose each command is."""
     bars: list[Bar] = []
     free = dict.fromkeys(ENGINES, 0)  # when the last word of the command before was written: the next one may have begun
-    for number, span in enumerate(predicted_spans(artifact.program, artifact.config, memory)):
-        layer, begin = int(owners[number]["layer"]), min(max(span.begin, free[span.engine]), span.end)
+    for number, span in enumerate(predicted_spans(program, config, memory)):
+        begin = min(max(span.begin, free[span.engine]), span.end)
         free[span.engine] = span.end
-        bars.append(Bar(span.engine, number, layer, begin, span.end, span.held))
+        bars.append(Bar(span.engine, number, layers[number], begin, span.end, span.held))
     return bars
+
+
+def last_clock(bars: Iterable[Bar]) -> int:
+    """When all is done: weights that come have a user, who ends later."""
+    return max((bar.end for bar in bars if bar.engine != "weight"), default=0)
 
 
 def measured_bars(artifact: Artifact, finished: UnitClocks) -> list[Bar]:
@@ -110,7 +128,7 @@ def layer_clocks(bars: Sequence[Bar], layers: int) -> list[int]:
             clock = _without_array(found, others, bar, clock, bar.held[0])
             found[bar.layer] += bar.held[1] - clock
             clock = bar.held[1]
-    end = max((bar.end for bar in bars if bar.engine != "weight"), default=0)
+    end = last_clock(bars)
     clock = _without_array(found, others, None, clock, end)
     if clock < end:  # the array's last words are being written
         found[bars[-1].layer] += end - clock

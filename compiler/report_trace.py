@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cnna.compiler.cost import PLANNED, Memory
 from cnna.compiler.report_timeline import Bar, measured_bars, predicted_bars
 from cnna.host.artifact import Artifact
+from cnna.host.planned import DdrSpeed
 from cnna.hw.regmap import ENGINES
 
 PREDICTED, MEASURED = 1, 2  # process numbers
 
 
-def trace(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: Memory = PLANNED) -> dict[str, Any]:
+def trace(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: DdrSpeed | None = None) -> dict[str, Any]:
     """The trace as a JSON object, times in microseconds of the configuration's clock.
 
     measured: figures of `cnna run --json`, the engines' rows of which stand below the predicted ones. Where they have no

@@ -13,10 +13,11 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler.cost import Fields, Memory
+from cnna.compiler.cost import Fields
 from cnna.compiler.ddr_beats import Ddr, State, Transfer
 from cnna.compiler.kernels import Range
 from cnna.compiler.shared_port import Reads, User, Writes, Written, play
+from cnna.host.planned import DdrSpeed
 from cnna.hw.config import BEAT_BYTES, Config
 
 PLAYED_CLOCKS = 256  # at a time
@@ -84,11 +85,11 @@ class AtWork:
 class Speeds:
     """Sets the flows' speeds. ports: how many each flow uses that DDR moves. until: when to look at them again, inf: never."""
 
-    def __init__(self, config: Config, memory: Memory, ports: Mapping[str, int]) -> None:
+    def __init__(self, config: Config, memory: DdrSpeed, ports: Mapping[str, int]) -> None:
         self._config, self._memory, self._ports = config, memory, ports
-        beats = max(memory.bytes_per_clock // BEAT_BYTES, 2)
+        beats = max(memory.bytes_per_cycle // BEAT_BYTES, 2)
         self._writes = beats // 2 / beats  # of what DDR moves, where more is wanted: it asks each port for a read first
-        self._ddr = Ddr(memory.bytes_per_clock / BEAT_BYTES, config.ports)
+        self._ddr = Ddr(memory.bytes_per_cycle / BEAT_BYTES, config.ports)
         self._most: dict[str, float] = {}  # speeds that feature memory allows
         self._users: tuple[object, ...] = ()  # who were at work then
         self._begin, self._clocks = 0.0, 0  # of what was played last
@@ -114,7 +115,7 @@ class Speeds:
     def _share_ddr(self, flows: Mapping[str, Flow]) -> None:
         """Reads and writes have their shares, up to `most`; those who read have it evenly by ports, none over a beat a clock."""
         most = {name: min(flows[name].most, self._most.get(name, inf)) for name in flows.keys() & self._ports.keys()}
-        left, written = float(self._memory.bytes_per_clock), most.pop("store", 0.0)
+        left, written = float(self._memory.bytes_per_cycle), most.pop("store", 0.0)
         wanted = min(sum(most.values()), float(BEAT_BYTES * self._config.ports))
         if written:
             flows["store"].speed = min(written, max(left - wanted, left * self._writes))

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from cnna.compiler.kernels import ConvKernel, Kernel, Map, Range, View, source_rows
 from cnna.compiler.layout import Box, Place
+from cnna.host.planned import PLANNED
 from cnna.hw.config import BEAT_BYTES, Config
 
-DDR_BYTES_PER_CLOCK = 48  # what is planned on, all ports together
 TILE_CLOCKS = 300  # a tile's own cost: DDR latency, fill and drain
 TRIED = 5  # band heights that are compared, from the greatest that fits on
 
@@ -113,7 +113,7 @@ def least_words(kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str],
 
 def ddr_rate(config: Config) -> int:
     """Bytes a clock that all ports together move."""
-    return min(DDR_BYTES_PER_CLOCK, BEAT_BYTES * config.ports)
+    return min(PLANNED.bytes_per_cycle, BEAT_BYTES * config.ports)
 
 
 def _row_candidates(height: int) -> list[int]:

@@ -36,7 +36,7 @@ class Transfers:
         dealt.append((command, transfer))
         runs = fields["runs"] * fields["blocks"]
         later = (
-            max(runs - RUNS_AHEAD * machine.config.ports, 0) * transfer.size * BEAT_BYTES / (runs * machine.memory.bytes_per_clock)
+            max(runs - RUNS_AHEAD * machine.config.ports, 0) * transfer.size * BEAT_BYTES / (runs * machine.memory.bytes_per_cycle)
         )
         yield machine.after(max(runs, later))
         self.queues[command.engine].released += 1
@@ -47,7 +47,7 @@ class Transfers:
         for number in count():
             yield partial(self._when_dealt, "load", number)
             yield machine.loaded(beats - LOAD_BEATS * machine.config.ports)
-            clock = machine.now + machine.memory.latency_clocks
+            clock = machine.now + machine.memory.latency_cycles
             self.asked.append(partial(self.weights.when_answered, self.weights.asked(), clock))
             size = self.dealt["load"][number][1].size
             machine.reads.begin(size, machine.now)
@@ -68,7 +68,7 @@ class Transfers:
             yield partial(self._when_dealt, "store", number)
             clock = max([machine.now + ASK_CLOCKS, *machine.units["store"][-1:]])
             yield machine.after(clock - machine.now)
-            yield from self._move(*self.dealt["store"][number], machine.memory.latency_clocks)
+            yield from self._move(*self.dealt["store"][number], machine.memory.latency_cycles)
 
     def _move(self, command: Command, transfer: Transfer, latency: int) -> Process:
         machine, engine, begin = self.machine, command.engine, self.machine.now

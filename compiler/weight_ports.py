@@ -90,7 +90,7 @@ class WeightPorts:
         """DDR's answers to these ports, in the order in which they asked."""
         machine, ports, requests, begin = self.machine, self.machine.weight_ports[part], self.requests[part], inf
         for number in count():
-            yield partial(requests.when_answered, number, machine.memory.latency_clocks)
+            yield partial(requests.when_answered, number, machine.memory.latency_cycles)
             made = requests.made[number]
             yield machine.loaded(made.loads)
             begin = min(begin, machine.now)

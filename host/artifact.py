@@ -12,17 +12,20 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 from cnna.host.errors import ArtifactError, UserError
 from cnna.host.files import write_bytes
 from cnna.host.manifest import misfit
+from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw.config import Config, ConfigError
 from cnna.hw.regmap import ENGINES, SEGMENTS, VERSION, offset
 
 FORMAT = "cnna"
-SCHEMA, OLDEST = 2, 1  # written, and read; in 1 no input was folded
+SCHEMA, OLDEST = 3, 1  # written, and read; in 1 no input was folded
+PREDICTED_SINCE = 3  # the schema from which on the predictor's clocks are stored
 MEMBERS = {"program.bin": "program", "constants.bin": "constants", "model.onnx": "model"}  # file: field of Artifact
 OPTIONAL = {"head.onnx": "head", "tail.onnx": "tail"}
 MANIFEST, DIGEST = "manifest.json", "manifest.sha256"
@@ -48,6 +51,20 @@ class Artifact:
     def config(self) -> Config:
         """The accelerator that the program was made for."""
         return Config(**self.manifest["config"])
+
+    @property
+    def predicted_for(self) -> DdrSpeed:
+        """The DDR that the manifest's clocks hold for."""
+        return DdrSpeed(**self.manifest["predicted"]["ddr"]) if "predicted" in self.manifest else PLANNED
+
+    def predicted_clocks(self, ddr: DdrSpeed | None = None) -> int:
+        """Clocks from start to done of one batch: those of the manifest, or at most so many where a slower `ddr` is behind it.
+
+        Of an artifact from before they were stored: the sum of the layers' estimates, which may be a quarter off.
+        """
+        found = self.manifest.get("predicted")
+        clocks: int = found["cycles"] if found else sum(layer["predicted_cycles"] for layer in self.manifest["layers"])
+        return clocks if ddr is None else ceil(clocks * ddr.times_slower(self.predicted_for, self.config))
 
 
 def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
@@ -183,6 +200,7 @@ def _check_program(need: Need, manifest: Mapping[str, Any], contents: Mapping[st
     program, segments = contents["program.bin"], manifest["segments"]
     need(len(program) == 8 * manifest["program_writes"] >= 8, f"program.bin is not {manifest['program_writes']} writes of 8 bytes")
     need(struct.unpack("<I", program[-8:-4])[0] == offset("END"), "program.bin does not end with a write to END")
+    _check_predicted(need, manifest)
     need(set(segments) == set(SEGMENTS), f"segments are not {', '.join(SEGMENTS)}")
     need(all(isinstance(n, int) and 0 <= n < 1 << 32 for n in segments.values()), "a segment has no proper size")
     need(len(contents["constants.bin"]) == segments["constant"], f"constants.bin is not {segments['constant']} bytes")
@@ -203,6 +221,15 @@ def _check_program(need: Need, manifest: Mapping[str, Any], contents: Mapping[st
     for index, command in enumerate(manifest["commands"]):
         sound = command["layer"] < len(manifest["layers"]) and command["tensor"] in tensors
         need(sound, f"commands[{index}] is of a layer or tensor that there is not")
+
+
+def _check_predicted(need: Need, manifest: Mapping[str, Any]) -> None:
+    """Predicted clocks are there of all, which add up, or, in an older file, of the layers alone."""
+    stored = "predicted" in manifest
+    need(stored or manifest["schema"] < PREDICTED_SINCE, f"{MANIFEST} has no proper 'predicted'")
+    need(all(("predicted" in command) is stored for command in manifest["commands"]), "some commands have no predicted clocks")
+    clocks = sum(layer["predicted_cycles"] for layer in manifest["layers"])
+    need(not stored or manifest["predicted"]["cycles"] == clocks, "its layers' predicted clocks do not add up to the whole's")
 
 
 def _sound_fold(port: Mapping[str, Any], inputs: Any) -> bool:

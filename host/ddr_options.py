@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from cnna.host.errors import DataError, UserError
+from cnna.host.planned import PLANNED, DdrSpeed
 
 LIMITS = {"ddr_bytes_per_cycle": (1, 64), "ddr_latency": (1, 10_000)}  # 64: four ports of 16 bytes
-FIGURES = ("bytes_per_cycle", "latency_cycles")  # of `ddr` in the figures of a run
+FIGURES = DdrSpeed._fields  # of `ddr` in the figures of a run
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -43,14 +44,12 @@ def figures(settings: Mapping[str, int]) -> dict[str, int]:
     return dict(zip(FIGURES, (whole["bytes_per_clock"], whole["latency"]), strict=True))
 
 
-def predicted(found: Mapping[str, int], measured: Mapping[str, Any] | None = None) -> Any:
-    """The options as memory of the cost model; what is not given is as in the `measured` run, or as planned.
+def predicted(found: Mapping[str, int], measured: Mapping[str, Any] | None = None) -> DdrSpeed:
+    """The DDR to predict for, as the options have it; what is not given is as in the `measured` run, or as planned.
 
     DataError: the run's `ddr` is not what a run writes.
     """
-    from cnna.compiler.cost import PLANNED, Memory
-
-    values = dict(zip(LIMITS, (PLANNED.bytes_per_clock, PLANNED.latency_clocks), strict=True))
+    values = dict(zip(LIMITS, PLANNED, strict=True))
     if run := (measured or {}).get("ddr"):
         if not isinstance(run, dict) or not all(
             _is_legal(run.get(figure), name) for name, figure in zip(LIMITS, FIGURES, strict=True)
@@ -58,7 +57,7 @@ def predicted(found: Mapping[str, int], measured: Mapping[str, Any] | None = Non
             raise DataError(f"ddr is {run}; not what `cnna run --json` writes")
         values = {name: run[figure] for name, figure in zip(LIMITS, FIGURES, strict=True)}
     values |= found
-    return Memory(values["ddr_bytes_per_cycle"], values["ddr_latency"])
+    return DdrSpeed(values["ddr_bytes_per_cycle"], values["ddr_latency"])
 
 
 def _is_legal(value: Any, name: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
+from cnna.host.planned import DdrSpeed
 from cnna.hw.config import Config
 
 Kind = Callable[[Any], str | None]
@@ -30,6 +31,12 @@ def _is_whole(value: Any, low: int = 0, high: int = 1 << 62) -> bool:
 
 def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value)
+
+
+def _is_span(value: Any) -> bool:
+    """When a command begins and ends, then from when to when its engine's head has it."""
+    known = isinstance(value, list) and len(value) == 4 and all(map(_is_whole, value))
+    return known and value[0] <= value[1] and value[2] <= value[3]
 
 
 def _maybe(kind: Kind) -> Kind:
@@ -77,6 +84,7 @@ def _entry(value: Mapping[str, Any], key: str, kind: Kind) -> str | None:
     return kind(value[key]) if key in value else ""
 
 
+_PREDICTED = ("predicted",)  # that older files lack, of which nothing is known but the compiler's own estimate of each layer
 _LATER = ("streams",)  # parameters of a configuration that older files lack: they have its default
 _ANYTHING = _plain(lambda value: True)
 _TEXT = _plain(lambda value: isinstance(value, str))
@@ -102,8 +110,11 @@ _BYTES = {"ddr_read_bytes": _COUNT, "ddr_write_bytes": _COUNT}
 _LAYER = _record(
     name=_TEXT, op=_TEXT, engine=_TEXT, output=_TEXT, macs=_COUNT, node_names=_each(_TEXT), predicted_cycles=_COUNT, **_BYTES
 )
-_COMMAND = _record(engine=_TEXT, layer=_COUNT, tensor=_maybe(_TEXT), origin=_each(_COUNT, 4), predicted_cycles=_COUNT)
+_SPAN = _plain(_is_span)
+_COMMAND = _record(_PREDICTED, engine=_TEXT, layer=_COUNT, tensor=_maybe(_TEXT), origin=_each(_COUNT, 4), predicted=_SPAN)
+_DDR = _record(**dict.fromkeys(DdrSpeed._fields, _plain(lambda value: _is_whole(value, 1))))
 _MANIFEST = _record(
+    _PREDICTED,
     version=_TEXT,
     isa=_each(_COUNT, 2),
     config=_record(_LATER, name=_TEXT, **{size.name: _COUNT for size in fields(Config) if size.name != "name"}),
@@ -120,6 +131,7 @@ _MANIFEST = _record(
     preprocess=_maybe(_record(scale=_NUMBER, mean=_each(_NUMBER), std=_each(_NUMBER))),
     macs=_COUNT,
     layers=_each(_LAYER),
+    predicted=_record(cycles=_COUNT, ddr=_DDR),
     tensors=_table(_record(**_QUANTISED)),
     commands=_each(_COMMAND),
     members=_table(_record(bytes=_COUNT, sha256=_TEXT)),

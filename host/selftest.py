@@ -14,6 +14,7 @@ import numpy as np
 
 from cnna.host.board_device import BoardDevice
 from cnna.host.errors import RunError
+from cnna.host.planned import ddr_of
 from cnna.hw.config import BEAT_BYTES
 from cnna.hw.regmap import REGISTERS, offset
 
@@ -21,8 +22,10 @@ PATTERNS = (0x0000_0000, 0xFFFF_FFFF, 0xAAAA_AAAA, 0x5555_5555, 0x1234_5678)
 RUN_BYTES, REPEATS = 2048, 64  # of a run, the unit that goes through one port; of the commands of a bandwidth test
 STREAMED_BYTES = 300_000  # there and back through the streams: more than a packet
 SEED = 7
-PLANNED_BYTES = {False: 48, True: 15}  # a clock, by `streams`: of the PS's DDR4 and of the PL's, reads and writes together
-LEAST = {"read": 0.7, "write": 0.25}  # of these; a port at half its width leaves 0.67, and stores wait for feature memory too
+LEAST = {
+    "read": 0.7,
+    "write": 0.25,
+}  # of the planned; a port at half its width leaves 0.67, and stores wait for feature memory too
 SECONDS_MOST = 10.0  # that a program of these may take
 CLOCK_SECONDS, CLOCK_PART = 0.25, 0.03  # that the clock is watched for; how far it may be from what CLOCK says
 
@@ -129,7 +132,7 @@ def _rated(kind: str, device: BoardDevice, clocks: int, beats: list[int]) -> Fin
     if not clocks:
         return Finding(name, True, "not measured: this board counts no clocks")
     each = [BEAT_BYTES * count / clocks for count in beats]
-    planned = min(BEAT_BYTES * len(each), PLANNED_BYTES[device.config.streams])
+    planned = min(BEAT_BYTES * len(each), ddr_of(device.config).bytes_per_cycle)
     ports = ", ".join(f"port {port} {value:.2f}" for port, value in enumerate(each))
     text = f"{ports} bytes a clock; {sum(each) * device.config.clock_mhz / 1e3:.1f} GB/s in all"
     good = min(each) > 0 and sum(each) >= LEAST[kind] * planned

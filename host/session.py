@@ -24,6 +24,7 @@ from cnna.host.device import state_of
 from cnna.host.errors import DataError, RunError
 from cnna.host.limits import seconds, whole
 from cnna.host.pingpong import SLOTS, PingPong, Ports
+from cnna.host.planned import ddr_of
 from cnna.host.pynq_driver import open_board
 
 MOST_RETRIES = 1000
@@ -140,8 +141,7 @@ class Model(model.Model):
 
     def _open(self, device: Any, options: dict[str, Any]) -> model.Executor:
         """Places the model, with the accelerator to itself, since that resets it."""
-        predicted = sum(layer["predicted_cycles"] for layer in self.manifest["layers"])
-        self._limit_clocks = LIMIT_TIMES * predicted + LIMIT_CLOCKS
+        self._limit_clocks = LIMIT_TIMES * self.artifact.predicted_clocks(ddr_of(self.board.config)) + LIMIT_CLOCKS
         with self._turn(), self.board.kept(self._made):
             self._accelerator = Accelerator(self.board, self.artifact, slots=SLOTS)
         return self._accelerator

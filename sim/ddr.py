@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.errors import RunError
+from cnna.host.planned import PLANNED
 
 WRITTEN = np.dtype([("clock", "<u8"), ("address", "<u8"), ("data", "u1", 16), ("strobe", "<u8")])  # of the DDR write log
 SETTINGS = {  # name: (default, what)
-    "bytes_per_clock": (48, "bytes that all ports move in a clock, reads and writes together"),
-    "latency": (120, "clocks from a read address to its first beat"),
-    "write_latency": (120, "clocks from the last beat written to its response"),
+    "bytes_per_clock": (PLANNED.bytes_per_cycle, "bytes that all ports move in a clock, reads and writes together"),
+    "latency": (PLANNED.latency_cycles, "clocks from a read address to its first beat"),
+    "write_latency": (PLANNED.latency_cycles, "clocks from the last beat written to its response"),
     "stall": (0, "how often, in 256ths, a channel holds back at random"),
     "outstanding": (64, "bursts that a port takes before it answers the first"),
     "seed": (1, "of the random stalls"),

@@ -7,7 +7,9 @@ import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-PLANNED_BYTES, SLOW_BYTES = 48, 32  # of DDR traffic a clock
+from cnna.host.planned import PLANNED
+
+PLANNED_BYTES, SLOW_BYTES = PLANNED.bytes_per_cycle, 32  # of DDR traffic a clock
 BATCHES = (1, 4)
 FLOORS = {  # of batch 1 and batch 4: frames a second, share of the array (None: none stated)
     "resnet50": ((241, 0.80), (278, 0.92)),

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> Outcome:
         "constant_bytes": len(artifact.constants),
         "workspace_bytes": manifest["segments"]["workspace"],
         "activation_bytes": manifest["activation_bytes"],
-        "predicted_cycles": sum(layer["predicted_cycles"] for layer in manifest["layers"]),
+        "predicted_cycles": artifact.predicted_clocks(),
         "cpu_head": [node["op"] for node in manifest["cpu_head"]],
         "cpu_tail": [node["op"] for node in manifest["cpu_tail"]],
     }

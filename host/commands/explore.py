@@ -48,19 +48,20 @@ def run(args: argparse.Namespace) -> Outcome:
     configs = explore.configurations(args.dsp, args.bram)
     with about_model(args.model):
         graph = _graph(args.model)
-    points, refused = explore.explore(graph, configs, args.batch, _say, ddr_options.predicted(ddr))
+    memory = ddr_options.predicted(ddr)
+    points, refused = explore.explore(graph, configs, args.batch, _say, memory)
     best = explore.pareto(points)
     print(explore.table(best))
     print(
-        f"predicted; of {len(points):,} explored, those that none beats in speed, DSP48E2 and BRAM36 at once"
-        + (f"; {refused} configurations cannot run the model" if refused else "")
+        f"predicted{f' for {memory}' if ddr else ''}; of {len(points):,} explored, those that none beats in speed, "
+        "DSP48E2 and BRAM36 at once" + (f"; {refused} configurations cannot run the model" if refused else "")
     )
     if args.png:
         from cnna.compiler.explore_picture import picture
 
         with writing(args.png) as file:
             picture(graph.name, points, (args.dsp, args.bram), file)
-    budget = {"name": graph.name, "dsp48e2": args.dsp, "bram36": args.bram, "refused": refused}
+    budget = {"name": graph.name, "dsp48e2": args.dsp, "bram36": args.bram, "refused": refused, "ddr": memory.entry()}
     explored = [{**point.figures(), "pareto": point in best} for point in points]
     return Outcome({**budget, "points": explored}, written=(args.png,) if args.png else ())
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cnna.host.pl_memory import PL_DDR_BASE, PL_DDR_BYTES
+from cnna.host.planned import PL
 from cnna.hw.config import Config
 from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.board import image
@@ -21,7 +22,7 @@ from cnna.sim.board.files import Files
 from cnna.sim.board.refused import RefusedError, invalid
 from cnna.sim.machine import DDR_BASE
 
-PL_DDR = {"bytes_per_clock": 15}  # what a 16-bit DDR4 sustains at 300 MHz
+PL_DDR = {"bytes_per_clock": PL.bytes_per_cycle}
 
 
 def open_board(config: Config, variant: str, backend: str, memory_bytes: int, cache: Path | None = None) -> "Board":

@@ -5,6 +5,7 @@ import pytest
 
 from cnna.compiler import cost, ir
 from cnna.compiler.compile import compile_graph
+from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw.config import Config, preset
 from cnna.sim.commands import commands
 
@@ -112,12 +113,12 @@ def test_a_slower_memory_takes_longer_and_only_where_it_is_waited_for():
     program = compile_graph(b.graph(b.fully_connected(b.input(400, 1, 1), 80)), preset("zcu102"))
     clocks = {
         memory: cost.total_cycles(cost.timeline(program.program, program.config, memory))
-        for memory in (cost.PLANNED, cost.Memory(24), cost.Memory(48, 480))
+        for memory in (PLANNED, DdrSpeed(24), DdrSpeed(48, 480))
     }
-    assert clocks[cost.PLANNED] == cost.total_cycles(cost.timeline(program.program, program.config))
+    assert clocks[PLANNED] == cost.total_cycles(cost.timeline(program.program, program.config))
     streamed = sum(f["beats"] * 16 * program.config.ports for f in fields_of(program, "weight"))
-    assert clocks[cost.Memory(24)] - clocks[cost.PLANNED] >= 0.8 * streamed * (1 / 24 - 1 / 48)
-    assert clocks[cost.Memory(48, 480)] - clocks[cost.PLANNED] >= 360
+    assert clocks[DdrSpeed(24)] - clocks[PLANNED] >= 0.8 * streamed * (1 / 24 - 1 / 48)
+    assert clocks[DdrSpeed(48, 480)] - clocks[PLANNED] >= 360
     (fields,) = fields_of(program, "conv")
     own = {cost.predicted_cycles("conv", fields, program.config, memory) for memory in clocks}
     assert len(own) == 1

@@ -17,11 +17,11 @@ from bench_rows import Row, rows
 
 from cnna.compiler import ir
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.cost import Memory
 from cnna.compiler.report import figures
 from cnna.compiler.report_timeline import layer_clocks, predicted_bars
 from cnna.host.accelerator import Accelerator
 from cnna.host.artifact import load
+from cnna.host.planned import DdrSpeed
 from cnna.hw.config import preset
 
 from .. import networks
@@ -100,7 +100,7 @@ def test_a_network_of_full_size_takes_the_clocks_that_are_predicted(row: Row, ro
     artifact = load(tmp_path / "m.cnna")
     if hashlib.sha256(artifact.program).hexdigest() != kept["measured"]["program_sha256"]:
         return
-    found = figures(artifact, memory=Memory(row.ddr_bytes))
+    found = figures(artifact, memory=DdrSpeed(row.ddr_bytes))
     own = zip(found["layers"], kept["layers"], strict=True)
     layers = [(layer["name"], layer["predicted_cycles"], measured) for layer, (_, _, measured) in own]
     assert not far_off(found["predicted"]["cycles"], kept["measured"]["cycles"], layers)

@@ -6,13 +6,14 @@ import pytest
 
 from cnna.compiler.area import bram36, dsp48e2
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.cost import timeline, total_cycles
 from cnna.compiler.explore import configurations, evaluate, explore, pareto, table
 from cnna.compiler.explore_picture import picture, steps
+from cnna.compiler.report import figures
 from cnna.host.cli import main
 from cnna.host.errors import ModelError, UserError
 
 from .. import networks
+from ..agreement import artifact_of
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def test_all_fit(points):
 def test_the_prediction_is_the_compilers(graph, points):
     """`cnna report` of the same configuration would say otherwise."""
     program = compile_graph(graph, points[-1].config, points[-1].batch)
-    assert points[-1].cycles == total_cycles(timeline(program.program, program.config))
+    assert points[-1].cycles == figures(artifact_of(program))["predicted"]["cycles"]
     assert points[-1].figures()["predicted_fps_at_300mhz"] == points[-1].batch * 300e6 / points[-1].cycles
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from cnna.compiler import ir, transfers, weight_ports
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.cost import PLANNED, Memory, array_steps, ddr_bytes
+from cnna.compiler.cost import array_steps, ddr_bytes
 from cnna.compiler.predict import QUEUED, predicted_spans
+from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw import load, store
 from cnna.hw.config import preset
 from cnna.hw.ports import BURST_BEATS
@@ -59,14 +60,14 @@ def test_no_engine_is_quicker_than_its_work(played):
         if command.engine == "conv":
             assert span.held[1] - span.begin >= array_steps(vars(command.f), program.config) - 1
     moved = sum(ddr_bytes(command.engine, vars(command.f), program.config) for command, _ in run)
-    assert max(span.end for _, span in run) >= moved / PLANNED.bytes_per_clock
+    assert max(span.end for _, span in run) >= moved / PLANNED.bytes_per_cycle
 
 
 def test_slower_memory_takes_longer():
     """A fully connected layer is bound by its weights: a fourth of the bandwidth takes four times as long."""
     b = networks.Builder(np.random.default_rng(1), "fc")
     program = compile_graph(b.graph(b.conv(b.input(1024, 1, 1), 1024, ir.Window())), preset("zcu102"))
-    ends = [predicted_spans(program.program, program.config, Memory(rate))[-1].end for rate in (48, 12)]
+    ends = [predicted_spans(program.program, program.config, DdrSpeed(rate))[-1].end for rate in (48, 12)]
     weights = sum(ddr_bytes(c.engine, vars(c.f), program.config) for c in commands(program.program) if c.engine == "weight")
     assert ends[1] - ends[0] == pytest.approx(weights / 12 - weights / 48, rel=0.02)
 

@@ -1,13 +1,16 @@
 """The measured timeline is the program's: who worked when, from the clocks at which units were finished."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.report_timeline import busy, layer_clocks, measured_bars, predicted_bars
+from cnna.compiler.report import figures
+from cnna.compiler.report_timeline import bars_of, busy, layer_clocks, measured_bars, predicted_bars
 from cnna.host.errors import DataError
+from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw.config import preset
 from cnna.hw.regmap import COUNTED
 from cnna.sim.commands import commands
@@ -69,3 +72,22 @@ def test_layers_share_all_clocks(artifact):
     shares = layer_clocks(bars, len(artifact.manifest["layers"]))
     assert sum(shares) == max(bar.end for bar in bars)
     assert min(shares) >= 0
+
+
+def test_the_manifest_has_what_is_predicted(artifact):
+    """A report that adds up to other clocks than the manifest's layers, or draws other bars."""
+    manifest = artifact.manifest
+    owners = [command["layer"] for command in manifest["commands"]]
+    assert predicted_bars(artifact) == bars_of(artifact.program, artifact.config, owners, PLANNED)
+    found = figures(artifact)
+    assert found["predicted"]["cycles"] == manifest["predicted"]["cycles"] == artifact.predicted_clocks()
+    assert [layer["predicted_cycles"] for layer in found["layers"]] == [layer["predicted_cycles"] for layer in manifest["layers"]]
+    slow = figures(artifact, memory=DdrSpeed(2, 120))["predicted"]
+    assert slow["ddr"] == {"bytes_per_cycle": 2, "latency_cycles": 120}
+    assert found["predicted"]["cycles"] < slow["cycles"] <= artifact.predicted_clocks(DdrSpeed(2, 120))
+
+
+def test_an_artifact_from_before_that_is_predicted_anew(artifact):
+    """Its layers have an estimate of the compiler's, which must not stand in a report beside what is predicted."""
+    manifest = {name: value for name, value in artifact.manifest.items() if name != "predicted"}
+    assert figures(replace(artifact, manifest=manifest)) == figures(artifact)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cnna.compiler.cost import Memory
 from cnna.compiler.ddr_beats import Transfer
 from cnna.compiler.speeds import AtWork, Flow, Speeds
+from cnna.host.planned import DdrSpeed
 from cnna.hw.config import BEAT_BYTES, preset
 
 ZCU102 = preset("zcu102")
@@ -14,7 +14,7 @@ MOST = float(BEAT_BYTES * ZCU102.ports)
 @pytest.fixture
 def speeds():
     """Of a zcu102 with four ports and 48 bytes a clock."""
-    return Speeds(ZCU102, Memory(), {"load": 4, "store": 4, "weight0": 1, "weight1": 3})
+    return Speeds(ZCU102, DdrSpeed(), {"load": 4, "store": 4, "weight0": 1, "weight1": 3})
 
 
 def at_work(*engines, fm_run=164, run=4000):

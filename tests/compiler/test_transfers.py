@@ -8,11 +8,11 @@ import pytest
 
 from cnna.compiler import ir
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.cost import PLANNED
 from cnna.compiler.machine import Machine, Queue
 from cnna.compiler.predict import predicted_spans
 from cnna.compiler.transfers import ASK_CLOCKS, END_CLOCKS, Transfers
 from cnna.compiler.weight_ports import Request, WeightPorts
+from cnna.host.planned import PLANNED
 from cnna.hw.config import preset
 from cnna.sim.commands import commands
 
@@ -45,7 +45,7 @@ def played(transfers, *made):
 def test_a_load_takes_ddrs_latency_and_its_beats(transfers):
     """Dealt at once; 160 beats at three a clock."""
     assert played(transfers, command("load"))["load"] == [
-        pytest.approx(PLANNED.latency_clocks + 160 / 3 + END_CLOCKS["load"], abs=3)
+        pytest.approx(PLANNED.latency_cycles + 160 / 3 + END_CLOCKS["load"], abs=3)
     ]
 
 
@@ -61,8 +61,8 @@ def test_a_load_comes_after_the_weights_that_were_asked_for_before(transfers):
 def test_a_store_waits_for_the_answer_to_the_one_before(transfers):
     """Answers of a batch leave one by one: each takes DDR's latency, which was predicted once for all."""
     first, second = played(transfers, command("store"), command("store"))["store"]
-    assert first == pytest.approx(ASK_CLOCKS + 160 / 3 + PLANNED.latency_clocks + END_CLOCKS["store"], abs=3)
-    assert second - first == pytest.approx(160 / 3 + PLANNED.latency_clocks + END_CLOCKS["store"], abs=3)
+    assert first == pytest.approx(ASK_CLOCKS + 160 / 3 + PLANNED.latency_cycles + END_CLOCKS["store"], abs=3)
+    assert second - first == pytest.approx(160 / 3 + PLANNED.latency_cycles + END_CLOCKS["store"], abs=3)
 
 
 def test_stores_of_a_program_do_not_overlap():

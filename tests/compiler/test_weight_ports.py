@@ -7,8 +7,9 @@ import pytest
 
 from cnna.compiler import ir
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.cost import PLANNED, ddr_bytes
+from cnna.compiler.cost import ddr_bytes
 from cnna.compiler.predict import predicted_spans
+from cnna.host.planned import PLANNED
 from cnna.hw.config import BEAT_BYTES, preset
 from cnna.sim.commands import commands
 
@@ -28,6 +29,6 @@ def test_weights_come_as_fast_as_their_ports_bring_them(ports, co):
     weights = [(vars(command.f), span) for command, span in played if command.engine == "weight" and not command.f.ring]
     moved = sum(ddr_bytes("weight", fields, program.config) for fields, _ in weights)
     clocks = max(span.end for _, span in weights) - min(span.begin for _, span in weights)
-    least = moved / min(PLANNED.bytes_per_clock, BEAT_BYTES * ports)
+    least = moved / min(PLANNED.bytes_per_cycle, BEAT_BYTES * ports)
     assert least <= clocks + 1
-    assert clocks <= 1.1 * least + PLANNED.latency_clocks
+    assert clocks <= 1.1 * least + PLANNED.latency_cycles

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cnna.host.artifact import Artifact
 from cnna.host.model import Model
+from cnna.host.planned import PLANNED
 from cnna.hw.config import as_dict, preset
 from cnna.hw.regmap import REGISTERS, VERSION, command_fields
 from cnna.sim.commands import Command
@@ -79,20 +80,21 @@ def requantised_copy(batch: int = 2, **changes: object) -> Artifact:
         return {"name": name, "tensor": name, "shape": list(SHAPE), "scale": scale, "zero": zero, "segment": segment, **layout}
 
     commands = [
-        {"engine": engine, "layer": 0, "tensor": tensor, "origin": [0, 0, 0, 0], "predicted_cycles": 1}
-        for engine, tensor in (("weight", None), ("load", "x"), ("vector", "y"), ("store", "y"))
+        {"engine": engine, "layer": 0, "tensor": tensor, "origin": [0, 0, 0, 0], "predicted": [number, number + 1] * 2}
+        for number, (engine, tensor) in enumerate((("weight", None), ("load", "x"), ("vector", "y"), ("store", "y")))
     ]
     size = batch * blocks * area * 4
     layer = {"name": "copy", "op": "Combine", "engine": "vector", "output": "y", "macs": 0, "node_names": ["copy"],
-             "predicted_cycles": 1, "ddr_read_bytes": size, "ddr_write_bytes": size}  # fmt: skip
+             "predicted_cycles": 4, "ddr_read_bytes": size, "ddr_write_bytes": size}  # fmt: skip
     manifest = {
-        "format": "cnna", "schema": 2, "version": "0", "isa": list(VERSION), "config": as_dict(CONFIG), "name": "copy",
+        "format": "cnna", "schema": 3, "version": "0", "isa": list(VERSION), "config": as_dict(CONFIG), "name": "copy",
         "batch": batch, "program_writes": len(program),
         "segments": {"constant": len(word), "workspace": 0, "input": size, "output": size},
         "inputs": [port("x", "input", SCALE_IN, ZERO_IN)], "outputs": [port("y", "output", SCALE_OUT, ZERO_OUT)],
         "model_inputs": [{"name": "x", "shape": list(SHAPE), "dtype": "float32"}],
         "model_outputs": [{"name": "y", "shape": list(SHAPE), "dtype": "float32"}],
         "cpu_head": [], "cpu_tail": [], "preprocess": None, "macs": 0, "layers": [layer],
+        "predicted": {"cycles": 4, "ddr": PLANNED.entry()},
         "tensors": {name: {"shape": list(SHAPE), "scale": scale, "zero": zero}
                     for name, scale, zero in (("x", SCALE_IN, ZERO_IN), ("y", SCALE_OUT, ZERO_OUT))},
         "commands": commands,

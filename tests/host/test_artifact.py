@@ -11,6 +11,7 @@ import pytest
 from cnna.host import artifact as files
 from cnna.host.artifact import Artifact, load, save
 from cnna.host.errors import ArtifactError
+from cnna.host.planned import PL, PLANNED, DdrSpeed
 from cnna.hw.config import as_dict, preset
 from cnna.hw.regmap import VERSION, offset
 
@@ -26,10 +27,11 @@ def artifact():
         "outputs": [{**port, "name": "y", "tensor": "y_q", "segment": "output"}],
         "model_inputs": [{"name": "x", "shape": [3, 4, None], "dtype": "float32"}], "model_outputs": [], "cpu_head": [],
         "cpu_tail": [{"name": "s", "op": "Softmax", "inputs": ["y"], "outputs": ["z"], "attributes": {}, "constants": {}}],
-        "preprocess": {"scale": 1.0, "mean": [0.0], "std": [1.0]}, "macs": 1, "tensors": {"y_q": quantised},
+        "preprocess": {"scale": 1.0, "mean": [0.0], "std": [1.0]}, "macs": 1,
+        "predicted": {"cycles": 1, "ddr": PLANNED.entry()}, "tensors": {"y_q": quantised},
         "layers": [{"name": "l", "op": "Conv", "engine": "conv", "output": "y_q", "macs": 1, "node_names": ["l"],
                     "predicted_cycles": 1, "ddr_read_bytes": 0, "ddr_write_bytes": 0}],
-        "commands": [{"engine": "conv", "layer": 0, "tensor": "y_q", "origin": [0, 0, 0, 0], "predicted_cycles": 1}],
+        "commands": [{"engine": "conv", "layer": 0, "tensor": "y_q", "origin": [0, 0, 0, 0], "predicted": [0, 1, 0, 1]}],
     }  # fmt: skip
     program = struct.pack("<6I", 0x200, 1, offset("CONV_GO"), 1, offset("END"), 1)
     constants = np.random.default_rng(1).integers(0, 256, 4096, np.uint8).tobytes()
@@ -167,10 +169,49 @@ def test_a_port_beyond_its_segment_is_refused(artifact, tmp_path):
 
 
 def test_an_older_schema_is_read(artifact, tmp_path):
-    """Its ports say nothing of folds: inputs are packed as they are."""
+    """Its ports say nothing of folds: inputs are packed as they are. Of clocks it has an estimate alone."""
     save(artifact, tmp_path / "m.cnna")
-    repack(tmp_path / "m.cnna", edit(schema=files.OLDEST))
-    assert load(tmp_path / "m.cnna").program == artifact.program
+
+    def older(members):
+        manifest = json.loads(members[files.MANIFEST])
+        del manifest["predicted"], manifest["commands"][0]["predicted"]
+        manifest["schema"] = files.OLDEST
+        members[files.MANIFEST] = json.dumps(manifest).encode()
+
+    repack(tmp_path / "m.cnna", older)
+    back = load(tmp_path / "m.cnna")
+    assert back.program == artifact.program
+    assert (back.predicted_for, back.predicted_clocks()) == (PLANNED, artifact.predicted_clocks())
+
+
+@pytest.mark.parametrize(
+    ("ddr", "times"),
+    [
+        (None, 1),
+        (PLANNED, 1),
+        (DdrSpeed(64, 60), 1),
+        (DdrSpeed(8, 120), 2),
+        (PL, 16 / 15),
+        (DdrSpeed(1, 120), 16),
+        (DdrSpeed(48, 480), 4),
+        (DdrSpeed(8, 480), 4),
+    ],
+)
+def test_a_slower_memory_takes_longer_by_at_most_what_it_is_slower(artifact, ddr, times):
+    """A limit of a run that is too low there stops it for nothing. The one port of `tiny` moves 16 bytes a clock at most."""
+    slow = replace(artifact, manifest={**artifact.manifest, "predicted": {"cycles": 1500, "ddr": PLANNED.entry()}})
+    assert slow.predicted_clocks(ddr) == 1500 * times
+
+
+def test_predicted_clocks_that_disagree_are_refused(artifact, tmp_path):
+    """Whoever adds up the layers would get another figure than who reads the whole's."""
+    save(artifact, tmp_path / "m.cnna")
+    predicted = artifact.manifest["predicted"]
+    repack(tmp_path / "m.cnna", edit(predicted={**predicted, "cycles": predicted["cycles"] + 1}))
+    refuse(tmp_path / "m.cnna", "do not add up")
+    bare = [{name: value for name, value in command.items() if name != "predicted"} for command in artifact.manifest["commands"]]
+    repack(tmp_path / "m.cnna", edit(predicted=predicted, commands=bare))
+    refuse(tmp_path / "m.cnna", "no predicted clocks")
 
 
 FOLD = {"shape": [12, 2, 2], "step": [2, 2], "span": [2, 2], "before": [0, 1]}
