@@ -1,7 +1,7 @@
 """The compiler's entry points: an int8 graph to a register program, and a quantised ONNX model to an artifact."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from math import prod
@@ -22,7 +22,7 @@ from cnna.compiler.pitch import set_pitches
 from cnna.compiler.plan import plan
 from cnna.compiler.prediction import Prediction, predict
 from cnna.compiler.preprocess import stored
-from cnna.compiler.quantised_import import import_quantised
+from cnna.compiler.quantised_import import Split, import_quantised
 from cnna.host.artifact import Artifact
 from cnna.host.errors import ModelError
 from cnna.host.planned import PLANNED, DdrSpeed
@@ -201,8 +201,8 @@ def compile_model(
     manifest = {
         **program.manifest(),
         "version": version("cnna"),
-        "model_inputs": _values(model, [v for v in model.graph.input if v.name not in _initializers(model)]),
-        "model_outputs": _values(model, model.graph.output),
+        "model_inputs": _inputs(model),
+        "model_outputs": _outputs(model, parts),
         "cpu_head": _operators(parts.head),
         "cpu_tail": _operators(parts.tail),
         "preprocess": {**asdict(preprocess), "mean": list(preprocess.mean), "std": list(preprocess.std)} if preprocess else None,
@@ -211,18 +211,43 @@ def compile_model(
     return Artifact(manifest, program.program, program.constants, model.SerializeToString(deterministic=True), head, tail)
 
 
-def _initializers(model: ModelProto) -> set[str]:
-    return {tensor.name for tensor in model.graph.initializer}
+def _inputs(model: ModelProto) -> list[dict[str, Any]]:
+    """Name, shape without the batch axis (None where it is not fixed) and numpy type of the inputs that a user gives."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    values = [value for value in model.graph.input if value.name not in weights]
+    return [{"name": value.name, "shape": _dims(value)[1:], "dtype": _dtype(value)} for value in values]
 
 
-def _values(model: ModelProto, values: Iterable[ValueInfoProto]) -> list[dict[str, Any]]:
-    """Name, shape without the batch axis (None where it is not fixed) and numpy type of model inputs or outputs."""
+def _outputs(model: ModelProto, parts: Split) -> list[dict[str, Any]]:
+    """Name, shape of the answer to one sample (None where it depends on the data), numpy type and batch axis of the outputs.
+
+    Where ONNX cannot infer a shape, the model's own word is taken, if its sizes but for the batch are fixed.
+    """
     found = []
-    for value in values:
-        kind = value.type.tensor_type
-        shape = [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim][1:]
-        found.append({"name": value.name, "shape": shape, "dtype": str(helper.tensor_dtype_to_np_dtype(kind.elem_type))})
+    batches = {dims[0].dim_param for value in model.graph.input if (dims := value.type.tensor_type.shape.dim)} - {""}
+    for value in model.graph.output:
+        shape: list[int | None] | None = [size or None for size in parts.shapes[value.name]]
+        axis, declared = parts.axes[value.name], _dims(value)
+        names = [dim.dim_param in batches for dim in value.type.tensor_type.shape.dim]
+        if value.type.tensor_type.HasField("shape") and (not shape or None in shape):
+            told = [1 if batch else size for size, batch in zip(declared, names, strict=True)]
+            shape = told if not shape or None not in told else shape
+            axis = names.index(True) if axis is None and sum(names) == 1 else axis
+        elif not shape:
+            shape = None
+        fixed = shape is not None and None not in shape
+        entry = {"name": value.name, "shape": shape, "dtype": _dtype(value), "batch_axis": axis if fixed else None}
+        found.append(entry)
     return found
+
+
+def _dims(value: ValueInfoProto) -> list[int | None]:
+    """The sizes that a model says, None where it says none."""
+    return [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
+
+
+def _dtype(value: ValueInfoProto) -> str:
+    return str(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
 
 
 def _operators(part: ModelProto | None) -> list[dict[str, Any]]:

@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 from onnx import ModelProto
 
 from cnna.compiler import support
+from cnna.compiler.batch_axis import batch_axes
 from cnna.compiler.integer import to_integer
 from cnna.compiler.ir import Graph, Quant
 from cnna.compiler.onnx_export import to_model
 from cnna.compiler.onnx_import import to_graph
+from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.pipeline import INTEGER, QUANTISATION, REWRITES, Dump, run_passes
 from cnna.compiler.split import Parts, split
 from cnna.compiler.validate import validate_integer
@@ -22,7 +24,8 @@ class Split:
     `inputs` and `outputs` say for each tensor at the accelerator's borders, by name, how it is quantised: the host rounds
     float inputs so (from the user, or from `head`), and makes float of the outputs (for the user, or for `tail`). The names
     are those of the model's inputs and outputs, or of the head's outputs and the tail's inputs. Float tensors at
-    these borders are [N, C, H, W].
+    these borders are [N, C, H, W]. `axes` has the batch's axis in each output of the model, None where it has none; `shapes`
+    the outputs' shapes for a batch of one, 0 for an axis of unknown size.
     """
 
     graph: Graph
@@ -30,6 +33,8 @@ class Split:
     tail: ModelProto | None
     inputs: dict[str, Quant]
     outputs: dict[str, Quant]
+    axes: dict[str, int | None]
+    shapes: dict[str, tuple[int, ...]]
 
 
 def import_quantised(model: ModelProto, dump: Dump | None = None) -> Split:
@@ -37,7 +42,8 @@ def import_quantised(model: ModelProto, dump: Dump | None = None) -> Split:
 
     ModelError: nothing quantised in it, or a node between layers of the accelerator that it cannot run.
     """
-    graph = run_passes(to_graph(model), (*REWRITES, *QUANTISATION), dump)
+    source = to_graph(model)
+    graph = run_passes(source, (*REWRITES, *QUANTISATION), dump)
     if not any(tensor.quant for tensor in graph.tensors.values()):
         raise ModelError(f"{graph.name}: the model is not quantised; run `cnna quantize` on it first")
     parts = split(graph, support.quantised_limit)
@@ -49,7 +55,17 @@ def import_quantised(model: ModelProto, dump: Dump | None = None) -> Split:
     body = run_passes(body, INTEGER, dump)
     validate_integer(body)
     head, tail = _cpu_parts(parts, graph.outputs)
-    return Split(body, head, tail, _quants(body, body.inputs), _quants(body, body.outputs))
+    plain = fold_constants(source)  # as the model has it, with the shapes that it computes
+    axes = batch_axes(plain)
+    return Split(
+        body,
+        head,
+        tail,
+        _quants(body, body.inputs),
+        _quants(body, body.outputs),
+        {name: axes.get(name) for name in plain.outputs},
+        {name: plain.tensors[name].shape for name in plain.outputs},
+    )
 
 
 def _cpu_parts(parts: Parts, outputs: tuple[str, ...]) -> tuple[ModelProto | None, ModelProto | None]:

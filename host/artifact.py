@@ -18,13 +18,13 @@ from typing import Any
 
 from cnna.host.errors import ArtifactError, UserError
 from cnna.host.files import write_bytes
-from cnna.host.manifest import misfit
+from cnna.host.manifest import TRACED, misfit
 from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw.config import Config, ConfigError
 from cnna.hw.regmap import ENGINES, SEGMENTS, VERSION, offset
 
 FORMAT = "cnna"
-SCHEMA, OLDEST = 3, 1  # written, and read; in 1 no input was folded
+SCHEMA, OLDEST = 4, 1  # written, and read; in 1 no input was folded, before TRACED the batch was not traced
 PREDICTED_SINCE = 3  # the schema from which on the predictor's clocks are stored
 MEMBERS = {"program.bin": "program", "constants.bin": "constants", "model.onnx": "model"}  # file: field of Artifact
 OPTIONAL = {"head.onnx": "head", "tail.onnx": "tail"}
@@ -211,6 +211,10 @@ def _check_program(need: Need, manifest: Mapping[str, Any], contents: Mapping[st
         end = port["offset"] + manifest["batch"] * port["image_bytes"]
         need(end <= segments[port["segment"]], f"port {port['name']} ends beyond its segment")
         need(port.get("fold") is None or _sound_fold(port, manifest["inputs"]), f"port {port['name']} has no proper 'fold'")
+    for entry in manifest["model_outputs"] if manifest["schema"] >= TRACED else ():
+        axis = entry.get("batch_axis", -1)
+        sound = axis is None or 0 <= axis < len(entry["shape"] or ())
+        need(sound, f"output {entry['name']} has no proper 'batch_axis'")
     given = {entry["name"] for entry in manifest["model_inputs"]}
     known = manifest["cpu_head"] or all(port["name"] in given for port in manifest["inputs"])
     need(bool(known), "a port's name is that of no input")

@@ -118,33 +118,19 @@ class CpuPart:
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
-        """Every output by name, for arrays of n samples (the part's own batch size is met piece by piece).
+        """Every output by name, for one sample: a batch of one, wherever its axis is.
 
         `inputs` may hold more tensors than the part reads.
         """
         if self._session is None:
             return self._run_numpy({name: inputs[name] for name in reads(self.operators) if name in inputs})
-        known = self._session.get_inputs()
-        feeds = {entry.name: inputs[entry.name] for entry in known}
-        samples = len(next(iter(feeds.values())))
-        fixed = next((entry.shape[0] for entry in known if entry.shape and isinstance(entry.shape[0], int)), samples)
-        pieces = []
-        for start in range(0, samples, fixed):
-            index = np.minimum(np.arange(start, start + fixed), samples - 1)
-            piece = self._session.run(self.outputs, {name: np.ascontiguousarray(x[index]) for name, x in feeds.items()})
-            pieces.append(piece)
-        return {name: np.concatenate(parts)[:samples] for name, parts in zip(self.outputs, zip(*pieces, strict=True), strict=True)}
+        feeds = {entry.name: np.ascontiguousarray(inputs[entry.name]) for entry in self._session.get_inputs()}
+        return dict(zip(self.outputs, self._session.run(self.outputs, feeds), strict=True))
 
-    def _run_numpy(self, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
-        """Sample by sample: shapes in the model are those of a batch of one."""
-        samples = len(next(iter(inputs.values())))
-        answers = [self._run_sample({name: x[i : i + 1] for name, x in inputs.items()}) for i in range(samples)]
-        return {name: np.concatenate([answer[name] for answer in answers]) for name in self.outputs}
-
-    def _run_sample(self, values: Arrays) -> Arrays:
+    def _run_numpy(self, values: Arrays) -> Arrays:
         for entry in self.operators:
             constants = {name: np.array(c["values"], c["dtype"]) for name, c in entry["constants"].items()}
             operands = [(values | constants)[name] for name in entry["inputs"]]
             made = _NUMPY[entry["op"]](*operands, **entry["attributes"])
             values |= dict(zip(entry["outputs"], made if isinstance(made, tuple) else (made,), strict=True))
-        return values
+        return {name: values[name] for name in self.outputs}

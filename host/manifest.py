@@ -13,6 +13,7 @@ from cnna.host.planned import DdrSpeed
 from cnna.hw.config import Config
 
 Kind = Callable[[Any], str | None]
+TRACED = 4  # the schema since which the compiler traces the batch to each output; before, it was taken for the first axis
 
 
 def misfit(manifest: Mapping[str, Any]) -> str | None:
@@ -98,6 +99,7 @@ _QUANTISED = {"shape": _SHAPE, "scale": _SCALE, "zero": _ZERO}
 _PLACED = dict.fromkeys(("offset", "image_bytes", "block_bytes", "row_bytes"), _COUNT)
 _PORT = _record(name=_TEXT, tensor=_TEXT, segment=_TEXT, **_QUANTISED, **_PLACED)
 _VALUE = _record(name=_TEXT, shape=_each(_maybe(_COUNT)), dtype=_TEXT)
+_OUTPUT = _record(("batch_axis",), name=_TEXT, shape=_maybe(_each(_maybe(_COUNT))), dtype=_TEXT, batch_axis=_maybe(_COUNT))
 _CPU_NODE = _record(
     name=_TEXT,
     op=_TEXT,
@@ -125,7 +127,7 @@ _MANIFEST = _record(
     inputs=_each(_PORT),
     outputs=_each(_PORT),
     model_inputs=_each(_VALUE),
-    model_outputs=_each(_VALUE),
+    model_outputs=_each(_OUTPUT),
     cpu_head=_each(_CPU_NODE),
     cpu_tail=_each(_CPU_NODE),
     preprocess=_maybe(_record(scale=_NUMBER, mean=_each(_NUMBER), std=_each(_NUMBER))),

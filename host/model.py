@@ -8,6 +8,7 @@ import importlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from cnna.host import pack
 from cnna.host.accelerator import Accelerator
+from cnna.host.answers import outputs_of
 from cnna.host.artifact import Artifact, load
 from cnna.host.cpu_ops import CpuPart, makes, reads
 from cnna.host.device import Device
@@ -24,10 +26,21 @@ from cnna.host.inputs import Arrays, Inputs
 from cnna.host.metrics import Figures, summary
 from cnna.hw.config import Config
 
-WHOLE = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))  # of outputs that stay of their type
 SIMULATED = {"emulator": "cnna.sim.emulator", "rtl": "cnna.sim.cosim"}  # device: module with open_device(config, **options)
 
 Opened = TypeVar("Opened", bound="Model")
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a user's samples before the accelerator runs: their inputs [N, ...], and for each what the head made."""
+
+    inputs: Arrays
+    made: list[Arrays]
+
+    def sample(self, number: int) -> Arrays:
+        """Every tensor of one sample, its batch of one included."""
+        return {name: x[number : number + 1] for name, x in self.inputs.items()} | self.made[number]
 
 
 class Executor(Protocol):
@@ -59,6 +72,8 @@ class Model:
         self._owned = isinstance(device, str)
         self.device_name = device if isinstance(device, str) else getattr(device, "name", type(device).__name__)
         self._parts = {name: self._cpu_part(name) for name in ("head", "tail")}
+        self._head_ports = makes(self.manifest["cpu_head"]) & {port["name"] for port in self.manifest["inputs"]}
+        self._outputs = outputs_of(self.manifest)
         self._inputs = Inputs(self.manifest, straight=not self._parts["head"])
         try:
             self._executor = self._open(device, options)
@@ -67,9 +82,11 @@ class Model:
             raise
 
     def run(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Any:
-        """All samples of float32 [N, C, H, W], batch by batch; float32 of as many, integers where the model has them.
+        """The answers to all samples of float32 [N, C, H, W], batch by batch; float32, or integers where the model has them.
 
-        Where the model has preprocessing, uint8 pictures too, [N, C, H, W] or [N, H, W, C].
+        Where the model has preprocessing, uint8 pictures too, [N, C, H, W] or [N, H, W, C]. One sample's answer has the shape
+        that the source model gives it. Several are joined along the batch's axis, or stacked on a new first axis where there
+        is none; outputs whose size depends on the data are then called `NAME.0`, `NAME.1`, ... (docs/artifact.md).
 
         A mapping from input names gives a dict by output name; an array, for a model of one input, gives the array of a
         single output (or the dict of several). DataError: names, shapes or types that do not fit.
@@ -89,18 +106,20 @@ class Model:
         self.last = self._figures([run for run in counters if run], time.perf_counter() - started)
         return answer
 
-    def prepare(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> tuple[Arrays, dict[str, NDArray[np.int8]], int]:
-        """What the accelerator is given for x: every float tensor known by now, int8 by input port, and how many samples.
+    def prepare(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> tuple[Known, dict[str, NDArray[np.int8]], int]:
+        """What the accelerator is given for x: what is known by now, int8 by input port, and how many samples.
 
         DataError: as `run`.
         """
-        known = self._inputs.checked(x)
+        inputs = self._inputs.checked(x)
+        samples = len(next(iter(inputs.values())))
+        known = Known(inputs, [{} for _ in range(samples)])
         if head := self._parts["head"]:
-            known |= head.run(known)
-        ports = self._inputs.to_ports(known)
-        return known, ports, len(next(iter(ports.values())))
+            known = Known(inputs, [head.run(known.sample(number)) for number in range(samples)])
+        made = {name: np.stack([made[name] for made in known.made]) for name in self._head_ports}
+        return known, self._inputs.to_ports(inputs | made), samples
 
-    def answer(self, x: NDArray[Any] | Mapping[str, NDArray[Any]], ports: Mapping[str, NDArray[np.int8]], known: Arrays) -> Any:
+    def answer(self, x: NDArray[Any] | Mapping[str, NDArray[Any]], ports: Mapping[str, NDArray[np.int8]], known: Known) -> Any:
         """What `run` answers to x, from int8 by output port and the tensors that `prepare` gave."""
         outputs = self._from_ports(ports, known)
         return next(iter(outputs.values())) if not isinstance(x, Mapping) and len(outputs) == 1 else outputs
@@ -168,19 +187,26 @@ class Model:
 
     # --- ports to floats ---
 
-    def _from_ports(self, answers: Mapping[str, NDArray[np.int8]], known: Arrays) -> Arrays:
+    def _from_ports(self, answers: Mapping[str, NDArray[np.int8]], known: Known) -> Arrays:
         """The model's outputs, from the accelerator's answers and what is `known` before it runs."""
         floats = {p["name"]: pack.dequantise(answers[p["name"]], p["scale"], p["zero"]) for p in self.manifest["outputs"]}
-        made = known | floats
-        if tail := self._parts["tail"]:
-            made |= tail.run(made)
-        outputs = {}
-        for entry in self.manifest["model_outputs"]:
-            y = made[entry["name"]]
-            fits = None not in entry["shape"] and int(np.prod(entry["shape"])) * len(y) == y.size
-            kind = entry["dtype"] if entry["dtype"] in WHOLE else np.float32
-            outputs[entry["name"]] = (y.reshape(len(y), *entry["shape"]) if fits else y).astype(kind)
+        straight = {o.name for o in self._outputs if o.name in floats and o.in_order(floats[o.name])}
+        singles = [] if straight == {o.name for o in self._outputs} else self._singles(floats, known)
+        outputs: Arrays = {}
+        for output in self._outputs:
+            if output.name in straight:
+                outputs |= output.whole(floats[output.name])
+            else:
+                outputs |= output.joined([values[output.name] for values in singles])
         return outputs
+
+    def _singles(self, floats: Arrays, known: Known) -> list[Arrays]:
+        """Every tensor of each sample, the tail's included: it runs sample by sample, for it may mix what is in a batch."""
+        singles = []
+        for number in range(len(known.made)):
+            values = known.sample(number) | {name: y[number : number + 1] for name, y in floats.items()}
+            singles.append(values | tail.run(values) if (tail := self._parts["tail"]) else values)
+        return singles
 
 
 def open_device(device: str, config: Config, **options: Any) -> Device:

@@ -99,7 +99,7 @@ class Model(model.Model):
         return opened
 
     def _streamed(self, batches: Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]) -> Generator[Any, None, None]:
-        waiting: list[tuple[Any, model.Arrays, int]] = []  # the user's array, its float tensors, its samples
+        waiting: list[tuple[Any, model.Known, int]] = []  # the user's array, what is known of it, its samples
 
         def prepared() -> Iterator[Ports]:
             for x in batches:

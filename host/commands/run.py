@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cnna.host import ddr_options
+from cnna.host.answers import outputs_of
 from cnna.host.arrays import Arrays, read_arrays, write_arrays
 from cnna.host.artifact import Artifact, load
 from cnna.host.cli import Outcome
@@ -68,10 +70,11 @@ def run(args: argparse.Namespace) -> Outcome:
         figures = summary(artifact.manifest, args.device, [], None, time.perf_counter() - started, False)
         return Outcome({**figures, "ddr": ddr}, error.exit_code)
     if args.output:
-        write_arrays(args.output, {name: y.astype(np.float32) for name, y in answers.items()})
+        write_arrays(args.output, answers)
+    samples = len(next(iter(inputs.values())))
     if labels:
-        _print_top(answers, labels, args.top)
-    _print_figures(figures, len(next(iter(inputs.values()))))
+        _print_top(outputs_of(artifact.manifest)[0].apart(answers, samples), labels, args.top)
+    _print_figures(figures, samples)
     if args.check:
         print(agreement)
     if untraced:
@@ -145,17 +148,18 @@ def _labels(path: Path, artifact: Artifact) -> list[str]:
         names = read_bytes(path).decode().splitlines()
     except UnicodeDecodeError:
         raise DataError(f"{path}: not a text file") from None
-    output = artifact.manifest["model_outputs"][0]
-    classes = int(np.prod(output["shape"])) if None not in output["shape"] else None
-    if classes is not None and len(names) != classes:
-        raise DataError(f"{path}: has {len(names)} names, but output {output['name']} has {classes} classes")
+    output = outputs_of(artifact.manifest)[0]
+    if output.elements is None:
+        raise DataError(f"--labels {path}: output {output.name} has no fixed number of classes; leave --labels out")
+    if len(names) != output.elements:
+        raise DataError(f"{path}: has {len(names)} names, but output {output.name} has {output.elements} classes")
     return names
 
 
-def _print_top(answers: Arrays, labels: list[str], top: int) -> None:
-    """A line for each sample: the names of its greatest values of the first output, greatest first."""
-    first = next(iter(answers.values()))
-    for sample, scores in enumerate(first.reshape(len(first), -1)):
+def _print_top(answers: list[NDArray[Any]], labels: list[str], top: int) -> None:
+    """A line for each sample: the names of its greatest values, greatest first."""
+    for sample, answer in enumerate(answers):
+        scores = answer.reshape(-1).astype(np.float64)
         best = np.argsort(-scores, kind="stable")[:top]
         print(f"{sample:4}: " + ", ".join(f"{labels[index]} {scores[index]:.4g}" for index in best))
 

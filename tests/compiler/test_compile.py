@@ -176,7 +176,7 @@ def test_a_model_becomes_an_artifact(quantised, tmp_path):
     back = load(tmp_path / "m.cnna")
     assert back.model == quantised.SerializeToString(deterministic=True)
     assert back.manifest["model_inputs"] == [{"name": "x", "shape": [3, 8, 8], "dtype": "float32"}]
-    assert back.manifest["model_outputs"] == [{"name": "y", "shape": [6], "dtype": "float32"}]
+    assert back.manifest["model_outputs"] == [{"name": "y", "shape": [1, 6], "dtype": "float32", "batch_axis": 0}]
     assert [node["op"] for node in back.manifest["cpu_tail"]][-1] == "Softmax"
     assert back.manifest["macs"] == 6 * 3 * 9 * 64
     assert steps

