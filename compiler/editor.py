@@ -26,6 +26,7 @@ class Editor:
         self.tensors = dict(graph.tensors)
         self.constants = dict(graph.constants)
         self.outputs = graph.outputs
+        self.sources = graph.sources
 
     def __iter__(self) -> Iterator[Node]:
         """The nodes there are when the walk begins, as they are when it reaches them; removed ones are left out."""

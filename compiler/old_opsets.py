@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from cnna.compiler.source_names import node_name
 from cnna.host.errors import ModelError
 
 TARGET = 13
@@ -187,7 +188,7 @@ class _Converter:
             return []
         axes = self.constant(f"{node.output[0]}:axes", np.arange(part, part + more, dtype=np.int64))
         aligned = self.fresh(f"{node.output[0]}:aligned")
-        made = helper.make_node("Unsqueeze", [node.input[1], axes], [aligned], f"{node.name or node.output[0]}:aligned")
+        made = helper.make_node("Unsqueeze", [node.input[1], axes], [aligned], f"{node_name(node)}:aligned")
         node.input[1] = aligned
         return [made]
 
@@ -198,7 +199,7 @@ class _Converter:
         rank = self.rank(node.input[0])
         if rank is not None and axis % rank == rank - 1:
             return [node]
-        base, x, y = node.name or node.output[0], node.input[0], node.output[0]
+        base, x, y = node_name(node), node.input[0], node.output[0]
         shape, flat, done = (self.fresh(f"{y}:{what}") for what in ("shape", "flat", "softmax"))
         node.input[0], node.output[0] = flat, done
         return [

@@ -1,6 +1,6 @@
 """Writes a float graph as an ONNX model: a quantised one, where each tensor with a quantisation gets Q and DQ, or a CPU part."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from math import inf
 from typing import Any
@@ -22,7 +22,7 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
     writer = _Writer(graph)
     for name in graph.inputs:
         if graph.tensors[name].quant:
-            writer.names[name] = writer.quantise(name, f"{name}:dq", graph.tensors[name].quant)
+            writer.names[name] = writer.quantise(name, writer.fresh(f"{name}:dq"), graph.tensors[name].quant)
     for node in graph.nodes:
         writer.node(node)
     inputs = [
@@ -34,15 +34,25 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
     opsets = [helper.make_opsetid("", graph.opset), *(helper.make_opsetid(domain, 1) for domain in sorted(domains))]
     version = NEW_IR_VERSION if graph.opset >= NEW_OPSET else IR_VERSION
     model = helper.make_model(made, opset_imports=opsets, ir_version=version, producer_name="cnna")
-    return _typed_outputs(model)
+    names = (*graph.outputs, *extra_outputs)
+    return _typed_outputs(model, [graph.tensors[name].shape for name in names])
 
 
-def _typed_outputs(model: ModelProto) -> ModelProto:
+def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]]) -> ModelProto:
+    """Types of the outputs as ONNX infers them, and where it does not, `shapes` with a free first axis: ONNX wants one."""
     inferred = onnx.shape_inference.infer_shapes(model)
-    for value, found in zip(model.graph.output, inferred.graph.output, strict=True):
+    for value, found, shape in zip(model.graph.output, inferred.graph.output, shapes, strict=True):
         kind = found.type if found.type.WhichOneof("value") else helper.make_tensor_type_proto(TensorProto.FLOAT, None)
         value.type.CopyFrom(kind)
+        if not value.type.tensor_type.HasField("shape"):
+            free = [None if number == 0 or size == 0 else size for number, size in enumerate(shape)]
+            value.type.CopyFrom(helper.make_tensor_type_proto(kind.tensor_type.elem_type, free))
     return model
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """The name, then those that may take its place."""
+    return (f"{name}:{number}" if number else name for number in count())
 
 
 class _Writer:
@@ -53,15 +63,30 @@ class _Writer:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[TensorProto] = []
         self.names: dict[str, str] = {}
-        self._written: set[str] = set()
+        self._written: dict[str, np.ndarray] = {}
         self._taken: set[str] = set()
+        self._made: set[str] = set()
 
     def constant(self, name: str, value: np.ndarray) -> str:
-        if name not in self._written:
-            self._written.add(name)
+        """The name of a constant of this value: `name`, or one that is still free."""
+        free = next(free for free in _numbered(name) if self._may_hold(free, value))
+        if free not in self._written:
+            self._written[free] = value
             value = value.astype(np.float32) if value.dtype == np.float64 else value
-            self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value) if value.ndim else value, name))
-        return name
+            self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value) if value.ndim else value, free))
+        return free
+
+    def _may_hold(self, name: str, value: np.ndarray) -> bool:
+        held = self._written.get(name, self.graph.constants.get(name))
+        if held is None:
+            return name not in self.graph.tensors and name not in self._made
+        return held is value or (held.dtype == value.dtype and np.array_equal(held, value))
+
+    def fresh(self, name: str) -> str:
+        """A name for a tensor that the graph does not have: a graph that was written and read again has those of the first time."""
+        free = next(free for free in _numbered(name) if free not in self._made and free not in self.graph.tensors)
+        self._made.add(free)
+        return free
 
     def emit(self, kind: str, inputs: Sequence[str], output: str, name: str, domain: str = "", **attributes: Any) -> str:
         self.nodes.append(helper.make_node(kind, list(inputs), [output], self.node_name(name), domain=domain, **attributes))
@@ -69,7 +94,7 @@ class _Writer:
 
     def node_name(self, name: str) -> str:
         """The name, or one that is still free: several nodes may have come from one, and onnxruntime takes no name twice."""
-        free = next(free for number in count() if (free := f"{name}:{number}" if number else name) not in self._taken)
+        free = next(free for free in _numbered(name) if free not in self._taken)
         self._taken.add(free)
         return free
 
@@ -78,7 +103,7 @@ class _Writer:
         assert quant is not None
         scale = self.constant(f"{output}:scale", np.array(quant.scale, np.float32))
         zero = self.constant(f"{output}:zero", np.array(quant.zero, np.int8))
-        whole = self.emit("QuantizeLinear", (source, scale, zero), f"{output}:int8", f"{output}:Q")
+        whole = self.emit("QuantizeLinear", (source, scale, zero), self.fresh(f"{output}:int8"), f"{output}:Q")
         return self.emit("DequantizeLinear", (whole, scale, zero), output, f"{output}:DQ")
 
     def node(self, node: Node) -> None:
@@ -89,9 +114,9 @@ class _Writer:
             self.quantise(inputs[0], node.output, node.op.quant)
             return
         shown = node.output in self.graph.outputs
-        raw = f"{node.output}:float" if quant and shown else node.output
+        raw = self.fresh(f"{node.output}:float") if quant and shown else node.output
         limited = self._limits(node, quant)
-        inner = f"{raw}:unlimited" if limited else raw
+        inner = self.fresh(f"{raw}:unlimited") if limited else raw
         _WRITE[type(node.op)](self, node, inputs, inner)
         if limited == (0.0, inf):
             self.emit("Relu", [inner], raw, f"{node.name}:relu")
@@ -102,7 +127,7 @@ class _Writer:
             ]
             self.emit("Clip", [inner, *bounds], raw, f"{node.name}:clip")
         if quant:
-            self.names[node.output] = self.quantise(raw, node.output if shown else f"{node.output}:dq", quant)
+            self.names[node.output] = self.quantise(raw, node.output if shown else self.fresh(f"{node.output}:dq"), quant)
 
     def _limits(self, node: Node, quant: Quant | None) -> tuple[float, float] | None:
         """Those that the operator has and that the int8 range behind it does not imply."""
@@ -164,7 +189,7 @@ def _conv(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
 def _dequantised(writer: _Writer, name: str, whole: np.ndarray, scale: np.ndarray) -> str:
     parts = (writer.constant(f"{name}:{whole.dtype}", whole), writer.constant(f"{name}:{whole.dtype}:scale", scale))
     zero = writer.constant(f"{name}:{whole.dtype}:zero", np.zeros(scale.shape, whole.dtype))
-    return writer.emit("DequantizeLinear", (*parts, zero), f"{name}:dq", f"{name}:DQ", axis=0)
+    return writer.emit("DequantizeLinear", (*parts, zero), writer.fresh(f"{name}:dq"), f"{name}:DQ", axis=0)
 
 
 def _window(window: Window) -> dict[str, Any]:
@@ -196,7 +221,7 @@ def _affine(writer: _Writer, node: Node, inputs: list[str], output: str) -> None
         writer.constant(name, writer.graph.constants[name].astype(np.float32)[:, None, None])
         for name in (node.op.scale, node.op.shift)
     )
-    scaled = writer.emit("Mul", [*inputs, scale], f"{output}:scaled", f"{node.name}:scale")
+    scaled = writer.emit("Mul", [*inputs, scale], writer.fresh(f"{output}:scaled"), f"{node.name}:scale")
     writer.emit("Add", [scaled, shift], output, node.name)
 
 

@@ -14,6 +14,7 @@ from cnna.compiler.float_ops import Onnx
 from cnna.compiler.ir import Graph, Node, Tensor
 from cnna.compiler.old_opsets import raise_opset
 from cnna.compiler.qlinear import expand_qlinear
+from cnna.compiler.source_names import node_name, sources_of
 from cnna.host.errors import ModelError
 
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
@@ -179,6 +180,7 @@ def attribute(value: onnx.AttributeProto) -> Any:
 
 def to_graph(model: ModelProto) -> Graph:
     """The float graph of a model: `Onnx` nodes alone, each with a name."""
+    sources = sources_of(model)
     model = with_shapes(model)
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     shapes = {}
@@ -189,7 +191,7 @@ def to_graph(model: ModelProto) -> Graph:
         attributes = {entry.name: attribute(entry) for entry in node.attribute}
         outputs = list(node.output)
         op = Onnx(node.op_type, attributes, "" if node.domain == "ai.onnx" else node.domain, tuple(outputs[1:]))
-        nodes.append(Node(node.name or f"{node.op_type}:{outputs[0]}", op, tuple(node.input), outputs[0]))
+        nodes.append(Node(node_name(node), op, tuple(node.input), outputs[0]))
         for output in outputs:
             shapes.setdefault(output, Tensor(()))
     graph = Graph(
@@ -200,5 +202,6 @@ def to_graph(model: ModelProto) -> Graph:
         {name: tensor for name, tensor in shapes.items() if name not in constants},
         constants,
         opset(model),
+        sources,
     )
     return Editor(graph).finish()

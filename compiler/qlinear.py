@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from onnx import ModelProto, NodeProto, helper
 
+from cnna.compiler.source_names import node_name
+
 POOLS = {"QLinearGlobalAveragePool": "GlobalAveragePool", "QLinearAveragePool": "AveragePool"}
 UNARY = {"QLinearSigmoid": "Sigmoid", "QLinearLeakyRelu": "LeakyRelu", "QLinearSoftmax": "Softmax"}
 BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
@@ -35,7 +37,7 @@ class _Parts:
     """The nodes that one QLinear node becomes."""
 
     def __init__(self, node: NodeProto) -> None:
-        self.base = node.name or node.output[0]
+        self.base = node_name(node)
         self.nodes: list[NodeProto] = []
 
     def real(self, operand: Sequence[str], axis: int | None = None) -> str:
@@ -55,7 +57,9 @@ class _Parts:
         raw = f"{node.output[0]}:real"
         made = helper.make_node(kind, inputs, [raw], self.base)
         made.attribute.extend(entry for entry in node.attribute if entry.name not in drop)
-        quantise = helper.make_node("QuantizeLinear", [name for name in (raw, scale, zero) if name], [node.output[0]], f"{raw}:q")
+        quantise = helper.make_node(
+            "QuantizeLinear", [name for name in (raw, scale, zero) if name], [node.output[0]], f"{self.base}:q"
+        )
         return [*self.nodes, made, quantise]
 
 

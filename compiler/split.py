@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from cnna.compiler import support
 from cnna.compiler.editor import Editor, outputs_of
-from cnna.compiler.float_ops import Conv
+from cnna.compiler.float_ops import VIEWS, Conv, Transpose
 from cnna.compiler.ir import Graph, Node
 from cnna.host.errors import ModelError
 
@@ -30,14 +30,16 @@ def split(graph: Graph, limit: Callable[[Node, Graph], str | None]) -> Parts:
     if not anchors:
         raise ModelError(f"{graph.name}: nothing in it runs on the accelerator; {_first_refusal(graph, reasons)}")
     after, before = _behind(graph, anchors), _before(graph, anchors)
+    between = [node for node in graph.nodes if reasons[node.output] and node.output in after and node.output in before]
+    if between:
+        node = min(between, key=lambda node: _innocence(node, graph))
+        raise ModelError(support.refusal(node, reasons[node.output] or "", graph))
     head: set[str] = set()
     tail: set[str] = set()
     for node in graph.nodes:
         reason = reasons[node.output]
         if reason is None:
             continue
-        if node.output in after and node.output in before:
-            raise ModelError(support.refusal(node, reason))
         (tail if node.output in after else head).add(node.output)
     head = _before(graph, head)
     tail = _behind(graph, tail) - head
@@ -45,11 +47,18 @@ def split(graph: Graph, limit: Callable[[Node, Graph], str | None]) -> Parts:
     return Parts(_part(graph, head, "head"), _body(graph, body), _part(graph, tail, "tail"))
 
 
+def _innocence(node: Node, graph: Graph) -> int:
+    """The less, the more likely it is that a refused node is the cause: a view may be there only for what stands beside it."""
+    if not isinstance(node.op, VIEWS):
+        return 0
+    if support.kind_in(node, graph) in support.VIEW_KINDS:
+        return 2  # the model's own
+    return 1 if isinstance(node.op, Transpose) else 3  # around a constant along another axis; around what has more or fewer axes
+
+
 def _first_refusal(graph: Graph, reasons: dict[str, str | None]) -> str:
-    for node in graph.nodes:
-        if reason := reasons[node.output]:
-            return support.refusal(node, reason)
-    return "it has no operators"
+    refused = sorted((n for n in graph.nodes if reasons[n.output]), key=lambda n: support.kind_in(n, graph) not in support.RUNS)
+    return support.refusal(refused[0], reasons[refused[0].output] or "", graph) if refused else "it has no operators"
 
 
 def _behind(graph: Graph, start: set[str]) -> set[str]:

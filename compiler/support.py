@@ -8,6 +8,7 @@ import numpy as np
 
 from cnna.compiler import float_ops as f
 from cnna.compiler.ir import Graph, Node, Window, taps_inside
+from cnna.compiler.source_names import source_of
 
 SIZE_MAX = 8191  # rows, columns of a map: 13 bits (hw/regmap.py: OUT, IN)
 KERNEL_MAX = 255  # taps in a row or column: 8 bits (KERNEL)
@@ -49,6 +50,14 @@ def _view(op: Any, node: Node, graph: Graph) -> str | None:
     return "it orders elements anew between two layers; the accelerator takes only what a fully connected layer behind it absorbs"
 
 
+CUT = "cut the model there and run two"
+SMOOTH = "replace it with Clip and train again"
+LEAKY = "replace it with Relu and train again"
+NORM = "replace it with BatchNormalization and train again"
+CHANNELS = "one operand must be a constant for each channel"
+PAIRS = "quantise activations per tensor in int8 or uint8, the same at Q and DQ"
+
+
 OPERATORS: dict[type, Rule] = {
     f.Conv: Rule("array", _window),  # one channel in, one out a group: vector
     f.MaxPool: Rule("vector", _window),
@@ -67,30 +76,33 @@ RUNS = (  # ONNX's names of what becomes one of these, in at least one form
     *("BatchNormalization", "Relu", "Clip", "Min", "Max", "Add", "Sum", "Sub", "Mul", "Div", "Concat", "Pad", "Slice", "Flatten"),
 )
 
+VIEW_KINDS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze")  # what only arranges elements anew
+
 HINTS = {
     "Conv": "weights must be constant, with one or two spatial axes",
     "MatMul": "only a vector times constant weights runs; use Gemm or a 1x1 Conv",
     "Gemm": "only a vector times constant weights, without transA, runs",
     "Add": "operands must have equal shapes, or one be a constant for each channel",
-    "Mul": "one operand must be a constant for each channel",
+    "Sum": "operands must have equal shapes, or one be a constant for each channel",
+    "Mul": CHANNELS,
+    "Sub": CHANNELS,
+    "Div": CHANNELS,
     "Pad": "only constant zeros run, at rows and columns",
     "Slice": "only steps over rows and columns from pixel 0 run",
     "Concat": "only channels (axis 1) can be concatenated",
     "ReduceMean": "only the mean over all rows and columns runs; use GlobalAveragePool",
-    "LeakyRelu": "replace it with Relu and train again",
-    "PRelu": "replace it with Relu and train again",
-    "Elu": "replace it with Relu and train again",
+    "LeakyRelu": LEAKY,
+    "PRelu": LEAKY,
+    "Elu": LEAKY,
     "HardSwish": "replace it with Relu or ReLU6 and train again",
-    "HardSigmoid": "replace it with Clip and train again",
-    "Sigmoid": "replace it with Clip and train again",
-    "Tanh": "replace it with Clip and train again",
-    "LRN": "replace it with BatchNormalization and train again",
-    "InstanceNormalization": "replace it with BatchNormalization and train again",
-    "Resize": "use a stride or pool instead, or cut the model there and run two",
-    "Upsample": "use a stride or pool instead, or cut the model there and run two",
-    "ConvTranspose": "cut the model there and run two",
-    "QuantizeLinear": "quantise activations per tensor in int8 or uint8, the same at Q and DQ",
-    "DequantizeLinear": "quantise activations per tensor in int8 or uint8, the same at Q and DQ",
+    "HardSigmoid": SMOOTH,
+    "Sigmoid": SMOOTH,
+    "Tanh": SMOOTH,
+    "LRN": NORM,
+    "InstanceNormalization": NORM,
+    "Split": f"let a convolution for each part take its place, or {CUT}",
+    "QuantizeLinear": PAIRS,
+    "DequantizeLinear": PAIRS,
 }
 
 
@@ -105,6 +117,10 @@ def limit(node: Node, graph: Graph) -> str | None:
     if rule is None:
         return "not in this form" if _may_run(node) else "the accelerator has no such operator"
     shapes = [graph.tensors[name].shape for name in (*node.inputs, node.output)]
+    if any(shape[:1] != (1,) for shape in shapes):
+        return f"for one sample its tensors have shapes {', '.join(map(str, shapes))}; the first axis must be the batch, of size 1"
+    if isinstance(node.op, f.VIEWS):
+        return _view(node.op, node, graph)
     if any(len(shape) != 4 for shape in shapes):
         return f"its tensors have shapes {', '.join(map(str, shapes))}, not [batch, channels, rows, columns]"
     if several := {shape[0] for shape in shapes} - {1}:
@@ -149,16 +165,37 @@ def _unquantised(node: Node, tensor: str, graph: Graph) -> str:
     return f"tensor '{tensor}' has no QuantizeLinear and DequantizeLinear of its own; {remedy}"
 
 
-def refusal(node: Node, reason: str) -> str:
+def kind_in(node: Node, graph: Graph) -> str:
+    """What the model's author calls the operator that a node was made from."""
+    return graph.sources.get(source_of(node.name, graph.sources) or "", kind_of(node))
+
+
+def place(node: Node, graph: Graph) -> str:
+    """What the model's author calls a node: its name and operator, or those of the node it was made from."""
+    source = source_of(node.name, graph.sources)
+    return f"node '{node.name}' ({kind_of(node)})" if source is None else f"node '{source}' ({graph.sources[source]})"
+
+
+def refusal(node: Node, reason: str, graph: Graph) -> str:
     """The one line for a node in the middle of a model that cannot run; reasons of what could run bring their own remedy."""
-    kind = kind_of(node)
-    parts = [f"node '{node.name}' ({kind}) cannot run on the accelerator: {reason}"]
-    if isinstance(node.op, f.Onnx):
-        if kind in HINTS:
-            parts.append(HINTS[kind])
-        if not _may_run(node) and kind not in ("QuantizeLinear", "DequantizeLinear"):  # in whose place no other could be
-            parts.append(f"those that run: {', '.join(RUNS)}")
+    kind = kind_in(node, graph)
+    if isinstance(node.op, f.VIEWS) and kind not in VIEW_KINDS:
+        reason = "not in this form"
+    parts = [f"{place(node, graph)} cannot run on the accelerator: {reason}"]
+    if isinstance(node.op, f.Onnx | f.Reshape | f.Transpose):
+        parts.append(_hint(node, kind, graph))
+    if isinstance(node.op, f.Onnx) and not _may_run(node) and kind not in ("QuantizeLinear", "DequantizeLinear"):
+        parts.append(f"those that run: {', '.join(RUNS)}")  # in place of a Q or DQ no other could be
     return "; ".join(parts)
+
+
+def _hint(node: Node, kind: str, graph: Graph) -> str:
+    """What helps where an operator does not run."""
+    if kind in ("Resize", "Upsample"):
+        before, after = graph.tensors[node.inputs[0]].shape, graph.tensors[node.output].shape
+        shrinks = len(before) == len(after) and all(new <= old for new, old in zip(after, before, strict=True))
+        return f"use a stride or pool instead, or {CUT}" if shrinks else f"no operator enlarges a map; {CUT}"
+    return HINTS.get(kind, CUT)
 
 
 def _may_run(node: Node) -> bool:

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import VIEWS, Conv, Onnx, Reshape
+from cnna.compiler.float_ops import VIEWS, Conv, Onnx
 from cnna.compiler.ir import Graph, Node, Window
+from cnna.compiler.passes.sink_views import elements_behind
 
 
 def absorb_views(graph: Graph) -> Graph:
@@ -28,9 +29,7 @@ def _absorb(edit: Editor, node: Node) -> None:
     vector = edit.shape(node.inputs[0])[2:] == (1, 1)
     if not views or maker is None or isinstance(maker.op, Onnx) or len(shape) != 4 or not vector:
         return
-    order = np.arange(int(np.prod(shape))).reshape(shape)  # element of the map at each place of the vector
-    for view in reversed(views):
-        order = order.reshape(view.op.shape) if isinstance(view.op, Reshape) else order.transpose(view.op.perm)
+    order = elements_behind(shape, [view.op for view in reversed(views)])
     weights = edit.constants[node.op.weights]
     moved = np.empty_like(weights)
     moved[:, order.reshape(-1)] = weights

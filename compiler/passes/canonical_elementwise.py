@@ -1,12 +1,13 @@
 """BatchNormalization and arithmetic with constants as Affine, sums of activations as Add, limits as Clip."""
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Add, Affine, Clip, Onnx, Transpose
-from cnna.compiler.ir import Graph, Node
+from cnna.compiler.ir import Graph, Node, Tensor
 from cnna.compiler.passes.framed import put_framed
 
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Sum")
@@ -17,11 +18,7 @@ def canonical_elementwise(graph: Graph) -> Graph:
     """Constants must be one number or differ along one axis only; sums must be of equal shapes."""
     edit = Editor(graph)
     for node in edit:
-        if (
-            not isinstance(node.op, Onnx)
-            or node.op.domain
-            or not all(not name or name in edit.constants or edit.shape(name) for name in node.inputs)
-        ):
+        if not isinstance(node.op, Onnx) or node.op.domain or not _has_channels(edit, node):
             continue
         if node.op.kind == "BatchNormalization":
             _batch_norm(edit, node)
@@ -30,6 +27,12 @@ def canonical_elementwise(graph: Graph) -> Graph:
         elif node.op.kind in LIMITS:
             _limit(edit, node)
     return edit.finish()
+
+
+def _has_channels(edit: Editor, node: Node) -> bool:
+    """Whether its activations have known sizes, one sample, and an axis of channels."""
+    shapes = [edit.shape(name) for name in (*node.inputs, node.output) if name and name not in edit.constants]
+    return all(len(shape) >= 2 and shape[0] == 1 and min(shape) > 0 for shape in shapes)
 
 
 def _batch_norm(edit: Editor, node: Node) -> None:
@@ -83,14 +86,17 @@ def _along_one_axis(value: np.ndarray, shape: tuple[int, ...]) -> tuple[int, np.
 def _put_affine(edit: Editor, node: Node, x: str, scale: np.ndarray, shift: np.ndarray, axis: int) -> None:
     """With a Transpose on either side where `axis` is not 1 (they go where layouts meet)."""
     op = Affine(edit.constant(f"{node.name}:scale", scale), edit.constant(f"{node.name}:shift", shift))
-    shape = edit.shape(x)
     if axis == 1:
         put_framed(edit, node, op, (x,))
-    elif len(shape) == 4:
-        perm = (0, axis, *(other for other in range(1, 4) if other != axis))
-        moved = edit.insert(f"{node.name}:to", Transpose(perm), (x,), f"{x}:moved", tuple(shape[i] for i in perm))
-        y = edit.insert(node.name, op, (moved,), f"{node.output}:moved", tuple(shape[i] for i in perm))
-        edit.put(f"{node.name}:from", Transpose(tuple(int(i) for i in np.argsort(perm))), (y,), node.output)
+        return
+    shape = edit.shape(x)
+    perm = (0, axis, *(other for other in range(1, len(shape)) if other != axis))
+    there = tuple(shape[i] for i in perm)
+    moved = edit.insert(f"{node.name}:to", Transpose(perm), (x,), f"{x}:moved", there)
+    output = edit.fresh(f"{node.output}:moved")
+    edit.tensors[output] = Tensor(there)
+    put_framed(edit, replace(node, output=output), op, (moved,))
+    edit.put(f"{node.name}:from", Transpose(tuple(int(i) for i in np.argsort(perm))), (output,), node.output)
 
 
 def _sum(edit: Editor, node: Node) -> None:
@@ -103,11 +109,11 @@ def _sum(edit: Editor, node: Node) -> None:
         part = node.output if last else edit.fresh(f"{node.output}:sum{number}")
         made = Node(node.name if last else f"{node.name}:{number}", node.op, (total, name), part)
         edit.tensors.setdefault(part, edit.tensors[node.output])
-        if total == name and len(edit.shape(name)) >= 2:
+        if total == name:
             channels = edit.shape(name)[1]
             _put_affine(edit, made, name, np.full(channels, 2.0), np.zeros(channels), 1)
         else:
-            edit.put(made.name, Add(), (total, name), part)
+            put_framed(edit, made, Add(), (total, name))
         total = part
 
 
@@ -128,6 +134,6 @@ def _limit(edit: Editor, node: Node) -> None:
             return
         bound = float(numbers[0].reshape(-1)[0])
         low, high = (bound, inf) if node.op.kind == "Max" else (-inf, bound)
-        edit.put(node.name, Clip(low, high), tuple(activations), node.output)
+        put_framed(edit, node, Clip(low, high), tuple(activations))
         return
-    edit.put(node.name, Clip(low, high), node.inputs[:1], node.output)
+    put_framed(edit, node, Clip(low, high), node.inputs[:1])

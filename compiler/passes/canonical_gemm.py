@@ -7,6 +7,7 @@ from cnna.compiler.float_ops import Conv, Onnx
 from cnna.compiler.ir import Graph, Node, Window
 from cnna.compiler.passes.framed import put_framed
 from cnna.compiler.passes.weight_scale import weight_scale
+from cnna.host.errors import ModelError
 
 
 def canonical_gemm(graph: Graph) -> Graph:
@@ -33,6 +34,13 @@ def _convert(edit: Editor, node: Node) -> None:
     matrix = matrix if axis == 0 else matrix.T
     weights = edit.constant(f"{w}:1x1", np.ascontiguousarray(matrix * matrix.dtype.type(alpha))[:, :, None, None])
     offset = edit.constants[node.inputs[2]] if given else np.zeros(1, matrix.dtype)
+    if offset.ndim == 2 and len(offset) > 1:
+        if (offset != offset[:1]).any():
+            raise ModelError(
+                f"node '{node.name}' ({node.op.kind}): its C has shape {offset.shape} and differs between the samples of a batch; "
+                f"give every sample the same, of shape ({len(matrix)},)"
+            )
+        offset = offset[0]
     bias = np.broadcast_to(offset * offset.dtype.type(beta), (1, len(matrix)))[0]
     op = Conv(Window(), 1, weights, edit.constant(f"{w}:bias", bias), scale)
     put_framed(edit, node, op, (x,))

@@ -45,7 +45,7 @@ def _global(edit: Editor, node: Node) -> None:
             return
         x = before.inputs[0] if before else x
     shape = edit.shape(x)
-    if not 3 <= len(shape) <= 4:
+    if len(shape) < 3 or shape[0] != 1 or min(shape) < 1:
         return
     size = four_axes(shape)
     op = GLOBAL[node.op.kind](Window(kernel=(size[2], size[3])))

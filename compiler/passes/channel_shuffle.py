@@ -3,9 +3,10 @@
 import numpy as np
 
 from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import VIEWS, Conv, Onnx, Reshape
+from cnna.compiler.float_ops import VIEWS, Conv, Onnx
 from cnna.compiler.ir import Graph, Node, Window
 from cnna.compiler.passes.fuse_pad import unit_scale
+from cnna.compiler.passes.sink_views import elements_behind
 
 
 def channel_shuffle(graph: Graph) -> Graph:
@@ -25,10 +26,8 @@ def _convert(edit: Editor, node: Node) -> None:
     maker, shape = edit.producer(source), edit.shape(source)
     if maker is None or isinstance(maker.op, Onnx) or shape != edit.shape(node.output) or not edit.consumers(node.output):
         return
-    order = np.arange(int(np.prod(shape))).reshape(shape)
-    pixels = order[0, 0].copy()
-    for view in reversed(views):
-        order = order.reshape(view.op.shape) if isinstance(view.op, Reshape) else order.transpose(view.op.perm)
+    pixels = np.arange(shape[2] * shape[3]).reshape(shape[2:])
+    order = elements_behind(shape, [view.op for view in reversed(views)])
     channels = order[0, :, 0, 0] // pixels.size
     if (order[0] != channels[:, None, None] * pixels.size + pixels).any():
         return

@@ -1,21 +1,69 @@
-"""Computes what depends on constants alone, with ONNX's own reference evaluator."""
+"""Computes what depends on constants alone, with ONNX's own reference evaluator, and the shapes that become known by it."""
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from cnna.compiler.editor import Editor
+from cnna.compiler.editor import Editor, outputs_of
 from cnna.compiler.float_ops import Onnx, scale_name
 from cnna.compiler.ir import Graph, Node
 from cnna.host.errors import ModelError
 
 QUANTISED = ("QuantizeLinear", "DequantizeLinear")  # whose scales must not get lost; `dequantise_constants` sees to them
+SMALL = 64  # elements: greater constants say nothing about shapes
 ELEMENTS_MAX = 1 << 26  # a constant beyond this is more likely a mistake
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Turns Constant, Shape of a known shape and every operator with constant inputs into constants."""
+    """Turns Constant, Shape of a known shape and every operator with constant inputs into constants.
+
+    What that makes constant may be the target of a Reshape, whose shape nobody knew before and whose Shape can then be folded:
+    both are done in turns until nothing more becomes known.
+    """
+    while True:
+        graph = _fold(graph)
+        known = infer_again(graph)
+        if known is graph:
+            return graph
+        graph = known
+
+
+def infer_again(graph: Graph) -> Graph:
+    """The graph with shapes that ONNX infers where there is none yet; the same graph where that finds nothing new."""
+    unknown = {name for node in graph.nodes for name in outputs_of(node) if name and not _whole(graph.tensors[name].shape)}
+    if not unknown:
+        return graph
+    small = {name: value for name, value in graph.constants.items() if value.size <= SMALL}
+    inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, graph.tensors[name].shape) for name in graph.inputs]
+    inputs += [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in graph.constants.items()
+        if name not in small
+    ]
+    nodes = [_as_node(node) for node in graph.nodes if isinstance(node.op, Onnx)]
+    tensors = [onnx.numpy_helper.from_array(value, name) for name, value in small.items()]
+    opsets = [helper.make_opsetid(domain, 1) for domain in sorted({node.domain for node in nodes} - {""})]
+    model = helper.make_model(
+        helper.make_graph(nodes, "shapes", inputs, [], tensors), opset_imports=[helper.make_opsetid("", graph.opset), *opsets]
+    )
+    found = {}
+    for value in onnx.shape_inference.infer_shapes(model, data_prop=True).graph.value_info:
+        shape = tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+        if value.name in unknown and shape != graph.tensors[value.name].shape:
+            found[value.name] = replace(graph.tensors[value.name], shape=shape)
+    return replace(graph, tensors={**graph.tensors, **found}) if found else graph
+
+
+def _whole(shape: tuple[int, ...]) -> bool:
+    """Whether a shape is known; one without axes may be a scalar's, or unknown."""
+    return bool(shape) and min(shape) > 0
+
+
+def _fold(graph: Graph) -> Graph:
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or node.op.more_outputs or node.op.kind in QUANTISED:
@@ -24,7 +72,7 @@ def fold_constants(graph: Graph) -> Graph:
             continue
         if node.op.kind == "Constant":
             value = _constant(node.op)
-        elif node.op.kind == "Shape" and not node.op.attributes and _known(edit, node.inputs[0]):
+        elif node.op.kind == "Shape" and not node.op.attributes and _whole(edit.shape(node.inputs[0])):
             value = np.array(edit.shape(node.inputs[0]), np.int64)
         elif node.inputs and all(name in edit.constants or not name for name in node.inputs):
             value = _evaluate(node, edit, graph.opset)
@@ -35,11 +83,6 @@ def fold_constants(graph: Graph) -> Graph:
     return edit.finish()
 
 
-def _known(edit: Editor, tensor: str) -> bool:
-    shape = edit.shape(tensor)
-    return bool(shape) and min(shape) > 0
-
-
 def _constant(op: Onnx) -> np.ndarray:
     for name in ("value", "value_float", "value_floats", "value_int", "value_ints"):
         if name in op.attributes:
@@ -48,12 +91,18 @@ def _constant(op: Onnx) -> np.ndarray:
     raise ModelError(f"a Constant with {', '.join(op.attributes)} is not supported")
 
 
-def _evaluate(node: Node, edit: Editor, opset: int) -> np.ndarray:
-    attributes = {
+def _as_node(node: Node) -> onnx.NodeProto:
+    """The node as ONNX has it, without a name."""
+    attributes: dict[str, Any] = {
         name: onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         for name, value in node.op.attributes.items()
+        if not isinstance(value, tuple) or value
     }
-    made = helper.make_node(node.op.kind, list(node.inputs), [node.output], **attributes)
+    return helper.make_node(node.op.kind, list(node.inputs), list(outputs_of(node)), domain=node.op.domain, **attributes)
+
+
+def _evaluate(node: Node, edit: Editor, opset: int) -> np.ndarray:
+    made = _as_node(node)
     feeds = {name: edit.constants[name] for name in node.inputs if name}
     model_inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)

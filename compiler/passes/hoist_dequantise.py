@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Onnx
 from cnna.compiler.ir import Graph, Node, Tensor
 
-MOVERS = ("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Concat")
+MOVERS = ("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Concat", "Pad")
 
 
 def hoist_dequantise(graph: Graph) -> Graph:
@@ -28,7 +30,9 @@ def _mover(edit: Editor, node: Node) -> Node | None:
     if not isinstance(node.op, Onnx) or node.op.kind != "DequantizeLinear":
         return None
     scale, mover = edit.constants.get(node.inputs[1]), edit.producer(node.inputs[0], Onnx)
-    return mover if mover is not None and mover.op.kind in MOVERS and scale is not None and scale.size == 1 else None
+    if mover is None or mover.op.kind not in MOVERS or scale is None or scale.size != 1:
+        return None
+    return mover if mover.op.kind != "Pad" or all(name in edit.constants for name in mover.inputs[2:3] if name) else None
 
 
 def _hoist(edit: Editor, mover: Node, node: Node) -> None:
@@ -46,9 +50,21 @@ def _hoist(edit: Editor, mover: Node, node: Node) -> None:
         whole = edit.fresh(f"{name}:real")
         edit.tensors[whole] = Tensor(edit.shape(name))
         real.append(edit.put(f"{node.name}:{name}", node.op, (name, *node.inputs[1:]), whole))
-    op = mover.op
+    op, rest = mover.op, mover.inputs[len(real) :]
+    if op.kind == "Pad" and op.attributes.get("mode", "constant") == "constant":
+        rest = (rest[0], _real_padding(edit, mover, node), *rest[2:])
     if edit.uses(mover.output):
         op = replace(op, more_outputs=())
     else:
         edit.remove(mover)
-    edit.put(mover.name, op, (*real, *mover.inputs[len(real) :]), output)
+    edit.put(mover.name, op, (*real, *rest), output)
+
+
+def _real_padding(edit: Editor, pad: Node, node: Node) -> str:
+    """The number that a Pad of int8 elements puts in (0 where it names none), as the DequantizeLinear `node` makes it real."""
+    whole = [edit.constants[name] for name in (*pad.inputs[2:3], *node.inputs[2:3]) if name]
+    given = len(pad.inputs) > 2 and pad.inputs[2]
+    value = float(whole[0].reshape(-1)[0]) if given else 0.0
+    zero = float(whole[-1].reshape(-1)[0]) if len(node.inputs) > 2 and node.inputs[2] else 0.0
+    scale = edit.constants[node.inputs[1]].astype(np.float32)
+    return edit.constant(f"{pad.name}:value", ((value - zero) * scale).astype(np.float32).reshape(()))

@@ -1,10 +1,14 @@
 """Moves Reshape and Transpose down past elementwise operators, where they meet others that undo them."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import numpy as np
 
 from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import VIEWS, Add, Clip, Concat, Onnx, Requantise, Reshape, Transpose
+from cnna.compiler.float_ops import VIEWS, Add, Affine, Clip, Concat, Conv, Onnx, Requantise, Reshape, Transpose
 from cnna.compiler.ir import Graph, Node, Tensor
+from cnna.compiler.passes.framed import put_framed
 
 
 def sink_views(graph: Graph) -> Graph:
@@ -14,7 +18,8 @@ def sink_views(graph: Graph) -> Graph:
     while again:
         again = False
         for node in edit:
-            again |= _merge(edit, node) or _sink(edit, node) or _raise(edit, node)
+            again |= _merge(edit, node) or _sink(edit, node) or _sink_affine(edit, node)
+            again |= _sink_concat(edit, node) or _raise(edit, node)
     return edit.finish()
 
 
@@ -34,13 +39,14 @@ def _merge(edit: Editor, node: Node) -> bool:
             return edit.bypass(node)
         return False
     source = before.inputs[0]
+    name = before.name if node.name not in edit.sources and before.name in edit.sources else node.name
     if isinstance(node.op, Transpose):
         perm = tuple(before.op.perm[axis] for axis in node.op.perm)
         identity = perm == tuple(range(len(perm)))
-        edit.put(node.name, Transpose(perm), (source,), node.output)
+        edit.put(name, Transpose(perm), (source,), node.output)
     else:
         identity = edit.shape(source) == node.op.shape
-        edit.put(node.name, node.op, (source,), node.output)
+        edit.put(name, node.op, (source,), node.output)
     if identity:
         edit.bypass(edit.nodes[node.output])
     return True
@@ -48,21 +54,23 @@ def _merge(edit: Editor, node: Node) -> bool:
 
 def _concat(edit: Editor, node: Node) -> bool:
     """An ONNX Concat of channels becomes the typed one; of equally transposed inputs, one of their sources."""
+    shape = edit.shape(node.output)
     if not isinstance(node.op, Onnx) or node.op.kind != "Concat" or node.op.domain:
         return False
-    if any(name in edit.constants or len(edit.shape(name)) != 4 for name in node.inputs):
+    if any(name in edit.constants or len(edit.shape(name)) != len(shape) for name in node.inputs):
         return False
-    axis = node.op.attributes["axis"] % 4
+    if len(shape) < 2 or shape[0] != 1 or min(shape) < 1:
+        return False
+    axis = node.op.attributes["axis"] % len(shape)
     if axis == 1:
-        edit.put(node.name, Concat(), node.inputs, node.output)
+        put_framed(edit, node, Concat(), node.inputs)
         return True
     before = [edit.producer(name, Transpose) for name in node.inputs]
-    perms = {view.op.perm if view else None for view in before}
+    perms = {view.op.perm if view and len(shape) == 4 else None for view in before}
     (perm, *others) = perms
     if others or perm is None or perm[axis] != 1:
         return False
     sources = tuple(view.inputs[0] for view in before if view)
-    shape = edit.shape(node.output)
     inner = edit.insert(node.name, Concat(), sources, f"{node.output}:nchw", tuple(shape[i] for i in np.argsort(perm)))
     edit.put(f"{node.name}:view", Transpose(perm), (inner,), node.output)
     return True
@@ -85,8 +93,60 @@ def _sink(edit: Editor, node: Node) -> bool:
     output = edit.fresh(f"{node.output}:before")
     edit.tensors[output] = Tensor(shape)
     edit.put(node.name, node.op, sources, output)
-    edit.put(f"{node.name}:view", first.op, (output,), node.output)
+    edit.put(f"{first.name}:view", first.op, (output,), node.output)
     return True
+
+
+def _sink_affine(edit: Editor, node: Node) -> bool:
+    """As `_sink` for an Affine, where what it does to an element depends on the channel alone before the views as well."""
+    view = edit.producer(node.inputs[0], VIEWS) if isinstance(node.op, Affine) else None
+    if view is None or _is_heads(edit, view.inputs[0]):
+        return False
+    views = [view]
+    while (earlier := edit.producer(views[-1].inputs[0], VIEWS)) is not None:
+        views.append(earlier)
+    source = views[-1].inputs[0]
+    shape = edit.shape(source)
+    if len(shape) != 4:
+        return False
+    order = elements_behind(shape, [view.op for view in reversed(views)])
+    moved = []
+    for name in (node.op.scale, node.op.shift):
+        values = np.empty(order.size)
+        values[order.reshape(-1)] = np.broadcast_to(edit.constants[name][:, None, None], order.shape[1:]).reshape(-1)
+        values = values.reshape(shape)
+        if (values != values[:, :, :1, :1]).any():
+            return False
+        moved.append(edit.constant(name, values[0, :, 0, 0].copy()))
+    last = edit.insert(node.name, replace(node.op, scale=moved[0], shift=moved[1]), (source,), f"{node.output}:before", shape)
+    for view in reversed(views[1:]):
+        last = edit.insert(f"{view.name}:view", view.op, (last,), f"{node.output}:view", edit.shape(view.output))
+    edit.put(f"{views[0].name}:view", views[0].op, (last,), node.output)
+    return True
+
+
+def _sink_concat(edit: Editor, node: Node) -> bool:
+    """As `_sink` for a Concat of maps whose rows and columns alone were put in another shape, all in the same way."""
+    views = [edit.producer(name, Reshape) for name in node.inputs] if isinstance(node.op, Concat) else []
+    sources = tuple(view.inputs[0] for view in views if view)
+    if not views or len(sources) < len(views) or any(_is_heads(edit, source) for source in sources):
+        return False
+    shapes = [edit.shape(source) for source in sources]
+    kept = all(len(shape) == 4 and shape[1] == edit.shape(name)[1] for shape, name in zip(shapes, node.inputs, strict=True))
+    if not kept or len({shape[2:] for shape in shapes}) > 1:
+        return False
+    whole = (1, sum(shape[1] for shape in shapes), *shapes[0][2:])
+    inner = edit.insert(node.name, node.op, sources, f"{node.output}:before", whole)
+    edit.put(f"{node.name}:view", Reshape(edit.shape(node.output)), (inner,), node.output)
+    return True
+
+
+def elements_behind(shape: tuple[int, ...], views: Iterable[Reshape | Transpose]) -> np.ndarray:
+    """The number of the element of a tensor of `shape`, in raster order, at each place behind the views."""
+    order = np.arange(int(np.prod(shape))).reshape(shape)
+    for view in views:
+        order = order.reshape(view.shape) if isinstance(view, Reshape) else order.transpose(view.perm)
+    return order
 
 
 def _raise(edit: Editor, node: Node) -> bool:
@@ -100,8 +160,26 @@ def _raise(edit: Editor, node: Node) -> bool:
 
 
 def _is_heads(edit: Editor, tensor: str) -> bool:
-    """Whether a tensor is a graph input or the CPU's, or a view of one."""
+    """Whether a tensor is made before the first layer of the accelerator.
+
+    Where there are convolutions, it begins at them (`split`). Else the tensor is a graph input or the CPU's, or a view of one.
+    """
+    if any(isinstance(node.op, Conv) for node in edit.nodes.values()):
+        return not _behind_conv(edit, tensor)
     maker = edit.producer(tensor)
     while maker is not None and isinstance(maker.op, VIEWS):
         maker = edit.producer(maker.inputs[0])
     return maker is None or isinstance(maker.op, Onnx)
+
+
+def _behind_conv(edit: Editor, tensor: str) -> bool:
+    """Whether a tensor depends on a convolution."""
+    pending, seen = [tensor], {tensor}
+    while pending:
+        maker = edit.nodes.get(pending.pop())
+        if maker is not None and isinstance(maker.op, Conv):
+            return True
+        new = {name for name in maker.inputs if name not in seen} if maker is not None else set()
+        seen |= new
+        pending += new
+    return False

@@ -62,7 +62,13 @@ def test_nothing_runs():
     ("node", "reason"),
     [
         ("b = LRN <size=3> (a)", "LRN.*no such operator; replace it with BatchNormalization"),
-        ("b = Resize (a, , scales)", "Resize.*no such operator; use a stride"),
+        ("b = Resize (a, , scales)", "Resize.*no such operator; no operator enlarges a map; cut the model there"),
+        ("b = Resize (a, , halves)", "Resize.*no such operator; use a stride"),
+        (
+            "c = Mul (a, columns) b = Relu (c)",
+            r"node .Mul:c. \(Mul\).*not in this form; one operand must be a constant for each channel",
+        ),
+        ("r = Reshape (a, turned) b = Relu (r)", r"node .Reshape:r. \(Reshape\).*orders elements anew.*; cut the model there"),
         ("b = Conv <strides=[64,1]> (a, w)", r"Conv.*strides \(64, 1\).*at most 63"),
         ("b = MaxPool <kernel_shape=[256,1], pads=[255,0,0,0]> (a)", "MaxPool.*256x1 is above 255"),
         ("b = AveragePool <kernel_shape=[2,2], pads=[2,0,0,0]> (a)", "AveragePool.*lies in the padding"),
@@ -71,6 +77,13 @@ def test_nothing_runs():
 )
 def test_limits_are_named(node, reason):
     text = f"g (float[N,3,4,4] x) => (float[N,?,?,?] y) {{ a = Conv (x, w) {node} y = Conv (b, v) }}"
-    model = written(text, WEIGHTS | {"scales": np.array([1, 1, 2, 2], np.float32)})
+    scales = np.array([1, 1, 2, 2], np.float32)
+    constants = {
+        "scales": scales,
+        "halves": 1 / scales,
+        "columns": np.arange(4, dtype=np.float32),
+        "turned": np.array([0, 3, 2, -1]),
+    }
+    model = written(text, WEIGHTS | constants)
     with pytest.raises(ModelError, match=reason):
         split(run_passes(to_graph(model), REWRITES), support.limit)
