@@ -27,12 +27,15 @@ class Transfer(User):
         self._fields, self._config = fields, config
         self._store = engine == "store"
         self._room = STORE_BEATS if self._store else LOAD_BEATS
+        self._beat_words, self._bank_count = config.beat_words, config.banks
+        self._region_words = config.banks * config.bank_words
         self._run_beats = -(-fields["run"] // config.beat_words)
         runs = fields["runs"] * fields["blocks"]
         self._share = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
         self.size = sum(self._share)
         self._moved = [0 for _ in self._share]  # to or from feature memory, by port
         self._waiting = [min(beats, self._room) if self._store else 0 for beats in self._share]
+        self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # `_banks` of each port's next beat, once known
         self.following: Transfer | None = None
         self.asked = 0  # ports that have asked for their first burst: runs are dealt to one after the other
 
@@ -41,6 +44,7 @@ class Transfer(User):
         read_ahead = sum(self._room - waiting for waiting in self._waiting) if self._store else 0
         each = round((beats + read_ahead - self.done) / len(self._share))
         self._moved = [min(max(moved + each, 0), share) for moved, share in zip(self._moved, self._share, strict=True)]
+        self._needs = [None for _ in self._share]
         self.done = float(sum(self._moved))
 
     def state(self) -> State:
@@ -52,6 +56,7 @@ class Transfer(User):
         """Goes back to where it stood."""
         (self.asks, self.done, moved, waiting), *others = state
         self._moved, self._waiting = list(moved), list(waiting)
+        self._needs = [None for _ in self._share]
         if self.following and others:
             self.following.restore(tuple(others))
 
@@ -79,14 +84,15 @@ class Transfer(User):
 
     def _joined(self) -> int:
         """One request: a beat of each port that has one, except where a lower port uses its bank (`hw/clashes.py`)."""
-        asked, goes = 0, 0
+        asked, goes, needs, moved = 0, 0, self._needs, self._moved
         for port, waiting in enumerate(self._waiting):
-            if waiting and self._moved[port] < self._share[port]:
-                banks, places = self._banks(port)
+            if waiting and moved[port] < self._share[port]:
+                banks, places = needs[port] = needs[port] or self._banks(port)
                 if not banks & asked:
                     goes |= places
                     self._waiting[port] -= 1
-                    self._moved[port] += 1
+                    moved[port] += 1
+                    needs[port] = None
                     self.done += 1
                 asked |= banks
         return goes
@@ -98,12 +104,18 @@ class Transfer(User):
         block, row = divmod(run * config.ports + port, fields["runs"])
         low = beat * config.beat_words
         first = fields["fm"] + block * fields["fm_block"] + row * fields["fm_run"] + low
-        words = range(first, first + min(config.beat_words, fields["run"] - low))
         banks, places = 0, 0
-        for word in words:
-            bank = word % config.banks
-            banks |= 1 << bank
-            places |= 1 << word // (config.banks * config.bank_words) * config.banks + bank
+        count = min(self._beat_words, fields["run"] - low)
+        region, place = divmod(first, self._region_words)
+        while count:  # one time, unless the beat's words go over the end of a region or of the banks
+            bank = place % self._bank_count
+            piece = min(count, self._bank_count - bank)
+            mask = (1 << piece) - 1 << bank
+            banks |= mask
+            places |= mask << region * self._bank_count
+            count, place = count - piece, place + piece
+            if place == self._region_words:
+                region, place = region + 1, 0
         return banks, places
 
 
@@ -124,20 +136,25 @@ class Ddr:
 
     def clock(self) -> None:
         """The port that is asked first is another one each clock in which a beat can go."""
-        ports = len(self.others)
-        self._left = min(self._left + self._beats, self._beats + 1)
-        self._first += self._left >= 1
+        ports, left = len(self.others), min(self._left + self._beats, self._beats + 1)
+        self._first += left >= 1
         if self.load:
             self.load.asked += 1
-        for step in range(ports):
+        wanted = self.load or self.store or any(self.others)
+        for step in range(ports if wanted else 0):
+            if left < 1:
+                break
             port = (self._first + step) % ports
-            if self._left >= 1 and self._read(port):
-                self._left -= 1
-            if self._left >= 1 and self.store and self.store.bring(port):
-                self._left -= 1
+            if self._read(port):
+                left -= 1
+            if left >= 1 and self.store and self.store.bring(port):
+                left -= 1
+        self._left = left
 
     def _read(self, port: int) -> bool:
         turn, others, behind = self._turn[port], self.others[port] > 0, self.behind[port]
+        if not self.load and not others:
+            return False
         if self.load and behind and self.load.brought(port) < behind[0][0]:
             turn, others = 0, False
         first = others and turn >= BURST_BEATS

@@ -88,7 +88,11 @@ class Machine:
         waiting = {name: next(process) for name, process in processes.items()}
         while True:
             self._speeds.set(self.work, self.now)
-            clock, name = min((ready(), name) for name, ready in waiting.items())
+            clock, name = inf, ""
+            for key, ready in waiting.items():
+                at = ready()
+                if at < clock or (at == clock and key < name):
+                    clock, name = at, key
             if clock == inf:
                 return
             passed = max(clock - self.now, 0.0)
@@ -96,7 +100,10 @@ class Machine:
             for flow in self.work.flows.values():
                 flow.left -= flow.speed * passed
             following = next(processes[name], None)
-            waiting[name] = following or _never
+            if following:
+                waiting[name] = following
+            else:
+                del waiting[name]
 
     def after(self, clocks: float) -> Ready:
         """Ready so many clocks from now."""
@@ -115,8 +122,10 @@ class Machine:
     def flow(self, name: str, amount: float, most: float) -> Process:
         """A flow, from its beginning to its end."""
         flow = self.work.flows[name] = Flow(amount, most)
+        self.work.changed = True
         yield lambda: self.now + max(flow.left, 0.0) / flow.speed
         del self.work.flows[name]
+        self.work.changed = True
 
     def ports_of(self, part: int) -> range:
         """The ports of a part of `weight_ports`."""
@@ -132,7 +141,3 @@ class Machine:
         """Wakes the machine when speeds are to be looked at again."""
         while True:
             yield lambda: max(self._speeds.until, self.now)
-
-
-def _never() -> float:
-    return inf

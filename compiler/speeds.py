@@ -57,7 +57,7 @@ class AtWork:
 
     waiting: beats that the rings are still to get, by port; asked: those asked for since speeds were looked at; fetched: the
     program's since then. behind: of those that wait, in order, after how many beats of loads they come, and how many they are.
-    begun: beats of loads, with those of the one under way.
+    begun: beats of loads, with those of the one under way. changed: whether a flow has begun or ended since speeds were set.
     """
 
     waiting: list[int]
@@ -65,6 +65,7 @@ class AtWork:
     behind: list[list[tuple[float, int]]]
     begun: int = 0
     fetched: int = 0
+    changed: bool = False
     flows: dict[str, Flow] = field(default_factory=dict)
     writing: Walk | None = None  # by the array
     reading: Walk | None = None  # by the vector engine
@@ -103,14 +104,17 @@ class Speeds:
             self._most = {}
             self._share_ddr(work.flows)
             self._most = self._played(work, now)
+            work.changed = True
             self.until = now + (PLAYED_CLOCKS if work.moving else STEADY_CLOCKS)
         self._users = users
         if not users:
             self.until, work.fetched = inf, 0
             work.asked = [0 for _ in work.asked]
-        self._share_ddr(work.flows)
-        if "vector" in work.flows:
-            work.flows["vector"].speed = self._most["vector"]
+        if work.changed:
+            self._share_ddr(work.flows)
+            if "vector" in work.flows:
+                work.flows["vector"].speed = self._most["vector"]
+        work.changed = False
 
     def _share_ddr(self, flows: Mapping[str, Flow]) -> None:
         """Reads and writes have their shares, up to `most`; those who read have it evenly by ports, none over a beat a clock."""
