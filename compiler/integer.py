@@ -9,6 +9,7 @@ import numpy as np
 
 from cnna.compiler import float_ops as f
 from cnna.compiler import ir
+from cnna.compiler.support import place
 from cnna.host.errors import ModelError
 from cnna.sim import arith
 
@@ -31,7 +32,7 @@ def to_integer(graph: ir.Graph) -> ir.Graph:
                 op = _CONVERT[type(node.op)](node, graph, tensors, constants)
                 nodes.append(replace(node, op=op))
         except ValueError as error:  # of arith
-            raise ModelError(f"node '{node.name}' ({type(node.op).__name__}): {error}") from None
+            raise ModelError(f"{place(node, graph)}: {error}") from None
     return ir.Graph(graph.name, graph.inputs, graph.outputs, tuple(nodes), tensors, constants)
 
 

@@ -10,6 +10,7 @@ import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from cnna.compiler import float_ops as f
+from cnna.compiler.editor import outputs_of
 from cnna.compiler.integer import clamp
 from cnna.compiler.ir import Clamp, Graph, Node, Quant, Window
 
@@ -118,6 +119,9 @@ class _Writer:
         limited = self._limits(node, quant)
         inner = self.fresh(f"{raw}:unlimited") if limited else raw
         _WRITE[type(node.op)](self, node, inputs, inner)
+        for name in outputs_of(node)[1:]:
+            if name and self.graph.tensors[name].quant:
+                self.names[name] = self.quantise(name, self.fresh(f"{name}:dq"), self.graph.tensors[name].quant)
         if limited == (0.0, inf):
             self.emit("Relu", [inner], raw, f"{node.name}:relu")
         elif limited:

@@ -16,6 +16,7 @@ from cnna.compiler.onnx_export import to_model
 from cnna.compiler.onnx_import import to_graph
 from cnna.compiler.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.preprocess import Preprocess
+from cnna.compiler.quantised_import import import_quantised
 from cnna.compiler.ranges import METHODS, quant_of
 from cnna.compiler.split import split
 from cnna.host.errors import DataError, ModelError
@@ -48,14 +49,18 @@ def quantise(
     """The model as QDQ: int8 activations with zero point, symmetric weights per output channel, int32 biases; head and tail float.
 
     `samples`: each input's calibration array, [N, ...]. `method`: minmax, percentile or mse. ModelError: an operator that does
-    not run, or the model is quantised already. DataError: an unknown method, or samples that do not fit (`calibrate`).
+    not run, or the model is quantised already, or what the samples' ranges give cannot be compiled. DataError: an unknown
+    method, or samples that do not fit (`calibrate`).
     """
     if method not in METHODS:
         raise DataError(f"calibration method '{method}' is unknown; there are {', '.join(METHODS)}")
     graph = run_passes(to_graph(model), REWRITES, dump)
     quantised = next((n for n in graph.nodes if isinstance(n.op, Onnx) and n.op.kind == "QuantizeLinear"), None)
     if quantised or any(tensor.quant for tensor in graph.tensors.values()) or _has_requantise(graph):
-        raise ModelError(f"{graph.name}: the model is quantised already; compile it as it is")
+        already = support.foreign_quantisation(graph) or "the model is quantised already; compile it as it is"
+        raise ModelError(f"{graph.name}: {already}")
+    if foreign := support.foreign_quantisation(graph):
+        raise ModelError(f"{graph.name}: {foreign}")
     parts = split(graph, support.limit)
     statistics = calibrate(graph, tuple(parts.body.tensors), samples, method != "minmax", preprocess, progress)
     quants = _activation_quants(parts.body, statistics, method)
@@ -66,6 +71,7 @@ def quantise(
         if isinstance(node.op, Conv):
             _quantise_weights(edit, node, quants, statistics, correct_bias)
     result = to_model(edit.finish())
+    import_quantised(result, sources=graph.sources)  # what is written can be compiled, or the reason is known now
     if preprocess:
         preprocessing.store(result, preprocess)
     ends = [tuple(support.kind_of(node) for node in part.nodes) if part else () for part in (parts.head, parts.tail)]

@@ -1,5 +1,6 @@
 """A model that came quantised (QDQ or QLinear, ours or onnxruntime's) as int8 graph, CPU head and CPU tail."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from onnx import ModelProto
@@ -37,15 +38,18 @@ class Split:
     shapes: dict[str, tuple[int, ...]]
 
 
-def import_quantised(model: ModelProto, dump: Dump | None = None) -> Split:
-    """Rewrites, cuts and converts. `dump` gets the graph after each pass.
+def import_quantised(model: ModelProto, dump: Dump | None = None, sources: Mapping[str, str] | None = None) -> Split:
+    """Rewrites, cuts and converts. `dump` gets the graph after each pass. `sources`: those of the model that this one was made
+    from, whose nodes errors then name.
 
     ModelError: nothing quantised in it, or a node between layers of the accelerator that it cannot run.
     """
     source = to_graph(model)
+    source = replace(source, sources=sources or source.sources)
     graph = run_passes(source, (*REWRITES, *QUANTISATION), dump)
     if not any(tensor.quant for tensor in graph.tensors.values()):
-        raise ModelError(f"{graph.name}: the model is not quantised; run `cnna quantize` on it first")
+        foreign = support.foreign_quantisation(graph)
+        raise ModelError(f"{graph.name}: {foreign or 'the model is not quantised; run `cnna quantize` on it first'}")
     parts = split(graph, support.quantised_limit)
     if dump:
         dump("split", parts.body)

@@ -76,6 +76,7 @@ RUNS = (  # ONNX's names of what becomes one of these, in at least one form
     *("BatchNormalization", "Relu", "Clip", "Min", "Max", "Add", "Sum", "Sub", "Mul", "Div", "Concat", "Pad", "Slice", "Flatten"),
 )
 
+WHOLE_NUMBERS = ("ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
 VIEW_KINDS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze")  # what only arranges elements anew
 
 HINTS = {
@@ -174,6 +175,27 @@ def place(node: Node, graph: Graph) -> str:
     """What the model's author calls a node: its name and operator, or those of the node it was made from."""
     source = source_of(node.name, graph.sources)
     return f"node '{node.name}' ({kind_of(node)})" if source is None else f"node '{source}' ({graph.sources[source]})"
+
+
+def foreign_quantisation(graph: Graph) -> str | None:
+    """The one line for a model that is quantised, but otherwise than in int8 with scales that are known beforehand; else None.
+
+    To such a model `cnna quantize` cannot add anything, and compiling it as it is would not do either.
+    """
+    for node in graph.nodes:
+        if not isinstance(node.op, f.Onnx):
+            continue
+        how = None
+        if node.op.kind in WHOLE_NUMBERS:
+            how = "its scales are computed while the model runs, or its sums stay integers"
+        elif node.op.kind in ("QuantizeLinear", "DequantizeLinear"):
+            zero = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 else None
+            if zero is not None and zero.dtype not in (np.int8, np.uint8):
+                how = f"it is quantised as {zero.dtype}"
+        if how:
+            remedy = "give `cnna quantize` the float model that this one was made from"
+            return f"{place(node, graph)}: {how}; the accelerator computes in int8 with scales fixed beforehand: {remedy}"
+    return None
 
 
 def refusal(node: Node, reason: str, graph: Graph) -> str:

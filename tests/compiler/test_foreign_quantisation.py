@@ -1,0 +1,92 @@
+"""What `cnna quantize` and `cnna compile` say of models that are quantised in another way, and of each other's files."""
+
+import numpy as np
+import pytest
+from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic
+
+from cnna.compiler.onnx_import import load_model
+from cnna.compiler.quantise import quantise
+from cnna.compiler.quantised_import import import_quantised
+from cnna.host.errors import ModelError
+
+from .distance import quantised_by_onnxruntime
+from .test_quantised_import import run_whole
+from .written import answers, images, written
+
+TEXT = """g (float[N,3,8,8] x) => (float[N,5] y) {
+    a = Conv (x, w) b = Relu (a) c = GlobalAveragePool (b) d = Flatten (c) y = Gemm <transB=1> (d, v) }"""
+WEIGHTS = {"w": (4, 3, 3, 3), "v": (5, 4)}
+
+
+def dynamic(tmp_path):
+    source, target = tmp_path / "float.onnx", tmp_path / "dynamic.onnx"
+    source.write_bytes(written(TEXT, WEIGHTS).SerializeToString())
+    quantize_dynamic(source, target)
+    return load_model(target)
+
+
+def sixteen_bit(tmp_path):
+    model = written(TEXT, WEIGHTS)
+    return quantised_by_onnxruntime(model, images(model), tmp_path, activation=QuantType.QInt16)
+
+
+@pytest.mark.parametrize(("make", "how"), [(dynamic, "its scales are computed"), (sixteen_bit, "it is quantised as int16")])
+def test_quantised_in_a_way_that_does_not_run(make, how, tmp_path):
+    """`compile` sent such a model to `quantize`, which sent it back to `compile`: both must name the cause and the float model."""
+    model = make(tmp_path)
+    line = rf"node '.+' \(.+\): {how}.*; .* give `cnna quantize` the float model that this one was made from"
+    with pytest.raises(ModelError, match=line):
+        import_quantised(model)
+    with pytest.raises(ModelError, match=line):
+        quantise(model, images(model))
+
+
+def test_ranges_that_cannot_be_compiled():
+    """What a sample's range gives is known once it was seen: `quantise` wrote a file which `compile` then refused."""
+    text = "g (float[N,3,1,1] x) => (float[N,1,1,1] y) { h = Conv (x, one) y = Conv (h, w) }"
+    weights = {"one": np.ones((2, 3, 1, 1), np.float32), "w": np.float32([1e12, -1e12]).reshape(1, 2, 1, 1)}
+    model = written(text, weights)
+    with pytest.raises(ModelError, match=r"node 'Conv:y' \(Conv\): a scale ratio of .* is above the greatest multiplier"):
+        quantise(model, images(model))
+
+
+def test_a_node_is_called_as_in_the_float_model(monkeypatch):
+    """The file that `quantise` writes has nodes of its own: who gets the line has only seen those of the float model."""
+    text = "g (float[N,3] x) => (float[N,5] y) { a = Relu (x) y = Gemm <transB=1> (a, v) }"
+    model = written(text, {"v": (5, 3)})
+    model.graph.node[1].name = "classifier"
+
+    def refuse(*arguments):
+        raise ValueError("its sums are too great")
+
+    monkeypatch.setattr("cnna.compiler.integer.arith.multiplier", refuse)
+    with pytest.raises(ModelError, match=r"^node 'classifier' \(Gemm\): its sums are too great$"):
+        quantise(model, images(model))
+
+
+@pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator])
+@pytest.mark.parametrize("activation", [QuantType.QInt8, QuantType.QUInt8])
+def test_pad_between_quantised_convolutions(form, activation, tmp_path):
+    """onnxruntime pads the integers with the zero point, which is 0: taken as the number itself it would be another border."""
+    text = """g (float[N,3,8,8] x) => (float[N,6,?,?] y) {
+        a = Conv (x, w) b = Relu (a) c = Pad (b, pads) y = Conv (c, v) }"""
+    model = written(text, {"w": (4, 3, 3, 3), "v": (6, 4, 3, 3), "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])})
+    quantised = quantised_by_onnxruntime(model, images(model, 8), tmp_path, form, activation)
+    split = import_quantised(quantised)
+    assert split.tail is None
+    assert (1, 1, 1, 1) in [node.op.window.pads for node in split.graph.nodes]
+    feeds = images(model)
+    (expected,) = answers(quantised, feeds)
+    assert np.abs(run_whole(split, feeds)["y"] - expected).max() < 0.03 * np.ptp(expected)
+
+
+def test_both_parts_of_a_split_are_quantised():
+    """The second output of a node of the head: left without its Q and DQ, it made a file that `compile` refused."""
+    text = (
+        "g (float[N,4,8,8] x) => (float[N,4,?,?] y) { a, b = Split <axis=1> (x, parts) c = Concat <axis=1> (b, a) y = Conv (c, w) }"
+    )
+    model = written(text, {"parts": np.array([1, 3]), "w": (4, 4, 1, 1)})
+    feeds = images(model, 8)
+    split = import_quantised(load_model(quantise(model, feeds)[0].SerializeToString()))
+    (expected,) = answers(model, feeds)
+    assert np.abs(run_whole(split, feeds)["y"] - expected).max() < 0.05 * np.ptp(expected)
