@@ -19,6 +19,7 @@ from cnna.compiler.machine import Machine, Process, Queue, Ready
 from cnna.compiler.speeds import Walk
 from cnna.compiler.transfers import Transfers
 from cnna.compiler.weight_ports import WeightPorts
+from cnna.host.errors import ArtifactError
 from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw.config import BEAT_BYTES, Config
 from cnna.hw.regmap import COUNTED, VECTOR_OPS
@@ -45,7 +46,7 @@ class Span:
 
 
 def predicted_spans(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[Span]:
-    """A span for each command of a program, in its order."""
+    """A span for each command of a program, in its order. ArtifactError: the engines wait for each other, for ever."""
     return _Player(list(commands(program)), config, memory).play()
 
 
@@ -79,7 +80,9 @@ class _Player:
             processes[f"weights{part}"] = self._engine("weight", partial(ports.ask, part))
             processes[f"answers{part}"] = ports.answers(part)
         self.machine.play(processes)
-        assert len(self.spans) == len(self.program), "a command waits for what never comes"
+        waiting = next((command for command in self.program if command.number not in self.spans), None)
+        if waiting is not None:
+            raise ArtifactError(f"the program never ends: {waiting} waits for what never comes; compile the model again")
         return [self.spans[command.number] for command in self.program]
 
     def _handing(self) -> Process:

@@ -1,6 +1,6 @@
 """The `.cnna` file: everything a device needs to run a compiled model, in one checked zip. docs/artifact.md lists its contents.
 
-Standard library only: it is read on boards. A file is either whole and believed or refused with one line.
+numpy alone is needed: it is read on boards. A file is either whole and believed or refused with one line.
 """
 
 import hashlib
@@ -16,16 +16,17 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from cnna.host import soundness
 from cnna.host.errors import ArtifactError, UserError
 from cnna.host.files import write_bytes
-from cnna.host.manifest import TRACED, misfit
+from cnna.host.manifest import misfit
 from cnna.host.planned import PLANNED, DdrSpeed
+from cnna.host.program import UnsoundError
 from cnna.hw.config import Config, ConfigError
-from cnna.hw.regmap import ENGINES, SEGMENTS, VERSION, offset
+from cnna.hw.regmap import VERSION
 
 FORMAT = "cnna"
 SCHEMA, OLDEST = 4, 1  # written, and read; in 1 no input was folded, before TRACED the batch was not traced
-PREDICTED_SINCE = 3  # the schema from which on the predictor's clocks are stored
 MEMBERS = {"program.bin": "program", "constants.bin": "constants", "model.onnx": "model"}  # file: field of Artifact
 OPTIONAL = {"head.onnx": "head", "tail.onnx": "tail"}
 MANIFEST, DIGEST = "manifest.json", "manifest.sha256"
@@ -154,6 +155,12 @@ def _manifest(path: Path, text: bytes) -> dict[str, Any]:
         raise ArtifactError(f"{path}: {MANIFEST} is not JSON: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ArtifactError(f"{path}: not a .cnna file ({MANIFEST} does not say format {FORMAT!r}); `cnna compile` makes one")
+    try:
+        json.dumps(manifest, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ArtifactError(
+            f"{path}: {MANIFEST} holds a name that is no text (half of a pair of UTF-16); compile it again"
+        ) from None
     schema = manifest.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool):
         raise ArtifactError(f"{path}: {MANIFEST} has no schema number; compile it again")
@@ -180,10 +187,13 @@ def _check(path: Path, manifest: Mapping[str, Any], contents: Mapping[str, bytes
     isa = manifest["isa"]
     need(isa[0] == VERSION[0], f"its programs are for register map {isa[0]}.{isa[1]}, this cnna has {VERSION[0]}.{VERSION[1]}")
     try:
-        Config(**manifest["config"])
+        config = Config(**manifest["config"])
     except (ConfigError, TypeError) as error:
         raise ArtifactError(f"{path}: {MANIFEST} has no proper 'config': {error}") from error
-    _check_program(need, manifest, contents)
+    try:
+        soundness.check(manifest, config, contents)
+    except UnsoundError as error:
+        raise ArtifactError(f"{path}: {error}; compile it again") from None
 
 
 def _check_members(need: Need, members: Mapping[str, Any], contents: Mapping[str, bytes]) -> None:
@@ -193,63 +203,6 @@ def _check_members(need: Need, members: Mapping[str, Any], contents: Mapping[str
         entry = members[name]
         need(entry["bytes"] == len(data), f"altered: {name} has {len(data)} bytes")
         need(entry["sha256"] == _digest(data), f"altered: {name} does not have the digest in {MANIFEST}")
-
-
-def _check_program(need: Need, manifest: Mapping[str, Any], contents: Mapping[str, bytes]) -> None:
-    """Program, segments, CPU parts, ports and commands agree with each other."""
-    program, segments = contents["program.bin"], manifest["segments"]
-    need(len(program) == 8 * manifest["program_writes"] >= 8, f"program.bin is not {manifest['program_writes']} writes of 8 bytes")
-    need(struct.unpack("<I", program[-8:-4])[0] == offset("END"), "program.bin does not end with a write to END")
-    _check_predicted(need, manifest)
-    need(set(segments) == set(SEGMENTS), f"segments are not {', '.join(SEGMENTS)}")
-    need(all(isinstance(n, int) and 0 <= n < 1 << 32 for n in segments.values()), "a segment has no proper size")
-    need(len(contents["constants.bin"]) == segments["constant"], f"constants.bin is not {segments['constant']} bytes")
-    for cpu, name in (("cpu_head", "head.onnx"), ("cpu_tail", "tail.onnx")):
-        need(bool(manifest[cpu]) == (name in contents), f"{cpu} and {name} disagree")
-    for port in (*manifest["inputs"], *manifest["outputs"]):
-        need(port["segment"] in SEGMENTS, f"port {port['name']} lies in no segment")
-        end = port["offset"] + manifest["batch"] * port["image_bytes"]
-        need(end <= segments[port["segment"]], f"port {port['name']} ends beyond its segment")
-        need(port.get("fold") is None or _sound_fold(port, manifest["inputs"]), f"port {port['name']} has no proper 'fold'")
-    for entry in manifest["model_outputs"] if manifest["schema"] >= TRACED else ():
-        axis = entry.get("batch_axis", -1)
-        sound = axis is None or 0 <= axis < len(entry["shape"] or ())
-        need(sound, f"output {entry['name']} has no proper 'batch_axis'")
-    given = {entry["name"] for entry in manifest["model_inputs"]}
-    known = manifest["cpu_head"] or all(port["name"] in given for port in manifest["inputs"])
-    need(bool(known), "a port's name is that of no input")
-    gos = {offset(f"{engine.upper()}_GO") for engine in ENGINES}
-    queued, listed = sum(where in gos for where, _ in struct.iter_unpack("<II", program)), len(manifest["commands"])
-    need(queued == listed, f"program.bin queues {queued} commands, but {MANIFEST} lists {listed}")
-    tensors = {None, *manifest["tensors"]}
-    for index, command in enumerate(manifest["commands"]):
-        sound = command["layer"] < len(manifest["layers"]) and command["tensor"] in tensors
-        need(sound, f"commands[{index}] is of a layer or tensor that there is not")
-
-
-def _check_predicted(need: Need, manifest: Mapping[str, Any]) -> None:
-    """Predicted clocks are there of all, which add up, or, in an older file, of the layers alone."""
-    stored = "predicted" in manifest
-    need(stored or manifest["schema"] < PREDICTED_SINCE, f"{MANIFEST} has no proper 'predicted'")
-    need(all(("predicted" in command) is stored for command in manifest["commands"]), "some commands have no predicted clocks")
-    clocks = sum(layer["predicted_cycles"] for layer in manifest["layers"])
-    need(not stored or manifest["predicted"]["cycles"] == clocks, "its layers' predicted clocks do not add up to the whole's")
-
-
-def _sound_fold(port: Mapping[str, Any], inputs: Any) -> bool:
-    """Whether a port's fold is an input's, and its numbers are possible."""
-    fold, channels = port["fold"], port["shape"][0]
-    pairs = [fold["step"], fold["span"], fold["before"]]
-    numbers = [number for part in (fold["shape"], *pairs) for number in part]
-    whole = all(isinstance(number, int) and 0 <= number < 1 << 16 for number in numbers)
-    sizes = len(fold["shape"]) == 3 and all(len(pair) == 2 for pair in pairs)
-    return (
-        port in inputs
-        and whole
-        and sizes
-        and min(*fold["shape"], *fold["step"], *fold["span"]) > 0
-        and (fold["shape"][0] == channels * fold["span"][0] * fold["span"][1])
-    )
 
 
 def _digest(data: bytes) -> str:

@@ -3,13 +3,14 @@
 The manifest's `cpu_head` and `cpu_tail` list the operators, so that a softmax needs no ONNX parser on a board.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.errors import ToolError
+from cnna.host.errors import ArtifactError, ToolError, reason_of
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -23,6 +24,8 @@ def softmax(x: NDArray[Any], axis: int = -1) -> NDArray[np.float32]:
 
 def top_k(x: NDArray[Any], k: int, axis: int = -1) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The k greatest values along an axis and their indices, greatest first, the lower index first among equals."""
+    if not 0 <= k <= x.shape[axis]:
+        raise ValueError(f"a top-k of {k} of {x.shape[axis]} values")
     index = np.argsort(-x, axis=axis, kind="stable").take(np.arange(k), axis=axis)
     return np.take_along_axis(x, index, axis), index
 
@@ -99,11 +102,25 @@ def reads(operators: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name and name not in made]
 
 
-class CpuPart:
-    """A head or tail; `model` is its ONNX file, `operators` the manifest's list. ToolError: nothing here can run it."""
+def _foreign_errors() -> tuple[type[Exception], ...]:
+    """The classes that onnxruntime raises, which have no base of their own; none where it is not installed."""
+    try:
+        from onnxruntime.capi import onnxruntime_pybind11_state as state
+    except ImportError:
+        return ()
+    return tuple(kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception))
 
-    def __init__(self, model: bytes, operators: Sequence[Mapping[str, Any]], outputs: Sequence[str]) -> None:
-        self.operators, self.outputs = operators, list(outputs)
+
+class CpuPart:
+    """A head or tail; `model` is its ONNX file, `operators` the manifest's list, `name` what errors call it.
+
+    ToolError: nothing here can run it. ArtifactError: nobody could, now or when it runs: its file is damaged.
+    """
+
+    def __init__(
+        self, model: bytes, operators: Sequence[Mapping[str, Any]], outputs: Sequence[str], name: str = "the part on the CPU"
+    ) -> None:
+        self.operators, self.outputs, self.name = operators, list(outputs), name
         try:
             import onnxruntime
         except ImportError:
@@ -115,9 +132,28 @@ class CpuPart:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.add_session_config_entry("session.disable_quant_qdq", "1")  # round where the model does, not as fused kernels do
-        self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        with self._believed():
+            self._session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"], enable_fallback=0)
+            missing = {*self.outputs} - {entry.name for entry in self._session.get_outputs()}
+            if missing:
+                raise ValueError(f"it has no output {', '.join(sorted(missing))}")
+
+    @contextmanager
+    def _believed(self) -> Iterator[None]:
+        """ArtifactError: the part is not what a compiler writes."""
+        own = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)  # of numpy, by what is damaged
+        failures: tuple[type[Exception], ...] = (*own, *_foreign_errors())
+        try:
+            yield
+        except failures as error:
+            raise ArtifactError(f"{self.name} cannot be run: {reason_of(error)[:200]}; compile it again") from None
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
+        """As `_run`. ArtifactError: as of the class."""
+        with self._believed():
+            return self._run(inputs)
+
+    def _run(self, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
         """Every output by name, for one sample: a batch of one, wherever its axis is.
 
         `inputs` may hold more tensors than the part reads.

@@ -12,7 +12,11 @@ from typing import Any
 from cnna.host.planned import DdrSpeed
 from cnna.hw.config import Config
 
+SMALLEST, GREATEST = 2.0**-126, 2.0**127  # scales: float32 holds them, and what is divided by them
+MOST_SIZE = 1 << 32  # of an axis: a segment has fewer bytes
+
 Kind = Callable[[Any], str | None]
+PREDICTED_SINCE = 3  # the schema from which on the predictor's clocks are stored
 TRACED = 4  # the schema since which the compiler traces the batch to each output; before, it was taken for the first axis
 
 
@@ -92,14 +96,16 @@ _TEXT = _plain(lambda value: isinstance(value, str))
 _COUNT = _plain(_is_whole)
 _NUMBER = _plain(_is_number)
 _OBJECT = _table(_ANYTHING)
-_SCALE = _plain(lambda value: _is_number(value) and value > 0)
+_SCALE = _plain(lambda value: _is_number(value) and SMALLEST <= value <= GREATEST)
 _ZERO = _plain(lambda value: _is_whole(value, -128, 128))
-_SHAPE = _each(_plain(lambda value: _is_whole(value, 1)), 3)  # C, H, W
+_SIZE = _plain(lambda value: _is_whole(value, 1, MOST_SIZE))
+_SHAPE = _each(_SIZE, 3)  # C, H, W
 _QUANTISED = {"shape": _SHAPE, "scale": _SCALE, "zero": _ZERO}
 _PLACED = dict.fromkeys(("offset", "image_bytes", "block_bytes", "row_bytes"), _COUNT)
-_PORT = _record(name=_TEXT, tensor=_TEXT, segment=_TEXT, **_QUANTISED, **_PLACED)
-_VALUE = _record(name=_TEXT, shape=_each(_maybe(_COUNT)), dtype=_TEXT)
-_OUTPUT = _record(("batch_axis",), name=_TEXT, shape=_maybe(_each(_maybe(_COUNT))), dtype=_TEXT, batch_axis=_maybe(_COUNT))
+_FOLD = _maybe(_record(**dict.fromkeys(("shape", "step", "span", "before"), _each(_ANYTHING))))
+_PORT = _record(("fold",), fold=_FOLD, name=_TEXT, tensor=_TEXT, segment=_TEXT, **_QUANTISED, **_PLACED)
+_VALUE = _record(name=_TEXT, shape=_each(_maybe(_SIZE)), dtype=_TEXT)
+_OUTPUT = _record(("batch_axis",), name=_TEXT, shape=_maybe(_each(_maybe(_SIZE))), dtype=_TEXT, batch_axis=_maybe(_COUNT))
 _CPU_NODE = _record(
     name=_TEXT,
     op=_TEXT,

@@ -161,7 +161,12 @@ class Model:
         if name == "head":
             wanted += [port["name"] for port in self.manifest["inputs"]] + reads(self.manifest["cpu_tail"])
         made = makes(operators)
-        return CpuPart(model, operators, [output for output in dict.fromkeys(wanted) if output in made])
+        return CpuPart(
+            model,
+            operators,
+            [output for output in dict.fromkeys(wanted) if output in made],
+            f"{self.manifest['name']}: its {name}.onnx",
+        )
 
     # --- batches ---
 

@@ -1,22 +1,41 @@
 """The reference as an executor of artifacts: the int8 graph of the model inside a .cnna, run layer by layer."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from cnna.compiler.ir import Graph
+from cnna.compiler.onnx_import import load_model
 from cnna.compiler.quantised_import import import_quantised
 from cnna.host.artifact import Artifact
+from cnna.host.errors import ArtifactError, ModelError
 from cnna.sim import reference
 
 Int8 = NDArray[np.int8]
 
 
 def int8_graph(artifact: Artifact) -> Graph:
-    """The accelerator's part of the model that the artifact was compiled from."""
-    return import_quantised(onnx.load_from_string(artifact.model)).graph
+    """The accelerator's part of the model that the artifact was compiled from. ArtifactError: it is not that model."""
+    manifest = artifact.manifest
+    name = f"{manifest['name']}: its model.onnx"
+    try:
+        graph = import_quantised(load_model(artifact.model, name)).graph
+    except ModelError as error:
+        raise ArtifactError(f"{error}; compile it again") from None
+    ports = {port["name"]: port for port in (*manifest["inputs"], *manifest["outputs"])}
+    same = {*graph.inputs, *graph.outputs} == set(ports)
+    if not same or any(_differs(graph, tensor, entry) for tensor, entry in (*ports.items(), *manifest["tensors"].items())):
+        raise ArtifactError(f"{name} is not the model that it was compiled from; compile it again")
+    return graph
+
+
+def _differs(graph: Graph, tensor: str, entry: Mapping[str, Any]) -> bool:
+    """Whether a tensor is another than a manifest's entry says."""
+    found = graph.tensors.get(tensor)
+    quant = (found.quant.scale, found.quant.zero) if found and found.quant else None
+    return found is None or list(found.shape) != entry["shape"] or quant != (entry["scale"], entry["zero"])
 
 
 class Reference:

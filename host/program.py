@@ -1,0 +1,321 @@
+"""A register program as tables of commands, and what about them no accelerator could carry out.
+
+A `.cnna` is checked here once, when it is read, so that emulator, simulator, board and report can believe the program: its
+registers are those that programs may write, it stays within its DDR segments and feature memory, every wait is met in program
+order, and every ring word that is taken was brought. numpy alone: it runs on boards.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.hw.config import BEAT_BYTES, Config
+from cnna.hw.regmap import (
+    ADDRESS_BITS,
+    BY_OFFSET,
+    COUNT_BITS,
+    COUNTED,
+    ENGINES,
+    REGISTERS,
+    SEGMENTS,
+    VECTOR_OPS,
+    Register,
+    command_fields,
+    offset,
+)
+
+MOST_CLOCKS = 1 << 32  # of a run: the accelerator counts them in 32 bits
+MOST_TAKEN_BYTES = 1 << 32  # of weights, for one command: what an emulator can hold
+
+Numbers = NDArray[np.int64]
+Fields = Mapping[str, Numbers]
+Fault = tuple[NDArray[np.bool_], str]  # which of a table's commands have it, and what it is
+
+
+class UnsoundError(Exception):
+    """What is wrong with a program, in words that go behind a file's name."""
+
+
+class Table(NamedTuple):
+    """All commands of one engine. numbers: of each among the program's GO writes; f: by `regmap.command_fields`, one entry each."""
+
+    engine: str
+    numbers: Numbers
+    f: Fields
+
+
+def checked(program: bytes, config: Config, segments: Mapping[str, int]) -> dict[str, Table]:
+    """The commands of a program by engine, once all of it is known to be sound for segments of so many bytes.
+
+    UnsoundError: the first thing that is not.
+    """
+    tables = decode(program)
+    sizes = np.array([segments[name] for name in SEGMENTS], np.int64)
+    for table in tables.values():
+        for bad, what in _faults(table.engine, table.f, config, sizes):
+            if bad.any():
+                raise UnsoundError(f"{_command(table, int(bad.argmax()))} {what}")
+    for engine in ("conv", "vector", "weight"):
+        if _clocks(engine, tables[engine].f, config).sum() >= MOST_CLOCKS:
+            raise UnsoundError(f"the {engine} commands of program.bin take {MOST_CLOCKS} clocks or more")
+    _check_waits(tables, config)
+    for ring, engine in enumerate(("conv", "vector")):
+        _check_ring(tables["weight"], ring, tables[engine], config)
+    return tables
+
+
+def fault(engine: str, f: Mapping[str, int], config: Config) -> str | None:
+    """What is wrong with a single command, wherever its segments end; None where nothing is."""
+    rows = {name: np.array([value], np.int64) for name, value in f.items()}
+    anywhere = np.full(len(SEGMENTS), np.iinfo(np.int64).max)
+    return next((what for bad, what in _faults(engine, rows, config, anywhere) if bad.any()), None)
+
+
+def decode(program: bytes) -> dict[str, Table]:
+    """The commands of a program by engine, from fresh shadow registers.
+
+    UnsoundError: a write that programs may not make, a field outside its limits, or no END, or one that is not the last write.
+    """
+    offsets, values = np.frombuffer(program, "<u4").reshape(-1, 2).T.astype(np.int64)
+    legal = [register.offset for register in BY_OFFSET.values() if register.block in ENGINES] + [offset("END")]
+    foreign = np.flatnonzero(~np.isin(offsets, legal))
+    if foreign.size:
+        raise UnsoundError(f"write {foreign[0]} of program.bin is to offset {offsets[foreign[0]]:#x}, which no program may write")
+    if np.flatnonzero(offsets == offset("END")).tolist() != [len(offsets) - 1]:
+        raise UnsoundError("program.bin does not end with a write to END, its only one")
+    gos = [offset(f"{engine.upper()}_GO") for engine in ENGINES]
+    number = np.cumsum(np.isin(offsets, gos)) - 1
+    tables = {}
+    for engine, go in zip(ENGINES, gos, strict=True):
+        at = np.flatnonzero(offsets == go)
+        tables[engine] = Table(engine, number[at], _fields(engine, offsets, values, at))
+    return tables
+
+
+def _fields(engine: str, offsets: Numbers, values: Numbers, at: Numbers) -> dict[str, Numbers]:
+    """What each field of an engine's commands is at the GO writes `at`."""
+    found, names = {}, iter(command_fields(engine))
+    for register in REGISTERS.values():
+        if register.block != engine or register.name.endswith("_GO"):
+            continue
+        written = np.flatnonzero(offsets == register.offset)
+        last = np.searchsorted(written, at) - 1
+        for name, own, reset in _unpacked(register, written, values[written], names):
+            found[name] = np.where(last >= 0, own[last], reset) if own.size else np.full(len(at), reset, np.int64)
+    return found
+
+
+def _unpacked(register: Register, written: Numbers, words: Numbers, names: Iterator[str]) -> Iterator[tuple[str, Numbers, int]]:
+    """(name, values, reset value) of each field of a register's words. UnsoundError: a value outside the field's limits."""
+    bit = 0
+    for field in register.fields:
+        own = (words >> bit) & ((1 << field.bits) - 1)
+        if field.signed:
+            own = own - ((own >> (field.bits - 1)) << field.bits)
+        low, high = field.limits
+        bad = np.flatnonzero((own < low) | (own > high))
+        if bad.size:
+            what = f"{register.name}.{field.name} to {own[bad[0]]}, not within {low}..{high}"
+            raise UnsoundError(f"write {written[bad[0]]} of program.bin sets {what}")
+        yield next(names), own, field.reset
+        bit += field.bits
+
+
+def _command(table: Table, row: int) -> str:
+    return f"commands[{table.numbers[row]}] ({table.engine})"
+
+
+# --- what a command cannot be, engine by engine ---
+
+
+def _faults(engine: str, f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
+    """All that a command alone can have; later ones take for granted that there is none of the earlier ones."""
+    for name, field in command_fields(engine).items():
+        low, high = field.limits  # which a register that was never written may lie outside of
+        yield (f[name] < low) | (f[name] > high), f"has {name} outside {low}..{high}"
+    yield _clocks(engine, f, config) >= MOST_CLOCKS, f"takes {MOST_CLOCKS} clocks or more"
+    yield from _FAULTS[engine](f, config, sizes)
+
+
+def _clocks(engine: str, f: Fields, config: Config) -> NDArray[np.float64]:
+    """About how long each command keeps its engine busy; in floats, for products that no integer holds."""
+    if engine == "weight":
+        return f["beats"].astype(np.float64) * f["repeat"]
+    if engine in ("load", "store"):
+        return f["blocks"].astype(np.float64) * f["runs"] * f["run"]
+    taps = f["kernel_height"].astype(np.float64) * f["kernel_width"]
+    return taps * f["blocks"] * _groups(f, config) * (f["chunks"] if engine == "conv" else 1)
+
+
+def _moved(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
+    """Of load and store."""
+    words = f["blocks"] * f["runs"] * f["run"]
+    yield words > config.feature_words, f"moves more than the {config.feature_words} words of feature memory"
+    steps = [(f["blocks"], f["ddr_block"]), (f["runs"], f["ddr_run"])]
+    yield _unaligned(f["ddr"], *((step * (count > 1)) for count, step in steps)), "has a DDR address that is no multiple of 16"
+    end = f["ddr"] + sum((count - 1) * step for count, step in steps) + f["run"] * config.ci
+    yield end > sizes[f["seg"]], "reaches beyond the end of its segment"
+    walk = [(f["blocks"], f["fm_block"]), (f["runs"], f["fm_run"]), (f["run"], np.ones_like(f["run"]))]
+    yield _beyond(f["fm"], walk, config), _OUTSIDE
+
+
+def _brought(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
+    """Of weight."""
+    ports = np.where(f["ring"] == 1, 1, config.ports)
+    apart = (ports - 1) * f["port"]
+    yield _unaligned(f["ddr"], apart), "has a DDR address that is no multiple of 16"
+    yield f["ddr"] + apart + f["beats"] * BEAT_BYTES > sizes[f["seg"]], "reaches beyond the end of its segment"
+    yield f["beats"] * BEAT_BYTES % _stripe(f, config) != 0, "brings a part of a ring word"
+
+
+def _convolved(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
+    """Of conv."""
+    terms, groups = _terms(f), _groups(f, config)
+    held = (f["stream"] == 0) & (groups > 1)
+    yield held & (terms > config.ring_words), f"holds more than the {config.ring_words} words of the weight ring"
+    yield _taken_weights(f, config) * config.ring_word_bytes > MOST_TAKEN_BYTES, "takes more than 4 GiB of weights"
+    yield (f["chunks"] - 1) * config.chunk_blocks >= f["dst_blocks"], "computes a chunk of which nothing is written"
+    used = np.minimum(f["dst_blocks"], f["chunks"] * config.chunk_blocks)
+    yield from _written(f, used, config)
+    yield _reads_beyond(f, f["blocks"], config), _OUTSIDE
+    yield (f["res_enable"] == 1) & _beyond(f["res"], _plane(f, "res", used), config), _OUTSIDE
+
+
+def _made(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
+    """Of vector."""
+    pairs = f["op"] == VECTOR_OPS.index("elementwise")
+    yield pairs & ((f["kernel_height"] != 1) | (f["kernel_width"] > 2)), "is elementwise on more than two operands"
+    yield _reads_beyond(f, f["blocks"], config), _OUTSIDE
+    yield from _written(f, f["blocks"], config)
+
+
+_FAULTS = {"load": _moved, "weight": _brought, "conv": _convolved, "vector": _made, "store": _moved}
+_OUTSIDE = "has an address outside feature memory"
+
+
+def _written(f: Fields, blocks: Numbers, config: Config) -> Iterator[Fault]:
+    """Of what conv and vector write: no word twice, and all of it in feature memory."""
+    yield _pixels(f) * blocks > config.feature_words, f"writes more than the {config.feature_words} words of feature memory"
+    yield _beyond(f["dst"], _plane(f, "dst", blocks), config), _OUTSIDE
+
+
+def _plane(f: Fields, name: str, blocks: Numbers) -> list[tuple[Numbers, Numbers]]:
+    """(count, step) of the four walks over a plane: columns, rows, images, blocks (docs/architecture.md, the walk)."""
+    row = f["out_width"] * f[f"{name}_x"] + f[f"{name}_row"]
+    image = f["out_height"] * row + f[f"{name}_image"]
+    return [(f["out_width"], f[f"{name}_x"]), (f["out_height"], row), (f["images"], image), (blocks, f[f"{name}_block"])]
+
+
+def _reads_beyond(f: Fields, blocks: Numbers, config: Config) -> NDArray[np.bool_]:
+    """Where taps inside of the source leave feature memory."""
+    rows, columns = _tap_range(f, "y", "height"), _tap_range(f, "x", "width")
+    image = f["src_image"] + f["out_height"] * (f["src_row"] + f["out_width"] * f["src_x"])
+    none = rows[:, 2].astype(bool) | columns[:, 2].astype(bool)
+    low, high = (f["src"] + rows[:, end] + columns[:, end] for end in (0, 1))
+    for count, step in ((f["images"], image), (blocks, f["src_block"])):
+        low, high = low + np.minimum((count - 1) * step, 0), high + np.maximum((count - 1) * step, 0)
+    around = low >> ADDRESS_BITS << ADDRESS_BITS
+    return np.asarray(~none & (high - around >= config.feature_words))
+
+
+def _tap_range(f: Fields, axis: str, size: str) -> Numbers:
+    """What rows, or columns, add to a source's address where they are inside of it: int64 [commands, (least, most, none is)]."""
+    across = f["src_x"] if axis == "x" else f["src_row"] + f["out_width"] * f["src_x"]
+    names = (f"out_{size}", f"kernel_{size}", f"first_{axis}", f"stride_{axis}", f"stride_dilation_{axis}", f"in_{size}")
+    kinds, which = np.unique(
+        np.stack([across, f[f"src_k{axis}"], *(f[name] for name in names)], axis=1), axis=0, return_inverse=True
+    )
+    found = np.zeros((len(kinds), 3), np.int64)
+    for row, (step, tap_step, out, taps, first, stride, dilation, inside) in enumerate(kinds.tolist()):
+        pixel, tap = np.arange(out)[:, None], np.arange(taps)
+        place = first + pixel * stride + tap * dilation
+        added = (pixel * step + tap * tap_step)[(place >= 0) & (place < inside)]
+        found[row] = (added.min(), added.max(), 0) if added.size else (0, 0, 1)
+    return found[which.reshape(-1)]
+
+
+def _beyond(first: Numbers, walks: list[tuple[Numbers, Numbers]], config: Config) -> NDArray[np.bool_]:
+    """Where walks from `first` on, of so many steps each, leave feature memory; addresses are modulo 2^20."""
+    ends = [(count - 1) * step for count, step in walks]
+    low = first + sum(np.minimum(end, 0) for end in ends)
+    high = first + sum(np.maximum(end, 0) for end in ends)
+    around = low >> ADDRESS_BITS << ADDRESS_BITS
+    return np.asarray(high - around >= config.feature_words)
+
+
+def _unaligned(*addresses: Numbers) -> NDArray[np.bool_]:
+    return np.asarray(sum(address % BEAT_BYTES for address in addresses) != 0)
+
+
+def _pixels(f: Fields) -> Numbers:
+    return f["images"] * f["out_height"] * f["out_width"]
+
+
+def _groups(f: Fields, config: Config) -> Numbers:
+    return -(-_pixels(f) // config.pix)
+
+
+def _terms(f: Fields) -> Numbers:
+    return f["blocks"] * f["kernel_height"] * f["kernel_width"]
+
+
+# --- what the commands cannot be together ---
+
+
+def _units(table: Table, config: Config) -> Numbers:
+    """Units of each command that others can wait for."""
+    if table.engine == "conv":
+        return table.f["chunks"]
+    return -(-table.f["blocks"] // config.chunk_blocks) if table.engine == "vector" else np.ones(len(table.numbers), np.int64)
+
+
+def _check_waits(tables: Mapping[str, Table], config: Config) -> None:
+    """UnsoundError: a unit waits for what no earlier command gives. Differences are signed, of COUNT_BITS."""
+    units = {engine: _units(tables[engine], config) for engine in COUNTED}
+    given = {engine: np.concatenate([[0], np.cumsum(units[engine])]) for engine in COUNTED}
+    sign = 1 << (COUNT_BITS - 1)
+    for engine in COUNTED:
+        table = tables[engine]
+        for other in COUNTED:
+            enable, step, count = (table.f[f"wait_{other}_{part}"] for part in ("enable", "step", "count"))
+            done = given[other][np.searchsorted(tables[other].numbers, table.numbers)]
+            last = units[engine] - 1
+            for unit in (np.zeros_like(last), last):
+                spare = done + (unit if other == engine else 0) - count - unit * step
+                seen = np.minimum(done + (unit if other == engine else 0), sign - 1)  # more than there are would be a count below 0
+                bad = (enable == 1) & (spare % (2 * sign) > seen)
+                if bad.any():
+                    who = _command(table, int(bad.argmax()))
+                    raise UnsoundError(f"{who} waits for units of {other} that nothing before it makes")
+
+
+def _check_ring(weight: Table, ring: int, taker: Table, config: Config) -> None:
+    """UnsoundError: a command takes ring words that were not brought, or some are left when the program ends."""
+    own = weight.f["ring"] == ring
+    brought = weight.f["repeat"] * (weight.f["beats"] * BEAT_BYTES // _stripe(weight.f, config)) * own
+    there = np.concatenate([[0], np.cumsum(brought)])
+    taken = np.cumsum((_taken_weights if ring == 0 else _taken_parameters)(taker.f, config))
+    short = there[np.searchsorted(weight.numbers, taker.numbers)] < taken
+    if short.any():
+        raise UnsoundError(f"{_command(taker, int(short.argmax()))} takes ring words that nothing before it brings")
+    if there[-1] != (taken[-1] if taken.size else 0):
+        raise UnsoundError(f"program.bin brings ring words that no {taker.engine} command takes")
+
+
+def _stripe(f: Fields, config: Config) -> Numbers:
+    """Bytes of a ring word on each port."""
+    return np.where(f["ring"] == 1, BEAT_BYTES, config.stripe_bytes)
+
+
+def _taken_weights(f: Fields, config: Config) -> Numbers:
+    """Words that conv commands take of the weight ring."""
+    return f["chunks"] * (config.param_words + _terms(f) * np.where(f["stream"] == 1, _groups(f, config), 1))
+
+
+def _taken_parameters(f: Fields, config: Config) -> Numbers:
+    """Words that vector commands take of the vector ring."""
+    params = np.where(f["uniform"] == 1, 1, f["blocks"]) * (config.ci // 2)
+    depthwise = f["op"] == VECTOR_OPS.index("depthwise")
+    return params + depthwise * f["blocks"] * f["kernel_height"] * f["kernel_width"]

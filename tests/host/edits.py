@@ -1,0 +1,130 @@
+"""`.cnna` files that somebody has edited, with digests that are right again: what a reader must refuse or survive.
+
+`edit` changes a thing or a few of an artifact, as the seed says; `write` makes a file of it without looking at it.
+"""
+
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cnna.host import artifact as files
+from cnna.host.artifact import Artifact
+from cnna.hw.regmap import BY_OFFSET, ENGINES
+
+GONE = object()
+VALUES = (GONE, None, "", "other", "\ud800", 0, -1, 1, 2, 7, 1 << 31, 1 << 32, 1 << 62, 1.5, 1e-300, 1e300, True, [], {}, [1], [[]])
+Way = tuple[Any, ...]
+
+
+def edit(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifact]:
+    """An edited copy, and in words what was changed."""
+    kinds: list[Callable[[Artifact, np.random.Generator], tuple[str, Artifact]]] = [
+        _manifest,
+        _manifest,
+        _program,
+        _program,
+        _member,
+    ]
+    return kinds[int(rng.integers(len(kinds)))](artifact, rng)
+
+
+def write(path: Path, artifact: Artifact) -> None:
+    """The file, whatever is in it, with the digests of what is in it."""
+    named = {**files.MEMBERS, **files.OPTIONAL}
+    contents = {name: getattr(artifact, field) for name, field in named.items() if getattr(artifact, field) is not None}
+    members = {name: {"bytes": len(data), "sha256": files._digest(data)} for name, data in contents.items()}
+    manifest = {"format": files.FORMAT, "schema": files.SCHEMA, **artifact.manifest, "members": members}
+    text = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in {files.MANIFEST: text, files.DIGEST: files._digest(text).encode(), **contents}.items():
+            archive.writestr(name, data)
+
+
+def entries(value: Any, where: Way = ()) -> list[Way]:
+    """The way to every entry of a JSON value."""
+    keys = list(value) if isinstance(value, Mapping) else range(len(value)) if isinstance(value, list) else []
+    return [way for key in keys for way in [(*where, key), *entries(value[key], (*where, key))]]
+
+
+def changed(value: Any, way: Way, new: Any) -> Any:
+    """The JSON value with another entry there, or without it (GONE)."""
+    if not way:
+        return new
+    copy = dict(value) if isinstance(value, Mapping) else list(value)
+    copy[way[0]] = changed(value[way[0]], way[1:], new)
+    if copy[way[0]] is GONE:
+        del copy[way[0]]
+    return copy
+
+
+def _manifest(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifact]:
+    manifest, said = {key: value for key, value in artifact.manifest.items() if key != "members"}, []
+    for _ in range(int(rng.integers(1, 3))):
+        level = int(rng.integers(1, 6))  # or the many commands would be nearly all that is ever edited
+        ways = [way for way in entries(manifest) if len(way) <= level]
+        way = ways[int(rng.integers(len(ways)))]
+        old = manifest
+        for key in way:
+            old = old[key]
+        new = _other(old, rng)
+        manifest = changed(manifest, way, new)
+        said.append(f"{'.'.join(map(str, way))} = {'gone' if new is GONE else repr(new)[:60]}")
+    return "; ".join(said), replace(artifact, manifest=manifest)
+
+
+def _other(old: Any, rng: np.random.Generator) -> Any:
+    """Another value: of any kind, or near to the old one."""
+    near: list[Any] = []
+    if isinstance(old, int):
+        near = [old + 1, old - 1, 2 * old, old // 2, -old, old + 16]
+    elif isinstance(old, float):
+        near = [-old, old * 1e30, old * 1e-30, 0.0]
+    elif isinstance(old, list):
+        near = [old[1:], old[:-1], [*old, *old], old[::-1], [*old, 1]]
+    elif isinstance(old, str):
+        near = [f"{old}2", "input", "output", "workspace", "x", "y", "conv", "store", "int64", "file"]
+    choices = near if near and rng.random() < 0.5 else VALUES
+    return choices[int(rng.integers(len(choices)))]
+
+
+def _program(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifact]:
+    writes, said = np.frombuffer(artifact.program, "<u4").reshape(-1, 2).copy(), []
+    legal = [register.offset for register in BY_OFFSET.values() if register.block in ENGINES]
+    for _ in range(int(rng.integers(1, 5))):
+        at, kind = int(rng.integers(len(writes))), int(rng.integers(6))
+        if kind == 0:
+            writes[at, 0] = rng.choice(legal)
+        elif kind == 1:
+            writes[at, 1] = rng.integers(1 << 32)
+        elif kind == 2:
+            writes[at, 1] ^= 1 << int(rng.integers(32))
+        elif kind == 3:
+            writes[at, 1] = rng.choice([0, 1, 2, 15, 16, 255, 1 << 13, 1 << 19, (1 << 32) - 16])
+        elif kind == 4:
+            writes[at, 1] += np.uint32(rng.choice([1, 2, 16]))
+        else:
+            writes[at] = writes[int(rng.integers(len(writes)))]
+        register = BY_OFFSET.get(int(writes[at, 0]))
+        said.append(f"write {at}: {register.name if register else hex(writes[at, 0])} = {writes[at, 1]:#x}")
+    return "; ".join(said), replace(artifact, program=writes.tobytes())
+
+
+def _member(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifact]:
+    names = [name for name in ("constants", "model", "head", "tail") if getattr(artifact, name)]
+    name = names[int(rng.integers(len(names)))]
+    data = np.frombuffer(getattr(artifact, name), np.uint8).copy()
+    at, kind = int(rng.integers(len(data))), int(rng.integers(5))
+    if kind == 0 and name != "constants":
+        return f"{name} cut at {at}", replace(artifact, **{name: data[:at].tobytes()})
+    if kind == 1 and artifact.tail and name != "constants":
+        other = artifact.tail if name == "model" else artifact.model
+        return f"another {name}", replace(artifact, **{name: other})
+    many = 1 if kind < 4 else 20
+    where = rng.integers(len(data), size=many)
+    data[where] = rng.integers(256, size=many, dtype=np.uint8)
+    return f"{name}: bytes {where.tolist()[:5]}", replace(artifact, **{name: data.tobytes()})

@@ -1,0 +1,172 @@
+"""A `.cnna` that somebody has edited, its digests right again: every reader answers or refuses it in a line, within seconds."""
+
+import json
+import time
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cnna.compiler import report
+from cnna.compiler.compile import compile_model
+from cnna.compiler.report_html import html
+from cnna.compiler.report_table import table
+from cnna.compiler.report_trace import trace
+from cnna.host.artifact import load
+from cnna.host.errors import ArtifactError, CnnaError
+from cnna.host.model import Model
+from cnna.host.session import Model as BoardModel
+from cnna.hw.config import preset
+from cnna.hw.regmap import REGISTERS
+from tests import qdq_networks
+
+from .edits import changed, edit, write
+from .emulated_board import EmulatedBoard
+
+SECONDS = 8.0  # for one reader, on a machine that has much else to do; without an edit they take a twentieth of a second
+EDITS = 60
+NETWORK = 0  # all five engines, and a Reshape on the CPU
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return compile_model(qdq_networks.model(NETWORK), preset("tiny"), batch=2)
+
+
+@pytest.fixture(scope="module")
+def samples():
+    return qdq_networks.images(qdq_networks.model(NETWORK), 1, 0)
+
+
+def _report(artifact, x):
+    figures = report.figures(artifact)
+    table(figures), html(figures).encode(), json.dumps(trace(artifact))
+
+
+def _on(device, **options):
+    def run(artifact, x):
+        with Model(artifact, device=device, **options) as model:
+            model.run(x)
+
+    return run
+
+
+def _board(artifact, x):
+    with BoardModel(EmulatedBoard(), artifact, retries=0, timeout_seconds=1.0) as model:
+        model.run(x)
+
+
+READERS = {
+    "report": _report,
+    "emulator": _on("emulator", check=True),
+    "reference": _on("reference"),
+    "board": _board,
+}
+
+
+def test_whatever_is_edited_no_reader_ends_in_a_traceback_or_hangs(compiled, samples, tmp_path, seed):
+    """Each edit that is not refused when the file is read goes through every reader: only errors of `host/errors.py` may come."""
+    loaded = 0
+    for number in range(EDITS):
+        what, artifact = edit(compiled, np.random.default_rng([seed, number]))
+        write(tmp_path / "m.cnna", artifact)
+        try:
+            artifact = load(tmp_path / "m.cnna")
+        except ArtifactError as error:
+            assert "\n" not in str(error), what  # noqa: PT017 - either outcome is right, a traceback is not
+            continue
+        loaded += 1
+        for name, read in READERS.items():
+            began = time.monotonic()
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    read(artifact, samples)
+            except CnnaError:
+                pass
+            except Exception as error:
+                raise AssertionError(f"{name}, after {what}") from error
+            assert time.monotonic() - began < SECONDS, f"{name}, after {what}"
+    assert loaded > EDITS // 10
+
+
+@pytest.mark.parametrize(
+    ("way", "new", "words"),
+    [
+        (("inputs", 0, "image_bytes"), 0, "bytes of port"),
+        (("inputs", 0, "row_bytes"), 0, "bytes of port"),
+        (("outputs", 0, "shape", 0), 1, "another shape than its tensor"),
+        (("inputs", 0, "shape"), [1, 1, 1], "another shape than its tensor"),
+        (("model_inputs", 0, "shape", 1), 99, "another size than the model's input"),
+        (("model_inputs",), [], "no model_inputs"),
+        (("model_outputs", 0, "name"), "nowhere", "nothing makes the model's output nowhere"),
+        (("batch",), 1, "writes outside its tensor"),
+        (("commands", 0, "engine"), "array", "is one of"),
+        (("name",), "\ud800", "no text"),
+        (("preprocess",), {"scale": 1.0, "mean": [0.0] * 7, "std": [1.0]}, "7 numbers as mean"),
+        (("preprocess",), {"scale": 1.0, "mean": [0.0], "std": [1e-300]}, "float32 cannot use"),
+    ],
+)
+def test_an_edited_manifest_is_refused(compiled, tmp_path, way, new, words):
+    """Right kinds of values that do not go together: a reader would meet them as an index or a shape that does not fit."""
+    edited = changed(dict(compiled.manifest), way, new)
+    write(tmp_path / "m.cnna", replace(compiled, manifest=edited))
+    with pytest.raises(ArtifactError, match=words):
+        load(tmp_path / "m.cnna")
+
+
+@pytest.mark.parametrize(
+    ("register", "value", "words"),
+    [
+        ("WEIGHT_BEATS", 0x2000016, "beyond the end of its segment"),
+        ("WEIGHT_BEATS", 0, "not within"),
+        ("WEIGHT_REPEAT", 0xFFFFF, "no conv command takes"),
+        ("CONV_KERNEL", 0xFFFF, "weight ring|nothing before it brings"),
+        ("CONV_CHUNKS", 0xFFF, "nothing is written"),
+        ("CONV_DST", 0xFFFFF, "outside feature memory"),
+        ("CONV_OUT", 0x3FFFFFF, "words of feature memory"),
+        ("CONV_SRC", 0x7FFFF, "outside feature memory"),
+        ("CONV_WAIT_LOAD", 1 << 25 | 0xFFFF, "waits for units of load"),
+        ("LOAD_RUNS", 0xFFFF, "words of feature memory"),
+        ("STORE_DDR", 0xFFFFFFF0, "beyond the end of its segment"),
+        ("STORE_DDR", 8, "multiple of 16"),
+        ("STATUS", 1, "no program may write"),
+        ("END", 1, "END"),
+    ],
+)
+def test_a_program_that_nothing_could_carry_out_is_refused(compiled, tmp_path, register, value, words):
+    """The emulator would run it for a minute or stumble, the accelerator write where it may not or wait for ever."""
+    writes = np.frombuffer(compiled.program, "<u4").reshape(-1, 2).copy()
+    known = np.flatnonzero(writes[:, 0] == REGISTERS[register].offset)
+    at = int(known[0]) if known.size and register != "END" else 0
+    writes[at] = REGISTERS[register].offset, value
+    write(tmp_path / "m.cnna", replace(compiled, program=writes.tobytes()))
+    with pytest.raises(ArtifactError, match=words):
+        load(tmp_path / "m.cnna")
+
+
+def test_a_register_that_was_never_set_is_refused(compiled, tmp_path):
+    """After a reset it holds 0, which may be no legal value of it: the engine would be given a convolution of no block."""
+    writes = np.frombuffer(compiled.program, "<u4").reshape(-1, 2)
+    kept = writes[writes[:, 0] != REGISTERS["CONV_BLOCKS"].offset]
+    manifest = {**compiled.manifest, "program_writes": len(kept)}
+    write(tmp_path / "m.cnna", replace(compiled, manifest=manifest, program=kept.tobytes()))
+    with pytest.raises(ArtifactError, match="blocks outside 1"):
+        load(tmp_path / "m.cnna")
+
+
+@pytest.mark.parametrize("damage", [lambda part: part[:-9], lambda part: b"", lambda part: b"\x08" + part])
+def test_a_damaged_part_for_the_cpu_is_refused_when_it_is_opened(compiled, tmp_path, damage):
+    """onnxruntime's own errors have no base of which one could say that they are a file's fault."""
+    write(tmp_path / "m.cnna", replace(compiled, tail=damage(compiled.tail)))
+    with pytest.raises(ArtifactError, match=r"tail\.onnx cannot be run"), Model(tmp_path / "m.cnna"):
+        pass
+
+
+def test_another_model_than_was_compiled_is_refused_by_the_reference(compiled, samples, tmp_path):
+    """Its layers would be compared with tensors of other shapes."""
+    other = qdq_networks.model(NETWORK + 1).SerializeToString()
+    write(tmp_path / "m.cnna", replace(compiled, model=other))
+    with pytest.raises(ArtifactError, match=r"model\.onnx is not the model"), Model(tmp_path / "m.cnna", device="reference"):
+        pass
