@@ -133,6 +133,7 @@ set bd [get_files $name.bd]
 generate_target all $bd
 read_verilog [make_wrapper -files $bd -top]
 read_xdc $here/zcu102.xdc
+# Copies of registers that must stay apart have attributes in the Verilog; -keep_equivalent_registers would keep all others too.
 synth_design -top ${name}_wrapper -part xczu9eg-ffvb1156-2-e -flatten_hierarchy rebuilt
 write_checkpoint -force $out/synthesised.dcp
 opt_design -directive Explore

@@ -11,6 +11,7 @@ from amaranth import Cat, Module, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.attributes import CHAIN
 from cnna.hw.config import Config
 from cnna.hw.delay import delayed
 from cnna.hw.ports import sums_layout
@@ -49,7 +50,7 @@ class Array(wiring.Component):
         activations, weights = self._activations(m), self._weights(m)
         wait = self.latency - 2  # clocks to one before the totals: the tiles have copies of the control bits
         valid = delayed(m, self.valid, wait, cleared=True)
-        first = delayed(m, self.first, wait)
+        first = delayed(m, self.first, wait, attrs=CHAIN)
         last = delayed(m, self.last & self.valid, wait, cleared=True)
         for pixel in range(config.pix):
             for start in range(0, config.co, 2 * PAIRS):
@@ -70,7 +71,7 @@ class Array(wiring.Component):
         late: list[list[Value]] = [[] for _ in bytes_by_channel]
         for place in range(self.config.cascade):
             channels = range(place, self.config.ci, self.config.cascade)
-            lane = delayed(m, Cat(byte for channel in channels for byte in bytes_by_channel[channel]), 1 + place)
+            lane = delayed(m, Cat(byte for channel in channels for byte in bytes_by_channel[channel]), 1 + place, attrs=CHAIN)
             width = len(bytes_by_channel[place])
             for number, channel in enumerate(channels):
                 late[channel] = [lane.word_select(number * width + index, 8) for index in range(width)]

@@ -8,6 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from cnna.hw.attributes import COPY, NET
 from cnna.hw.config import Config
 from cnna.hw.free import Free
 from cnna.hw.slices import slices
@@ -158,9 +159,10 @@ class FrontWords(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         held, work, out = (Signal(self.i.shape(), name=n, reset_less=True) for n in ("held", "work", "out"))
-        room, taken = Signal(init=1), Signal()
+        room, taken, fetched = Signal(init=1, attrs=COPY), Signal(attrs=NET), Signal(attrs=NET)
         m.d.comb += [self.o.eq(out), taken.eq((room | ~self.work_valid) & (self.complete | ~self.work_valid))]
-        with m.If(taken | ~self.held_valid):
+        m.d.comb += fetched.eq(taken | ~self.held_valid)
+        with m.If(fetched):
             m.d.sync += held.eq(self.i)
         with m.If(taken):
             m.d.sync += work.eq(held)

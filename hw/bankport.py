@@ -11,6 +11,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from cnna.hw.attributes import COPY, KEEP
 from cnna.hw.bankfront import one_hot, part_layout, region_bits
 from cnna.hw.config import Config
 from cnna.hw.delay import delayed
@@ -40,7 +41,7 @@ def chosen(m: Module, values: list[Value], index: Value) -> Value:
     fours = [_of_four(values[first : first + 4], index[:2]) for first in range(0, len(values), 4)]
     if len(fours) == 1:
         return fours[0]
-    between = [Signal(len(four), attrs={"keep": 1}) for four in fours]
+    between = [Signal(len(four), attrs=KEEP) for four in fours]
     m.d.comb += [signal.eq(four) for signal, four in zip(between, fours, strict=True)]
     return chosen(m, between, index[2:])
 
@@ -82,7 +83,7 @@ class Slots(wiring.Component):
         m = Module()
         full, moves, part = Signal(), Signal(), self.i.p
         kept = Signal(self.part.shape(), reset_less=True)
-        free = Signal(len(self.asks), attrs={"keep": 1})  # kept: a LUT alone stands between `asks` and the carry chain
+        free = Signal(len(self.asks), attrs=KEEP)  # kept: a LUT alone stands between `asks` and the carry chain
         if self._above:
             m.d.comb += free.eq(~(self.asks & reduce(or_, (self.higher[user] for user in range(self._above)))))
             m.d.comb += moves.eq(all_of(free))
@@ -122,7 +123,7 @@ class Slots(wiring.Component):
 class Choice(wiring.Component):
     """Some bits of a lane's word: those of the bank that was `active` a clock ago, if it hits now; else what it held.
 
-    A module by itself, so that its copy of the bank's number stays apart from other lanes' and drives these bits alone.
+    Attributes keep its copy of the bank's number apart from others, so that it drives these bits alone.
     """
 
     def __init__(self, bits: int, banks: int) -> None:
@@ -138,7 +139,7 @@ class Choice(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        active, bank = delayed(m, self.active, 1), delayed(m, self.bank, 1)
+        active, bank = (delayed(m, value, 1, attrs=COPY) for value in (self.active, self.bank))
         answer = Signal(self.o.shape(), reset_less=True)
         option = chosen(m, list(self.options), bank)
         with m.If(active & self.hits.bit_select(bank, 1)):

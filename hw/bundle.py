@@ -1,6 +1,6 @@
 """A few requantising lanes that share their copies of an item's common bits: `requant.Lanes` is made of these.
 
-A module by itself, so that synthesis looks at one of all that are alike, and does not merge the copies.
+A module by itself, so that synthesis looks at one of all that are alike; attributes keep the copies apart.
 
 To requantise, DSP 0 multiplies the sum's low 17 bits and DSP 1 the others, added to DSP 0's result shifted by as many; their
 pre-adders add the offset to either part. To combine, they multiply an operand each.
@@ -13,6 +13,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw import dsp, rounding
+from cnna.hw.attributes import COPY
 from cnna.hw.delay import delayed
 
 LANES = 4  # in a bundle, at most: below 300 loads a bit
@@ -60,9 +61,9 @@ class Bundle(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         combine = self._combine(m)
-        factor = delayed(m, self.factor, 1)
-        second = delayed(m, self._choice(combine[1], self.factor_b if self.operands else None, factor), 1)
-        common = {"factor": factor, "second": second, "carried": delayed(m, second, 2) if self.sums else None}
+        factor = delayed(m, self.factor, 1, attrs=COPY)
+        second = delayed(m, self._choice(combine[1], self.factor_b if self.operands else None, factor), 1, attrs=COPY)
+        common = {"factor": factor, "second": second, "carried": delayed(m, second, 2, attrs=COPY) if self.sums else None}
         offset = _line(m, self.offset, 2 * self.sums + self.operands)
         shift = rounding.amounts(m, self.shift)
         answers = []
@@ -119,8 +120,8 @@ class Bundle(wiring.Component):
 
 
 def _line(m: Module, value: Value, clocks: int) -> list[Value]:
-    """`value` 0 to `clocks` clocks later."""
+    """`value` 0 to `clocks` clocks later; all lanes share it."""
     late = [value]
     for _ in range(clocks):
-        late.append(delayed(m, late[-1], 1))
+        late.append(delayed(m, late[-1], 1, attrs=COPY))
     return late

@@ -117,7 +117,7 @@ class Drain(wiring.Component):
         size, answers = self.config.ring_word_bytes, []
         for channel in range(self.config.co):
             if channel % SLOT_CHANNELS == 0:
-                m.submodules[f"slots{channel}"] = slots = CreditFifo(range(SLOTS), GROUPS)
+                m.submodules[f"slots{channel}"] = slots = CreditFifo(range(SLOTS), GROUPS, copy=True)
                 m.d.comb += [slots.push.eq(self.group_push), slots.item.eq(self.group.slot), slots.o.ready.eq(last)]
             word, byte = divmod(8 * channel, size)
             memory = Memory(shape=PARAM_BITS, depth=SLOTS, init=[])

@@ -75,7 +75,7 @@ class FeatureMemory(wiring.Component):
         for name, slot in slots.items():
             self._answer(m, name, slot, a_words if name == "conv_read" else b_words)
         for what, inputs in (("write", b.write), ("row", b.row.as_value()), ("word", b.word.as_value())):
-            m.d.comb += Signal(len(inputs), name=f"probe_{what}", attrs={"keep": 1}).eq(inputs)
+            m.d.comb += Signal(len(inputs), name=f"probe_{what}").eq(inputs)
         return m
 
     def _front(self, m: Module, name: str, higher: list[Slots]) -> Slots:

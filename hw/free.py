@@ -1,12 +1,15 @@
 """Whether the register before a stream's output may take an item: it holds none, or the one it holds goes.
 
 For registers as wide as a slice (`slices.py`). Within their module synthesis would put these two signals into the LUT of every
-bit, and the stream's `ready` would load the bits of all slices; behind the border of a module it loads one LUT a slice.
+bit, and the stream's `ready` would load the bits of all slices; behind the border of a module, which an attribute keeps, it
+loads one LUT a slice.
 """
 
-from amaranth import Module
+from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
+from cnna.hw.attributes import NET
 
 
 class Free(wiring.Component):
@@ -18,5 +21,6 @@ class Free(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += self.free.eq(self.ready | ~self.valid)
+        free = Signal(attrs=NET)
+        m.d.comb += [free.eq(self.ready | ~self.valid), self.free.eq(free)]
         return m

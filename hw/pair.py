@@ -8,6 +8,7 @@ from amaranth.hdl import ShapeLike
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.attributes import COPY
 from cnna.hw.free import Free
 from cnna.hw.slices import slices
 
@@ -25,20 +26,21 @@ class Pair(wiring.Component):
         parts = slices(len(word))
         for number, part in enumerate(parts):
             first, second = (Signal(len(word[part]), name=name, reset_less=True) for name in ("first", "second"))
-            valid, ready = (self.o.valid, self.i.ready) if number == 0 else (Signal(name="valid"), Signal(name="ready"))
             item = Signal(len(first), name="item")
             m.d.comb += item.eq(word[part])
-            m.submodules[f"slice{number}"] = self._slice(item, first, second, valid, ready, len(parts) > 1)
+            m.submodules[f"slice{number}"] = self._slice(item, first, second, number, len(parts))
             found.append(first)
         m.d.comb += Value.cast(self.o.payload).eq(Cat(found))
         return m
 
-    def _slice(self, word: Value, first: Signal, second: Signal, valid: Signal, ready: Signal, several: bool) -> Module:
-        """A part of the payload, one of several; `valid` and `ready` are its own, and the first slice's are the queue's."""
+    def _slice(self, word: Value, first: Signal, second: Signal, number: int, count: int) -> Module:
+        """A part of the payload, one of `count`; its `valid` and `room` are its own, and the first slice's are the queue's."""
         m = Module()
-        room, free = Signal(init=1), Signal()  # in `second`, in `first`
-        m.d.comb += ready.eq(room)
-        if several:  # or `o.ready` would load the bits of all
+        copy = COPY if count > 1 else None
+        valid, room, free = Signal(attrs=copy), Signal(init=1, attrs=copy), Signal()  # in `first`; room in `second`, in `first`
+        if number == 0:
+            m.d.comb += [self.o.valid.eq(valid), self.i.ready.eq(room)]
+        if count > 1:  # or `o.ready` would load the bits of all
             m.submodules.out = out = Free()
             m.d.comb += [out.valid.eq(valid), out.ready.eq(self.o.ready), free.eq(out.free)]
         else:

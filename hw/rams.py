@@ -8,6 +8,8 @@ from amaranth import ClockSignal, Const, Instance, Value
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.utils import ceil_log2
 
+from cnna.hw.attributes import CASCADE_HEIGHT
+
 
 class Rams:
     """Collects the shapes that a design uses; `text` is their Verilog once it is elaborated."""
@@ -44,7 +46,7 @@ module {name}(clk, a_en, a_addr, a_data, b_en, b_write, b_addr, b_word, b_data);
   input [{bits - 1}:0] a_addr, b_addr;
   input [{width - 1}:0] b_word;
   output reg [{width - 1}:0] a_data, b_data;
-  (* ram_style = "block" *) reg [{width - 1}:0] mem [0:{depth - 1}];
+  (* ram_style = "block", cascade_height = {CASCADE_HEIGHT} *) reg [{width - 1}:0] mem [0:{depth - 1}];
 {_zeros(depth, width)}
   always @(posedge clk)
     if (a_en) a_data <= mem[a_addr];
@@ -84,7 +86,7 @@ endmodule
             "  input clk, w_en;",
             f"  input [{bits - 1}:0] w_addr;",
             f"  input [{width - 1}:0] w_data;",
-            f"  reg [{width - 1}:0] mem [0:{depth - 1}];",
+            f"  {_cascade(kinds)}reg [{width - 1}:0] mem [0:{depth - 1}];",
             _zeros(depth, width),
             "  always @(posedge clk)",
             "    if (w_en) mem[w_addr] <= w_data;",
@@ -109,6 +111,11 @@ endmodule
 
 def _named(kinds: str) -> list[tuple[int, str]]:
     return list(enumerate(kinds))
+
+
+def _cascade(kinds: str) -> str:
+    """For what may become block RAM: LUT RAM has readers without a register."""
+    return "" if "c" in kinds else f"(* cascade_height = {CASCADE_HEIGHT} *) "
 
 
 def _members(kind: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from amaranth import Cat, Const, DomainRenamer, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from cnna.hw.attributes import COPY
 from cnna.hw.axi import Axi4Lite
 from cnna.hw.axilite import AxiLiteSlave, LiteWrite
 from cnna.hw.command import command_layout
@@ -44,7 +45,7 @@ class ReadGroup(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        offset = Signal(6)
+        offset = Signal(6, name="offset_copy", attrs=COPY)
         m.d.sync += [offset.eq(self.offset), self.value.eq(0), self.known.eq(0)]
         with m.Switch(offset):
             for number, index in enumerate(self.indices):

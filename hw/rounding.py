@@ -12,6 +12,7 @@ from typing import NamedTuple
 from amaranth import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data
 
+from cnna.hw.attributes import COPY
 from cnna.hw.delay import delayed
 
 SHIFT_BITS = 6
@@ -40,9 +41,8 @@ def amounts(m: Module, shift: Value) -> list[Amount]:
     found = []
     for number in range(len(_STEPS)):
         units = delayed(m, shift, number)[SHIFT_BITS - 2 * number - 2 :][:2]
-        found.append(
-            Amount(delayed(m, Cat(units[0] ^ units[1], units[1]), 1), delayed(m, Cat(units.any(), units[1], units.all()), 1))
-        )
+        gray = Cat(units[0] ^ units[1], units[1])
+        found.append(Amount(*(delayed(m, value, 1, attrs=COPY) for value in (gray, Cat(units.any(), units[1], units.all())))))
     return found
 
 

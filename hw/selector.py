@@ -7,6 +7,7 @@ from amaranth import Array, Cat, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.attributes import COPY
 from cnna.hw.slices import slices
 
 
@@ -34,7 +35,7 @@ class _Slice(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        number, chosen = Signal(self.upcoming.shape()), Signal(self.o.shape(), reset_less=True)
+        number, chosen = Signal(self.upcoming.shape(), name="number_copy", attrs=COPY), Signal(self.o.shape(), reset_less=True)
         options = [self.options[index] for index in range(self.options.shape().length)]
         m.d.sync += [number.eq(self.upcoming), chosen.eq(Array(options)[number])]
         m.d.comb += self.o.eq(chosen)

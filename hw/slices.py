@@ -1,7 +1,8 @@
 """Cuts wide payloads: a queue's payload goes in slices, each a module with control registers of its own, all in lock step.
 
-One enable for a thousand flip-flops would be a slow net. Copies of a register within one module are merged again by synthesis;
-those in modules of their own stay. `fifo.py`, `pair.py` and `bankfront.py` are cut so.
+One enable for a thousand flip-flops would be a slow net. Synthesis merges copies of a register unless attributes forbid it
+(`attributes.py`); modules of their own let it look at one of all that are alike. `fifo.py`, `pair.py` and `bankfront.py` are
+cut so.
 """
 
 SLICE_BITS = 256  # at most: half of the loads that a net may have

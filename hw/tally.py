@@ -16,13 +16,14 @@ class Tally(NamedTuple):
     room: Signal  # the count is below the limit
 
 
-def tally(m: Module, most: int, up: Value, down: Value, limit: int | None = None) -> Tally:
+def tally(m: Module, most: int, up: Value, down: Value, limit: int | None = None, *, attrs: dict[str, str] | None = None) -> Tally:
     """A count within 0..most in domain `sync`; `up` and `down` in one clock leave it. `room` ends at `limit`.
 
-    Whoever counts up has seen room for it, whoever counts down has seen some.
+    Whoever counts up has seen room for it, whoever counts down has seen some. `attrs`: attributes of the registers.
     """
     limit = most if limit is None else limit
-    count, some, room = Signal(range(most + 1)), Signal(), Signal(init=1)
+    count, some = Signal(range(most + 1), attrs=attrs), Signal(attrs=attrs)
+    room = Signal(init=1, attrs=attrs)
     with m.If(up ^ down):  # the sums depend on `up` alone, so that a late `down` only enables
         m.d.sync += [
             count.eq(Mux(up, count + 1, count - 1)),

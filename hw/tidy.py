@@ -18,7 +18,7 @@ _ELEMENT = re.compile(r"(\d+'[01xz]*|[\\$]\S+)(?: \[(\d+)(?::\d+)?\])?")  # a co
 
 _VERILOG_MODULE = re.compile(r"^module .*?^endmodule$\n", re.M | re.S)
 _IDENTIFIER = re.compile(r"\\\S+|(?<![\w$.'])[A-Za-z_][\w$]*")  # a pin's name is none
-_WIRE = re.compile(r"^(?:  \(\* init = \S+ \*\)\n)?  wire (?:signed )?(?:\[\d+:0\] )?(\\\S+ |\w[\w$]*);\n", re.M)
+_WIRE = re.compile(r"^(?:  \(\* \w+ = .* \*\)\n)*  wire (?:signed )?(?:\[\d+:0\] )?(\\\S+ |\w[\w$]*);\n", re.M)
 _PORT = re.compile(r"^  (?:input|output) (?:signed )?(?:\[\d+:0\] )?(\\\S+ |\w[\w$]*);\n", re.M)
 _ASSIGN = re.compile(r"^  assign (\\\S+ |\w[\w$]*) = (.*);\n", re.M)  # of a whole wire
 _INITIAL = re.compile(r"^  reg ((?:\[\d+:0\] )?)(\\\S+ |\w[\w$]*)( ?= .*;)$", re.M)

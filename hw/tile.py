@@ -1,7 +1,7 @@
 """A piece of the convolution array: one pixel's sums for a few pairs of output channels, from the DSP48E2 cascades on.
 
-`array.py` is made of equal tiles and brings each its bytes, skewed as the cascades want them. A tile is a module by itself: its
-copies of the control bits stay apart from other tiles', and synthesis has to look at one only.
+`array.py` is made of equal tiles and brings each its bytes, skewed as the cascades want them. A tile is a module by itself, so that
+synthesis has to look at one only; attributes keep its copies of the control bits apart from other tiles'.
 """
 
 from amaranth import Cat, Module, Mux, Signal, Value, signed, unsigned
@@ -9,6 +9,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw import dsp
+from cnna.hw.attributes import COPY
 from cnna.hw.config import Config
 
 PAIRS = 4  # of output channels in a tile, at most: 256 accumulator bits that a control bit drives
@@ -37,7 +38,8 @@ class Tile(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        valid, first, last = Signal(), Signal(reset_less=True), Signal()
+        valid, last = (Signal(name=name, attrs=COPY) for name in ("valid_copy", "last_copy"))
+        first = Signal(name="first_copy", reset_less=True, attrs=COPY)
         m.d.sync += [valid.eq(self.valid), first.eq(self.first), last.eq(self.last)]
         held = [self._accumulated(m, total, valid, first, last) for pair in range(self._pairs) for total in self._totals(m, pair)]
         m.d.comb += self.sums.as_value().eq(Cat(held))

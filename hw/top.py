@@ -10,13 +10,15 @@ and `write0`.., one a port, and with streams `stream_in` and `stream_out`; in th
   `vector.unit`;
 - `counts.done__*` and `regfile.done` (a program write has acted).
 
-Domain `sync` is reset by `aresetn`, domain `core` by that and by soft reset; both have `aclk` for their clock.
+Domain `sync` is reset by `aresetn`, domain `core` by that and by soft reset; both have `aclk` for their clock. Each of the core's
+blocks has a copy of that reset (`own_reset.py`).
 """
 
-from amaranth import Cat, ClockDomain, Const, DomainRenamer, Module, Signal
+from amaranth import Cat, ClockDomain, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from cnna.hw.attributes import COPY
 from cnna.hw.axi import Axi4, Axi4Lite, AxiStream
 from cnna.hw.config import Config
 from cnna.hw.control import Control
@@ -26,6 +28,7 @@ from cnna.hw.faults import Faults, fault_words
 from cnna.hw.featmem import FeatureMemory
 from cnna.hw.general import OUTSTANDING, STATUSES
 from cnna.hw.load import Load
+from cnna.hw.own_reset import own_reset
 from cnna.hw.readmaster import ReadMaster
 from cnna.hw.regfile import RegFile
 from cnna.hw.regmap import COUNTED, ENGINES
@@ -61,7 +64,7 @@ class Top(wiring.Component):
         config = self.config
         m.submodules.regfile = self.regfile = RegFile(config)
         m.submodules.control = self.control = Control()
-        self._domains(m)
+        next_reset = self._domains(m)
         core = {
             "featmem": FeatureMemory(config),
             "ring": weight_ring(config),
@@ -82,7 +85,7 @@ class Top(wiring.Component):
         if config.streams:
             core |= {"stream_in": StreamIn(), "stream_out": StreamOut(), "write_share": WriteShare()}
         for name, block in core.items():
-            m.submodules[name] = DomainRenamer("core")(block)
+            m.submodules[name] = own_reset(block, self.aclk, next_reset)
         self._buses(m, core)
         self._memory(m, core)
         self._commands(m, core)
@@ -90,14 +93,17 @@ class Top(wiring.Component):
         self._watch(m, core)
         return m
 
-    def _domains(self, m: Module) -> None:
-        """Both on the same clock; each reset is a register of its own."""
+    def _domains(self, m: Module) -> Signal:
+        """Both on the same clock; each reset is a register of its own. Answers what `core`'s reset is a clock later."""
         m.domains.sync = sync = ClockDomain("sync")
         m.domains.core = core = ClockDomain("core")
         m.domains.reset = reset = ClockDomain("reset", reset_less=True)  # makes the resets, so has none
         sync.clk = core.clk = reset.clk = self.aclk
-        late = Signal(init=1)
-        m.d.reset += [late.eq(~self.aresetn), sync.rst.eq(late), core.rst.eq(late | self.control.reset)]
+        late, next_reset = Signal(init=1), Signal()
+        core.rst = Signal(name="core_rst", attrs=COPY)
+        m.d.comb += next_reset.eq(late | self.control.reset)
+        m.d.reset += [late.eq(~self.aresetn), sync.rst.eq(late), core.rst.eq(next_reset)]
+        return next_reset
 
     def _buses(self, m: Module, core: dict[str, wiring.Component]) -> None:
         """Each port's masters to its bus, its clients to its masters; the sequencer shares port 0."""

@@ -98,7 +98,7 @@ class VectorDrain(wiring.Component):
         answers = []
         for word in range(self.config.ci // 2):
             if word % SLOT_WORDS == 0:
-                m.submodules[f"slots{word}"] = slots = CreditFifo(range(SLOTS), GROUPS)
+                m.submodules[f"slots{word}"] = slots = CreditFifo(range(SLOTS), GROUPS, copy=True)
                 m.d.comb += [slots.push.eq(self.group_push), slots.item.eq(self.group.slot), slots.o.ready.eq(last)]
             m.submodules[f"params{word}"] = memory = Memory(shape=BEAT_BITS, depth=SLOTS, init=[])
             into, out = memory.write_port(), memory.read_port(domain="comb")

@@ -1,12 +1,13 @@
 """A piece of the vector engine's accumulators: a few channels of a pixel, with their own copies of the step's bits.
 
-`vector_sums.py` is made of these. A module by itself, so that synthesis does not merge the copies.
+`vector_sums.py` is made of these. A module by itself; attributes keep the copies apart from other tiles'.
 """
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.attributes import COPY
 from cnna.hw.depthwise import PRODUCT_BITS
 from cnna.hw.vector_issue import ELEMENTWISE, MAX, vector_feed_layout
 
@@ -29,7 +30,7 @@ class VectorTile(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        feed, ended = Signal(vector_feed_layout()), Signal()
+        feed, ended = Signal(vector_feed_layout(), name="feed_copy", attrs=COPY), Signal(name="ended", attrs=COPY)
         sums = Signal(self.sums.shape(), reset_less=True)
         m.d.sync += [feed.eq(self.feed), ended.eq(feed.valid & feed.last)]
         held = [

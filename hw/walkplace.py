@@ -8,6 +8,7 @@ from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.attributes import NET
 from cnna.hw.walk import SIZE_BITS
 from cnna.hw.walkplan import SPAN_BITS, GroupStep, Place
 
@@ -32,10 +33,11 @@ class WalkPlace(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        place, advance = Signal(Place, reset_less=True), Signal()
+        place, advance, starts = Signal(Place, reset_less=True), Signal(attrs=NET), Signal(attrs=NET)
         m.d.comb += [self.place.eq(place), advance.eq(self.running & self.moving & self.tap_last)]
         after = self._after(m, place)
-        with m.If((~self.running | (advance & self.group_last)) & self.allowed):
+        m.d.comb += starts.eq((~self.running | (advance & self.group_last)) & self.allowed)
+        with m.If(starts):
             m.d.sync += place.eq(self.first)
         with m.Elif(advance):
             m.d.sync += place.eq(after)
@@ -77,7 +79,9 @@ class WalkEdge(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         column, row = (Signal(COORDINATE, name=name, reset_less=True) for name in ("column", "row"))
-        with m.If(~self.summed | self.room):
+        moves = Signal(attrs=NET)
+        m.d.comb += moves.eq(~self.summed | self.room)
+        with m.If(moves):
             m.d.sync += [column.eq(self.place_column + self.tap_column), row.eq(self.place_row + self.tap_row)]
         m.d.comb += self.inside.eq(self.exists & (column >= 0) & (column < self.width) & (row >= 0) & (row < self.height))
         return m

@@ -17,6 +17,8 @@ from cnna.hw.axi import Axi4, Axi4Lite, AxiStream
 from cnna.hw.config import ConfigError, preset
 from cnna.hw.shared import count_instances
 
+from .attributed import check_attributes
+
 TINY, ZCU102 = preset("tiny"), preset("zcu102")
 DSP48E2_LIMIT, SECONDS_LIMIT, MEMORY_LIMIT_KIB = 2520, 120, 4 << 20
 SOURCE = Path(cnna.hw.__file__).resolve().parent.parent
@@ -140,6 +142,20 @@ def test_a_waiver_names_what_it_lets_pass():
             assert reasons, line
 
 
+def test_every_copy_has_its_attributes(tiny: str) -> None:
+    """Vivado would merge the copies, and their nets would have thousands of loads at 300 MHz."""
+    check_attributes(tiny, TINY)
+
+
+@pytest.mark.parametrize(
+    "line", ['  (* dont_touch = "true" *)\n', '  (* keep = "true" *)\n  always', '(* keep_hierarchy = "yes" *)\n']
+)
+def test_a_lost_attribute_is_noticed(tiny: str, line: str) -> None:
+    """The test above could not fail."""
+    with pytest.raises(AssertionError):
+        check_attributes(tiny.replace(line, "  always" if "always" in line else ""), TINY)
+
+
 @pytest.mark.cosim
 def test_zcu102_fits_and_is_lint_clean(tmp_path):
     """The product would need more DSPs than the chip has, or minutes and memory that a laptop has not."""
@@ -155,3 +171,4 @@ def test_zcu102_fits_and_is_lint_clean(tmp_path):
     assert memory < MEMORY_LIMIT_KIB
     assert seconds < SECONDS_LIMIT
     assert lint(text, tmp_path) == ""
+    check_attributes(text, ZCU102)

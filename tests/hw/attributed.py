@@ -1,0 +1,89 @@
+"""Counts what has attributes in the generated Verilog, and what must have them: for the tests of `kept.py` and of the whole."""
+
+import re
+from collections import Counter
+from functools import cache
+
+from cnna.hw import verilog
+from cnna.hw.attributes import CASCADE_HEIGHT, CHAIN, COPY
+from cnna.hw.config import Config
+from cnna.hw.slices import slices
+from cnna.hw.tile import PAIRS
+from cnna.hw.vector_tile import CHANNELS
+
+_MODULE = re.compile(r"^(\(\*[^\n]*\n)?module (\\\S+ |\w+).*?^endmodule\n", re.M | re.S)
+_OURS = "(?:keep|dont_touch|dont_merge|srl_style)"
+
+
+def modules(text: str) -> dict[str, str]:
+    """Every module's text by its name."""
+    return {found[2].strip(): found[0] for found in _MODULE.finditer(text)}
+
+
+def instances(text: str) -> dict[str, int]:
+    """How often each module stands in the accelerator."""
+    children = {
+        name: Counter(kind.strip() for kind in re.findall(r"^  (\\\S+ |\w+) (?:\\\S+ |\w+) \($", body, re.M))
+        for name, body in modules(text).items()
+    }
+
+    @cache
+    def count(name: str) -> int:
+        return 1 if name == verilog.TOP else sum(count(user) * inside[name] for user, inside in children.items() if name in inside)
+
+    return {name: count(name) for name in children}
+
+
+def copies(text: str) -> Counter[str]:
+    """By name, the registers in all instances that have every attribute of a copy, and whose `always` has Yosys' `keep`."""
+    found: Counter[str] = Counter()
+    counts = instances(text)
+    for name, body in modules(text).items():
+        for attributes, register in re.findall(r"^((?:  \(\* .* \*\)\n)+)  reg (?:\[\d+:0\] )?(\\\S+ |[\w$]+);$", body, re.M):
+            wanted = all(f'(* {key} = "{value}" *)' in attributes for key, value in COPY.items())
+            always = f'  (* keep = "true" *)\n  always @(posedge aclk)\n    {register} <= '
+            found[register.strip().removesuffix("$inside")] += counts[name] * (wanted and always in body)
+    return found
+
+
+def expected(config: Config) -> dict[str, int]:
+    """How many of each register there are."""
+    tiles = config.pix * -(-config.co // (2 * PAIRS))
+    sums, params = len(slices(32 * config.half * config.ci)), len(slices(64 * config.ci))
+    blocks = 14 + 2 * (config.ports - 1)
+    return {
+        **dict.fromkeys(("valid_copy", "first_copy", "last_copy"), tiles),
+        **dict.fromkeys(("feed_copy", "ended"), config.pix * -(-config.ci // CHANNELS)),
+        "number_copy": 2 * sums + params,  # of the array's drain and of the vector engine's
+        "core_rst": 1 + blocks,
+    }
+
+
+def bordered(text: str) -> Counter[str]:
+    """Instances of modules whose border stays, by their name without its number."""
+    found: Counter[str] = Counter()
+    inside = modules(text)
+    kept = {name for name, body in inside.items() if body.startswith('(* keep_hierarchy = "yes" *)')}
+    counts = instances(text)
+    for name, body in inside.items():
+        for kind, instance in re.findall(r"^  (\\\S+ |\w+) ([a-z]+)\d* \($", body, re.M):
+            found[instance] += counts[name] * (kind.strip() in kept)
+    return found
+
+
+def check_attributes(text: str, config: Config) -> None:
+    """Every attribute that an accelerator of this configuration has."""
+    found = copies(text)
+    assert {name: found[name] for name in expected(config)} == expected(config)
+    lanes = (config.pix, config.half, config.half, config.pix, config.half)  # of the walkers
+    borders = bordered(text)
+    assert {name: borders[name] for name in ("lane", "ahead", "edge")} == {"lane": sum(lanes), "ahead": 5, "edge": sum(lanes)}
+    chains = re.findall(rf'^  \(\* srl_style = "{CHAIN["srl_style"]}" \*\)\n(?:  \(\* init.*\n)?  reg ', text, re.M)
+    assert len(chains) == 2 * config.cascade + 1  # of activations and weights by place; of `first`
+    memories = re.findall(r"^  (.*)reg .* mem \[.*\n(?:.*\n)*?endmodule", text, re.M)
+    assert sum(f"cascade_height = {CASCADE_HEIGHT}" in memory for memory in memories) == len(
+        re.findall(r"^module cnna_ram_\d+x\d+_(?:r+|dual)\(", text, re.M)
+    )
+    assert not re.search(
+        r'^  \(\* (?:keep|dont_touch|dont_merge|srl_style) = "\w+" \*\)\n(?:  \(\*.*\n)*  (?:input|output)', text, re.M
+    )
