@@ -6,7 +6,7 @@ Exact for a walk that is alone; blocks differ from each other by nothing but a s
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler.cost import Fields
+from cnna.compiler.engine_steps import Fields, command_groups, taps_of
 from cnna.hw.config import Config
 
 Words = NDArray[np.int64]  # [requests, lanes]: addresses; NONE where a lane asks for nothing
@@ -15,17 +15,16 @@ NONE = -1
 
 def walk_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:
     """For each group of `pix` output pixels of a conv or vector command: clocks to read all taps of one block."""
-    taps = fields["kernel_height"] * fields["kernel_width"]
-    words = source_words(fields, config, 0, (0, _groups(fields, config)))
+    words = source_words(fields, config, 0, (0, command_groups(fields, config)))
     lanes = np.arange(config.pix)
-    return _most_alike(np.where(words >= 0, words % config.banks, NONE - lanes)).reshape(-1, taps).sum(1)
+    return _most_alike(np.where(words >= 0, words % config.banks, NONE - lanes)).reshape(-1, taps_of(fields)).sum(1)
 
 
 def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, int]) -> Words:
     """What a block's requests read, tap by tap, for some groups of `pix` output pixels, as many as there are."""
     width, height = fields["out_width"], fields["out_height"]
     count = fields["images"] * height * width
-    n = np.arange(groups[0] * config.pix, min(groups[1], _groups(fields, config)) * config.pix)
+    n = np.arange(groups[0] * config.pix, min(groups[1], command_groups(fields, config)) * config.pix)
     rows = n // width
     y, x = rows % height, n % width
     address = _addresses("src", fields, n) + block * fields["src_block"]
@@ -43,7 +42,7 @@ def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, 
 def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, int], groups: tuple[int, int]) -> Words:
     """What is written or read along a walk `dst` or `res`: half a group of one block a request, blocks inside half groups."""
     count = fields["images"] * fields["out_height"] * fields["out_width"]
-    n = np.arange(groups[0] * config.pix, min(groups[1], _groups(fields, config)) * config.pix)
+    n = np.arange(groups[0] * config.pix, min(groups[1], command_groups(fields, config)) * config.pix)
     first = _addresses(prefix, fields, n).reshape(-1, 1, config.half)
     moved = np.arange(*blocks).reshape(1, -1, 1) * fields[f"{prefix}_block"]
     exists = (n < count).reshape(-1, 1, config.half)
@@ -55,10 +54,6 @@ def _addresses(prefix: str, fields: Fields, n: NDArray[np.int64]) -> NDArray[np.
     rows = n // fields["out_width"]
     address = fields[prefix] + n * fields[f"{prefix}_x"] + rows * fields[f"{prefix}_row"]
     return address + rows // fields["out_height"] * fields[f"{prefix}_image"]
-
-
-def _groups(fields: Fields, config: Config) -> int:
-    return -(-fields["images"] * fields["out_height"] * fields["out_width"] // config.pix)
 
 
 def _most_alike(banks: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -5,12 +5,13 @@ latency, and what the vector engine loses where it reads the region that it or t
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.compiler.engine_steps import Fields, command_steps
 from cnna.compiler.kernels import Range
 from cnna.compiler.layout import together
 from cnna.host.planned import PLANNED, DdrSpeed
@@ -22,18 +23,7 @@ FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  
 OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes, in one region (measured)
 ARRAY_CONFLICT = 0.5  # clocks that they wait for each write of the array there (measured: 0.3 to 0.6)
 QUEUE_COMMANDS = 2
-Fields = Mapping[str, int]
 Clocks = NDArray[np.int64]
-
-
-def array_steps(fields: Fields, config: Config) -> int:
-    """Steps of the array that a conv command takes, at most one a clock."""
-    return pixel_groups(fields, config) * fields["chunks"] * fields["blocks"] * fields["kernel_height"] * fields["kernel_width"]
-
-
-def pixel_groups(fields: Fields, config: Config) -> int:
-    """Groups of `pix` output pixels of a conv or vector command."""
-    return -(-fields["images"] * fields["out_height"] * fields["out_width"] // config.pix)
 
 
 def ddr_bytes(engine: str, fields: Fields, config: Config) -> int:
@@ -47,19 +37,15 @@ def ddr_bytes(engine: str, fields: Fields, config: Config) -> int:
 
 
 def predicted_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpeed = PLANNED) -> int:
-    """Clocks that a command keeps its engine busy if nothing else disturbs it.
-
-    The writers take half a group of pixels and one block a clock: a group cannot be quicker than what it makes.
-    """
+    """Clocks that a command keeps its engine busy if nothing else disturbs it."""
     if engine == "conv":
-        steps = fields["blocks"] * fields["kernel_height"] * fields["kernel_width"]
-        chunk = pixel_groups(fields, config) * max(steps, 2 * config.chunk_blocks) + 1
-        return chunk * fields["chunks"] + FILL_CLOCKS[engine]
+        work = command_steps(engine, fields, config)
+        return work.clocks + work.times + FILL_CLOCKS[engine]
     if engine == "vector":
-        taps = fields["kernel_height"] * fields["kernel_width"]
-        each = max(2.0, taps + OWN_CONFLICT * _own_region(fields, config) if taps > 2 else 0)
+        work = command_steps(engine, fields, config)
+        lost = OWN_CONFLICT * _own_region(fields, config) if work.each > work.written else 0
         params = config.ci // 2 if VECTOR_OPS[fields["op"]] == "depthwise" else 0  # they come between two blocks
-        return int(fields["blocks"] * (pixel_groups(fields, config) * each + params)) + FILL_CLOCKS[engine]
+        return int(work.times * (work.groups * max(work.written, work.each + lost) + params)) + FILL_CLOCKS[engine]
     ports = 1 if engine == "weight" and fields["ring"] else config.ports
     clocks = -(-ddr_bytes(engine, fields, config) // min(memory.bytes_per_cycle, BEAT_BYTES * ports))
     if engine == "weight":
@@ -190,7 +176,8 @@ class _Player:
             self.free["weight"] = max(self.free["weight"], int(begin + self.over[ring] * (end - begin)))
             self.over[ring] = 0
         if engine == "conv":
-            writes = pixel_groups(fields, self.config) * fields["chunks"] * 2 * self.config.chunk_blocks
+            work = command_steps(engine, fields, self.config)
+            writes = work.groups * work.times * work.written
             span = walked("dst", fields, (0, fields["dst_blocks"]))
             self.writing = [*self.writing[-1:], _Writing(begin, end, writes / max(end - begin, 1), span)]
         return begin, end

@@ -7,7 +7,7 @@ hold at one time form one request, except those that share a bank with a lower p
 from collections import deque
 from math import inf
 
-from cnna.compiler.cost import Fields
+from cnna.compiler.engine_steps import Fields
 from cnna.compiler.shared_port import User
 from cnna.hw.config import Config
 

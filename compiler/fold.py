@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler import cost, ir
+from cnna.compiler.engine_steps import array_steps
 from cnna.compiler.weights import packing_overflows
 from cnna.hw.config import Config
 
@@ -163,7 +164,7 @@ def _blocks(fold: Fold, config: Config) -> int:
 
 def _steps(fold: Fold, config: Config) -> int:
     """Of the array, for a group of pixels and a chunk."""
-    return _blocks(fold, config) * fold.down.kernel * fold.right.kernel
+    return array_steps(1, 1, _blocks(fold, config), fold.down.kernel * fold.right.kernel, config).steps
 
 
 def _clocks(fold: Fold, out: tuple[int, ...], config: Config) -> int:

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from cnna.compiler.kernels import ConvKernel, Kernel, Lowered
+from cnna.compiler.engine_steps import kernel_steps
+from cnna.compiler.kernels import Kernel, Lowered
 from cnna.hw.config import Config
 
 MOST_EXTRA = 6  # unused words behind a row; enough for every stride up to 4
@@ -36,13 +37,8 @@ def _clocks(readers: list[Kernel], lowered: Lowered, pitch: int, config: Config)
     total = 0.0
     for kernel in readers:
         dest = lowered.maps[kernel.dest.map]
-        taps = kernel.window.kernel[0] * kernel.window.kernel[1]
-        if isinstance(kernel, ConvKernel):
-            taps *= sum(part.chunks * part.blocks for part in kernel.parts)
-        else:
-            taps *= kernel.dest.blocks
-        groups = -(-dest.height * dest.width // config.pix)
-        total += groups * taps * group_clocks(kernel.window.stride, (dest.height, dest.width), pitch, config)
+        steps = sum(work.steps for work in kernel_steps(kernel, dest.height * dest.width, config))
+        total += steps * group_clocks(kernel.window.stride, (dest.height, dest.width), pitch, config)
     return total
 
 

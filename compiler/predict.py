@@ -13,8 +13,8 @@ from math import inf
 import numpy as np
 
 from cnna.compiler.bank_clocks import walk_clocks
-from cnna.compiler.cost import Fields
 from cnna.compiler.ddr_beats import BURST_BEATS
+from cnna.compiler.engine_steps import Fields, command_steps
 from cnna.compiler.machine import Machine, Process, Queue, Ready
 from cnna.compiler.speeds import Walk
 from cnna.compiler.transfers import Transfers
@@ -122,7 +122,8 @@ class _Player:
         """Chunk by chunk; a group takes a clock a step, or what its reads or the writer behind the array take."""
         fields, config, machine = vars(command.f), self.config, self.machine
         taken, begin = machine.now, inf
-        groups = np.maximum(fields["blocks"] * walk_clocks(fields, config), 2 * config.chunk_blocks)
+        work = command_steps("conv", fields, config)
+        groups = np.maximum(work.blocks * walk_clocks(fields, config), work.written)
         ends = groups.cumsum()
         for chunk in range(fields["chunks"]):
             waits = self._waits(fields, chunk, READ_CLOCKS["conv"])
@@ -132,7 +133,7 @@ class _Player:
             low = chunk * config.chunk_blocks
             blocks = (low, min(low + config.chunk_blocks, fields["dst_blocks"]))
             self.written.append(written := Written(Walk(fields, blocks, groups, ends, machine.now + ARRAY_CLOCKS)))
-            yield from self._chunk(fields, groups.tolist())
+            yield from self._chunk(work.each, groups.tolist(), bool(fields["stream"]))
             written.end = machine.now + ARRAY_CLOCKS
             end = machine.end_unit("conv", WRITE_CLOCKS["conv"])
         self.queues["conv"].released += 1
@@ -152,10 +153,9 @@ class _Player:
             return inf
         return self.written[number].end if whole else self.written[number].walk.begin
 
-    def _chunk(self, fields: Fields, groups: Sequence[int]) -> Process:
+    def _chunk(self, steps: int, groups: Sequence[int], stream: bool) -> Process:
         """All groups of a chunk: the first takes its weights as they come, the last frees them; each does both if they stream."""
-        steps = fields["blocks"] * fields["kernel_height"] * fields["kernel_width"]
-        if fields["stream"] or len(groups) == 1:
+        if stream or len(groups) == 1:
             for clocks in groups:
                 yield from self._take(steps, clocks, True)
             return
@@ -180,15 +180,15 @@ class _Player:
         """Block by block; a depthwise block's parameters are only taken when the block before is done."""
         fields, config, machine, ring = vars(command.f), self.config, self.machine, self.machine.rings[1]
         taken, begin = machine.now, inf
-        taps = fields["kernel_height"] * fields["kernel_width"]
+        work = command_steps("vector", fields, config)
         depthwise = VECTOR_OPS[fields["op"]] == "depthwise"
-        groups = np.maximum(walk_clocks(fields, config), 2)
+        groups = np.maximum(walk_clocks(fields, config), work.written)
         ends = groups.cumsum()
         for block in range(fields["blocks"]):
             unit, inner = divmod(block, config.chunk_blocks)
             waits = self._waits(fields, unit, READ_CLOCKS["vector"])
             params = config.ci // 2 if block == 0 or not fields["uniform"] else 0
-            ring.taken += params + (taps if depthwise else 0)
+            ring.taken += params + (work.taps if depthwise else 0)
             yield partial(ring.when_taken, 0)
             yield machine.after(params if depthwise else 0)
             ring.freed += params

@@ -6,7 +6,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cnna.compiler.cost import array_steps, ddr_bytes
+from cnna.compiler.cost import ddr_bytes
+from cnna.compiler.engine_steps import command_steps
 from cnna.compiler.report_timeline import Bar, busy, last_clock, layer_clocks, measured_bars, predicted_bars
 from cnna.host.artifact import Artifact
 from cnna.host.errors import DataError
@@ -98,7 +99,7 @@ def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Fig
     """The whole, as the cost model has it. `array`: clocks in which it works, waits within a command, has no command."""
     manifest, config = artifact.manifest, artifact.config
     cycles = last_clock(bars)
-    steps = sum(array_steps(vars(c.f), config) for c in commands(artifact.program) if c.engine == "conv")
+    steps = sum(command_steps("conv", vars(c.f), config).steps for c in commands(artifact.program) if c.engine == "conv")
     held = busy(bars)["conv"]
     return {
         **_total(manifest, cycles, config.macs),

@@ -7,6 +7,7 @@ with all images at once each weight is fetched once. `plan` tries the cuts betwe
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cnna.compiler.engine_steps import kernel_steps
 from cnna.compiler.kernels import ConvKernel, Kernel, Lowered, Map, View
 from cnna.compiler.layout import whole_place
 from cnna.compiler.tile import ddr_rate, views_of
@@ -143,13 +144,7 @@ def _work(lowered: Lowered, last: Mapping[str, int], config: Config) -> list[_Wo
 
 def _steps(kernel: Kernel, dest: Map, images: int, config: Config) -> int:
     """Clocks of a kernel's engine."""
-    groups = -(-images * dest.height * dest.width // config.pix)
-    taps = kernel.window.kernel[0] * kernel.window.kernel[1]
-    if isinstance(kernel, ConvKernel):
-        each = sum(part.chunks * max(part.blocks * taps, 2 * config.chunk_blocks) for part in kernel.parts)
-    else:
-        each = kernel.dest.blocks * max(taps, 2)
-    return groups * each + KERNEL_CLOCKS
+    return sum(work.clocks for work in kernel_steps(kernel, images * dest.height * dest.width, config)) + KERNEL_CLOCKS
 
 
 def _clocks(work: Sequence[_Work], cut: int, batch: int, last: Mapping[str, int], config: Config) -> float:

@@ -12,7 +12,7 @@ from itertools import chain, repeat
 import numpy as np
 
 from cnna.compiler.bank_clocks import NONE, Words, plane_words, source_words
-from cnna.compiler.cost import Fields
+from cnna.compiler.engine_steps import Fields, taps_of
 from cnna.compiler.kernels import Range
 from cnna.hw.config import Config
 
@@ -120,7 +120,7 @@ class Reads(User):
 
     def __init__(self, fields: Fields, config: Config, block: int, first: int, count: int, pace: float, written: Written) -> None:
         super().__init__()
-        taps = fields["kernel_height"] * fields["kernel_width"]
+        taps = taps_of(fields)
         early = min(first, int(WRITTEN_CLOCKS / pace))
         span = (first - early, first + count)
         reads = parts_of(source_words(fields, config, block, span), config)

@@ -13,8 +13,8 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler.cost import Fields
 from cnna.compiler.ddr_beats import Ddr, State, Transfer
+from cnna.compiler.engine_steps import Fields
 from cnna.compiler.kernels import Range
 from cnna.compiler.shared_port import Reads, User, Writes, Written, play
 from cnna.host.planned import DdrSpeed

@@ -7,6 +7,7 @@ one stores while the engine works. Kernels with everything on chip are one tile.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cnna.compiler.engine_steps import EngineSteps, array_steps, groups_of, vector_steps
 from cnna.compiler.kernels import ConvKernel, Kernel, Map, Range, View, source_rows
 from cnna.compiler.layout import Box, Place
 from cnna.host.planned import PLANNED
@@ -171,14 +172,19 @@ def tiling_work(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config:
             if last.get(role) != box or role == "dest":
                 bytes_ += box_words(box, map_) * config.ci
             last[role] = box
-        groups = -(-(tile.rows[1] - tile.rows[0]) * dest.width // config.pix)
-        steps = groups * kernel.window.kernel[0] * kernel.window.kernel[1]
+        own = _tile_steps(kernel, tile, dest, config)
+        work += own.steps
         if isinstance(kernel, ConvKernel):
-            chunks = -(-(tile.blocks[1] - tile.blocks[0]) // config.chunk_blocks)
-            blocks = max(part.blocks for part in kernel.parts)
-            work += steps * blocks * chunks
             unit = kernel.parts[0].stream.unit_words
-            bytes_ += chunks * unit * config.ring_word_bytes * (groups if unit > config.ring_words else 1)
-        else:
-            work += steps * (tile.blocks[1] - tile.blocks[0])
+            bytes_ += own.times * unit * config.ring_word_bytes * (own.groups if unit > config.ring_words else 1)
     return bytes_, work, count
+
+
+def _tile_steps(kernel: Kernel, tile: Tile, dest: Map, config: Config) -> EngineSteps:
+    """The engine's for a tile, as if each part of a grouped convolution had as many source blocks as the largest."""
+    groups, blocks = groups_of((tile.rows[1] - tile.rows[0]) * dest.width, config), tile.blocks[1] - tile.blocks[0]
+    taps = kernel.window.kernel[0] * kernel.window.kernel[1]
+    if isinstance(kernel, ConvKernel):
+        most = max(part.blocks for part in kernel.parts)
+        return array_steps(groups, -(-blocks // config.chunk_blocks), most, taps, config)
+    return vector_steps(groups, blocks, taps)

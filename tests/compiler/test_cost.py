@@ -5,6 +5,7 @@ import pytest
 
 from cnna.compiler import cost, ir
 from cnna.compiler.compile import compile_graph
+from cnna.compiler.engine_steps import command_groups, command_steps
 from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw.config import Config, preset
 from cnna.sim.commands import commands
@@ -25,14 +26,14 @@ def test_steps_are_macs_of_a_layer_that_fills_the_array():
     """Where channels and pixels divide evenly, every step is pix * ci * co multiply-accumulates."""
     program = conv_program(8, 8, 8, 16, ir.Window((3, 3), pads=(1, 1, 1, 1)))
     (fields,) = fields_of(program, "conv")
-    assert cost.array_steps(fields, program.config) * program.config.macs == program.macs
+    assert command_steps("conv", fields, program.config).steps * program.config.macs == program.macs
 
 
 def test_a_thin_convolution_is_bound_by_its_writer():
     """1 x 1 over one block takes as long as writing its chunks, two half groups for each block, and a clock to change them."""
     program = conv_program(4, 8, 8, 8, ir.Window())
     (fields,) = fields_of(program, "conv")
-    groups = cost.pixel_groups(fields, program.config)
+    groups = command_groups(fields, program.config)
     fill = cost.FILL_CLOCKS["conv"]
     assert (
         cost.predicted_cycles("conv", fields, program.config) - fill == groups * 2 * program.config.chunk_blocks + fields["chunks"]

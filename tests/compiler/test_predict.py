@@ -7,7 +7,8 @@ import pytest
 
 from cnna.compiler import ir, transfers, weight_ports
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.cost import array_steps, ddr_bytes
+from cnna.compiler.cost import ddr_bytes
+from cnna.compiler.engine_steps import command_steps
 from cnna.compiler.predict import QUEUED, predicted_spans
 from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw import load, store
@@ -58,7 +59,7 @@ def test_no_engine_is_quicker_than_its_work(played):
     program, run = played
     for command, span in run:
         if command.engine == "conv":
-            assert span.held[1] - span.begin >= array_steps(vars(command.f), program.config) - 1
+            assert span.held[1] - span.begin >= command_steps("conv", vars(command.f), program.config).steps - 1
     moved = sum(ddr_bytes(command.engine, vars(command.f), program.config) for command, _ in run)
     assert max(span.end for _, span in run) >= moved / PLANNED.bytes_per_cycle
 
