@@ -17,6 +17,7 @@ import numpy as np
 
 from cnna.compiler.editor import outputs_of
 from cnna.compiler.ir import Graph, Node
+from cnna.host.errors import ModelError
 
 
 class Spot(NamedTuple):
@@ -30,6 +31,26 @@ def batch_axes(graph: Graph) -> dict[str, int | None]:
     """For each tensor that depends on the inputs: the axis along which samples join, or None. Every node is an `Onnx`."""
     spots = _Trace(graph).spots
     return {name: spot.axis if spot and spot.outer == 1 else None for name, spot in spots.items()}
+
+
+def check_front(graph: Graph, sizes: Mapping[str, int]) -> None:
+    """That the first axis of each input is a batch. `sizes`: those axes as the model has them; the graph has 1 in their place.
+
+    ModelError: a convolution has such an axis among its rows, columns or channels, of which all but one would be lost.
+    """
+    several = [name for name in graph.inputs if sizes.get(name, 1) > 1]
+    if not several:
+        return
+    trace = _Trace(graph)
+    for node in graph.nodes:
+        spot = trace.first(node) if node.op.kind in CONVOLUTIONS else None
+        if spot and spot.axis:
+            name = several[0]
+            wanted = ", ".join(map(str, ("N", sizes[name], *graph.tensors[name].shape[1:])))
+            raise ModelError(
+                f"{graph.name}: the first axis of input '{name}', of size {sizes[name]}, is taken for the batch, but it is axis "
+                f"{spot.axis} for node '{node.name}' ({node.op.kind}); give the input a batch axis in front, [{wanted}]"
+            )
 
 
 @dataclass
@@ -297,6 +318,7 @@ def _lost(trace: _Trace, node: Node, output: str) -> Spot | None:
     return None
 
 
+CONVOLUTIONS = ("Conv", "ConvTranspose", "ConvInteger", "DeformConv")
 BROADCAST = (
     *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Sum", "Mean", "Where", "Expand", "PRelu", "And", "Or", "Xor"),
     *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor"),
@@ -306,7 +328,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(BROADCAST, _broadcast),
     **{f"Reduce{kind}": _reduce for kind in REDUCE},
     **dict.fromkeys(("ArgMax", "ArgMin"), _best_index),
-    **dict.fromkeys(("Conv", "ConvTranspose", "ConvInteger", "DeformConv"), _images),
+    **dict.fromkeys(CONVOLUTIONS, _images),
     **dict.fromkeys(("Concat", "Split"), _along(0)),
     **dict.fromkeys(("GatherElements", "ScatterElements"), _along(0)),
     **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),

@@ -1,6 +1,7 @@
 """The compiler's entry points: an int8 graph to a register program, and a quantised ONNX model to an artifact."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -238,6 +239,14 @@ def _outputs(model: ModelProto, parts: Split) -> list[dict[str, Any]]:
         fixed = shape is not None and None not in shape
         entry = {"name": value.name, "shape": shape, "dtype": _dtype(value), "batch_axis": axis if fixed else None}
         found.append(entry)
+    names = [entry["name"] for entry in found]
+    for entry in found:
+        numbered = re.compile(re.escape(entry["name"]) + r"\.\d+")
+        if (entry["shape"] is None or None in entry["shape"]) and (taken := next(filter(numbered.fullmatch, names), None)):
+            remedy = "rename one of them"
+            raise ModelError(
+                f"output '{entry['name']}' of several samples would be called '{taken}', as another output is; {remedy}"
+            )
     return found
 
 

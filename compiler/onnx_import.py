@@ -8,6 +8,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
 
+from cnna.compiler.batch_axis import check_front
 from cnna.compiler.ceil_pools import settle_ceil_pools
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Onnx
@@ -179,7 +180,8 @@ def attribute(value: onnx.AttributeProto) -> Any:
 
 
 def to_graph(model: ModelProto) -> Graph:
-    """The float graph of a model: `Onnx` nodes alone, each with a name."""
+    """The float graph of a model: `Onnx` nodes alone, each with a name. ModelError: as `check_front`."""
+    firsts = {value.name: value.type.tensor_type.shape.dim[0].dim_value for value in _inputs(model)}
     sources = sources_of(model)
     model = with_shapes(model)
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -204,4 +206,6 @@ def to_graph(model: ModelProto) -> Graph:
         opset(model),
         sources,
     )
-    return Editor(graph).finish()
+    graph = Editor(graph).finish()
+    check_front(graph, firsts)
+    return graph

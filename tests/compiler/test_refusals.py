@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
+from cnna.compiler.compile import compile_model
 from cnna.compiler.ir import Graph
 from cnna.compiler.onnx_import import to_graph
 from cnna.compiler.pipeline import QUANTISATION, REWRITES, run_passes
@@ -13,6 +14,7 @@ from cnna.compiler.quantised_import import import_quantised
 from cnna.compiler.split import split
 from cnna.compiler.support import RUNS, limit, quantised_limit, refusal
 from cnna.host.errors import ModelError
+from cnna.hw.config import preset
 
 from .pairs import with_pairs
 from .written import written
@@ -132,3 +134,25 @@ def test_what_lacks_a_rounding_is_told_the_remedy(pairs, reason):
     graph = run_passes(to_graph(model), (*REWRITES, *QUANTISATION))
     refusals = [refusal(node, why, graph) for node in graph.nodes if (why := quantised_limit(node, graph))]
     assert any(re.search(reason, line) for line in refusals), refusals
+
+
+@pytest.mark.parametrize("axes", [[0, 1], [0]])
+def test_an_input_without_a_batch(axes):
+    """Its first axis, rows or channels, was taken for a batch of one: of 4 rows one was left, and nobody was told."""
+    sizes = "4,8" if len(axes) == 2 else "3,4,8"
+    text = f"g (float[{sizes}] x) => (float[1,2,?,?] y) {{ u = Unsqueeze (x, axes) y = Conv <kernel_shape=[1,1]> (u, w) }}"
+    model = written(text, {"axes": np.array(axes), "w": (2, 3 if axes == [0] else 1, 1, 1)})
+    with pytest.raises(ModelError, match=rf"input 'x', of size {sizes[0]}, .* axis {len(axes)} for .*'Conv:y'.* \[N, {sizes[0]}, "):
+        import_quantised(model)
+    free = written(text.replace(f"float[{sizes[0]}", "float[N"), {"axes": np.array(axes), "w": (2, 1, 1, 1)})
+    to_graph(free)
+
+
+def test_outputs_whose_numbered_names_are_taken():
+    """The places of the second sample would have overwritten another output's answer."""
+    text = """g (float[N,3,8,8] x) => (int64[4,?] places, float[N,2,8,8] "places.1") {
+        c = Conv <kernel_shape=[1,1]> (x, w) places = NonZero (c) z = Sigmoid (c) }"""
+    model = written(text.replace('"places.1"', "z"), {"w": (2, 3, 1, 1)})
+    model.graph.output[1].name = model.graph.node[-1].output[0] = "places.1"
+    with pytest.raises(ModelError, match=r"output 'places' of several samples would be called 'places\.1', .*rename"):
+        compile_model(with_pairs(model, {"x": (0.1, 0), "c": (0.1, 0)}, {"w": 1 / 64}), preset("tiny"))
