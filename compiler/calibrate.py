@@ -9,7 +9,8 @@ import onnxruntime as ort
 from cnna.compiler.ir import Graph
 from cnna.compiler.onnx_export import to_model
 from cnna.compiler.preprocess import Preprocess
-from cnna.host.errors import DataError, ModelError
+from cnna.host.cpu_ops import onnxruntime_errors
+from cnna.host.errors import DataError, ModelError, reason_of
 
 BINS = 4096  # of a histogram between a tensor's least and greatest value
 Progress = Callable[[int, int], None]
@@ -79,7 +80,8 @@ def calibrate(
 ) -> dict[str, Statistics]:
     """Statistics of `tensors`; memory for one sample's activations, however many samples there are.
 
-    DataError: as `check_samples`, or NaN or infinity in a sample. ModelError: a tensor that is not finite on finite samples.
+    DataError: as `check_samples`, or NaN or infinity in a sample. ModelError: a tensor that is not finite on finite samples, or
+    onnxruntime cannot run the model.
     """
     count = check_samples(graph, samples, preprocess)
     rounds = 2 if histograms else 1
@@ -87,7 +89,7 @@ def calibrate(
     statistics = {name: Statistics() for name in tensors}
     for turn in range(rounds):
         for number, feeds in enumerate(_feeds(graph, samples, count, preprocess)):
-            values = dict(zip((o.name for o in session.get_outputs()), session.run(None, feeds), strict=True))
+            values = dict(zip((o.name for o in session.get_outputs()), _run(session, feeds, graph), strict=True))
             for name in tensors:
                 value = feeds[name] if name in feeds else values[name]
                 if turn == 1:
@@ -104,11 +106,19 @@ def calibrate(
 def _session(graph: Graph, tensors: tuple[str, ...]) -> ort.InferenceSession:
     extra = [name for name in tensors if name not in graph.inputs and name not in graph.outputs]
     options = ort.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # an error is raised, so it need not be printed too
     try:
         return ort.InferenceSession(to_model(graph, extra).SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has a class for each status, with no common one of its own
-        raise ModelError(f"{graph.name}: onnxruntime cannot run it: {' '.join(str(error).split())[:200]}") from None
+    except onnxruntime_errors() as error:
+        raise ModelError(f"{graph.name}: onnxruntime cannot run it: {reason_of(error)[:200]}") from None
+
+
+def _run(session: ort.InferenceSession, feeds: dict[str, np.ndarray], graph: Graph) -> list[np.ndarray]:
+    try:
+        answers: list[np.ndarray] = session.run(None, feeds)
+    except onnxruntime_errors() as error:
+        raise ModelError(f"{graph.name}: onnxruntime cannot run it: {reason_of(error)[:200]}") from None
+    return answers
 
 
 def _feeds(

@@ -14,6 +14,7 @@ from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 from cnna.compiler import cost, ir
 from cnna.compiler.allocate import Allocation, activation_bytes
 from cnna.compiler.command import Command
+from cnna.compiler.cpu_trial import try_part
 from cnna.compiler.dump import GraphWriter, describe_program
 from cnna.compiler.fold import Fold, fold_inputs
 from cnna.compiler.kernels import ConvKernel, Lowered
@@ -188,7 +189,7 @@ def compile_model(
 ) -> Artifact:
     """Compiles a quantised ONNX model. dump: a folder for the graph after each pass; progress: called with each step's name.
 
-    ModelError: the model is not quantised, or has a node or size that does not run.
+    ModelError: the model is not quantised, or has a node or size that does not run, be it on the CPU.
     """
     say = progress or (lambda step: None)
     writer = GraphWriter(Path(dump)) if dump is not None else None
@@ -199,13 +200,17 @@ def compile_model(
     if writer:
         writer.text("program", describe_program(program.commands, program.program))
     preprocess = stored(model)
+    ends = {name: _operators(part) for name, part in (("head", parts.head), ("tail", parts.tail))}
+    for name, part in (("head", parts.head), ("tail", parts.tail)):
+        if part is not None:
+            try_part(part, ends[name])
     manifest = {
         **program.manifest(),
         "version": version("cnna"),
         "model_inputs": _inputs(model),
         "model_outputs": _outputs(model, parts),
-        "cpu_head": _operators(parts.head),
-        "cpu_tail": _operators(parts.tail),
+        "cpu_head": ends["head"],
+        "cpu_tail": ends["tail"],
         "preprocess": {**asdict(preprocess), "mean": list(preprocess.mean), "std": list(preprocess.std)} if preprocess else None,
     }
     head, tail = (part.SerializeToString(deterministic=True) if part else None for part in (parts.head, parts.tail))

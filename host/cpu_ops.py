@@ -102,7 +102,7 @@ def reads(operators: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name and name not in made]
 
 
-def _foreign_errors() -> tuple[type[Exception], ...]:
+def onnxruntime_errors() -> tuple[type[Exception], ...]:
     """The classes that onnxruntime raises, which have no base of their own; none where it is not installed."""
     try:
         from onnxruntime.capi import onnxruntime_pybind11_state as state
@@ -130,7 +130,7 @@ class CpuPart:
             self._session = None
             return
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # an error is raised, so it need not be printed too
         options.add_session_config_entry("session.disable_quant_qdq", "1")  # round where the model does, not as fused kernels do
         with self._believed():
             self._session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"], enable_fallback=0)
@@ -142,7 +142,7 @@ class CpuPart:
     def _believed(self) -> Iterator[None]:
         """ArtifactError: the part is not what a compiler writes."""
         own = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)  # of numpy, by what is damaged
-        failures: tuple[type[Exception], ...] = (*own, *_foreign_errors())
+        failures: tuple[type[Exception], ...] = (*own, *onnxruntime_errors())
         try:
             yield
         except failures as error:
