@@ -14,6 +14,7 @@ from onnx import ModelProto, NodeProto
 from cnna.compiler.float_ops import Onnx
 from cnna.compiler.ir import Window
 from cnna.compiler.passes.windows import window_of
+from cnna.compiler.sound import inferred
 from cnna.host.errors import ModelError
 
 POOLS = ("MaxPool", "AveragePool")
@@ -40,7 +41,7 @@ def _values(node: NodeProto) -> dict[str, Any]:
 
 def _sizes(model: ModelProto) -> dict[str, tuple[int, ...]]:
     """Spatial sizes as far as they are known: not strictly, since what follows a wrong size need not fit."""
-    graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    graph = inferred(model).graph
     known = {}
     for value in (*graph.value_info, *graph.input, *graph.output):
         known[value.name] = tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)[2:]

@@ -29,7 +29,8 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", *graph.tensors[name].shape[1:]]) for name in graph.inputs
     ]
-    outputs = [onnx.ValueInfoProto(name=writer.names.get(name, name)) for name in (*graph.outputs, *extra_outputs)]
+    shown = {name: name if name in graph.inputs else writer.names.get(name, name) for name in (*graph.outputs, *extra_outputs)}
+    outputs = [onnx.ValueInfoProto(name=shown[name]) for name in shown]
     made = helper.make_graph(writer.nodes, graph.name, inputs, outputs, writer.constants)
     domains = {node.domain for node in writer.nodes} - {""}
     opsets = [helper.make_opsetid("", graph.opset), *(helper.make_opsetid(domain, 1) for domain in sorted(domains))]

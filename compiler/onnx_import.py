@@ -1,9 +1,9 @@
 """Reads an ONNX model and brings it into the float graph, every operator still as the model has it."""
 
+from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
@@ -15,10 +15,10 @@ from cnna.compiler.float_ops import Onnx
 from cnna.compiler.ir import Graph, Node, Tensor
 from cnna.compiler.old_opsets import raise_opset
 from cnna.compiler.qlinear import expand_qlinear
+from cnna.compiler.sound import ELEMENTS_MAX, check_shapes, check_values, complete, first_line, inferred
 from cnna.compiler.source_names import node_name, sources_of
-from cnna.host.errors import ModelError
+from cnna.host.errors import ModelError, about_model
 
-AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 OPSET_MAX = onnx.defs.onnx_opset_version()
 BEGINNING = b"\x08"  # of an ONNX file: protobuf's tag of field 1, `ir_version`
 
@@ -26,20 +26,39 @@ BEGINNING = b"\x08"  # of an ONNX file: protobuf's tag of field 1, `ir_version`
 def load_model(source: str | Path | bytes, name: str | None = None) -> ModelProto:
     """A checked model, as it is. `name` is what errors call it.
 
+    What onnxruntime infers where it is left out (types and shapes of outputs) is added.
+
     ModelError: unreadable, not ONNX, unsound, an opset that is too old or too new, weights that are missing or not finite,
     an input that is not float32 or has an axis of unknown size beside the batch, shapes that do not fit together.
     """
     name = name or (str(source) if isinstance(source, str | Path) else "the model")
     model = _parse(source, name)
     _check_opsets(model, name)
-    _check_weights(model, name)
-    _check_padding(model, name)
+    check_values(model, name)
+    with about_model(name):
+        complete(model)
+    _check(_with_empty_shapes(model), name)
+    with_shapes(model, name)
+    return model
+
+
+def _check(model: ModelProto, name: str) -> None:
     try:
         onnx.checker.check_model(model)
     except Exception as error:  # the checker raises its own class, and others on some broken files
-        raise ModelError(f"{name}: not a sound ONNX model: {_first_line(error)}") from None
-    with_shapes(model, name)
-    return model
+        raise ModelError(f"{name}: not a sound ONNX model: {first_line(error)}") from None
+
+
+def _with_empty_shapes(model: ModelProto) -> ModelProto:
+    """The model as the checker wants it: with a shape for outputs of a shape that nobody knows."""
+    if all(value.type.tensor_type.HasField("shape") for value in model.graph.output if value.type.HasField("tensor_type")):
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for value in copy.graph.output:
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.shape.SetInParent()
+    return copy
 
 
 def with_shapes(model: ModelProto, name: str = "the model") -> ModelProto:
@@ -48,15 +67,15 @@ def with_shapes(model: ModelProto, name: str = "the model") -> ModelProto:
     copy.CopyFrom(model)
     _set_batch(copy, name)
     raise_opset(copy, opset(copy), name)
-    settle_ceil_pools(copy, name, whole=expand_qlinear(copy))
-    try:
-        return onnx.shape_inference.infer_shapes(copy, check_type=True, strict_mode=True, data_prop=True)
-    except Exception as error:
-        raise ModelError(f"{name}: its shapes do not fit together: {_first_line(error)}") from None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    with about_model(name):
+        settle_ceil_pools(copy, name, whole=expand_qlinear(copy))
+        try:
+            shaped = inferred(copy, check_type=True, strict_mode=True)
+        except ModelError:
+            check_shapes(inferred(copy))  # a window greater than its map, say, which explains what does not fit behind it
+            raise
+        check_shapes(shaped)
+    return shaped
 
 
 def _parse(source: str | Path | bytes, name: str) -> ModelProto:
@@ -90,7 +109,7 @@ def _parse(source: str | Path | bytes, name: str) -> ModelProto:
         try:
             onnx.load_external_data_for_model(model, folder)
         except Exception as error:  # the checker's own class, for a place outside the folder, and those of reading a file
-            raise ModelError(f"{name}: external weights cannot be read: {_first_line(error)}") from None
+            raise ModelError(f"{name}: external weights cannot be read: {first_line(error)}") from None
     return model
 
 
@@ -102,29 +121,6 @@ def _check_opsets(model: ModelProto, name: str) -> None:
             raise ModelError(f"{name}: opset {entry.version} is outside 1..{OPSET_MAX}; export it with one of those")
     if model.ir_version > onnx.IR_VERSION:
         raise ModelError(f"{name}: ONNX IR version {model.ir_version} is newer than {onnx.IR_VERSION}; export it for an older one")
-
-
-def _check_weights(model: ModelProto, name: str) -> None:
-    for tensor in model.graph.initializer:
-        if tensor.data_type in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16):
-            try:
-                value = numpy_helper.to_array(tensor)
-            except ValueError as error:
-                raise ModelError(f"{name}: weights of '{tensor.name}' cannot be read: {_first_line(error)}") from None
-            user = next((node for node in model.graph.node if tensor.name in node.input), None)
-            clip = user is not None and user.op_type == "Clip"  # whose limits may be infinite
-            if np.isnan(value).any() or (not clip and not np.isfinite(value).all()):
-                place = f", of node '{user.name or user.output[0]}' ({user.op_type})" if user else ""
-                raise ModelError(f"{name}: weights '{tensor.name}'{place} hold NaN or infinity")
-
-
-def _check_padding(model: ModelProto, name: str) -> None:
-    """What ONNX's own checker lets pass."""
-    for node in model.graph.node:
-        mode = next((attribute(entry) for entry in node.attribute if entry.name == "auto_pad"), "NOTSET")
-        if mode not in AUTO_PADS:
-            place = f"node '{node.name or node.output[0]}' ({node.op_type})"
-            raise ModelError(f"{name}: {place}: auto_pad is {mode!r}, not one of {', '.join(AUTO_PADS)}")
 
 
 def opset(model: ModelProto) -> int:
@@ -139,7 +135,10 @@ def _inputs(model: ModelProto) -> list[onnx.ValueInfoProto]:
 
 
 def _set_batch(model: ModelProto, name: str) -> None:
-    for value in _inputs(model):
+    given = {value.name: value for value in _inputs(model)}
+    if not given:
+        raise ModelError(f"{name}: it has no input; export it with one for the images")
+    for value in given.values():
         kind = value.type.tensor_type
         if kind.elem_type != TensorProto.FLOAT:
             raise ModelError(f"{name}: input '{value.name}' is {TensorProto.DataType.Name(kind.elem_type)}; it must be FLOAT")
@@ -148,11 +147,17 @@ def _set_batch(model: ModelProto, name: str) -> None:
         for axis, dim in enumerate(kind.shape.dim[1:], 1):
             if dim.dim_value <= 0:
                 raise ModelError(f"{name}: axis {axis} of input '{value.name}' has no fixed size; export the model with one")
+        if prod(dim.dim_value for dim in kind.shape.dim[1:]) > ELEMENTS_MAX:
+            sizes = [dim.dim_value for dim in kind.shape.dim[1:]]
+            raise ModelError(f"{name}: input '{value.name}' is {sizes}, above {ELEMENTS_MAX:,} elements; use smaller images")
         _free_reshapes(model, kind.shape.dim[0].dim_value)
         kind.shape.dim[0].Clear()
         kind.shape.dim[0].dim_value = 1
     for value in model.graph.output:
-        value.type.tensor_type.ClearField("shape")  # inferred again
+        if value.name in given:
+            value.type.CopyFrom(given[value.name].type)
+        else:
+            value.type.tensor_type.ClearField("shape")  # inferred again
     del model.graph.value_info[:]
 
 
@@ -164,7 +169,7 @@ def _free_reshapes(model: ModelProto, batch: int) -> None:
     for tensor in model.graph.initializer:
         if tensor.name in targets:
             shape = numpy_helper.to_array(tensor).copy()
-            if shape.size and shape[0] == batch:
+            if shape.ndim == 1 and shape.size and shape[0] == batch:
                 shape[0] = 0
                 tensor.CopyFrom(numpy_helper.from_array(shape, tensor.name))
 

@@ -11,6 +11,7 @@ from cnna.compiler.passes.canonical_gemm import canonical_gemm
 from cnna.compiler.passes.canonical_pools import canonical_pools
 from cnna.compiler.passes.canonical_views import canonical_views
 from cnna.compiler.passes.channel_shuffle import channel_shuffle
+from cnna.compiler.passes.check_scales import check_scales
 from cnna.compiler.passes.dequantise_constants import dequantise_constants
 from cnna.compiler.passes.drop_identity import drop_identity
 from cnna.compiler.passes.fold_constants import fold_constants
@@ -32,6 +33,7 @@ Dump = Callable[[str, Graph], None]
 
 REWRITES: tuple[Pass, ...] = (
     fold_constants,
+    check_scales,
     dequantise_constants,
     hoist_dequantise,
     pair_quantisation,

@@ -9,17 +9,20 @@ from collections.abc import Sequence
 from onnx import ModelProto, NodeProto, helper
 
 from cnna.compiler.source_names import node_name
+from cnna.host.errors import ModelError
 
 POOLS = {"QLinearGlobalAveragePool": "GlobalAveragePool", "QLinearAveragePool": "AveragePool"}
 UNARY = {"QLinearSigmoid": "Sigmoid", "QLinearLeakyRelu": "LeakyRelu", "QLinearSoftmax": "Softmax"}
 BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
+OTHERS = ("QLinearConv", "QLinearMatMul", "QGemm", "QLinearConcat")
+LEAST_INPUTS = {**dict.fromkeys((*OTHERS, *BINARY), 7), "QGemm": 6, "QLinearConcat": 5}  # 4 of those that are not named
 
 
 def expand_qlinear(model: ModelProto) -> frozenset[str]:
     """Rewrites every QLinear node of `model`; others stay as they are.
 
     Returns the outputs of the average pools, whose divisor is unlike AveragePool's: where it counts padding, it counts
-    also what hangs over it (`ceil_pools` writes that).
+    also what hangs over it (`ceil_pools` writes that). ModelError: a node has too few inputs.
     """
     nodes: list[NodeProto] = []
     pools: set[str] = set()
@@ -63,8 +66,22 @@ class _Parts:
         return [*self.nodes, made, quantise]
 
 
+def _check_inputs(node: NodeProto) -> None:
+    """ModelError: too few of them, which ONNX's checker does not see where the operator is com.microsoft's."""
+    kind, count = node.op_type, sum(map(bool, node.input))
+    least = LEAST_INPUTS.get(kind, 4)
+    if count < least or (kind == "QLinearConcat" and len(node.input) % 3 != 2):
+        raise ModelError(
+            f"node '{node.name or node.output[0]}' ({kind}) has {count} inputs, fewer than it needs; export the model again"
+        )
+
+
 def _expand(node: NodeProto) -> list[NodeProto]:
     kind, parts = node.op_type, _Parts(node)
+    if node.domain not in ("", "ai.onnx", "com.microsoft"):
+        return [node]
+    if kind in (*OTHERS, *BINARY, *POOLS, *UNARY):
+        _check_inputs(node)
     i = [*node.input, *[""] * 10]
     if kind == "QLinearConv":
         inputs = [parts.real(i[0:3]), parts.real(i[3:6], 0), *_bias(parts, node, i[8], i[1], i[4])]

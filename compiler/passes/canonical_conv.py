@@ -12,7 +12,7 @@ from cnna.host.errors import ModelError
 
 
 def canonical_conv(graph: Graph) -> Graph:
-    """3-D convolutions and computed weights stay as they are."""
+    """3-D convolutions and computed weights stay as they are. ModelError: weights or a bias that do not fit."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind != "Conv":
@@ -29,6 +29,9 @@ def canonical_conv(graph: Graph) -> Graph:
         if node.op.attributes.get("kernel_shape", weights.shape[2:]) != weights.shape[2:]:
             kernel = list(node.op.attributes["kernel_shape"])
             raise ModelError(f"node '{node.name}' (Conv): weights {weights.shape} are not of its kernel_shape {kernel}")
+        if given and edit.constants[node.inputs[2]].shape != (len(weights),):
+            wrong = list(edit.constants[node.inputs[2]].shape)
+            raise ModelError(f"node '{node.name}' (Conv): its bias has shape {wrong}; it must be [{len(weights)}], one a channel")
         window = window_of(node.op, weights.shape[2:], shape[2:])
         bias = node.inputs[2] if given else edit.constant(f"{w}:bias", np.zeros(len(weights), weights.dtype))
         scale = weight_scale(edit, node, w, weights.shape, 0)

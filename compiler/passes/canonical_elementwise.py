@@ -9,13 +9,17 @@ from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Add, Affine, Clip, Onnx, Transpose
 from cnna.compiler.ir import Graph, Node, Tensor
 from cnna.compiler.passes.framed import put_framed
+from cnna.host.errors import ModelError
 
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Sum")
 LIMITS = ("Relu", "Clip", "Min", "Max")
 
 
 def canonical_elementwise(graph: Graph) -> Graph:
-    """Constants must be one number or differ along one axis only; sums must be of equal shapes."""
+    """Constants must be one number or differ along one axis only; sums must be of equal shapes.
+
+    ModelError: a BatchNormalization's constants are not one a channel, or leave no variance; a Clip's limit is not one number.
+    """
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or not _has_channels(edit, node):
@@ -38,8 +42,18 @@ def _has_channels(edit: Editor, node: Node) -> bool:
 def _batch_norm(edit: Editor, node: Node) -> None:
     if node.op.attributes.get("training_mode") or not all(name in edit.constants for name in node.inputs[1:5]):
         return
+    channels = edit.shape(node.inputs[0])[1]
+    for name in node.inputs[1:5]:
+        if edit.constants[name].shape != (channels,):
+            wrong = list(edit.constants[name].shape)
+            raise ModelError(f"node '{node.name}' (BatchNormalization): '{name}' has shape {wrong}; it must be [{channels}]")
     gain, offset, mean, variance = (edit.constants[name].astype(np.float64) for name in node.inputs[1:5])
-    scale = gain / np.sqrt(variance + float(node.op.attributes.get("epsilon", 1e-5)))
+    spread = variance + float(node.op.attributes.get("epsilon", 1e-5))
+    if not (np.isfinite(spread) & (spread > 0)).all():
+        raise ModelError(
+            f"node '{node.name}' (BatchNormalization): a variance plus epsilon is {spread.min():g}; it must be above 0"
+        )
+    scale = gain / np.sqrt(spread)
     _put_affine(edit, node, node.inputs[0], scale, offset - mean * scale, 1)
 
 
@@ -125,7 +139,7 @@ def _limit(edit: Editor, node: Node) -> None:
         if not all(name in edit.constants for name in rest if name):
             return
         low, high = (
-            float(edit.constants[name]) if name else bound for name, bound in zip((*rest, "", "")[:2], (low, high), strict=True)
+            _number(edit, node, name) if name else bound for name, bound in zip((*rest, "", "")[:2], (low, high), strict=True)
         )
     else:
         activations = [name for name in node.inputs if name not in edit.constants]
@@ -137,3 +151,10 @@ def _limit(edit: Editor, node: Node) -> None:
         put_framed(edit, node, Clip(low, high), tuple(activations))
         return
     put_framed(edit, node, Clip(low, high), node.inputs[:1])
+
+
+def _number(edit: Editor, node: Node, name: str) -> float:
+    value = edit.constants[name]
+    if value.size != 1:
+        raise ModelError(f"node '{node.name}' (Clip): its limit '{name}' has {value.size} values; it must be one number")
+    return float(value.reshape(-1)[0])

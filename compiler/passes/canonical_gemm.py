@@ -11,7 +11,10 @@ from cnna.host.errors import ModelError
 
 
 def canonical_gemm(graph: Graph) -> Graph:
-    """alpha goes into the weights, beta into the bias; a computed second operand stays as it is, and so do more than two axes."""
+    """alpha goes into the weights, beta into the bias; a computed second operand stays as it is, and so do more than two axes.
+
+    ModelError: an offset that is neither one number nor one an output.
+    """
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Onnx) and not node.op.domain and node.op.kind in ("Gemm", "MatMul"):
@@ -41,6 +44,9 @@ def _convert(edit: Editor, node: Node) -> None:
                 f"give every sample the same, of shape ({len(matrix)},)"
             )
         offset = offset[0]
+    if offset.ndim > 2 or offset.size not in (1, len(matrix)) or (offset.ndim and offset.shape[-1] != offset.size):
+        wrong = f"its third input has shape {list(offset.shape)}; it must be [{len(matrix)}], one an output"
+        raise ModelError(f"node '{node.name}' ({node.op.kind}): {wrong}")
     bias = np.broadcast_to(offset * offset.dtype.type(beta), (1, len(matrix)))[0]
     op = Conv(Window(), 1, weights, edit.constant(f"{w}:bias", bias), scale)
     put_framed(edit, node, op, (x,))

@@ -27,7 +27,7 @@ def canonical_pools(graph: Graph) -> Graph:
 def _windowed(edit: Editor, node: Node) -> None:
     kernel = tuple(node.op.attributes["kernel_shape"])
     indices = any(name and edit.uses(name) for name in node.op.more_outputs)
-    if len(kernel) > 2 or indices:
+    if len(kernel) > 2 or indices or len(edit.shape(node.inputs[0])) != len(kernel) + 2:
         return
     window = window_of(node.op, kernel, edit.shape(node.inputs[0])[2:])
     include_pad = bool(node.op.attributes.get("count_include_pad", 0))

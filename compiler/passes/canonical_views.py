@@ -1,14 +1,17 @@
 """Writes the operators that only arrange elements anew (Flatten, Squeeze, ...) as Reshape or Transpose."""
 
+from math import prod
+
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Onnx, Reshape, Transpose
 from cnna.compiler.ir import Graph
+from cnna.host.errors import ModelError
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 def canonical_views(graph: Graph) -> Graph:
-    """Where shapes are known and the batch stays in front."""
+    """Where shapes are known and the batch stays in front. ModelError: another number of elements than there are."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or node.inputs[0] in edit.constants:
@@ -18,6 +21,11 @@ def canonical_views(graph: Graph) -> Graph:
         if not known or before[0] != 1 or after[0] != 1:
             continue
         if node.op.kind in RESHAPES:
+            if prod(before) != prod(after):
+                raise ModelError(
+                    f"node '{node.name}' ({node.op.kind}): it makes {list(after)} of {list(before)}, which has {prod(before)} "
+                    f"elements, not {prod(after)}; export the model again"
+                )
             edit.put(node.name, Reshape(after), node.inputs[:1], node.output)
         elif node.op.kind == "Transpose":
             perm = tuple(node.op.attributes.get("perm", reversed(range(len(before)))))

@@ -5,10 +5,13 @@ import numpy as np
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Onnx, scale_name
 from cnna.compiler.ir import Graph, Node
+from cnna.host.errors import ModelError
+
+FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 def dequantise_constants(graph: Graph) -> Graph:
-    """Computes QuantizeLinear and DequantizeLinear of constants."""
+    """Computes QuantizeLinear and DequantizeLinear of constants. ModelError: real values beyond float32."""
     edit = Editor(graph)
     for node in edit:
         constant = isinstance(node.op, Onnx) and all(name in edit.constants for name in node.inputs if name)
@@ -19,9 +22,10 @@ def dequantise_constants(graph: Graph) -> Graph:
         elif node.op.kind == "DequantizeLinear":
             whole, scale, zero = (np.asarray(value, np.float64) for value in _operands(node, edit))
             edit.constants[node.output] = (whole - zero) * scale
+            if np.abs(edit.constants[node.output]).max(initial=0) > FLOAT_MAX:
+                raise ModelError(f"node '{node.name}' (DequantizeLinear): its values are beyond float32; use a smaller scale")
             if edit.constants[node.inputs[0]].dtype.itemsize == 1:
-                with np.errstate(over="ignore"):  # infinite weights are refused with the layer that has them
-                    edit.constants[node.output] = edit.constants[node.output].astype(np.float32)
+                edit.constants[node.output] = edit.constants[node.output].astype(np.float32)
                 edit.constants[scale_name(node.output)] = scale
         else:
             continue

@@ -22,7 +22,8 @@ def fold_constants(graph: Graph) -> Graph:
     """Turns Constant, Shape of a known shape and every operator with constant inputs into constants.
 
     What that makes constant may be the target of a Reshape, whose shape nobody knew before and whose Shape can then be folded:
-    both are done in turns until nothing more becomes known.
+    both are done in turns until nothing more becomes known. ModelError: an operator that cannot be computed, a constant that is
+    too large, an output that is a constant.
     """
     while True:
         graph = _fold(graph)
@@ -66,6 +67,7 @@ def _whole(shape: tuple[int, ...]) -> bool:
 def _fold(graph: Graph) -> Graph:
     edit = Editor(graph)
     for node in edit:
+        _check_output(edit, node)
         if not isinstance(node.op, Onnx) or node.op.domain or node.op.more_outputs or node.op.kind in QUANTISED:
             continue
         if node.output in edit.outputs or any(scale_name(name) in edit.constants for name in node.inputs):
@@ -81,6 +83,13 @@ def _fold(graph: Graph) -> Graph:
         edit.remove(node)
         edit.constants[node.output] = value
     return edit.finish()
+
+
+def _check_output(edit: Editor, node: Node) -> None:
+    constant = all(name in edit.constants or not name for name in node.inputs)
+    if constant and node.output in edit.outputs and isinstance(node.op, Onnx):
+        remedy = "take it off the list of outputs"
+        raise ModelError(f"node '{node.name}' ({node.op.kind}): output '{node.output}' is the same for every image; {remedy}")
 
 
 def _constant(op: Onnx) -> np.ndarray:

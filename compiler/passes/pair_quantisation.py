@@ -5,7 +5,6 @@ import numpy as np
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Onnx, Requantise
 from cnna.compiler.ir import Graph, Node, Quant
-from cnna.host.errors import ModelError
 
 Key = tuple[str, Quant]  # the tensor that is rounded, and how
 
@@ -13,8 +12,7 @@ Key = tuple[str, Quant]  # the tensor that is rounded, and how
 def pair_quantisation(graph: Graph) -> Graph:
     """One Requantise for all equal pairs of a tensor, so that it has one reader; what else reads the int8 reads it behind that.
 
-    Leaves a pair alone whose scales differ, are not one number, or whose type is neither int8 nor uint8. ModelError: a scale
-    that is not above 0.
+    Leaves a pair alone whose scales differ, are not one number, or whose type is neither int8 nor uint8.
     """
     edit = Editor(graph)
     made: dict[Key, str] = {}
@@ -60,7 +58,7 @@ def _read_behind(edit: Editor, node: Node, made: dict[Key, str]) -> None:
 
 
 def _quant(edit: Editor, node: Node) -> Quant | None:
-    """How a Q or DQ node of one constant int8 or uint8 scale rounds. ModelError: a scale that is not above 0."""
+    """How a Q or DQ node of one constant int8 or uint8 scale rounds; `check_scales` has seen that it is above 0."""
     if any(name and name not in edit.constants for name in node.inputs[1:]):
         return None
     scale = edit.constants[node.inputs[1]]
@@ -68,7 +66,5 @@ def _quant(edit: Editor, node: Node) -> Quant | None:
     zero = edit.constants[node.inputs[2]] if given else np.zeros(1, np.uint8)
     if scale.size != 1 or zero.dtype not in (np.int8, np.uint8):
         return None
-    if not float(scale.reshape(-1)[0]) > 0:
-        raise ModelError(f"node '{node.name}' ({node.op.kind}): its scale is {float(scale.reshape(-1)[0]):g}; it must be above 0")
     shifted = int(zero.reshape(-1)[0]) - (128 if zero.dtype == np.uint8 else 0)
     return Quant(float(scale.reshape(-1)[0]), shifted)

@@ -22,4 +22,5 @@ def weight_scale(edit: Editor, node: Node, weights: str, shape: tuple[int, ...],
             f"node '{node.name}' ({getattr(node.op, 'kind', 'Conv')}): its weights have scales along an axis other than the output "
             f"channels; quantise them per output channel (axis {axis}) or per tensor"
         )
-    return edit.constant(f"{weights}:scales", channels[:, 0] * factor)
+    scale = np.where(channels[:, 0] == 0, 1.0, channels[:, 0])  # such weights are 0 at any scale
+    return edit.constant(f"{weights}:scales", scale * factor)

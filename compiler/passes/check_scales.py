@@ -1,0 +1,48 @@
+"""Refuses scales and zero points that fit nothing, before any pass divides by them: onnx infers shapes without a look at them."""
+
+from math import prod
+
+import numpy as np
+
+from cnna.compiler.editor import Editor
+from cnna.compiler.float_ops import Onnx
+from cnna.compiler.ir import Graph, Node
+from cnna.host.errors import ModelError
+
+KINDS = ("QuantizeLinear", "DequantizeLinear")
+
+
+def check_scales(graph: Graph) -> Graph:
+    """The graph as it is. ModelError: a constant scale or zero point that is empty, not finite, or not of the axis's length."""
+    edit = Editor(graph)
+    for node in edit:
+        if isinstance(node.op, Onnx) and node.op.kind in KINDS and not node.op.domain and node.inputs[1] in edit.constants:
+            reason = _fault(edit, node)
+            if reason:
+                raise ModelError(f"node '{node.name}' ({node.op.kind}): {reason}; quantise the model again")
+    return graph
+
+
+def _fault(edit: Editor, node: Node) -> str | None:
+    """What is wrong with a node whose scale is constant."""
+    name = node.inputs[1]
+    scale, shape = edit.constants[name], edit.shape(node.inputs[0])
+    if not scale.size:
+        return f"its scale '{name}' is empty"
+    if not np.isfinite(scale).all():
+        return f"its scale '{name}' is not finite"
+    weights = node.inputs[0] in edit.constants and node.op.kind == "DequantizeLinear"  # a channel of zeros has any scale, 0 too
+    if (scale < 0).any() if weights else not (scale > 0).all():
+        return f"its scale '{name}' is {scale.min():g}; it must be above 0"
+    zero = node.inputs[2] if len(node.inputs) > 2 else ""
+    if zero and (zero in edit.constants or edit.shape(zero)) and prod(edit.shape(zero)) != scale.size:
+        return f"its zero point '{zero}' has {prod(edit.shape(zero))} values, its scale '{name}' {scale.size}"
+    # an axis that is not known has size 0
+    if scale.size == 1 or node.op.attributes.get("block_size") or not shape:
+        return None
+    axis = node.op.attributes.get("axis", 1)
+    if not -len(shape) <= axis < len(shape):
+        return f"axis {axis} is outside a tensor of shape {list(shape)}"
+    if scale.ndim != 1 or (shape[axis] != scale.size and (shape[axis] or node.inputs[0] in edit.constants)):
+        return f"its scale '{name}' has shape {list(scale.shape)}, axis {axis} of its tensor {shape[axis]} elements"
+    return None

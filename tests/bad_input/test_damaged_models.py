@@ -1,0 +1,166 @@
+"""Structurally damaged ONNX: one line that names the file and the fault, exit code 2; no internal error, no failure at run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from .nets import NETS, answer, samples
+
+Edit = Callable[[ModelProto], object]
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, ModelProto]:
+    """Each network, undamaged."""
+    return {name: net() for name, net in NETS.items()}
+
+
+def node_of(model: ModelProto, output: str) -> onnx.NodeProto:
+    return next(node for node in model.graph.node if output in node.output)
+
+
+def constant(model: ModelProto, name: str) -> TensorProto:
+    return next(tensor for tensor in model.graph.initializer if tensor.name == name)
+
+
+def put(name: str, change: Callable[[np.ndarray], object]) -> Edit:
+    """Gives a constant another value."""
+    return lambda m: constant(m, name).CopyFrom(
+        numpy_helper.from_array(np.asarray(change(numpy_helper.to_array(constant(m, name)))), name)
+    )
+
+
+def attribute(output: str, name: str, value: object) -> Edit:
+    """Gives a node's attribute another value."""
+
+    def edit(model: ModelProto) -> None:
+        node = node_of(model, output)
+        for entry in [entry for entry in node.attribute if entry.name == name]:
+            node.attribute.remove(entry)
+        node.attribute.append(helper.make_attribute(name, value))
+
+    return edit
+
+
+def short(name: str) -> Edit:
+    """A tensor's data without their last byte."""
+
+    def edit(model: ModelProto) -> None:
+        constant(model, name).raw_data = constant(model, name).raw_data[:-1]
+
+    return edit
+
+
+def renamed_input(output: str, index: int, name: str) -> Edit:
+    return lambda m: node_of(m, output).input.__setitem__(index, name)
+
+
+def refers(model: ModelProto) -> None:
+    node_of(model, "p1").attribute[0].ref_attr_name = "elsewhere"
+
+
+def constant_output(model: ModelProto) -> None:
+    model.graph.output.append(helper.make_tensor_value_info("w1", TensorProto.FLOAT, [8, 3, 3, 3]))
+
+
+def computed_constant_output(model: ModelProto) -> None:
+    model.graph.node.append(helper.make_node("Identity", ["w1"], ["same"], "same"))
+    model.graph.output.append(helper.make_tensor_value_info("same", TensorProto.FLOAT, [8, 3, 3, 3]))
+
+
+def enormous(model: ModelProto) -> None:
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2**20, 2**10, 1, 5]), "sizes"))
+    model.graph.node.append(helper.make_node("Expand", ["y", "sizes"], ["grown"], "grown"))
+    model.graph.output.append(helper.make_tensor_value_info("grown", TensorProto.FLOAT, None))
+
+
+CASES: dict[str, tuple[str, Edit, tuple[str, ...]]] = {  # what is wrong: network, damage, words of the line
+    "axis outside": ("qdq", attribute("w1.1.1:dq", "axis", 7), ("axis 7", "DequantizeLinear")),
+    "axis below": ("qdq", attribute("w1.1.1:dq", "axis", -5), ("axis -5", "DequantizeLinear")),
+    "axis of another length": ("qdq", attribute("w1.1.1:dq", "axis", 1), ("axis 1", "3 elements")),
+    "no scale": ("qlinear", put("s0", lambda v: v.reshape(1)[:0]), ("s0", "empty")),
+    "no scales of weights": ("qlinear", put("sw1", lambda v: v[:0]), ("sw1", "empty")),
+    "no zero point": ("qlinear", put("z0", lambda v: v.reshape(1)[:0]), ("z0", "empty")),
+    "too many zero points": ("qlinear", put("zw1", lambda v: np.tile(v, 2)), ("zw1", "16 values")),
+    "negative scale": ("qlinear", put("s0", lambda v: -v), ("s0", "above 0")),
+    "infinite weights": ("qlinear", put("sw1", lambda v: v + np.float32(3e38)), ("beyond float32",)),
+    "no weights": ("float", put("w1", lambda v: v[:0]), ("c1", "empty")),
+    "no scale of Q and DQ": ("qdq", put("x:dq:scale", lambda v: v.reshape(1)[:0]), ("x:dq:scale", "empty")),
+    "a byte short": ("float", short("w1"), ("w1", "cannot be read")),
+    "a byte of int64 short": ("float", short("target"), ("target", "cannot be read")),
+    "a byte of int8 short": ("qlinear", short("w1"), ("w1", "cannot be read")),
+    "two limits": ("float", put("high", lambda v: np.tile(v.reshape(1), 2)), ("l1", "2 values")),
+    "offset of another length": ("float", put("b4", lambda v: v[:4]), ("f1",)),
+    "offset of three axes": ("float", put("b4", lambda v: v.reshape(1, 1, 5)), ("f1",)),
+    "bias of four axes": ("float", put("b1", lambda v: v.reshape(1, 8, 1, 1)), ("c1", "[1, 8, 1, 1]", "[8]")),
+    "gain of another length": ("float", put("gain", lambda v: np.tile(v, 2)), ("n1", "[16]", "[8]")),
+    "kernel beyond the map": ("float", attribute("a1", "kernel_shape", [9, 9]), ("a1", "larger than its padded input")),
+    "input that a node makes": ("float", renamed_input("n1", 0, "y"), ("sorted",)),
+    "node that makes an input": ("float", lambda m: node_of(m, "c1").output.__setitem__(0, "x"), ("x",)),
+    "constant as output": ("float", constant_output, ("output 'w1'", "take it off")),
+    "computed constant as output": ("float", computed_constant_output, ("output 'same'", "take it off")),
+    "output that nothing makes": ("float", lambda m: m.graph.output[1].__setattr__("name", "t2"), ("output 't2'", "no node")),
+    "output of type 77": ("qdq", lambda m: m.graph.output[0].type.tensor_type.__setattr__("elem_type", 77), ("'y'", "77")),
+    "output of type 0": ("qdq", lambda m: m.graph.output[0].type.tensor_type.__setattr__("elem_type", 0), ("'y'", "type 0")),
+    "input of type 77": ("float", lambda m: m.graph.input[0].type.tensor_type.__setattr__("elem_type", 77), ("'x'", "77")),
+    "weights of type 77": ("float", lambda m: constant(m, "w1").__setattr__("data_type", 77), ("w1", "77")),
+    "weights of type 0": ("float", lambda m: constant(m, "w1").__setattr__("data_type", 0), ("w1", "type 0")),
+    "output that is no tensor": ("float", lambda m: m.graph.output[0].type.sequence_type.SetInParent(), ("'y'", "no tensor")),
+    "attribute of no function": ("float", refers, ("p1", "refers")),
+    "reshape of other size": ("float", attribute("j1", "axis", 2), ("v1", "8 elements")),
+    "missing operand": ("float", renamed_input("j1", 1, ""), ("Concat", "missing")),
+    "operator of nobody": ("qlinear", lambda m: node_of(m, "q6").__setattr__("domain", "com.microsoft"), ("Flatten",)),
+    "no input": ("float", lambda m: m.graph.ClearField("input"), ("input",)),
+    "enormous tensor": ("float", enormous, ("grown", "elements at most")),
+    "enormous image": ("float", lambda m: m.graph.input[0].type.tensor_type.shape.dim[2].__setattr__("dim_value", 2**62), ("'x'",)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_damage_is_named(whole: dict[str, ModelProto], tmp_path: Path, refused: Callable[..., str], case: str) -> None:
+    """What ONNX's checker lets pass would be an internal error somewhere inside, or an artifact that does not run."""
+    kind, edit, words = CASES[case]
+    model = ModelProto()
+    model.CopyFrom(whole[kind])
+    edit(model)
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(model.SerializeToString())
+    np.save(tmp_path / "calib.npy", samples())
+    if kind == "float":
+        line = refused("quantize", path, "--calib", tmp_path / "calib.npy", "-o", "out")
+    else:
+        line = refused("compile", path, "--config", "tiny", "-o", "out")
+    assert "bad.onnx" in line
+    assert all(word in line for word in words), line
+
+
+def bare_shapes(model: ModelProto) -> None:
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+
+
+def bare_types(model: ModelProto) -> None:
+    for value in model.graph.output:
+        value.ClearField("type")
+
+
+def old_version(version: int) -> Edit:
+    return lambda m: m.__setattr__("ir_version", version)
+
+
+@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("edit", [bare_shapes, bare_types, old_version(3), old_version(1)])
+def test_what_may_be_left_out_is_inferred(whole: dict[str, ModelProto], kind: str, edit: Edit) -> None:
+    """onnxruntime runs models whose outputs have no shape or type, and old ones whose weights are no inputs: so do we, alike."""
+    bare = ModelProto()
+    bare.CopyFrom(whole[kind])
+    edit(bare)
+    expected, got = answer(kind, whole[kind]), answer(kind, bare)
+    assert expected.keys() == got.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(got[name], value)
+        assert got[name].shape == value.shape
