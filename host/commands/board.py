@@ -1,7 +1,10 @@
 """`cnna board`: the image of an accelerator for PYNQ, and a virtual ZCU102 to load it on."""
 
 import argparse
+import ipaddress
 import os
+import socket
+import sys
 from pathlib import Path
 
 from cnna.host.cli import Outcome
@@ -41,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         part.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", dest="folder", help="made if it is not there")
     serve.add_argument("--backend", choices=BACKENDS, default="rtl", help="what the accelerator is (default: rtl, under Verilator)")
     serve.add_argument("--address", default="127.0.0.1", help="to listen on (default: 127.0.0.1; the protocol has no passwords)")
+    serve.add_argument("--insecure", action="store_true", help="allow an --address that other machines reach")
     serve.add_argument("--port", type=int, default=PORT, help=f"default: {PORT}, which stock pynq insists on; 0 takes any")
     serve.add_argument("--memory", type=int, default=1024, metavar="MIB", help="contiguous memory (default: 1024)")
     serve.add_argument("--cache", type=Path, metavar="DIR", help="where simulators are kept (default: the user's cache folder)")
@@ -98,6 +102,7 @@ def _serve(args: argparse.Namespace, config: Config) -> Outcome:
         raise UserError(f"--memory {args.memory}: must be within {MEMORY_MIB[0]}..{MEMORY_MIB[1]} MiB")
     if not 0 <= args.port < 1 << 16:
         raise UserError(f"--port {args.port}: must be within 0..65535")
+    _check_address(args.address, args.insecure)
     if args.cache:
         make_folder(args.cache)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would say on its own, at length, that a port is taken
@@ -114,3 +119,22 @@ def _serve(args: argparse.Namespace, config: Config) -> Outcome:
         finally:
             board.close()
     return Outcome({"config": config.name, "variant": args.variant, "backend": args.backend})
+
+
+def _check_address(address: str, insecure: bool) -> None:
+    """UserError: others than this machine reach it, and nobody has said that they may. A warning where somebody has."""
+    if _is_loopback(address):
+        return
+    why = "PYNQ.remote has neither passwords nor encryption: whoever reaches it can use the board, and fill its memory"
+    if not insecure:
+        raise UserError(f"--address {address}: {why}; leave it out, or give --insecure too on a network that you trust")
+    print(f"cnna: warning: --address {address}: {why}", file=sys.stderr, flush=True)
+
+
+def _is_loopback(address: str) -> bool:
+    """Whether this machine alone reaches it; a name is what it stands for here."""
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(address, None)} if address else set()
+    except (OSError, UnicodeError):  # no such name: who listens says so
+        return False
+    return bool(found) and all(ipaddress.ip_address(str(each).partition("%")[0]).is_loopback for each in found)

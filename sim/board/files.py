@@ -3,10 +3,12 @@
 Writing a name to the FPGA manager's `firmware` loads that file of `/lib/firmware`, as Linux does.
 """
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from cnna.sim.board.design import BOARD
-from cnna.sim.board.refused import exhausted, missing
+from cnna.sim.board.refused import exhausted, invalid, missing
 
 FIRMWARE = "/lib/firmware/"
 MANAGER = "/sys/class/fpga_manager/fpga0/"
@@ -14,7 +16,20 @@ WRITABLE = (FIRMWARE, "/tmp/")
 ROOM_BYTES = 256 << 20
 VERSION = "Linux version 6.6.40-xilinx (virtual) (aarch64-xilinx-linux-gcc) #1 SMP\n"
 
+PATH_BYTES = 4096  # of a name: Linux's own limit
+
 Load = Callable[[str, bytes], None]  # name and content of an image; raises where it is refused
+
+
+class Coming:
+    """Bytes of one file that is being sent, which count against the room there is before they are kept."""
+
+    def __init__(self, files: "Files") -> None:
+        self._files, self.size = files, 0
+
+    def more(self, path: str, size: int) -> None:
+        """So many more bytes for that file. RefusedError: there is no room, or the name is too long."""
+        self._files.reserve(self, path, size)
 
 
 class Files:
@@ -29,6 +44,7 @@ class Files:
         }
         self._written: dict[str, bytes] = {}
         self._flags, self._state = b"0\n", b"unknown\n"
+        self._lock, self._coming = threading.Lock(), set[Coming]()
 
     def exists(self, path: str) -> bool:
         """Whether it is a file, or a folder that holds one."""
@@ -42,6 +58,28 @@ class Files:
             raise missing(f"{path}: no such file")
         return files[path]
 
+    @contextmanager
+    def coming(self) -> Iterator[Coming]:
+        """A file that is sent in the block, in pieces; what is under way takes room as what is written does."""
+        coming = Coming(self)
+        with self._lock:
+            self._coming.add(coming)
+        try:
+            yield coming
+        finally:
+            with self._lock:
+                self._coming.remove(coming)
+
+    def reserve(self, coming: Coming, path: str, size: int) -> None:
+        """Room for so many more bytes of a file. RefusedError: there is none, or the name is too long."""
+        if len(path.encode()) > PATH_BYTES:
+            raise invalid(f"a file's name of {len(path.encode())} bytes; it can have {PATH_BYTES}")
+        with self._lock:
+            under_way = sum(other.size for other in self._coming)
+            if self._used(path) + under_way + size > ROOM_BYTES:
+                raise self._full(path)
+            coming.size += size
+
     def write(self, path: str, data: bytes) -> None:
         """Replaces a file's content. No such place, no room; of `firmware`: the image is refused."""
         if path == MANAGER + "flags":
@@ -49,12 +87,20 @@ class Files:
         elif path == MANAGER + "firmware":
             self._program(data.decode(errors="replace").strip("\0\n "))
         elif path.startswith(WRITABLE):
-            used = sum(len(content) for name, content in self._written.items() if name != path)
-            if used + len(data) > ROOM_BYTES:
-                raise exhausted(f"{path}: no space left on the board ({ROOM_BYTES >> 20} MiB for files)")
-            self._written[path] = data
+            with self._lock:
+                if self._used(path) + len(path) + len(data) > ROOM_BYTES:
+                    raise self._full(path)
+                self._written[path] = data
         else:
             raise missing(f"{path}: no such place to write on the virtual board; {', '.join(WRITABLE)} are there")
+
+    def _used(self, path: str) -> int:
+        """Bytes of the files that are there, names included, but for the one that another is to replace."""
+        return sum(len(name) + len(content) for name, content in list(self._written.items()) if name != path)
+
+    @staticmethod
+    def _full(path: str) -> Exception:
+        return exhausted(f"{path}: no space left on the board ({ROOM_BYTES >> 20} MiB for files)")
 
     def _program(self, name: str) -> None:
         """Takes the file away too: pynq does not upload what is there, and the next image of this name may be another."""

@@ -15,6 +15,8 @@ from cnna.sim.board.services import add_services
 
 PORT = 7967  # PYNQ.remote's, which stock clients insist on
 THREADS = 16
+MESSAGE_BYTES = 4 << 20  # of a request: pynq cuts what it sends into pieces of 2 MiB, and gRPC holds a whole message in memory
+MOST_REQUESTS = 64  # at a time, those that wait for a thread included
 GRACE_SECONDS = 1.0  # for requests that are being answered when the server ends
 
 
@@ -22,9 +24,8 @@ class Server:
     """Answers from when it is made until `close`; `port` is the one it has (0 asks for any). UserError: it cannot be had."""
 
     def __init__(self, board: Board, address: str = "127.0.0.1", port: int = PORT) -> None:
-        self._server: Any = grpc.server(
-            ThreadPoolExecutor(THREADS), options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)]
-        )
+        options = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", MESSAGE_BYTES)]
+        self._server: Any = grpc.server(ThreadPoolExecutor(THREADS), options=options, maximum_concurrent_rpcs=MOST_REQUESTS)
         try:
             self.port = int(self._server.add_insecure_port(f"[{address}]:{port}" if ":" in address else f"{address}:{port}"))
         except RuntimeError:

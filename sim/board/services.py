@@ -13,7 +13,7 @@ import numpy as np
 from cnna.sim.board.board import Board
 from cnna.sim.board.connections import Connections
 from cnna.sim.board.pins import Gpio
-from cnna.sim.board.refused import RefusedError, exhausted, invalid
+from cnna.sim.board.refused import RefusedError, invalid
 from cnna.sim.board.service import Context, Service
 
 with warnings.catch_warnings():
@@ -23,7 +23,6 @@ with warnings.catch_warnings():
     from pynq.remote import remote_device_pb2_grpc as device_pb2_grpc
 
 CHUNK_BYTES = 2 << 20  # of a streamed answer; pynq's own requests are cut alike
-FILE_BYTES = 256 << 20
 
 
 class Device(Service, device_pb2_grpc.RemoteDeviceServicer):
@@ -43,12 +42,11 @@ class Device(Service, device_pb2_grpc.RemoteDeviceServicer):
     def writefile(self, requests: Iterator[Any], context: Context) -> Any:
         """A file that comes in pieces; it is replaced when the last one is there, or not at all."""
         path, content = None, bytearray()
-        with self.answering(context):
+        with self.answering(context), self.board.files.coming() as coming:
             for request in requests:
                 path = request.file_path
+                coming.more(path, len(request.data))
                 content += request.data
-                if len(content) > FILE_BYTES:
-                    raise exhausted(f"{path}: more than the {FILE_BYTES >> 20} MiB that a file may have")
             if path is None:
                 raise invalid("a file without a name")
             self.board.files.write(path, bytes(content))

@@ -225,6 +225,6 @@ def test_a_taken_port_is_one_line(board: object, address: str, capfd: pytest.Cap
     assert main([*serve, address]) == 2
     line = capfd.readouterr().err.splitlines()[-1]  # gRPC, imported before us here, has its own say
     assert line.startswith(f"cnna: {address}:7967 cannot be had: another program has it; end that one, or give another --address")
-    assert main([*serve, "192.0.2.1"]) == 2  # of a network that is for documents alone
+    assert main([*serve, "192.0.2.1", "--insecure"]) == 2  # of a network that is for documents alone
     line = capfd.readouterr().err.splitlines()[-1]
     assert line == "cnna: 192.0.2.1:7967 cannot be had: this machine has no such address; `ip address` lists those it has"
