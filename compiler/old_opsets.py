@@ -107,7 +107,31 @@ class _Converter:
         return ModelError(f"{self.file}: {place} of opset {self.version} cannot be brought to opset {TARGET}: {reason}; {remedy}")
 
     def _infer(self) -> None:
-        """Ranks of all tensors that `done` makes; great weights are left out, since their shapes are enough."""
+        """Ranks of all tensors that `done` makes; great weights are left out, since their shapes are enough.
+
+        Of a Reshape to a computed target ONNX infers nothing, though the target's length is known: that is the rank.
+        """
+        told: dict[str, int] = {}
+        while True:
+            found = self._inferred(told)
+            shapes = {value.name: value.type.tensor_type.shape for value in found if value.type.tensor_type.HasField("shape")}
+            self._ranks.update({name: len(shape.dim) for name, shape in shapes.items()})
+            targets = {node.output[0]: node.input[1] for node in self.done if node.op_type == "Reshape" and len(node.input) > 1}
+            new = {
+                output: shapes[target].dim[0].dim_value
+                for output, target in targets.items()
+                if output not in shapes
+                and output not in told
+                and target in shapes
+                and len(shapes[target].dim) == 1
+                and shapes[target].dim[0].dim_value
+            }
+            if not new:
+                return
+            told |= new
+
+    def _inferred(self, told: dict[str, int]) -> list[onnx.ValueInfoProto]:
+        """What ONNX infers of `done`; `told`: ranks that it is told."""
         graph = self.model.graph
         tensors = [*graph.initializer, *self.constants]
         small = [tensor for tensor in tensors if np.prod(tensor.dims, dtype=np.int64) <= SMALL]
@@ -116,13 +140,12 @@ class _Converter:
         inputs += [
             helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims) for tensor in tensors if tensor not in small
         ]
-        part = helper.make_graph(self.done, "part", inputs, [], small)
+        known = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * rank) for name, rank in told.items()]
+        part = helper.make_graph(self.done, "part", inputs, [], small, value_info=known)
         opsets = [helper.make_opsetid(entry.domain, entry.version) for entry in self.model.opset_import if entry.domain]
         made = helper.make_model(part, opset_imports=[helper.make_opsetid("", TARGET), *opsets], ir_version=8)
         found = onnx.shape_inference.infer_shapes(made, data_prop=True).graph
-        for value in (*found.value_info, *found.input):
-            if value.type.tensor_type.HasField("shape"):
-                self._ranks[value.name] = len(value.type.tensor_type.shape.dim)
+        return [*found.value_info, *found.input]
 
     def _convert(self, old: NodeProto) -> list[NodeProto]:
         """What takes the place of one node."""

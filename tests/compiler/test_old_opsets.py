@@ -48,6 +48,11 @@ FORMS = {  # (opset, as it was written then, as it is written at 17)
         "a = Relu (c) b = Abs (x) d = Div <broadcast=1, axis=-3> (b, two) y = Add <broadcast=1, axis=1> (d, a)",
         "a = Relu (c11) b = Abs (x) d = Div (b, two) y = Add (d, a)",
     ),
+    "broadcast behind a computed target": (
+        6,
+        "s = Shape (x) f = Cast <to=1> (s) t = Cast <to=7> (f) r = Reshape (x, t) y = Add <broadcast=1, axis=1> (r, c)",
+        "y = Add (x, c11)",
+    ),
     "batch norm": (
         6,
         "y = BatchNormalization <is_test=1, epsilon=0.01> (x, c, c, c, var)",
