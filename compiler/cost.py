@@ -36,7 +36,7 @@ def ddr_bytes(engine: str, fields: Fields, config: Config) -> int:
     return 0
 
 
-def predicted_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpeed = PLANNED) -> int:
+def estimated_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpeed = PLANNED) -> int:
     """Clocks that a command keeps its engine busy if nothing else disturbs it."""
     if engine == "conv":
         work = command_steps(engine, fields, config)
@@ -135,7 +135,7 @@ class _Player:
         if len(queue) == QUEUE_COMMANDS:
             clock = max(clock, queue[0])
         begin = max(clock, self.free[engine])
-        duration = predicted_cycles(engine, fields, self.config, self.memory)
+        duration = estimated_cycles(engine, fields, self.config, self.memory)
         if engine == "weight":
             end = self._bring(fields, begin, duration)
         else:

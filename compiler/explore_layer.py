@@ -1,4 +1,4 @@
-"""`cnna explore --layer`: every legal tiling of one layer, its predicted clocks and DDR bytes, and the one that the compiler takes.
+"""`cnna explore --layer`: every legal tiling of one layer, its estimated clocks and DDR bytes, and the one that the compiler takes.
 
 For one image, in the terms of `tile`, by which the compiler chooses. A map of the layer is either whole on chip or staged from DDR.
 """
@@ -23,7 +23,7 @@ from cnna.hw.config import Config
 
 @dataclass(frozen=True)
 class Choice:
-    """A tiling: the roles whose maps are in DDR, copies of what is staged of each, and what is predicted for an image."""
+    """A tiling: the roles whose maps are in DDR, copies of what is staged of each, and what the tiler estimates for an image."""
 
     staged: tuple[str, ...]
     copies: int
@@ -121,7 +121,7 @@ def picture(title: str, choices: Sequence[Choice], file: Path | BinaryIO) -> Non
     else:
         from_zero(axes, [c.bytes for c in choices])
     axes.set_xlabel("DDR bytes of an image")
-    axes.set_ylabel("clocks of an image, predicted")
+    axes.set_ylabel("clocks of an image, estimated")
     axes.set_title(title)
     axes.legend()
     figure.savefig(file, dpi=110, format="png")

@@ -180,7 +180,7 @@ def _clocks(fold: Fold, out: tuple[int, ...], config: Config) -> int:
     }
     apart = config.beat_words  # ports write to different banks: `schedule` sees to that
     load = {"run": fold.right.size, "runs": fold.down.size, "fm_run": apart, "blocks": _blocks(fold, config), "fm_block": apart}
-    return cost.predicted_cycles("conv", pass_, config) + cost.predicted_cycles("load", load, config)
+    return cost.estimated_cycles("conv", pass_, config) + cost.estimated_cycles("load", load, config)
 
 
 def _fits_packing(fold: Fold, weights: NDArray[np.int8], config: Config) -> bool:

@@ -1,4 +1,4 @@
-"""Places, commands and program of lowered kernels, in the way that is predicted to take the fewest clocks."""
+"""Places, commands and program of lowered kernels, in the way that is estimated to take the fewest clocks."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ class Way:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A finished program, and what it was made from. clocks: as predicted."""
+    """A finished program, and what it was made from. clocks: as the cost model estimates."""
 
     lowered: Lowered
     allocation: Allocation

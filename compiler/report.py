@@ -25,7 +25,7 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
 
     memory: what is predicted for; None: the one that the artifact's own figures hold for.
 
-    Everything is of a whole batch. Names that begin with `predicted` are the cost model's, all others were measured or follow
+    Everything is of a whole batch. Names that begin with `predicted` are the predictor's, all others were measured or follow
     from the program; what was not measured is None. A layer's `bound` is the engine that it is predicted to keep busy longest.
     """
     manifest, config = artifact.manifest, artifact.config
@@ -96,7 +96,7 @@ def _total(manifest: Mapping[str, Any], cycles: float, peak: int) -> Figures:
 
 
 def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Figures:
-    """The whole, as the cost model has it. `array`: clocks in which it works, waits within a command, has no command."""
+    """The whole, as it is predicted. `array`: clocks in which it works, waits within a command, has no command."""
     manifest, config = artifact.manifest, artifact.config
     cycles = last_clock(bars)
     steps = sum(command_steps("conv", vars(c.f), config).steps for c in commands(artifact.program) if c.engine == "conv")

@@ -24,8 +24,8 @@ and is, for batch N, a DDR of B bytes a clock and configuration C,
     cnna compile q.onnx --config C --batch N -o m.cnna
     cnna run m.cnna --input test.npz --limit N --check --json r.json --ddr-bytes-per-cycle B
 
-The weights are random: clocks do not depend on them. *Predicted*: by the cost model, the RTL has not run it. *Stale*: the RTL has
-run it, but program or Verilog have changed since. The column "predicted" has the cost model's clocks, and by how much they miss
+The weights are random: clocks do not depend on them. *Predicted*: as by `cnna report`, the RTL has not run it. *Stale*: the RTL has
+run it, but program or Verilog have changed since. The column "predicted" has the predictor's clocks, and by how much they miss
 the measured. "DSP" is the share of what {DSP:,} DSP48E2 could multiply (two products a clock), "DDR" that of the bytes that the
 DDR could move: the physical limits. [performance.json](performance.json) has every figure, layer by layer.
 

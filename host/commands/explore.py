@@ -1,4 +1,4 @@
-"""`cnna explore`: which configuration is quickest for a model on a chip of so many DSPs and block RAMs, by the cost model."""
+"""`cnna explore`: which configuration is quickest for a model on a chip of so many DSPs and block RAMs, as `report` predicts."""
 
 import argparse
 import sys
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> Outcome:
                 "--ddr-bytes-per-cycle and --ddr-latency are not for --layer, whose tilings are chosen for the planned DDR"
             )
         if args.batch is not None:
-            raise UserError("--batch is not for --layer, whose tilings are predicted for one image")
+            raise UserError("--batch is not for --layer, whose tilings are estimated for one image")
         return _layer(args)
     if args.config is not None:
         raise UserError(f"--config {args.config} goes with --layer; without it configurations are what is compared")
@@ -73,7 +73,7 @@ def _layer(args: argparse.Namespace) -> Outcome:
 
     with about_model(args.model):
         choices = explore_layer.tilings(_graph(args.model), config, args.layer)
-    print(f"{args.layer} on {config.name}, {len(choices) - 1:,} legal tilings, predicted for one image")
+    print(f"{args.layer} on {config.name}, {len(choices) - 1:,} legal tilings, estimated for one image")
     for line in explore_layer.best(choices):
         print(line)
     if args.png:

@@ -36,7 +36,7 @@ def test_a_thin_convolution_is_bound_by_its_writer():
     groups = command_groups(fields, program.config)
     fill = cost.FILL_CLOCKS["conv"]
     assert (
-        cost.predicted_cycles("conv", fields, program.config) - fill == groups * 2 * program.config.chunk_blocks + fields["chunks"]
+        cost.estimated_cycles("conv", fields, program.config) - fill == groups * 2 * program.config.chunk_blocks + fields["chunks"]
     )
 
 
@@ -77,7 +77,7 @@ def test_a_depthwise_pass_beside_its_source_waits_for_its_writes():
     clocks = {}
     for name, dst in (("apart", fields["src"] + 2 * region), ("together", fields["src"] + 4000)):
         where = {"src": fields["src"], "dst": dst % config.feature_words}
-        clocks[name] = cost.predicted_cycles("vector", {**fields, **where}, config) - cost.FILL_CLOCKS["vector"]
+        clocks[name] = cost.estimated_cycles("vector", {**fields, **where}, config) - cost.FILL_CLOCKS["vector"]
     assert clocks["apart"] == 4 * (groups * 9 + config.ci // 2)
     assert clocks["together"] > clocks["apart"] + 4 * groups / 2
 
@@ -121,5 +121,5 @@ def test_a_slower_memory_takes_longer_and_only_where_it_is_waited_for():
     assert clocks[DdrSpeed(24)] - clocks[PLANNED] >= 0.8 * streamed * (1 / 24 - 1 / 48)
     assert clocks[DdrSpeed(48, 480)] - clocks[PLANNED] >= 360
     (fields,) = fields_of(program, "conv")
-    own = {cost.predicted_cycles("conv", fields, program.config, memory) for memory in clocks}
+    own = {cost.estimated_cycles("conv", fields, program.config, memory) for memory in clocks}
     assert len(own) == 1
