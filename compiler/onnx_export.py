@@ -29,24 +29,27 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", *graph.tensors[name].shape[1:]]) for name in graph.inputs
     ]
-    shown = {name: name if name in graph.inputs else writer.names.get(name, name) for name in (*graph.outputs, *extra_outputs)}
-    outputs = [onnx.ValueInfoProto(name=shown[name]) for name in shown]
+    names = dict.fromkeys((*graph.outputs, *extra_outputs))  # a model may list an output twice
+    shown = [name if name in graph.inputs else writer.names.get(name, name) for name in names]
+    outputs = [onnx.ValueInfoProto(name=name) for name in shown]
     made = helper.make_graph(writer.nodes, graph.name, inputs, outputs, writer.constants)
     domains = {node.domain for node in writer.nodes} - {""}
     opsets = [helper.make_opsetid("", graph.opset), *(helper.make_opsetid(domain, 1) for domain in sorted(domains))]
     version = NEW_IR_VERSION if graph.opset >= NEW_OPSET else IR_VERSION
     model = helper.make_model(made, opset_imports=opsets, ir_version=version, producer_name="cnna")
-    names = (*graph.outputs, *extra_outputs)
     return _typed_outputs(model, [graph.tensors[name].shape for name in names])
 
 
 def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]]) -> ModelProto:
-    """Types of the outputs as ONNX infers them, and where it does not, `shapes` with a free first axis: ONNX wants one."""
+    """Types of the outputs as ONNX infers them, and where it does not, `shapes` with a free first axis: ONNX wants one.
+
+    No shape at all where `shapes` has none either: one without axes would be a single number's.
+    """
     inferred = onnx.shape_inference.infer_shapes(model)
     for value, found, shape in zip(model.graph.output, inferred.graph.output, shapes, strict=True):
         kind = found.type if found.type.WhichOneof("value") else helper.make_tensor_type_proto(TensorProto.FLOAT, None)
         value.type.CopyFrom(kind)
-        if not value.type.tensor_type.HasField("shape"):
+        if not value.type.tensor_type.HasField("shape") and shape:
             free = [None if number == 0 or size == 0 else size for number, size in enumerate(shape)]
             value.type.CopyFrom(helper.make_tensor_type_proto(kind.tensor_type.elem_type, free))
     return model
