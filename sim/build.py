@@ -19,8 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cnna.host.errors import RunError, ToolError, UserError
-from cnna.host.files import make_folder
-from cnna.sim.cache import prune, remove, use
+from cnna.sim.cache import is_sealed, private, prune, remove, seal, use
 from cnna.sim.scratch import scratch
 
 TOP = "tb"
@@ -65,13 +64,14 @@ def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say)
     """
     check_tools()
     refuse_spaces(cache_folder.absolute(), Path(sys.prefix), verilator_root())
-    root = cache_folder / "simulators"
-    make_folder(root)
+    root = private(private(cache_folder) / "simulators")
     folder = root / _digest(sources, trace)
     try:
         with _locked(folder, say):
-            if not ((folder / TOP).exists() and use(folder)):
+            if not (is_sealed(folder / TOP) and use(folder)):
+                remove(folder)
                 _build(sources, folder, trace, say)
+                seal(folder / TOP)
                 prune((entry for entry in root.iterdir() if entry.is_dir()), _drop)
     except OSError as error:
         place, reason = error.filename or root, (error.strerror or str(error)).lower()
@@ -181,7 +181,7 @@ def _build(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> N
         verilog = [name for name in files if name.endswith((".v", ".sv"))]
         _run_builder(part, ["1" if trace else "0", str(part / "out"), *verilog, "--", *flags], say, started)
         keep = part / "keep"
-        keep.mkdir()
+        keep.mkdir(mode=0o700)
         shutil.move(part / "out" / TOP, keep / TOP)
         os.rename(keep, folder)
         say(f"simulator built in {time.monotonic() - started:.0f} s")

@@ -1,14 +1,19 @@
 """The user's cache folder: where it is, and how long what stands in it stays.
 
 Everything in it can be made again. An entry (a file, or a simulator's folder) is as old as its last use; whoever adds one drops
-those of its kind that nobody has used for KEEP_DAYS, and the oldest beyond KEEP_ENTRIES.
+those of its kind that nobody has used for KEEP_DAYS, and the oldest beyond KEEP_ENTRIES. Programs in it are run: it is this user's
+alone, and a program that is not what was built is not run.
 """
 
+import hashlib
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from cnna.host.errors import UserError
 
 KEEP_DAYS = 30
 KEEP_ENTRIES = 100  # of a kind; a simulator of `tiny` takes 20 MB
@@ -18,6 +23,45 @@ REST_HOURS = 12  # after its last use in which an entry stays whatever the count
 def default_cache() -> Path:
     """Where simulators are kept unless told otherwise: below XDG_CACHE_HOME, or ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cnna"
+
+
+def private(folder: Path) -> Path:
+    """The folder, made for this user alone where it is not there. UserError: others can write into what is run from it."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.stat()
+    except OSError as error:
+        raise UserError(
+            f"{folder}: {(error.strerror or str(error)).lower()}; --cache names another folder for simulators"
+        ) from None
+    if status.st_uid != os.geteuid():
+        raise UserError(f"{folder}: belongs to another user, who could change the programs in it; name another folder with --cache")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        remedy = f"remove it, or, if you trust what is in it, chmod -R go-w {folder}"
+        raise UserError(f"{folder}: other users can write into it, and what is in it is run: {remedy}")
+    return folder
+
+
+def seal(program: Path) -> None:
+    """Notes what the program is made of, beside it."""
+    _seal_of(program).write_text(_digest(program))
+
+
+def is_sealed(program: Path) -> bool:
+    """Whether the program is there, and what was sealed."""
+    try:
+        return _seal_of(program).read_text() == _digest(program)
+    except (FileNotFoundError, UnicodeDecodeError):
+        return False
+
+
+def _seal_of(program: Path) -> Path:
+    return program.with_name(f"{program.name}.sha256")
+
+
+def _digest(program: Path) -> str:
+    return hashlib.sha256(program.read_bytes()).hexdigest()
 
 
 def use(entry: Path) -> bool:

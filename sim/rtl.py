@@ -13,11 +13,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from cnna.host.errors import RunError
-from cnna.host.files import make_folder, write_text
+from cnna.host.files import write_text
 from cnna.hw.config import Config, as_dict
 from cnna.sim import tb
 from cnna.sim.build import Say
-from cnna.sim.cache import prune, use
+from cnna.sim.cache import private, prune, use
 
 TOP = "cnna"  # the accelerator's top module, as hw.verilog names it
 
@@ -37,8 +37,7 @@ def generated(config: Config, cache_folder: Path, say: Say) -> str:
 
     RunError: generating failed.
     """
-    folder = cache_folder / "verilog"
-    make_folder(folder)
+    folder = private(private(cache_folder) / "verilog")
     path = folder / f"{_digest(config)}.v"
     if use(path):
         return path.read_text()

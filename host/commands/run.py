@@ -16,7 +16,7 @@ from cnna.host.artifact import Artifact, load
 from cnna.host.cli import Outcome
 from cnna.host.compare import compare
 from cnna.host.errors import CheckError, DataError, UserError
-from cnna.host.files import make_folder, read_bytes
+from cnna.host.files import read_bytes
 from cnna.host.metrics import summary
 from cnna.host.model import Model
 
@@ -54,7 +54,9 @@ def run(args: argparse.Namespace) -> Outcome:
     labels = _labels(args.labels, artifact) if args.labels else None
     inputs = _inputs(args, artifact)
     if "cache" in options:
-        make_folder(args.cache)
+        from cnna.sim.cache import private
+
+        private(args.cache)
     started = time.perf_counter()
     ddr = ddr_options.figures(options.get("ddr", {})) if args.device == "rtl" else None
     try:

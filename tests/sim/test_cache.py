@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cnna.host.errors import UserError
 from cnna.sim import build as building
-from cnna.sim.cache import KEEP_DAYS, KEEP_ENTRIES, REST_HOURS, default_cache, prune, use
+from cnna.sim.cache import KEEP_DAYS, KEEP_ENTRIES, REST_HOURS, default_cache, is_sealed, private, prune, use
 
 
 def _entry(folder: Path, name: str, hours: float) -> Path:
@@ -74,3 +75,48 @@ def test_a_lock_that_is_removed_while_one_waits_is_no_lock(tmp_path, monkeypatch
     monkeypatch.setattr(building, "_is_named", lambda path, file: len(passed) > 1 or passed.append(path) is not None)
     with building._locked(folder, pytest.fail):
         assert len(passed) == 2
+
+
+def test_the_cache_is_for_its_user_alone(tmp_path):
+    """What stands in it is run: another user of the machine could put a program of his own there."""
+    before = os.umask(0)
+    try:
+        made = private(tmp_path / "a" / "cnna")
+    finally:
+        os.umask(before)
+    assert made.stat().st_mode & 0o777 == 0o700
+    for mode in (0o770, 0o702):
+        made.chmod(mode)
+        with pytest.raises(UserError, match="chmod -R go-w") as caught:
+            building.build({}, made, False, print)
+        assert str(made) in str(caught.value)
+    made.chmod(0o755)  # as older versions made it: others can only read
+    assert private(made) == made
+
+
+def test_a_cache_of_another_user_is_refused(tmp_path, monkeypatch):
+    """Whoever owns the folder can change what is in it at any time."""
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(UserError, match="belongs to another user"):
+        private(tmp_path)
+
+
+def test_a_simulator_that_is_not_what_was_built_is_built_again(tmp_path, monkeypatch):
+    """Half a file after a crash, or another program under its name, would be run."""
+    built = []
+
+    def make(sources, folder, trace, say):
+        built.append(folder)
+        folder.mkdir()
+        (folder / building.TOP).write_text("a simulator")
+
+    monkeypatch.setattr(building, "_build", make)
+    program = building.build({}, tmp_path, False, print) / building.TOP
+    assert is_sealed(building.build({}, tmp_path, False, print) / building.TOP)
+    assert len(built) == 1
+    program.write_text("another program")
+    building.build({}, tmp_path, False, print)
+    assert (len(built), program.read_text()) == (2, "a simulator")
+    program.with_name(f"{building.TOP}.sha256").unlink()
+    building.build({}, tmp_path, False, print)
+    assert len(built) == 3
