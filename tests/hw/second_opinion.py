@@ -17,6 +17,7 @@ PROGRAM = 0x9FF0  # its first burst ends at a 4 KiB boundary
 WORD_BYTES, ROWS, ROW_WORDS = 4, 9, 45
 ROW_BYTES = 192  # rows start at every offset in a burst; the last beat of a row is partial
 RESULT_GAP = 0x5A
+LOOKS = 10_000  # at STATUS, each some ten clocks
 
 
 def pauses(seed):
@@ -45,6 +46,15 @@ def program():
     command("STORE", SEG=3, DDR=16, FM=0, WAIT_LOAD=wait, RUNS=ROWS, RUN=ROW_WORDS, DDR_RUN=ROW_BYTES, FM_RUN=ROW_WORDS, BLOCKS=1)
     writes.append((offset("END"), 1))
     return writes
+
+
+async def until(host, ended):
+    """STATUS once it has `ended`. AssertionError: it has not, after LOOKS."""
+    for _ in range(LOOKS):
+        status = REGISTERS["STATUS"].unpack(await host.read_dword(offset("STATUS")))
+        if ended(status):
+            return status
+    raise AssertionError(f"no end after {LOOKS:,} looks: {status}")
 
 
 @cocotb.test()
@@ -79,9 +89,7 @@ async def copies_through_feature_memory(dut):
     for _ in range(2):
         memory.write(BASES["OUTPUT"], bytes([RESULT_GAP]) * (16 + expected.size))
         await host.write_dword(offset("CTRL"), REGISTERS["CTRL"].pack(start=1))
-        status = {"busy": 1}
-        while status["busy"]:
-            status = REGISTERS["STATUS"].unpack(await host.read_dword(offset("STATUS")))
+        status = await until(host, lambda status: not status["busy"])
         assert (status["done"], status["error"]) == (1, 0), status
         assert await host.read_dword(offset("PC")) == len(writes)
         found = np.frombuffer(memory.read(BASES["OUTPUT"] + 16, expected.size), np.uint8).reshape(expected.shape)
@@ -90,5 +98,4 @@ async def copies_through_feature_memory(dut):
         beats = [await host.read_dword(offset(f"WRITE_BEATS{port}")) for port in range(PORTS)]
         assert sum(beats) == ROWS * -(-ROW_WORDS * WORD_BYTES // 16)
         await host.write_dword(offset("CTRL"), REGISTERS["CTRL"].pack(soft_reset=1))  # empties the ring
-        while REGISTERS["STATUS"].unpack(await host.read_dword(offset("STATUS")))["resetting"]:
-            pass
+        await until(host, lambda status: not status["resetting"])
