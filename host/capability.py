@@ -19,9 +19,10 @@ def read_config(read: Callable[[int], int]) -> Config:
     if magic != MAGIC:
         raise ArtifactError(f"the device is no cnna accelerator (its ID register is {magic:#010x})")
     version = REGISTERS["VERSION"].unpack(read(offset("VERSION")))
-    if version["major"] != VERSION[0]:
+    if version["major"] != VERSION[0] or version["minor"] < VERSION[1]:  # an older one lacks registers that drivers set
         raise ArtifactError(
-            f"the device has register map {version['major']}.{version['minor']}, this cnna drives {VERSION[0]}.{VERSION[1]}"
+            f"the device has register map {version['major']}.{version['minor']}, this cnna drives {VERSION[0]}.{VERSION[1]}: "
+            "load an image of this version"
         )
     sizes: dict[str, int] = {}
     for name in SIZES:

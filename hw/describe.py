@@ -50,6 +50,12 @@ plays the program itself waits for STATUS.resetting to fall. A soft reset takes 
 Until it has ended, STATUS.error, ERROR and the interrupt are still the last program's: a host that means to wait for the next one's
 end resets first. A start or begin that comes during a soft reset begins its program when the reset has ended.
 
+What bounds a program: WATCHDOG stops one that stands still, RUN_LIMIT one that goes on for too long, whatever it does. The
+sequencer fetches PROG_COUNT writes and no more. A command of load, weight or store whose beats do not all lie in the first
+`SEG_*_BYTES` of its segment stops the accelerator by outside_segment, before any beat that lies outside is on the bus; beats of it
+that lie inside may have been moved. These registers keep their words through soft resets: whoever starts a program sets them for
+it. Copies of the STREAM registers are the host's own and are not checked.
+
 Where MEMORY.streams is 0, the STREAM registers read 0, and writing one is SLVERR.
 """
 

@@ -1,4 +1,4 @@
-"""Stops the accelerator on the first error and keeps what it was; counts the program's writes; holds the watchdog.
+"""Stops the accelerator on the first error and keeps what it was; counts the program's writes; holds watchdog and run limit.
 
 Once `error` is set, `control.py` halts the masters and the sequencer, `writes.py` acts on nothing more, and the engines
 run dry. A soft reset clears it.
@@ -8,7 +8,7 @@ from amaranth import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.regmap import ERRORS
+from cnna.hw.regmap import BOUNDED, ERRORS, REGISTERS
 from cnna.hw.writes import Fault
 
 
@@ -20,7 +20,8 @@ class Bad(data.Struct):
 
 
 class Faults(wiring.Component):
-    """The first cause wins; of several seen in one clock the illegal write, then the lowest port's read, then write, then watchdog.
+    """The first cause wins; of several seen in one clock the illegal write, then what goes outside of its segment, then the lowest
+    port's read, then write, then watchdog, then run limit.
 
     Errors count only while a program is `running`. `progress` pulses for anything that shows life.
     """
@@ -36,7 +37,9 @@ class Faults(wiring.Component):
                 "reads": In(data.ArrayLayout(Bad, ports)),
                 "writes": In(data.ArrayLayout(Bad, ports)),
                 "progress": In(1),
+                "outside": In(len(BOUNDED)),  # an engine is about to go outside of its segment
                 "watchdog": In(32),  # clocks; 0: never
+                "run_limit": In(32),  # clocks; 0: none
                 "written": In(1),  # a program write has acted
                 "error": Out(1),
                 "cause": Out(8),
@@ -49,12 +52,14 @@ class Faults(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        late = self._watch(m)
+        late, long = self._watch(m), self._limit(m)
         with m.If(self.clear):
             m.d.sync += self.pc.eq(0)
         with m.Elif(self.written):
             m.d.sync += self.pc.eq(self.pc + 1)
         with m.If(self.running & ~self.error):
+            with m.If(long):
+                m.d.sync += [self.error.eq(1), self.cause.eq(ERRORS.index("run_limit"))]
             with m.If(late):
                 m.d.sync += [self.error.eq(1), self.cause.eq(ERRORS.index("watchdog"))]
             for name, answers in (("write_response", self.writes), ("read_response", self.reads)):
@@ -62,6 +67,11 @@ class Faults(wiring.Component):
                     with m.If(answers[port].valid):
                         m.d.sync += [self.error.eq(1), self.cause.eq(ERRORS.index(name))]
                         m.d.sync += [self.port.eq(port), self.response.eq(answers[port].response)]
+            for number, engine in reversed(list(enumerate(BOUNDED))):
+                with m.If(self.outside[number]):
+                    m.d.sync += [self.error.eq(1), self.cause.eq(ERRORS.index("outside_segment"))]
+                    m.d.sync += [self.offset.eq(REGISTERS[f"{engine.upper()}_SEG"].offset)]
+                    m.d.sync += [self.port.eq(0), self.response.eq(0)]
             with m.If(self.refused):
                 m.d.sync += [self.error.eq(1), self.cause.eq(self.fault.cause), self.offset.eq(self.fault.offset)]
                 m.d.sync += [self.port.eq(0), self.response.eq(0)]
@@ -76,6 +86,16 @@ class Faults(wiring.Component):
         with m.Elif(left != 0):
             m.d.sync += left.eq(left - 1)
         return late
+
+    def _limit(self, m: Module) -> Signal:
+        """Counts the program's clocks down from `run_limit`; answers whether none is left, from the clock after the last on."""
+        left, limited, long = Signal(32), Signal(), Signal()
+        with m.If(self.clear):
+            m.d.sync += [left.eq(self.run_limit), limited.eq(self.run_limit != 0)]
+        with m.Elif(left != 0):
+            m.d.sync += left.eq(left - 1)
+        m.d.sync += long.eq(limited & (left == 0) & ~self.clear)
+        return long
 
 
 def fault_words(faults: Faults) -> dict[str, Signal]:

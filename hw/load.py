@@ -9,6 +9,7 @@ from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from cnna.hw.bound import SEGMENT_SIZES
 from cnna.hw.clashes import clashes
 from cnna.hw.command import command_layout
 from cnna.hw.config import Config
@@ -117,12 +118,14 @@ class Load(wiring.Component):
             {
                 "command": In(stream.Signature(command_layout("load"))),
                 "segments": In(SEGMENT_BASES),
+                "sizes": In(SEGMENT_SIZES),
                 "done": In(COUNTS),
                 "clients": Out(ReadClient()).array(config.ports),
                 "write": Out(FeatureWrite(config, config.ports * config.beat_words)),
                 "unit": Out(1),
                 "busy": Out(1),
                 "blocked": Out(len(COUNTED)),
+                "outside": Out(1),
                 "number": Out(COUNT_BITS),
             }
         )
@@ -131,7 +134,8 @@ class Load(wiring.Component):
         m = Module()
         m.submodules.runs = runs = Runs(self.config, "load", RUNS_AHEAD)
         connect(m, flipped(self.command), runs.command)
-        m.d.comb += [runs.segments.eq(self.segments), runs.done.eq(self.done), self.blocked.eq(runs.blocked)]
+        m.d.comb += [runs.segments.eq(self.segments), runs.sizes.eq(self.sizes), self.outside.eq(runs.outside)]
+        m.d.comb += [runs.done.eq(self.done), self.blocked.eq(runs.blocked)]
         ports = [LoadPort(self.config) for _ in range(self.config.ports)]
         for number, port in enumerate(ports):
             m.submodules[f"port{number}"] = port

@@ -22,6 +22,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from cnna.hw.attributes import COPY
 from cnna.hw.axi import Axi4Lite
 from cnna.hw.axilite import AxiLiteSlave, LiteWrite
+from cnna.hw.bound import BEAT_SHIFT, SEGMENT_SIZES
 from cnna.hw.command import command_layout
 from cnna.hw.config import Config
 from cnna.hw.general import ALWAYS, COPYING, capability, general, is_writable, kept, reports
@@ -83,9 +84,11 @@ class RegFile(wiring.Component):
                 "clear_done": Out(1),
                 "irq_enable": Out(1),
                 "watchdog": Out(32),
+                "run_limit": Out(32),
                 "program_base": Out(BUS_BITS),
                 "program_count": Out(32),
                 "segments": Out(SEGMENT_BASES),
+                "sizes": Out(SEGMENT_SIZES),
                 **{engine: Out(stream.Signature(command_layout(engine))) for engine in ENGINES},
             }
         )
@@ -115,12 +118,14 @@ class RegFile(wiring.Component):
         m.d.comb += [
             self.irq_enable.eq(words["CTRL"]["irq_enable"]),
             self.watchdog.eq(held["WATCHDOG"]),
+            self.run_limit.eq(held["RUN_LIMIT"]),
             self.program_base.eq(Cat(held["PROG_BASE_LO"], words["PROG_BASE_HI"]["address"])),
             self.program_count.eq(held["PROG_COUNT"]),
         ]
         for number, name in enumerate(SEGMENTS):
             low, high = held[f"SEG_{name.upper()}_LO"], words[f"SEG_{name.upper()}_HI"]["address"]
             m.d.comb += self.segments[number].eq(Cat(low, high))
+            m.d.comb += self.sizes[number].eq(held[f"SEG_{name.upper()}_BYTES"][BEAT_SHIFT:])
         return m
 
     def _write(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cnna.hw.field import Field
 
-VERSION = (1, 1)  # of this map: major, minor; a driver refuses another major
+VERSION = (1, 2)  # of this map: major, minor; a driver refuses another major, and an older minor
 SPACE_BYTES = 0x1000
 ENGINES = ("load", "weight", "conv", "vector", "store")  # their numbers, in status and error registers
 COUNTED = ("load", "conv", "vector", "store")  # the engines that commands can wait for
@@ -24,6 +24,8 @@ ERRORS = (  # causes, in the order of their numbers
     "read_response",  # SLVERR or DECERR on R
     "write_response",  # SLVERR or DECERR on B
     "watchdog",  # no progress for WATCHDOG clocks
+    "run_limit",  # a run of more than RUN_LIMIT clocks
+    "outside_segment",  # a command would read or write beyond its segment's SEG_*_BYTES
 )
 STALLS = ("weights", "feature", "store", "write_back", "residual", "token", "idle")  # why the array did not work
 STREAM_ERRORS = (  # why a copy between a stream port and DDR stopped, in the order of their numbers
@@ -37,6 +39,9 @@ VECTOR_OPS = ("depthwise", "average", "max", "elementwise")
 
 ADDRESS_BITS = 20  # of a feature word address
 COUNT_BITS = 24  # of a progress counter
+SIZE_BITS = 32  # of a segment's size in bytes
+NO_LIMIT = (1 << SIZE_BITS) - 1  # as a segment's size
+BOUNDED = ("load", "weight", "store")  # the engines that reach into segments
 
 
 def _address(name: str, doc: str) -> list[Field]:
@@ -206,7 +211,9 @@ _GENERAL: dict[str, list[Field]] = {
         Field("port", 8, "ro", "AXI4 port of a bad response."),
         Field("response", 2, "ro", "The bad RRESP or BRESP."),
     ],
-    "ERROR_INFO": [Field("offset", 16, "ro", "Register offset of an illegal write.")],
+    "ERROR_INFO": [
+        Field("offset", 16, "ro", "Register offset of an illegal write; the `*_SEG` of an engine that went outside of its segment.")
+    ],
     "PC": [
         Field(
             "count",
@@ -229,6 +236,13 @@ _GENERAL: dict[str, list[Field]] = {
     "OUTSTANDING_WRITES": _outstanding("Write bursts taken on AW whose B has not come"),
     **_stream("STREAM_IN", "from `s_axis` into DDR"),
     **_stream("STREAM_OUT", "from DDR to `m_axis`"),
+    "RUN_LIMIT": [Field("clocks", 32, "rw", "Clocks from its start after which a program is stopped; 0: never.")],
+    **{
+        f"SEG_{name.upper()}_BYTES": [
+            Field("bytes", SIZE_BITS, "rw", f"Size of the {name} segment, a multiple of 16; {NO_LIMIT:#x}: no limit.", NO_LIMIT)
+        ]
+        for name in SEGMENTS
+    },
 }
 
 _COUNTERS: dict[str, list[Field]] = {

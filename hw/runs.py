@@ -9,15 +9,14 @@ from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from cnna.hw.bound import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_SIZES, Bound
 from cnna.hw.command import command_layout
-from cnna.hw.config import BEAT_BYTES, Config
+from cnna.hw.config import Config
 from cnna.hw.ports import BURST_BEATS, BUS_BITS, ReadBurst
 from cnna.hw.queue import Queue
 from cnna.hw.regmap import ADDRESS_BITS, COUNTED, SEGMENTS
 from cnna.hw.tokens import COUNTS, Waiter, waits_of
 
-BEAT_SHIFT = BEAT_BYTES.bit_length() - 1
-BEAT_ADDRESS_BITS = BUS_BITS - BEAT_SHIFT  # of an address in beats
 BLOCK_SHIFT = BURST_BEATS.bit_length() - 1  # of an address in beats: no burst goes beyond so many
 RUN_BITS = 17  # of a run's words and beats
 SEGMENT_BASES = data.ArrayLayout(unsigned(BUS_BITS), len(SEGMENTS))
@@ -57,7 +56,8 @@ class Walk(data.Struct):
 class Runs(wiring.Component):
     """Waits for what the command waits for, then deals its runs; the command stays on `command` until all are dealt.
 
-    `ahead` is how many runs a port's streams hold. `blocked` names the engines waited for.
+    `ahead` is how many runs a port's streams hold. `blocked` names the engines waited for. `outside` pulses for a run that
+    does not lie in its segment (`bound.py`).
     """
 
     def __init__(self, config: Config, engine: str, ahead: int) -> None:
@@ -66,8 +66,10 @@ class Runs(wiring.Component):
             {
                 "command": In(stream.Signature(command_layout(engine))),
                 "segments": In(SEGMENT_BASES),
+                "sizes": In(SEGMENT_SIZES),
                 "done": In(COUNTS),
                 "blocked": Out(len(COUNTED)),
+                "outside": Out(1),
                 "byte_runs": Out(stream.Signature(ByteRun)).array(config.ports),
                 "word_runs": Out(stream.Signature(WordRun)).array(config.ports),
             }
@@ -81,7 +83,15 @@ class Runs(wiring.Component):
 
         walk, turn, base = Signal(Walk), Signal(self.config.ports, init=1), Signal(BUS_BITS)
         dealing, room = Signal(), Signal()  # dealing: runs, then to all ports the end
-        self._queues(m, walk, turn & (dealing & room).replicate(len(turn)), room)
+        m.submodules.bound = bound = Bound(RUN_BITS)
+        self._queues(m, walk, turn & (dealing & room).replicate(len(turn)), room, bound.more)
+        m.d.comb += [
+            bound.sizes.eq(self.sizes),
+            bound.segment.eq(command.seg),
+            bound.at.eq(walk.bytes),
+            bound.check.eq(dealing & room & ~walk.end),
+            self.outside.eq(bound.outside),
+        ]
         with m.FSM(name="runs"):
             with m.State("IDLE"):
                 m.d.sync += [base.eq(self.segments[command.seg]), turn.eq(1)]
@@ -89,7 +99,7 @@ class Runs(wiring.Component):
                     m.d.comb += waiter.check.eq(1)
                     m.next = "BASE"
             with m.State("BASE"):
-                m.d.sync += base.eq(base + command.ddr)
+                m.d.sync += [bound.origin.eq(base[BEAT_SHIFT:]), base.eq(base + command.ddr)]
                 m.next = "WAIT"
             with m.State("WAIT"):
                 self._first(m, walk, base)
@@ -109,8 +119,10 @@ class Runs(wiring.Component):
                     m.next = "IDLE"
         return m
 
-    def _queues(self, m: Module, walk: data.View, write: Value, room: Signal) -> None:
+    def _queues(self, m: Module, walk: data.View, write: Value, room: Signal, more: Signal) -> None:
         """A queue for each port and kind of run; write[p] puts the run into both of port p. `room`: all have some.
+
+        `more`: beats of a run after its first.
 
         `room` is a clock old, which the queues' spare place makes up for.
         """
@@ -122,9 +134,10 @@ class Runs(wiring.Component):
             byte_run.address.eq(walk.bytes),
             word_run.address.eq(walk.words),
             word_run.last.eq(before_last[:lane_bits]),
+            more.eq(before_last[lane_bits:]),
         ]
         for run in (byte_run, word_run):
-            m.d.comb += [run.more.eq(before_last[lane_bits:]), run.end.eq(walk.end)]
+            m.d.comb += [run.more.eq(more), run.end.eq(walk.end)]
         for port in range(self.config.ports):
             for kind, run, out in (("byte", byte_run, self.byte_runs[port]), ("word", word_run, self.word_runs[port])):
                 m.submodules[f"{kind}_runs{port}"] = queue = Queue(run.shape(), self.ahead, spare=1)

@@ -9,6 +9,7 @@ from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from cnna.hw.bound import SEGMENT_SIZES
 from cnna.hw.clashes import clashes
 from cnna.hw.command import command_layout
 from cnna.hw.config import Config
@@ -127,12 +128,14 @@ class Store(wiring.Component):
             {
                 "command": In(stream.Signature(command_layout("store"))),
                 "segments": In(SEGMENT_BASES),
+                "sizes": In(SEGMENT_SIZES),
                 "done": In(COUNTS),
                 "clients": Out(WriteClient()).array(config.ports),
                 "read": Out(FeatureRead(config, lanes, lanes)),
                 "unit": Out(1),
                 "busy": Out(1),
                 "blocked": Out(len(COUNTED)),
+                "outside": Out(1),
                 "number": Out(COUNT_BITS),
             }
         )
@@ -141,7 +144,8 @@ class Store(wiring.Component):
         m = Module()
         m.submodules.runs = runs = Runs(self.config, "store", RUNS_AHEAD)
         connect(m, flipped(self.command), runs.command)
-        m.d.comb += [runs.segments.eq(self.segments), runs.done.eq(self.done), self.blocked.eq(runs.blocked)]
+        m.d.comb += [runs.segments.eq(self.segments), runs.sizes.eq(self.sizes), self.outside.eq(runs.outside)]
+        m.d.comb += [runs.done.eq(self.done), self.blocked.eq(runs.blocked)]
         ports = [StorePort(self.config) for _ in range(self.config.ports)]
         lanes, response = self.config.beat_words, self.read.response
         for number, port in enumerate(ports):

@@ -164,7 +164,9 @@ class Top(wiring.Component):
         for index, engine in enumerate(COUNTED):
             m.d.comb += [core[engine].done.eq(counts.done), counts.unit[index].eq(core[engine].unit)]
         m.d.comb += counts.clear.eq(self.control.clear)
-        m.d.comb += [core[name].segments.eq(regfile.segments) for name in ("load", "weights", "store")]
+        for number, name in enumerate(("load", "weights", "store")):  # as `regmap.BOUNDED` has the engines
+            m.d.comb += [core[name].segments.eq(regfile.segments), core[name].sizes.eq(regfile.sizes)]
+            m.d.comb += core["faults"].outside[number].eq(core[name].outside)
 
     def _program(self, m: Module, core: dict[str, wiring.Component]) -> None:
         """What starts, plays and ends a program."""
@@ -199,6 +201,7 @@ class Top(wiring.Component):
             faults.refused.eq(regfile.refused),
             faults.fault.eq(regfile.fault),
             faults.watchdog.eq(regfile.watchdog),
+            faults.run_limit.eq(regfile.run_limit),
             faults.written.eq(regfile.done),
             faults.progress.eq(core["conv"].active | core["vector"].active | regfile.done | beats.any()),
             counters.running.eq(control.running),

@@ -8,6 +8,7 @@ from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from cnna.hw.bound import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_SIZES, Bound
 from cnna.hw.command import command_layout
 from cnna.hw.config import Config
 from cnna.hw.pair import Pair
@@ -15,7 +16,7 @@ from cnna.hw.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient
 from cnna.hw.queue import Queue
 from cnna.hw.readmaster import OUTSTANDING
 from cnna.hw.ring import stripe_beats
-from cnna.hw.runs import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES
+from cnna.hw.runs import SEGMENT_BASES
 from cnna.hw.tally import tally
 
 BEATS_BITS, TIMES_BITS = 28, 20
@@ -127,7 +128,7 @@ class WeightPort(wiring.Component):
 class Weights(wiring.Component):
     """Splits each command into its ports' stripes; a port may be a few commands ahead of another.
 
-    `busy` from a command's arrival until its last beat has come.
+    `busy` from a command's arrival until its last beat has come. `outside` pulses for a stripe that does not lie in its segment.
     """
 
     def __init__(self, config: Config) -> None:
@@ -139,10 +140,12 @@ class Weights(wiring.Component):
             {
                 "command": In(stream.Signature(command_layout("weight"))),
                 "segments": In(SEGMENT_BASES),
+                "sizes": In(SEGMENT_SIZES),
                 "clients": Out(ReadClient()).array(config.ports),
                 "ring": Out(RingWrite(weight_bits)).array(config.ports),
                 "vector_ring": Out(RingWrite(vector_bits)),
                 "busy": Out(1),
+                "outside": Out(1),
             }
         )
 
@@ -175,13 +178,22 @@ class Weights(wiring.Component):
             busy[-1].eq(self.command.valid),
             self.busy.eq(busy.any()),
         ]
+        m.submodules.bound = bound = Bound(BEATS_BITS)
+        m.d.sync += bound.more.eq(command.beats - 1)
+        m.d.comb += [
+            bound.sizes.eq(self.sizes),
+            bound.segment.eq(command.seg),
+            bound.at.eq(stripe.address),
+            bound.check.eq(give),
+            self.outside.eq(bound.outside),
+        ]
         with m.FSM(name="weights"):
             with m.State("IDLE"):
                 m.d.sync += [base.eq(self.segments[command.seg]), turn.eq(1)]
                 with m.If(self.command.valid):
                     m.next = "BASE"
             with m.State("BASE"):
-                m.d.sync += base.eq(base + command.ddr)
+                m.d.sync += [bound.origin.eq(base[BEAT_SHIFT:]), base.eq(base + command.ddr)]
                 m.next = "GIVE"
             with m.State("GIVE"):
                 m.d.comb += give.eq(1)

@@ -160,7 +160,7 @@ def test_info_and_selftest_of_a_board(served: str, files: tuple[Path, Path, Path
     bit, x, compiled = files
     line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "board"]
     said = stock.execute(served, [*line, "info", "--overlay", str(bit)])
-    for part in ("board        ZCU102", "register_map 1.1", "pix 2", "watts        not measured"):
+    for part in ("board        ZCU102", "register_map 1.2", "pix 2", "watts        not measured"):
         assert part in said
     with model.Model(compiled) as direct:
         np.savez(tmp_path / "y.npz", y=direct.run(np.load(x)))

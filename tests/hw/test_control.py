@@ -6,7 +6,7 @@ from amaranth.sim import Simulator
 
 from cnna.hw.control import Control
 from cnna.hw.faults import Faults
-from cnna.hw.regmap import ERRORS
+from cnna.hw.regmap import ERRORS, REGISTERS
 
 PORTS = 2
 
@@ -107,12 +107,13 @@ def events(faults):
     return {
         "illegal_register": (faults.refused, [(faults.fault, {"cause": 1, "offset": 0x123})], 0, 0),
         "illegal_value": (faults.refused, [(faults.fault, {"cause": 2, "offset": 0x3F0})], 0, 0),
+        "outside_segment": (faults.outside, [], 0, 0),
         "read_response": (faults.reads[1].valid, [(faults.reads[1].response, 2)], 1, 2),
         "write_response": (faults.writes[0].valid, [(faults.writes[0].response, 3)], 0, 3),
     }
 
 
-@pytest.mark.parametrize("cause", ["illegal_register", "illegal_value", "read_response", "write_response"])
+@pytest.mark.parametrize("cause", ["illegal_register", "illegal_value", "outside_segment", "read_response", "write_response"])
 def test_the_first_error_stops_and_stays(cause):
     """A cause, port or response that is not the first one's; an accelerator that runs on; a reset before the buses are quiet."""
 
@@ -130,7 +131,8 @@ def test_the_first_error_stops_and_stays(cause):
         assert ctx.get(faults.error)
         assert ERRORS[ctx.get(faults.cause)] == cause
         assert (ctx.get(faults.port), ctx.get(faults.response)) == (port, response)
-        assert ctx.get(faults.offset) == (values[0][1]["offset"] if cause.startswith("illegal") else 0)
+        offsets = {"illegal": lambda: values[0][1]["offset"], "outside": lambda: REGISTERS["LOAD_SEG"].offset}
+        assert ctx.get(faults.offset) == offsets.get(cause.partition("_")[0], int)()
         assert ctx.get(faults.pc) == 1
         assert ctx.get(control.halt)
         assert not ctx.get(control.busy)
@@ -195,6 +197,45 @@ def test_a_watchdog_of_zero_never_bites():
 
     async def test(ctx, control, faults):
         ctx.set(faults.watchdog, 0)
+        await pulse(ctx, control.start)
+        await ctx.tick().repeat(300)
+        assert ctx.get(control.running)
+        assert not ctx.get(faults.error)
+
+    run(test)
+
+
+@pytest.mark.parametrize("clocks", [1, 2, 50])
+def test_a_run_limit_stops_what_goes_on(clocks):
+    """A program whose beats go on for ever is never stopped, or one is stopped too soon, or for the time of the one before."""
+
+    async def test(ctx, control, faults):
+        ctx.set(faults.run_limit, clocks)
+        ctx.set(faults.progress, 1)
+        await ctx.tick().repeat(2 * clocks)
+        for _ in range(2):
+            await pulse(ctx, control.start)
+            await within(ctx, control.clear, 40)
+            await ctx.tick()
+            if clocks > 10:  # a program that ends in time
+                await ctx.tick().repeat(clocks - 12)
+                await pulse(ctx, control.end)
+                await within(ctx, control.done, 4)
+                await pulse(ctx, control.start)
+                await within(ctx, control.clear, 5)
+                await ctx.tick()
+            assert clocks <= await within(ctx, faults.error, clocks + 4)
+            assert ERRORS[ctx.get(faults.cause)] == "run_limit"
+            await ctx.tick().repeat(2)
+
+    run(test)
+
+
+def test_a_run_limit_of_zero_is_none():
+    """A program that may take as long as it likes would be stopped."""
+
+    async def test(ctx, control, faults):
+        ctx.set(faults.progress, 1)
         await pulse(ctx, control.start)
         await ctx.tick().repeat(300)
         assert ctx.get(control.running)

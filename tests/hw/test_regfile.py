@@ -106,6 +106,11 @@ def test_outputs_follow_the_registers():
             await host.write(offset(f"SEG_{name}_LO"), 0x1000 * (index + 1))
             await host.write(offset(f"SEG_{name}_HI"), 0x10 + index)
             assert ctx.get(dut.segments[index]) == (0x10 + index) << 32 | 0x1000 * (index + 1)
+            assert ctx.get(dut.sizes[index]) == (1 << 28) - 1, "a segment has a limit before there is one"
+            await host.write(offset(f"SEG_{name}_BYTES"), 0x12345670 + index)
+            assert ctx.get(dut.sizes[index]) == 0x1234567
+        await host.write(offset("RUN_LIMIT"), 0x87654321)
+        assert ctx.get(dut.run_limit) == 0x87654321
         await host.write(offset("PROG_BASE_LO"), 0xABCDEF10)
         await host.write(offset("PROG_BASE_HI"), 0x5)
         assert ctx.get(dut.program_base) == 0x5ABCDEF10

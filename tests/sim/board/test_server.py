@@ -29,7 +29,7 @@ def test_overlay_registers_and_buffers(board: object, address: str, tmp_path: Pa
     code = """
 overlay = Overlay(sys.argv[1])
 ip = overlay.cnna_0
-assert overlay.ip_dict["cnna_0"]["type"] == "cnna:ip:cnna:1.1"
+assert overlay.ip_dict["cnna_0"]["type"] == "cnna:ip:cnna:1.2"
 assert ip.register_map.ID.MAGIC == 0x414E4E43, hex(ip.read(0))
 assert abs(pynq.Clocks.fclk0_mhz - 300) < 0.1, pynq.Clocks.fclk0_mhz
 ip.register_map.WATCHDOG = 12345
