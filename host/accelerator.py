@@ -17,12 +17,14 @@ from cnna.host.capability import read_config
 from cnna.host.device import Device, soft_reset
 from cnna.host.errors import ArtifactError, DataError, RunError, TurnLostError
 from cnna.host.limits import whole
-from cnna.hw.config import PRESETS, as_dict
+from cnna.host.planned import DdrSpeed
+from cnna.hw.config import BEAT_BYTES, PRESETS, as_dict
 from cnna.hw.regmap import REGISTERS, SEGMENTS, offset
 
 SETTLE_SECONDS = 20.0  # that a soft reset may take: milliseconds, unless the bus owes an answer
 
 MOST = (1 << 32) - 1
+LIMIT_TIMES, LIMIT_CLOCKS = 20, 100_000  # a run may take so many times its predicted clocks, and so many more
 
 Int8 = NDArray[np.int8]
 
@@ -43,7 +45,8 @@ class Accelerator:
         soft_reset(device, SETTLE_SECONDS)  # before anything is placed: what ran before may still write
         self._played = progress.Played(artifact.manifest, artifact.program, artifact.config.chunk_blocks)
         self.counters: dict[str, int] = {}
-        sizes = {name: max(1, artifact.manifest["segments"][name]) for name in SEGMENTS}
+        sizes = {name: max(BEAT_BYTES, _whole(artifact.manifest["segments"][name])) for name in SEGMENTS}
+        self._sizes = {f"SEG_{name.upper()}_BYTES": size for name, size in sizes.items()}
         bases = {name: device.allocate(sizes[name]) for name in SEGMENTS}
         own = [{name: device.allocate(sizes[name]) for name in ("input", "output")} for _ in range(slots - 1)]
         self._slots = [bases, *({**bases, **moved} for moved in own)]
@@ -75,7 +78,9 @@ class Accelerator:
         addresses = {f"SEG_{name.upper()}": base for name, base in self._slots[slot].items()} | {"PROG_BASE": self._program}
         words = {f"{name}_LO": address & 0xFFFFFFFF for name, address in addresses.items()}
         words |= {f"{name}_HI": address >> 32 for name, address in addresses.items()}
-        words["PROG_COUNT"] = len(self.artifact.program) // 8
+        words |= self._sizes | {"PROG_COUNT": len(self.artifact.program) // 8}
+        limit = run_limit(self.artifact, self.device.ddr)
+        words["RUN_LIMIT"] = limit if limit <= MOST else 0
         if self.watchdog_clocks is not None:
             words["WATCHDOG"] = self.watchdog_clocks
         for name, word in words.items():
@@ -163,3 +168,13 @@ class Accelerator:
             name = self.artifact.manifest["name"]
             again = f"compile it again with --config {have.name}" if have.name in PRESETS else "compile it again for that"
             raise ArtifactError(f"{name} was compiled for {wanted.name}; the device has {', '.join(differ)}: {again}")
+
+
+def run_limit(artifact: Artifact, ddr: DdrSpeed) -> int:
+    """Clocks that no run of the program on such a DDR takes, unless something is wrong."""
+    return LIMIT_TIMES * artifact.predicted_clocks(ddr) + LIMIT_CLOCKS
+
+
+def _whole(size_bytes: int) -> int:
+    """As many bytes in whole beats."""
+    return -(-size_bytes // BEAT_BYTES) * BEAT_BYTES

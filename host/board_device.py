@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cnna.host.capability import read_config
 from cnna.host.device import soft_reset
 from cnna.host.errors import ArtifactError, RunError, TurnLostError, reason_of
+from cnna.host.planned import ddr_of
 from cnna.host.progress import Played
 from cnna.host.remote_turn import RemoteTurn
 from cnna.host.turn import LocalTurn, Turns
@@ -55,6 +56,7 @@ class BoardDevice:
         self.buffers: dict[int, Allocation] = {}
         self._doubtful = False
         self.config = read_config(self.read)
+        self.ddr = ddr_of(self.config)
         self._check_overlay(parameters or {})
         self._check_streams()
         self.turns = Turns(_turn(pynq_device, mmio.base_addr))

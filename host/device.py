@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from cnna.host.errors import RunError, TimedOutError
+from cnna.host.planned import DdrSpeed
 from cnna.host.progress import Played, standing
 from cnna.hw.config import Config
 from cnna.hw.regmap import REGISTERS, offset
@@ -17,6 +18,7 @@ class Device(Protocol):
     """One accelerator with the DDR it sees. Addresses are bus addresses in bytes."""
 
     config: Config  # read from the capability registers
+    ddr: DdrSpeed  # what is behind it
     playing: Played | None  # what was started last: whoever starts it says so here, for time-outs to tell
 
     def read(self, offset: int) -> int:

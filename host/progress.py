@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cnna.hw.regmap import COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, STALLS, offset
+from cnna.hw.regmap import BOUNDED, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, STALLS, offset
 
 RESPONSES = ("OKAY", "EXOKAY", "SLVERR", "DECERR")
 Read = Callable[[str], Mapping[str, int]]  # fields of a register, by its name
@@ -53,9 +53,14 @@ def stopped(read: Read, manifest: Mapping[str, Any], program: bytes, chunk_block
     elif cause.startswith("illegal"):
         register = next((r.name for r in REGISTERS.values() if r.offset == read("ERROR_INFO")["offset"]), "no register")
         cause += f" at offset {read('ERROR_INFO')['offset']:#x} ({register})"
+    elif cause == "outside_segment":
+        engine = next((e for e in BOUNDED if offset(f"{e.upper()}_SEG") == read("ERROR_INFO")["offset"]), "an engine")
+        cause += f" ({engine} would have left its segment)"
+    elif cause == "run_limit":
+        cause += f" (not at its end after {read('RUN_LIMIT')['clocks']:,} clocks)"
     elif cause == "watchdog":
         cause += f" (no progress for {read('WATCHDOG')['clocks']} clocks)"
-    left = f"; {outstanding(read)}" if cause.startswith("watchdog") else ""
+    left = f"; {outstanding(read)}" if cause.startswith(("watchdog", "run_limit")) else ""
     return f"the accelerator stopped: {cause} {whereabouts(read, manifest, program, chunk_blocks)}{left}"
 
 

@@ -27,6 +27,7 @@ LEAST = {
     "write": 0.25,
 }  # of the planned; a port at half its width leaves 0.67, and stores wait for feature memory too
 SECONDS_MOST = 10.0  # that a program of these may take
+MOST_CLOCKS = (1 << 32) - 1  # that RUN_LIMIT holds
 CLOCK_SECONDS, CLOCK_PART = 0.25, 0.03  # that the clock is watched for; how far it may be from what CLOCK says
 
 
@@ -244,7 +245,10 @@ class _Placed:
         for name, address in places.items():
             self.device.write(offset(f"{name}_LO"), address & 0xFFFF_FFFF)
             self.device.write(offset(f"{name}_HI"), address >> 32)
-        self.device.write(offset("PROG_COUNT"), len(self.writes))
+        limit = min(MOST_CLOCKS, int(SECONDS_MOST * 1e6 * self.device.config.clock_mhz))
+        words = {"SEG_INPUT_BYTES": self.segment_bytes, "SEG_OUTPUT_BYTES": self.segment_bytes, "RUN_LIMIT": limit}
+        for name, word in (words | {"PROG_COUNT": len(self.writes)}).items():
+            self.device.write(offset(name), word)
         self.device.write(offset("CTRL"), REGISTERS["CTRL"].pack(start=1, irq_enable=1))
 
     def finish(self) -> None:

@@ -17,18 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host import model
-from cnna.host.accelerator import Accelerator
+from cnna.host.accelerator import Accelerator, run_limit
 from cnna.host.artifact import Artifact
 from cnna.host.board_device import BoardDevice
 from cnna.host.device import state_of
 from cnna.host.errors import DataError, RunError
 from cnna.host.limits import seconds, whole
 from cnna.host.pingpong import SLOTS, PingPong, Ports
-from cnna.host.planned import ddr_of
 from cnna.host.pynq_driver import open_board
 
 MOST_RETRIES = 1000
-LIMIT_TIMES, LIMIT_CLOCKS = 20, 4_000_000  # a run may take so many times its predicted clocks, and so many more
+LATE_CLOCKS = 4_000_000  # after which a run is left that its own RUN_LIMIT has not stopped
 
 
 class Pending:
@@ -141,7 +140,7 @@ class Model(model.Model):
 
     def _open(self, device: Any, options: dict[str, Any]) -> model.Executor:
         """Places the model, with the accelerator to itself, since that resets it."""
-        self._limit_clocks = LIMIT_TIMES * self.artifact.predicted_clocks(ddr_of(self.board.config)) + LIMIT_CLOCKS
+        self._limit_clocks = run_limit(self.artifact, self.board.ddr) + LATE_CLOCKS
         with self._turn(), self.board.kept(self._made):
             self._accelerator = Accelerator(self.board, self.artifact, slots=SLOTS)
         return self._accelerator

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from cnna.hw.regmap import BY_OFFSET, ENGINES, REGISTERS, command_fields
+from cnna.hw.config import Config
+from cnna.hw.regmap import BY_OFFSET, ENGINES, REGISTERS, VECTOR_OPS, command_fields
 
 WRITE_BYTES = 8  # of one program write: offset, then value, 32 bit each, little endian
 
@@ -38,6 +39,17 @@ class Command:
         if self.engine == "vector":
             return -(-self.f.blocks // chunk_blocks)
         return int({"conv": getattr(self.f, "chunks", 0), "weight": 0}.get(self.engine, 1))
+
+    def least_clocks(self, config: Config) -> int:
+        """Clocks that its engine is at work on it, if nothing ever holds it up."""
+        f = self.f
+        if self.engine == "weight":
+            return int(f.beats * f.repeat)
+        if self.engine in ("load", "store"):
+            return int(f.blocks * f.runs * -(-f.run // config.beat_words) // config.ports)
+        groups = -(-f.images * f.out_height * f.out_width // config.pix)
+        taps = 1 if self.engine == "vector" and VECTOR_OPS[f.op] == "elementwise" else f.kernel_height * f.kernel_width
+        return int(groups * taps * f.blocks * (f.chunks if self.engine == "conv" else 1))
 
     def __str__(self) -> str:
         return f"{self.engine} command {self.number} (program write {self.pc})"

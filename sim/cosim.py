@@ -29,6 +29,7 @@ from cnna.sim.rtl import sources
 from cnna.sim.scratch import Scratch
 from cnna.sim.simulator import TRACE, Simulator
 
+SPEEDS = {"bytes_per_clock": "bytes_per_cycle", "latency": "latency_cycles"}  # setting of the DDR model: of a `DdrSpeed`
 Progress = Callable[[int, float], None]  # clocks, real seconds of the present run
 
 
@@ -108,6 +109,8 @@ class CosimDevice(Memory):
     def set_ddr(self, **settings: int) -> None:
         """Settings of the DDR model, see `sim.ddr.SETTINGS`."""
         self._ask("ddr", **settings)
+        speeds = {SPEEDS[name]: value for name, value in settings.items() if name in SPEEDS}
+        self.ddr = self.ddr._replace(**speeds)
 
     def fault(self, **fault: Any) -> None:
         """A bad response to come: arguments of `sim.ddr.Ddr.fault`."""

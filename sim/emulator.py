@@ -1,18 +1,21 @@
 """The emulator: a `host.device.Device` that executes the register program on a memory image, without a clock.
 
 Each command runs to completion at its GO write (program order is a valid serial order, see `docs/architecture.md`);
-a wait that program order cannot meet is an error that names the command. Decoding is `commands`', the engines are
+a wait that program order cannot meet is an error that names the command. It has no clock, so RUN_LIMIT stops a program as soon as
+an engine's commands take longer even if nothing ever holds them up. Decoding is `commands`', the engines are
 `engines`'; nothing is shared with the compiler's scheduling.
 """
+
+from functools import cache
 
 import numpy as np
 
 from cnna.host.errors import RunError
 from cnna.hw.config import Config
-from cnna.hw.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ERRORS, REGISTERS, SEGMENTS, VERSION, Register
+from cnna.hw.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, SEGMENTS, VERSION, Register, command_fields
 from cnna.sim.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
 from cnna.sim.engines import ENGINE_RUNS
-from cnna.sim.machine import DDR_BASE, BusError, Machine, ProgramError, Written
+from cnna.sim.machine import DDR_BASE, BusError, Machine, OutsideError, ProgramError, Written
 from cnna.sim.memory import Memory
 
 
@@ -97,6 +100,7 @@ class EmulatorDevice(Memory):
     def _restart(self, busy: bool) -> None:
         """Clears counters, errors and progress."""
         self._done = dict.fromkeys(COUNTED, 0)
+        self._clocks = dict.fromkeys(ENGINES, 0)
         self._busy, self._failure = busy, None
         self._decoder.restart()
         self._registers |= {"STATUS": int(busy), "ERROR": 0, "ERROR_INFO": 0}
@@ -126,6 +130,7 @@ class EmulatorDevice(Memory):
         self.machine.segments = [
             self._registers[f"SEG_{name.upper()}_LO"] | self._registers[f"SEG_{name.upper()}_HI"] << 32 for name in SEGMENTS
         ]
+        self.machine.sizes = [self._registers[f"SEG_{name.upper()}_BYTES"] for name in SEGMENTS]
 
     def _fetch(self) -> list[tuple[int, int]]:
         base = self._registers["PROG_BASE_LO"] | self._registers["PROG_BASE_HI"] << 32
@@ -152,20 +157,33 @@ class EmulatorDevice(Memory):
                 return
             try:
                 made = self._decoder.write(offset, value)
-                if isinstance(made, Command):
+                if isinstance(made, Command) and self._too_long(made):
+                    self._stop("run_limit")
+                elif isinstance(made, Command):
                     self._execute(made)
                 elif made == "end":
                     self._busy = False
                     self._registers["STATUS"] = REGISTERS["STATUS"].pack(done=1)
             except IllegalWriteError as error:
                 self._stop(error.cause, offset=error.offset)
+            except OutsideError:
+                assert isinstance(made, Command)
+                self._stop("outside_segment", offset=REGISTERS[f"{made.engine.upper()}_SEG"].offset)
             except BusError as error:
                 self._stop(error.cause, port=error.port, response=error.response)
             except (ProgramError, ValueError) as error:
                 self._busy = False
                 self._failure = RunError(f"emulator: {made} {error}")
 
+    def _too_long(self, command: Command) -> bool:
+        """Whether its engine would be at work for more than RUN_LIMIT clocks with it."""
+        self._clocks[command.engine] += command.least_clocks(self.config)
+        return 0 < self._registers["RUN_LIMIT"] < self._clocks[command.engine]
+
     def _execute(self, command: Command) -> None:
+        for name, low in _least(command.engine):
+            if getattr(command.f, name) < low:
+                raise ProgramError(f"has {name} {getattr(command.f, name)}, which the program has not set: {low} is the least")
         units = command.units(self.config.chunk_blocks)
         if command.engine in COUNTED:
             self._check_waits(command, units)
@@ -184,6 +202,12 @@ class EmulatorDevice(Memory):
                 needed = count + (unit if step else 0)
                 if (done - needed + sign) % (2 * sign) < sign:
                     raise ProgramError(f"waits for unit {needed} of {engine}, which program order never reaches (at {done})")
+
+
+@cache
+def _least(engine: str) -> list[tuple[str, int]]:
+    """The members of an engine's commands that have a least value which they do not have after a reset, and that value."""
+    return [(name, field.limits[0]) for name, field in command_fields(engine).items() if field.limits[0] > field.reset]
 
 
 def _word(register: Register) -> int:

@@ -22,9 +22,15 @@ IDENTITY = {"add_a": 2, "add_b": 0, "add_offset": 0, "add_shift": 1, "out_zero":
 
 
 def _runs(machine: Machine, f: SimpleNamespace) -> tuple[Words, Words]:
-    """(bus byte addresses, feature addresses) of every word of a load or store: int64 [blocks, runs, words] each."""
+    """(bus byte addresses, feature addresses) of every word of a load or store: int64 [blocks, runs, words] each.
+
+    Places in DDR are whole beats: bits below are not heeded. OutsideError: some are not in the segment.
+    """
+    first, to_block, to_run = (offset // BEAT_BYTES for offset in (f.ddr, f.ddr_block, f.ddr_run))
+    more = (f.run - 1) // machine.config.beat_words
+    machine.check_segment(f.seg, first + (f.blocks - 1) * to_block + (f.runs - 1) * to_run + more)
     block, run, word = np.ogrid[: f.blocks, : f.runs, : f.run]
-    ddr = machine.segments[f.seg] + f.ddr + block * f.ddr_block + run * f.ddr_run + word * machine.config.ci
+    ddr = machine.segments[f.seg] + (first + block * to_block + run * to_run) * BEAT_BYTES + word * machine.config.ci
     return ddr, (f.fm + block * f.fm_block + run * f.fm_run + word) & walk.ADDRESS_MASK
 
 
@@ -60,8 +66,9 @@ def weight(machine: Machine, command: Command) -> None:
     f, config = command.f, machine.config
     ports, stripe = (1, BEAT_BYTES) if f.ring else (config.ports, config.stripe_bytes)
     stripes = []
+    machine.check_segment(f.seg, (f.ddr + (ports - 1) * f.port) // BEAT_BYTES + f.beats - 1)
     for port in range(ports):
-        start = machine.segments[f.seg] + f.ddr + port * f.port - machine.ddr_base
+        start = machine.segments[f.seg] + (f.ddr + port * f.port) // BEAT_BYTES * BEAT_BYTES - machine.ddr_base
         if not 0 <= start <= len(machine.ddr) - f.beats * BEAT_BYTES:
             raise BusError("read_response", port)
         stripes.append(machine.ddr[start : start + f.beats * BEAT_BYTES].copy())

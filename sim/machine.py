@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import SEGMENTS
+from cnna.hw.regmap import NO_LIMIT, SEGMENTS
 from cnna.sim.commands import Command
 from cnna.sim.walk import ADDRESS_MASK
 
@@ -25,6 +25,10 @@ class BusError(Exception):
     def __init__(self, cause: str, port: int, response: int = 3) -> None:
         super().__init__(f"{cause} on port {port}")
         self.cause, self.port, self.response = cause, port, response
+
+
+class OutsideError(Exception):
+    """A command that would reach beyond its segment; nothing of it is carried out."""
 
 
 class ProgramError(Exception):
@@ -86,6 +90,7 @@ class Machine:
     ddr: NDArray[np.uint8]
     ddr_base: int  # bus address of ddr[0]
     segments: list[int] = field(default_factory=lambda: [0] * len(SEGMENTS))
+    sizes: list[int] = field(default_factory=lambda: [NO_LIMIT] * len(SEGMENTS))  # of the segments, in bytes
     log: list[Written] | None = None
 
     def __post_init__(self) -> None:
@@ -121,6 +126,12 @@ class Machine:
         """ProgramError: a feature word address beyond the last."""
         if addresses.size and int(addresses.max()) >= self.config.feature_words:
             raise ProgramError(f"feature word {int(addresses.max())} is outside the {self.config.feature_words} there are")
+
+    def check_segment(self, number: int, last_beat: int) -> None:
+        """OutsideError: the beat, counted from the start of the segment, is beyond its last."""
+        limit = self.sizes[number] // BEAT_BYTES
+        if limit != NO_LIMIT // BEAT_BYTES and last_beat >= limit:
+            raise OutsideError(f"beat {last_beat} of segment {SEGMENTS[number]}, which has {limit}")
 
     def bus(self, addresses: NDArray[np.int64], size: int) -> NDArray[np.int64]:
         """Indices into `ddr` of `size` bytes at each bus address. IndexError: any of them is outside."""

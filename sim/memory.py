@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.errors import RunError
+from cnna.host.planned import PLANNED
 from cnna.host.progress import Played
 
 PAGE_BYTES = 4096
@@ -15,6 +16,7 @@ class Memory:
     def __init__(self, data: NDArray[np.uint8], base: int) -> None:
         self.data, self.base, self._next = data, base, base
         self.playing: Played | None = None  # of the devices whose memory it is
+        self.ddr = PLANNED
 
     def allocate(self, size_bytes: int) -> int:
         """Address of fresh memory, aligned to 4096 bytes. RunError: there is not enough."""

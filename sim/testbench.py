@@ -47,6 +47,8 @@ RESET_CLOCKS = 8
 REPORT_SECONDS = 0.25  # real time between reports of a long run
 FIRST_SLICE_CLOCKS = 512
 POLL_CLOCKS = 20_000  # between looks at STATUS, for programs that run without the interrupt
+PATIENCE_CLOCKS = 200_000  # beyond RUN_LIMIT, which counts from when a program begins: until then a reset may wait for the bus
+MOST_CLOCKS = 1 << 32  # of a run without RUN_LIMIT: more than CYCLES counts
 MEMORY_BYTES = 1 << 28  # of a user's testbench; only touched pages cost anything
 
 Report = Callable[[int, float], None]  # clocks since the simulation began, time.monotonic(); may raise to stop
@@ -104,13 +106,22 @@ class Testbench:
         self._check()
 
     async def wait(self, report: Report | None = None) -> None:
-        """Until STATUS has done or error (by interrupt where it is enabled). RunError: the AXI4 protocol was broken."""
+        """Until STATUS has done or error (by interrupt where it is enabled).
+
+        RunError: the AXI4 protocol was broken, or neither comes PATIENCE_CLOCKS after RUN_LIMIT's.
+        """
+        until = None
         while not int(self.dut.interrupt.value):
             if await self._pass_time(POLL_CLOCKS, RisingEdge(self.dut.interrupt), report):
                 break
             status = REGISTERS["STATUS"].unpack(await self.read(offset("STATUS")))
             if status["done"] or status["error"]:
                 break
+            if until is None:
+                limit = await self.read(offset("RUN_LIMIT"))
+                until = self.ddr.clocks + (limit + PATIENCE_CLOCKS if limit else MOST_CLOCKS)
+            elif self.ddr.clocks > until:
+                raise RunError(f"the simulated accelerator comes to no end: STATUS {status}")
         await RisingEdge(self.dut.aclk)
         self._check()
 

@@ -19,6 +19,7 @@ from cnna.compiler.preprocess import Preprocess
 from cnna.compiler.quantise import quantise
 from cnna.host import pictures
 from cnna.host.model import Model
+from cnna.host.planned import PLANNED
 from cnna.host.progress import Played
 from cnna.hw.config import Config, preset
 from cnna.hw.regmap import REGISTERS, offset
@@ -34,7 +35,7 @@ class Finished:
     name = "finished"
 
     def __init__(self, config: Config) -> None:
-        self.config, self._next, self.copying_ns = config, 0, 0
+        self.config, self.ddr, self._next, self.copying_ns = config, PLANNED, 0, 0
         self.playing: Played | None = None
         self._capability = EmulatorDevice(config, 1 << 12).read
         self._memory = np.zeros(1 << 24, np.uint8)

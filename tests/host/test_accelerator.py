@@ -1,5 +1,6 @@
 """One artifact on a device that others have used: what they left must not be taken for its own run's end."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -57,3 +58,33 @@ def test_a_run_after_a_good_one_resets_nothing(device):
     resets.clear()
     accelerator.run(X)
     assert resets == [False]
+
+
+def test_a_program_is_bounded_by_what_was_allocated_for_it(device):
+    """A damaged program could write another model's memory, or run for ever; a sound one must not be stopped at its last byte."""
+    emulator, _ = device
+    artifact = requantised_copy()
+    accelerator = Accelerator(emulator, artifact)
+    accelerator.run(X)
+    writes = np.frombuffer(artifact.program, "<u4").reshape(-1, 2)
+    neighbour = emulator.allocate(4096)
+    others = emulator.data[: neighbour + 4096 - emulator.base]
+    before = others.copy()
+    outside = r"outside_segment \({} would have left its segment\) at program write"
+    for name, value, message in (
+        ("STORE_DDR", 16, outside.format("store")),
+        ("STORE_DDR", neighbour - accelerator.address("output"), outside.format("store")),
+        ("STORE_SEG", 1, outside.format("store")),
+        ("LOAD_BLOCKS", 5, outside.format("load")),
+        ("LOAD_DDR", 0xFFFF_FFF0, outside.format("load")),
+        ("WEIGHT_BEATS", 3, outside.format("weight")),
+        ("WEIGHT_REPEAT", 100_000, r"run_limit \(not at its end after 1\d\d,\d\d\d clocks\)"),
+    ):
+        changed = writes.copy()
+        changed[changed[:, 0] == offset(name), 1] = value
+        damaged = Accelerator(emulator, replace(artifact, program=changed.tobytes()))
+        with pytest.raises(RunError, match=message):
+            damaged.run(X)
+    assert np.array_equal(others, before)
+    accelerator.forget_registers()
+    accelerator.run(X)

@@ -3,12 +3,14 @@
 The register map allows a start while a soft reset still waits for the bus, a reset in a reset, and clearing STATUS at any time.
 """
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
 from cnna.host.accelerator import Accelerator
+from cnna.host.errors import RunError
 from cnna.hw.config import preset
 from cnna.hw.regmap import REGISTERS, offset
 
@@ -58,3 +60,51 @@ def test_a_reset_at_any_moment_and_a_start_at_any_moment_of_it(rtl):
         assert status == {"busy": 0, "done": 1, "error": 0, "resetting": 0, "engines": 0}, story
         assert np.array_equal(accelerator.load_outputs()["y"], right), story
         assert device.read(offset("CYCLES")) == clocks, story
+
+
+@pytest.mark.cosim
+def test_waiting_for_a_program_that_never_begins_ends(rtl):
+    """Neither watchdog nor RUN_LIMIT count before a program begins: a simulation would go on for ever."""
+    device = rtl(preset("tiny"))
+    device.release_all()
+    accelerator = Accelerator(device, requantised_copy(batch=1))
+    device.set_ddr(hang_after=3)
+    try:
+        for name, value in (START, RESET, START):
+            device.write(offset(name), value)
+            device.run_clocks(200)
+        with pytest.raises(RunError, match=r"comes to no end: STATUS .*'busy': 1, .*'resetting': 1"):
+            device.wait()
+    finally:
+        device.clear_faults()
+    device.wait()
+    assert accelerator.counters == {}
+    accelerator.run({"x": np.zeros((1, *SHAPE), np.int8)})
+
+
+@pytest.mark.cosim
+def test_a_program_of_another_segment_or_without_an_end_is_stopped(rtl):
+    """Its words would be in somebody else's memory, or it would run on while its beats go on; the next run must be right."""
+    device, artifact = rtl(preset("tiny")), requantised_copy(batch=1)
+    device.release_all()
+    x = {"x": np.random.default_rng(0).integers(-128, 128, (1, *SHAPE), np.int8)}
+    accelerator = Accelerator(device, artifact)
+    right = accelerator.run(x)["y"]
+    writes = np.frombuffer(artifact.program, "<u4").reshape(-1, 2)
+    for changes, message in (
+        ({"STORE_DDR": 16}, "outside_segment .store"),
+        ({"STORE_SEG": 1}, "outside_segment .store"),
+        ({"LOAD_RUNS": 5000, "LOAD_DDR_RUN": 16}, "outside_segment .load"),
+        ({"WEIGHT_DDR": 16}, "outside_segment .weight"),
+        ({"STORE_RUNS": 60_000}, "run_limit .not at its end after 1"),
+    ):
+        changed = writes.copy()
+        for name, value in changes.items():
+            changed[changed[:, 0] == offset(name), 1] = value
+        damaged = Accelerator(device, replace(artifact, program=changed.tobytes()))
+        before = device.data[: accelerator.address("output") - device.base + right.size].copy()
+        with pytest.raises(RunError, match=message):
+            damaged.run(x)
+        assert np.array_equal(device.data[: before.size], before), changes
+        accelerator.forget_registers()
+        assert np.array_equal(accelerator.run(x)["y"], right)

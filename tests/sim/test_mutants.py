@@ -1,0 +1,95 @@
+"""Damaged programs: whatever a changed register program does, it stays in its segments and comes to an end."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from cnna.host.accelerator import Accelerator
+from cnna.host.errors import RunError
+from cnna.hw.config import BEAT_BYTES, preset
+from cnna.hw.regmap import BOUNDED, ENGINES, REGISTERS, SEGMENTS, offset
+from cnna.sim.emulator import EmulatorDevice
+
+from ..agreement import Case
+from ..host.hand_made import SHAPE, requantised_copy
+
+TINY = preset("tiny")
+WATCHDOG_CLOCKS = 20_000
+LATE_CLOCKS = 10  # that a run goes on after RUN_LIMIT at most
+MEMORY_BYTES, OTHERS_BYTES = 4 << 20, 1 << 16
+ENGINES_REGISTERS = [register.offset for register in REGISTERS.values() if register.block in ENGINES]
+BOUNDED_REGISTERS = [register.offset for register in REGISTERS.values() if register.block in BOUNDED]
+WORDS = (0, 1, 16, 4096, 1 << 20, 0xFFFF_FFF0)
+
+
+@cache
+def programs():
+    """Artifacts and inputs of them: one by hand, two that the compiler made."""
+    cases = [Case(TINY, "network", number) for number in (7, 3)]
+    found = [(case.artifact, case.inputs) for case in cases]
+    return [(requantised_copy(1), {"x": np.ones((1, *SHAPE), np.int8)}), *found]
+
+
+def mutant(program, rng):
+    """The program with one to three writes changed, most of them writes to engines that reach into DDR."""
+    writes = np.frombuffer(program, "<u4").reshape(-1, 2).astype(np.int64)
+    for _ in range(rng.integers(1, 4)):
+        bounded = np.flatnonzero(np.isin(writes[:, 0], BOUNDED_REGISTERS))
+        at = int(rng.choice(bounded) if rng.random() < 0.7 else rng.integers(len(writes) - 1))
+        how = rng.integers(6)
+        if how == 0:
+            writes[at, 0] = rng.choice(ENGINES_REGISTERS)
+        elif how == 1:
+            writes = np.delete(writes, at, 0)
+        else:
+            value = int(writes[at, 1])
+            other = (value ^ 1 << int(rng.integers(32)), value + BEAT_BYTES * int(rng.integers(-64, 65)), 2 * value)
+            writes[at, 1] = (*other, int(rng.choice(WORDS)))[how - 2] % (1 << 32)
+    return writes.astype("<u4").tobytes()
+
+
+def outcome(device, number):
+    """Runs a mutant: how it ended. AssertionError: it changed a byte that is not its own, or went on for too long."""
+    rng = np.random.default_rng(number)
+    artifact, inputs = programs()[number % len(programs())]
+    device.release_all()
+    device.data[:MEMORY_BYTES] = rng.integers(0, 256, MEMORY_BYTES, np.uint8)
+    device.allocate(OTHERS_BYTES)
+    accelerator = Accelerator(device, replace(artifact, program=mutant(artifact.program, rng)), WATCHDOG_CLOCKS)
+    accelerator.store_inputs(inputs)
+    strange, before = np.ones(MEMORY_BYTES, bool), device.data[:MEMORY_BYTES].copy()
+    for segment in SEGMENTS:
+        start = accelerator.address(segment) - device.base
+        strange[start : start + max(BEAT_BYTES, artifact.manifest["segments"][segment])] = False
+    accelerator.start()
+    try:
+        accelerator.finish()
+        ended = "done"
+    except RunError as error:
+        ended = str(error).removeprefix("the accelerator stopped: ").split()[0]
+    changed = np.flatnonzero((device.data[:MEMORY_BYTES] != before) & strange)
+    assert not changed.size, f"mutant {number} has written byte {changed[0]:#x} of the memory, which is not its own"
+    limit = device.read(offset("RUN_LIMIT"))
+    assert device.read(offset("CYCLES")) <= limit + LATE_CLOCKS, f"mutant {number} went on after its {limit} clocks"
+    return ended
+
+
+def test_a_damaged_program_on_the_emulator():
+    """It wrote other programs' memory, or computed for minutes."""
+    device = EmulatorDevice(TINY, 2 * MEMORY_BYTES)
+    endings = {outcome(device, number) for number in range(60)}
+    assert {"done", "outside_segment", "run_limit"} <= endings
+
+
+@pytest.mark.cosim
+def test_a_damaged_program_on_the_rtl(rtl):
+    """It wrote other programs' memory, or its beats went on for ever; and the next program must run as if it had not been."""
+    device = rtl(TINY)
+    endings = {outcome(device, number) for number in range(24)}
+    assert {"done", "outside_segment"} <= endings
+    case = Case(TINY, "network", 7)
+    device.release_all()
+    answers = Accelerator(device, case.artifact).run(case.inputs)
+    assert all(np.array_equal(answers[name], case.golden[name]) for name in case.graph.outputs)
