@@ -12,8 +12,8 @@ from cnna.compiler.kernels import Kernel, Lowered, Range
 from cnna.compiler.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_bytes, map_words, whole_place
 from cnna.compiler.regions import Rivals, best_base, gaps_between, rivals_of
 from cnna.compiler.tile import TILE_CLOCKS, Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, tiling_work, views_of
-from cnna.host.errors import ModelError
-from cnna.hw.config import Config
+from cnna.spec.config import Config
+from cnna.spec.errors import ModelError
 
 REST_KERNELS = (2, 1, 0)  # for how many kernels a place rests after its map's last use, the best first; each map for itself
 

@@ -4,7 +4,7 @@
 configurations of as many ports, are a few block RAMs, others LUTs. A tool may pack a bank tighter, or not as tight.
 """
 
-from cnna.hw.config import BEAT_BYTES, Config
+from cnna.spec.config import BEAT_BYTES, Config
 
 MULTIPLIERS_A_LANE = 2  # of a requantiser: a 32-bit by 24-bit product
 REQUANTISERS = 3  # of convolutions, of residuals, of the vector engine

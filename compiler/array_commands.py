@@ -7,8 +7,8 @@ from cnna.compiler.kernels import ConvKernel, ConvPart, Range
 from cnna.compiler.layout import Box, Place
 from cnna.compiler.tile import Tile
 from cnna.compiler.walks import plane, shift, source
-from cnna.hw.config import BEAT_BYTES
-from cnna.hw.regmap import SEGMENTS
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.regmap import SEGMENTS
 
 WEIGHT_RING = 0
 

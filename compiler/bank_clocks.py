@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.engine_steps import Fields, command_groups, taps_of
-from cnna.hw.config import Config
+from cnna.spec.config import Config
 
 Words = NDArray[np.int64]  # [requests, lanes]: addresses; NONE where a lane asks for nothing
 NONE = -1

@@ -17,7 +17,7 @@ import numpy as np
 
 from cnna.compiler.editor import outputs_of
 from cnna.compiler.ir import Graph, Node
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 
 class Spot(NamedTuple):

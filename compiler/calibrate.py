@@ -9,8 +9,8 @@ import onnxruntime as ort
 from cnna.compiler.ir import Graph
 from cnna.compiler.onnx_export import to_model
 from cnna.compiler.preprocess import Preprocess
-from cnna.host.cpu_ops import onnxruntime_errors
-from cnna.host.errors import DataError, ModelError, reason_of
+from cnna.spec.cpu_ops import onnxruntime_errors
+from cnna.spec.errors import DataError, ModelError, reason_of
 
 BINS = 4096  # of a histogram between a tensor's least and greatest value
 Progress = Callable[[int, int], None]

@@ -15,7 +15,7 @@ from cnna.compiler.float_ops import Onnx
 from cnna.compiler.ir import Window
 from cnna.compiler.passes.windows import window_of
 from cnna.compiler.sound import inferred
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 POOLS = ("MaxPool", "AveragePool")
 

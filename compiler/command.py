@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cnna.compiler.allocate import Allocation
 from cnna.compiler.kernels import Kernel, Lowered
 from cnna.compiler.layout import Box, DdrPlace, Place
-from cnna.hw.config import Config
+from cnna.spec.config import Config
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,11 @@ from cnna.compiler.plan import plan
 from cnna.compiler.prediction import Prediction, predict
 from cnna.compiler.preprocess import stored
 from cnna.compiler.quantised_import import Split, import_quantised
-from cnna.host.artifact import Artifact
-from cnna.host.errors import ModelError
-from cnna.host.planned import PLANNED, DdrSpeed
-from cnna.hw.config import Config, as_dict
-from cnna.hw.regmap import VERSION, command_fields
+from cnna.spec.artifact import Artifact
+from cnna.spec.config import Config, as_dict
+from cnna.spec.errors import ModelError
+from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.regmap import VERSION, command_fields
 
 SMALL_CONSTANT = 64  # elements: shapes, the k of a top-k
 MAX_BATCH = command_fields("conv")["images"].limits[1]

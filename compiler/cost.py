@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from cnna.compiler.engine_steps import Fields, command_steps
 from cnna.compiler.kernels import Range
 from cnna.compiler.layout import together
-from cnna.host.planned import PLANNED, DdrSpeed
-from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import ADDRESS_BITS, COUNTED, VECTOR_OPS
-from cnna.sim.commands import Command, commands
+from cnna.spec.commands import Command, commands
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.regmap import ADDRESS_BITS, COUNTED, VECTOR_OPS
 
 FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  # pipeline fill and drain of a command
 OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes, in one region (measured)

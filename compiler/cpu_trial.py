@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
-from cnna.host.cpu_ops import CpuPart
-from cnna.host.errors import ArtifactError, ModelError, reason_of
+from cnna.spec.cpu_ops import CpuPart
+from cnna.spec.errors import ArtifactError, ModelError, reason_of
 
 SEED = 1
 

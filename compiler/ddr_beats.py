@@ -9,7 +9,7 @@ from math import inf
 
 from cnna.compiler.engine_steps import Fields
 from cnna.compiler.shared_port import User
-from cnna.hw.config import Config
+from cnna.spec.config import Config
 
 LOAD_BEATS, STORE_BEATS = 256, 128  # in a port's FIFO
 BURST_BEATS = 16

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cnna.compiler.ir import Graph
-from cnna.host.files import make_folder, write_text
-from cnna.hw.regmap import BY_OFFSET
+from cnna.spec.files import make_folder, write_text
+from cnna.spec.regmap import BY_OFFSET
 
 
 class GraphWriter:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cnna.compiler.ir import Graph, Node, Tensor
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 
 def outputs_of(node: Node) -> tuple[str, ...]:

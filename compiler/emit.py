@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from cnna.compiler.command import Command
-from cnna.host.errors import ModelError
-from cnna.hw.regmap import ENGINES, REGISTERS, Register, command_fields, offset
+from cnna.spec.errors import ModelError
+from cnna.spec.regmap import ENGINES, REGISTERS, Register, command_fields, offset
 
 
 def _members(engine: str) -> list[tuple[Register, dict[str, str]]]:

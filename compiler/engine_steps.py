@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cnna.compiler.kernels import ConvKernel, Kernel
-from cnna.hw.config import Config
+from cnna.spec.config import Config
 
 Fields = Mapping[str, int]
 

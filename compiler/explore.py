@@ -10,10 +10,10 @@ from itertools import product
 from cnna.compiler.area import bram36, dsp48e2
 from cnna.compiler.compile import Program, compile_graph
 from cnna.compiler.ir import Graph
-from cnna.host.errors import ModelError, UserError
-from cnna.host.metrics import REPORT_MHZ
-from cnna.host.planned import PLANNED, DdrSpeed
-from cnna.hw.config import BEAT_BYTES, Config, ConfigError
+from cnna.spec.config import BEAT_BYTES, Config, ConfigError
+from cnna.spec.errors import ModelError, UserError
+from cnna.spec.metrics import REPORT_MHZ
+from cnna.spec.planned import PLANNED, DdrSpeed
 
 PIX, CI, CO = (2, 4, 8, 16), (4, 8, 16), (4, 8, 16, 32, 64)
 BANK_WORDS, RING_WORDS = (512, 1024, 2048, 4096, 8192), (512, 1024)

@@ -17,8 +17,8 @@ from cnna.compiler.pitch import set_pitches
 from cnna.compiler.plan import plan
 from cnna.compiler.ticks import from_zero, logarithmic
 from cnna.compiler.tile import Tiling, box_of, box_words, tiles, tiling_clocks, tiling_work, views_of
-from cnna.host.errors import UserError
-from cnna.hw.config import Config
+from cnna.spec.config import Config
+from cnna.spec.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Folds graph inputs: where a first convolution leaves most of a feature word empty, neighbouring pixels become channels.
 
-A fold is a rewrite of the int8 graph before `lower`: the input gets the shape in which the host packs it (`host/pack.py`), its
+A fold is a rewrite of the int8 graph before `lower`: the input gets the shape in which the host packs it (`spec/pack.py`), its
 convolution weights to match. `compile_graph` applies it; layers, MACs and tensors stay those of the graph that was given.
 docs/decisions/folded-input.md says why, and shows the arithmetic.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cnna.compiler import cost, ir
 from cnna.compiler.engine_steps import array_steps
 from cnna.compiler.weights import packing_overflows
-from cnna.hw.config import Config
+from cnna.spec.config import Config
 
 MOST = 32  # kernels and strides that are looked at: the search stays short
 MEMORY_SHARE = 4  # a folded input may take this part of feature memory, or what it took before

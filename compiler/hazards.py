@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from cnna.compiler.command import Access, Command
 from cnna.compiler.layout import Box, Place, ddr_beats, feature_indices
-from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import COUNT_BITS, COUNTED
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.regmap import COUNT_BITS, COUNTED
 
 FEATURES = "features"
 Units = NDArray[np.int32]

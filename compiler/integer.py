@@ -10,8 +10,8 @@ import numpy as np
 from cnna.compiler import float_ops as f
 from cnna.compiler import ir
 from cnna.compiler.support import place
-from cnna.host.errors import ModelError
-from cnna.sim import arith
+from cnna.spec import arith
+from cnna.spec.errors import ModelError
 
 ACC_LIMIT = 1 << 31  # sums are int32
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.kernels import Map, Range
-from cnna.hw.config import BEAT_BYTES, Config
+from cnna.spec.config import BEAT_BYTES, Config
 
 SEGMENT_ALIGN = 4096  # bytes; also of maps in the workspace, so that bursts start at a page
 STREAM_ALIGN = 64  # bytes, of weight streams

@@ -7,8 +7,8 @@ from cnna.compiler.command import Access, Command, Context
 from cnna.compiler.cost import moving_clocks
 from cnna.compiler.layout import Box, Place
 from cnna.compiler.walks import signed
-from cnna.hw.config import Config
-from cnna.hw.regmap import SEGMENTS, command_fields
+from cnna.spec.config import Config
+from cnna.spec.regmap import SEGMENTS, command_fields
 
 LEAST_RUN = 16  # words of a run that a block is cut into: shorter ones are too many for their bursts
 

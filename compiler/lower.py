@@ -12,9 +12,9 @@ from cnna.compiler.kernels import ConvKernel, Kernel, Lowered, View
 from cnna.compiler.lower_array import conv, select
 from cnna.compiler.lower_vector import affine, average_pool, combine, copy, depthwise, max_pool
 from cnna.compiler.lowering import Lowering
-from cnna.host.errors import ModelError
-from cnna.hw.config import Config
-from cnna.hw.regmap import command_fields
+from cnna.spec.config import Config
+from cnna.spec.errors import ModelError
+from cnna.spec.regmap import command_fields
 
 
 def lower(graph: ir.Graph, config: Config, batch: int = 1) -> Lowered:

@@ -10,8 +10,8 @@ from cnna.compiler.concat import blocks_of
 from cnna.compiler.kernels import ConvKernel, ConvPart, Kernel, Range
 from cnna.compiler.lowering import FULL, UNIT_SHIFT, Lowering, blocked
 from cnna.compiler.weights import conv_stream, pack_params, packing_overflows
-from cnna.host.errors import ModelError
-from cnna.hw.config import Config
+from cnna.spec.config import Config
+from cnna.spec.errors import ModelError
 
 
 def conv(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:

@@ -12,7 +12,7 @@ from cnna.compiler.kernels import Kernel, Range, Stream, VectorKernel, VectorPar
 from cnna.compiler.lower_array import conv
 from cnna.compiler.lowering import FULL, Lowering, blocked
 from cnna.compiler.weights import pack_params, vector_stream
-from cnna.sim import arith
+from cnna.spec import arith
 
 IDENTITY = ir.Combine(2, 0, 0, 1, FULL)  # y = x, exactly
 

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from cnna.compiler import ir
 from cnna.compiler.concat import Storage, store_tensors
-from cnna.host.errors import ModelError
-from cnna.hw.config import Config
-from cnna.sim import arith
+from cnna.spec import arith
+from cnna.spec.config import Config
+from cnna.spec.errors import ModelError
 
 FULL = ir.Clamp(0)  # the output stage that changes nothing
 UNIT_SHIFT = arith.MULT_BITS - 1  # requantise(acc, 1 << UNIT_SHIFT, UNIT_SHIFT) is acc

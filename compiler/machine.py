@@ -10,10 +10,10 @@ from math import inf
 
 from cnna.compiler.read_order import ReadOrder
 from cnna.compiler.speeds import AtWork, Flow, Speeds
-from cnna.host.planned import DdrSpeed
-from cnna.hw.config import Config
-from cnna.hw.regmap import COUNTED
-from cnna.sim.commands import Command
+from cnna.spec.commands import Command
+from cnna.spec.config import Config
+from cnna.spec.planned import DdrSpeed
+from cnna.spec.regmap import COUNTED
 
 Ready = Callable[[], float]  # the clock at which a process can go on; inf: another one must do something first
 Process = Iterator[Ready]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cnna.compiler import model_weights
 from cnna.compiler.model_graphs import GRAPHS
-from cnna.host.errors import ModelError, ToolError
+from cnna.spec.errors import ModelError, ToolError
 
 DIGITS = Path(__file__).resolve().parent.parent / "examples" / "digits"
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"

@@ -11,7 +11,7 @@ import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from cnna.compiler.source_names import node_name
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 TARGET = 13
 SMALL = 64  # elements: greater constants say nothing about shapes

@@ -17,7 +17,7 @@ from cnna.compiler.old_opsets import raise_opset
 from cnna.compiler.qlinear import expand_qlinear
 from cnna.compiler.sound import ELEMENTS_MAX, check_shapes, check_values, complete, first_line, inferred
 from cnna.compiler.source_names import node_name, sources_of
-from cnna.host.errors import ModelError, about_model
+from cnna.spec.errors import ModelError, about_model
 
 OPSET_MAX = onnx.defs.onnx_opset_version()
 BEGINNING = b"\x08"  # of an ONNX file: protobuf's tag of field 1, `ir_version`

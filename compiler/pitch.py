@@ -10,7 +10,7 @@ import numpy as np
 
 from cnna.compiler.engine_steps import kernel_steps
 from cnna.compiler.kernels import Kernel, Lowered
-from cnna.hw.config import Config
+from cnna.spec.config import Config
 
 MOST_EXTRA = 6  # unused words behind a row; enough for every stride up to 4
 LEAST_GAIN = 0.03  # of the readers' clocks, for which a row is worth lengthening: loads and stores then go row by row

@@ -12,8 +12,8 @@ from cnna.compiler.kernels import Lowered, Stream
 from cnna.compiler.schedule import schedule, stream_keys
 from cnna.compiler.segment import cuts, segment
 from cnna.compiler.weights import constant_segment
-from cnna.host.errors import ModelError
-from cnna.hw.config import Config
+from cnna.spec.config import Config
+from cnna.spec.errors import ModelError
 
 TRIED = 4  # cuts of a batch that are compiled and compared
 ABREAST = 2  # images under way at a time

@@ -19,11 +19,11 @@ from cnna.compiler.machine import Machine, Process, Queue, Ready
 from cnna.compiler.speeds import Walk
 from cnna.compiler.transfers import Transfers
 from cnna.compiler.weight_ports import WeightPorts
-from cnna.host.errors import ArtifactError
-from cnna.host.planned import PLANNED, DdrSpeed
-from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import COUNTED, VECTOR_OPS
-from cnna.sim.commands import WRITE_BYTES, Command, commands
+from cnna.spec.commands import WRITE_BYTES, Command, commands
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.errors import ArtifactError
+from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.regmap import COUNTED, VECTOR_OPS
 
 START_CLOCKS = 130  # until the program's first write acts
 TAKE_CLOCKS = 6  # from a GO to the engine

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cnna.compiler.report_timeline import Bar, bars_of, last_clock, layer_clocks
-from cnna.host.planned import DdrSpeed
-from cnna.hw.config import Config
+from cnna.spec.config import Config
+from cnna.spec.planned import DdrSpeed
 
 
 @dataclass(frozen=True)

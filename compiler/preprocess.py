@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from onnx import ModelProto
 
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 KEY = "cnna.preprocess"
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from onnx import ModelProto, NodeProto, helper
 
 from cnna.compiler.source_names import node_name
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 POOLS = {"QLinearGlobalAveragePool": "GlobalAveragePool", "QLinearAveragePool": "AveragePool"}
 UNARY = {"QLinearSigmoid": "Sigmoid", "QLinearLeakyRelu": "LeakyRelu", "QLinearSoftmax": "Softmax"}

@@ -19,7 +19,7 @@ from cnna.compiler.preprocess import Preprocess
 from cnna.compiler.quantised_import import import_quantised
 from cnna.compiler.ranges import METHODS, quant_of
 from cnna.compiler.split import split
-from cnna.host.errors import DataError, ModelError
+from cnna.spec.errors import DataError, ModelError
 
 WEIGHT_MAX = 127  # the packing wants no -128
 BIAS_MAX = 1 << 30  # leaves the sums of the products room in int32

@@ -15,7 +15,7 @@ from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.pipeline import INTEGER, QUANTISATION, REWRITES, Dump, run_passes
 from cnna.compiler.split import Parts, split
 from cnna.compiler.validate import validate_integer
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 
 @dataclass(frozen=True)

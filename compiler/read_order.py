@@ -9,7 +9,7 @@ from math import inf
 
 from cnna.compiler.ddr_beats import BURST_BEATS, LOAD_BEATS
 from cnna.compiler.speeds import AtWork
-from cnna.hw.config import BEAT_BYTES
+from cnna.spec.config import BEAT_BYTES
 
 
 class ReadOrder:

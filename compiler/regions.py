@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 from cnna.compiler.kernels import ConvKernel, Kernel, Lowered, Range
 from cnna.compiler.layout import map_words, region_words, together
 from cnna.compiler.tile import views_of
-from cnna.hw.config import Config
+from cnna.spec.config import Config
 
 Rivals = Mapping[str, Mapping[str, int]]  # by map: the maps that should lie elsewhere, and how much that matters, in words
 

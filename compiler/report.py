@@ -9,13 +9,13 @@ from typing import Any
 from cnna.compiler.cost import ddr_bytes
 from cnna.compiler.engine_steps import command_steps
 from cnna.compiler.report_timeline import Bar, busy, last_clock, layer_clocks, measured_bars, predicted_bars
-from cnna.host.artifact import Artifact
-from cnna.host.errors import DataError
-from cnna.host.metrics import REPORT_MHZ
-from cnna.host.planned import PLANNED, DdrSpeed
-from cnna.hw.config import BEAT_BYTES
-from cnna.hw.regmap import ENGINES
-from cnna.sim.commands import commands
+from cnna.spec.artifact import Artifact
+from cnna.spec.commands import commands
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.errors import DataError
+from cnna.spec.metrics import REPORT_MHZ
+from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.regmap import ENGINES
 
 Figures = dict[str, Any]
 

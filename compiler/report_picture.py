@@ -8,7 +8,7 @@ from cnna.compiler.report import Figures, for_ddr
 from cnna.compiler.report_labels import Box, Spot, labels
 from cnna.compiler.report_roofline import longest, point, vector_roof
 from cnna.compiler.ticks import linear, logarithmic
-from cnna.hw.regmap import ENGINES
+from cnna.spec.regmap import ENGINES
 
 ROWS_AN_INCH = 5
 TIMELINE_INCHES, ROOFLINE_INCHES = 2.6, 6.0  # heights; the roofline's at most

@@ -9,7 +9,7 @@ from math import log10
 from typing import Any
 
 from cnna.compiler.report import Figures
-from cnna.hw.regmap import COUNTED, ENGINES
+from cnna.spec.regmap import COUNTED, ENGINES
 
 WIDTH = 1120
 LEFT = 130  # of what is drawn; names stand there

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from cnna.compiler.cost import QUEUE_COMMANDS
 from cnna.compiler.predict import predicted_spans
-from cnna.host.artifact import Artifact
-from cnna.host.errors import DataError
-from cnna.host.planned import DdrSpeed
-from cnna.hw.config import Config
-from cnna.hw.regmap import COUNTED, ENGINES
-from cnna.sim.commands import Command, commands
+from cnna.spec.artifact import Artifact
+from cnna.spec.commands import Command, commands
+from cnna.spec.config import Config
+from cnna.spec.errors import DataError
+from cnna.spec.planned import DdrSpeed
+from cnna.spec.regmap import COUNTED, ENGINES
 
 UnitClocks = Mapping[str, Sequence[int]]  # by engine: the clock at which its first, second, ... unit was finished
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cnna.compiler.report_timeline import Bar, measured_bars, predicted_bars
-from cnna.host.artifact import Artifact
-from cnna.host.planned import DdrSpeed
-from cnna.hw.regmap import ENGINES
+from cnna.spec.artifact import Artifact
+from cnna.spec.planned import DdrSpeed
+from cnna.spec.regmap import ENGINES
 
 PREDICTED, MEASURED = 1, 2  # process numbers
 

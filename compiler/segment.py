@@ -11,7 +11,7 @@ from cnna.compiler.engine_steps import kernel_steps
 from cnna.compiler.kernels import ConvKernel, Kernel, Lowered, Map, View
 from cnna.compiler.layout import whole_place
 from cnna.compiler.tile import ddr_rate, views_of
-from cnna.hw.config import Config
+from cnna.spec.config import Config
 
 KERNEL_CLOCKS = 100  # a kernel's own cost: fill and drain
 COMPARED = 120  # most cuts that are estimated

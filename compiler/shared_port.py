@@ -14,7 +14,7 @@ import numpy as np
 from cnna.compiler.bank_clocks import NONE, Words, plane_words, source_words
 from cnna.compiler.engine_steps import Fields, taps_of
 from cnna.compiler.kernels import Range
-from cnna.hw.config import Config
+from cnna.spec.config import Config
 
 WORD_BITS = 64  # that numpy shifts
 WRITTEN_CLOCKS = 24  # from a group's last read by the vector engine to its first write

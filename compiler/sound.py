@@ -12,7 +12,7 @@ import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
 
 from cnna.compiler.qlinear import expand_qlinear
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 WINDOWS = ("Conv", "MaxPool", "AveragePool")

@@ -17,8 +17,8 @@ from cnna.compiler.ddr_beats import Ddr, State, Transfer
 from cnna.compiler.engine_steps import Fields
 from cnna.compiler.kernels import Range
 from cnna.compiler.shared_port import Reads, User, Writes, Written, play
-from cnna.host.planned import DdrSpeed
-from cnna.hw.config import BEAT_BYTES, Config
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.planned import DdrSpeed
 
 PLAYED_CLOCKS = 256  # at a time
 NOTED_CLOCKS = 16  # from one note of where loads and stores stand to the next

@@ -7,7 +7,7 @@ from cnna.compiler import support
 from cnna.compiler.editor import Editor, outputs_of
 from cnna.compiler.float_ops import VIEWS, Conv, Transpose
 from cnna.compiler.ir import Graph, Node
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 
 @dataclass(frozen=True)

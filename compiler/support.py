@@ -10,7 +10,7 @@ from cnna.compiler import float_ops as f
 from cnna.compiler.ir import Graph, Node, Window, taps_inside
 from cnna.compiler.source_names import source_of
 
-SIZE_MAX = 8191  # rows, columns of a map: 13 bits (hw/regmap.py: OUT, IN)
+SIZE_MAX = 8191  # rows, columns of a map: 13 bits (spec/regmap.py: OUT, IN)
 KERNEL_MAX = 255  # taps in a row or column: 8 bits (KERNEL)
 STEP_MAX = 63  # stride, dilation: 6 bits (STRIDE)
 PAD_MAX = 2047  # 12 bits, signed (FIRST)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from cnna.compiler.engine_steps import EngineSteps, array_steps, groups_of, vector_steps
 from cnna.compiler.kernels import ConvKernel, Kernel, Map, Range, View, source_rows
 from cnna.compiler.layout import Box, Place
-from cnna.host.planned import PLANNED
-from cnna.hw.config import BEAT_BYTES, Config
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.planned import PLANNED
 
 TILE_CLOCKS = 300  # a tile's own cost: DDR latency, fill and drain
 TRIED = 5  # band heights that are compared, from the greatest that fits on

@@ -8,8 +8,8 @@ from math import inf
 from cnna.compiler.ddr_beats import LOAD_BEATS, Transfer
 from cnna.compiler.machine import Machine, Process, Queue, Ready
 from cnna.compiler.weight_ports import Ended, WeightPorts
-from cnna.hw.config import BEAT_BYTES
-from cnna.sim.commands import Command
+from cnna.spec.commands import Command
+from cnna.spec.config import BEAT_BYTES
 
 RUNS_AHEAD = 64  # that a port holds
 ASK_CLOCKS = 17  # from a store's wait that is met to its first burst

@@ -7,8 +7,8 @@ from cnna.compiler.kernels import Lowered, Range, VectorKernel, VectorPart
 from cnna.compiler.layout import Box, Place
 from cnna.compiler.tile import Tile
 from cnna.compiler.walks import plane, shift, signed, source
-from cnna.hw.config import BEAT_BYTES
-from cnna.hw.regmap import SEGMENTS, VECTOR_OPS
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.regmap import SEGMENTS, VECTOR_OPS
 
 VECTOR_RING = 1
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from cnna.compiler.kernels import Kernel, Map, Range, View, source_columns, source_rows
 from cnna.compiler.layout import Box, Place
-from cnna.hw.regmap import ADDRESS_BITS
+from cnna.spec.regmap import ADDRESS_BITS
 
 
 def signed(value: int) -> int:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from cnna.compiler.ddr_beats import BURST_BEATS
 from cnna.compiler.machine import Column, Machine, Process, Queue
-from cnna.hw.config import BEAT_BYTES
-from cnna.sim.commands import Command
+from cnna.spec.commands import Command
+from cnna.spec.config import BEAT_BYTES
 
 OPEN_BEATS = 32 * BURST_BEATS  # that a port's read master has under way
 DEALT = 2  # weight commands that wait at a port

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cnna.compiler.kernels import Stream
 from cnna.compiler.layout import SEGMENT_ALIGN, STREAM_ALIGN
-from cnna.hw.config import BEAT_BYTES, Config
+from cnna.spec.config import BEAT_BYTES, Config
 
 PARAM_BYTES = 8  # of one channel: offset 32 bit, factor 26 bit, shift 6 bit
 FACTOR_BITS, SHIFT_BIT = 26, 58

@@ -21,10 +21,10 @@ from numpy import savez
 from cnna.compiler.compile import compile_model
 from cnna.compiler.onnx_import import load_model
 from cnna.compiler.quantise import quantise
-from cnna.host.artifact import save
-from cnna.host.errors import CnnaError, RunError
 from cnna.host.model import Model
-from cnna.hw.config import preset
+from cnna.spec.artifact import save
+from cnna.spec.config import preset
+from cnna.spec.errors import CnnaError, RunError
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE.parent / "build" / "board-demo"

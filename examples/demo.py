@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from cnna.compiler.compile import compile_model
 from cnna.compiler.onnx_import import load_model
 from cnna.compiler.quantise import quantise
-from cnna.host.artifact import save
-from cnna.host.errors import CnnaError
 from cnna.host.model import Model
-from cnna.hw.config import preset
+from cnna.spec.artifact import save
+from cnna.spec.config import preset
+from cnna.spec.errors import CnnaError
 
 HERE = Path(__file__).resolve().parent
 FLOAT = HERE / "digits" / "digits.onnx"

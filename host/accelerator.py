@@ -1,6 +1,6 @@
 """A compiled model on a device: places its segments, starts it, waits, and says what went wrong when it stops.
 
-The same code drives the emulator, the simulated RTL and a board (`host.device.Device`).
+The same code drives the emulator, the simulated RTL and a board (`spec.device.Device`).
 """
 
 import struct
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host import pack, progress
-from cnna.host.artifact import Artifact
-from cnna.host.capability import read_config
-from cnna.host.device import Device, soft_reset
-from cnna.host.errors import ArtifactError, DataError, RunError, TurnLostError
 from cnna.host.limits import whole
-from cnna.host.planned import DdrSpeed
-from cnna.hw.config import BEAT_BYTES, PRESETS, as_dict
-from cnna.hw.regmap import REGISTERS, SEGMENTS, offset
+from cnna.spec import pack, progress
+from cnna.spec.artifact import Artifact
+from cnna.spec.capability import read_config
+from cnna.spec.config import BEAT_BYTES, PRESETS, as_dict
+from cnna.spec.device import Device, soft_reset
+from cnna.spec.errors import ArtifactError, DataError, RunError, TurnLostError
+from cnna.spec.planned import DdrSpeed
+from cnna.spec.regmap import REGISTERS, SEGMENTS, offset
 
 SETTLE_SECONDS = 20.0  # that a soft reset may take: milliseconds, unless the bus owes an answer
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.errors import ArtifactError
-from cnna.host.manifest import TRACED
+from cnna.spec.errors import ArtifactError
+from cnna.spec.manifest import TRACED
 
 WHOLE = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))  # types of outputs that stay as they are
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.errors import DataError
-from cnna.host.files import read_bytes, writing
+from cnna.spec.errors import DataError
+from cnna.spec.files import read_bytes, writing
 
 Arrays = dict[str, NDArray[Any]]
 CLASSES = "y"  # one number a sample, beside the samples, as `cnna models` writes them: nobody takes it for an input

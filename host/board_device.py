@@ -1,4 +1,4 @@
-"""The accelerator on a PYNQ board, real or virtual, as a `host.device.Device`: registers by MMIO, memory by `pynq.allocate`.
+"""The accelerator on a PYNQ board, real or virtual, as a `spec.device.Device`: registers by MMIO, memory by `pynq.allocate`.
 
 It is given what pynq has for the accelerator's IP (`pynq_driver`): an MMIO object and the device, and imports no pynq itself.
 Over PYNQ.remote a buffer is moved whole, so every allocation is a buffer of its own. `stream_device` is its sibling for an
@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.capability import read_config
-from cnna.host.device import soft_reset
-from cnna.host.errors import ArtifactError, RunError, TurnLostError, reason_of
-from cnna.host.planned import ddr_of
-from cnna.host.progress import Played
 from cnna.host.remote_turn import RemoteTurn
 from cnna.host.turn import LocalTurn, Turns
 from cnna.host.unbroken import said, unbroken
 from cnna.host.waiting import await_end
-from cnna.hw.config import as_dict
-from cnna.hw.regmap import REGISTERS, offset
+from cnna.spec.capability import read_config
+from cnna.spec.config import as_dict
+from cnna.spec.device import soft_reset
+from cnna.spec.errors import ArtifactError, RunError, TurnLostError, reason_of
+from cnna.spec.planned import ddr_of
+from cnna.spec.progress import Played
+from cnna.spec.regmap import REGISTERS, offset
 
 SETTLE_SECONDS = 5.0  # for a soft reset
 

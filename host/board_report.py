@@ -7,15 +7,15 @@ from typing import Any
 from cnna.host import power
 from cnna.host import selftest as tests
 from cnna.host.arrays import arrays_of, read_arrays
-from cnna.host.artifact import load
 from cnna.host.cli import Outcome
-from cnna.host.errors import UserError
 from cnna.host.overlay import is_virtual, open_overlay
 from cnna.host.pynq_driver import open_board
 from cnna.host.selftest import Finding
 from cnna.host.sustained import BATCHES, Job, own_job, sustain
-from cnna.hw.config import as_dict
-from cnna.hw.regmap import REGISTERS, offset
+from cnna.spec.artifact import load
+from cnna.spec.config import as_dict
+from cnna.spec.errors import UserError
+from cnna.spec.regmap import REGISTERS, offset
 
 
 def info(overlay_path: Path) -> Outcome:

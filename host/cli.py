@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from cnna.host.ending import ended_in_order
-from cnna.host.errors import CnnaError, ToolError, UserError
-from cnna.host.files import check_outputs, write_text
+from cnna.spec.errors import CnnaError, ToolError, UserError
+from cnna.spec.files import check_outputs, write_text
 
 COMMANDS = {  # name: one line; `cnna.host.commands.NAME` has configure(parser), run(args) -> Outcome, OUTPUTS if it writes files
     "quantize": "turn a float ONNX model into an int8 one (QDQ)",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.errors import CheckError
+from cnna.spec.errors import CheckError
 
 Arrays = Mapping[str, NDArray[Any]]
 

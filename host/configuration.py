@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from cnna.host.errors import UserError
-from cnna.hw.config import Config, ConfigError, as_dict, preset
+from cnna.spec.config import Config, ConfigError, as_dict, preset
+from cnna.spec.errors import UserError
 
 HELP = "tiny or zcu102, or one with parameters changed: zcu102,pix=4,bank_words=4096"
 

@@ -7,8 +7,8 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from cnna.host.errors import DataError, UserError
-from cnna.host.planned import PLANNED, DdrSpeed
+from cnna.spec.errors import DataError, UserError
+from cnna.spec.planned import PLANNED, DdrSpeed
 
 LIMITS = {"ddr_bytes_per_cycle": (1, 64), "ddr_latency": (1, 10_000)}  # 64: four ports of 16 bytes
 FIGURES = DdrSpeed._fields  # of `ddr` in the figures of a run

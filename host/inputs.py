@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host import pack
-from cnna.host.cpu_ops import reads
-from cnna.host.errors import DataError, reason_of
+from cnna.spec import pack
+from cnna.spec.cpu_ops import reads
+from cnna.spec.errors import DataError, reason_of
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from cnna.host.errors import DataError
+from cnna.spec.errors import DataError
 
 FOREVER_SECONDS = 1e6  # more than any wait: the operating system's own limits are above
 

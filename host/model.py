@@ -15,16 +15,16 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host import pack
 from cnna.host.accelerator import Accelerator
 from cnna.host.answers import outputs_of
-from cnna.host.artifact import Artifact, load
-from cnna.host.cpu_ops import CpuPart, makes, reads
-from cnna.host.device import Device
-from cnna.host.errors import DataError, ToolError
 from cnna.host.inputs import Arrays, Inputs
-from cnna.host.metrics import Figures, summary
-from cnna.hw.config import Config
+from cnna.spec import pack
+from cnna.spec.artifact import Artifact, load
+from cnna.spec.config import Config
+from cnna.spec.cpu_ops import CpuPart, makes, reads
+from cnna.spec.device import Device
+from cnna.spec.errors import DataError, ToolError
+from cnna.spec.metrics import Figures, summary
 
 SIMULATED = {"emulator": "cnna.sim.emulator", "rtl": "cnna.sim.cosim"}  # device: module with open_device(config, **options)
 

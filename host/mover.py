@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.device import state_of
-from cnna.host.errors import RunError, TimedOutError, TurnLostError
-from cnna.host.progress import RESPONSES, Played
 from cnna.host.turn import Turns
 from cnna.host.waiting import pause_seconds
-from cnna.hw.config import BEAT_BYTES
-from cnna.hw.regmap import REGISTERS, STREAM_ERRORS, offset
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.device import state_of
+from cnna.spec.errors import RunError, TimedOutError, TurnLostError
+from cnna.spec.progress import RESPONSES, Played
+from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
 
 PIECE_BYTES = 256 << 10  # of a packet at most
 KEPT_BUFFERS = 8

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.errors import DataError, ToolError
+from cnna.spec.errors import DataError, ToolError
 
 BILINEAR = 2  # Pillow's number for it, which every version has; the name has moved
 KINDS = (".jpg", ".jpeg", ".png")

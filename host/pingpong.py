@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cnna.host.accelerator import Accelerator
 from cnna.host.board_device import BoardDevice
-from cnna.host.errors import RunError, TurnLostError
+from cnna.spec.errors import RunError, TurnLostError
 
 SLOTS = 2  # batches in memory: one runs while the host moves those before and after it
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from cnna.host.board_device import BoardDevice
-from cnna.host.errors import DataError, ToolError
 from cnna.host.mover import reset_dma
 from cnna.host.overlay import check_loaded, check_remembered
 from cnna.host.stream_device import StreamDevice
-from cnna.host.vlnv import DMA_VLNV, VLNV
+from cnna.spec.errors import DataError, ToolError
+from cnna.spec.vlnv import DMA_VLNV, VLNV
 
 KEPT = "_cnna_accelerator"  # of a pynq device: what it has loaded, and the accelerator in it
 

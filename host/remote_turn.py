@@ -18,8 +18,8 @@ import uuid
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from cnna.host.errors import RunError, TurnLostError
 from cnna.host.unbroken import unbroken
+from cnna.spec.errors import RunError, TurnLostError
 
 LOOK_SECONDS = 0.02  # between two looks at a file that is being written
 WRITING_SECONDS = 0.5  # that it is looked at so

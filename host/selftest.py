@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cnna.host.board_device import BoardDevice
-from cnna.host.errors import RunError
-from cnna.host.planned import ddr_of
-from cnna.hw.config import BEAT_BYTES
-from cnna.hw.regmap import REGISTERS, offset
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.errors import RunError
+from cnna.spec.planned import ddr_of
+from cnna.spec.regmap import REGISTERS, offset
 
 PATTERNS = (0x0000_0000, 0xFFFF_FFFF, 0xAAAA_AAAA, 0x5555_5555, 0x1234_5678)
 RUN_BYTES, REPEATS = 2048, 64  # of a run, the unit that goes through one port; of the commands of a bandwidth test

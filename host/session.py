@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from cnna.host import model
 from cnna.host.accelerator import Accelerator, run_limit
-from cnna.host.artifact import Artifact
 from cnna.host.board_device import BoardDevice
-from cnna.host.device import state_of
-from cnna.host.errors import DataError, RunError
 from cnna.host.limits import seconds, whole
 from cnna.host.pingpong import SLOTS, PingPong, Ports
 from cnna.host.pynq_driver import open_board
+from cnna.spec.artifact import Artifact
+from cnna.spec.device import state_of
+from cnna.spec.errors import DataError, RunError
 
 MOST_RETRIES = 1000
 LATE_CLOCKS = 4_000_000  # after which a run is left that its own RUN_LIMIT has not stopped

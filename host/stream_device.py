@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.board_device import Allocate, Allocation, BoardDevice, as_bytes
-from cnna.host.errors import ArtifactError
 from cnna.host.mover import Mover
-from cnna.host.pl_memory import Plan
-from cnna.hw.config import BEAT_BYTES
-from cnna.hw.regmap import offset
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.errors import ArtifactError
+from cnna.spec.pl_memory import Plan
+from cnna.spec.regmap import offset
 
 
 class StreamDevice(BoardDevice):

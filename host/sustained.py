@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.artifact import Artifact
 from cnna.host.board_device import BoardDevice
 from cnna.host.compare import compare
-from cnna.host.errors import CheckError, RunError
 from cnna.host.known import known
 from cnna.host.selftest import CLOCK_PART, Finding
 from cnna.host.session import Model
-from cnna.hw.regmap import offset
+from cnna.spec.artifact import Artifact
+from cnna.spec.errors import CheckError, RunError
+from cnna.spec.regmap import offset
 
 SECONDS = 2.0  # of runs that the throughput is taken from
 POWER_SECONDS = 0.2  # between two looks at the sensors meanwhile

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from cnna.host.errors import RunError, reason_of
+from cnna.spec.errors import RunError, reason_of
 
 LOOK_SECONDS = 0.02  # between two looks at whether the turn is free
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from types import FrameType
 
-from cnna.host.errors import RunError, reason_of
+from cnna.spec.errors import RunError, reason_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -6,9 +6,9 @@ Clocks are the limit of a run, since a simulated board's second is longer; secon
 import time
 from collections.abc import Callable
 
-from cnna.host.device import Readable, state_of
-from cnna.host.errors import TimedOutError
-from cnna.hw.regmap import COUNTED, offset
+from cnna.spec.device import Readable, state_of
+from cnna.spec.errors import TimedOutError
+from cnna.spec.regmap import COUNTED, offset
 
 POLL_SECONDS = (50e-6, 10e-3)  # between two looks at STATUS, at least and at most
 POLL_PART = 1 / 16  # of the time that a run has taken so far: as much longer than need be may it seem

@@ -12,10 +12,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.attributes import CHAIN
-from cnna.hw.config import Config
 from cnna.hw.delay import delayed
 from cnna.hw.ports import sums_layout
 from cnna.hw.tile import LATENCY, PAIRS, Tile
+from cnna.spec.config import Config
 
 
 class Array(wiring.Component):

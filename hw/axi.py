@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.ports import BEAT_BITS, BURST_BEATS, BUS_BITS
-from cnna.hw.regmap import SPACE_BYTES
+from cnna.spec.regmap import SPACE_BYTES
 
 SIZE_BEAT = (BEAT_BITS // 8).bit_length() - 1  # AxSIZE of a full beat: 16 bytes
 BURST_INCR = 1

@@ -9,9 +9,9 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from cnna.hw.attributes import COPY, NET
-from cnna.hw.config import Config
 from cnna.hw.free import Free
 from cnna.hw.slices import slices
+from cnna.spec.config import Config
 
 
 def region_bits(config: Config) -> int:

@@ -13,9 +13,9 @@ from amaranth.utils import ceil_log2
 
 from cnna.hw.attributes import COPY, KEEP
 from cnna.hw.bankfront import one_hot, part_layout, region_bits
-from cnna.hw.config import Config
 from cnna.hw.delay import delayed
 from cnna.hw.slices import slices
+from cnna.spec.config import Config
 
 CHOICE_BITS = 64  # that one copy of a lane's bank chooses: 256 loads a bit
 READ_CLOCKS = 3  # from the clock of a grant to the one with the bank's word at its output: port register, RAM, its register

@@ -7,7 +7,6 @@ from amaranth.lib import wiring
 from cnna.hw.array import Array
 from cnna.hw.axilite import AxiLiteSlave
 from cnna.hw.bankram import BankRam
-from cnna.hw.config import Config
 from cnna.hw.control import Control
 from cnna.hw.conv import Conv
 from cnna.hw.counters import Counters
@@ -38,6 +37,7 @@ from cnna.hw.weights import Weights
 from cnna.hw.writemaster import WriteMaster
 from cnna.hw.writes import ProgramWrites
 from cnna.hw.writeshare import WriteShare
+from cnna.spec.config import Config
 
 BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "array": Array,

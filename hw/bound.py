@@ -8,9 +8,9 @@ from amaranth import Module, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.config import BEAT_BYTES
 from cnna.hw.ports import BUS_BITS
-from cnna.hw.regmap import SEGMENTS, SIZE_BITS
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.regmap import SEGMENTS, SIZE_BITS
 
 BEAT_SHIFT = BEAT_BYTES.bit_length() - 1
 BEAT_ADDRESS_BITS = BUS_BITS - BEAT_SHIFT  # of an address in beats

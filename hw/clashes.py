@@ -8,7 +8,7 @@ from amaranth import Cat, Const, Value
 from amaranth.lib import stream
 from amaranth.utils import ceil_log2
 
-from cnna.hw.config import Config
+from cnna.spec.config import Config
 
 
 def clashes(config: Config, beats: list[stream.Interface]) -> list[Value]:

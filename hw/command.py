@@ -3,7 +3,7 @@
 from amaranth import Shape
 from amaranth.lib import data
 
-from cnna.hw.regmap import command_fields
+from cnna.spec.regmap import command_fields
 
 
 def command_layout(engine: str) -> data.StructLayout:

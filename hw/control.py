@@ -8,7 +8,7 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.regmap import ENGINES
+from cnna.spec.regmap import ENGINES
 
 QUIET_CLOCKS = 8  # that the masters must have been idle for: more than a burst under way needs to show
 RESET_CLOCKS = 4

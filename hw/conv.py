@@ -11,17 +11,17 @@ from amaranth.lib.wiring import In, Out
 from cnna.hw.array import Array
 from cnna.hw.broadcast import Broadcast, Share, Statements, members
 from cnna.hw.command import command_layout
-from cnna.hw.config import Config
 from cnna.hw.drain import Drain
 from cnna.hw.fetch import Fetch, fetch_read
 from cnna.hw.gate import Gate, gate_layout
 from cnna.hw.issue import Issue, issue_layout
 from cnna.hw.ports import FeatureWrite, RingRead
-from cnna.hw.regmap import STALLS
 from cnna.hw.residual import ResidualAdd, add_layout
 from cnna.hw.scatter import Scatter
 from cnna.hw.tokens import COUNTS, waits_of
 from cnna.hw.walk import plane_walk, source_walk, walk_layout
+from cnna.spec.config import Config
+from cnna.spec.regmap import STALLS
 
 UNITS_AHEAD_BITS = 6  # of units permitted but not yet issued: those that fetch holds, at worst a step each
 OPEN_BITS = 20  # of units taken but not yet written

@@ -4,8 +4,8 @@ from amaranth import Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.regmap import COUNTED, REGISTERS, STALLS
 from cnna.hw.tokens import COUNTS
+from cnna.spec.regmap import COUNTED, REGISTERS, STALLS
 
 COUNTER_NAMES = tuple(register.name for register in REGISTERS.values() if register.block == "counters")
 COUNTER_WORDS = data.StructLayout(dict.fromkeys(COUNTER_NAMES, 32))

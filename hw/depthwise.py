@@ -9,8 +9,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw import dsp
-from cnna.hw.config import Config
 from cnna.hw.delay import delayed
+from cnna.spec.config import Config
 
 PRODUCT_BITS = 16
 

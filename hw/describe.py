@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from cnna.hw.config import Config
-from cnna.hw.field import Field
-from cnna.hw.regmap import BLOCKS, ENGINES, ERRORS, REGISTERS, SPACE_BYTES, STALLS, STREAM_ERRORS, VERSION, Register
+from cnna.spec.config import Config
+from cnna.spec.field import Field
+from cnna.spec.regmap import BLOCKS, ENGINES, ERRORS, REGISTERS, SPACE_BYTES, STALLS, STREAM_ERRORS, VERSION, Register
 
 _SOFTWARE = {
     "ro": "sw = r; hw = w;",
@@ -78,7 +78,7 @@ def markdown() -> str:
     lines = [
         "# Registers",
         "",
-        f"Generated from `hw/regmap.py`, version {VERSION[0]}.{VERSION[1]}, by `python -m cnna.hw.describe`.",
+        f"Generated from `spec/regmap.py`, version {VERSION[0]}.{VERSION[1]}, by `python -m cnna.hw.describe`.",
         "",
     ]
     lines += [_RULES, "## Numbers", ""]

@@ -8,12 +8,12 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.config import Config
 from cnna.hw.fifo import CreditFifo
 from cnna.hw.issue import ROOM, SLOTS, group_layout, param_write_layout
 from cnna.hw.ports import params_layout, sums_layout
 from cnna.hw.requant import Lanes, Modes
 from cnna.hw.selector import Selector
+from cnna.spec.config import Config
 
 GROUPS = 16  # that may have left `issue` and not yet drained
 PARAM_BITS = 64  # of a channel

@@ -8,8 +8,8 @@ from amaranth import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.regmap import BOUNDED, ERRORS, REGISTERS
 from cnna.hw.writes import Fault
+from cnna.spec.regmap import BOUNDED, ERRORS, REGISTERS
 
 
 class Bad(data.Struct):

@@ -16,9 +16,9 @@ from amaranth.utils import ceil_log2
 from cnna.hw.bankfront import Front, one_hot
 from cnna.hw.bankport import Answers, Slots
 from cnna.hw.bankram import BankRam
-from cnna.hw.config import Config
 from cnna.hw.fetch import fetch_read
 from cnna.hw.ports import FeatureRead, FeatureWrite
+from cnna.spec.config import Config
 
 LATENCY = 9  # clocks from a read's request to its answer, where nothing conflicts
 

@@ -9,12 +9,12 @@ from amaranth import Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.config import Config
 from cnna.hw.fifo import CreditFifo
 from cnna.hw.ports import FeatureRead, Permit
 from cnna.hw.tally import tally
 from cnna.hw.walk import walk_layout
 from cnna.hw.walker import Walker
+from cnna.spec.config import Config
 
 DEPTH = 16  # groups under way: the latency of feature memory and of the FIFO, and some
 FLAGS = ("first", "last", "group_last", "unit_last")

@@ -8,8 +8,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.ports import Permit
-from cnna.hw.regmap import COUNTED
 from cnna.hw.tokens import COUNTS, UNIT_BITS, Waiter, waits_layout
+from cnna.spec.regmap import COUNTED
 
 
 def gate_layout(readers: int) -> data.StructLayout:

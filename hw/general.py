@@ -2,8 +2,8 @@
 
 from amaranth.lib import data
 
-from cnna.hw.config import Config
-from cnna.hw.regmap import REGISTERS, VERSION, Register
+from cnna.spec.config import Config
+from cnna.spec.regmap import REGISTERS, VERSION, Register
 
 STREAMED = tuple(r for r in REGISTERS.values() if r.name.startswith("STREAM_"))  # those of accelerators with stream ports
 ALWAYS = ("CTRL", "STATUS", "WATCHDOG")  # the host may write these whatever runs, and those for copies:

@@ -8,13 +8,13 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.config import Config
 from cnna.hw.cursor import RingCursor
 from cnna.hw.delay import delayed
 from cnna.hw.fetch import fetched_layout
 from cnna.hw.pace import Pace
 from cnna.hw.ports import RING_LATENCY, RingRead
-from cnna.hw.regmap import COUNTED, STALLS
+from cnna.spec.config import Config
+from cnna.spec.regmap import COUNTED, STALLS
 
 SLOTS = 4  # sets of requantiser parameters; a chunk has one from its first step until its last group has drained
 ROOM = 64  # items behind the requantiser that may be under way, half groups of one block: about its latency and the array's

@@ -4,10 +4,10 @@ from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from cnna.hw.config import BEAT_BYTES
 from cnna.hw.ports import BURST_BEATS, BUS_BITS, ReadBurst
-from cnna.hw.regmap import REGISTERS, STREAM_ERRORS
 from cnna.hw.runs import BEAT_ADDRESS_BITS, BEAT_SHIFT
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.regmap import REGISTERS, STREAM_ERRORS
 
 SIZE_BITS = 32
 ILLEGAL, RESPONSE, EARLY_END, LATE_END = (STREAM_ERRORS.index(e) for e in ("illegal", "response", "early_end", "late_end"))

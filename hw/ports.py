@@ -8,8 +8,8 @@ from amaranth import signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import ADDRESS_BITS
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.regmap import ADDRESS_BITS
 
 BUS_BITS = 40  # of a DDR byte address
 BEAT_BITS = 8 * BEAT_BYTES

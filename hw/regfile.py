@@ -24,14 +24,14 @@ from cnna.hw.axi import Axi4Lite
 from cnna.hw.axilite import AxiLiteSlave, LiteWrite
 from cnna.hw.bound import BEAT_SHIFT, SEGMENT_SIZES
 from cnna.hw.command import command_layout
-from cnna.hw.config import Config
 from cnna.hw.general import ALWAYS, COPYING, capability, general, is_writable, kept, reports
 from cnna.hw.packet import CopyRequest
 from cnna.hw.ports import BUS_BITS
-from cnna.hw.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS
 from cnna.hw.runs import SEGMENT_BASES
 from cnna.hw.sequencer import ProgramWrite
 from cnna.hw.writes import SHADOWED, Fault, ProgramWrites, slices
+from cnna.spec.config import Config
+from cnna.spec.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS
 
 
 class ReadGroup(wiring.Component):

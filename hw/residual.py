@@ -7,12 +7,12 @@ from amaranth import Cat, Module, Mux, Shape, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.config import Config
 from cnna.hw.drain import half_layout
 from cnna.hw.fetch import fetched_layout
 from cnna.hw.fifo import CreditFifo
-from cnna.hw.regmap import command_fields
 from cnna.hw.requant import Lanes, Modes
+from cnna.spec.config import Config
+from cnna.spec.regmap import command_fields
 
 ROOM = 32  # items that may be under way: more than the lanes' latency
 NAMES = ("res_enable", "add_a", "add_b", "add_offset", "add_shift", "out_zero", "out_clamp_low", "out_clamp_high")

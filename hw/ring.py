@@ -9,8 +9,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.config import Config
 from cnna.hw.ports import BEAT_BITS, LEVEL_BITS, RingRead
+from cnna.spec.config import Config
 
 
 def stripe_beats(width: int, depth: int, columns: int) -> int:

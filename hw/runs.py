@@ -11,11 +11,11 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.bound import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_SIZES, Bound
 from cnna.hw.command import command_layout
-from cnna.hw.config import Config
 from cnna.hw.ports import BURST_BEATS, BUS_BITS, ReadBurst
 from cnna.hw.queue import Queue
-from cnna.hw.regmap import ADDRESS_BITS, COUNTED, SEGMENTS
 from cnna.hw.tokens import COUNTS, Waiter, waits_of
+from cnna.spec.config import Config
+from cnna.spec.regmap import ADDRESS_BITS, COUNTED, SEGMENTS
 
 BLOCK_SHIFT = BURST_BEATS.bit_length() - 1  # of an address in beats: no burst goes beyond so many
 RUN_BITS = 17  # of a run's words and beats

@@ -7,10 +7,10 @@ from amaranth import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.config import Config
 from cnna.hw.ports import FeatureWrite
 from cnna.hw.walk import walk_layout
 from cnna.hw.walker import Walker
+from cnna.spec.config import Config
 
 
 class Scatter(wiring.Component):

@@ -12,15 +12,15 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from cnna.hw.bound import SEGMENT_SIZES
 from cnna.hw.clashes import clashes
 from cnna.hw.command import command_layout
-from cnna.hw.config import Config
 from cnna.hw.pair import Pair
 from cnna.hw.ports import BEAT_BITS, FeatureRead, WriteBeat, WriteBurst, WriteClient
 from cnna.hw.queue import Queue
-from cnna.hw.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED
 from cnna.hw.runs import RUN_BITS, SEGMENT_BASES, Bursts, ByteRun, Runs, WordRun
 from cnna.hw.tally import tally
 from cnna.hw.tokens import COUNTS
 from cnna.hw.writemaster import OUTSTANDING
+from cnna.spec.config import Config
+from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED
 
 ROOM_BEATS = 128  # a port's FIFO: hides the wait for the last B of a command
 RUNS_AHEAD = 64

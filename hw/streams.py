@@ -10,13 +10,13 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi import AxiStream
-from cnna.hw.config import BEAT_BYTES
 from cnna.hw.packet import EARLY_END, ILLEGAL, LATE_END, RESPONSE, STATUS, CopyBursts, CopyRequest, packet_of, report
 from cnna.hw.pair import Pair
 from cnna.hw.ports import BEAT_BITS, BURST_BEATS, ReadClient, WriteBeat, WriteBurst, WriteClient
 from cnna.hw.queue import Queue
 from cnna.hw.tally import tally
 from cnna.hw.writemaster import OUTSTANDING as WRITES
+from cnna.spec.config import BEAT_BYTES
 
 OUT_BEATS = 256  # that wait for `m_axis`, or are asked for: a beat a clock at up to 240 clocks latency
 IN_BEATS = 128  # that wait for the write master

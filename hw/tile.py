@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.hw import dsp
 from cnna.hw.attributes import COPY
-from cnna.hw.config import Config
+from cnna.spec.config import Config
 
 PAIRS = 4  # of output channels in a tile, at most: 256 accumulator bits that a control bit drives
 HIGH_BITS = 19  # of a cascade's high lane: 8 products of -128 by -128 are 2^17

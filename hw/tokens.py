@@ -7,7 +7,7 @@ from amaranth import Cat, Module, Shape, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.regmap import COUNT_BITS, COUNTED, command_fields
+from cnna.spec.regmap import COUNT_BITS, COUNTED, command_fields
 
 UNIT_BITS = 16  # of a unit's number within its command
 WAIT_CLOCKS = 3  # from the clock of `Waiter.check` to the first in which `clear` can be set

@@ -20,7 +20,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.attributes import COPY
 from cnna.hw.axi import Axi4, Axi4Lite, AxiStream
-from cnna.hw.config import Config
 from cnna.hw.control import Control
 from cnna.hw.conv import Conv
 from cnna.hw.counters import Counters
@@ -31,7 +30,6 @@ from cnna.hw.load import Load
 from cnna.hw.own_reset import own_reset
 from cnna.hw.readmaster import ReadMaster
 from cnna.hw.regfile import RegFile
-from cnna.hw.regmap import COUNTED, ENGINES
 from cnna.hw.ring import vector_ring, weight_ring
 from cnna.hw.sequencer import Sequencer
 from cnna.hw.store import Store
@@ -41,6 +39,8 @@ from cnna.hw.vector import Vector
 from cnna.hw.weights import Weights
 from cnna.hw.writemaster import WriteMaster
 from cnna.hw.writeshare import WriteShare
+from cnna.spec.config import Config
+from cnna.spec.regmap import COUNTED, ENGINES
 
 
 class Top(wiring.Component):

@@ -9,7 +9,6 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.hw.broadcast import Broadcast, Share, Statements, members
 from cnna.hw.command import command_layout
-from cnna.hw.config import Config
 from cnna.hw.fetch import Fetch, fetch_read
 from cnna.hw.gate import Gate, gate_layout
 from cnna.hw.ports import BEAT_BITS, FeatureWrite, RingRead
@@ -19,6 +18,7 @@ from cnna.hw.vector_drain import VectorDrain
 from cnna.hw.vector_issue import VectorIssue, vector_issue_layout
 from cnna.hw.vector_sums import VectorSums
 from cnna.hw.walk import plane_walk, source_walk, walk_layout
+from cnna.spec.config import Config
 
 OPEN_BITS = 20  # of blocks taken but not yet written
 

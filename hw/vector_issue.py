@@ -8,13 +8,13 @@ from amaranth import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.config import Config
 from cnna.hw.cursor import RingCursor
 from cnna.hw.delay import delayed
 from cnna.hw.fetch import fetched_layout
 from cnna.hw.pace import Pace
 from cnna.hw.ports import BEAT_BITS, RING_LATENCY, RingRead
-from cnna.hw.regmap import VECTOR_OPS
+from cnna.spec.config import Config
+from cnna.spec.regmap import VECTOR_OPS
 
 SLOTS = 4  # sets of parameters, a block's each
 ROOM = 64  # items behind the lanes that may be under way: about twice the clocks that they are

@@ -8,11 +8,11 @@ from amaranth import Cat, Const, Module, Mux, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.config import Config
 from cnna.hw.delay import delayed
 from cnna.hw.depthwise import PixelProducts
 from cnna.hw.vector_issue import DEPTHWISE, vector_feed_layout
 from cnna.hw.vector_tile import CHANNELS, VectorTile
+from cnna.spec.config import Config
 
 
 def vector_sums_layout(config: Config) -> data.ArrayLayout:

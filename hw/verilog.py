@@ -19,7 +19,6 @@ from amaranth.lib.wiring import In
 
 from cnna.hw import describe
 from cnna.hw.blocks import BLOCKS
-from cnna.hw.config import Config, ConfigError, as_dict
 from cnna.hw.kept import keep
 from cnna.hw.rams import Rams
 from cnna.hw.readmaster import OUTSTANDING as READS_OUTSTANDING
@@ -27,6 +26,7 @@ from cnna.hw.shared import share_modules
 from cnna.hw.tidy import tidy_rtlil, tidy_verilog
 from cnna.hw.top import Top
 from cnna.hw.writemaster import OUTSTANDING as WRITES_OUTSTANDING
+from cnna.spec.config import Config, ConfigError, as_dict
 
 TOP = "cnna"  # name of the top module
 _EMPTY = re.compile(r"^  (?:wire|reg) \[-1:0\] .*\n", re.M)  # signals of no bits, which nothing uses: Verilog would make them two

@@ -8,7 +8,7 @@ from typing import Any
 from amaranth import ValueLike, signed, unsigned
 from amaranth.lib import data
 
-from cnna.hw.regmap import ADDRESS_BITS
+from cnna.spec.regmap import ADDRESS_BITS
 
 SIZE_BITS = 13  # of a width or height
 IMAGE_BITS = 9  # of a number of images

@@ -10,10 +10,10 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.hw.pair import Pair
 from cnna.hw.ports import Permit
-from cnna.hw.regmap import ADDRESS_BITS
 from cnna.hw.walk import UNIT_BITS, step_layout, walk_layout
 from cnna.hw.walkplace import COORDINATE, WalkEdge, WalkPlace
 from cnna.hw.walkplan import GroupStep, WalkPlan
+from cnna.spec.regmap import ADDRESS_BITS
 
 PERMITS = 3  # units that may be permitted ahead of their start
 

@@ -8,8 +8,8 @@ from amaranth import Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.regmap import ADDRESS_BITS
 from cnna.hw.walk import IMAGE_BITS, SIZE_BITS, STRIDE_BITS, walk_layout
+from cnna.spec.regmap import ADDRESS_BITS
 
 SPAN_BITS = SIZE_BITS + STRIDE_BITS  # of a source coordinate relative to the first
 IMAGE = signed(IMAGE_BITS + 1)  # an image's number less the number of images: negative where it exists

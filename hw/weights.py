@@ -10,7 +10,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.bound import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_SIZES, Bound
 from cnna.hw.command import command_layout
-from cnna.hw.config import Config
 from cnna.hw.pair import Pair
 from cnna.hw.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient
 from cnna.hw.queue import Queue
@@ -18,6 +17,7 @@ from cnna.hw.readmaster import OUTSTANDING
 from cnna.hw.ring import stripe_beats
 from cnna.hw.runs import SEGMENT_BASES
 from cnna.hw.tally import tally
+from cnna.spec.config import Config
 
 BEATS_BITS, TIMES_BITS = 28, 20
 PATIENCE_CLOCKS = 32  # before a burst is cut to the room that there is

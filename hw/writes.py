@@ -12,8 +12,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.command import command_layout
 from cnna.hw.pair import Pair
-from cnna.hw.regmap import ENGINES, ERRORS, REGISTERS, Register
 from cnna.hw.sequencer import ProgramWrite
+from cnna.spec.regmap import ENGINES, ERRORS, REGISTERS, Register
 
 SHADOWED = tuple(r for r in REGISTERS.values() if r.block in ENGINES and not r.name.endswith("_GO"))
 ILLEGAL_REGISTER, ILLEGAL_VALUE = ERRORS.index("illegal_register"), ERRORS.index("illegal_value")

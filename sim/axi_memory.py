@@ -13,7 +13,7 @@ from amaranth.lib import wiring
 from amaranth.sim import SimulatorContext
 
 from cnna.hw.axi import BURST_INCR, SIZE_BEAT, whole_burst
-from cnna.hw.config import BEAT_BYTES
+from cnna.spec.config import BEAT_BYTES
 
 AR = ("araddr", "arlen", "arsize", "arburst", "arlock", "arcache", "arprot", "arqos")
 AW = ("awaddr", "awlen", "awsize", "awburst", "awlock", "awcache", "awprot", "awqos")

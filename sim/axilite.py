@@ -4,7 +4,7 @@ from typing import Any
 
 from cocotb.triggers import RisingEdge
 
-from cnna.host.errors import RunError
+from cnna.spec.errors import RunError
 
 PATIENCE_CLOCKS = 100_000_000  # a GO write waits while its engine's queue is full; the watchdog is much sooner
 RESPONSES = ("OKAY", "EXOKAY", "SLVERR", "DECERR")

@@ -18,9 +18,9 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from cnna.host.errors import RunError, ToolError, UserError
 from cnna.sim.cache import is_sealed, private, prune, remove, seal, use
 from cnna.sim.scratch import scratch
+from cnna.spec.errors import RunError, ToolError, UserError
 
 TOP = "tb"
 LOG_LINES = 12  # of a failed build that the error shows

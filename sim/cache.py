@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from cnna.host.errors import UserError
+from cnna.spec.errors import UserError
 
 KEEP_DAYS = 30
 KEEP_ENTRIES = 100  # of a kind; a simulator of `tiny` takes 20 MB

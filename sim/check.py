@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.accelerator import Accelerator
-from cnna.host.artifact import Artifact
-from cnna.host.errors import CheckError
-from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import SEGMENTS, offset
 from cnna.sim import reference, walk
 from cnna.sim.emulator import EmulatorDevice
 from cnna.sim.golden import int8_graph
 from cnna.sim.machine import Written
 from cnna.sim.memory import PAGE_BYTES
+from cnna.spec.artifact import Artifact
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.errors import CheckError
+from cnna.spec.regmap import SEGMENTS, offset
 
 Int8 = NDArray[np.int8]
 Tensors = Mapping[str, Int8]

@@ -1,4 +1,4 @@
-"""The simulated RTL as a `host.device.Device`: builds the generated Verilog and runs it (`simulator.py`).
+"""The simulated RTL as a `spec.device.Device`: builds the generated Verilog and runs it (`simulator.py`).
 
 Registers are real AXI4-Lite transactions of cocotb; the DDR's contents are a file in memory that both processes map, so
 `store` and `load` cost what copying costs. One device runs many programs in turn.
@@ -14,10 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.artifact import Artifact
-from cnna.host.errors import RunError
-from cnna.hw.config import Config
-from cnna.hw.regmap import COUNTED
 from cnna.sim.build import Say, build, to_stderr
 from cnna.sim.cache import default_cache
 from cnna.sim.ddr import WRITTEN
@@ -28,6 +24,10 @@ from cnna.sim.profile import Layer, layers
 from cnna.sim.rtl import sources
 from cnna.sim.scratch import Scratch
 from cnna.sim.simulator import TRACE, Simulator
+from cnna.spec.artifact import Artifact
+from cnna.spec.config import Config
+from cnna.spec.errors import RunError
+from cnna.spec.regmap import COUNTED
 
 SPEEDS = {"bytes_per_clock": "bytes_per_cycle", "latency": "latency_cycles"}  # setting of the DDR model: of a `DdrSpeed`
 Progress = Callable[[int, float], None]  # clocks, real seconds of the present run

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.errors import RunError
-from cnna.host.planned import PLANNED
+from cnna.spec.errors import RunError
+from cnna.spec.planned import PLANNED
 
 WRITTEN = np.dtype([("clock", "<u8"), ("address", "<u8"), ("data", "u1", 16), ("strobe", "<u8")])  # of the DDR write log
 SETTINGS = {  # name: (default, what)

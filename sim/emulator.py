@@ -1,4 +1,4 @@
-"""The emulator: a `host.device.Device` that executes the register program on a memory image, without a clock.
+"""The emulator: a `spec.device.Device` that executes the register program on a memory image, without a clock.
 
 Each command runs to completion at its GO write (program order is a valid serial order, see `docs/architecture.md`);
 a wait that program order cannot meet is an error that names the command. It has no clock, so RUN_LIMIT stops a program as soon as
@@ -10,13 +10,13 @@ from functools import cache
 
 import numpy as np
 
-from cnna.host.errors import RunError
-from cnna.hw.config import Config
-from cnna.hw.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, SEGMENTS, VERSION, Register, command_fields
-from cnna.sim.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
 from cnna.sim.engines import ENGINE_RUNS
 from cnna.sim.machine import DDR_BASE, BusError, Machine, OutsideError, ProgramError, Written
 from cnna.sim.memory import Memory
+from cnna.spec.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
+from cnna.spec.config import Config
+from cnna.spec.errors import RunError
+from cnna.spec.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, SEGMENTS, VERSION, Register, command_fields
 
 
 class EmulatorDevice(Memory):

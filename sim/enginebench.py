@@ -16,16 +16,16 @@ from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 
 from cnna.hw.command import command_layout
-from cnna.hw.config import BEAT_BYTES, Config
 from cnna.hw.conv import Conv
 from cnna.hw.featmem import FeatureMemory
 from cnna.hw.fifo import CreditFifo
 from cnna.hw.ports import ADDRESS_BITS, BEAT_BITS, feature_write_request
-from cnna.hw.regmap import COUNTED, STALLS
 from cnna.hw.ring import Ring
 from cnna.hw.tokens import Counts
 from cnna.hw.vector import Vector
 from cnna.sim import bench
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.regmap import COUNTED, STALLS
 
 COMMANDS, BEATS = 64, 4096  # that a run can bring: commands; beats of a column
 SETTLE = 40  # clocks until the FIFOs and feature memory are at rest

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import VECTOR_OPS, command_fields
 from cnna.sim import walk
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.regmap import VECTOR_OPS, command_fields
 
 Words = NDArray[np.uint8]
 PARAM_BYTES = 8

@@ -1,6 +1,6 @@
 """What each engine's command does to a `Machine`: load, weight, conv, vector and store, to completion.
 
-Written from `docs/architecture.md` alone; all rounding is `sim.arith`'s.
+Written from `docs/architecture.md` alone; all rounding is `spec.arith`'s.
 """
 
 from types import SimpleNamespace
@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.hw.config import BEAT_BYTES
-from cnna.hw.regmap import VECTOR_OPS
-from cnna.sim import arith, walk
-from cnna.sim.commands import Command
+from cnna.sim import walk
 from cnna.sim.machine import BusError, Machine, ProgramError, Words
+from cnna.spec import arith
+from cnna.spec.commands import Command
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.regmap import VECTOR_OPS
 
 GATHER_BYTES = 1 << 23  # of float32 operands that conv multiplies at a time: about a cache
 RESULTS = 1 << 16  # int64 numbers that are rounded at a time: in a cache they are several times quicker

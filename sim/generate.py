@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cnna.host.errors import RunError
-from cnna.hw.config import Config, ConfigError, as_dict
 from cnna.sim.child import die_with_parent
+from cnna.spec.config import Config, ConfigError, as_dict
+from cnna.spec.errors import RunError
 
 NO_BLOCK = 3  # exit code
 TICK_SECONDS = 1.0

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from cnna.compiler.ir import Graph
 from cnna.compiler.onnx_import import load_model
 from cnna.compiler.quantised_import import import_quantised
-from cnna.host.artifact import Artifact
-from cnna.host.errors import ArtifactError, ModelError
 from cnna.sim import reference
+from cnna.spec.artifact import Artifact
+from cnna.spec.errors import ArtifactError, ModelError
 
 Int8 = NDArray[np.int8]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import NO_LIMIT, SEGMENTS
-from cnna.sim.commands import Command
 from cnna.sim.walk import ADDRESS_MASK
+from cnna.spec.commands import Command
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.regmap import NO_LIMIT, SEGMENTS
 
 DDR_BASE = 0x8_0000_0000  # of a simulated memory, as a ZCU102's upper PS DDR: a lost high half of an address is caught
 

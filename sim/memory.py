@@ -1,11 +1,11 @@
-"""The memory half of a simulated `host.device.Device`: a bump allocator and copies, over bytes that numpy sees."""
+"""The memory half of a simulated `spec.device.Device`: a bump allocator and copies, over bytes that numpy sees."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.errors import RunError
-from cnna.host.planned import PLANNED
-from cnna.host.progress import Played
+from cnna.spec.errors import RunError
+from cnna.spec.planned import PLANNED
+from cnna.spec.progress import Played
 
 PAGE_BYTES = 4096
 

@@ -7,11 +7,11 @@ is the layer's of the first unfinished command in program order, of any engine. 
 from collections.abc import Sequence
 from typing import Any
 
-from cnna.host.artifact import Artifact
-from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import ENGINES, STALLS
-from cnna.sim.commands import WRITE_BYTES, Command, commands
 from cnna.sim.probes import PHASES
+from cnna.spec.artifact import Artifact
+from cnna.spec.commands import WRITE_BYTES, Command, commands
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.regmap import ENGINES, STALLS
 
 Layer = dict[str, Any]  # cycles, stalls by cause, ddr_read_bytes, ddr_write_bytes
 IDLE = 1 + STALLS.index("idle")  # state 0: the array works; 1 + n: the stall of that number

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler import ir
-from cnna.host.errors import DataError
-from cnna.sim import arith
+from cnna.spec import arith
+from cnna.spec.errors import DataError
 
 Int8 = NDArray[np.int8]
 COLUMN_BYTES = 64 << 20  # of unfolded windows held at once

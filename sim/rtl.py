@@ -12,12 +12,12 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
-from cnna.host.errors import RunError
-from cnna.host.files import write_text
-from cnna.hw.config import Config, as_dict
 from cnna.sim import tb
 from cnna.sim.build import Say
 from cnna.sim.cache import private, prune, use
+from cnna.spec.config import Config, as_dict
+from cnna.spec.errors import RunError
+from cnna.spec.files import write_text
 
 TOP = "cnna"  # the accelerator's top module, as hw.verilog names it
 
@@ -60,7 +60,8 @@ def _from_disk(config: Config) -> str:
 
 def _digest(config: Config) -> str:
     parts = [repr(config), version("amaranth"), version("cnna")]
-    for entry in sorted(files("cnna.hw").iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".py"):
-            parts += [entry.name, entry.read_text()]
+    for package in ("cnna.hw", "cnna.spec"):
+        folder = Path(str(files(package)))
+        for path in sorted(folder.rglob("*.py")):
+            parts += [path.relative_to(folder).as_posix(), path.read_text()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]

@@ -15,10 +15,10 @@ from typing import Any
 
 import cocotb
 
-from cnna.host.errors import CnnaError, RunError
 from cnna.sim import probes
 from cnna.sim.packets import Packets
 from cnna.sim.testbench import Testbench
+from cnna.spec.errors import CnnaError, RunError
 
 REPORT_SECONDS = 1.0  # before the first word of a run's progress
 

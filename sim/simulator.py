@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cnna.host.errors import RunError
 from cnna.sim.build import Say
+from cnna.spec.errors import RunError
 
 START_SECONDS = 120  # for the simulator to come up, on a machine with much to do
 STOP_SECONDS = 5

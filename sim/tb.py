@@ -4,8 +4,8 @@ cocotb drives `aclk`, `aresetn` and the AXI4-Lite signals and sees `interrupt`; 
 Verilator may optimise it. The probes only read; the accelerator's Verilog is the one that is synthesised.
 """
 
-from cnna.hw.config import Config
-from cnna.hw.regmap import COUNT_BITS, COUNTED
+from cnna.spec.config import Config
+from cnna.spec.regmap import COUNT_BITS, COUNTED
 
 FEATURES, COUNTERS, ISSUE = "dut.featmem", "dut.counters", "dut.conv.issue"  # instances that the probes look into
 CONTROL = "dut.control"  # that the streams' ends look into

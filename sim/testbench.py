@@ -25,12 +25,7 @@ from cocotb.task import bridge, resume
 from cocotb.triggers import ClockCycles, First, RisingEdge, Timer, Trigger
 from numpy.typing import NDArray
 
-from cnna.host.capability import read_config
-from cnna.host.device import Device
-from cnna.host.errors import RunError
 from cnna.host.model import Model
-from cnna.hw.config import Config, preset
-from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim import packets
 from cnna.sim.axilite import AxiLite
 from cnna.sim.build import build, to_stderr
@@ -41,6 +36,11 @@ from cnna.sim.memory import Memory
 from cnna.sim.packets import Packets
 from cnna.sim.rtl import sources
 from cnna.sim.scratch import scratch
+from cnna.spec.capability import read_config
+from cnna.spec.config import Config, preset
+from cnna.spec.device import Device
+from cnna.spec.errors import RunError
+from cnna.spec.regmap import REGISTERS, offset
 
 PERIOD_STEPS = 2  # simulator time steps in a clock
 RESET_CLOCKS = 8
@@ -150,7 +150,7 @@ class Testbench:
 
 
 class InnerDevice(Memory):
-    """The accelerator of a `Testbench` as a `host.device.Device`, for blocking code that runs under `cocotb.task.bridge`."""
+    """The accelerator of a `Testbench` as a `spec.device.Device`, for blocking code that runs under `cocotb.task.bridge`."""
 
     name = "rtl"
 

@@ -1,6 +1,6 @@
 """The walk over output pixels in numpy: addresses and coordinates as `docs/architecture.md` defines them.
 
-`f` is a command's members (`sim.commands.Command.f`) of `conv` or `vector`.
+`f` is a command's members (`spec.commands.Command.f`) of `conv` or `vector`.
 """
 
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.hw.regmap import ADDRESS_BITS
+from cnna.spec.regmap import ADDRESS_BITS
 
 Index = NDArray[np.int64]
 ADDRESS_MASK = (1 << ADDRESS_BITS) - 1

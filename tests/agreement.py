@@ -12,10 +12,10 @@ import numpy as np
 
 from cnna.compiler.compile import Program, compile_graph
 from cnna.host.accelerator import Accelerator
-from cnna.host.artifact import Artifact
-from cnna.hw.config import PRESETS, Config
 from cnna.sim import check, reference
 from cnna.sim.cosim import CosimDevice
+from cnna.spec.artifact import Artifact
+from cnna.spec.config import PRESETS, Config
 
 from . import networks
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from cnna.hw.config import Config
     from cnna.sim.cosim import CosimDevice
+    from cnna.spec.config import Config
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_SEED = 1

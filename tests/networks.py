@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler import ir
-from cnna.sim import arith
+from cnna.spec import arith
 
 Rng = np.random.Generator
 Sides = Sequence[int]  # rows, columns

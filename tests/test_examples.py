@@ -5,10 +5,10 @@ import pytest
 from cnna.compiler.compile import compile_model
 from cnna.compiler.onnx_import import load_model
 from cnna.compiler.quantise import quantise
-from cnna.host.artifact import save
-from cnna.host.errors import RunError
-from cnna.hw.config import preset
 from cnna.sim.testbench import run_tests
+from cnna.spec.artifact import save
+from cnna.spec.config import preset
+from cnna.spec.errors import RunError
 
 
 @pytest.fixture(scope="module")

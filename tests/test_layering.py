@@ -74,5 +74,5 @@ def test_dependencies_point_one_way(root: Path, folder: str, barred: tuple[str, 
         for line in file.read_text().splitlines():
             if line.startswith(("import cnna", "from cnna")):
                 assert not any(f"cnna.{name}" in line for name in barred), f"{file}: {line}"
-                facts = line.startswith(("from cnna.sim import arith", "from cnna.sim.arith ", "from cnna.sim.commands "))
+                facts = line.startswith(("from cnna.spec import arith", "from cnna.spec.arith ", "from cnna.spec.commands "))
                 assert folder != "compiler" or "cnna.sim" not in line or facts, f"{file}: {line}"

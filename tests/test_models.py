@@ -14,9 +14,9 @@ from faces import recall
 from trained import FLOAT, Array, Trained
 
 from cnna.compiler.onnx_import import load_model
-from cnna.host.artifact import Artifact
 from cnna.host.model import Model
-from cnna.hw.config import preset
+from cnna.spec.artifact import Artifact
+from cnna.spec.config import preset
 
 QUICK = ("mnist_cntk", "kws_dscnn", "tmx_cifar10")  # one to three million multiply-accumulates an image
 FACES = "ultraface_slim320"  # a detector: no classes, agreement of boxes

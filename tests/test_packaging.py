@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SHIPPED = ("host", "hw", "compiler", "sim", "pyproject.toml", "README.md", "LICENSE")
+SHIPPED = ("spec", "host", "hw", "compiler", "sim", "pyproject.toml", "README.md", "LICENSE")
 SECONDS = 120
 EVERYTHING = """
 import importlib, pkgutil
@@ -23,10 +23,10 @@ print(" ".join(names))
 """
 RUN = """
 import numpy as np
-from cnna.host import cpu_ops
+from cnna.spec import cpu_ops
 from cnna.host.known import known
 from cnna.host.model import Model
-from cnna.hw.config import PRESETS
+from cnna.spec.config import PRESETS
 
 for config in PRESETS.values():
     artifact, pictures, answers = known(config)

@@ -15,7 +15,7 @@ from faces import recall
 from trained import FLOAT, Trained
 
 from cnna.compiler.onnx_import import load_model
-from cnna.hw.config import preset
+from cnna.spec.config import preset
 
 OUT = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
 CONFIG, BATCH = "zcu102", 4  # the emulator answers the same at every size; this one takes the fewest steps

@@ -26,8 +26,8 @@ from bench_networks import network
 from bench_page import is_stale, page
 from bench_rows import Row, chosen
 
-from cnna.host.artifact import Artifact, load
-from cnna.host.files import write_text
+from cnna.spec.artifact import Artifact, load
+from cnna.spec.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT, PAGE = "performance.json", "performance.md"

@@ -19,18 +19,18 @@ from cnna.compiler.preprocess import Preprocess
 from cnna.compiler.quantise import quantise
 from cnna.host import pictures
 from cnna.host.model import Model
-from cnna.host.planned import PLANNED
-from cnna.host.progress import Played
-from cnna.hw.config import Config, preset
-from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.emulator import EmulatorDevice
+from cnna.spec.config import Config, preset
+from cnna.spec.planned import PLANNED
+from cnna.spec.progress import Played
+from cnna.spec.regmap import REGISTERS, offset
 
 SIDE, CLASSES = 224, 1000
 DONE = REGISTERS["STATUS"].pack(done=1)
 
 
 class Finished:
-    """A `host.device.Device` whose programs take no time and write nothing; `copying_ns` is spent in `store` and `load`."""
+    """A `spec.device.Device` whose programs take no time and write nothing; `copying_ns` is spent in `store` and `load`."""
 
     name = "finished"
 

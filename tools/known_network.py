@@ -17,10 +17,10 @@ from onnx import TensorProto, helper, numpy_helper
 from cnna.compiler.compile import compile_model
 from cnna.compiler.preprocess import Preprocess
 from cnna.compiler.quantise import quantise
-from cnna.host.artifact import save
 from cnna.host.known import ANSWERS, SIDE, path_of, pictures
 from cnna.host.model import Model
-from cnna.hw.config import PRESETS
+from cnna.spec.artifact import save
+from cnna.spec.config import PRESETS
 
 BATCH = {"tiny": 1, "zcu102": 16}  # a larger array has more to do at once
 PREPROCESS = Preprocess(scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))

@@ -44,7 +44,7 @@ BOXES = (
     Box("compiler/allocate", 8.9, 7.2, "places, tiles"),
     Box("compiler/schedule", 6.9, 7.2, "orders, adds waits"),
     Box("compiler/emit", 4.9, 7.2, "register program"),
-    Box("host/artifact", 2.9, 7.2, ".cnna, checked"),
+    Box("spec/artifact", 2.9, 7.2, ".cnna, checked"),
     Box("host/model", 0.9, 7.2, "floats in and out"),
     Box("host/accelerator", 0.9, 6.2, "drives any device"),
     Box("sim/reference", 2.9, 6.2, "layer by layer"),
@@ -73,7 +73,7 @@ BOXES = (
 )
 ARROWS = (
     "model.onnx>compiler/onnx_import>compiler/passes>compiler/quantise>compiler/lower>compiler/allocate>compiler/schedule"
-    ">compiler/emit>host/artifact>host/model>host/accelerator",
+    ">compiler/emit>spec/artifact>host/model>host/accelerator",
     "DDR>hw/readmaster>hw/weights>hw/ring>hw/array>hw/requant>hw/residual>hw/scatter",
     "hw/readmaster>hw/load>hw/featmem>hw/fetch>hw/array",
     "hw/featmem>hw/vector>hw/scatter",

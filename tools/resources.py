@@ -19,8 +19,8 @@ from netlist import Netlist
 from synthesis import COMMAND, Part, split, synthesise_all
 
 from cnna.hw import verilog
-from cnna.hw.config import preset
 from cnna.sim.cache import default_cache
+from cnna.spec.config import preset
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 DEVICE = {"LUTs": 274_080, "flip-flops": 548_160, "BRAM36": 912, "DSP48E2": 2_520}  # of a ZU9

@@ -15,10 +15,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 from cnna.host.arrays import read_arrays
-from cnna.host.artifact import Artifact, load
 from cnna.host.model import Model
 from cnna.sim import build
 from cnna.sim.cosim import CosimDevice
+from cnna.spec.artifact import Artifact, load
 
 RUNS = 3
 FLAGS, MAKE = build.VERILATOR_FLAGS, build.MAKE_FLAGS

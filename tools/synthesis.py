@@ -24,8 +24,8 @@ from pathlib import Path
 import netlist
 from netlist import Netlist
 
-from cnna.host.files import write_bytes
 from cnna.sim.cache import KEEP_DAYS, remove, use
+from cnna.spec.files import write_bytes
 
 COMMAND = "synth_xilinx -family xcup"  # modules stay apart: it flattens only where told to (there is no -noflatten)
 _OPTIONS = "-noiopad -noclkbuf"  # a block's ports are no pins

@@ -22,9 +22,9 @@ from PIL import Image
 from cnna.compiler.compile import compile_model
 from cnna.compiler.onnx_import import load_model
 from cnna.compiler.quantise import quantise
-from cnna.host.artifact import Artifact
 from cnna.host.model import Model
-from cnna.hw.config import Config
+from cnna.spec.artifact import Artifact
+from cnna.spec.config import Config
 
 FLOAT = "model.onnx"
 LEFT_OUT = ("streaming_ww",)  # one-dimensional, and no samples with classes

@@ -8,7 +8,7 @@ from cnna.compiler.ir import Graph
 from cnna.compiler.passes.framed import put_framed
 from cnna.compiler.passes.weight_scale import weight_scale
 from cnna.compiler.passes.windows import window_of
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 
 def canonical_conv(graph: Graph) -> Graph:

@@ -9,7 +9,7 @@ from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Add, Affine, Clip, Onnx, Transpose
 from cnna.compiler.ir import Graph, Node, Tensor
 from cnna.compiler.passes.framed import put_framed
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Sum")
 LIMITS = ("Relu", "Clip", "Min", "Max")

@@ -7,7 +7,7 @@ from cnna.compiler.float_ops import Conv, Onnx
 from cnna.compiler.ir import Graph, Node, Window
 from cnna.compiler.passes.framed import put_framed
 from cnna.compiler.passes.weight_scale import weight_scale
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 
 def canonical_gemm(graph: Graph) -> Graph:

@@ -5,7 +5,7 @@ from math import prod
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Onnx, Reshape, Transpose
 from cnna.compiler.ir import Graph
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 

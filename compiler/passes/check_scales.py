@@ -7,7 +7,7 @@ import numpy as np
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Onnx
 from cnna.compiler.ir import Graph, Node
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 KINDS = ("QuantizeLinear", "DequantizeLinear")
 

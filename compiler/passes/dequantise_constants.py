@@ -5,7 +5,7 @@ import numpy as np
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Onnx, scale_name
 from cnna.compiler.ir import Graph, Node
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 FLOAT_MAX = float(np.finfo(np.float32).max)
 

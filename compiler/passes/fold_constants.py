@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from cnna.compiler.editor import Editor, outputs_of
 from cnna.compiler.float_ops import Onnx, scale_name
 from cnna.compiler.ir import Graph, Node
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 QUANTISED = ("QuantizeLinear", "DequantizeLinear")  # whose scales must not get lost; `dequantise_constants` sees to them
 SMALL = 64  # elements: greater constants say nothing about shapes

@@ -5,7 +5,7 @@ import numpy as np
 from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import scale_name
 from cnna.compiler.ir import Node
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 
 def weight_scale(edit: Editor, node: Node, weights: str, shape: tuple[int, ...], axis: int, factor: float = 1.0) -> str | None:

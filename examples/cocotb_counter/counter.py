@@ -6,8 +6,8 @@ from pathlib import Path
 import cocotb
 import numpy as np
 
-from cnna.host.artifact import load
 from cnna.sim.testbench import Testbench, run_tests
+from cnna.spec.artifact import load
 
 
 @cocotb.test()

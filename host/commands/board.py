@@ -9,10 +9,10 @@ from pathlib import Path
 
 from cnna.host.cli import Outcome
 from cnna.host.ending import until_signal
-from cnna.host.errors import ToolError, UserError
-from cnna.host.files import make_folder, write_bytes, write_text
 from cnna.host.overlay import MANIFEST, manifest
-from cnna.hw.config import Config, ConfigError, preset
+from cnna.spec.config import Config, ConfigError, preset
+from cnna.spec.errors import ToolError, UserError
+from cnna.spec.files import make_folder, write_bytes, write_text
 
 VARIANTS = ("ps", "pl")
 BACKENDS = ("rtl", "emulator")

@@ -3,11 +3,11 @@
 import argparse
 from pathlib import Path
 
-from cnna.host.artifact import save
 from cnna.host.cli import Outcome
 from cnna.host.configuration import HELP, configuration
-from cnna.host.errors import about_model
-from cnna.host.files import make_folder
+from cnna.spec.artifact import save
+from cnna.spec.errors import about_model
+from cnna.spec.files import make_folder
 
 OUTPUTS = ("output",)
 

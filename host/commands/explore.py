@@ -9,8 +9,8 @@ from typing import Any
 from cnna.host import ddr_options
 from cnna.host.cli import Outcome
 from cnna.host.configuration import configuration
-from cnna.host.errors import UserError, about_model
-from cnna.host.files import writing
+from cnna.spec.errors import UserError, about_model
+from cnna.spec.files import writing
 
 OUTPUTS = ("png",)
 EVERY = 10  # configurations between two lines of progress where there is no terminal

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from cnna.host.arrays import Arrays, write_arrays
 from cnna.host.cli import Outcome
-from cnna.host.errors import UserError
-from cnna.host.files import write_bytes
+from cnna.spec.errors import UserError
+from cnna.spec.files import write_bytes
 
 OUTPUTS = ("output", "calib", "test")
 PICTURES = 8  # that --calib and --test write for an untrained graph: 0.6 MB each

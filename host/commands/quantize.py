@@ -9,8 +9,8 @@ from typing import Any
 
 from cnna.host.arrays import read_arrays
 from cnna.host.cli import Outcome
-from cnna.host.errors import UserError, about_model
-from cnna.host.files import write_bytes
+from cnna.spec.errors import UserError, about_model
+from cnna.spec.files import write_bytes
 
 OUTPUTS = ("output",)
 METHODS = ("minmax", "percentile", "mse")

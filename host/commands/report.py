@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from cnna.host import ddr_options
-from cnna.host.artifact import load
 from cnna.host.cli import Outcome
-from cnna.host.errors import DataError
-from cnna.host.files import read_bytes, write_text, writing
+from cnna.spec.artifact import load
+from cnna.spec.errors import DataError
+from cnna.spec.files import read_bytes, write_text, writing
 
 OUTPUTS = ("html", "png", "trace")
 _TEXTS = ("config", "device", "name", "op", "engine")  # figures of a run, by what they are

@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 
 from cnna.host.cli import Outcome
 from cnna.host.configuration import HELP, configuration
-from cnna.host.errors import UserError
-from cnna.host.files import make_folder, write_bytes
-from cnna.hw.config import Config, ConfigError
+from cnna.spec.config import Config, ConfigError
+from cnna.spec.errors import UserError
+from cnna.spec.files import make_folder, write_bytes
 
 PATIENCE_SECONDS = 5.0  # before a line says what takes so long
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from cnna.host import ddr_options
 from cnna.host.answers import outputs_of
 from cnna.host.arrays import Arrays, read_arrays, write_arrays
-from cnna.host.artifact import Artifact, load
 from cnna.host.cli import Outcome
 from cnna.host.compare import compare
-from cnna.host.errors import CheckError, DataError, UserError
-from cnna.host.files import read_bytes
-from cnna.host.metrics import summary
 from cnna.host.model import Model
+from cnna.spec.artifact import Artifact, load
+from cnna.spec.errors import CheckError, DataError, UserError
+from cnna.spec.files import read_bytes
+from cnna.spec.metrics import summary
 
 OUTPUTS = ("output", "trace")
 DEVICES = ("rtl", "emulator", "reference", "pynq")

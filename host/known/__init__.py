@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.artifact import Artifact, load
-from cnna.hw.config import PRESETS, Config
+from cnna.spec.artifact import Artifact, load
+from cnna.spec.config import PRESETS, Config
 
 FOLDER = Path(__file__).resolve().parent
 ANSWERS = FOLDER / "answers.npz"

@@ -15,9 +15,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.errors import RunError
-from cnna.hw.config import Config
-from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.board import copies, ends
 from cnna.sim.board.copies import Copies
 from cnna.sim.board.dma import Sink, Source
@@ -25,6 +22,9 @@ from cnna.sim.board.ends import RtlStreams
 from cnna.sim.board.refused import RefusedError
 from cnna.sim.emulator import EmulatorDevice
 from cnna.sim.machine import DDR_BASE
+from cnna.spec.config import Config
+from cnna.spec.errors import RunError
+from cnna.spec.regmap import REGISTERS, offset
 
 BACKENDS = ("rtl", "emulator")
 SLICE_SECONDS = 0.01  # of simulation between two looks at who waits

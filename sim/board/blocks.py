@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from cnna.hw.config import Config
+from cnna.spec.config import Config
 
 PS = "zynq_ultra_ps_e_0"
 MEMORY_MAPPED, STREAM = "xilinx.com:interface:aximm:1.0", "xilinx.com:interface:axis:1.0"

@@ -6,10 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from cnna.host.pl_memory import PL_DDR_BASE, PL_DDR_BYTES
-from cnna.host.planned import PL
-from cnna.hw.config import Config
-from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.board import image
 from cnna.sim.board.backend import Backend, open_backend
 from cnna.sim.board.blocks import Design
@@ -21,6 +17,10 @@ from cnna.sim.board.fabric import Fabric, Leds, Slave, Window, processing_system
 from cnna.sim.board.files import Files
 from cnna.sim.board.refused import RefusedError, invalid
 from cnna.sim.machine import DDR_BASE
+from cnna.spec.config import Config
+from cnna.spec.pl_memory import PL_DDR_BASE, PL_DDR_BYTES
+from cnna.spec.planned import PL
+from cnna.spec.regmap import REGISTERS, offset
 
 PL_DDR = {"bytes_per_clock": PL.bytes_per_cycle}
 

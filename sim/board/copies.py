@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.hw.config import BEAT_BYTES
-from cnna.hw.regmap import REGISTERS, STREAM_ERRORS, offset
 from cnna.sim.board.refused import RefusedError
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
 
 IN, OUT = "STREAM_IN", "STREAM_OUT"
 STARTS = {offset(f"{way}_START"): way for way in (IN, OUT)}

@@ -8,12 +8,12 @@ moves streams between the PS's DDR and the accelerator, which copies them to and
 
 from dataclasses import replace
 
-from cnna.host.pl_memory import PL_DDR_BASE, PL_DDR_BYTES
-from cnna.hw.config import Config
-from cnna.hw.regmap import SPACE_BYTES
 from cnna.sim.board import cells
 from cnna.sim.board.blocks import PS, Design, External, Part, Window, Wire
 from cnna.sim.board.cells import ACCELERATOR, CONTROL_MASTER, DDR4, DDR4_BOARD, DDR4_CLOCK, DMA, LEDS
+from cnna.spec.config import Config
+from cnna.spec.pl_memory import PL_DDR_BASE, PL_DDR_BYTES
+from cnna.spec.regmap import SPACE_BYTES
 
 VARIANTS = ("ps", "pl")
 BOARD, PART, DEVICE, PACKAGE, SPEED = "ZCU102", "xczu9eg-ffvb1156-2-e", "xczu9eg", "ffvb1156", "-2"

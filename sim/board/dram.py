@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.pl_memory import PAGE_BYTES, first_fit
 from cnna.sim.board.refused import exhausted, invalid, missing
+from cnna.spec.pl_memory import PAGE_BYTES, first_fit
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from cnna.hw.regmap import REGISTERS, offset
+from cnna.spec.regmap import REGISTERS, offset
 
 STARTS = (offset("STREAM_IN_START"), offset("STREAM_OUT_START"))
 STATUSES = {way: offset(f"{way}_STATUS") for way in ("STREAM_IN", "STREAM_OUT")}

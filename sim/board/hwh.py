@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from cnna.hw import axi
-from cnna.hw.regmap import REGISTERS, SPACE_BYTES, Register
 from cnna.sim.board.blocks import MEMORY_MAPPED, PS, STREAM, Cell, Design, Interface
 from cnna.sim.board.cells import ACCELERATOR, DMA, LEDS
 from cnna.sim.board.design import BOARD_PART, DEVICE, PACKAGE, SPEED
 from cnna.sim.board.dma import REGISTERS as DMA_REGISTERS
+from cnna.spec.regmap import REGISTERS, SPACE_BYTES, Register
 
 VIVADO = "2022.1"  # the version whose format this is
 ACCESS = {"ro": "read-only", "rw": "read-write", "w1c": "read-write", "pulse": "write-only"}

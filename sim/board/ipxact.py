@@ -1,17 +1,17 @@
 """Writes `component.xml`: the accelerator as an IP-XACT component (IEEE 1685-2009, what Vivado reads), register map inside.
 
-Ports and bus interfaces are those of the generated Verilog, registers those of `hw/regmap.py`; nothing depends on day or machine.
+Ports and bus interfaces are those of the generated Verilog, registers those of `spec/regmap.py`; nothing depends on day or machine.
 """
 
 from xml.etree.ElementTree import Element, SubElement, indent, register_namespace, tostring
 
-from cnna.host.vlnv import LIBRARY, NAME, VENDOR, VLNV
-from cnna.hw.config import Config
-from cnna.hw.regmap import REGISTERS, SPACE_BYTES, Register
 from cnna.sim.board.blocks import STREAM, Interface
 from cnna.sim.board.cells import ACCELERATOR
 from cnna.sim.board.design import design, variant_of
 from cnna.sim.board.hwh import ACCESS, bus_parameters, register_access, signals
+from cnna.spec.config import Config
+from cnna.spec.regmap import REGISTERS, SPACE_BYTES, Register
+from cnna.spec.vlnv import LIBRARY, NAME, VENDOR, VLNV
 
 SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 XILINX, FAMILY = "http://www.xilinx.com", "zynquplus"  # Vivado offers an IP only for families that it names

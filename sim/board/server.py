@@ -8,10 +8,10 @@ from typing import Any
 
 import grpc
 
-from cnna.host.errors import UserError
 from cnna.sim.board.board import Board
 from cnna.sim.board.connections import Connections
 from cnna.sim.board.services import add_services
+from cnna.spec.errors import UserError
 
 PORT = 7967  # PYNQ.remote's, which stock clients insist on
 THREADS = 16

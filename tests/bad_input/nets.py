@@ -7,9 +7,9 @@ from onnx import numpy_helper, parser
 from cnna.compiler.compile import compile_model
 from cnna.compiler.onnx_import import load_model
 from cnna.compiler.quantise import quantise
-from cnna.host.errors import about_model
 from cnna.host.model import Model
-from cnna.hw.config import preset
+from cnna.spec.config import preset
+from cnna.spec.errors import about_model
 
 FLOAT = """<ir_version: 8, opset_import: ["" : 13]> net (float[N,3,8,8] x) => (float[N,5] y, float[N,8,4,4] t) {
     c1 = Conv <pads=[1,1,1,1], kernel_shape=[3,3]> (x, w1, b1)

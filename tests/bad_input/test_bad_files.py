@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cnna.host.errors import UserError
+from cnna.spec.errors import UserError
 
 from .cases import OUTPUTS, words_of
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from cnna.host.cli import main
-from cnna.hw.config import preset
+from cnna.spec.config import preset
 
 from .cases import CHANNELS, CLASSES, SIZE, edited, random_images, small_model
 

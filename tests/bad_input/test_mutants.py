@@ -1,6 +1,6 @@
 """Models damaged at random, by the hundred: each runs to its answer or is refused by one line."""
 
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 from .mutants import mutated
 from .nets import NETS, answer

@@ -12,10 +12,10 @@ import pytest
 
 from cnna.host.cli import Parser
 from cnna.host.commands import board
-from cnna.hw.config import PRESETS, preset
 from cnna.sim.board.blocks import PS, Design
 from cnna.sim.board.cells import DDR4, LEDS_WIDTH
 from cnna.sim.board.design import BOARD_PART, PART, VARIANTS, design
+from cnna.spec.config import PRESETS, preset
 
 OWN = ("exec", "glob", "exit")  # Tcl's own commands that must not touch this machine
 ANSWERS = {"get_property": "0.1", "version": "2022.1", "make_wrapper": "wrapper.v", "glob": "made.hwh"}

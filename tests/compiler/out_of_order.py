@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from cnna.hw.config import Config
-from cnna.hw.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, VECTOR_OPS
 from cnna.sim import engines
-from cnna.sim.commands import Command, commands
 from cnna.sim.machine import Machine, Ring
+from cnna.spec.commands import Command, commands
+from cnna.spec.config import Config
+from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, VECTOR_OPS
 
 QUEUE = 2  # commands of an engine that wait or run; the next GO holds the program
 AHEAD = 3  # units of an engine that may be under way at once

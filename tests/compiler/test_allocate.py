@@ -9,7 +9,7 @@ from cnna.compiler import ir
 from cnna.compiler.allocate import activation_bytes, allocate
 from cnna.compiler.layout import SEGMENT_ALIGN, map_words
 from cnna.compiler.lower import lower
-from cnna.hw.config import Config, preset
+from cnna.spec.config import Config, preset
 
 from .. import networks
 

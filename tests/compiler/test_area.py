@@ -4,8 +4,8 @@ import pytest
 
 from cnna.compiler.area import bram36, dsp48e2
 from cnna.hw import verilog
-from cnna.hw.config import Config, preset
 from cnna.hw.shared import count_instances
+from cnna.spec.config import Config, preset
 
 ODD = Config("odd", pix=4, ci=4, co=12, ports=1, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
 

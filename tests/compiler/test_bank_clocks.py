@@ -8,8 +8,8 @@ import pytest
 from cnna.compiler import ir
 from cnna.compiler.bank_clocks import walk_clocks
 from cnna.compiler.compile import compile_graph
-from cnna.hw.config import preset
-from cnna.sim.commands import commands
+from cnna.spec.commands import commands
+from cnna.spec.config import preset
 
 from .. import networks
 

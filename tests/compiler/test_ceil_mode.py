@@ -9,7 +9,7 @@ import pytest
 
 from cnna.compiler.onnx_export import to_model
 from cnna.compiler.onnx_import import load_model, to_graph
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 from .written import answers, images, rewritten, written
 

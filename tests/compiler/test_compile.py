@@ -12,13 +12,13 @@ from cnna.compiler import ir
 from cnna.compiler.compile import compile_graph, compile_model
 from cnna.compiler.quantise import quantise
 from cnna.host.accelerator import Accelerator
-from cnna.host.artifact import load, save
-from cnna.host.errors import ModelError
 from cnna.host.model import Model
-from cnna.hw.config import Config, preset
 from cnna.sim import reference
 from cnna.sim.check import compare
 from cnna.sim.emulator import EmulatorDevice
+from cnna.spec.artifact import load, save
+from cnna.spec.config import Config, preset
+from cnna.spec.errors import ModelError
 
 from .. import networks, qdq_networks
 from ..agreement import artifact_of

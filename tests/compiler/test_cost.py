@@ -6,9 +6,9 @@ import pytest
 from cnna.compiler import cost, ir
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.engine_steps import command_groups, command_steps
-from cnna.host.planned import PLANNED, DdrSpeed
-from cnna.hw.config import Config, preset
-from cnna.sim.commands import commands
+from cnna.spec.commands import commands
+from cnna.spec.config import Config, preset
+from cnna.spec.planned import PLANNED, DdrSpeed
 
 from .. import networks
 

@@ -20,9 +20,9 @@ from cnna.compiler.compile import compile_graph
 from cnna.compiler.report import figures
 from cnna.compiler.report_timeline import layer_clocks, predicted_bars
 from cnna.host.accelerator import Accelerator
-from cnna.host.artifact import load
-from cnna.host.planned import DdrSpeed
-from cnna.hw.config import preset
+from cnna.spec.artifact import load
+from cnna.spec.config import preset
+from cnna.spec.planned import DdrSpeed
 
 from .. import networks
 from ..agreement import artifact_of

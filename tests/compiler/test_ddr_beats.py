@@ -8,7 +8,7 @@ from cnna.compiler import ddr_beats
 from cnna.compiler.ddr_beats import Ddr, Transfer
 from cnna.compiler.shared_port import play
 from cnna.hw import load, ports, store
-from cnna.hw.config import Config, preset
+from cnna.spec.config import Config, preset
 
 ZCU102 = preset("zcu102")
 CLOCKS = 200

@@ -8,7 +8,7 @@ from cnna.compiler.editor import Editor
 from cnna.compiler.float_ops import Clip, Onnx
 from cnna.compiler.ir import Graph, Node, Tensor
 from cnna.compiler.validate import validate
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 
 def chain(*names: str, outputs: tuple[str, ...] | None = None) -> Graph:

@@ -12,10 +12,10 @@ from cnna.compiler.hazards import add_waits
 from cnna.compiler.lower import lower
 from cnna.compiler.schedule import schedule, stream_keys
 from cnna.compiler.weights import constant_segment
-from cnna.host.errors import ModelError
-from cnna.hw.config import Config
-from cnna.hw.regmap import ENGINES, REGISTERS, offset
-from cnna.sim.commands import commands, program_writes
+from cnna.spec.commands import commands, program_writes
+from cnna.spec.config import Config
+from cnna.spec.errors import ModelError
+from cnna.spec.regmap import ENGINES, REGISTERS, offset
 
 from .. import networks
 

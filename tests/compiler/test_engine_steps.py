@@ -10,8 +10,8 @@ from cnna.compiler.compile import compile_graph
 from cnna.compiler.engine_steps import command_groups, command_steps, kernel_steps
 from cnna.compiler.fold import fold_inputs
 from cnna.compiler.lower import lower
-from cnna.hw.config import preset
-from cnna.sim.commands import commands
+from cnna.spec.commands import commands
+from cnna.spec.config import preset
 
 from .. import networks
 

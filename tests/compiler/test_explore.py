@@ -10,7 +10,7 @@ from cnna.compiler.explore import configurations, evaluate, explore, pareto, tab
 from cnna.compiler.explore_picture import picture, steps
 from cnna.compiler.report import figures
 from cnna.host.cli import main
-from cnna.host.errors import ModelError, UserError
+from cnna.spec.errors import ModelError, UserError
 
 from .. import networks
 from ..agreement import artifact_of

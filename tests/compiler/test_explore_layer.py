@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.explore_layer import Choice, best, picture, tilings
-from cnna.host.errors import UserError
-from cnna.hw.config import preset
+from cnna.spec.config import preset
+from cnna.spec.errors import UserError
 
 from .. import networks
 from .apart import said_and_apart

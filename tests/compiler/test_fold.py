@@ -8,9 +8,9 @@ import pytest
 from cnna.compiler import ir
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.fold import apply, candidates, fold_inputs
-from cnna.host.pack import pack, unpack
-from cnna.hw.config import preset
 from cnna.sim import reference
+from cnna.spec.config import preset
+from cnna.spec.pack import pack, unpack
 
 from .. import networks
 

@@ -7,7 +7,7 @@ from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic
 from cnna.compiler.onnx_import import load_model
 from cnna.compiler.quantise import quantise
 from cnna.compiler.quantised_import import import_quantised
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 from .distance import quantised_by_onnxruntime
 from .test_quantised_import import run_whole

@@ -6,11 +6,11 @@ import pytest
 from cnna.compiler import ir
 from cnna.compiler.compile import compile_graph
 from cnna.host.accelerator import Accelerator
-from cnna.hw.config import Config, preset
-from cnna.hw.regmap import COUNTED, REGISTERS, SEGMENTS
 from cnna.sim import reference
-from cnna.sim.commands import commands
 from cnna.sim.emulator import EmulatorDevice
+from cnna.spec.commands import commands
+from cnna.spec.config import Config, preset
+from cnna.spec.regmap import COUNTED, REGISTERS, SEGMENTS
 
 from .. import networks
 from ..agreement import artifact_of

@@ -4,7 +4,7 @@ import pytest
 
 from cnna.compiler.kernels import Map
 from cnna.compiler.layout import Box, align, ddr_beats, ddr_place, feature_indices, map_words, whole_place
-from cnna.hw.config import preset
+from cnna.spec.config import preset
 
 MAP = Map("m", blocks=3, height=4, width=5, pitch=7, images=(0, 2))
 

@@ -4,7 +4,7 @@ import pytest
 
 from cnna.compiler.cost import moving_clocks
 from cnna.compiler.load_store import joined_run
-from cnna.hw.config import preset
+from cnna.spec.config import preset
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from cnna.compiler import ir
 from cnna.compiler.kernels import ConvKernel, VectorKernel
 from cnna.compiler.lower import lower, macs_of
-from cnna.hw.config import preset
+from cnna.spec.config import preset
 
 from .. import networks
 

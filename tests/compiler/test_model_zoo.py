@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from cnna.compiler import model_weights, model_zoo
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 SMALL = ("squeezenet", "shufflenet", "densenet121", "mobilenet_v2")  # without and with batch norm, Scale nodes, generated
 

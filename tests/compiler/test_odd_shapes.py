@@ -6,7 +6,7 @@ import pytest
 from cnna.compiler.onnx_import import load_model
 from cnna.compiler.quantise import quantise
 from cnna.compiler.quantised_import import import_quantised
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 from .test_quantised_import import run_whole
 from .written import answers, images, rewritten, written

@@ -9,7 +9,7 @@ from onnx import helper
 
 from cnna.compiler.old_opsets import TARGET, raise_opset
 from cnna.compiler.onnx_import import load_model, opset, with_shapes
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 from .written import answers, images, rewritten, written
 

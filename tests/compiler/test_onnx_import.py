@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from cnna.compiler.onnx_import import OPSET_MAX, load_model, to_graph
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 from .written import written
 

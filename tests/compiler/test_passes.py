@@ -8,7 +8,7 @@ import pytest
 
 from cnna.compiler.float_ops import AveragePool, Clip, Conv, MaxPool
 from cnna.compiler.ir import Graph
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 from .written import rewritten, written
 

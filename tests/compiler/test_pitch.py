@@ -8,7 +8,7 @@ import pytest
 from cnna.compiler import ir
 from cnna.compiler.lower import lower
 from cnna.compiler.pitch import group_clocks, set_pitches
-from cnna.hw.config import preset
+from cnna.spec.config import preset
 
 from .. import networks
 

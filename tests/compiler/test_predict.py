@@ -10,13 +10,13 @@ from cnna.compiler.compile import compile_graph
 from cnna.compiler.cost import ddr_bytes
 from cnna.compiler.engine_steps import command_steps
 from cnna.compiler.predict import QUEUED, predicted_spans
-from cnna.host.planned import PLANNED, DdrSpeed
 from cnna.hw import load, store
-from cnna.hw.config import preset
 from cnna.hw.ports import BURST_BEATS
 from cnna.hw.readmaster import OUTSTANDING
-from cnna.hw.regmap import COUNTED
-from cnna.sim.commands import commands
+from cnna.spec.commands import commands
+from cnna.spec.config import preset
+from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.regmap import COUNTED
 
 from .. import networks
 

@@ -9,7 +9,7 @@ from cnna.compiler.preprocess import Preprocess, stored
 from cnna.compiler.quantise import quantise
 from cnna.compiler.quantised_import import import_quantised
 from cnna.compiler.ranges import METHODS
-from cnna.host.errors import DataError, ModelError
+from cnna.spec.errors import DataError, ModelError
 
 from .distance import distances
 from .test_pipeline import FORMS

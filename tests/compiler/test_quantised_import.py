@@ -12,8 +12,8 @@ from onnxruntime.quantization import QuantFormat, QuantType
 from cnna.compiler import ir
 from cnna.compiler.onnx_import import load_model
 from cnna.compiler.quantised_import import Split, import_quantised
-from cnna.host.errors import ModelError
 from cnna.sim import reference
+from cnna.spec.errors import ModelError
 
 from .distance import distances, quantised_by_onnxruntime
 from .pairs import with_pairs

@@ -5,7 +5,7 @@ import pytest
 from cnna.compiler.ddr_beats import LOAD_BEATS
 from cnna.compiler.read_order import ReadOrder
 from cnna.compiler.speeds import AtWork, Flow
-from cnna.hw.config import BEAT_BYTES
+from cnna.spec.config import BEAT_BYTES
 
 PORTS = 4
 

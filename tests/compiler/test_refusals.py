@@ -13,8 +13,8 @@ from cnna.compiler.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.compiler.quantised_import import import_quantised
 from cnna.compiler.split import split
 from cnna.compiler.support import RUNS, limit, quantised_limit, refusal
-from cnna.host.errors import ModelError
-from cnna.hw.config import preset
+from cnna.spec.config import preset
+from cnna.spec.errors import ModelError
 
 from .pairs import with_pairs
 from .written import written

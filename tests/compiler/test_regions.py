@@ -7,7 +7,7 @@ from cnna.compiler.allocate import allocate
 from cnna.compiler.layout import map_words, region_words, together
 from cnna.compiler.lower import lower
 from cnna.compiler.regions import best_base, rivals_of
-from cnna.hw.config import preset
+from cnna.spec.config import preset
 
 from .. import networks
 

@@ -15,8 +15,8 @@ from cnna.compiler.report_html import html
 from cnna.compiler.report_picture import drawn, picture
 from cnna.compiler.report_table import table
 from cnna.compiler.report_trace import trace
-from cnna.host.errors import DataError
-from cnna.hw.config import preset
+from cnna.spec.config import preset
+from cnna.spec.errors import DataError
 
 from .. import networks
 from ..agreement import artifact_of

@@ -10,7 +10,7 @@ from cnna.compiler import ir, report, report_roofline
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.report_labels import Box
 from cnna.compiler.report_svg import LEFT, WIDTH
-from cnna.hw.config import preset
+from cnna.spec.config import preset
 
 from .. import networks
 from ..agreement import artifact_of

@@ -6,7 +6,7 @@ import pytest
 
 from cnna.compiler import report, report_svg
 from cnna.compiler.compile import compile_graph
-from cnna.hw.config import preset
+from cnna.spec.config import preset
 
 from .. import networks
 from ..agreement import artifact_of

@@ -9,11 +9,11 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.report import figures
 from cnna.compiler.report_timeline import bars_of, busy, layer_clocks, measured_bars, predicted_bars
-from cnna.host.errors import DataError
-from cnna.host.planned import PLANNED, DdrSpeed
-from cnna.hw.config import preset
-from cnna.hw.regmap import COUNTED
-from cnna.sim.commands import commands
+from cnna.spec.commands import commands
+from cnna.spec.config import preset
+from cnna.spec.errors import DataError
+from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.regmap import COUNTED
 
 from .. import networks
 from ..agreement import artifact_of

@@ -16,9 +16,9 @@ from cnna.compiler.lower import lower
 from cnna.compiler.schedule import schedule, stream_keys
 from cnna.compiler.walks import signed
 from cnna.compiler.weights import constant_segment
-from cnna.hw.config import Config, preset
 from cnna.sim import walk
-from cnna.sim.commands import commands
+from cnna.spec.commands import commands
+from cnna.spec.config import Config, preset
 
 from .. import networks
 

@@ -8,7 +8,7 @@ from cnna.compiler.compile import compile_graph
 from cnna.compiler.lower import lower
 from cnna.compiler.segment import cuts, segment
 from cnna.compiler.tile import views_of
-from cnna.hw.config import Config, preset
+from cnna.spec.config import Config, preset
 
 from .. import networks
 from ..agreement import CONFIGS, Case, agree_emulated

@@ -7,8 +7,8 @@ from cnna.compiler import ir
 from cnna.compiler.bank_clocks import NONE, plane_words, source_words, walk_clocks
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.shared_port import Reads, User, Writes, Written, parts_of, play
-from cnna.hw.config import preset
-from cnna.sim.commands import commands
+from cnna.spec.commands import commands
+from cnna.spec.config import preset
 
 from .. import networks
 

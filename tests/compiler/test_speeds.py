@@ -4,8 +4,8 @@ import pytest
 
 from cnna.compiler.ddr_beats import Transfer
 from cnna.compiler.speeds import AtWork, Flow, Speeds
-from cnna.host.planned import DdrSpeed
-from cnna.hw.config import BEAT_BYTES, preset
+from cnna.spec.config import BEAT_BYTES, preset
+from cnna.spec.planned import DdrSpeed
 
 ZCU102 = preset("zcu102")
 MOST = float(BEAT_BYTES * ZCU102.ports)

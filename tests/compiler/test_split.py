@@ -7,7 +7,7 @@ from cnna.compiler import support
 from cnna.compiler.onnx_import import to_graph
 from cnna.compiler.pipeline import REWRITES, run_passes
 from cnna.compiler.split import split
-from cnna.host.errors import ModelError
+from cnna.spec.errors import ModelError
 
 from .written import written
 

@@ -7,7 +7,7 @@ import pytest
 
 from cnna.compiler.lower import lower
 from cnna.compiler.tile import box_of, box_words, find_tiling, least_words, tiles, views_of
-from cnna.hw.config import preset
+from cnna.spec.config import preset
 
 from .. import networks
 

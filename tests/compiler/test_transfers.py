@@ -12,9 +12,9 @@ from cnna.compiler.machine import Machine, Queue
 from cnna.compiler.predict import predicted_spans
 from cnna.compiler.transfers import ASK_CLOCKS, END_CLOCKS, Transfers
 from cnna.compiler.weight_ports import Request, WeightPorts
-from cnna.host.planned import PLANNED
-from cnna.hw.config import preset
-from cnna.sim.commands import commands
+from cnna.spec.commands import commands
+from cnna.spec.config import preset
+from cnna.spec.planned import PLANNED
 
 from .. import networks
 

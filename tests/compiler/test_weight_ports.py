@@ -9,9 +9,9 @@ from cnna.compiler import ir
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.cost import ddr_bytes
 from cnna.compiler.predict import predicted_spans
-from cnna.host.planned import PLANNED
-from cnna.hw.config import BEAT_BYTES, preset
-from cnna.sim.commands import commands
+from cnna.spec.commands import commands
+from cnna.spec.config import BEAT_BYTES, preset
+from cnna.spec.planned import PLANNED
 
 from .. import networks
 

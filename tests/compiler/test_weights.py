@@ -5,7 +5,7 @@ import pytest
 
 from cnna.compiler.layout import SEGMENT_ALIGN, STREAM_ALIGN
 from cnna.compiler.weights import constant_segment, conv_stream, pack_params, packing_overflows, vector_stream
-from cnna.hw.config import Config, preset
+from cnna.spec.config import Config, preset
 
 OTHER = Config("other", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=328, vector_ring_words=264)
 

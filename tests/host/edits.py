@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from cnna.host import artifact as files
-from cnna.host.artifact import Artifact
-from cnna.hw.regmap import BY_OFFSET, ENGINES
+from cnna.spec import artifact as files
+from cnna.spec.artifact import Artifact
+from cnna.spec.regmap import BY_OFFSET, ENGINES
 
 GONE = object()
 VALUES = (GONE, None, "", "other", "\ud800", 0, -1, 1, 2, 7, 1 << 31, 1 << 32, 1 << 62, 1.5, 1e-300, 1e300, True, [], {}, [1], [[]])

@@ -9,10 +9,10 @@ import numpy as np
 from cnna.host.board_device import BoardDevice
 from cnna.host.mover import reset_dma
 from cnna.host.stream_device import StreamDevice
-from cnna.hw.config import preset
 from cnna.sim.board.board import Board, open_board
 from cnna.sim.board.cells import ACCELERATOR, DMA
 from cnna.sim.emulator import EmulatorDevice
+from cnna.spec.config import preset
 
 STANDING = (  # what every time-out must tell, after the model of hand_made.py was started
     "at program write", "layer copy", "engines:", "STATUS", "ERROR none", "ERROR_INFO", "port 0: 0 reads, 0 writes outstanding",

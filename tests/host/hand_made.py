@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cnna.host.artifact import Artifact
 from cnna.host.model import Model
-from cnna.host.planned import PLANNED
-from cnna.hw.config import as_dict, preset
-from cnna.hw.regmap import REGISTERS, VERSION, command_fields
-from cnna.sim.commands import Command
 from cnna.sim.emulator import EmulatorDevice
+from cnna.spec.artifact import Artifact
+from cnna.spec.commands import Command
+from cnna.spec.config import as_dict, preset
+from cnna.spec.planned import PLANNED
+from cnna.spec.regmap import REGISTERS, VERSION, command_fields
 
 CONFIG = preset("tiny")
 SHAPE = (6, 3, 4)  # channels, rows, columns: two blocks, the second half empty; a row is 16 bytes

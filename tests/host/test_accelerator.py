@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cnna.host.accelerator import Accelerator
-from cnna.host.errors import DataError, RunError
-from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.emulator import EmulatorDevice
+from cnna.spec.errors import DataError, RunError
+from cnna.spec.regmap import REGISTERS, offset
 
 from .hand_made import CONFIG, SHAPE, failing, requantised_copy
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from cnna.compiler.compile import compile_model
-from cnna.host.artifact import save
 from cnna.host.cli import main
-from cnna.host.errors import ArtifactError
-from cnna.host.manifest import TRACED
 from cnna.host.model import Model
 from cnna.host.session import Model as BoardModel
-from cnna.hw.config import preset
+from cnna.spec.artifact import save
+from cnna.spec.config import preset
+from cnna.spec.errors import ArtifactError
+from cnna.spec.manifest import TRACED
 
 from ..compiler.pairs import with_pairs
 from ..compiler.written import answers, images, written

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnna.host.arrays import read_arrays, write_arrays
-from cnna.host.errors import DataError, UserError
+from cnna.spec.errors import DataError, UserError
 
 SHAPE = {"image": [1, 2, 2]}
 GOOD = np.arange(12, dtype=np.float32).reshape(3, 1, 2, 2)

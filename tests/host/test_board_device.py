@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cnna.hw.config import preset
 from cnna.sim.board.board import open_board
+from cnna.spec.config import preset
 
 from .emulated_board import ServedBoard, StreamedBoard
 

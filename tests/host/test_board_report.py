@@ -12,7 +12,7 @@ import pytest
 from cnna.host import board_report, sustained
 from cnna.host.board_report import selftest
 from cnna.host.cli import main
-from cnna.host.errors import CnnaError
+from cnna.spec.errors import CnnaError
 
 from .emulated_board import EmulatedBoard
 

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from cnna.host.cli import COMMANDS, Outcome, main
-from cnna.host.errors import CheckError, DataError
+from cnna.spec.errors import CheckError, DataError
 
 CNNA = Path(sys.executable).with_name("cnna")
 

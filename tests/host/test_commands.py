@@ -13,8 +13,8 @@ import pytest
 
 from cnna.host.cli import main
 from cnna.host.commands import report
-from cnna.host.errors import DataError
-from cnna.hw.config import preset
+from cnna.spec.config import preset
+from cnna.spec.errors import DataError
 
 SAMPLES = 3
 FIGURES = {  # of R.json, for a run that counted no clocks

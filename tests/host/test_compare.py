@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cnna.host.compare import compare
-from cnna.host.errors import CheckError
+from cnna.spec.errors import CheckError
 
 
 def test_equal_answers_are_counted():

@@ -6,8 +6,8 @@ import pytest
 
 from cnna.host.cli import main
 from cnna.host.configuration import configuration
-from cnna.host.errors import UserError
-from cnna.hw.config import PRESETS, Config, as_dict, preset
+from cnna.spec.config import PRESETS, Config, as_dict, preset
+from cnna.spec.errors import UserError
 
 
 @pytest.mark.parametrize("name", PRESETS)

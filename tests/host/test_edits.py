@@ -13,12 +13,12 @@ from cnna.compiler.compile import compile_model
 from cnna.compiler.report_html import html
 from cnna.compiler.report_table import table
 from cnna.compiler.report_trace import trace
-from cnna.host.artifact import load
-from cnna.host.errors import ArtifactError, CnnaError
 from cnna.host.model import Model
 from cnna.host.session import Model as BoardModel
-from cnna.hw.config import preset
-from cnna.hw.regmap import REGISTERS
+from cnna.spec.artifact import load
+from cnna.spec.config import preset
+from cnna.spec.errors import ArtifactError, CnnaError
+from cnna.spec.regmap import REGISTERS
 from tests import qdq_networks
 
 from .edits import changed, edit, write
@@ -66,7 +66,7 @@ READERS = {
 
 
 def test_whatever_is_edited_no_reader_ends_in_a_traceback_or_hangs(compiled, samples, tmp_path, seed):
-    """Each edit that is not refused when the file is read goes through every reader: only errors of `host/errors.py` may come."""
+    """Each edit that is not refused when the file is read goes through every reader: only errors of `spec/errors.py` may come."""
     loaded = 0
     for number in range(EDITS):
         what, artifact = edit(compiled, np.random.default_rng([seed, number]))

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cnna.host.errors import RunError, TimedOutError
 from cnna.host.session import Model
-from cnna.hw.config import preset
-from cnna.hw.regmap import offset
 from cnna.sim.board.backend import RtlBackend, open_backend
 from cnna.sim.board.board import Board
 from cnna.sim.board.design import design
+from cnna.spec.config import preset
+from cnna.spec.errors import RunError, TimedOutError
+from cnna.spec.regmap import offset
 
 from .emulated_board import ServedBoard
 from .hand_made import expected, requantised_copy, samples

@@ -7,8 +7,8 @@ import pytest
 
 from cnna.host.known import ANSWERS, known, path_of
 from cnna.host.model import Model
-from cnna.hw.config import PRESETS, preset
-from cnna.hw.regmap import offset
+from cnna.spec.config import PRESETS, preset
+from cnna.spec.regmap import offset
 
 MOST_BYTES = 100_000  # of all files: they travel with every installation
 

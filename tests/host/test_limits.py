@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from cnna.host.accelerator import Accelerator
-from cnna.host.errors import DataError
 from cnna.host.limits import seconds, whole
 from cnna.host.session import Model
-from cnna.hw.config import preset
 from cnna.sim.emulator import EmulatorDevice
+from cnna.spec.config import preset
+from cnna.spec.errors import DataError
 
 from .hand_made import requantised_copy
 

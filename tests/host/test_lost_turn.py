@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from cnna.host import remote_turn
-from cnna.host.errors import TurnLostError
 from cnna.host.remote_turn import RemoteTurn
 from cnna.host.session import Model
 from cnna.host.turn import Turns
-from cnna.hw.regmap import REGISTERS, offset
+from cnna.spec.errors import TurnLostError
+from cnna.spec.regmap import REGISTERS, offset
 
 from .emulated_board import EmulatedBoard, StreamedBoard
 from .hand_made import expected, requantised_copy, samples

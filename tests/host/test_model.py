@@ -11,14 +11,14 @@ import pytest
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.quantise import quantise as quantise_model
-from cnna.host.artifact import save
 from cnna.host.cli import main
-from cnna.host.errors import ArtifactError, DataError, RunError
 from cnna.host.model import Model
-from cnna.host.pack import lookup, pack, quantise
-from cnna.hw.config import Config, as_dict, preset
-from cnna.hw.regmap import offset
 from cnna.sim.emulator import EmulatorDevice
+from cnna.spec.artifact import save
+from cnna.spec.config import Config, as_dict, preset
+from cnna.spec.errors import ArtifactError, DataError, RunError
+from cnna.spec.pack import lookup, pack, quantise
+from cnna.spec.regmap import offset
 
 from .hand_made import SCALE_IN, SCALE_OUT, SHAPE, ZERO_IN, ZERO_OUT, requantised_copy, samples, writes
 

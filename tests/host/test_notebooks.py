@@ -16,9 +16,9 @@ from cnna.compiler.compile import compile_model
 from cnna.compiler.preprocess import Preprocess
 from cnna.compiler.quantise import quantise
 from cnna.host import pictures
-from cnna.host.artifact import save
 from cnna.host.model import Model
-from cnna.hw.config import preset
+from cnna.spec.artifact import save
+from cnna.spec.config import preset
 
 from ..sim.board import stock
 from ..sim.board.served import serving

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from cnna.host.cli import main
-from cnna.host.errors import DataError, UserError
 from cnna.host.overlay import MANIFEST, check_files, check_remembered, is_virtual
-from cnna.host.vlnv import VLNV
+from cnna.spec.errors import DataError, UserError
+from cnna.spec.vlnv import VLNV
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from cnna.host import pictures
-from cnna.host.errors import DataError
+from cnna.spec.errors import DataError
 
 SHAPE = (3, 56, 56)
 RED, BLUE = (255, 0, 0), (0, 0, 255)

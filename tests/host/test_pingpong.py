@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from cnna.host.errors import RunError, TimedOutError
 from cnna.host.session import Model
-from cnna.hw.regmap import REGISTERS, offset
+from cnna.spec.errors import RunError, TimedOutError
+from cnna.spec.regmap import REGISTERS, offset
 
 from .emulated_board import STANDING, EmulatedBoard
 from .hand_made import expected, failing, requantised_copy, samples

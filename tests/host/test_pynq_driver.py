@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cnna.host import artifact, model
-from cnna.host.errors import DataError
+from cnna.host import model
 from cnna.host.pynq_driver import open_board
-from cnna.host.vlnv import VLNV
-from cnna.hw.config import preset
+from cnna.spec import artifact
+from cnna.spec.config import preset
+from cnna.spec.errors import DataError
+from cnna.spec.vlnv import VLNV
 
 from ..sim.board import stock
 from ..sim.board.served import serving
@@ -83,7 +84,7 @@ with cnna.host.Model(overlay, sys.argv[3]) as first, cnna.host.Model(overlay.dev
     next(stream)
     try:
         second.run(x)
-    except cnna.host.errors.RunError as error:
+    except cnna.spec.errors.RunError as error:
         print("has the accelerator already" in str(error))
 before = open_board(overlay)
 again = Overlay(sys.argv[1])
@@ -140,7 +141,7 @@ for board in (overlay, overlay.device):
     try:
         with cnna.host.Model(board, sys.argv[3]) as session:
             print("runs", len(session.run(x)))
-    except cnna.host.errors.DataError as error:
+    except cnna.spec.errors.DataError as error:
         print(error)
 """
     )

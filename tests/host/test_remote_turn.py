@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from cnna.host import remote_turn
-from cnna.host.errors import RunError, TurnLostError
 from cnna.host.remote_turn import LEASE_SECONDS, PASS_SECONDS, RemoteTurn
+from cnna.spec.errors import RunError, TurnLostError
 
 from .simulated_time import Process, Simulation
 

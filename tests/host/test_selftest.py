@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from cnna.host import selftest
-from cnna.hw.config import preset
-from cnna.hw.regmap import REGISTERS, offset
+from cnna.spec.config import preset
+from cnna.spec.regmap import REGISTERS, offset
 
 from .emulated_board import EmulatedBoard
 

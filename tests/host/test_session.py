@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import cnna.host
-from cnna.host.errors import ArtifactError, DataError, RunError
 from cnna.host.session import Model
 from cnna.host.waiting import pause_seconds
-from cnna.hw.config import preset
-from cnna.hw.regmap import REGISTERS, offset
+from cnna.spec.config import preset
+from cnna.spec.errors import ArtifactError, DataError, RunError
+from cnna.spec.regmap import REGISTERS, offset
 
 from .emulated_board import STANDING, EmulatedBoard
 from .hand_made import expected, requantised_copy, samples

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cnna.host import mover, pl_memory, selftest
-from cnna.host.errors import ArtifactError, RunError, TimedOutError
+from cnna.host import mover, selftest
 from cnna.host.session import Model
-from cnna.hw.config import preset
-from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.board.board import open_board
+from cnna.spec import pl_memory
+from cnna.spec.config import preset
+from cnna.spec.errors import ArtifactError, RunError, TimedOutError
+from cnna.spec.regmap import REGISTERS, offset
 
 from .emulated_board import STANDING, ServedBoard, StreamedBoard
 from .hand_made import expected, failing, requantised_copy, samples

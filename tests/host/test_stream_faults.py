@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cnna.host.errors import RunError, TimedOutError
 from cnna.host.session import Model
-from cnna.hw.config import preset
 from cnna.sim.board.backend import RtlBackend
 from cnna.sim.board.board import Board, open_board
+from cnna.spec.config import preset
+from cnna.spec.errors import RunError, TimedOutError
 
 from .emulated_board import StreamedBoard
 from .hand_made import expected, requantised_copy, samples

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from cnna.host import remote_turn
-from cnna.host.errors import RunError
 from cnna.host.remote_turn import RemoteTurn
 from cnna.host.turn import LocalTurn, Turns
+from cnna.spec.errors import RunError
 
 
 class Files:

@@ -6,10 +6,10 @@ from functools import cache
 
 from cnna.hw import verilog
 from cnna.hw.attributes import CASCADE_HEIGHT, CHAIN, COPY
-from cnna.hw.config import Config
 from cnna.hw.slices import slices
 from cnna.hw.tile import PAIRS
 from cnna.hw.vector_tile import CHANNELS
+from cnna.spec.config import Config
 
 _MODULE = re.compile(r"^(\(\*[^\n]*\n)?module (\\\S+ |\w+).*?^endmodule\n", re.M | re.S)
 _OURS = "(?:keep|dont_touch|dont_merge|srl_style)"

@@ -4,8 +4,8 @@ import numpy as np
 from amaranth import DomainRenamer, Module, ResetInserter, Signal
 from amaranth.sim import Simulator
 
-from cnna.hw.config import preset
 from cnna.hw.regfile import RegFile
+from cnna.spec.config import preset
 
 CONFIG = preset("tiny")
 OKAY, SLVERR = 0, 2

@@ -9,7 +9,7 @@ from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 from cocotbext.axi.sparse_memory import SparseMemory
 
-from cnna.hw.regmap import REGISTERS, offset
+from cnna.spec.regmap import REGISTERS, offset
 
 PORTS = 2
 BASES = {"CONSTANT": 0x1000, "WORKSPACE": 0x3000, "INPUT": 0x12_0000_1000, "OUTPUT": 0x4000}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cnna.hw.array import Array
-from cnna.hw.config import Config, preset
 from cnna.sim import bench
+from cnna.spec.config import Config, preset
 
 pytestmark = pytest.mark.cosim
 

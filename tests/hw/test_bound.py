@@ -7,16 +7,16 @@ from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
 from cnna.hw.bound import BEAT_ADDRESS_BITS, BOUND_CLOCKS, SIZE_BEAT_BITS, Bound
-from cnna.hw.config import BEAT_BYTES, preset
 from cnna.hw.control import Control
 from cnna.hw.faults import Faults
 from cnna.hw.load import Load
 from cnna.hw.readmaster import ReadMaster
-from cnna.hw.regmap import BOUNDED, ERRORS, command_fields, offset
 from cnna.hw.runs import RUN_BITS
 from cnna.hw.store import Store
 from cnna.hw.weights import Weights
 from cnna.hw.writemaster import WriteMaster
+from cnna.spec.config import BEAT_BYTES, preset
+from cnna.spec.regmap import BOUNDED, ERRORS, command_fields, offset
 
 CONFIG = preset("tiny")
 NO_LIMIT = (1 << SIZE_BEAT_BITS) - 1

@@ -7,13 +7,13 @@ from amaranth.lib import stream
 from amaranth.sim import Simulator
 
 from cnna.hw.clashes import clashes
-from cnna.hw.config import BEAT_BYTES, Config, preset
 from cnna.hw.load import Load
 from cnna.hw.readmaster import ReadMaster
-from cnna.hw.regmap import command_fields
 from cnna.hw.store import Store, ask_layout
 from cnna.hw.writemaster import WriteMaster
 from cnna.sim.axi_memory import Memory, serve_reads, serve_writes
+from cnna.spec.config import BEAT_BYTES, Config, preset
+from cnna.spec.regmap import command_fields
 
 from .load_store_rig import DDR_BYTES, PACES, SEED, bench, lanes_taken, send
 

@@ -6,7 +6,7 @@ from amaranth.sim import Simulator
 
 from cnna.hw.control import Control
 from cnna.hw.faults import Faults
-from cnna.hw.regmap import ERRORS, REGISTERS
+from cnna.spec.regmap import ERRORS, REGISTERS
 
 PORTS = 2
 

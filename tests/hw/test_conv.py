@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from cnna.hw.config import Config, preset
-from cnna.hw.regmap import COUNTED
 from cnna.sim import engines
-from cnna.sim.commands import Command
 from cnna.sim.enginebench import play, stalls
 from cnna.sim.enginecases import Cases
 from cnna.sim.machine import Machine
+from cnna.spec.commands import Command
+from cnna.spec.config import Config, preset
+from cnna.spec.regmap import COUNTED
 
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
 CONFIGS = {"tiny": preset("tiny"), "odd": ODD}

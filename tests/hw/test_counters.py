@@ -4,7 +4,7 @@ import numpy as np
 from amaranth.sim import Simulator
 
 from cnna.hw.counters import COUNTER_NAMES, Counters
-from cnna.hw.regmap import COUNTED, STALLS
+from cnna.spec.regmap import COUNTED, STALLS
 
 PORTS, CLOCKS = 3, 400
 

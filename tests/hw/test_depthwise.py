@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from cnna.hw.config import Config, preset
 from cnna.hw.depthwise import PixelProducts
 from cnna.sim import bench
+from cnna.spec.config import Config, preset
 
 pytestmark = pytest.mark.cosim
 

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from cnna.hw import describe
-from cnna.hw.config import preset
 from cnna.hw.general import capability
-from cnna.hw.regmap import REGISTERS
+from cnna.spec.config import preset
+from cnna.spec.regmap import REGISTERS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -9,12 +9,12 @@ from amaranth import Module, Signal
 from amaranth.sim import Simulator
 
 from cnna.hw.command import command_layout
-from cnna.hw.config import Config
 from cnna.hw.featmem import LATENCY
 from cnna.hw.fetch import Fetch
-from cnna.hw.regmap import ADDRESS_BITS
 from cnna.hw.walk import source_walk
 from cnna.sim import walk
+from cnna.spec.config import Config
+from cnna.spec.regmap import ADDRESS_BITS
 
 TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring_words=200, vector_ring_words=264)

@@ -5,7 +5,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from cnna.hw.gate import Gate
-from cnna.hw.regmap import COUNTED
+from cnna.spec.regmap import COUNTED
 
 
 @pytest.mark.parametrize(("readers", "span"), [(2, 1), (1, 3)])

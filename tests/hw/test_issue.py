@@ -6,11 +6,11 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
-from cnna.hw.config import preset
 from cnna.hw.issue import ROOM, SLOTS, Issue
 from cnna.hw.ports import BEAT_BITS
 from cnna.hw.ring import Ring
 from cnna.hw.vector_issue import DEPTHWISE, MAX, VectorIssue
+from cnna.spec.config import preset
 
 CONFIG = preset("tiny")
 

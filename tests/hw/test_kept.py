@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cnna.hw import verilog
-from cnna.hw.config import preset
 from cnna.hw.kept import keep
+from cnna.spec.config import preset
 
 TINY = preset("tiny")
 OUTPUT = """module m(clk, d, a, b, \\q$1 , y, z);

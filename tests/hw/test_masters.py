@@ -7,10 +7,10 @@ from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
 from cnna.hw import readmaster, writemaster
-from cnna.hw.config import BEAT_BYTES
 from cnna.hw.readmaster import ReadMaster
 from cnna.hw.writemaster import WriteMaster
 from cnna.sim.axi_memory import Memory, Pace, ProtocolError, serve_reads, serve_writes
+from cnna.spec.config import BEAT_BYTES
 
 PACES = {"fast": Pace(latency=1), "stalled": Pace(ready=0.3, valid=0.4, latency=1), "slow": Pace(0.8, 0.8, latency=500)}
 DEADLINE_CLOCKS = 20_000

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cnna.hw.general import ALWAYS, COPYING, STREAMED, capability, general, kept, reports
-from cnna.hw.regmap import BY_OFFSET, REGISTERS, SPACE_BYTES, offset
 from cnna.hw.writes import SHADOWED
+from cnna.spec.regmap import BY_OFFSET, REGISTERS, SPACE_BYTES, offset
 
 from .regfile_host import CONFIG, HOST, IDLE, OKAY, SEQUENCER, SLVERR, random_word, run
 

@@ -8,7 +8,7 @@ import pytest
 from cnna.hw.bundle import LOW_BITS
 from cnna.hw.requant import Lanes, Modes
 from cnna.sim import bench
-from cnna.sim.arith import combine, requantise
+from cnna.spec.arith import combine, requantise
 
 pytestmark = pytest.mark.cosim
 

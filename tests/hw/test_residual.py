@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from cnna.hw.config import preset
 from cnna.hw.residual import NAMES, ResidualAdd, add_layout
 from cnna.sim import bench
-from cnna.sim.arith import combine
+from cnna.spec.arith import combine
+from cnna.spec.config import preset
 
 pytestmark = pytest.mark.cosim
 

@@ -11,12 +11,12 @@ from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
 from cnna.hw.command import command_layout
-from cnna.hw.config import Config
 from cnna.hw.featmem import FeatureMemory
 from cnna.hw.fetch import Fetch
 from cnna.hw.scatter import Scatter
 from cnna.hw.walk import plane_walk
 from cnna.sim import walk
+from cnna.spec.config import Config
 
 TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring_words=200, vector_ring_words=264)

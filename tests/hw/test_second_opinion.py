@@ -14,11 +14,11 @@ from amaranth import Module
 
 from cnna.hw import top, verilog
 from cnna.hw.axi import Axi4, Axi4Lite
-from cnna.hw.config import Config
 from cnna.hw.conv import Conv
 from cnna.hw.vector import Vector
 from cnna.sim.build import build, to_stderr
 from cnna.sim.cache import default_cache
+from cnna.spec.config import Config
 
 CONFIG = Config("copy", pix=2, ci=4, co=8, ports=2, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
 RUN_SECONDS = 300

@@ -8,13 +8,13 @@ from amaranth import Module
 from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
-from cnna.hw.config import BEAT_BYTES
 from cnna.hw.readmaster import ReadMaster
-from cnna.hw.regmap import STREAM_ERRORS
 from cnna.hw.streams import StreamIn, StreamOut
 from cnna.hw.writemaster import WriteMaster
 from cnna.hw.writeshare import WriteShare
 from cnna.sim.axi_memory import Memory, Pace, serve_reads, serve_writes
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.regmap import STREAM_ERRORS
 
 PACES = {"fast": Pace(latency=1), "stalled": Pace(ready=0.3, valid=0.4, latency=5), "slow": Pace(0.9, 0.9, latency=200)}
 STREAM_PACES = {"full": 1.0, "ragged": 0.5, "starved": 0.2}  # chance that the stream's other end takes part in a clock

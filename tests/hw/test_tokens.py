@@ -4,8 +4,8 @@ import numpy as np
 from amaranth import Module
 from amaranth.sim import Simulator
 
-from cnna.hw.regmap import COUNTED
 from cnna.hw.tokens import WAIT_CLOCKS, Counts, Waiter
+from cnna.spec.regmap import COUNTED
 
 
 def test_counts_follow_pulses_and_clear():

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from cnna.hw.config import Config, preset
 from cnna.hw.vector_drain import VectorDrain
 from cnna.hw.vector_issue import SLOTS
 from cnna.sim import bench
-from cnna.sim.arith import combine, requantise
 from cnna.sim.enginecases import params
+from cnna.spec.arith import combine, requantise
+from cnna.spec.config import Config, preset
 
 pytestmark = pytest.mark.cosim
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from cnna.hw.config import Config, preset
-from cnna.hw.regmap import VECTOR_OPS
 from cnna.hw.vector_sums import VectorSums
 from cnna.sim import bench
+from cnna.spec.config import Config, preset
+from cnna.spec.regmap import VECTOR_OPS
 
 pytestmark = pytest.mark.cosim
 

@@ -14,8 +14,8 @@ import pytest
 import cnna.hw
 from cnna.hw import verilog
 from cnna.hw.axi import Axi4, Axi4Lite, AxiStream
-from cnna.hw.config import ConfigError, preset
 from cnna.hw.shared import count_instances
+from cnna.spec.config import ConfigError, preset
 
 from .attributed import check_attributes
 
@@ -23,7 +23,7 @@ TINY, ZCU102 = preset("tiny"), preset("zcu102")
 DSP48E2_LIMIT, SECONDS_LIMIT, MEMORY_LIMIT_KIB = 2520, 120, 4 << 20
 SOURCE = Path(cnna.hw.__file__).resolve().parent.parent
 WRITE = (
-    "import sys; from cnna.hw.config import preset; from cnna.hw.verilog import generate_module;"
+    "import sys; from cnna.spec.config import preset; from cnna.hw.verilog import generate_module;"
     "sys.stdout.write(generate_module(preset('tiny'), sys.argv[1]))"
 )
 
@@ -159,7 +159,7 @@ def test_a_lost_attribute_is_noticed(tiny: str, line: str) -> None:
 @pytest.mark.cosim
 def test_zcu102_fits_and_is_lint_clean(tmp_path):
     """The product would need more DSPs than the chip has, or minutes and memory that a laptop has not."""
-    command = [sys.executable, "-c", "from cnna.hw.config import preset; from cnna.hw.verilog import write; import sys, pathlib;"]
+    command = [sys.executable, "-c", "from cnna.spec.config import preset; from cnna.hw.verilog import write; import sys, pathlib;"]
     command[-1] += "write(preset('zcu102'), pathlib.Path(sys.argv[1]))"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([*command, str(tmp_path)], check=True)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from cnna.hw.regmap import ADDRESS_BITS
 from cnna.hw.walk import walk_layout
 from cnna.hw.walker import Walker
+from cnna.spec.regmap import ADDRESS_BITS
 
 SETUP_CLOCKS = 17  # more than the lanes, from an idle walker's command to its first step
 

@@ -7,11 +7,11 @@ from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
 from cnna.hw.blocks import vector_ring, weight_ring
-from cnna.hw.config import BEAT_BYTES, Config, preset
 from cnna.hw.ports import RING_LATENCY
 from cnna.hw.readmaster import ReadMaster
 from cnna.hw.weights import Weights
 from cnna.sim.axi_memory import Memory, Pace, serve_reads
+from cnna.spec.config import BEAT_BYTES, Config, preset
 
 CONFIGS = (
     preset("tiny"),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cnna.hw.regmap import ENGINES, ERRORS, REGISTERS, command_fields, offset
 from cnna.hw.writes import SHADOWED
+from cnna.spec.regmap import ENGINES, ERRORS, REGISTERS, command_fields, offset
 
 from .regfile_host import HOST, IDLE, OKAY, SEQUENCER, SLVERR, random_word, run
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cnna.hw.config import Config
-from cnna.hw.regmap import ENGINES, REGISTERS, command_fields
+from cnna.spec.config import Config
+from cnna.spec.regmap import ENGINES, REGISTERS, command_fields
 
 
 class Program:

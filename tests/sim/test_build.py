@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from cnna.host.errors import RunError, ToolError, UserError
-from cnna.hw.config import preset
 from cnna.sim import build as building
 from cnna.sim.rtl import generated
+from cnna.spec.config import preset
+from cnna.spec.errors import RunError, ToolError, UserError
 
 TOOL = """#!{python}
 import pathlib, subprocess, sys

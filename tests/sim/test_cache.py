@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cnna.host.errors import UserError
 from cnna.sim import build as building
 from cnna.sim.cache import KEEP_DAYS, KEEP_ENTRIES, REST_HOURS, default_cache, is_sealed, private, prune, use
+from cnna.spec.errors import UserError
 
 
 def _entry(folder: Path, name: str, hours: float) -> Path:

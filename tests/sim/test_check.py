@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from cnna.host.accelerator import Accelerator
-from cnna.host.errors import CheckError
 from cnna.sim import check, engines
 from cnna.sim.build import to_stderr
 from cnna.sim.cache import default_cache
-from cnna.sim.commands import commands
 from cnna.sim.ddr import WRITTEN
 from cnna.sim.probes import STORED
 from cnna.sim.rtl import generated
+from cnna.spec.commands import commands
+from cnna.spec.errors import CheckError
 
 from ..agreement import CONFIGS, WATCHDOG_CLOCKS, Case
 
@@ -52,7 +52,7 @@ class Recorded:
         """The log is read once in these tests."""
 
     def read(self, offset):
-        from cnna.hw.regmap import BY_OFFSET, SEGMENTS
+        from cnna.spec.regmap import BY_OFFSET, SEGMENTS
 
         _, segment, half = BY_OFFSET[offset].name.split("_")
         base = self.bases.get(SEGMENTS.index(segment.lower()), 0)

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from cnna.host.accelerator import Accelerator
-from cnna.host.capability import read_config
-from cnna.host.errors import RunError
-from cnna.hw.config import as_dict
-from cnna.hw.regmap import REGISTERS, offset
 from cnna.sim.cosim import CosimDevice
 from cnna.sim.ddr import SETTINGS
+from cnna.spec.capability import read_config
+from cnna.spec.config import as_dict
+from cnna.spec.errors import RunError
+from cnna.spec.regmap import REGISTERS, offset
 
 from ..agreement import CONFIGS, ODD, WATCHDOG_CLOCKS, Case, agree
 
@@ -250,7 +250,7 @@ def test_a_waveform_holds_the_clocks_asked_for(tmp_path):
 
 CLIENT = """
 import sys, time
-from cnna.hw.config import preset
+from cnna.spec.config import preset
 from cnna.sim.cosim import CosimDevice
 device = CosimDevice(preset("tiny"))
 print(device._simulator.process.pid, flush=True)

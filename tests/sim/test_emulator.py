@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from cnna.host.errors import RunError
-from cnna.hw.config import Config, preset
-from cnna.hw.regmap import ERRORS, REGISTERS, VECTOR_OPS, offset
-from cnna.sim import arith
 from cnna.sim.emulator import EmulatorDevice
+from cnna.spec import arith
+from cnna.spec.config import Config, preset
+from cnna.spec.errors import RunError
+from cnna.spec.regmap import ERRORS, REGISTERS, VECTOR_OPS, offset
 
 from .programs import Program, from_words, pack_params, stripes, to_words
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cnna.host.errors import RunError
 from cnna.hw import verilog
-from cnna.hw.config import ConfigError, preset
 from cnna.sim.generate import write
+from cnna.spec.config import ConfigError, preset
+from cnna.spec.errors import RunError
 
 
 def test_the_files_are_those_of_the_generator(tmp_path: Path) -> None:

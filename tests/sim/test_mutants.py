@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from cnna.host.accelerator import Accelerator
-from cnna.host.errors import RunError
-from cnna.hw.config import BEAT_BYTES, preset
-from cnna.hw.regmap import BOUNDED, ENGINES, REGISTERS, SEGMENTS, offset
 from cnna.sim.emulator import EmulatorDevice
+from cnna.spec.config import BEAT_BYTES, preset
+from cnna.spec.errors import RunError
+from cnna.spec.regmap import BOUNDED, ENGINES, REGISTERS, SEGMENTS, offset
 
 from ..agreement import Case
 from ..host.hand_made import SHAPE, requantised_copy

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from cnna.host.accelerator import Accelerator
-from cnna.host.capability import read_config
-from cnna.host.errors import RunError
-from cnna.hw.regmap import REGISTERS, STREAM_ERRORS, offset
 from cnna.sim.ddr import SETTINGS
+from cnna.spec.capability import read_config
+from cnna.spec.errors import RunError
+from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
 
 from ..agreement import CONFIGS, WATCHDOG_CLOCKS, Case
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from cnna.compiler import ir
-from cnna.host.errors import DataError
-from cnna.sim import arith, reference
+from cnna.sim import reference
+from cnna.spec import arith
+from cnna.spec.errors import DataError
 
 WINDOWS = [
     ir.Window(),

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from cnna.host.accelerator import Accelerator
-from cnna.host.errors import RunError
-from cnna.hw.config import preset
-from cnna.hw.regmap import REGISTERS, offset
+from cnna.spec.config import preset
+from cnna.spec.errors import RunError
+from cnna.spec.regmap import REGISTERS, offset
 
 from ..host.hand_made import SHAPE, requantised_copy
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import simulation_speed
 
-from cnna.host.artifact import load
 from cnna.host.cli import main
 from cnna.sim import build
 from cnna.sim.cache import default_cache
+from cnna.spec.artifact import load
 
 
 def test_ways_change_what_they_are_called_after() -> None:

@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from cnna.hw.config import preset
 from cnna.sim.board.board import Board, open_board
 from cnna.sim.board.server import Server
+from cnna.spec.config import preset
 
 MEMORY_BYTES = 64 << 20
 PATIENCE_SECONDS = 10  # until the server has noticed that a client is gone

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from cnna.hw.regmap import REGISTERS, STREAM_ERRORS, offset
 from cnna.sim.board.copies import Copies
 from cnna.sim.board.refused import RefusedError
+from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
 
 SIZE = 4096
 Registers = dict[str, int]

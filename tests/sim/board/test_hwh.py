@@ -7,8 +7,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cnna.hw.config import PRESETS, Config, preset
-from cnna.hw.regmap import REGISTERS
 from cnna.sim.board.blocks import PS
 from cnna.sim.board.cells import ACCELERATOR, DMA, LEDS
 from cnna.sim.board.design import VARIANTS, design
@@ -16,6 +14,8 @@ from cnna.sim.board.dma import REGISTERS as DMA_REGISTERS
 from cnna.sim.board.hwh import hwh, signals
 from cnna.sim.cache import default_cache
 from cnna.sim.rtl import generated
+from cnna.spec.config import PRESETS, Config, preset
+from cnna.spec.regmap import REGISTERS
 
 FOUR_PORTS = Config("four", pix=2, ci=8, co=8, ports=4, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
 

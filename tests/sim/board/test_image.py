@@ -2,9 +2,9 @@
 
 import pytest
 
-from cnna.hw.config import preset
 from cnna.sim.board import image
 from cnna.sim.board.design import PART, VARIANTS, design
+from cnna.spec.config import preset
 
 
 @pytest.mark.filterwarnings("ignore")  # pynq's own

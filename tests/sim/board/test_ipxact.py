@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 import pytest
 from lxml import etree
 
-from cnna.hw.config import PRESETS, preset
-from cnna.hw.regmap import REGISTERS
 from cnna.sim.board.cells import ACCELERATOR
 from cnna.sim.board.design import VARIANTS, design
 from cnna.sim.board.hwh import hwh
 from cnna.sim.board.ipxact import SPIRIT, component
+from cnna.spec.config import PRESETS, preset
+from cnna.spec.regmap import REGISTERS
 
 NAMES = {"s": SPIRIT}
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cnna.host.pl_memory import PL_DDR_BASE
 from cnna.sim.board.board import Board
+from cnna.spec.pl_memory import PL_DDR_BASE
 
 from . import stock
 
@@ -74,7 +74,7 @@ def test_the_other_variants_hwh_is_refused(served: str, tmp_path: Path) -> None:
 import cnna.host
 try:
     cnna.host.Model(Overlay(sys.argv[1]), "none.cnna")
-except cnna.host.errors.UserError as error:
+except cnna.spec.errors.UserError as error:
     print(error)
 """
     assert "cnna.hwh: not the file that manifest.json names" in stock.run(served, code, bit)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.errors import DataError
+from cnna.spec.errors import DataError
 
 Port = Mapping[str, Any]
 Int8 = NDArray[np.int8]

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cnna.hw.config import BEAT_BYTES
-from cnna.hw.regmap import COUNTED, STALLS
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.regmap import COUNTED, STALLS
 
 REPORT_MHZ = 300  # the clock that frames a second are stated for
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cnna.hw.regmap import BOUNDED, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, STALLS, offset
+from cnna.spec.regmap import BOUNDED, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, STALLS, offset
 
 RESPONSES = ("OKAY", "EXOKAY", "SLVERR", "DECERR")
 Read = Callable[[str], Mapping[str, int]]  # fields of a register, by its name

@@ -5,11 +5,11 @@ from typing import Protocol
 
 import numpy as np
 
-from cnna.host.errors import RunError, TimedOutError
-from cnna.host.planned import DdrSpeed
-from cnna.host.progress import Played, standing
-from cnna.hw.config import Config
-from cnna.hw.regmap import REGISTERS, offset
+from cnna.spec.config import Config
+from cnna.spec.errors import RunError, TimedOutError
+from cnna.spec.planned import DdrSpeed
+from cnna.spec.progress import Played, standing
+from cnna.spec.regmap import REGISTERS, offset
 
 LOOK_SECONDS = 1e-3  # between two looks at whether a soft reset has ended
 

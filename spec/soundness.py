@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from cnna.host.cpu_ops import makes
-from cnna.host.manifest import PREDICTED_SINCE, TRACED
-from cnna.host.program import Table, UnsoundError, checked
-from cnna.hw.config import Config
-from cnna.hw.regmap import ENGINES, SEGMENTS
+from cnna.spec.config import Config
+from cnna.spec.cpu_ops import makes
+from cnna.spec.manifest import PREDICTED_SINCE, TRACED
+from cnna.spec.program import Table, UnsoundError, checked
+from cnna.spec.regmap import ENGINES, SEGMENTS
 
 Manifest = Mapping[str, Any]
 CPU_PARTS = {"cpu_head": "head.onnx", "cpu_tail": "tail.onnx"}

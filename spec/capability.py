@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from cnna.host.errors import ArtifactError
-from cnna.hw.config import PRESETS, Config, ConfigError, as_dict
-from cnna.hw.regmap import REGISTERS, VERSION, offset
+from cnna.spec.config import PRESETS, Config, ConfigError, as_dict
+from cnna.spec.errors import ArtifactError
+from cnna.spec.regmap import REGISTERS, VERSION, offset
 
 MAGIC = REGISTERS["ID"].fields[0].reset
 SIZES = ("ARRAY", "MEMORY", "RINGS")

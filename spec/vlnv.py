@@ -1,6 +1,6 @@
 """Names that pynq and block designs go by: the IPs that drivers bind to, and the mark of a virtual board's image."""
 
-from cnna.hw.regmap import VERSION
+from cnna.spec.regmap import VERSION
 
 VENDOR, LIBRARY, NAME = "cnna", "ip", "cnna"
 VLNV = f"{VENDOR}:{LIBRARY}:{NAME}:{VERSION[0]}.{VERSION[1]}"  # a new register map is a new version of the IP

@@ -5,7 +5,7 @@ Read on boards, and by whoever simulates or predicts.
 
 from typing import NamedTuple
 
-from cnna.hw.config import BEAT_BYTES, Config
+from cnna.spec.config import BEAT_BYTES, Config
 
 
 class DdrSpeed(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from cnna.host.errors import RunError
+from cnna.spec.errors import RunError
 
 PL_DDR_BASE, PL_DDR_BYTES = 0x4_0000_0000, 512 << 20  # as the accelerator sees it, in block designs of variant `pl`
 PAGE_BYTES = 4096

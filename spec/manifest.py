@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
-from cnna.host.planned import DdrSpeed
-from cnna.hw.config import Config
+from cnna.spec.config import Config
+from cnna.spec.planned import DdrSpeed
 
 SMALLEST, GREATEST = 2.0**-126, 2.0**127  # scales: float32 holds them, and what is divided by them
 MOST_SIZE = 1 << 32  # of an axis: a segment has fewer bytes

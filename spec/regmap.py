@@ -10,7 +10,7 @@ do is in `docs/architecture.md`.
 
 from typing import NamedTuple
 
-from cnna.hw.field import Field
+from cnna.spec.field import Field
 
 VERSION = (1, 2)  # of this map: major, minor; a driver refuses another major, and an older minor
 SPACE_BYTES = 0x1000

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.hw.config import BEAT_BYTES, Config
-from cnna.hw.regmap import (
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.regmap import (
     ADDRESS_BITS,
     BY_OFFSET,
     COUNT_BITS,

@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from cnna.compiler.compile import _operators
-from cnna.host.cpu_ops import CpuPart, softmax, top_k
-from cnna.host.errors import ToolError
+from cnna.spec.cpu_ops import CpuPart, softmax, top_k
+from cnna.spec.errors import ToolError
 
 SIZE = (6, 2, 1)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cnna.host.errors import UserError
-from cnna.host.files import check_outputs, check_writable, write_text, writing
+from cnna.spec.errors import UserError
+from cnna.spec.files import check_outputs, check_writable, write_text, writing
 
 
 def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path: Path) -> None:

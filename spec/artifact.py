@@ -16,14 +16,14 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from cnna.host import soundness
-from cnna.host.errors import ArtifactError, UserError
-from cnna.host.files import write_bytes
-from cnna.host.manifest import misfit
-from cnna.host.planned import PLANNED, DdrSpeed
-from cnna.host.program import UnsoundError
-from cnna.hw.config import Config, ConfigError
-from cnna.hw.regmap import VERSION
+from cnna.spec import soundness
+from cnna.spec.config import Config, ConfigError
+from cnna.spec.errors import ArtifactError, UserError
+from cnna.spec.files import write_bytes
+from cnna.spec.manifest import misfit
+from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.program import UnsoundError
+from cnna.spec.regmap import VERSION
 
 FORMAT = "cnna"
 SCHEMA, OLDEST = 4, 1  # written, and read; in 1 no input was folded, before TRACED the batch was not traced

@@ -1,4 +1,4 @@
-"""Decodes register writes into commands, from `hw.regmap` alone: the emulator's front end and the report's reader.
+"""Decodes register writes into commands, from `spec.regmap` alone: the emulator's front end and the report's reader.
 
 A `Decoder` keeps every engine's shadow registers as the RTL's register file does; a write to an engine's GO register
 answers with the command it queues.
@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from cnna.hw.config import Config
-from cnna.hw.regmap import BY_OFFSET, ENGINES, REGISTERS, VECTOR_OPS, command_fields
+from cnna.spec.config import Config
+from cnna.spec.regmap import BY_OFFSET, ENGINES, REGISTERS, VECTOR_OPS, command_fields
 
 WRITE_BYTES = 8  # of one program write: offset, then value, 32 bit each, little endian
 

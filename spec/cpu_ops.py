@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.errors import ArtifactError, ToolError, reason_of
+from cnna.spec.errors import ArtifactError, ToolError, reason_of
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from cnna.host import artifact as files
-from cnna.host.artifact import Artifact, load, save
-from cnna.host.errors import ArtifactError
-from cnna.host.planned import PL, PLANNED, DdrSpeed
-from cnna.hw.config import as_dict, preset
-from cnna.hw.regmap import VERSION
+from cnna.spec import artifact as files
+from cnna.spec.artifact import Artifact, load, save
+from cnna.spec.config import as_dict, preset
+from cnna.spec.errors import ArtifactError
+from cnna.spec.planned import PL, PLANNED, DdrSpeed
+from cnna.spec.regmap import VERSION
 
-from .hand_made import requantised_copy
+from ..host.hand_made import requantised_copy
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The figures of a run: means of its batches, nothing invented, and clocks of units of that run only."""
 
-from cnna.host.metrics import summary
-from cnna.hw.regmap import STALLS
+from cnna.spec.metrics import summary
+from cnna.spec.regmap import STALLS
 
 MANIFEST = {
     "config": {"name": "tiny", "pix": 2, "ci": 4, "co": 8},

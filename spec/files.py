@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from cnna.host.errors import UserError
+from cnna.spec.errors import UserError
 
 
 def read_bytes(path: Path) -> bytes:

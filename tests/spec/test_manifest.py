@@ -2,9 +2,9 @@
 
 import pytest
 
-from cnna.host.manifest import misfit
+from cnna.spec.manifest import misfit
 
-from .hand_made import requantised_copy
+from ..host.hand_made import requantised_copy
 
 
 @pytest.fixture
