@@ -10,7 +10,7 @@ import numpy as np
 import picture
 import pytest
 
-from cnna.host.cli import COMMANDS, main
+from cnna.cli.main import COMMANDS, main
 from cnna.hw import describe
 
 

@@ -39,7 +39,7 @@ def test_every_module_of_host_imports_with_numpy_alone(root: Path) -> None:
     modules = _modules(root)
     done = _run(f"for name in {modules!r}: importlib.import_module(name)")
     assert not done.returncode, done.stderr
-    assert "cnna.host.cli" in modules
+    assert "cnna.cli.main" in modules
 
 
 def test_the_bar_bars() -> None:
@@ -51,7 +51,7 @@ def test_the_bar_bars() -> None:
 @pytest.mark.parametrize("command", ["models", "doctor --json /dev/null", "--version", "run --help", "compile --help"])
 def test_commands_on_a_board_answer_or_say_what_to_install(command: str) -> None:
     """A board's user must get an answer or one line, not a traceback."""
-    done = _run(f"from cnna.host.cli import main; sys.exit(main({command.split()!r}))")
+    done = _run(f"from cnna.cli.main import main; sys.exit(main({command.split()!r}))")
     assert "Traceback" not in done.stderr
     if command == "models":
         assert done.returncode == 2

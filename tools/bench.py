@@ -130,7 +130,7 @@ def check(key: str, config: str, docs: Path) -> int:
 
 def cnna(*arguments: object) -> None:
     """One command, its progress shown, its answers not. CalledProcessError: it failed; it has said why."""
-    subprocess.run([sys.executable, "-m", "cnna.host.cli", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-m", "cnna.cli.main", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
 
 
 def _compiled(row: Row, config: str, folder: Path) -> Artifact:

@@ -24,7 +24,7 @@ if [ -z "$python" ]; then
   exit 2
 fi
 
-"$python" -B host/doctor.py
+"$python" -B cli/prerequisites.py
 
 if ! .venv/bin/python -c '' 2>/dev/null; then
   echo "making .venv with $("$python" --version)"

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
-from cnna.host.arrays import read_arrays
+from cnna.cli.arrays import read_arrays
 from cnna.host.model import Model
 from cnna.sim import build
 from cnna.sim.cosim import CosimDevice

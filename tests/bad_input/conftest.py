@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from cnna.host.cli import main
+from cnna.cli.main import main
 
 from .cases import CLASSES, random_images, small_model
 

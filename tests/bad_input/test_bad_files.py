@@ -133,7 +133,7 @@ def test_a_place_that_fills_up_has_no_half_file(good: Path, tmp_path: Path, what
     line = {**OUTPUTS, "passes of compile": "compile q.onnx --config tiny -o /dev/null --dump {}"}[what]
     words = words_of(line, good, tmp_path / "out")
     done = subprocess.run(
-        [sys.executable, "-m", "cnna.host.cli", *map(str, words)],
+        [sys.executable, "-m", "cnna.cli.main", *map(str, words)],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)), capture_output=True, text=True,
     )  # fmt: skip
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from cnna.host.cli import main
+from cnna.cli.main import main
 from cnna.spec.config import preset
 
 from .cases import CHANNELS, CLASSES, SIZE, edited, random_images, small_model

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cnna.host.cli import Parser
-from cnna.host.commands import board
+from cnna.cli import board
+from cnna.cli.main import Parser
 from cnna.sim.board.blocks import PS, Design
 from cnna.sim.board.cells import DDR4, LEDS_WIDTH
 from cnna.sim.board.design import BOARD_PART, PART, VARIANTS, design

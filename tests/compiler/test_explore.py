@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from cnna.cli.main import main
 from cnna.compiler.area import bram36, dsp48e2
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.explore import configurations, evaluate, explore, pareto, table
 from cnna.compiler.explore_picture import picture, steps
 from cnna.compiler.report import figures
-from cnna.host.cli import main
 from cnna.spec.errors import ModelError, UserError
 
 from .. import networks

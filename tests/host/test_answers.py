@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 
+from cnna.cli.main import main
 from cnna.compiler.compile import compile_model
-from cnna.host.cli import main
 from cnna.host.model import Model
 from cnna.host.session import Model as BoardModel
 from cnna.spec.artifact import save

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from xml.etree import ElementTree
 
-from cnna.host.cli import main
+from cnna.cli.main import main
 
 SPIRIT = "{http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009}"
 
@@ -26,7 +26,7 @@ def test_the_component_names_the_verilog_beside_it(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_it_at_once_and_leaves_nothing(tmp_path: Path) -> None:
     """At `zcu102` Python took a quarter of a minute to let go of what it had made, and a script's make went on."""
-    command = [sys.executable, "-m", "cnna.host.cli", "board", "ip", "--config", "zcu102", "-o", str(tmp_path / "ip")]
+    command = [sys.executable, "-m", "cnna.cli.main", "board", "ip", "--config", "zcu102", "-o", str(tmp_path / "ip")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
         until = time.monotonic() + 60

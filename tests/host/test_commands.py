@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 import pytest
 
-from cnna.host.cli import main
-from cnna.host.commands import report
+from cnna.cli import report
+from cnna.cli.main import main
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError
 
@@ -260,7 +260,7 @@ def test_an_exploration_that_is_interrupted_leaves_nothing(folder: Path) -> None
     """Half a sweep is no answer: one line, the shell's code, no picture of what was done until then."""
     command = ["explore", str(folder / "q.onnx"), "--png", str(folder / "half.png"), "--json", str(folder / "half.json")]
     child = subprocess.Popen(
-        [sys.executable, "-m", "cnna.host.cli", *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "cnna.cli.main", *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert child.stderr
     said = [child.stderr.readline()]
@@ -280,7 +280,7 @@ def test_verilog_says_how_long_it_takes(
 ) -> None:
     """A minute of silence at `zcu102` looks like a hang; seconds that count would be noise in a file of messages."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    monkeypatch.setattr("cnna.host.commands.rtl.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("cnna.cli.rtl.PATIENCE_SECONDS", 0.0)
     assert main(["rtl", "--module", "ring", "-o", str(tmp_path)]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == str(tmp_path / "cnna_tiny_ring.v")

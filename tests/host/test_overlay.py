@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cnna.host.cli import main
+from cnna.cli.main import main
 from cnna.host.overlay import MANIFEST, check_files, check_remembered, is_virtual
 from cnna.spec.errors import DataError, UserError
 from cnna.spec.vlnv import VLNV

@@ -100,7 +100,7 @@ def test_the_command_runs_on_a_board(served: str, tmp_path: Path) -> None:
     bit, compiled, x = stock.images(tmp_path), stock.digits(tmp_path), tmp_path / "x.npy"
     with np.load(tmp_path / "calib.npz") as images:
         np.save(x, images["x"][:3])
-    line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "run", str(compiled), "--input", str(x), "--device", "pynq"]
+    line = [sys.executable, "-W", "ignore", "-m", "cnna.cli.main", "run", str(compiled), "--input", str(x), "--device", "pynq"]
     outputs = ["-o", str(tmp_path / "y.npz"), "--json", str(tmp_path / "r.json")]
     said = stock.execute(served, [*line, "--overlay", str(bit), "--check", *outputs])
     assert "board == reference: 1 output, 30 elements" in said
@@ -159,7 +159,7 @@ for board in (overlay, overlay.device):
 def test_info_and_selftest_of_a_board(served: str, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     """What a user with a board runs first; the exit code is for scripts."""
     bit, x, compiled = files
-    line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "board"]
+    line = [sys.executable, "-W", "ignore", "-m", "cnna.cli.main", "board"]
     said = stock.execute(served, [*line, "info", "--overlay", str(bit)])
     for part in ("board        ZCU102", "register_map 1.2", "pix 2", "watts        not measured"):
         assert part in said

@@ -50,7 +50,7 @@ def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, Board]
     for variant, (where, board) in boards.items():
         out, report = folder / f"{variant}.npz", folder / f"{variant}.json"
         model = str(folder / "digits.cnna")
-        line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "run", model, "--device", "pynq", "--check"]
+        line = [sys.executable, "-W", "ignore", "-m", "cnna.cli.main", "run", model, "--device", "pynq", "--check"]
         files = ["--overlay", str(folder / variant / "cnna.bit"), "--input", str(folder / "x.npy"), "-o", str(out)]
         assert "board == reference: 1 output, 30 elements" in stock.execute(where, [*line, *files, "--json", str(report)])
         with np.load(out) as found:
@@ -65,7 +65,7 @@ def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, Board]
 @pytest.mark.parametrize("boards", ["emulator"], indirect=True)
 def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, Board]], folder: Path) -> None:
     """What a user runs first (test_pynq_driver.py has it of `ps`)."""
-    line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "board"]
+    line = [sys.executable, "-W", "ignore", "-m", "cnna.cli.main", "board"]
     overlay = ["--overlay", str(folder / "pl" / "cnna.bit")]
     assert "variant      pl: it works on the PL's own DDR4" in stock.execute(boards["pl"][0], [*line, "info", *overlay])
     said = stock.execute(boards["pl"][0], [*line, "selftest", *overlay])

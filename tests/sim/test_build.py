@@ -25,7 +25,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from cnna.host import cli
+from cnna.cli import main as cli
 from cnna.sim import build
 build.verilator_root = lambda: Path(sys.argv[1])
 def run(args):

@@ -61,7 +61,7 @@ def test_rows_go_on_after_one_that_fails(kept: Path, monkeypatch: pytest.MonkeyP
 
     def measure(row: bench_rows.Row, *others: Any) -> dict[str, Any]:
         if row.batch == 1:
-            raise subprocess.CalledProcessError(1, ["python", "-m", "cnna.host.cli", "run"])
+            raise subprocess.CalledProcessError(1, ["python", "-m", "cnna.cli.main", "run"])
         return real(row, *others)
 
     monkeypatch.setattr(bench, "measure", measure)

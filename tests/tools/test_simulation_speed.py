@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import simulation_speed
 
-from cnna.host.cli import main
+from cnna.cli.main import main
 from cnna.sim import build
 from cnna.sim.cache import default_cache
 from cnna.spec.artifact import load

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cnna.host.cli import main
+from cnna.cli.main import main
 
 LOCK = Path(tempfile.gettempdir()) / "cnna-stock-pynq.lock"  # pynq keeps the last design's metadata in a file beside itself
 PATIENCE_SECONDS = 300  # of a machine with much else to do: importing pynq has taken 40 s there

@@ -13,7 +13,7 @@ from cnna.sim.board.services import buffer_pb2, buffer_pb2_grpc, device_pb2, dev
 @pytest.mark.parametrize("elsewhere", ["0.0.0.0", "::", "192.0.2.1", "no.such.host.invalid"])
 def test_an_address_that_others_reach_must_be_meant(elsewhere: str, capfd: pytest.CaptureFixture[str]) -> None:
     """The protocol has no passwords: a board would be open to a whole network for want of a word."""
-    from cnna.host.cli import main
+    from cnna.cli.main import main
 
     assert main(["board", "serve", "--config", "tiny", "--backend", "emulator", "--address", elsewhere]) == 2
     line = capfd.readouterr().err.splitlines()[-1]
@@ -23,7 +23,7 @@ def test_an_address_that_others_reach_must_be_meant(elsewhere: str, capfd: pytes
 
 def test_an_address_that_is_meant_is_warned_of(address: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Whoever reads the log must see that the board is open."""
-    from cnna.host.commands.board import _check_address
+    from cnna.cli.board import _check_address
 
     _check_address("0.0.0.0", True)
     assert "warning: --address 0.0.0.0" in capfd.readouterr().err

@@ -182,7 +182,7 @@ print("ok")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_in_order(number: signal.Signals, address: str) -> None:
     """A server that needs a second Ctrl-C, or ends with an error, cannot be part of a script."""
-    line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "board", "serve", "--config", "tiny", "--backend", "emulator"]
+    line = [sys.executable, "-W", "ignore", "-m", "cnna.cli.main", "board", "serve", "--config", "tiny", "--backend", "emulator"]
     with subprocess.Popen([*line, "--address", address, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdout.readline().startswith(f"ready {address}:")
@@ -193,7 +193,7 @@ def test_a_signal_ends_the_command_in_order(number: signal.Signals, address: str
 def test_a_server_that_ends_takes_no_client_along(address: str) -> None:
     """In the middle of a transfer: the server ends in order, the client gets an error and does not hang."""
     elsewhere = address.rpartition(".")[0] + ".9"
-    line = [sys.executable, "-W", "ignore", "-m", "cnna.host.cli", "board", "serve", "--config", "tiny", "--backend", "emulator"]
+    line = [sys.executable, "-W", "ignore", "-m", "cnna.cli.main", "board", "serve", "--config", "tiny", "--backend", "emulator"]
     code = """
 buffer = allocate((32 << 20,), np.uint8)
 print("allocated", flush=True)
@@ -219,7 +219,7 @@ except Exception as error:
 
 def test_a_taken_port_is_one_line(board: object, address: str, capfd: pytest.CaptureFixture[str]) -> None:
     """The commonest mistake: a board is running already."""
-    from cnna.host.cli import main
+    from cnna.cli.main import main
 
     serve = ["board", "serve", "--config", "tiny", "--backend", "emulator", "--address"]
     assert main([*serve, address]) == 2

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cnna.host.cli import Outcome
-from cnna.host.configuration import HELP, configuration
+from cnna.cli.configuration import HELP, configuration
+from cnna.cli.main import Outcome
 from cnna.spec.config import Config, ConfigError
 from cnna.spec.errors import UserError
 from cnna.spec.files import make_folder, write_bytes

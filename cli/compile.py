@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from cnna.host.cli import Outcome
-from cnna.host.configuration import HELP, configuration
+from cnna.cli.configuration import HELP, configuration
+from cnna.cli.main import Outcome
 from cnna.spec.artifact import save
 from cnna.spec.errors import about_model
 from cnna.spec.files import make_folder

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host import ddr_options
+from cnna.cli import ddr_options
+from cnna.cli.arrays import Arrays, read_arrays, write_arrays
+from cnna.cli.main import Outcome
 from cnna.host.answers import outputs_of
-from cnna.host.arrays import Arrays, read_arrays, write_arrays
-from cnna.host.cli import Outcome
 from cnna.host.compare import compare
 from cnna.host.model import Model
 from cnna.spec.artifact import Artifact, load

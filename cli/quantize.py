@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cnna.host.arrays import read_arrays
-from cnna.host.cli import Outcome
+from cnna.cli.arrays import read_arrays
+from cnna.cli.main import Outcome
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes
 

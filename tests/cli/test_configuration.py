@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cnna.host.cli import main
-from cnna.host.configuration import configuration
+from cnna.cli.configuration import configuration
+from cnna.cli.main import main
 from cnna.spec.config import PRESETS, Config, as_dict, preset
 from cnna.spec.errors import UserError
 

@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from cnna.host.cli import Outcome, installed_version
-from cnna.host.doctor import Finding, examine
+from cnna.cli.main import Outcome, installed_version
+from cnna.cli.prerequisites import Finding, examine
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cnna.host.ending import after_imports, ended_in_order, until_signal
+from cnna.cli.exit_signals import after_imports, ended_in_order, until_signal
 
 SWALLOWING = """
 import pathlib, time
@@ -34,7 +34,7 @@ def test_a_command_is_ended_by_it(tmp_path: Path, where: str, number: signal.Sig
         + "def run(args):\n    import swallowing\n    time.sleep(60)\n"
     )
     start = (
-        "import importlib, sys; from types import SimpleNamespace; from cnna.host import cli\n"
+        "import importlib, sys; from types import SimpleNamespace; from cnna.cli import main as cli\n"
         "cli.importlib = SimpleNamespace(import_module=lambda name: importlib.import_module('command'))\n"
         "sys.exit(cli.main(['doctor']))"
     )

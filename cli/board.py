@@ -7,8 +7,8 @@ import socket
 import sys
 from pathlib import Path
 
-from cnna.host.cli import Outcome
-from cnna.host.ending import until_signal
+from cnna.cli.exit_signals import until_signal
+from cnna.cli.main import Outcome
 from cnna.host.overlay import MANIFEST, manifest
 from cnna.spec.config import Config, ConfigError, preset
 from cnna.spec.errors import ToolError, UserError
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Outcome:
     """One part."""
     if args.part in ("info", "selftest"):
-        from cnna.host import board_report
+        from cnna.cli import board_report
 
         return board_report.info(args.overlay) if args.part == "info" else board_report.selftest(args)
     try:
@@ -82,7 +82,7 @@ def _image(args: argparse.Namespace, config: Config) -> Outcome:
 
 def _ip(args: argparse.Namespace, config: Config) -> Outcome:
     """Writes what Vivado's IP catalogue takes."""
-    from cnna.host.commands.rtl import generated
+    from cnna.cli.rtl import generated
     from cnna.sim.board.design import design
     from cnna.sim.board.ipxact import component
 

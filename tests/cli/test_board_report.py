@@ -9,12 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cnna.host import board_report, sustained
-from cnna.host.board_report import selftest
-from cnna.host.cli import main
+from cnna.cli import board_report
+from cnna.cli.board_report import selftest
+from cnna.cli.main import main
+from cnna.host import sustained
 from cnna.spec.errors import CnnaError
 
-from .emulated_board import EmulatedBoard
+from ..host.emulated_board import EmulatedBoard
 
 
 @pytest.mark.parametrize(("text", "words"), [(None, "no such file"), (b"no arrays", "not a .npy or .npz file")])

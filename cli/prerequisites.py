@@ -1,7 +1,7 @@
 """What `cnna` needs on a machine, whether it is there, which version, and how to get it.
 
 Looks without importing: a package that is missing or broken cannot stop the answer. Needs nothing but Python, so that
-`tools/setup.sh` can run this file (`python host/doctor.py`) to check the machine before anything is installed.
+`tools/setup.sh` can run this file (`python cli/prerequisites.py`) to check the machine before anything is installed.
 """
 
 import importlib.util

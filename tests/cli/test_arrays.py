@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cnna.host.arrays import read_arrays, write_arrays
+from cnna.cli.arrays import read_arrays, write_arrays
 from cnna.spec.errors import DataError, UserError
 
 SHAPE = {"image": [1, 2, 2]}

@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from cnna.cli.arrays import arrays_of, read_arrays
+from cnna.cli.main import Outcome
 from cnna.host import power
 from cnna.host import selftest as tests
-from cnna.host.arrays import arrays_of, read_arrays
-from cnna.host.cli import Outcome
 from cnna.host.overlay import is_virtual, open_overlay
 from cnna.host.pynq_driver import open_board
 from cnna.host.selftest import Finding

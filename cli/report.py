@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from cnna.host import ddr_options
-from cnna.host.cli import Outcome
+from cnna.cli import ddr_options
+from cnna.cli.main import Outcome
 from cnna.spec.artifact import load
 from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text, writing

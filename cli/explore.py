@@ -6,9 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cnna.host import ddr_options
-from cnna.host.cli import Outcome
-from cnna.host.configuration import configuration
+from cnna.cli import ddr_options
+from cnna.cli.configuration import configuration
+from cnna.cli.main import Outcome
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import writing
 

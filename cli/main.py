@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cnna.host.ending import ended_in_order
+from cnna.cli.exit_signals import ended_in_order
 from cnna.spec.errors import CnnaError, ToolError, UserError
 from cnna.spec.files import check_outputs, write_text
 
@@ -104,7 +104,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     for name, line in COMMANDS.items():
         command = commands.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".")
         if name == chosen:
-            module = importlib.import_module(f"cnna.host.commands.{name}")
+            module = importlib.import_module(f"cnna.cli.{name}")
             module.configure(command)
             command.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
             command.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -149,7 +149,7 @@ def installed_version() -> str:
 def _missing(missing: ImportError) -> Exception:
     """A package of the tools that is not there becomes what to do about it; a fault of our own stays."""
     package = (missing.name or "").partition(".")[0]
-    if not package or (package == "cnna" and (missing.name or "").startswith("cnna.host")):
+    if not package or (package == "cnna" and (missing.name or "").startswith(("cnna.cli", "cnna.host", "cnna.spec"))):
         return missing
     return ToolError(f"the package {package} is missing: pip install 'cnna[tools]' (cnna doctor lists what is there)")
 

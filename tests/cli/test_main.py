@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cnna.host.cli import COMMANDS, Outcome, main
+from cnna.cli.main import COMMANDS, Outcome, main
 from cnna.spec.errors import CheckError, DataError
 
 CNNA = Path(sys.executable).with_name("cnna")
@@ -22,7 +22,7 @@ CNNA = Path(sys.executable).with_name("cnna")
 def _fake(monkeypatch: pytest.MonkeyPatch, run: Callable[[object], Outcome]) -> None:
     """Puts a command of the test's own in the place of `doctor`."""
     module = SimpleNamespace(configure=lambda parser: None, run=run)
-    monkeypatch.setattr("cnna.host.cli.importlib.import_module", lambda name: module)
+    monkeypatch.setattr("cnna.cli.main.importlib.import_module", lambda name: module)
 
 
 def _raise(error: BaseException) -> Callable[[object], Outcome]:
@@ -120,7 +120,7 @@ def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
     """Interrupted in the middle of work: one line, the shell's code."""
     ready = tmp_path / "ready"
     code = (
-        "import sys, time, pathlib; from types import SimpleNamespace; from cnna.host import cli\n"
+        "import sys, time, pathlib; from types import SimpleNamespace; from cnna.cli import main as cli\n"
         f"def run(args): pathlib.Path({str(ready)!r}).touch(); time.sleep(60)\n"
         "cli.importlib = SimpleNamespace(import_module=lambda n: SimpleNamespace(configure=lambda p: None, run=run))\n"
         "sys.exit(cli.main(['doctor']))"
@@ -147,13 +147,13 @@ def test_output_that_goes_nowhere(redirection: str, code: int, said: str) -> Non
 
 def test_letters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:
     """A layer's name is the model's author's choice, the terminal's encoding its reader's."""
-    script = "import sys; import cnna.host.cli; cnna.host.cli._prepare_output(); print('Schicht_\\u00fc')"
+    script = "import sys; import cnna.cli.main; cnna.cli.main._prepare_output(); print('Schicht_\\u00fc')"
     got = subprocess.run([sys.executable, "-c", script], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert (got.returncode, got.stdout) == (0, b"Schicht_\\xfc\n")
 
 
 def test_ctrl_c_before_the_command_begins(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Importing a command's packages takes a moment in which a user may change their mind."""
-    monkeypatch.setattr("cnna.host.cli._parser", _raise(KeyboardInterrupt()))
+    monkeypatch.setattr("cnna.cli.main._parser", _raise(KeyboardInterrupt()))
     assert main(["doctor"]) == 130
     assert capsys.readouterr().err == "cnna: interrupted\n"
