@@ -26,7 +26,7 @@ lint: $(READY)  ## style and types
 	$(BIN)/mypy tools examples
 
 docs: $(READY)  ## writes what in docs/ is generated
-	$(BIN)/python -m cnna.hw.describe docs/registers.md
+	$(BIN)/python -m cnna.hw.verilog.describe docs/registers.md
 	$(BIN)/python tools/picture.py
 
 bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses

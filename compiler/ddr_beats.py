@@ -1,7 +1,7 @@
 """Loads and stores clock by clock: what DDR has moved at each AXI port, and what the ports ask of feature memory. Used by `speeds`.
 
-The model follows `hw/load.py` and `hw/store.py`. Runs are dealt to the ports, whose beats wait in FIFOs. The beats that the ports
-hold at one time form one request, except those that share a bank with a lower port's.
+The model follows `hw/dma/load.py` and `hw/dma/store.py`. Runs are dealt to the ports, whose beats wait in FIFOs. The beats that
+the ports hold at one time form one request, except those that share a bank with a lower port's.
 """
 
 from collections import deque
@@ -83,7 +83,7 @@ class Transfer(User):
         return self._moved[port] + self._waiting[port] if port < len(self._share) else inf
 
     def _joined(self) -> int:
-        """One request: a beat of each port that has one, except where a lower port uses its bank (`hw/clashes.py`)."""
+        """One request: a beat of each port that has one, except where a lower port uses its bank (`hw/memory/clashes.py`)."""
         asked, goes, needs, moved = 0, 0, self._needs, self._moved
         for port, waiting in enumerate(self._waiting):
             if waiting and moved[port] < self._share[port]:

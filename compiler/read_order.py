@@ -1,7 +1,7 @@
 """How loads and weights follow each other at the AXI ports, for `predict`'s machine.
 
-A port answers reads in the order in which they were asked for (`hw/readmaster.py`). Weights therefore come after the beats of loads
-that were asked for earlier (`ReadOrder`), and a load comes after the weights before it (`weight_ports.when_answered`).
+A port answers reads in the order in which they were asked for (`hw/axi/read_master.py`). Weights therefore come after the beats of
+loads that were asked for earlier (`ReadOrder`), and a load comes after the weights before it (`weight_ports.when_answered`).
 """
 
 from collections import deque

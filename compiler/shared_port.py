@@ -1,7 +1,8 @@
 """The port of feature memory's banks that all but the array's reads share, played clock by clock. Used by `speeds`.
 
-Users ask in the order of priority of `hw/featmem.py`. A request is served in parts; each part waits until no user of higher
-priority needs its banks. The model leaves out a request's latency. Load and store ask for what DDR has moved: see `ddr_beats`.
+Users ask in the order of priority of `hw/memory/feature_memory.py`. A request is served in parts; each part waits until no user of
+higher priority needs its banks. The model leaves out a request's latency. Load and store ask for what DDR has moved: see
+`ddr_beats`.
 """
 
 from abc import ABC, abstractmethod

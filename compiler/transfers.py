@@ -62,7 +62,7 @@ class Transfers:
             yield from self._move(command, transfer, 0)
 
     def stores(self) -> Process:
-        """Moves what stores were dealt: a command's first burst waits for the last B of the one before (`hw/store.py`)."""
+        """Moves what stores were dealt: a command's first burst waits for the last B of the one before (`hw/dma/store.py`)."""
         machine = self.machine
         for number in count():
             yield partial(self._when_dealt, "store", number)

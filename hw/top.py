@@ -18,33 +18,33 @@ from amaranth import Cat, ClockDomain, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from cnna.hw.attributes import COPY
-from cnna.hw.axi import Axi4, Axi4Lite, AxiStream
-from cnna.hw.control import Control
-from cnna.hw.conv import Conv
-from cnna.hw.counters import Counters
-from cnna.hw.faults import Faults, fault_words
-from cnna.hw.featmem import FeatureMemory
-from cnna.hw.general import OUTSTANDING, STATUSES
-from cnna.hw.load import Load
-from cnna.hw.own_reset import own_reset
-from cnna.hw.readmaster import ReadMaster
-from cnna.hw.regfile import RegFile
-from cnna.hw.ring import vector_ring, weight_ring
-from cnna.hw.sequencer import Sequencer
-from cnna.hw.store import Store
-from cnna.hw.streams import StreamIn, StreamOut
-from cnna.hw.tokens import Counts
-from cnna.hw.vector import Vector
-from cnna.hw.weights import Weights
-from cnna.hw.writemaster import WriteMaster
-from cnna.hw.writeshare import WriteShare
+from cnna.hw.array.conv import Conv
+from cnna.hw.axi.buses import Axi4, Axi4Lite, AxiStream
+from cnna.hw.axi.read_master import ReadMaster
+from cnna.hw.axi.write_master import WriteMaster
+from cnna.hw.axi.write_share import WriteShare
+from cnna.hw.base.attributes import COPY
+from cnna.hw.base.own_reset import own_reset
+from cnna.hw.control.control import Control
+from cnna.hw.control.counters import Counters
+from cnna.hw.control.faults import Faults, fault_words
+from cnna.hw.control.regfile import RegFile
+from cnna.hw.control.sequencer import Sequencer
+from cnna.hw.control.status_registers import OUTSTANDING, STATUSES
+from cnna.hw.dma.load import Load
+from cnna.hw.dma.store import Store
+from cnna.hw.dma.streams import StreamIn, StreamOut
+from cnna.hw.memory.feature_memory import FeatureMemory
+from cnna.hw.units.tokens import Counts
+from cnna.hw.vector.vector import Vector
+from cnna.hw.weights.ring import vector_ring, weight_ring
+from cnna.hw.weights.weights import Weights
 from cnna.spec.config import Config
 from cnna.spec.regmap import COUNTED, ENGINES
 
 
 class Top(wiring.Component):
-    """One accelerator of the given size; see `verilog.py` for its ports' names in Verilog."""
+    """One accelerator of the given size; see `writer.py` for its ports' names in Verilog."""
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -12,7 +12,7 @@ import numpy as np
 from amaranth.lib import wiring
 from amaranth.sim import SimulatorContext
 
-from cnna.hw.axi import BURST_INCR, SIZE_BEAT, whole_burst
+from cnna.hw.axi.buses import BURST_INCR, SIZE_BEAT, whole_burst
 from cnna.spec.config import BEAT_BYTES
 
 AR = ("araddr", "arlen", "arsize", "arburst", "arlock", "arcache", "arprot", "arqos")

@@ -15,14 +15,14 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 
-from cnna.hw.command import command_layout
-from cnna.hw.conv import Conv
-from cnna.hw.featmem import FeatureMemory
-from cnna.hw.fifo import CreditFifo
-from cnna.hw.ports import ADDRESS_BITS, BEAT_BITS, feature_write_request
-from cnna.hw.ring import Ring
-from cnna.hw.tokens import Counts
-from cnna.hw.vector import Vector
+from cnna.hw.array.conv import Conv
+from cnna.hw.base.command import command_layout
+from cnna.hw.base.fifo import CreditFifo
+from cnna.hw.base.ports import ADDRESS_BITS, BEAT_BITS, feature_write_request
+from cnna.hw.memory.feature_memory import FeatureMemory
+from cnna.hw.units.tokens import Counts
+from cnna.hw.vector.vector import Vector
+from cnna.hw.weights.ring import Ring
 from cnna.sim import bench
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import COUNTED, STALLS

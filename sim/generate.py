@@ -1,7 +1,7 @@
 """Generates Verilog in a process of its own, from what the hw package is on disk now.
 
 `python -m cnna.sim.generate CONFIG` prints the Verilog of a configuration; `rtl.py` calls it. With FOLDER [MODULE] it writes what
-`hw.verilog.write` writes; `write`, which `cnna rtl` calls, starts it so. A process of its own can be ended at once: freeing
+`hw.verilog.writer.write` writes; `write`, which `cnna rtl` calls, starts it so. A process of its own can be ended at once: freeing
 its millions of objects would take a quarter of a minute.
 """
 
@@ -22,7 +22,7 @@ TICK_SECONDS = 1.0
 
 
 def write(config: Config, folder: Path, module: str | None, tick: Callable[[], None]) -> list[Path]:
-    """As `hw.verilog.write`; calls `tick` at once, then every second. ConfigError: no such block. RunError: it failed."""
+    """As `hw.verilog.writer.write`; calls `tick` at once, then every second. ConfigError: no such block. RunError: it failed."""
     command = [sys.executable, "-m", "cnna.sim.generate", json.dumps(as_dict(config)), str(folder)]
     child = subprocess.Popen(
         [*command, *([module] if module else [])],
@@ -50,14 +50,14 @@ def write(config: Config, folder: Path, module: str | None, tick: Callable[[], N
 
 def main(arguments: list[str]) -> int:
     """The process; what it answers is its exit code."""
-    from cnna.hw import verilog
+    from cnna.hw.verilog import writer
 
     config = Config(**json.loads(arguments[0]))
     if len(arguments) == 1:
-        sys.stdout.write(verilog.generate(config))
+        sys.stdout.write(writer.generate(config))
         return 0
     try:
-        written = verilog.write(config, Path(arguments[1]), *arguments[2:])
+        written = writer.write(config, Path(arguments[1]), *arguments[2:])
     except ConfigError as error:
         print(error, file=sys.stderr)
         return NO_BLOCK

@@ -11,7 +11,7 @@ import picture
 import pytest
 
 from cnna.cli.main import COMMANDS, main
-from cnna.hw import describe
+from cnna.hw.verilog import describe
 
 
 def test_registers_are_current(root: Path) -> None:

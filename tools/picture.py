@@ -51,34 +51,34 @@ BOXES = (
     Box("sim/emulator", 4.9, 6.2, "runs the program"),
     Box("sim/cosim", 6.9, 6.2, "Verilog in Verilator"),
     Box("sim/check", 8.9, 6.2, "equal to the bit"),
-    Box("hw/regfile", 0.9, 4.6, "AXI4-Lite slave"),
-    Box("hw/sequencer", 2.9, 4.6, "plays the program"),
-    Box("hw/tokens", 4.9, 4.6, "engines wait"),
-    Box("hw/counters", 6.9, 4.6, "cycles, stalls"),
-    Box("hw/faults", 8.9, 4.6, "stops, keeps cause"),
+    Box("hw/control/regfile", 0.9, 4.6, "AXI4-Lite slave"),
+    Box("hw/control/sequencer", 2.9, 4.6, "plays the program"),
+    Box("hw/units/tokens", 4.9, 4.6, "engines wait"),
+    Box("hw/control/counters", 6.9, 4.6, "cycles, stalls"),
+    Box("hw/control/faults", 8.9, 4.6, "stops, keeps cause"),
     Box("DDR", 0.9, 2.3, "1 to 4 AXI4 ports"),
-    Box("hw/readmaster", 0.9, 3.4, "bursts in"),
-    Box("hw/writemaster", 0.9, 1.2, "bursts out"),
-    Box("hw/weights", 2.9, 3.4, "ahead of use"),
-    Box("hw/load", 2.9, 2.3, "tiles in"),
-    Box("hw/store", 2.9, 1.2, "tiles out"),
-    Box("hw/ring", 4.9, 3.4, "hold, release"),
-    Box("hw/featmem", 4.9, 1.75, "2 x pix banks, regions"),
-    Box("hw/fetch", 6.9, 2.6, "a walk, padded"),
-    Box("hw/array", 6.9, 3.4, "DSP48E2 cascades"),
-    Box("hw/requant", 8.9, 3.4, "rounds to int8"),
-    Box("hw/residual", 8.9, 2.6, "adds the other branch"),
-    Box("hw/vector", 6.9, 1.75, "pools, depthwise, adds"),
-    Box("hw/scatter", 8.9, 1.75, "writes a unit"),
+    Box("hw/axi/read_master", 0.9, 3.4, "bursts in"),
+    Box("hw/axi/write_master", 0.9, 1.2, "bursts out"),
+    Box("hw/weights/weights", 2.9, 3.4, "ahead of use"),
+    Box("hw/dma/load", 2.9, 2.3, "tiles in"),
+    Box("hw/dma/store", 2.9, 1.2, "tiles out"),
+    Box("hw/weights/ring", 4.9, 3.4, "hold, release"),
+    Box("hw/memory/feature_memory", 4.9, 1.75, "2 x pix banks, regions"),
+    Box("hw/walk/fetch", 6.9, 2.6, "a walk, padded"),
+    Box("hw/array/array", 6.9, 3.4, "DSP48E2 cascades"),
+    Box("hw/lanes/requant", 8.9, 3.4, "rounds to int8"),
+    Box("hw/array/residual", 8.9, 2.6, "adds the other branch"),
+    Box("hw/vector/vector", 6.9, 1.75, "pools, depthwise, adds"),
+    Box("hw/walk/scatter", 8.9, 1.75, "writes a unit"),
 )
 ARROWS = (
     "model.onnx>compiler/onnx_import>compiler/passes>compiler/quantise>compiler/lower>compiler/allocate>compiler/schedule"
     ">compiler/emit>spec/artifact>host/model>host/accelerator",
-    "DDR>hw/readmaster>hw/weights>hw/ring>hw/array>hw/requant>hw/residual>hw/scatter",
-    "hw/readmaster>hw/load>hw/featmem>hw/fetch>hw/array",
-    "hw/featmem>hw/vector>hw/scatter",
-    "hw/featmem>hw/store>hw/writemaster>DDR",
-    "hw/regfile>hw/sequencer>hw/tokens",
+    "DDR>hw/axi/read_master>hw/weights/weights>hw/weights/ring>hw/array/array>hw/lanes/requant>hw/array/residual>hw/walk/scatter",
+    "hw/axi/read_master>hw/dma/load>hw/memory/feature_memory>hw/walk/fetch>hw/array/array",
+    "hw/memory/feature_memory>hw/vector/vector>hw/walk/scatter",
+    "hw/memory/feature_memory>hw/dma/store>hw/axi/write_master>DDR",
+    "hw/control/regfile>hw/control/sequencer>hw/units/tokens",
 )
 
 
@@ -99,7 +99,7 @@ def main() -> None:
         names = chain.split(">")
         for start, end in itertools.pairwise(names):
             _arrow(axes, start, end)
-    _arrow(axes, "host/accelerator", "hw/regfile")
+    _arrow(axes, "host/accelerator", "hw/control/regfile")
     _path(axes, [(9.76, 1.75), (9.84, 1.75), (9.84, 0.85), (4.9, 0.85), (4.9, 1.42)])
     for name in [str(OUT), *sys.argv[1:]]:
         figure.savefig(name, bbox_inches="tight", metadata={"Date": None} if name.endswith("svg") else None)

@@ -18,7 +18,7 @@ from joined import Joined, Longest, join, levels
 from netlist import Netlist
 from synthesis import COMMAND, Part, split, synthesise_all
 
-from cnna.hw import verilog
+from cnna.hw.verilog import writer
 from cnna.sim.cache import default_cache
 from cnna.spec.config import preset
 
@@ -218,13 +218,13 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=default_cache() / "resources", metavar="DIR")
     parser.add_argument("--docs", type=Path, default=DOCS, metavar="DIR", help="where the page is written")
     args = parser.parse_args()
-    text = args.verilog.read_text() if args.verilog else verilog.generate(preset(args.config))
+    text = args.verilog.read_text() if args.verilog else writer.generate(preset(args.config))
     parts = split(text)
     try:
         netlists = synthesise_all(parts, args.cache, args.minutes * 60, lambda line: print(line, flush=True))
     except RuntimeError as error:
         sys.exit(f"resources: {error}")
-    design = gather(parts, netlists, verilog.TOP)
+    design = gather(parts, netlists, writer.TOP)
     (args.docs / "resources.md").write_text(page(design, args.config))
     for line in _totals(design):
         print(line)

@@ -7,7 +7,7 @@ Nothing in it depends on the day or the machine.
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from cnna.hw import axi
+from cnna.hw.axi import buses
 from cnna.sim.board.blocks import MEMORY_MAPPED, PS, STREAM, Cell, Design, Interface
 from cnna.sim.board.cells import ACCELERATOR, DMA, LEDS
 from cnna.sim.board.design import BOARD_PART, DEVICE, PACKAGE, SPEED
@@ -144,7 +144,7 @@ def _ports(parent: Element, design: Design, cell: Cell) -> None:
 
 def signals(interface: Interface) -> list[tuple[str, int, bool]]:
     """(signal, bits, whether the accelerator drives it) of one of its buses, as its Verilog has them."""
-    signature = axi.AxiStream() if interface.vlnv == STREAM else axi.Axi4() if interface.master else axi.Axi4Lite()
+    signature = buses.AxiStream() if interface.vlnv == STREAM else buses.Axi4() if interface.master else buses.Axi4Lite()
     return [(name, member.shape, (member.flow.name == "Out") == interface.master) for name, member in signature.members.items()]
 
 

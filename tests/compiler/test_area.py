@@ -3,8 +3,8 @@
 import pytest
 
 from cnna.compiler.area import bram36, dsp48e2
-from cnna.hw import verilog
-from cnna.hw.shared import count_instances
+from cnna.hw.verilog import writer
+from cnna.hw.verilog.dedup import count_instances
 from cnna.spec.config import Config, preset
 
 ODD = Config("odd", pix=4, ci=4, co=12, ports=1, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
@@ -14,7 +14,7 @@ ODD = Config("odd", pix=4, ci=4, co=12, ports=1, regions=1, bank_words=128, ring
 @pytest.mark.parametrize("config", [preset("tiny"), ODD], ids=lambda config: config.name)
 def test_dsps_are_those_of_the_verilog(config):
     """A configuration would be offered that the chip has no multipliers for, or one that it has left out."""
-    assert dsp48e2(config) == count_instances(verilog.generate(config), verilog.TOP, "DSP48E2")
+    assert dsp48e2(config) == count_instances(writer.generate(config), writer.TOP, "DSP48E2")
 
 
 def test_the_preset_of_a_chip_fits_it():

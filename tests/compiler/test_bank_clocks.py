@@ -17,7 +17,7 @@ PADDED = ir.Window((3, 3), stride=(2, 2), pads=(1, 1, 0, 0))
 
 
 def turns(fields, config, group):
-    """One group lane by lane and tap by tap, as `hw/walker.py` walks: the most that one bank must give, summed over taps."""
+    """One group lane by lane and tap by tap, as `hw/walk/walker.py` walks: the most that one bank must give, summed over taps."""
     total = 0
     count = fields["images"] * fields["out_height"] * fields["out_width"]
     for ky in range(fields["kernel_height"]):

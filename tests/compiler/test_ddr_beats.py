@@ -7,7 +7,8 @@ import pytest
 from cnna.compiler import ddr_beats
 from cnna.compiler.ddr_beats import Ddr, Transfer
 from cnna.compiler.shared_port import play
-from cnna.hw import load, ports, store
+from cnna.hw.base import ports
+from cnna.hw.dma import load, store
 from cnna.spec.config import Config, preset
 
 ZCU102 = preset("zcu102")

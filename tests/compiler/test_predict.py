@@ -10,9 +10,9 @@ from cnna.compiler.compile import compile_graph
 from cnna.compiler.cost import ddr_bytes
 from cnna.compiler.engine_steps import command_steps
 from cnna.compiler.predict import QUEUED, predicted_spans
-from cnna.hw import load, store
-from cnna.hw.ports import BURST_BEATS
-from cnna.hw.readmaster import OUTSTANDING
+from cnna.hw.axi.read_master import OUTSTANDING
+from cnna.hw.base.ports import BURST_BEATS
+from cnna.hw.dma import load, store
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.planned import PLANNED, DdrSpeed

@@ -1,4 +1,4 @@
-"""The shared port of feature memory, clock by clock: banks are granted as `hw/featmem.py` grants them."""
+"""The shared port of feature memory, clock by clock: banks are granted as `hw/memory/feature_memory.py` grants them."""
 
 import numpy as np
 import pytest

@@ -4,11 +4,11 @@ import re
 from collections import Counter
 from functools import cache
 
-from cnna.hw import verilog
-from cnna.hw.attributes import CASCADE_HEIGHT, CHAIN, COPY
-from cnna.hw.slices import slices
-from cnna.hw.tile import PAIRS
-from cnna.hw.vector_tile import CHANNELS
+from cnna.hw.array.tile import PAIRS
+from cnna.hw.base.attributes import CASCADE_HEIGHT, CHAIN, COPY
+from cnna.hw.base.slices import slices
+from cnna.hw.vector.tile import CHANNELS
+from cnna.hw.verilog import writer
 from cnna.spec.config import Config
 
 _MODULE = re.compile(r"^(\(\*[^\n]*\n)?module (\\\S+ |\w+).*?^endmodule\n", re.M | re.S)
@@ -29,7 +29,7 @@ def instances(text: str) -> dict[str, int]:
 
     @cache
     def count(name: str) -> int:
-        return 1 if name == verilog.TOP else sum(count(user) * inside[name] for user, inside in children.items() if name in inside)
+        return 1 if name == writer.TOP else sum(count(user) * inside[name] for user, inside in children.items() if name in inside)
 
     return {name: count(name) for name in children}
 

@@ -4,7 +4,7 @@ import numpy as np
 from amaranth import DomainRenamer, Module, ResetInserter, Signal
 from amaranth.sim import Simulator
 
-from cnna.hw.regfile import RegFile
+from cnna.hw.control.regfile import RegFile
 from cnna.spec.config import preset
 
 CONFIG = preset("tiny")

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from cnna.hw.load import Load
-from cnna.hw.readmaster import ReadMaster
-from cnna.hw.store import Store
-from cnna.hw.writemaster import WriteMaster
+from cnna.hw.axi.read_master import ReadMaster
+from cnna.hw.axi.write_master import WriteMaster
+from cnna.hw.dma.load import Load
+from cnna.hw.dma.store import Store
 from cnna.sim.axi_memory import Memory, serve_reads, serve_writes
 
 from .load_store_rig import CONFIGS, DDR_BYTES, PACES, SEED, WORDS, Traffic, bench, lanes_taken, send

@@ -6,9 +6,9 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
-from cnna.hw import readmaster, writemaster
-from cnna.hw.readmaster import ReadMaster
-from cnna.hw.writemaster import WriteMaster
+from cnna.hw.axi import read_master, write_master
+from cnna.hw.axi.read_master import ReadMaster
+from cnna.hw.axi.write_master import WriteMaster
 from cnna.sim.axi_memory import Memory, Pace, ProtocolError, serve_reads, serve_writes
 from cnna.spec.config import BEAT_BYTES
 
@@ -104,7 +104,7 @@ def test_every_reader_gets_its_beats(pace):
     simulate(dut, serve_reads, memory, *benches, count, idle)
     assert sorted(memory.reads) == sorted(burst for own in wanted for burst in own)
     assert not bad
-    assert pace != "slow" or 16 <= memory.most_outstanding <= readmaster.OUTSTANDING
+    assert pace != "slow" or 16 <= memory.most_outstanding <= read_master.OUTSTANDING
 
 
 def test_a_bad_read_is_reported():
@@ -257,7 +257,7 @@ def test_a_bad_write_is_reported_and_outstanding_is_bounded():
 
     simulate(dut, serve_writes, memory, drive, count)
     assert bad == [(5, 3)]
-    assert max(outstanding) == writemaster.OUTSTANDING
+    assert max(outstanding) == write_master.OUTSTANDING
 
 
 def test_the_memory_catches_a_burst_over_4_kib():

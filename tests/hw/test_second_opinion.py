@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from amaranth import Module
 
-from cnna.hw import top, verilog
-from cnna.hw.axi import Axi4, Axi4Lite
-from cnna.hw.conv import Conv
-from cnna.hw.vector import Vector
+from cnna.hw import top
+from cnna.hw.array.conv import Conv
+from cnna.hw.axi.buses import Axi4, Axi4Lite
+from cnna.hw.vector.vector import Vector
+from cnna.hw.verilog import writer
 from cnna.sim.build import build, to_stderr
 from cnna.sim.cache import default_cache
 from cnna.spec.config import Config
@@ -52,7 +53,7 @@ def wrapper() -> str:
     for name, bits, driven in wires:
         lines.append(f"  {'reg' if driven else 'wire'} [{bits - 1}:0] {name} /* verilator public_flat_rw */{' = 0' * driven};")
     connections = ", ".join(f".{name}({name})" for name in ports)
-    return "\n".join([*lines, f"  {verilog.TOP} dut ({connections}, .interrupt());", "endmodule", ""])
+    return "\n".join([*lines, f"  {writer.TOP} dut ({connections}, .interrupt());", "endmodule", ""])
 
 
 @pytest.mark.cosim
@@ -61,7 +62,7 @@ def test_cocotbext_axi_agrees(tmp_path, monkeypatch):
     monkeypatch.setattr(top, "Conv", IdleConv)
     monkeypatch.setattr(top, "Vector", IdleVector)
     model = (files("cnna.sim") / "dsp48e2.v").read_text()
-    sources = {"accelerator.v": verilog.generate(CONFIG), "dsp48e2.v": model, "tb.sv": wrapper()}
+    sources = {"accelerator.v": writer.generate(CONFIG), "dsp48e2.v": model, "tb.sv": wrapper()}
     built = build(sources, default_cache(), False, to_stderr)
     command = [sys.executable, "-m", "cnna.sim.launch", str(built), str(tmp_path), "second_opinion"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "COCOTB_RANDOM_SEED": "1"}

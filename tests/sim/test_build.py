@@ -55,7 +55,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(kept, tmp_path, monkeypatch)
 
 def test_what_is_generated_is_what_is_on_disk(tmp_path, monkeypatch):
     """A notebook's process that imported the hardware before it was edited would keep the old text under the new one's name."""
-    monkeypatch.setattr("cnna.hw.verilog.generate", lambda config: "imported long ago")
+    monkeypatch.setattr("cnna.hw.verilog.writer.generate", lambda config: "imported long ago")
     assert "module cnna(" in generated(preset("tiny"), tmp_path, print)
 
 

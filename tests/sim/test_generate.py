@@ -1,4 +1,4 @@
-"""`generate.write`: the files of `hw.verilog.write` from another process, its errors, and an end to it at once."""
+"""`generate.write`: the files of `hw.verilog.writer.write` from another process, its errors, and an end to it at once."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cnna.hw import verilog
+from cnna.hw.verilog import writer
 from cnna.sim.generate import write
 from cnna.spec.config import ConfigError, preset
 from cnna.spec.errors import RunError
@@ -19,7 +19,7 @@ def test_the_files_are_those_of_the_generator(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     ticks: list[int] = []
     made = write(preset("tiny"), tmp_path / "there", "ring", lambda: ticks.append(1))
-    wanted = verilog.write(preset("tiny"), tmp_path / "here", "ring")
+    wanted = writer.write(preset("tiny"), tmp_path / "here", "ring")
     assert [path.name for path in made] == [path.name for path in wanted]
     assert [path.read_text() for path in made] == [path.read_text() for path in wanted]
     assert ticks

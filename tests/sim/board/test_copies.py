@@ -1,4 +1,4 @@
-"""The emulated copies between streams and DDR: what STATUS says of each end that a copy can have, as `hw/streams.py` has it."""
+"""The emulated copies between streams and DDR: what STATUS says of each end that a copy can have, as `hw/dma/streams.py` has it."""
 
 import numpy as np
 import pytest

@@ -1,0 +1,139 @@
+"""The convolution engine: reads, array, requantiser, residual add, writes. It only connects; each part holds its own command.
+
+gate ─▶ source fetch ─▶ issue ─▶ array ─▶ drain ─▶ residual add ─▶ scatter
+  └──────────── residual fetch ──────────────────────┘
+"""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.array.array import Array
+from cnna.hw.array.drain import Drain
+from cnna.hw.array.issue import Issue, issue_layout
+from cnna.hw.array.residual import ResidualAdd, add_layout
+from cnna.hw.base.broadcast import Broadcast, Share, Statements, members
+from cnna.hw.base.command import command_layout
+from cnna.hw.base.ports import FeatureWrite, RingRead
+from cnna.hw.units.gate import Gate, gate_layout
+from cnna.hw.units.tokens import COUNTS, waits_of
+from cnna.hw.walk.fetch import Fetch, fetch_read
+from cnna.hw.walk.scatter import Scatter
+from cnna.hw.walk.walk import plane_walk, source_walk, walk_layout
+from cnna.spec.config import Config
+from cnna.spec.regmap import STALLS
+
+UNITS_AHEAD_BITS = 6  # of units permitted but not yet issued: those that fetch holds, at worst a step each
+OPEN_BITS = 20  # of units taken but not yet written
+
+
+def _gate(share: data.View, command: data.View) -> Statements:
+    return [
+        share.waits.eq(waits_of(command)),
+        share.walks.eq(command.chunks),
+        share.readers.eq(Cat(1, command.res_enable)),
+    ]
+
+
+def _source(walk: data.View, command: data.View) -> Statements:
+    return source_walk(walk, command, blocks=command.blocks, block=command.src_block, units=command.chunks, unit=0)
+
+
+class Conv(wiring.Component):
+    """Plays `conv` commands. `unit` pulses when a chunk's words can be seen by every reader; `done` are all engines' counts.
+
+    `active` and `stall` (an index into STALLS, of use while not active) are for counters; `started` is the number of
+    commands of which the array has taken a step, since reset.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "command": In(stream.Signature(command_layout("conv"))),
+                "done": In(COUNTS),
+                "ring": Out(RingRead(8 * config.ring_word_bytes)),
+                "source": Out(fetch_read(config, config.pix)),
+                "residual": Out(fetch_read(config, config.half)),
+                "write": Out(FeatureWrite(config, config.half)),
+                "unit": Out(1),
+                "busy": Out(1),
+                "active": Out(1),
+                "stall": Out(range(len(STALLS))),
+                "started": Out(32),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.broadcast = broadcast = Broadcast(command_layout("conv"), self._shares())
+        m.submodules.gate = gate = Gate(readers=2, span=1)
+        m.submodules.source = source = Fetch(self.config, self.config.pix)
+        m.submodules.residual = residual = Fetch(self.config, self.config.half)
+        m.submodules.add = add = ResidualAdd(self.config)
+        m.submodules.scatter = scatter = Scatter(self.config)
+        wiring.connect(m, wiring.flipped(self.command), broadcast.command)
+        parts: dict[str, wiring.Component] = {"gate": gate, "source": source, "residual": residual, "add": add, "scatter": scatter}
+        for name, part in parts.items():
+            wiring.connect(m, getattr(broadcast, name), part.command)
+        for permit, fetch, memory in zip(gate.permit, (source, residual), (self.source, self.residual), strict=True):
+            wiring.connect(m, permit, fetch.permit)
+            wiring.connect(m, fetch.memory, wiring.flipped(memory))
+        issue = self._multiply(m, broadcast, source, add)
+        wiring.connect(m, residual.o, add.residual)
+        wiring.connect(m, add.o, scatter.words)
+        wiring.connect(m, scatter.memory, wiring.flipped(self.write))
+        m.d.comb += [gate.done.eq(self.done), self.unit.eq(scatter.unit_done)]
+
+        opened, ahead, given = Signal(OPEN_BITS), Signal(UNITS_AHEAD_BITS), Signal()  # `given`: a clock ago, long before its end
+        m.d.sync += opened.eq(opened + Mux(broadcast.taken, self.command.p.chunks, 0) - self.unit)
+        m.d.sync += [given.eq(gate.given), ahead.eq(ahead + given - issue.chunk_end)]
+        m.d.comb += [
+            self.busy.eq(self.command.valid | (opened != 0)),
+            issue.blocked.eq(Mux(ahead == 0, gate.blocked, 0)),
+        ]
+        return m
+
+    def _shares(self) -> dict[str, Share]:
+        """What each part gets of a command."""
+
+        def plane(name: str) -> Share:
+            def assign(walk: data.View, command: data.View) -> Statements:
+                blocks = self.config.chunk_blocks
+                return plane_walk(walk, command, name, blocks=blocks, units=command.chunks, blocks_total=command.dst_blocks)
+
+            return Share(walk_layout(), assign)
+
+        return {
+            "gate": Share(gate_layout(2), _gate),
+            "source": Share(walk_layout(), _source),
+            "issue": members(issue_layout()),
+            "add": members(add_layout()),
+            "residual": plane("res")._replace(wanted=lambda command: command.res_enable),
+            "scatter": plane("dst"),
+        }
+
+    def _multiply(self, m: Module, broadcast: Broadcast, source: Fetch, add: ResidualAdd) -> Issue:
+        """From fetched words to the requantiser's results."""
+        m.submodules.issue = issue = Issue(self.config)
+        m.submodules.array = array = Array(self.config)
+        m.submodules.drain = drain = Drain(self.config)
+        wiring.connect(m, broadcast.issue, issue.command)
+        wiring.connect(m, source.o, issue.source)
+        wiring.connect(m, issue.ring, wiring.flipped(self.ring))
+        wiring.connect(m, drain.o, add.mid)
+        m.d.comb += [
+            array.valid.eq(issue.feed.valid),
+            array.first.eq(issue.feed.first),
+            array.last.eq(issue.feed.last),
+            array.words.eq(issue.words),
+            array.weights.eq(self.ring.data),
+            drain.sums_valid.eq(array.o_valid),
+            drain.sums.eq(array.sums),
+            drain.ring_data.eq(self.ring.data),
+            *(getattr(drain, name).eq(getattr(issue, name)) for name in ("param_valid", "param", "group_push", "group")),
+            *(getattr(issue, name).eq(getattr(drain, name)) for name in ("slot_free", "room_free")),
+            issue.residual_late.eq(add.late),
+            *(getattr(self, name).eq(getattr(issue, name)) for name in ("active", "stall", "started")),
+        ]
+        return issue

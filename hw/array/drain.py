@@ -1,0 +1,136 @@
+"""Behind the array: takes a pixel group's sums to the requantiser, half a group of one channel block a clock.
+
+The array holds a group's sums until the next group ends, and `issue` lets groups end no faster than they drain.
+"""
+
+from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.array.issue import ROOM, SLOTS, group_layout, param_write_layout
+from cnna.hw.base.fifo import CreditFifo
+from cnna.hw.base.ports import params_layout, sums_layout
+from cnna.hw.base.selector import Selector
+from cnna.hw.lanes.requant import Lanes, Modes
+from cnna.spec.config import Config
+
+GROUPS = 16  # that may have left `issue` and not yet drained
+PARAM_BITS = 64  # of a channel
+SLOT_CHANNELS = 8  # that share a slot's number: 35 loads each
+
+
+def half_layout(config: Config) -> data.StructLayout:
+    """The words of half a group, one channel block; `last` of a command."""
+    return data.StructLayout({"words": data.ArrayLayout(8 * config.ci, config.half), "last": 1})
+
+
+class Drain(wiring.Component):
+    """Sums to int8 by each channel's parameters; half groups outside, blocks inside.
+
+    `param` says which part of a slot `ring_data` is. Groups are pushed in order, well before their sums come. `slot_free` pulses
+    when a chunk's last group has drained. An item at `o` was paid for in `issue`, which gets `room_free` when it is taken.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "sums_valid": In(1),
+                "sums": In(sums_layout(config)),
+                "group_push": In(1),
+                "group": In(group_layout()),
+                "param_valid": In(1),
+                "param": In(param_write_layout()),
+                "ring_data": In(8 * config.ring_word_bytes),
+                "slot_free": Out(1),
+                "room_free": Out(1),
+                "o": Out(stream.Signature(half_layout(config))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        m.submodules.groups = groups = CreditFifo(group_layout(), GROUPS)
+        m.submodules.lanes = lanes = Lanes(config.half * config.ci, Modes.REQUANTISE, tag_bits=1, sets=config.ci)
+        m.submodules.fifo = fifo = CreditFifo(half_layout(config), ROOM)
+        group = groups.o.p
+        m.d.comb += [groups.push.eq(self.group_push), groups.item.eq(self.group)]
+
+        working, block, upper = Signal(), Signal(range(max(config.chunk_blocks, 2))), Signal()
+        draining, block_last, last = Signal(), Signal(), Signal()
+        next_block, next_upper = Signal.like(block), Signal()
+        m.d.comb += [
+            draining.eq(self.sums_valid | working),
+            block_last.eq(block == config.chunk_blocks - 1),
+            last.eq(draining & block_last & (upper | ~group.upper)),
+            next_block.eq(Mux(draining, Mux(block_last, 0, block + 1), block)),
+            next_upper.eq(Mux(draining & block_last, ~last, upper)),
+            groups.o.ready.eq(last),
+            self.slot_free.eq(last & group.chunk_last),
+        ]
+        m.d.sync += [working.eq(draining & ~last), block.eq(next_block), upper.eq(next_upper)]
+
+        m.d.sync += [
+            lanes.valid.eq(draining),
+            lanes.tag.eq(last & group.command_last),
+            lanes.zero.eq(group.zero),
+            lanes.low.eq(group.low),
+            lanes.high.eq(group.high),
+        ]
+        self._choose(m, next_block, next_upper, last, lanes)
+        m.d.comb += [
+            fifo.push.eq(lanes.o_valid),
+            fifo.item.words.eq(lanes.o),
+            fifo.item.last.eq(lanes.o_tag),
+            self.room_free.eq(fifo.o.valid & fifo.o.ready),
+        ]
+        wiring.connect(m, wiring.flipped(self.o), fifo.o)
+        return m
+
+    def _choose(self, m: Module, block: Signal, upper: Signal, last: Signal, lanes: Lanes) -> None:
+        """The half group's sums and the block's parameters, into the lanes' registers; `block` and `upper` of the next clock."""
+        config, blocks = self.config, self.config.chunk_blocks
+        params = self._params(m, last)
+        m.submodules.sums_selector = sums = Selector(len(lanes.acc.as_value()), 2 * blocks)
+        m.submodules.params_selector = chosen = Selector(PARAM_BITS * config.ci, blocks)
+        m.d.comb += [
+            sums.upcoming.eq(Mux(upper, block + blocks, block)),
+            chosen.upcoming.eq(block),
+            lanes.acc.eq(sums.o),
+            lanes.params.eq(chosen.o),
+        ]
+        for index in range(blocks):
+            channels = slice(index * config.ci, (index + 1) * config.ci)
+            m.d.comb += chosen.options[index].eq(Cat(params[channels]))
+            for half in range(2):
+                pixels = range(half * config.half, (half + 1) * config.half)
+                option = Cat(self.sums[pixel].as_value()[32 * channels.start : 32 * channels.stop] for pixel in pixels)
+                m.d.comb += sums.options[half * blocks + index].eq(option)
+
+    def _params(self, m: Module, last: Signal) -> list[Value]:
+        """Each channel's parameters, from a small memory of its own that is read without a clock.
+
+        Every few memories have their own queue of slots, which goes with the queue of groups: one number would drive them all.
+        """
+        size, answers = self.config.ring_word_bytes, []
+        for channel in range(self.config.co):
+            if channel % SLOT_CHANNELS == 0:
+                m.submodules[f"slots{channel}"] = slots = CreditFifo(range(SLOTS), GROUPS, copy=True)
+                m.d.comb += [slots.push.eq(self.group_push), slots.item.eq(self.group.slot), slots.o.ready.eq(last)]
+            word, byte = divmod(8 * channel, size)
+            memory = Memory(shape=PARAM_BITS, depth=SLOTS, init=[])
+            m.submodules[f"params{channel}"] = memory
+            into, out = memory.write_port(), memory.read_port(domain="comb")
+            m.d.comb += [
+                into.en.eq(self.param_valid & (self.param.word == word)),
+                into.addr.eq(self.param.slot),
+                into.data.eq(self.ring_data[8 * byte : 8 * byte + PARAM_BITS]),
+                out.addr.eq(slots.o.p),
+            ]
+            answers.append(out.data)
+        return answers
+
+
+assert params_layout().size == PARAM_BITS

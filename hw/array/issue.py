@@ -1,0 +1,167 @@
+"""The head of the convolution engine: pairs words from feature memory with weights and feeds the array.
+
+The array and the requantiser behind it cannot be stopped, so a step is only taken when its weight is in the ring and, for the last
+of a group, when the group's results have room and time: the requantiser takes half a group of one block a clock.
+"""
+
+from amaranth import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.base.delay import delayed
+from cnna.hw.base.ports import RING_LATENCY, RingRead
+from cnna.hw.lanes.group_credit import Pace
+from cnna.hw.walk.fetch import fetched_layout
+from cnna.hw.weights.cursor import RingCursor
+from cnna.spec.config import Config
+from cnna.spec.regmap import COUNTED, STALLS
+
+SLOTS = 4  # sets of requantiser parameters; a chunk has one from its first step until its last group has drained
+ROOM = 64  # items behind the requantiser that may be under way, half groups of one block: about its latency and the array's
+
+
+def issue_layout() -> data.StructLayout:
+    """What the head needs of a command."""
+    return data.StructLayout(
+        {"stream": unsigned(1), "mid_zero": signed(8), "mid_clamp_low": signed(8), "mid_clamp_high": signed(8)}
+    )
+
+
+def group_layout() -> data.StructLayout:
+    """What the drain must know of a pixel group: its parameters, whether its upper half has pixels, what it ends."""
+    return data.StructLayout(
+        {
+            "slot": range(SLOTS),
+            "upper": unsigned(1),
+            "chunk_last": unsigned(1),
+            "command_last": unsigned(1),
+            "zero": signed(8),
+            "low": signed(8),
+            "high": signed(8),
+        }
+    )
+
+
+def param_write_layout() -> data.StructLayout:
+    """Which word of which slot the ring's data is."""
+    return data.StructLayout({"slot": range(SLOTS), "word": unsigned(1)})
+
+
+class Issue(wiring.Component):
+    """Takes a chunk's parameters, then its steps.
+
+    `feed` and `words` go to the array, `param` to the drain, all when the ring's data is there. `group` is pushed when a
+    group's last step is taken. `slot_free` and `room_free` give back what the drain and the residual add are done with.
+    `chunk_end` pulses with a chunk's last step. While the array works `active` is set; else `stall` says why not, as an index
+    into STALLS.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        words = data.ArrayLayout(unsigned(8 * config.ci), config.pix)
+        super().__init__(
+            {
+                "command": In(stream.Signature(issue_layout())),
+                "source": In(stream.Signature(fetched_layout(config, config.pix))),
+                "ring": Out(RingRead(8 * config.ring_word_bytes)),
+                "feed": Out(data.StructLayout({"valid": 1, "first": 1, "last": 1})),
+                "words": Out(words),
+                "param_valid": Out(1),
+                "param": Out(param_write_layout()),
+                "group_push": Out(1),
+                "group": Out(group_layout()),
+                "slot_free": In(1),
+                "room_free": In(1),
+                "blocked": In(len(COUNTED)),
+                "residual_late": In(1),
+                "chunk_end": Out(1),
+                "active": Out(1),
+                "stall": Out(range(len(STALLS))),
+                "started": Out(32),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.cursor = cursor = RingCursor(8 * self.config.ring_word_bytes)
+        wiring.connect(m, wiring.flipped(self.ring), cursor.ring)
+        source, command = self.source, Signal(issue_layout())
+        running, loading, untouched = Signal(), Signal(), Signal()
+        slot, slot_ok = self._slots(m)
+        load, step, end = Signal(), Signal(), Signal()
+        m.submodules.pace = pace = Pace(2 * self.config.chunk_blocks, ROOM)
+        m.d.comb += [pace.end.eq(end), pace.short.eq(~self.group.upper), pace.room_free.eq(self.room_free)]
+        m.d.comb += [
+            load.eq(running & loading & cursor.there & slot_ok),
+            step.eq(running & ~loading & cursor.there & source.valid & (~source.p.last | pace.ok)),
+            end.eq(step & source.p.last),
+            source.ready.eq(step),
+            self.chunk_end.eq(end & source.p.group_last),
+            cursor.take.eq(load | step),
+            cursor.free.eq(loading | command.stream | source.p.group_last),
+            cursor.rewind.eq(source.p.last),
+        ]
+        word_last = self._load(m, load, slot)
+        with m.If(load & word_last):
+            m.d.sync += loading.eq(0)
+        with m.If(self.chunk_end):
+            m.d.sync += [loading.eq(1), running.eq(~source.p.unit_last)]
+        m.d.comb += self.command.ready.eq(~running)
+        with m.If(self.command.valid & ~running):
+            m.d.sync += [command.eq(self.command.p), running.eq(1), loading.eq(1), untouched.eq(1)]
+        with m.If(step):
+            m.d.sync += [untouched.eq(0), self.started.eq(self.started + untouched)]
+
+        m.d.comb += [
+            self.feed.eq(delayed(m, Cat(step, source.p.first, source.p.last), RING_LATENCY, cleared=True)),
+            self.words.eq(delayed(m, source.p.words, RING_LATENCY)),
+            self.group_push.eq(end),
+            self.group.slot.eq(slot),
+            self.group.upper.eq(source.p.exists[self.config.half]),
+            self.group.chunk_last.eq(source.p.group_last),
+            self.group.command_last.eq(source.p.group_last & source.p.unit_last),
+            self.group.zero.eq(command.mid_zero),
+            self.group.low.eq(command.mid_clamp_low),
+            self.group.high.eq(command.mid_clamp_high),
+        ]
+        self._count(m, step, running, loading, cursor.there, slot_ok)
+        return m
+
+    def _slots(self, m: Module) -> tuple[Signal, Signal]:
+        """The slot of the chunk at hand, and whether it is free to be loaded."""
+        slot, used, slot_ok = Signal(range(SLOTS)), Signal(range(SLOTS + 1)), Signal()
+        after = Signal(range(SLOTS + 1))
+        m.d.comb += after.eq(used + self.chunk_end - self.slot_free)
+        m.d.sync += [used.eq(after), slot_ok.eq(after != SLOTS), slot.eq(slot + self.chunk_end)]
+        return slot, slot_ok
+
+    def _load(self, m: Module, load: Signal, slot: Signal) -> Value:
+        """Tells the drain which parameter word comes out of the ring; answers whether the one at hand is a chunk's last."""
+        word = Signal(1)
+        m.d.comb += [
+            self.param_valid.eq(delayed(m, load, RING_LATENCY, cleared=True)),
+            self.param.eq(delayed(m, Cat(slot, word), RING_LATENCY)),
+        ]
+        if self.config.param_words == 1:
+            return Const(1)
+        m.d.sync += word.eq(word ^ load)
+        return word
+
+    def _count(self, m: Module, step: Signal, running: Signal, loading: Signal, there: Signal, slot_ok: Signal) -> None:
+        """`active` and `stall`, both a clock late."""
+        cause = {name: index for index, name in enumerate(STALLS)}
+        waits = {name: self.blocked[COUNTED.index(name)] for name in COUNTED}
+        m.d.sync += self.active.eq(step)
+        with m.If(~running):
+            m.d.sync += self.stall.eq(cause["idle"])
+        with m.Elif(loading & there & ~slot_ok):
+            m.d.sync += self.stall.eq(cause["write_back"])
+        with m.Elif(loading):
+            m.d.sync += self.stall.eq(cause["weights"])
+        with m.Elif(~self.source.valid):
+            kind = Mux(waits["store"], cause["store"], Mux(waits["conv"] | waits["vector"], cause["token"], cause["feature"]))
+            m.d.sync += self.stall.eq(kind)
+        with m.Elif(~there):
+            m.d.sync += self.stall.eq(cause["weights"])
+        with m.Else():
+            m.d.sync += self.stall.eq(Mux(self.residual_late, cause["residual"], cause["write_back"]))

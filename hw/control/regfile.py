@@ -1,0 +1,255 @@
+"""The register file: what the host reads and writes over AXI4-Lite, made from `regmap`.
+
+The general block's registers live here; the engines' are in `writes.py`, which also takes the sequencer's writes. What a
+host's write may do:
+
+- Any time: CTRL, STATUS, WATCHDOG, and where there are stream ports their copies' registers. CTRL.start and CTRL.begin
+  while busy are SLVERR; so is the start of a copy that is, or while the accelerator resets or is stopped by an error.
+- While not busy: the rest of the general block that is "rw". An engine's register or END is SLVERR; nothing stops.
+- While a program of the sequencer runs: nothing else; SLVERR, and the program runs on.
+- While the host plays a program (CTRL.begin): every other write is a write of the program. It is answered when it has
+  acted; one that programs may not do stops the accelerator (ERROR) and is SLVERR too. So is one that the program's
+  end, an error or a reset overtakes: a begin that has to reset first (STATUS.resetting) is to be waited for.
+
+A write with strobes other than all four, or to an offset without a register, is SLVERR. A write of a "ro" register is
+SLVERR. Reads always work; one of an offset without a register is SLVERR. Fields that act read 0.
+"""
+
+from amaranth import Cat, Const, DomainRenamer, Module, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from cnna.hw.axi.buses import Axi4Lite
+from cnna.hw.axi.lite import AxiLiteSlave, LiteWrite
+from cnna.hw.base.attributes import COPY
+from cnna.hw.base.command import command_layout
+from cnna.hw.base.ports import BUS_BITS
+from cnna.hw.control.sequencer import ProgramWrite
+from cnna.hw.control.status_registers import ALWAYS, COPYING, capability, general, is_writable, kept, reports
+from cnna.hw.control.writes import SHADOWED, Fault, ProgramWrites, slices
+from cnna.hw.dma.bound import BEAT_SHIFT, SEGMENT_SIZES
+from cnna.hw.dma.packet import CopyRequest
+from cnna.hw.dma.runs import SEGMENT_BASES
+from cnna.spec.config import Config
+from cnna.spec.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS
+
+
+class ReadGroup(wiring.Component):
+    """Chooses among up to 16 words, two clocks late. A block of its own, as the choices of 32 bits load the offset's copy in it.
+
+    `indices`: for each of `words` the value of `offset`, in words; `known`: there is one. An offset within a word is none.
+    """
+
+    def __init__(self, indices: tuple[int, ...]) -> None:
+        self.indices = indices
+        super().__init__({"offset": In(6), "words": In(data.ArrayLayout(32, len(indices))), "value": Out(32), "known": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        offset = Signal(6, name="offset_copy", attrs=COPY)
+        m.d.sync += [offset.eq(self.offset), self.value.eq(0), self.known.eq(0)]
+        with m.Switch(offset):
+            for number, index in enumerate(self.indices):
+                with m.Case(4 * index):
+                    m.d.sync += [self.value.eq(self.words[number]), self.known.eq(1)]
+        return m
+
+
+class RegFile(wiring.Component):
+    """Lives in domain `sync`, outside of the soft reset; its program writes in domain `core`, which soft reset clears."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.general = general(config)
+        copies = {"stream_in": Out(CopyRequest()), "stream_out": Out(CopyRequest())} if config.streams else {}
+        super().__init__(
+            {
+                "bus": In(Axi4Lite()),
+                "reports": In(reports(config)),
+                **copies,
+                "busy": In(1),  # a program runs, or is about to
+                "running": In(1),  # its writes may act
+                "by_host": In(1),  # it is the host's own
+                "resetting": In(1),
+                "clear": In(1),  # a program begins
+                "stop": In(1),
+                "program": In(stream.Signature(ProgramWrite)),  # from the sequencer
+                "done": Out(1),  # a program write has acted
+                "refused": Out(1),
+                "fault": Out(Fault),
+                "end": Out(1),
+                "start": Out(1),  # pulses of CTRL and STATUS
+                "begin": Out(1),
+                "soft_reset": Out(1),
+                "clear_done": Out(1),
+                "irq_enable": Out(1),
+                "watchdog": Out(32),
+                "run_limit": Out(32),
+                "program_base": Out(BUS_BITS),
+                "program_count": Out(32),
+                "segments": Out(SEGMENT_BASES),
+                "sizes": Out(SEGMENT_SIZES),
+                **{engine: Out(stream.Signature(command_layout(engine))) for engine in ENGINES},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.slave = slave = AxiLiteSlave()
+        writes = ProgramWrites()
+        m.submodules.writes = DomainRenamer("core")(writes)
+        connect(m, flipped(self.bus), slave.bus)
+        for engine in ENGINES:
+            connect(m, getattr(writes, engine), flipped(getattr(self, engine)))
+        m.d.comb += [
+            writes.stop.eq(self.stop),
+            writes.clear.eq(self.clear),
+            self.done.eq(writes.done),
+            self.refused.eq(writes.refused),
+            self.fault.eq(writes.fault),
+            self.end.eq(writes.end),
+        ]
+        held = {r.name: Signal(32, init=r.pack(), name=r.name.lower()) for r in self.general if kept(r)}
+        self._copies(m, held)
+        self._write(m, slave, writes, held)
+        self._read(m, slave, writes, held)
+
+        words = {name: slices(REGISTERS[name], word) for name, word in held.items()}
+        m.d.comb += [
+            self.irq_enable.eq(words["CTRL"]["irq_enable"]),
+            self.watchdog.eq(held["WATCHDOG"]),
+            self.run_limit.eq(held["RUN_LIMIT"]),
+            self.program_base.eq(Cat(held["PROG_BASE_LO"], words["PROG_BASE_HI"]["address"])),
+            self.program_count.eq(held["PROG_COUNT"]),
+        ]
+        for number, name in enumerate(SEGMENTS):
+            low, high = held[f"SEG_{name.upper()}_LO"], words[f"SEG_{name.upper()}_HI"]["address"]
+            m.d.comb += self.segments[number].eq(Cat(low, high))
+            m.d.comb += self.sizes[number].eq(held[f"SEG_{name.upper()}_BYTES"][BEAT_SHIFT:])
+        return m
+
+    def _write(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
+        """One AXI4-Lite write at a time: take, decide what it is, act, answer."""
+        request, answer = Signal(LiteWrite), slave.written
+        m.d.sync += [pulse.eq(0) for pulse in (self.soft_reset, self.start, self.begin, self.clear_done)]  # a clock after ACT
+        hit, writable = Signal(len(self.general)), Signal()  # of the general block; one that the host may write, copies' apart
+        always, whole, mine, gone = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += gone.eq(self.stop | self.resetting | ~self.busy)  # the program that a write was for
+        m.d.comb += [writes.write.valid.eq(self.program.valid), writes.write.payload.eq(self.program.payload)]
+        m.d.comb += self.program.ready.eq(writes.write.ready)
+        with m.FSM(name="writing"):
+            with m.State("IDLE"):
+                m.d.comb += slave.write.ready.eq(1)
+                m.d.sync += request.eq(slave.write.payload)
+                with m.If(slave.write.valid):
+                    m.next = "DECODE"
+            with m.State("DECODE"):
+                hits = {register: request.offset == register.offset for register in self.general}
+                m.d.sync += [
+                    hit.eq(Cat(hits.values())),
+                    always.eq(Cat(hit for register, hit in hits.items() if register.name in ALWAYS).any()),
+                    writable.eq(Cat(hit for register, hit in hits.items() if is_writable(register)).any()),
+                    whole.eq(request.strobe.all()),
+                ]
+                m.next = "DECIDE"
+            with m.State("DECIDE"):
+                m.next = "ACT"
+                m.d.sync += mine.eq(whole & writable & (always | ~self.busy))
+                with m.If(whole & ~always & self.by_host & ~gone):
+                    m.next = "PLAY"
+                if self.config.streams:
+                    with m.If((hit & sum(1 << self.general.index(register) for register in COPYING)).any()):
+                        m.d.sync += mine.eq(whole)
+                        m.next = "ACT"
+            with m.State("ACT"):
+                wrong = Signal()
+                mine_hit = hit & mine.replicate(len(self.general))
+                self._act(m, mine_hit, request.value, wrong, held)
+                self._start_copy(m, mine_hit, request.value, wrong)
+                m.d.comb += [answer.valid.eq(1), answer.payload.eq(~mine | wrong)]
+                m.next = "IDLE"
+            self._play(m, slave, writes, request, gone)
+
+    def _play(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, request: data.View, gone: Value) -> None:
+        """The states of a write that is one of the program: it goes to `writes`, and is answered when it has acted."""
+        answer = slave.written
+        with m.State("PLAY"):
+            m.d.comb += [
+                writes.write.valid.eq(self.running),
+                writes.write.payload.offset.eq(request.offset),
+                writes.write.payload.value.eq(request.value),
+                self.program.ready.eq(0),
+            ]
+            with m.If((self.running & writes.write.ready) | gone):
+                m.next = "PLAYED"
+        with m.State("PLAYED"):
+            m.d.comb += answer.valid.eq(writes.done | writes.refused | gone)
+            m.d.comb += answer.payload.eq(~writes.done)
+            with m.If(answer.valid):
+                m.next = "IDLE"
+
+    def _act(self, m: Module, hit: Value, value: Value, wrong: Signal, held: dict[str, Signal]) -> None:
+        """Writes a register of the general block, if hit says one."""
+        for number, register in enumerate(self.general):
+            with m.If(hit[number]):
+                if register.name in held:
+                    m.d.sync += held[register.name].eq(value & kept(register))
+                if register.name == "CTRL":
+                    fields = slices(register, value)
+                    m.d.comb += [
+                        wrong.eq((fields["start"] | fields["begin"]) & self.busy & ~fields["soft_reset"]),
+                    ]
+                    m.d.sync += [
+                        self.soft_reset.eq(fields["soft_reset"]),
+                        self.start.eq(fields["start"] & ~self.busy & ~fields["soft_reset"]),
+                        self.begin.eq(fields["begin"] & ~fields["start"] & ~self.busy & ~fields["soft_reset"]),
+                    ]
+                if register.name == "STATUS":
+                    m.d.sync += self.clear_done.eq(slices(register, value)["done"])
+
+    def _copies(self, m: Module, held: dict[str, Signal]) -> None:
+        """What the stream ports' copies are asked for."""
+        for name, request in self._requests().items():
+            m.d.sync += request.start.eq(0)
+            high = slices(REGISTERS[f"{name}_HI"], held[f"{name}_HI"])["address"]
+            m.d.comb += [request.address.eq(Cat(held[f"{name}_LO"], high)), request.bytes.eq(held[f"{name}_BYTES"])]
+
+    def _start_copy(self, m: Module, hit: Value, value: Value, wrong: Signal) -> None:
+        """Starts one if hit says so and it is not busy, nor the accelerator about to halt or reset it."""
+        for name, request in self._requests().items():
+            register = REGISTERS[f"{name}_START"]
+            busy = slices(REGISTERS[f"{name}_STATUS"], self.reports[f"{name}_STATUS"])["busy"]
+            with m.If(hit[self.general.index(register)] & slices(register, value)["start"]):
+                m.d.comb += wrong.eq(busy | self.resetting | self.stop)
+                m.d.sync += request.start.eq(~wrong)
+
+    def _requests(self) -> dict[str, wiring.PureInterface]:
+        return {"STREAM_IN": self.stream_in, "STREAM_OUT": self.stream_out} if self.config.streams else {}
+
+    def _read(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
+        """Two levels of choice, a register between them: 16 registers of a group, then the group."""
+        words: dict[str, Value] = {name: Const(word, 32) for name, word in capability(self.config).items()}
+        status = Signal(32)  # a clock late: engines tell it from what is deep in them
+        m.d.sync += status.eq(self.reports["STATUS"])
+        words |= {name: self.reports[name] for name, _ in self.reports.shape()} | {"STATUS": status}
+        words |= held
+        words |= {register.name: writes.shadow[number] for number, register in enumerate(SHADOWED)}
+        groups: dict[int, dict[int, Value]] = {}
+        for offset, register in BY_OFFSET.items():
+            groups.setdefault(offset // 64, {})[offset // 4 % 16] = words.get(register.name, Const(0, 32))
+        offset, found, value = Signal(slave.read.payload.shape()), Signal(), Signal(32)
+        m.d.sync += [offset.eq(slave.read.payload), found.eq(0), value.eq(0)]
+        with m.Switch(offset[6:]):
+            for number, members in groups.items():
+                m.submodules[f"group{number}"] = group = ReadGroup(tuple(members))
+                m.d.comb += [group.offset.eq(slave.read.payload[:6]), group.words.eq(Cat(members.values()))]
+                with m.Case(number):
+                    m.d.sync += [found.eq(group.known), value.eq(group.value)]
+        clocks = Signal(4)  # since the request, one-hot
+        m.d.comb += [
+            slave.read.ready.eq(1),
+            slave.answer.valid.eq(clocks[-1]),
+            slave.answer.payload.value.eq(value),
+            slave.answer.payload.error.eq(~found),
+        ]
+        m.d.sync += clocks.eq(Cat(slave.read.valid, clocks[:-1]))

@@ -1,0 +1,94 @@
+"""Plays a register program from DDR: fetches it ahead in bursts and hands its writes on, one by one.
+
+A client of port 0's read master; `writes.py` takes what it plays, at its own pace.
+"""
+
+from amaranth import Module, Mux, ResetInserter, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient
+from cnna.hw.base.queue import Queue
+from cnna.hw.base.skid_buffer import Pair
+from cnna.hw.dma.runs import BEAT_ADDRESS_BITS, BEAT_SHIFT
+
+ROOM_BEATS = 64  # 128 writes ahead
+
+
+class ProgramWrite(data.Struct):
+    """One write of a register program, as it lies in memory."""
+
+    offset: unsigned(32)
+    value: unsigned(32)
+
+
+class Sequencer(wiring.Component):
+    """`start` (only while `idle`) plays `count` writes from `base`. `stop` drops what has not been played.
+
+    `idle` is set when nothing is left and no burst is outstanding.
+    """
+
+    start: In(1)
+    stop: In(1)
+    base: In(BUS_BITS)  # a multiple of 16
+    count: In(32)
+    client: Out(ReadClient())
+    write: Out(stream.Signature(ProgramWrite))
+    idle: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.beats = beats = Queue(unsigned(BEAT_BITS), ROOM_BEATS)
+        m.d.comb += [beats.push.eq(self.client.beat.valid), beats.item.eq(self.client.beat.payload.data)]
+        fetched, played = self._fetch(m, beats.o.valid & beats.o.ready), self._play(m, beats.o)
+        m.d.sync += self.idle.eq(fetched & played & ~self.start)
+        return m
+
+    def _fetch(self, m: Module, freed: Value) -> Value:
+        """Asks for the program's beats while there is room; answers whether none is left, outstanding or in the queue."""
+        burst, address, left = self.client.burst, Signal(BEAT_ADDRESS_BITS), Signal(32)
+        room, spent, asked, idle = Signal(range(ROOM_BEATS + 1), init=ROOM_BEATS), Signal(5), Signal(), Signal()
+        to_boundary = BURST_BEATS - address[:4]
+        m.d.comb += [asked.eq(burst.valid & burst.ready), burst.payload.address.eq(address << BEAT_SHIFT)]
+        m.d.sync += [spent.eq(Mux(asked, burst.payload.beats, 0)), room.eq(room - spent + freed)]
+        with m.FSM(name="fetching"):
+            with m.State("IDLE"):
+                m.d.comb += idle.eq(1)
+                m.d.sync += [address.eq(self.base[BEAT_SHIFT:]), left.eq(self.count[1:] + self.count[0])]
+                with m.If(self.start & ~self.stop):
+                    m.next = "SIZE"
+            with m.State("SIZE"):
+                m.d.sync += burst.payload.beats.eq(Mux(left < to_boundary, left, to_boundary))
+                m.next = "ROOM"
+                with m.If(self.stop | (left == 0)):
+                    m.next = "IDLE"
+            with m.State("ROOM"):
+                with m.If(self.stop):
+                    m.next = "IDLE"
+                with m.Elif(room >= BURST_BEATS):
+                    m.next = "ASK"
+            with m.State("ASK"):
+                m.d.comb += burst.valid.eq(1)
+                with m.If(burst.ready):
+                    m.d.sync += [address.eq(address + burst.payload.beats), left.eq(left - burst.payload.beats)]
+                    m.next = "SIZE"
+        return idle & (spent == 0) & (room == ROOM_BEATS)
+
+    def _play(self, m: Module, beats: stream.Interface) -> Value:
+        """Splits beats into their two writes; beats that nobody wants any more are dropped. Answers whether none is wanted."""
+        m.submodules.pair = ResetInserter(self.stop)(pair := Pair(ProgramWrite))
+        connect(m, pair.o, flipped(self.write))
+        left, high, moves, wanted, one = Signal(32), Signal(), Signal(), Signal(), Signal()  # wanted, one: of `left`
+        m.d.comb += [
+            pair.i.valid.eq(beats.valid & wanted),
+            pair.i.payload.eq(beats.payload.word_select(high, BEAT_BITS // 2)),
+            moves.eq(pair.i.valid & pair.i.ready),
+            beats.ready.eq(~wanted | (pair.i.ready & (high | one))),
+        ]
+        with m.If(moves):
+            m.d.sync += [high.eq(~high), left.eq(left - 1), wanted.eq(~one), one.eq(left == 2)]
+        with m.If(self.stop):
+            m.d.sync += [wanted.eq(0), high.eq(0)]
+        with m.Elif(self.start):
+            m.d.sync += [left.eq(self.count), wanted.eq(self.count != 0), one.eq(self.count == 1), high.eq(0)]
+        return ~wanted & ~self.write.valid

@@ -1,0 +1,177 @@
+"""Program writes: checked, kept in shadow registers, queued as commands.
+
+They come from the sequencer or, in a program that the host plays, from AXI4-Lite (`regfile.py`). A write takes a clock each
+in four stages: decode, check of its field limits, verdict, act.
+"""
+
+from collections.abc import Sequence
+
+from amaranth import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from cnna.hw.base.command import command_layout
+from cnna.hw.base.skid_buffer import Pair
+from cnna.hw.control.sequencer import ProgramWrite
+from cnna.spec.regmap import ENGINES, ERRORS, REGISTERS, Register
+
+SHADOWED = tuple(r for r in REGISTERS.values() if r.block in ENGINES and not r.name.endswith("_GO"))
+ILLEGAL_REGISTER, ILLEGAL_VALUE = ERRORS.index("illegal_register"), ERRORS.index("illegal_value")
+
+
+def slices(register: Register, word: Value) -> dict[str, Value]:
+    """The fields' bits of a register's word."""
+    found, bit = {}, 0
+    for field in register.fields:
+        found[field.name], bit = word[bit : bit + field.bits], bit + field.bits
+    return found
+
+
+def outside(register: Register, word: Value) -> Value:
+    """Whether a field of the word is outside its limits."""
+    bad = []
+    for field in register.fields:
+        value, (low, high) = slices(register, word)[field.name], field.limits
+        floor, ceiling = (-(1 << (field.bits - 1)), (1 << (field.bits - 1)) - 1) if field.signed else (0, (1 << field.bits) - 1)
+        value = value.as_signed() if field.signed else value
+        bad += [value < low] if low > floor else []
+        bad += [value > high] if high < ceiling else []
+    return Cat(bad).any()
+
+
+def command_value(engine: str, words: dict[str, Value]) -> Value:
+    """An engine's command, `command_layout(engine)`, from its registers' words by name."""
+    own = [register for register in SHADOWED if register.block == engine]
+    return Cat(part for register in own for part in slices(register, words[register.name]).values())
+
+
+class Fault(data.Struct):
+    """Why a write was refused, numbered as in `regmap.ERRORS`, and where it went."""
+
+    cause: unsigned(8)
+    offset: unsigned(16)
+
+
+class Limits(wiring.Component):
+    """Which registers a word may not be written to, for its fields' limits: a bit for each of `targets`."""
+
+    def __init__(self, targets: Sequence[Register]) -> None:
+        self._targets = targets
+        super().__init__({"word": In(32), "bad": Out(len(targets))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.bad.eq(Cat(outside(register, self.word) for register in self._targets))
+        return m
+
+
+class Hold(wiring.Component):
+    """Whether a write waits for the queue of the GO that it is, and whether another may come.
+
+    A module by itself, since the sequencer waits for it: among the rest synthesis would trade its depth for area.
+    """
+
+    wanted: In(len(ENGINES))
+    go_ready: In(len(ENGINES))
+    stop: In(1)
+    dead: In(1)
+    ended: In(1)
+    hold: Out(1)
+    ready: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        closed, waits = self.dead | self.ended, (self.wanted & ~self.go_ready).any()
+        m.d.comb += [self.hold.eq(waits & ~closed & ~self.stop), self.ready.eq(~closed & (~waits | self.stop))]
+        return m
+
+
+class ProgramWrites(wiring.Component):
+    """Takes a write a clock; one to a GO register whose queue is full holds all behind it.
+
+    `done` pulses a clock after a write has acted; `refused`, with `fault`, a clock after one that may not: nothing acts after
+    that write until reset. `stop` keeps what is under way from acting. `end` pulses when END is taken; no more is taken
+    then until `clear`. `shadow` is every engine register's word, in the order of SHADOWED.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "write": In(stream.Signature(ProgramWrite)),
+                "stop": In(1),
+                "clear": In(1),
+                "done": Out(1),
+                "refused": Out(1),
+                "fault": Out(Fault),
+                "end": Out(1),
+                "shadow": Out(data.ArrayLayout(32, len(SHADOWED))),
+                **{engine: Out(stream.Signature(command_layout(engine))) for engine in ENGINES},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        targets = [*SHADOWED, *(REGISTERS[f"{engine.upper()}_GO"] for engine in ENGINES), REGISTERS["END"]]
+        hold, closed = Signal(), Signal()
+        m.submodules.hold = holding = Hold()
+        m.d.comb += [hold.eq(holding.hold), self.write.ready.eq(holding.ready)]
+        offset1, value1, valid1 = Signal(32), Signal(32), Signal()
+        m.submodules.limits = limits = Limits(targets)
+        m.d.comb += limits.word.eq(value1)
+        hit2, offset2, value2, valid2, bad2 = Signal(len(targets)), Signal(16), Signal(32), Signal(), Signal(len(targets))
+        hit3, offset3, value3, known3 = Signal(len(targets)), Signal(16), Signal(32), Signal()
+        right3, wrong3, go3, wrong = Signal(), Signal(), Signal(len(ENGINES)), Signal()
+        with m.If(~hold):  # decode
+            m.d.sync += [
+                valid1.eq(self.write.valid & ~closed),
+                offset1.eq(self.write.payload.offset),
+                value1.eq(self.write.payload.value),
+            ]
+            m.d.sync += [valid2.eq(valid1), offset2.eq(offset1), value2.eq(value1)]
+            for number, register in enumerate(targets):  # check
+                m.d.sync += hit2[number].eq((offset1[:16] == register.offset) & ~offset1[16:].any())
+            m.d.sync += bad2.eq(limits.bad)
+            m.d.sync += [offset3.eq(offset2), value3.eq(value2), hit3.eq(hit2), known3.eq(hit2.any())]  # verdict
+            m.d.sync += [right3.eq(valid2 & ~wrong), wrong3.eq(valid2 & wrong)]
+            go = slice(len(SHADOWED), len(SHADOWED) + len(ENGINES))
+            m.d.sync += go3.eq(hit2[go] & ~bad2[go] & (valid2 & value2[0]).replicate(len(ENGINES)))
+        m.d.comb += wrong.eq(~hit2.any() | (hit2 & bad2).any())
+        self._act(m, hit3, value3, right3, wrong3, go3, holding, closed)
+        m.d.sync += [self.fault.offset.eq(offset3), self.fault.cause.eq(Mux(known3, ILLEGAL_VALUE, ILLEGAL_REGISTER))]
+        return m
+
+    def _act(
+        self, m: Module, hit: Signal, value: Signal, right: Signal, wrong: Signal, wanted: Signal, holding: Hold, closed: Signal
+    ) -> None:
+        """Refuses a wrong write; does what the register is for with a right one. `wanted`: its GO, if it is one that acts."""
+        count, live, dead, ended, refused = len(SHADOWED), Signal(), Signal(), Signal(), Signal()
+        go, go_ready = Signal(len(ENGINES)), Signal(len(ENGINES))
+        m.d.comb += [
+            closed.eq(dead | ended),
+            live.eq(~closed & ~self.stop),
+            go.eq(wanted & live.replicate(len(ENGINES))),
+            *(holding.wanted.eq(wanted), holding.go_ready.eq(go_ready)),
+            *(holding.stop.eq(self.stop), holding.dead.eq(dead), holding.ended.eq(ended)),
+            refused.eq(wrong & live),
+            self.end.eq(right & live & hit[-1] & value[0]),
+        ]
+        m.d.sync += [self.done.eq(right & live & ~holding.hold), self.refused.eq(refused)]
+        with m.If(self.stop | refused):
+            m.d.sync += dead.eq(1)
+        with m.If(self.end):
+            m.d.sync += ended.eq(1)
+        with m.Elif(self.clear):
+            m.d.sync += ended.eq(0)
+        with m.If(right & live):
+            for number in range(count):
+                with m.If(hit[number]):
+                    m.d.sync += self.shadow[number].eq(value)
+        words = {register.name: self.shadow[number] for number, register in enumerate(SHADOWED)}
+        for number, engine in enumerate(ENGINES):
+            m.submodules[f"{engine}_queue"] = queue = Pair(command_layout(engine))
+            connect(m, queue.o, flipped(getattr(self, engine)))
+            m.d.comb += [
+                queue.i.valid.eq(go[number]),
+                queue.i.payload.eq(command_value(engine, words)),
+                go_ready[number].eq(queue.i.ready),
+            ]

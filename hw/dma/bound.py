@@ -1,0 +1,57 @@
+"""Checks that a transfer stays within its segment, beside the path that it takes: no transfer waits for its check.
+
+`runs.py` checks runs so, `weights.py` stripes. A transfer needs longer from there to its first AXI address than its fault needs
+to halt the masters: BOUND_CLOCKS here, one in `faults.py`, where `control.py` halts by the register at once.
+"""
+
+from amaranth import Module, Signal, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.base.ports import BUS_BITS
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.regmap import SEGMENTS, SIZE_BITS
+
+BEAT_SHIFT = BEAT_BYTES.bit_length() - 1
+BEAT_ADDRESS_BITS = BUS_BITS - BEAT_SHIFT  # of an address in beats
+SIZE_BEAT_BITS = SIZE_BITS - BEAT_SHIFT
+SEGMENT_SIZES = data.ArrayLayout(unsigned(SIZE_BEAT_BITS), len(SEGMENTS))  # in beats; all bits set: no limit
+BOUND_CLOCKS = 3  # from `check` to `outside`
+
+
+class Bound(wiring.Component):
+    """`outside` is set BOUND_CLOCKS after a `check` of beats `at`..`at + more` that do not all lie in the segment.
+
+    `segment` and `more` stand from two clocks before the first check to the last one, `origin` (the segment's base) from the first.
+    Addresses are in beats; differences of them are modulo the bus, so what lies before the segment is far behind it.
+    """
+
+    def __init__(self, more_bits: int) -> None:
+        super().__init__(
+            {
+                "sizes": In(SEGMENT_SIZES),
+                "segment": In(range(len(SEGMENTS))),
+                "origin": In(BEAT_ADDRESS_BITS),
+                "more": In(more_bits),
+                "at": In(BEAT_ADDRESS_BITS),
+                "check": In(1),
+                "outside": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        size, room, nowhere = Signal(SIZE_BEAT_BITS), Signal(SIZE_BEAT_BITS), Signal()  # room: for the first beat of a transfer
+        place, checked, limited = Signal(BEAT_ADDRESS_BITS), Signal(), Signal()
+        beyond, far, wanted = Signal(), Signal(), Signal()
+        left = size - self.more
+        m.d.sync += [size.eq(self.sizes[self.segment]), room.eq(left), nowhere.eq(left < 0), limited.eq(~size.all())]
+        m.d.sync += [
+            place.eq(self.at - self.origin),
+            checked.eq(self.check),
+            beyond.eq(place[:SIZE_BEAT_BITS] >= room),
+            far.eq(nowhere | place[SIZE_BEAT_BITS:].any()),
+            wanted.eq(checked & limited),
+            self.outside.eq(wanted & (beyond | far)),
+        ]
+        return m

@@ -1,0 +1,233 @@
+"""What `load` and `store` share: their commands walked run by run, dealt to the ports, cut into bursts.
+
+`Runs` makes one run a clock and deals run k to port k mod ports, as two streams a port: where its bytes are (for `Bursts`)
+and where its words are (for the engine's port). Addresses are sums: nothing multiplies. The end of a command follows its
+last run to every port, so that an engine can tell when all ports have passed it.
+"""
+
+from amaranth import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from cnna.hw.base.command import command_layout
+from cnna.hw.base.ports import BURST_BEATS, BUS_BITS, ReadBurst
+from cnna.hw.base.queue import Queue
+from cnna.hw.dma.bound import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_SIZES, Bound
+from cnna.hw.units.tokens import COUNTS, Waiter, waits_of
+from cnna.spec.config import Config
+from cnna.spec.regmap import ADDRESS_BITS, COUNTED, SEGMENTS
+
+BLOCK_SHIFT = BURST_BEATS.bit_length() - 1  # of an address in beats: no burst goes beyond so many
+RUN_BITS = 17  # of a run's words and beats
+SEGMENT_BASES = data.ArrayLayout(unsigned(BUS_BITS), len(SEGMENTS))
+
+
+class ByteRun(data.Struct):
+    """A run's place in DDR, or the end of a command (then nothing else counts)."""
+
+    address: unsigned(BEAT_ADDRESS_BITS)  # in beats
+    more: unsigned(RUN_BITS)  # beats after the first
+    end: unsigned(1)
+
+
+class WordRun(data.Struct):
+    """A run's place in feature memory, or the end of a command (then nothing else counts)."""
+
+    address: unsigned(ADDRESS_BITS)
+    more: unsigned(RUN_BITS)  # beats after the first
+    last: unsigned(2)  # words of the last beat after its first
+    end: unsigned(1)
+
+
+class Walk(data.Struct):
+    """Where `Runs` stands: the run to be dealt next and what follows it."""
+
+    bytes: unsigned(BEAT_ADDRESS_BITS)  # of the run
+    words: unsigned(ADDRESS_BITS)
+    next_bytes: unsigned(BEAT_ADDRESS_BITS)  # of the next block's first run
+    next_words: unsigned(ADDRESS_BITS)
+    runs_left: unsigned(16)  # in the block, after this run
+    blocks_left: unsigned(16)
+    last_run: unsigned(1)
+    last_block: unsigned(1)
+    end: unsigned(1)  # no run is left: the end itself is dealt
+
+
+class Runs(wiring.Component):
+    """Waits for what the command waits for, then deals its runs; the command stays on `command` until all are dealt.
+
+    `ahead` is how many runs a port's streams hold. `blocked` names the engines waited for. `outside` pulses for a run that
+    does not lie in its segment (`bound.py`).
+    """
+
+    def __init__(self, config: Config, engine: str, ahead: int) -> None:
+        self.config, self.ahead = config, ahead
+        super().__init__(
+            {
+                "command": In(stream.Signature(command_layout(engine))),
+                "segments": In(SEGMENT_BASES),
+                "sizes": In(SEGMENT_SIZES),
+                "done": In(COUNTS),
+                "blocked": Out(len(COUNTED)),
+                "outside": Out(1),
+                "byte_runs": Out(stream.Signature(ByteRun)).array(config.ports),
+                "word_runs": Out(stream.Signature(WordRun)).array(config.ports),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.waiter = waiter = Waiter()
+        command = self.command.payload
+        m.d.comb += [waiter.waits.eq(waits_of(command)), waiter.done.eq(self.done), self.blocked.eq(waiter.blocked)]
+
+        walk, turn, base = Signal(Walk), Signal(self.config.ports, init=1), Signal(BUS_BITS)
+        dealing, room = Signal(), Signal()  # dealing: runs, then to all ports the end
+        m.submodules.bound = bound = Bound(RUN_BITS)
+        self._queues(m, walk, turn & (dealing & room).replicate(len(turn)), room, bound.more)
+        m.d.comb += [
+            bound.sizes.eq(self.sizes),
+            bound.segment.eq(command.seg),
+            bound.at.eq(walk.bytes),
+            bound.check.eq(dealing & room & ~walk.end),
+            self.outside.eq(bound.outside),
+        ]
+        with m.FSM(name="runs"):
+            with m.State("IDLE"):
+                m.d.sync += [base.eq(self.segments[command.seg]), turn.eq(1)]
+                with m.If(self.command.valid):
+                    m.d.comb += waiter.check.eq(1)
+                    m.next = "BASE"
+            with m.State("BASE"):
+                m.d.sync += [bound.origin.eq(base[BEAT_SHIFT:]), base.eq(base + command.ddr)]
+                m.next = "WAIT"
+            with m.State("WAIT"):
+                self._first(m, walk, base)
+                with m.If(waiter.clear):
+                    m.d.sync += dealing.eq(1)
+                    m.next = "DEAL"
+            with m.State("DEAL"), m.If(room):
+                m.d.sync += turn.eq(Cat(turn[-1], turn[:-1]))
+                self._step(m, walk)
+                with m.If(walk.last_run & walk.last_block):
+                    m.d.sync += turn.eq(~0)
+                    m.next = "END"
+            with m.State("END"):
+                m.d.comb += self.command.ready.eq(room)
+                with m.If(room):
+                    m.d.sync += dealing.eq(0)
+                    m.next = "IDLE"
+        return m
+
+    def _queues(self, m: Module, walk: data.View, write: Value, room: Signal, more: Signal) -> None:
+        """A queue for each port and kind of run; write[p] puts the run into both of port p. `room`: all have some.
+
+        `more`: beats of a run after its first.
+
+        `room` is a clock old, which the queues' spare place makes up for.
+        """
+        command, beat_words = self.command.payload, self.config.beat_words
+        byte_run, word_run, before_last, rooms = Signal(ByteRun), Signal(WordRun), Signal(RUN_BITS), []
+        m.d.sync += before_last.eq(command.run - 1)
+        lane_bits = beat_words.bit_length() - 1
+        m.d.comb += [
+            byte_run.address.eq(walk.bytes),
+            word_run.address.eq(walk.words),
+            word_run.last.eq(before_last[:lane_bits]),
+            more.eq(before_last[lane_bits:]),
+        ]
+        for run in (byte_run, word_run):
+            m.d.comb += [run.more.eq(more), run.end.eq(walk.end)]
+        for port in range(self.config.ports):
+            for kind, run, out in (("byte", byte_run, self.byte_runs[port]), ("word", word_run, self.word_runs[port])):
+                m.submodules[f"{kind}_runs{port}"] = queue = Queue(run.shape(), self.ahead, spare=1)
+                m.d.comb += [queue.item.eq(run), queue.push.eq(write[port])]
+                connect(m, queue.o, flipped(out))
+                rooms.append(queue.room)
+        m.d.sync += room.eq(Cat(rooms).all())
+
+    def _first(self, m: Module, walk: data.View, base: Signal) -> None:
+        """Stands before run 0 of block 0."""
+        command = self.command.payload
+        m.d.sync += [
+            walk.bytes.eq(base[BEAT_SHIFT:]),
+            walk.words.eq(command.fm),
+            walk.next_bytes.eq(base[BEAT_SHIFT:] + command.ddr_block[BEAT_SHIFT:]),
+            walk.next_words.eq(command.fm + command.fm_block),
+            walk.runs_left.eq(command.runs - 1),
+            walk.blocks_left.eq(command.blocks - 1),
+            walk.last_run.eq(command.runs == 1),
+            walk.last_block.eq(command.blocks == 1),
+            walk.end.eq(0),
+        ]
+
+    def _step(self, m: Module, walk: data.View) -> None:
+        """Moves on by one run, into the next block after a block's last."""
+        command = self.command.payload
+        with m.If(walk.last_run):
+            m.d.sync += [
+                walk.bytes.eq(walk.next_bytes),
+                walk.words.eq(walk.next_words),
+                walk.next_bytes.eq(walk.next_bytes + command.ddr_block[BEAT_SHIFT:]),
+                walk.next_words.eq(walk.next_words + command.fm_block),
+                walk.runs_left.eq(command.runs - 1),
+                walk.blocks_left.eq(walk.blocks_left - 1),
+                walk.last_run.eq(command.runs == 1),
+                walk.last_block.eq(walk.blocks_left == 1),
+                walk.end.eq(walk.last_block),
+            ]
+        with m.Else():
+            m.d.sync += [
+                walk.bytes.eq(walk.bytes + command.ddr_run[BEAT_SHIFT:]),
+                walk.words.eq(walk.words + command.fm_run),
+                walk.runs_left.eq(walk.runs_left - 1),
+                walk.last_run.eq(walk.runs_left == 1),
+            ]
+
+
+class Bursts(wiring.Component):
+    """Cuts runs into bursts that end at multiples of 256 bytes or with their run, so none crosses 4 KiB or has over 16 beats.
+
+    A command's end waits with `at_end` set until `next`; all bursts before it have been taken by then.
+    """
+
+    runs: In(stream.Signature(ByteRun))
+    bursts: Out(stream.Signature(ReadBurst))
+    at_end: Out(1)
+    next: In(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        run = self.runs.payload
+        block, blocks = Signal(BEAT_ADDRESS_BITS - BLOCK_SHIFT), Signal(RUN_BITS + 1 - BLOCK_SHIFT)  # where; how many more
+        first, last = Signal(BLOCK_SHIFT), Signal(BLOCK_SHIFT)  # beats within the run's first and last block
+        final, busy, end, cut, fetch = Signal(), Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            cut.eq(busy & ~end & (~self.bursts.valid | self.bursts.ready)),
+            self.at_end.eq(busy & end & ~self.bursts.valid),
+            fetch.eq(~busy | (cut & final) | (self.at_end & self.next)),
+            self.runs.ready.eq(fetch),
+        ]
+        with m.If(self.bursts.ready):
+            m.d.sync += self.bursts.valid.eq(0)
+        with m.If(cut):
+            m.d.sync += [
+                self.bursts.valid.eq(1),
+                self.bursts.payload.address.eq(Cat(first, block) << BEAT_SHIFT),
+                self.bursts.payload.beats.eq(Mux(final, last, BURST_BEATS - 1) - first + 1),
+                first.eq(0),
+                block.eq(block + 1),
+                blocks.eq(blocks - 1),
+                final.eq(blocks == 1),
+            ]
+        beyond = run.address[:BLOCK_SHIFT] + run.more  # from the start of the first block to the last beat
+        with m.If(fetch):
+            m.d.sync += [
+                busy.eq(self.runs.valid),
+                Cat(first, block).eq(run.address),
+                last.eq(beyond[:BLOCK_SHIFT]),
+                blocks.eq(beyond[BLOCK_SHIFT:]),
+                final.eq(beyond[BLOCK_SHIFT:] == 0),
+                end.eq(run.end),
+            ]
+        return m

@@ -1,0 +1,180 @@
+"""Copies between the stream ports and DDR, beside the engines: what comes on `s_axis` goes to DDR, `m_axis` sends what is there.
+
+One packet at a time each way, any number of bytes from an address that is a multiple of 16. They are clients of port 0's
+masters, after all others (`read_master.py`, `write_share.py`). Whatever stops a copy, its packet is taken or sent to a TLAST,
+so that the other end of the stream is ready for the next one.
+"""
+
+from amaranth import Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from cnna.hw.axi.buses import AxiStream
+from cnna.hw.axi.write_master import OUTSTANDING as WRITES
+from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, ReadClient, WriteBeat, WriteBurst, WriteClient
+from cnna.hw.base.queue import Queue
+from cnna.hw.base.skid_buffer import Pair
+from cnna.hw.base.tally import tally
+from cnna.hw.dma.packet import EARLY_END, ILLEGAL, LATE_END, RESPONSE, STATUS, CopyBursts, CopyRequest, packet_of, report
+from cnna.spec.config import BEAT_BYTES
+
+OUT_BEATS = 256  # that wait for `m_axis`, or are asked for: a beat a clock at up to 240 clocks latency
+IN_BEATS = 128  # that wait for the write master
+
+
+class Transfer(data.Struct):
+    """A transfer of a stream port."""
+
+    data: unsigned(BEAT_BITS)
+    keep: unsigned(BEAT_BYTES)
+    last: unsigned(1)
+
+
+class Answered(data.Struct):
+    """A beat of DDR and its response."""
+
+    data: unsigned(BEAT_BITS)
+    response: unsigned(2)
+
+
+class StreamIn(wiring.Component):
+    """From `axis` to DDR. `bad` and `response` come with the client's `done`.
+
+    A wrong transfer is not written, nor what stands with it in a burst: it is the last of what was counted, so its burst never
+    goes out.
+    """
+
+    request: In(CopyRequest())
+    axis: In(AxiStream())
+    client: Out(WriteClient())
+    bad: In(1)
+    response: In(2)
+    status: Out(STATUS)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        status, failed, pushed = self.status, Signal(), Signal()
+        packet, bursts = packet_of(m, self.request, pushed, failed)
+        m.submodules.beats = beats = Queue(WriteBeat, IN_BEATS)
+        m.submodules.coming = coming = Pair(Transfer)
+        accepts, opened, begun = Signal(), Signal(), Signal()  # the packet's TLAST is to come: to the port, here; the copy is on
+        came, moves = coming.o, Signal()
+        self._arrive(m, coming, accepts)
+        free = tally(m, IN_BEATS, pushed, beats.o.valid & beats.o.ready)
+        m.d.comb += [
+            came.ready.eq(opened & free.room),  # there will be some: what fills the queue is in bursts that were offered
+            moves.eq(came.valid & came.ready),
+            pushed.eq(moves & ~failed),
+            beats.push.eq(pushed),
+            beats.item.data.eq(came.payload.data),
+            beats.item.strobe.eq(came.payload.keep),
+        ]
+        unanswered = self._write(m, bursts, beats, pushed, failed)
+        rest, over = Signal(), Signal()  # rest: but for beats that no burst will take, it is over
+        m.d.comb += over.eq(rest & ~free.some)
+        m.d.sync += rest.eq(begun & ~opened & bursts.idle & ~unanswered & ~over)
+        with m.If(packet.begins):
+            m.d.sync += [accepts.eq(1), opened.eq(1), begun.eq(1)]
+        with m.Else():
+            m.d.sync += accepts.eq(accepts & ~(self.axis.tvalid & self.axis.tready & self.axis.tlast))
+            m.d.sync += [opened.eq(opened & ~(moves & came.payload.last)), begun.eq(begun & ~over)]
+        m.d.comb += beats.o.ready.eq(self.client.beat.ready | (rest & failed))
+        lacks = (packet.keep & ~came.payload.keep).any() | (came.payload.last & ~packet.one)
+        extra = (came.payload.keep & ~packet.keep).any() | (packet.one & ~came.payload.last)
+        causes = [(self.bad, RESPONSE), (pushed & lacks, EARLY_END), (pushed & extra, LATE_END), (packet.illegal, ILLEGAL)]
+        report(m, self.request.start, status, failed, causes, self.response, over)
+        return m
+
+    def _arrive(self, m: Module, coming: Pair, accepts: Value) -> None:
+        """Registers what comes on the port; nothing is taken outside of a copy's packet."""
+        axis, into = self.axis, coming.i
+        m.d.comb += [
+            into.payload.data.eq(axis.tdata),
+            into.payload.keep.eq(axis.tkeep),
+            into.payload.last.eq(axis.tlast),
+            into.valid.eq(axis.tvalid & accepts),
+            axis.tready.eq(into.ready & accepts),
+        ]
+
+    def _write(self, m: Module, bursts: CopyBursts, beats: Queue, pushed: Value, failed: Value) -> Value:
+        """Offers a burst when its beats stand in the queue; answers whether some have no B response."""
+        m.submodules.offer = offer = Pair(WriteBurst)
+        connect(m, offer.o, flipped(self.client.burst))
+        standing, whole, taken = Signal(range(IN_BEATS + 1)), Signal(), Signal()
+        burst = bursts.burst
+        unanswered = tally(m, WRITES + 2, taken, self.client.done)
+        m.d.comb += [
+            offer.i.payload.eq(burst.payload),
+            offer.i.valid.eq(burst.valid & whole),
+            taken.eq(offer.i.valid & offer.i.ready),
+            burst.ready.eq(taken),
+            self.client.beat.payload.eq(beats.o.payload),
+            self.client.beat.valid.eq(beats.o.valid),
+        ]
+        m.d.sync += whole.eq(burst.valid & ~taken & ~failed & (standing >= burst.payload.beats))
+        with m.If(self.request.start):
+            m.d.sync += standing.eq(0)
+        with m.Else():
+            m.d.sync += standing.eq(standing - Mux(taken, burst.payload.beats, 0) + pushed)
+        return taken | unanswered.some
+
+
+class StreamOut(wiring.Component):
+    """From DDR to `axis`. `response` comes with each of the client's beats; one that is bad ends the packet there."""
+
+    request: In(CopyRequest())
+    axis: Out(AxiStream())
+    client: Out(ReadClient())
+    response: In(2)
+    status: Out(STATUS)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        status, failed, moves = self.status, Signal(), Signal()
+        packet, bursts = packet_of(m, self.request, moves, failed)
+        m.submodules.beats = beats = Queue(Answered, OUT_BEATS, late=True)
+        m.submodules.going = going = Pair(Transfer)
+        opened, begun, over = Signal(), Signal(), Signal()  # the packet's TLAST is not on its way; the copy is on, is over
+        bad, item = Signal(), going.i.payload
+        idle = self._read(m, bursts, beats, failed)
+        m.d.comb += [
+            bad.eq(beats.o.payload.response != 0),
+            item.data.eq(beats.o.payload.data),
+            item.keep.eq(packet.keep),
+            item.last.eq(packet.one | bad),
+            going.i.valid.eq(opened & beats.o.valid),
+            moves.eq(going.i.valid & going.i.ready),
+            beats.o.ready.eq(~opened | going.i.ready),
+        ]
+        with m.If(packet.begins):
+            m.d.sync += [opened.eq(1), begun.eq(1)]
+        with m.Else():
+            m.d.sync += [opened.eq(opened & ~(moves & item.last)), begun.eq(begun & ~over)]
+        axis, out = self.axis, going.o
+        m.d.comb += [axis.tdata.eq(out.payload.data), axis.tkeep.eq(out.payload.keep), axis.tlast.eq(out.payload.last)]
+        m.d.comb += [axis.tvalid.eq(out.valid), out.ready.eq(axis.tready)]
+        m.d.sync += over.eq(begun & ~opened & ~out.valid & idle & ~over)
+        causes = [(moves & bad, RESPONSE), (packet.illegal, ILLEGAL)]
+        report(m, self.request.start, status, failed, causes, beats.o.payload.response, over)
+        return m
+
+    def _read(self, m: Module, bursts: CopyBursts, beats: Queue, failed: Value) -> Value:
+        """Asks for bursts that have room; answers whether none is left, outstanding or in the queue."""
+        burst, beat, asked, freed = self.client.burst, self.client.beat, Signal(), Signal()
+        room, roomy, spent = Signal(range(OUT_BEATS + 1), init=OUT_BEATS), Signal(init=1), Signal(5)
+        m.d.comb += [
+            burst.payload.eq(bursts.burst.payload),
+            burst.valid.eq(bursts.burst.valid & roomy & ~failed),
+            asked.eq(burst.valid & burst.ready),
+            bursts.burst.ready.eq(asked),
+            beats.push.eq(beat.valid),
+            beats.item.data.eq(beat.payload.data),
+            beats.item.response.eq(self.response),
+        ]
+        m.d.sync += [
+            spent.eq(Mux(asked, burst.payload.beats, 0)),
+            freed.eq(beats.o.valid & beats.o.ready),
+            room.eq(room - spent + freed),
+            roomy.eq((room >= 2 * BURST_BEATS) & ~asked),  # `room` knows nothing of the burst two clocks ago
+        ]
+        return bursts.idle & (spent == 0) & ~freed & (room == OUT_BEATS)

@@ -1,0 +1,179 @@
+"""The front of a feature memory port: takes requests apart into subsets whose lanes need different banks."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from cnna.hw.base.attributes import COPY, NET
+from cnna.hw.base.free import Free
+from cnna.hw.base.slices import slices
+from cnna.spec.config import Config
+
+
+def region_bits(config: Config) -> int:
+    """Bits of a region's number."""
+    return max(1, ceil_log2(config.regions))
+
+
+def part_layout(config: Config, request: data.StructLayout) -> data.StructLayout:
+    """A conflict-free part of a request: its members with `active` reduced, addresses taken apart, banks' own view.
+
+    `needs`: the banks that the active lanes need; `lane`: by bank the lane that needs it, if one does. `complete`: no lanes of
+    the request come after these.
+    """
+    lanes = request["active"].shape.width
+    others = {name: field.shape for name, field in request if name != "address"}
+    return data.StructLayout(
+        {
+            **others,
+            "bank": data.ArrayLayout(ceil_log2(config.banks), lanes),
+            "row": data.ArrayLayout(ceil_log2(config.bank_words), lanes),
+            "region": data.ArrayLayout(region_bits(config), lanes),
+            "needs": unsigned(config.banks),
+            "lane": data.ArrayLayout(ceil_log2(lanes), config.banks),
+            "complete": unsigned(1),
+        }
+    )
+
+
+def one_hot(flags: list[Value], values: list[Value]) -> Value:
+    """The value whose flag is set; 0 where none is."""
+    return reduce(or_, (Mux(flag, value, 0) for flag, value in zip(flags, values, strict=True)))
+
+
+def narrow_layout(layout: data.StructLayout) -> data.StructLayout:
+    """A request or part without its words, which go beside it in slices."""
+    return data.StructLayout({name: field.shape for name, field in layout if name != "words"})
+
+
+class Front(wiring.Component):
+    """A part a clock, in order: all of a request where its lanes need different banks. Latency: three clocks.
+
+    Lanes of a request that need the same bank go one after another, the lowest first. `stalls`: `o.ready` may be clear.
+    """
+
+    def __init__(self, config: Config, request: data.StructLayout, stalls: bool) -> None:
+        self._config, self._request, self._stalls = config, request, stalls
+        super().__init__({"i": In(stream.Signature(request)), "o": Out(stream.Signature(part_layout(config, request)))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        lanes, request = self._request["active"].shape.width, narrow_layout(self._request)
+        banks = [address[: ceil_log2(self._config.banks)] for address in self.i.p.address]
+        held_valid, work_valid = Signal(), Signal()
+        held, work = (Signal(request, name=n, reset_less=True) for n in ("held", "work"))
+        lower = data.ArrayLayout(lanes, lanes)  # by lane: the lower lanes of the same bank
+        held_same, same = (Signal(lower, name=n, reset_less=True) for n in ("held_same", "same"))
+        now, later, complete = Signal(lanes), Signal(lanes), Signal()  # lanes of this part, lanes after it; none after it
+        room, fill, moved, taken = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [fill.eq(complete | ~work_valid), moved.eq(room | ~work_valid), taken.eq(moved & fill)]
+        m.submodules.ready = ready = Ready()
+        m.d.comb += [ready.held_valid.eq(held_valid), ready.work_valid.eq(work_valid), self.i.ready.eq(ready.ready)]
+        m.d.comb += [ready.complete.eq(complete), ready.room.eq(room)]
+        with m.If(self.i.ready):
+            m.d.sync += [held_valid.eq(self.i.valid), *(held[name].eq(self.i.p[name]) for name, _ in request)]
+            for lane in range(1, lanes):
+                m.d.sync += held_same[lane].eq(Cat(banks[lane] == bank for bank in banks[:lane]))
+        with m.If(taken):
+            m.d.sync += [work_valid.eq(held_valid), work.eq(held), same.eq(held_same)]
+        waiting, blocked = Signal(lanes), Signal(lanes)
+        m.d.comb += waiting.eq(Mux(fill, held.active, later))
+        for lane in range(lanes):
+            m.d.comb += blocked[lane].eq((waiting & Mux(fill, held_same[lane], same[lane])).any())
+        with m.If(moved):
+            m.d.sync += [now.eq(waiting & ~blocked), later.eq(waiting & blocked), complete.eq(~(waiting & blocked).any())]
+        self._pass_on(m, work, now, complete, work_valid, room)
+        if "words" in self._request.members:
+            self._pass_words(m, held_valid, work_valid, complete)
+        return m
+
+    def _pass_on(self, m: Module, work: data.View, now: Signal, complete: Signal, valid: Signal, room: Signal) -> None:
+        """A register before `o`, and where it stalls a spare one, so that `room` does not depend on `o.ready` in the same clock."""
+        layout = narrow_layout(self.o.p.shape())
+        part = Signal(layout)
+        out = Signal(layout, name="out", reset_less=True)
+        for lane, address in enumerate(work.address):
+            m.d.comb += Cat(part.bank[lane], part.row[lane], part.region[lane]).eq(address)
+        for bank in range(self._config.banks):
+            here = [now[lane] & (part.bank[lane] == bank) for lane in range(len(now))]
+            m.d.comb += part.needs[bank].eq(Cat(here).any())
+            m.d.comb += part.lane[bank].eq(one_hot(here, [Const(lane, ceil_log2(len(now))) for lane in range(len(now))]))
+        m.d.comb += [
+            *(part[name].eq(work[name]) for name, _ in work.shape() if name not in ("address", "active")),
+            part.active.eq(now),
+            part.complete.eq(complete),
+            *(self.o.p[name].eq(out[name]) for name, _ in layout),
+        ]
+        if not self._stalls:
+            m.d.comb += room.eq(1)
+            m.d.sync += [self.o.valid.eq(valid), out.eq(part)]
+            return
+        spare, empty = Signal(layout, name="spare", reset_less=True), Signal(init=1)
+        m.d.comb += room.eq(empty)
+        with m.If(self.o.ready | ~self.o.valid):
+            m.d.sync += [self.o.valid.eq(valid | ~empty), out.eq(Mux(empty, part, spare)), empty.eq(1)]
+        with m.Elif(valid & empty):
+            m.d.sync += [empty.eq(0), spare.eq(part)]
+
+    def _pass_words(self, m: Module, held_valid: Signal, work_valid: Signal, complete: Signal) -> None:
+        """The words beside them, in slices."""
+        words, found = Value.cast(self.i.p.words), []
+        for number, part in enumerate(slices(len(words))):
+            m.submodules[f"words{number}"] = cut = FrontWords(part.stop - part.start, self._stalls)
+            m.d.comb += [
+                cut.i.eq(words[part]),
+                *(cut.held_valid.eq(held_valid), cut.work_valid.eq(work_valid), cut.complete.eq(complete)),
+                *(cut.o_valid.eq(self.o.valid), cut.o_ready.eq(self.o.ready)),
+            ]
+            found.append(cut.o)
+        m.d.comb += self.o.p.words.eq(Cat(found))
+
+
+class Ready(wiring.Component):
+    """Whether the front takes a request: a LUT by itself, as its users go on from there; the front would share its parts."""
+
+    held_valid: In(1)
+    work_valid: In(1)
+    complete: In(1)
+    room: In(1)
+    ready: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.ready.eq(~self.held_valid | ~self.work_valid | (self.complete & self.room))
+        return m
+
+
+class FrontWords(wiring.Component):
+    """The front's registers for some bits of a request's words, in step with its others: what enables them is its own."""
+
+    def __init__(self, bits: int, stalls: bool) -> None:
+        self._stalls = stalls
+        flags = ("held_valid", "work_valid", "complete", "o_valid", "o_ready")
+        super().__init__({"i": In(bits), "o": Out(bits), **dict.fromkeys(flags, In(1))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        held, work, out = (Signal(self.i.shape(), name=n, reset_less=True) for n in ("held", "work", "out"))
+        room, taken, fetched = Signal(init=1, attrs=COPY), Signal(attrs=NET), Signal(attrs=NET)
+        m.d.comb += [self.o.eq(out), taken.eq((room | ~self.work_valid) & (self.complete | ~self.work_valid))]
+        m.d.comb += fetched.eq(taken | ~self.held_valid)
+        with m.If(fetched):
+            m.d.sync += held.eq(self.i)
+        with m.If(taken):
+            m.d.sync += work.eq(held)
+        if not self._stalls:
+            m.d.sync += out.eq(work)
+            return m
+        spare = Signal(self.i.shape(), reset_less=True)
+        m.submodules.last = last = Free()
+        m.d.comb += [last.valid.eq(self.o_valid), last.ready.eq(self.o_ready)]
+        with m.If(last.free):
+            m.d.sync += [out.eq(Mux(room, work, spare)), room.eq(1)]
+        with m.Elif(self.work_valid & room):
+            m.d.sync += [room.eq(0), spare.eq(work)]
+        return m

@@ -1,0 +1,127 @@
+"""Feature memory: regions of 2 * pix banks, and the seven ports that share them.
+
+Port A of every bank serves the array's reads alone. Port B serves the others, by falling priority: conv writes, residual
+reads, vector writes, vector reads, load, store. A conflict costs clocks, never correctness.
+"""
+
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+from amaranth import Cat, Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In
+from amaranth.utils import ceil_log2
+
+from cnna.hw.base.ports import FeatureRead, FeatureWrite
+from cnna.hw.memory.bank_front import Front, one_hot
+from cnna.hw.memory.bank_port import Answers, Slots
+from cnna.hw.memory.bank_ram import BankRam
+from cnna.hw.walk.fetch import fetch_read
+from cnna.spec.config import Config
+
+LATENCY = 9  # clocks from a read's request to its answer, where nothing conflicts
+
+
+def port_signatures(config: Config) -> dict[str, wiring.Signature]:
+    """The ports by name, seen from their users; all but the first share port B of the banks, in this order of priority."""
+    beats = config.ports * config.beat_words
+    return {
+        "conv_read": fetch_read(config, config.pix),
+        "conv_write": FeatureWrite(config, config.half),
+        "residual_read": fetch_read(config, config.half),
+        "vector_write": FeatureWrite(config, config.half),
+        "vector_read": fetch_read(config, config.pix),
+        "load": FeatureWrite(config, beats),
+        "store": FeatureRead(config, beats, beats),
+    }
+
+
+class BankInputs(NamedTuple):
+    """Registered inputs of one port of every bank, region 0's banks first; `enable` is set for a write too."""
+
+    enable: Signal
+    write: Signal
+    row: data.View
+    word: data.View
+
+
+class FeatureMemory(wiring.Component):
+    """The ports of `port_signatures`: each takes a request a clock as long as nothing conflicts.
+
+    A read is answered LATENCY clocks after it is taken, later where it conflicts. `probe_write` (a bit a bank, region 0's
+    banks first), `probe_row` and `probe_word` (flat, the same order) are for a testbench that watches what is written: they
+    keep their names in the Verilog and lead nowhere.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config, self._ports = config, port_signatures(config)
+        super().__init__({name: In(signature) for name, signature in self._ports.items()})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        slots: dict[str, Slots] = {}
+        for name in self._ports:
+            slots[name] = self._front(m, name, [slot for user, slot in slots.items() if "conv_read" not in (name, user)])
+        rams = [BankRam(8 * self._config.ci, self._config.bank_words) for _ in range(self._config.regions * self._config.banks)]
+        a = self._arbitrate(m, "a", {"conv_read": slots["conv_read"]})
+        b = self._arbitrate(m, "b", {name: slot for name, slot in slots.items() if name != "conv_read"})
+        a_words, b_words = (Signal(data.ArrayLayout(8 * self._config.ci, len(rams)), name=f"{port}_words") for port in "ab")
+        for index, ram in enumerate(rams):
+            m.submodules[f"bank{index}"] = ram
+            m.d.comb += [ram.a_enable.eq(a.enable[index]), ram.a_row.eq(a.row[index]), a_words[index].eq(ram.a_word)]
+            m.d.comb += [ram.b_enable.eq(b.enable[index]), ram.b_row.eq(b.row[index]), b_words[index].eq(ram.b_word)]
+            m.d.comb += [ram.b_write.eq(b.write[index]), ram.b_data.eq(b.word[index])]
+        for name, slot in slots.items():
+            self._answer(m, name, slot, a_words if name == "conv_read" else b_words)
+        for what, inputs in (("write", b.write), ("row", b.row.as_value()), ("word", b.word.as_value())):
+            m.d.comb += Signal(len(inputs), name=f"probe_{what}").eq(inputs)
+        return m
+
+    def _front(self, m: Module, name: str, higher: list[Slots]) -> Slots:
+        """A port's way to the arbiter, which grants each bank to the first user that asks for it."""
+        request = self._ports[name].members["request"].signature.members["payload"].shape
+        m.submodules[f"{name}_front"] = front = Front(self._config, request, stalls=bool(higher))
+        m.submodules[f"{name}_slots"] = slots = Slots(self._config, request, len(higher))
+        wiring.connect(m, wiring.flipped(getattr(self, name).request), front.i)
+        wiring.connect(m, front.o, slots.i)
+        m.d.comb += [slots.higher[index].eq(user.asks) for index, user in enumerate(higher)]
+        return slots
+
+    def _arbitrate(self, m: Module, port: str, users: dict[str, Slots]) -> BankInputs:
+        """What each bank gets of whom it is granted to."""
+        config, banks = self._config, self._config.regions * self._config.banks
+        inputs = BankInputs(
+            Signal(banks, name=f"{port}_enable"),
+            Signal(banks, name=f"{port}_write"),
+            Signal(data.ArrayLayout(ceil_log2(config.bank_words), banks), name=f"{port}_row", reset_less=True),
+            Signal(data.ArrayLayout(8 * config.ci, banks), name=f"{port}_word", reset_less=True),
+        )
+        granted = {name: slots.granted for name, slots in users.items()}
+        writers = [name for name in users if isinstance(self._ports[name], FeatureWrite)]
+        m.d.sync += inputs.enable.eq(reduce(or_, (slots.asks for slots in users.values())))  # someone is granted what is asked for
+        for index in range(banks):
+            bank = index % config.banks
+            flags, rows = [granted[name][index] for name in users], [slots.row[bank] for slots in users.values()]
+            m.d.sync += inputs.row[index].eq(one_hot(flags, rows) if len(users) > 1 else rows[0])
+            if writers:
+                flags = [granted[name][index] for name in writers]
+                m.d.sync += inputs.write[index].eq(Cat(flags).any())
+                m.d.sync += inputs.word[index].eq(one_hot(flags, [users[name].words[bank] for name in writers]))
+        return inputs
+
+    def _answer(self, m: Module, name: str, slots: Slots, words: data.View) -> None:
+        """A reader's words, or a writer's pulse."""
+        port = getattr(self, name)
+        if isinstance(self._ports[name], FeatureWrite):
+            m.d.sync += port.done.eq(slots.complete & slots.part.last)
+            return
+        request, response = (self._ports[name].members[way].signature.members["payload"].shape for way in ("request", "response"))
+        m.submodules[f"{name}_answers"] = answers = Answers(self._config, request, response)
+        m.d.comb += [
+            answers.granted.eq(slots.granted),
+            answers.complete.eq(slots.complete),
+            answers.part.eq(slots.part),
+            answers.words.eq(words),
+        ]
+        wiring.connect(m, answers.o, wiring.flipped(port.response))

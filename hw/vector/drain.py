@@ -1,0 +1,112 @@
+"""Behind the vector engine's accumulators: takes a group's sums or operands to int8, half a group a clock."""
+
+from amaranth import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.base.fifo import CreditFifo
+from cnna.hw.base.ports import BEAT_BITS
+from cnna.hw.base.selector import Selector
+from cnna.hw.lanes.requant import Lanes, Modes, placed
+from cnna.hw.vector.issue import ROOM, SLOTS, vector_group_layout, vector_param_layout
+from cnna.hw.vector.sums import vector_sums_layout
+from cnna.spec.config import Config
+
+GROUPS = 16  # that may have left `vector_issue` and not yet drained
+SLOT_WORDS = 4  # parameter memories that share a slot's number: 70 loads each
+
+
+class VectorDrain(wiring.Component):
+    """Requantises sums, or combines operands, by each channel's parameters.
+
+    `param` says which part of a slot `ring_data` is. Groups are pushed in order, well before their sums come. `slot_free` pulses
+    when a slot's last group has drained. An item at `o` was paid for in `vector_issue`, which gets `room_free` when it is taken.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "sums_valid": In(1),
+                "sums": In(vector_sums_layout(config)),
+                "group_push": In(1),
+                "group": In(vector_group_layout()),
+                "param_valid": In(1),
+                "param": In(vector_param_layout(config)),
+                "ring_data": In(BEAT_BITS),
+                "slot_free": Out(1),
+                "room_free": Out(1),
+                "o": Out(stream.Signature(data.ArrayLayout(8 * config.ci, config.half))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        half = config.half
+        m.submodules.groups = groups = CreditFifo(vector_group_layout(), GROUPS)
+        m.submodules.lanes = lanes = Lanes(half * config.ci, Modes.BOTH, sets=config.ci)
+        m.submodules.fifo = fifo = CreditFifo(data.ArrayLayout(8 * config.ci, half), ROOM)
+        group, working, last = groups.o.p, Signal(), Signal()  # `working`: on the upper half
+        m.d.comb += [
+            groups.push.eq(self.group_push),
+            groups.item.eq(self.group),
+            last.eq(working | (self.sums_valid & ~group.upper)),
+            groups.o.ready.eq(last),
+            self.slot_free.eq(last & group.slot_last),
+        ]
+        m.submodules.selector = selector = Selector(32 * half * config.ci, 4)
+        m.d.comb += [
+            selector.upcoming.eq(Cat(self.sums_valid & group.upper, self._combines(m, last))),
+            lanes.acc.eq(selector.o),
+        ]
+        m.d.sync += working.eq(self.sums_valid & group.upper)
+        for number in range(2):
+            sums = [value for pixel in range(number * half, (number + 1) * half) for value in self.sums[pixel]]
+            m.d.comb += [
+                selector.options[number].eq(Cat(sums)),
+                selector.options[2 + number].eq(Cat(placed(value[:8], value[8:16]) for value in sums)),
+            ]
+        m.d.sync += [
+            lanes.valid.eq(self.sums_valid | working),
+            lanes.combine.eq(group.combine),
+            lanes.params.eq(self._params(m, last)),
+            lanes.factor_b.eq(group.factor_b),
+            lanes.zero.eq(group.zero),
+            lanes.low.eq(group.low),
+            lanes.high.eq(group.high),
+        ]
+        m.d.comb += [fifo.push.eq(lanes.o_valid), fifo.item.eq(lanes.o), self.room_free.eq(fifo.o.valid & fifo.o.ready)]
+        wiring.connect(m, wiring.flipped(self.o), fifo.o)
+        return m
+
+    def _combines(self, m: Module, last: Signal) -> Value:
+        """Whether the group that a clock later is the first in the queue combines: its bit is a clock ahead of the others."""
+        m.submodules.combines = ahead = CreditFifo(1, GROUPS)
+        first, valid = Signal(), Signal()
+        with m.If(ahead.o.ready):
+            m.d.sync += [first.eq(ahead.o.p), valid.eq(ahead.o.valid)]
+        m.d.comb += [ahead.push.eq(self.group_push), ahead.item.eq(self.group.combine), ahead.o.ready.eq(last | ~valid)]
+        return Mux(ahead.o.ready, ahead.o.p, first)
+
+    def _params(self, m: Module, last: Signal) -> Value:
+        """A block's parameters, from a small memory for each word (two channels) that is read without a clock.
+
+        Every few memories have their own queue of slots, which goes with the queue of groups.
+        """
+        answers = []
+        for word in range(self.config.ci // 2):
+            if word % SLOT_WORDS == 0:
+                m.submodules[f"slots{word}"] = slots = CreditFifo(range(SLOTS), GROUPS, copy=True)
+                m.d.comb += [slots.push.eq(self.group_push), slots.item.eq(self.group.slot), slots.o.ready.eq(last)]
+            m.submodules[f"params{word}"] = memory = Memory(shape=BEAT_BITS, depth=SLOTS, init=[])
+            into, out = memory.write_port(), memory.read_port(domain="comb")
+            m.d.comb += [
+                into.en.eq(self.param_valid & (self.param.word == word)),
+                into.addr.eq(self.param.slot),
+                into.data.eq(self.ring_data),
+                out.addr.eq(slots.o.p),
+            ]
+            answers.append(out.data)
+        return Cat(answers)

@@ -1,0 +1,166 @@
+"""The head of the vector engine: brings each channel block's parameters and weights to the words from feature memory.
+
+What follows it cannot be stopped; see `pace`. For depthwise, a block's weights stay in the ring until its last group uses them, so
+the next block's parameters, which lie behind them, come then; other operations have theirs loaded ahead.
+"""
+
+from amaranth import Cat, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.base.delay import delayed
+from cnna.hw.base.ports import BEAT_BITS, RING_LATENCY, RingRead
+from cnna.hw.lanes.group_credit import Pace
+from cnna.hw.walk.fetch import fetched_layout
+from cnna.hw.weights.cursor import RingCursor
+from cnna.spec.config import Config
+from cnna.spec.regmap import VECTOR_OPS
+
+SLOTS = 4  # sets of parameters, a block's each
+ROOM = 64  # items behind the lanes that may be under way: about twice the clocks that they are
+DEPTHWISE, AVERAGE, MAX, ELEMENTWISE = range(len(VECTOR_OPS))
+
+
+def vector_issue_layout() -> data.StructLayout:
+    """What the head needs of a command: named as there."""
+    return data.StructLayout(
+        {
+            "op": unsigned(2),
+            "blocks": unsigned(16),
+            "uniform": unsigned(1),
+            "add_b": signed(26),
+            "out_zero": signed(8),
+            "out_clamp_low": signed(8),
+            "out_clamp_high": signed(8),
+        }
+    )
+
+
+def vector_group_layout() -> data.StructLayout:
+    """What the drain must know of a group: its parameters and whether it is their last, and whether its upper half has pixels."""
+    return data.StructLayout(
+        {
+            "slot": range(SLOTS),
+            "slot_last": unsigned(1),
+            "upper": unsigned(1),
+            "combine": unsigned(1),
+            "factor_b": signed(26),
+            "zero": signed(8),
+            "low": signed(8),
+            "high": signed(8),
+        }
+    )
+
+
+def vector_param_layout(config: Config) -> data.StructLayout:
+    """Which word of which slot the ring's data is."""
+    return data.StructLayout({"slot": range(SLOTS), "word": range(config.ci // 2)})
+
+
+def vector_feed_layout() -> data.StructLayout:
+    """A step on its way to the accumulators."""
+    return data.StructLayout({"valid": 1, "first": 1, "last": 1, "op": 2})
+
+
+class VectorIssue(wiring.Component):
+    """Loads parameters and takes steps.
+
+    `feed` and `words` go to the accumulators, `param` to the drain, all when the ring's data is there. `group` is pushed when a
+    group's last step is taken. `slot_free` and `room_free` give back what the drain and the writer are done with.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "command": In(stream.Signature(vector_issue_layout())),
+                "source": In(stream.Signature(fetched_layout(config, config.pix))),
+                "ring": Out(RingRead(BEAT_BITS)),
+                "feed": Out(vector_feed_layout()),
+                "words": Out(data.ArrayLayout(8 * config.ci, config.pix)),
+                "param_valid": Out(1),
+                "param": Out(vector_param_layout(config)),
+                "group_push": Out(1),
+                "group": Out(vector_group_layout()),
+                "slot_free": In(1),
+                "room_free": In(1),
+                "active": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.cursor = cursor = RingCursor(BEAT_BITS)
+        m.submodules.pace = pace = Pace(2, ROOM)
+        wiring.connect(m, wiring.flipped(self.ring), cursor.ring)
+        source, command, running = self.source, Signal(vector_issue_layout()), Signal()
+        depthwise, load, step, end, block_end = (Signal() for _ in range(5))
+        slot, ready = self._sets(m, command, running, load, cursor, depthwise, block_end)
+        m.d.comb += [
+            step.eq(running & ready & source.valid & (cursor.there | ~depthwise) & (~source.p.last | pace.ok)),
+            end.eq(step & source.p.last),
+            block_end.eq(end & source.p.group_last),
+            source.ready.eq(step),
+            cursor.take.eq(load | (step & depthwise)),
+            cursor.free.eq(~ready | ~depthwise | source.p.group_last),
+            cursor.rewind.eq(source.p.last),
+            pace.end.eq(end),
+            pace.short.eq(~self.group.upper),
+            pace.room_free.eq(self.room_free),
+            self.command.ready.eq(~running),
+        ]
+        with m.If(~running):
+            m.d.sync += [command.eq(self.command.p), depthwise.eq(self.command.p.op == DEPTHWISE), running.eq(self.command.valid)]
+        with m.If(block_end & source.p.unit_last):
+            m.d.sync += running.eq(0)
+
+        m.d.sync += self.active.eq(step)
+        m.d.comb += [
+            self.feed.eq(delayed(m, Cat(step, source.p.first, source.p.last, command.op), RING_LATENCY, cleared=True)),
+            self.words.eq(delayed(m, source.p.words, RING_LATENCY)),
+            self.group_push.eq(end),
+            self.group.slot.eq(slot),
+            self.group.slot_last.eq(source.p.group_last & (source.p.unit_last | ~command.uniform)),
+            self.group.upper.eq(source.p.exists[self.config.half]),
+            self.group.combine.eq(command.op[1]),
+            self.group.factor_b.eq(command.add_b),
+            self.group.zero.eq(command.out_zero),
+            self.group.low.eq(command.out_clamp_low),
+            self.group.high.eq(command.out_clamp_high),
+        ]
+        return m
+
+    def _sets(
+        self, m: Module, command: data.View, running: Signal, load: Signal, cursor: RingCursor, depthwise: Signal, block_end: Signal
+    ) -> tuple[Signal, Signal]:
+        """Loads parameter sets; answers the slot of the block at hand, and whether it is loaded."""
+        last_word = self.config.ci // 2 - 1
+        word, filling, slot = Signal(range(last_word + 1)), Signal(range(SLOTS)), Signal(range(SLOTS))
+        left, more, room = Signal(16), Signal(), Signal()  # sets that the command still brings
+        used, loaded, ready = Signal(range(SLOTS + 1)), Signal(range(SLOTS + 1)), Signal()
+        filled, left_behind, after = Signal(), Signal(), Signal(range(SLOTS + 1))
+        m.d.comb += [
+            load.eq(running & more & room & cursor.there & ~(depthwise & ready)),
+            filled.eq(load & (word == last_word)),
+            left_behind.eq(block_end & (self.source.p.unit_last | ~command.uniform)),
+            after.eq(loaded + filled - left_behind),
+        ]
+        m.d.sync += [
+            used.eq(used + filled - self.slot_free),
+            room.eq((used + filled - self.slot_free) != SLOTS),
+            loaded.eq(after),
+            ready.eq(after != 0),
+            slot.eq(slot + left_behind),
+            filling.eq(filling + filled),
+        ]
+        with m.If(load):
+            m.d.sync += word.eq(Mux(filled, 0, word + 1))
+        with m.If(~running):
+            m.d.sync += [left.eq(Mux(self.command.p.uniform, 1, self.command.p.blocks)), more.eq(1)]
+        with m.Elif(filled):
+            m.d.sync += [left.eq(left - 1), more.eq(left != 1)]
+        m.d.comb += [
+            self.param_valid.eq(delayed(m, load, RING_LATENCY, cleared=True)),
+            self.param.eq(delayed(m, Cat(filling, word) if last_word else filling, RING_LATENCY)),
+        ]
+        return slot, ready

@@ -1,0 +1,126 @@
+"""The vector engine: pooling, depthwise convolution, elementwise operations. It only connects; each part holds its own command.
+
+gate ─▶ fetch ─▶ vector_issue ─▶ vector_sums ─▶ vector_drain ─▶ scatter
+"""
+
+from amaranth import Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.base.broadcast import Broadcast, Share, Statements, members
+from cnna.hw.base.command import command_layout
+from cnna.hw.base.ports import BEAT_BITS, FeatureWrite, RingRead
+from cnna.hw.units.gate import Gate, gate_layout
+from cnna.hw.units.tokens import COUNTS, waits_of
+from cnna.hw.vector.drain import VectorDrain
+from cnna.hw.vector.issue import VectorIssue, vector_issue_layout
+from cnna.hw.vector.sums import VectorSums
+from cnna.hw.walk.fetch import Fetch, fetch_read
+from cnna.hw.walk.scatter import Scatter
+from cnna.hw.walk.walk import plane_walk, source_walk, walk_layout
+from cnna.spec.config import Config
+
+OPEN_BITS = 20  # of blocks taken but not yet written
+
+
+def _gate(share: data.View, command: data.View) -> Statements:
+    return [share.waits.eq(waits_of(command)), share.walks.eq(command.blocks), share.readers.eq(1)]
+
+
+def _source(walk: data.View, command: data.View) -> Statements:
+    return source_walk(walk, command, blocks=1, block=0, units=command.blocks, unit=command.src_block)
+
+
+def _destination(walk: data.View, command: data.View) -> Statements:
+    return plane_walk(walk, command, "dst", blocks=1, units=command.blocks, blocks_total=0)
+
+
+class UnitCount(wiring.Component):
+    """Makes unit pulses of block pulses: one for every `span` blocks of a command, and one for what is left."""
+
+    def __init__(self, span: int) -> None:
+        self.span = span
+        layout = data.StructLayout({"blocks": unsigned(16)})
+        super().__init__({"command": In(stream.Signature(layout)), "block": In(1), "unit": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        running, left, inner = Signal(), Signal(16), Signal(range(max(self.span, 2)))
+        m.d.comb += [
+            self.unit.eq(self.block & ((left == 1) | (inner == self.span - 1))),
+            self.command.ready.eq(~running | (self.block & (left == 1))),
+        ]
+        with m.If(self.block):
+            m.d.sync += [left.eq(left - 1), inner.eq(Mux(self.unit, 0, inner + 1)), running.eq(left != 1)]
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += [left.eq(self.command.p.blocks), running.eq(1)]
+        return m
+
+
+class Vector(wiring.Component):
+    """Plays `vector` commands. `unit` pulses when a unit's words can be seen by every reader; `done` are all engines' counts.
+
+    `active` is set for a clock after each step.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "command": In(stream.Signature(command_layout("vector"))),
+                "done": In(COUNTS),
+                "ring": Out(RingRead(BEAT_BITS)),
+                "source": Out(fetch_read(config, config.pix)),
+                "write": Out(FeatureWrite(config, config.half)),
+                "unit": Out(1),
+                "busy": Out(1),
+                "active": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        shares = {
+            "gate": Share(gate_layout(1), _gate),
+            "source": Share(walk_layout(), _source),
+            "issue": members(vector_issue_layout()),
+            "scatter": Share(walk_layout(), _destination),
+            "units": members(data.StructLayout({"blocks": unsigned(16)})),
+        }
+        m.submodules.broadcast = broadcast = Broadcast(command_layout("vector"), shares)
+        m.submodules.gate = gate = Gate(readers=1, span=config.chunk_blocks)
+        m.submodules.source = source = Fetch(config, config.pix)
+        m.submodules.issue = issue = VectorIssue(config)
+        m.submodules.sums = sums = VectorSums(config)
+        m.submodules.drain = drain = VectorDrain(config)
+        m.submodules.scatter = scatter = Scatter(config)
+        m.submodules.units = units = UnitCount(config.chunk_blocks)
+        wiring.connect(m, wiring.flipped(self.command), broadcast.command)
+        parts: dict[str, wiring.Component] = {"gate": gate, "source": source, "issue": issue, "scatter": scatter, "units": units}
+        for name, part in parts.items():
+            wiring.connect(m, getattr(broadcast, name), part.command)
+        wiring.connect(m, gate.permit[0], source.permit)
+        wiring.connect(m, source.memory, wiring.flipped(self.source))
+        wiring.connect(m, source.o, issue.source)
+        wiring.connect(m, issue.ring, wiring.flipped(self.ring))
+        wiring.connect(m, drain.o, scatter.words)
+        wiring.connect(m, scatter.memory, wiring.flipped(self.write))
+        m.d.comb += [
+            gate.done.eq(self.done),
+            sums.feed.eq(issue.feed),
+            sums.words.eq(issue.words),
+            sums.weight.eq(self.ring.data),
+            drain.sums_valid.eq(sums.o_valid),
+            drain.sums.eq(sums.sums),
+            drain.ring_data.eq(self.ring.data),
+            *(getattr(drain, name).eq(getattr(issue, name)) for name in ("param_valid", "param", "group_push", "group")),
+            *(getattr(issue, name).eq(getattr(drain, name)) for name in ("slot_free", "room_free")),
+            units.block.eq(scatter.unit_done),
+            self.unit.eq(units.unit),
+            self.active.eq(issue.active),
+        ]
+        opened = Signal(OPEN_BITS)
+        m.d.sync += opened.eq(opened + Mux(broadcast.taken, self.command.p.blocks, 0) - scatter.unit_done)
+        m.d.comb += self.busy.eq(self.command.valid | (opened != 0))
+        return m

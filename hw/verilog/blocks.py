@@ -1,0 +1,83 @@
+"""Every block that can be made alone, by a short name, built as an accelerator of a configuration builds it."""
+
+from collections.abc import Callable
+
+from amaranth.lib import wiring
+
+from cnna.hw.array.array import Array
+from cnna.hw.array.conv import Conv
+from cnna.hw.array.drain import Drain
+from cnna.hw.array.issue import Issue
+from cnna.hw.array.residual import ResidualAdd
+from cnna.hw.axi.lite import AxiLiteSlave
+from cnna.hw.axi.read_master import ReadMaster
+from cnna.hw.axi.write_master import WriteMaster
+from cnna.hw.axi.write_share import WriteShare
+from cnna.hw.control.control import Control
+from cnna.hw.control.counters import Counters
+from cnna.hw.control.faults import Faults
+from cnna.hw.control.regfile import RegFile
+from cnna.hw.control.sequencer import Sequencer
+from cnna.hw.control.writes import ProgramWrites
+from cnna.hw.dma.load import Load, LoadPort
+from cnna.hw.dma.runs import Bursts, Runs
+from cnna.hw.dma.store import Store, StorePort
+from cnna.hw.dma.streams import StreamIn, StreamOut
+from cnna.hw.lanes.requant import Lanes, Modes
+from cnna.hw.memory.bank_ram import BankRam
+from cnna.hw.memory.feature_memory import FeatureMemory
+from cnna.hw.units.tokens import Counts, Waiter
+from cnna.hw.vector.depthwise import PixelProducts
+from cnna.hw.vector.drain import VectorDrain
+from cnna.hw.vector.issue import VectorIssue
+from cnna.hw.vector.sums import VectorSums
+from cnna.hw.vector.vector import Vector
+from cnna.hw.walk.fetch import Fetch
+from cnna.hw.walk.scatter import Scatter
+from cnna.hw.walk.walker import Walker
+from cnna.hw.weights.ring import vector_ring, weight_ring
+from cnna.hw.weights.weights import Weights
+from cnna.spec.config import Config
+
+BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
+    "array": Array,
+    "axilite": lambda config: AxiLiteSlave(),
+    "bank": lambda config: BankRam(8 * config.ci, config.bank_words),
+    "bursts": lambda config: Bursts(),
+    "control": lambda config: Control(),
+    "conv": Conv,
+    "counters": lambda config: Counters(config.ports),
+    "counts": lambda config: Counts(),
+    "depthwise": PixelProducts,
+    "dma": Load,  # the name by which a reader looks for it
+    "drain": Drain,
+    "faults": lambda config: Faults(config.ports),
+    "featmem": FeatureMemory,
+    "fetch": lambda config: Fetch(config, config.pix),
+    "issue": Issue,
+    "load": Load,
+    "loadport": LoadPort,
+    "readmaster": lambda config: ReadMaster(3),
+    "regfile": RegFile,
+    "requant": lambda config: Lanes(config.half * config.ci, Modes.REQUANTISE, tag_bits=1, sets=config.ci),
+    "residual": ResidualAdd,
+    "ring": weight_ring,
+    "runs": lambda config: Runs(config, "load", 64),
+    "scatter": Scatter,
+    "sequencer": lambda config: Sequencer(),
+    "store": Store,
+    "storeport": StorePort,
+    "stream_in": lambda config: StreamIn(),
+    "stream_out": lambda config: StreamOut(),
+    "vector": Vector,
+    "vector_drain": VectorDrain,
+    "vector_issue": VectorIssue,
+    "vector_ring": vector_ring,
+    "vector_sums": VectorSums,
+    "waiter": lambda config: Waiter(),
+    "walker": lambda config: Walker(config.pix),
+    "weights": Weights,
+    "writemaster": lambda config: WriteMaster(),
+    "write_share": lambda config: WriteShare(),
+    "writes": lambda config: ProgramWrites(),
+}

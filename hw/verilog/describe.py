@@ -1,0 +1,130 @@
+"""The register map for readers: SystemRDL for other tools, and docs/registers.md.
+
+`python -m cnna.hw.verilog.describe FILE` writes the latter.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from cnna.spec.config import Config
+from cnna.spec.field import Field
+from cnna.spec.regmap import BLOCKS, ENGINES, ERRORS, REGISTERS, SPACE_BYTES, STALLS, STREAM_ERRORS, VERSION, Register
+
+_SOFTWARE = {
+    "ro": "sw = r; hw = w;",
+    "rw": "sw = rw; hw = r;",
+    "w1c": "sw = rw; onwrite = woclr; hw = w;",
+    "pulse": "sw = w; hw = r;",
+}
+_ABOUT = {
+    "general": "What the accelerator is, what it shall do, how it fares.",
+    "counters": "Counted from start to done; cleared by start and begin.",
+    "load": "The load engine's next command.",
+    "weight": "The weight engine's next command.",
+    "conv": "The convolution engine's next command.",
+    "vector": "The vector engine's next command.",
+    "store": "The store engine's next command.",
+}
+_RULES = """\
+Offsets are in bytes; every register has 32 bits, fields lie from bit 0 up, and bits above the last field are ignored.
+Access: `ro` is set by hardware, `rw` keeps what is written, `w1c` is cleared by writing 1, `pulse` acts when 1 is written and
+reads 0. Signed fields are two's complement. Only aligned writes of all four bytes are legal.
+
+What a write over AXI4-Lite may do:
+
+| when | may be written | everything else |
+|---|---|---|
+| any time | CTRL, STATUS, WATCHDOG; the STREAM registers where MEMORY.streams is 1 | |
+| not busy | also the `rw` registers of the general block | SLVERR, no effect |
+| busy by CTRL.start | nothing more; CTRL.start and CTRL.begin are SLVERR | SLVERR, no effect; the program runs on |
+| busy by CTRL.begin | also engines' registers and END, as the program's: answered when they have acted | stops with ERROR; SLVERR |
+
+A `*_GO` write is answered when its command is queued. A program write that is not to an engine's register or END is
+`illegal_register`, one with a field outside its limits `illegal_value`; both stop the accelerator and are SLVERR for the host
+that wrote it. So is a write of a program that an error or a reset ends. Reads are answered at any time; one of an offset
+without a register is SLVERR.
+
+CTRL.start or CTRL.begin after an error does a soft reset first: STATUS.busy and STATUS.resetting are set at once, and a host that
+plays the program itself waits for STATUS.resetting to fall. A soft reset takes as long as the slowest outstanding AXI4 burst.
+Until it has ended, STATUS.error, ERROR and the interrupt are still the last program's: a host that means to wait for the next one's
+end resets first. A start or begin that comes during a soft reset begins its program when the reset has ended.
+
+What bounds a program: WATCHDOG stops one that stands still, RUN_LIMIT one that goes on for too long, whatever it does. The
+sequencer fetches PROG_COUNT writes and no more. A command of load, weight or store whose beats do not all lie in the first
+`SEG_*_BYTES` of its segment stops the accelerator by outside_segment, before any beat that lies outside is on the bus; beats of it
+that lie inside may have been moved. These registers keep their words through soft resets: whoever starts a program sets them for
+it. Copies of the STREAM registers are the host's own and are not checked.
+
+Where MEMORY.streams is 0, the STREAM registers read 0, and writing one is SLVERR.
+"""
+
+
+def _limits(field: Field) -> str:
+    low, high = field.limits
+    return "" if field.access != "rw" or (field.low is None and field.high is None) else f"{low}..{high}"
+
+
+def _positions(register: Register) -> Iterator[tuple[Field, int, int]]:
+    """Each field with its highest and lowest bit."""
+    bit = 0
+    for field in register.fields:
+        yield field, bit + field.bits - 1, bit
+        bit += field.bits
+
+
+def markdown() -> str:
+    """docs/registers.md."""
+    lines = [
+        "# Registers",
+        "",
+        f"Generated from `spec/regmap.py`, version {VERSION[0]}.{VERSION[1]}, by `python -m cnna.hw.verilog.describe`.",
+        "",
+    ]
+    lines += [_RULES, "## Numbers", ""]
+    numbers = {"ERROR.cause": ERRORS, "STATUS.engines, bits": ENGINES, "STALL counters": STALLS}
+    for title, names in (numbers | {"STREAM_IN_STATUS.cause, STREAM_OUT_STATUS.cause": STREAM_ERRORS}).items():
+        lines.append(f"- {title}: " + ", ".join(f"{number} {name}" for number, name in enumerate(names)))
+    for block, (base, _) in BLOCKS.items():
+        lines += ["", f"## {block}, from {base:#05x}", "", _ABOUT[block], ""]
+        lines += ["| offset | register | bits | field | access | reset | limits | what |", "|---|---|---|---|---|---|---|---|"]
+        for register in (r for r in REGISTERS.values() if r.block == block):
+            where, name = f"{register.offset:#05x}", register.name
+            for field, high, low in _positions(register):
+                bits, sign = f"{high}:{low}" if high != low else f"{low}", " (signed)" if field.signed else ""
+                reset = f"{field.reset:#x}" if field.reset > 9 else str(field.reset)
+                cells = (where, name, bits, field.name + sign, field.access, reset, _limits(field), field.doc)
+                lines.append("| " + " | ".join(cells) + " |")
+                where = name = ""
+    return "\n".join([*lines, ""])
+
+
+def systemrdl(config: Config) -> str:
+    """The map as SystemRDL 2.0, with the capability words of the configuration as resets."""
+    from cnna.hw.control.status_registers import capability
+
+    words = capability(config)
+    lines = [f"// Register map {VERSION[0]}.{VERSION[1]} of cnna, configuration {config.name}.", "addrmap cnna {"]
+    lines += ['  name = "cnna";', "  default regwidth = 32;", "  default accesswidth = 32;", "  lsb0;"]
+    for register in REGISTERS.values():
+        resets = register.unpack(words[register.name]) if register.name in words else {}
+        lines.append("  reg {")
+        lines.append(f'    name = "{register.name}";')
+        for field, high, low in _positions(register):
+            reset = resets.get(field.name, field.reset)
+            fixed = _SOFTWARE[field.access] if register.name not in words else "sw = r; hw = na;"
+            told = field.doc.replace("\\", "\\\\").replace('"', '\\"') + (f" Legal: {_limits(field)}." if _limits(field) else "")
+            known = f" = {field.bits}'h{reset & ((1 << field.bits) - 1):x}"
+            lines.append(f'    field {{ {fixed} desc = "{told}"; }} {_identifier(field.name)}[{high}:{low}]{known};')
+        lines.append(f"  }} {register.name} @ {register.offset:#x};")
+    assert max(register.offset for register in REGISTERS.values()) < SPACE_BYTES
+    return "\n".join([*lines, "};", ""])
+
+
+def _identifier(name: str) -> str:
+    """Names that are words of SystemRDL are escaped."""
+    return f"\\{name}" if name in ("end", "enable", "count", "low", "high", "shared", "field", "reg") else name
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(markdown())

@@ -1,0 +1,86 @@
+"""Puts the attributes of `attributes.py` where tools look for them in the Verilog that Yosys writes.
+
+- A port takes none: an output that has some gets a register or net inside that has them, and is assigned that.
+- What is only another name of a register or net has none either.
+- The `always` that writes a register which must stay has `keep`, for Yosys.
+- KEEP_HIERARCHY goes from the net that brought it to its module.
+"""
+
+import re
+
+from cnna.hw.base.attributes import CHAIN, COPY, KEEP, NET
+
+INSIDE = "$inside"  # ends the name of what stands behind an output
+_OURS = frozenset({*COPY, *NET, *CHAIN})
+_NAME = r"\\\S+ |\w[\w$]*"
+_MODULE = re.compile(r"^module .*?^endmodule$\n", re.M | re.S)
+_ATTRIBUTE = re.compile(r"^  \(\* (\w+) = .* \*\)$")
+_DECLARATION = re.compile(rf"^  (?:output|input|wire|reg) (?:signed )?(?:\[\d+:0\] )?({_NAME});$")
+_OUTPUT = re.compile(rf"^  output (?:signed )?(?:\[\d+:0\] )?({_NAME});$", re.M)
+_ALWAYS = re.compile(rf"^  always @\(posedge .*\n    ({_NAME})(?: ?\[[\d:]+\])? <= ", re.M)
+_ASSIGN = re.compile(rf"^  assign ({_NAME}) = (?!(?:{_NAME}) ?(?:\[[\d:]+\])?;$)", re.M)  # of more than another name
+_BORDER, _KEEP = f'(* keep_hierarchy = "{NET["keep_hierarchy"]}" *)', f'  (* keep = "{KEEP["keep"]}" *)'
+
+
+def keep(text: str) -> str:
+    """The Verilog with its attributes in place; `text` is that of `tidy.tidy_verilog`."""
+    return _MODULE.sub(lambda module: _kept(module[0]) if "  (* " in module[0] else module[0], text)
+
+
+def _kept(module: str) -> str:
+    registers = {name.strip() for name in _ALWAYS.findall(module)}
+    driven = registers | {name.strip() for name in _ASSIGN.findall(module)}
+    attributes, lines = _parted(module, driven)
+    outputs = {name.strip() for name in _OUTPUT.findall(module)} & attributes.keys()
+    made: list[str] = []
+    for at, line in enumerate(lines):
+        declared = _DECLARATION.match(line)
+        name = declared[1].strip() if declared else ""
+        always = _ALWAYS.match(f"{line}\n{lines[at + 1]}") if line.startswith("  always @(posedge ") else None
+        if declared and name in outputs and not line.startswith("  output"):  # `reg` or `wire`, behind the port's own line
+            inside = line[: declared.start(1)] + _inside(name) + line[declared.end(1) :]
+            made += [line.replace("  reg ", "  wire ", 1), *_written(attributes[name]), inside]
+            made.append(f"  assign {declared[1]} = {_inside(name)};")
+        elif name in attributes and name not in outputs:
+            made += [*_written(attributes[name]), line]
+        elif always and attributes.get(always[1].strip(), {}).keys() & {"dont_touch", *CHAIN}:
+            made += [_KEEP, line]
+        else:
+            made.append(_driving(line, outputs))
+    border = any("keep_hierarchy" in found for found in attributes.values())
+    return "\n".join([_BORDER, *made] if border else made) + "\n"
+
+
+def _parted(module: str, driven: set[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """By the name of what is driven here its attributes, with their lines, and the other lines."""
+    attributes: dict[str, dict[str, str]] = {}
+    lines: list[str] = []
+    waiting: dict[str, str] = {}
+    for line in module.splitlines():
+        if (found := _ATTRIBUTE.match(line)) and found[1] in _OURS:
+            waiting[found[1]] = line
+            continue
+        if waiting and not found:
+            declared = _DECLARATION.match(line)
+            assert declared, f"attributes before {line}"
+            if declared[1].strip() in driven:
+                attributes[declared[1].strip()] = waiting
+            waiting = {}
+        lines.append(line)
+    return attributes, lines
+
+
+def _written(attributes: dict[str, str]) -> list[str]:
+    return [line for name, line in attributes.items() if name != "keep_hierarchy"]
+
+
+def _inside(name: str) -> str:
+    return f"{name}{INSIDE} " if name.startswith("\\") else f"{name}{INSIDE}"
+
+
+def _driving(line: str, outputs: set[str]) -> str:
+    """The line, where it drives one of these outputs, with what stands behind that."""
+    found = re.match(rf"^(  initial |  assign |    )({_NAME})(?=(?: ?\[[\d:]+\])? (?:<=|=) )", line)
+    if not found or found[2].strip() not in outputs:
+        return line
+    return found[1] + _inside(found[2].strip()).strip() + " " + line[found.end() :].lstrip()

@@ -1,0 +1,132 @@
+"""Memories of the generated Verilog: one short module for each shape, written so that every tool infers block or LUT RAM.
+
+Given to Amaranth as the platform, `Rams` replaces each `lib.memory.Memory` by an instance of such a module. Amaranth's own
+text would list every row's initial value: 160,000 lines and a minute at zcu102. All memories here start as zeros.
+"""
+
+from amaranth import ClockSignal, Const, Instance, Value
+from amaranth.lib.memory import Memory, ReadPort, WritePort
+from amaranth.utils import ceil_log2
+
+from cnna.hw.base.attributes import CASCADE_HEIGHT
+
+
+class Rams:
+    """Collects the shapes that a design uses; `text` is their Verilog once it is elaborated."""
+
+    def __init__(self) -> None:
+        self._modules: dict[str, str] = {}
+
+    def get_memory(self, memory: Memory) -> Instance:
+        """An instance for this memory. Amaranth calls it."""
+        assert len(memory.write_ports) == 1, "a memory has one writer"
+        assert not any(memory.init), "memories start as zeros"
+        assert all(not port.transparent_for for port in memory.read_ports), "no memory here reads what is just written"
+        width, (write,), reads = len(Value.cast(memory.write_ports[0].data)), memory.write_ports, memory.read_ports
+        if len(reads) == 2 and all(port.domain != "comb" for port in reads):
+            return self._two_ports(width, memory.depth, write, reads)
+        return self._one_writer(width, memory.depth, write, reads)
+
+    def text(self) -> str:
+        """The modules, in the order of their names."""
+        return "\n".join(text for _, text in sorted(self._modules.items()))
+
+    def _two_ports(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
+        """True dual port, as `bank_ram.py` uses it: writer and second reader have one address, and a write's clock reads too.
+
+        What it reads then is the word before, which nobody wants; a port B that held its last word instead would cost a
+        register and a multiplexer beside every block RAM.
+        """
+        name = f"cnna_ram_{width}x{depth}_dual"
+        bits = ceil_log2(depth)
+        self._modules[name] = f"""\
+// {depth} words of {width} bits, true dual port; port B reads, and may write.
+module {name}(clk, a_en, a_addr, a_data, b_en, b_write, b_addr, b_word, b_data);
+  input clk, a_en, b_en, b_write;
+  input [{bits - 1}:0] a_addr, b_addr;
+  input [{width - 1}:0] b_word;
+  output reg [{width - 1}:0] a_data, b_data;
+  (* ram_style = "block", cascade_height = {CASCADE_HEIGHT} *) reg [{width - 1}:0] mem [0:{depth - 1}];
+{_zeros(depth, width)}
+  always @(posedge clk)
+    if (a_en) a_data <= mem[a_addr];
+  always @(posedge clk)
+    if (b_en) begin
+      if (b_write) mem[b_addr] <= b_word;
+      b_data <= mem[b_addr];
+    end
+endmodule
+"""
+        return Instance(
+            name,
+            i_clk=ClockSignal(write.domain),
+            i_a_en=reads[0].en,
+            i_a_addr=reads[0].addr,
+            o_a_data=Value.cast(reads[0].data),
+            i_b_en=reads[1].en,
+            i_b_write=write.en,
+            i_b_addr=write.addr,
+            i_b_word=Value.cast(write.data),
+            o_b_data=Value.cast(reads[1].data),
+        )
+
+    def _one_writer(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
+        """One writer beside readers, each with a register behind it ("r") or without ("c")."""
+        kinds = "".join("c" if port.domain == "comb" else "r" for port in reads)
+        name, bits = f"cnna_ram_{width}x{depth}_{kinds}", max(1, ceil_log2(depth))
+        ports = {
+            "i_clk": ClockSignal(write.domain),
+            "i_w_en": write.en,
+            "i_w_addr": _address(write, bits),
+            "i_w_data": Value.cast(write.data),
+        }
+        lines = [
+            f"// {depth} words of {width} bits, one writer, {len(kinds)} reader{'s' * (len(kinds) > 1)}.",
+            f"module {name}(clk, w_en, w_addr, w_data{''.join(f', {p}{n}_{s}' for n, p in _named(kinds) for s in _members(p))});",
+            "  input clk, w_en;",
+            f"  input [{bits - 1}:0] w_addr;",
+            f"  input [{width - 1}:0] w_data;",
+            f"  {_cascade(kinds)}reg [{width - 1}:0] mem [0:{depth - 1}];",
+            _zeros(depth, width),
+            "  always @(posedge clk)",
+            "    if (w_en) mem[w_addr] <= w_data;",
+        ]
+        for (number, kind), port in zip(_named(kinds), reads, strict=True):
+            reader = f"{kind}{number}"
+            ports |= {f"i_{reader}_addr": _address(port, bits), f"o_{reader}_data": Value.cast(port.data)}
+            lines.append(f"  input [{bits - 1}:0] {reader}_addr;")
+            if kind == "c":
+                lines += [f"  output [{width - 1}:0] {reader}_data;", f"  assign {reader}_data = mem[{reader}_addr];"]
+                continue
+            ports[f"i_{reader}_en"] = port.en
+            lines += [
+                f"  input {reader}_en;",
+                f"  output reg [{width - 1}:0] {reader}_data;",
+                "  always @(posedge clk)",
+                f"    if ({reader}_en) {reader}_data <= mem[{reader}_addr];",
+            ]
+        self._modules[name] = "\n".join([*lines, "endmodule", ""])
+        return Instance(name, **ports)
+
+
+def _named(kinds: str) -> list[tuple[int, str]]:
+    return list(enumerate(kinds))
+
+
+def _cascade(kinds: str) -> str:
+    """For what may become block RAM: LUT RAM has readers without a register."""
+    return "" if "c" in kinds else f"(* cascade_height = {CASCADE_HEIGHT} *) "
+
+
+def _members(kind: str) -> tuple[str, ...]:
+    return ("addr", "data") if kind == "c" else ("en", "addr", "data")
+
+
+def _address(port: ReadPort | WritePort, bits: int) -> Value:
+    """A memory of one row has an address of no bits, which Verilog has not."""
+    return port.addr if len(port.addr) else Const(0, bits)
+
+
+def _zeros(depth: int, width: int) -> str:
+    """Block RAM starts so on the chip; in simulation it must be said."""
+    return f"  integer i;\n  initial for (i = 0; i < {depth}; i = i + 1) mem[i] = {width}'d0;"

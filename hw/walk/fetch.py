@@ -1,0 +1,88 @@
+"""Reads feature memory along a walk: a stream of word groups with the padding already put in.
+
+A `Walker` says where, a read port of `featmem` brings the words, and a FIFO holds them until the engine behind takes them.
+A read is only asked for when its answer has room there, as feature memory cannot be stopped. What the engine must know of a
+step, and the value of its padding, goes through feature memory as the tag.
+"""
+
+from amaranth import Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.base.fifo import CreditFifo
+from cnna.hw.base.ports import FeatureRead, Permit
+from cnna.hw.base.tally import tally
+from cnna.hw.walk.walk import walk_layout
+from cnna.hw.walk.walker import Walker
+from cnna.spec.config import Config
+
+DEPTH = 16  # groups under way: the latency of feature memory and of the FIFO, and some
+FLAGS = ("first", "last", "group_last", "unit_last")
+
+
+def fetched_layout(config: Config, lanes: int) -> data.StructLayout:
+    """A step's words, PAD where a lane's tap is outside; flags as in `walk.step_layout`."""
+    return data.StructLayout(
+        {
+            "words": data.ArrayLayout(unsigned(8 * config.ci), lanes),
+            "exists": unsigned(lanes),
+            **dict.fromkeys(FLAGS, unsigned(1)),
+        }
+    )
+
+
+def fetch_tag_layout(lanes: int) -> data.StructLayout:
+    """What comes back with the words."""
+    return data.StructLayout(
+        {"exists": unsigned(lanes), "inside": unsigned(lanes), **dict.fromkeys(FLAGS, unsigned(1)), "pad": signed(8)}
+    )
+
+
+def fetch_read(config: Config, lanes: int) -> FeatureRead:
+    """The read port of a fetch of so many lanes."""
+    return FeatureRead(config, lanes, fetch_tag_layout(lanes).size)
+
+
+class Fetch(wiring.Component):
+    """Fetches a step a clock; each unit starts once `permit` has given it leave, and not before.
+
+    The next command's walk is set up while the last unit of this one is read.
+    """
+
+    def __init__(self, config: Config, lanes: int) -> None:
+        self._config, self._lanes = config, lanes
+        super().__init__(
+            {
+                "command": In(stream.Signature(walk_layout())),
+                "permit": In(Permit()),
+                "memory": Out(fetch_read(config, lanes)),
+                "o": Out(stream.Signature(fetched_layout(config, lanes))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.walker = walker = Walker(self._lanes)
+        m.submodules.fifo = fifo = CreditFifo(fetched_layout(self._config, self._lanes), DEPTH)
+        wiring.connect(m, wiring.flipped(self.permit), walker.permit)
+        wiring.connect(m, wiring.flipped(self.o), fifo.o)
+        step, request, response = walker.step, self.memory.request, self.memory.response
+        sent, taken, given = Signal(fetch_tag_layout(self._lanes)), Signal(), Signal()
+        room = tally(m, DEPTH, taken, given).room  # `given` comes late, through all that reads `o`
+        wiring.connect(m, walker.command, wiring.flipped(self.command))
+        m.d.comb += [
+            taken.eq(request.valid & request.ready),
+            given.eq(fifo.o.valid & fifo.o.ready),
+            request.valid.eq(step.valid & room),
+            step.ready.eq(request.ready & room),
+            request.p.active.eq(step.p.inside),
+            request.p.address.eq(step.p.address),
+            request.p.tag.eq(sent),
+            *(sent[name].eq(step.p[name]) for name, _ in fetch_tag_layout(self._lanes)),
+        ]
+
+        tag = data.View(fetch_tag_layout(self._lanes), response.p.tag)
+        pad = tag.pad.replicate(self._config.ci)
+        m.d.comb += [fifo.push.eq(response.valid), *(fifo.item[name].eq(tag[name]) for name in ("exists", *FLAGS))]
+        m.d.comb += [fifo.item.words[i].eq(Mux(tag.inside[i], response.p.words[i], pad)) for i in range(self._lanes)]
+        return m

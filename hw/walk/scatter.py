@@ -1,0 +1,50 @@
+"""Writes word groups to feature memory along a walk, and says when a unit is written.
+
+A `Walker` says where; the words come from the requantiser (or the residual add) of an engine.
+"""
+
+from amaranth import Module
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.base.ports import FeatureWrite
+from cnna.hw.walk.walk import walk_layout
+from cnna.hw.walk.walker import Walker
+from cnna.spec.config import Config
+
+
+class Scatter(wiring.Component):
+    """Writes a group of pix/2 words a clock, in the walk's order: half groups of pixels, the unit's blocks inside (fastest).
+
+    `words` brings one item for every step of the walk, so ceil(pixels / half) * blocks a unit; words whose pixel or block
+    does not exist are dropped. `unit_done` pulses once a unit, when every reader's next request sees all its words.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        super().__init__(
+            {
+                "command": In(stream.Signature(walk_layout())),
+                "words": In(stream.Signature(data.ArrayLayout(8 * config.ci, config.half))),
+                "memory": Out(FeatureWrite(config, config.half)),
+                "unit_done": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.walker = walker = Walker(self._config.half)
+        wiring.connect(m, walker.command, wiring.flipped(self.command))
+        step, words, request = walker.step, self.words, self.memory.request
+        m.d.comb += [
+            walker.permit.valid.eq(1),
+            request.valid.eq(step.valid & words.valid),
+            step.ready.eq(words.valid & request.ready),
+            words.ready.eq(step.valid & request.ready),
+            request.p.active.eq(step.p.exists),
+            request.p.address.eq(step.p.address),
+            request.p.words.eq(words.p),
+            request.p.last.eq(step.p.last & step.p.group_last),
+            self.unit_done.eq(self.memory.done),
+        ]
+        return m

@@ -1,0 +1,193 @@
+"""The walk over output pixels, run: a step of `lanes` addresses a clock, with masks.
+
+`fetch.py` reads and `scatter.py` writes feature memory along such a walk. `WalkPlan` sets a command up while the last unit
+of the one before it runs; `Taps` counts the loops inside a group, which all lanes share; each lane keeps its own pixel.
+"""
+
+from amaranth import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.base.ports import Permit
+from cnna.hw.base.skid_buffer import Pair
+from cnna.hw.walk.place import COORDINATE, WalkEdge, WalkPlace
+from cnna.hw.walk.plan import GroupStep, WalkPlan
+from cnna.hw.walk.walk import UNIT_BITS, step_layout, walk_layout
+from cnna.spec.regmap import ADDRESS_BITS
+
+PERMITS = 3  # units that may be permitted ahead of their start
+
+
+def countdown(m: Module, name: str, count: Value, load: Value, move: Value) -> Signal:
+    """A flag that is set while the last of `count` steps is due. Where `move`, it begins with the count (`load`), or steps."""
+    left, last = Signal(count.shape(), name=f"{name}_left"), Signal(name=f"{name}_last")
+    with m.If(move):
+        m.d.sync += [left.eq(Mux(load, count, left - 1)), last.eq(Mux(load, count == 1, left == 2))]
+    return last
+
+
+class Taps(wiring.Component):
+    """The loops inside a group (blocks, tap rows, taps), and what they add to every lane's place.
+
+    `start` begins a unit, `begin` with it a walk; `step` takes a step, `group_last` says that its group is the unit's last.
+    `begin` is set from when `walk` is there, and not while `running`; what counts is loaded before `start`, which comes late.
+    """
+
+    walk: In(walk_layout())
+    begin: In(1)
+    running: In(1)
+    start: In(1)
+    step: In(1)
+    group_last: In(1)
+    address: Out(ADDRESS_BITS)
+    column: Out(COORDINATE)
+    row: Out(COORDINATE)
+    first: Out(1)
+    last: Out(1)
+    exists: Out(1)  # the block, as `blocks_total` says
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        walk, start, step = self.walk, self.start, self.step
+        x_last, y_last, block_last, taps_last, row_end, block_end = (Signal() for _ in range(6))
+        m.d.comb += [taps_last.eq(x_last & y_last), self.last.eq(taps_last & block_last)]
+        m.d.comb += [row_end.eq(step & x_last), block_end.eq(step & taps_last)]
+        loops = {"x": (x_last, walk.kernel_width, step), "y": (y_last, walk.kernel_height, row_end)}
+        loops |= {"block": (block_last, walk.blocks, block_end)}
+        for name, (last, count, turn) in loops.items():  # `turn` comes late
+            m.d.comb += last.eq(countdown(m, name, count, ~self.running | last, ~self.running | turn))
+        with m.If(start | step):
+            m.d.sync += self.first.eq(start | self.last)
+
+        row_start, block_start, unit_start, next_unit, sum_ = (Signal(ADDRESS_BITS) for _ in range(5))
+        with m.If(~x_last):
+            m.d.comb += sum_.eq(self.address + walk.kx)
+        with m.Elif(~y_last):
+            m.d.comb += sum_.eq(row_start + walk.ky)
+        with m.Elif(~block_last):
+            m.d.comb += sum_.eq(block_start + walk.block)
+        with m.Else():
+            m.d.comb += sum_.eq(unit_start)
+        unit = Mux(self.begin, walk.base, next_unit)
+        with m.If(start):
+            m.d.sync += [place.eq(unit) for place in (self.address, row_start, block_start, unit_start)]
+            m.d.sync += [next_unit.eq(unit + walk.unit), self.column.eq(walk.first_x), self.row.eq(walk.first_y)]
+        with m.Elif(step):
+            m.d.sync += [self.address.eq(sum_), self.column.eq(Mux(x_last, walk.first_x, self.column + walk.dilation_x))]
+            with m.If(x_last):
+                m.d.sync += [row_start.eq(sum_), self.row.eq(Mux(y_last, walk.first_y, self.row + walk.dilation_y))]
+                with m.If(y_last):
+                    m.d.sync += block_start.eq(sum_)
+        self._count_blocks(m, block_end)
+        return m
+
+    def _count_blocks(self, m: Module, block_end: Value) -> None:
+        """Keeps `exists`: of the blocks of the whole walk, those left after this one are not negative.
+
+        The next group of a unit begins with the unit's blocks again. `block_end` comes late, so that it only enables.
+        """
+        left, unit_left = Signal(signed(UNIT_BITS + 1)), Signal(signed(UNIT_BITS + 1))
+        limited, fewer = Signal(), Signal(signed(UNIT_BITS + 1))
+        m.d.comb += [self.exists.eq(~limited | (left >= 0)), fewer.eq(Mux(left < 0, left, left - 1))]
+        with m.If(self.begin):
+            m.d.sync += limited.eq(self.walk.blocks_total != 0)
+            m.d.sync += [total.eq(self.walk.blocks_total - 1) for total in (left, unit_left)]
+        with m.Elif(block_end):
+            m.d.sync += left.eq(Mux(self.last & ~self.group_last, unit_left, fewer))
+            with m.If(self.last & self.group_last):
+                m.d.sync += unit_left.eq(fewer)
+
+
+class Walker(wiring.Component):
+    """Walks: a step a clock, from group to group and unit to unit without a gap, 2 clocks more between commands.
+
+    A unit starts once `permit` has given it leave. Latency: lanes + 17 clocks at most from an idle walker's command to its
+    first step.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self._lanes = lanes
+        super().__init__(
+            {
+                "command": In(stream.Signature(walk_layout())),
+                "permit": In(Permit()),
+                "step": Out(stream.Signature(step_layout(lanes))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.plan = planner = WalkPlan(self._lanes)
+        m.submodules.taps = taps = Taps()
+        wiring.connect(m, wiring.flipped(self.command), planner.command)
+        plan, walk = planner.plan, Signal(walk_layout(), reset_less=True)
+        m.d.comb += taps.walk.eq(walk)
+        running, more, begin, loaded = Signal(), Signal(), Signal(), Signal()
+        take, start, step, moving, unit_end = Signal(), Signal(), Signal(), Signal(), Signal()
+        permits, allowed, group = Signal(range(PERMITS + 1)), Signal(), Signal(GroupStep, reset_less=True)
+        final = countdown(m, "units", plan.p.walk.units, take, take | start)  # the next unit to start is the last
+        group_last = Signal()
+        decision = {"running": running, "moving": moving, "tap_last": taps.last, "group_last": group_last, "allowed": allowed}
+        places = self._places(m, plan.p, group, decision)
+        m.d.comb += group_last.eq(places.pop().image >= 0)  # the lane after the last has no pixel
+        flags = {"first": taps.first, "last": taps.last, "group_last": group_last, "unit_last": ~more, "pad": walk.pad}
+        summed = self._finish(m, places, taps, flags, step, moving)
+        m.d.comb += [
+            step.eq(running & moving),
+            unit_end.eq(step & taps.last & group_last),
+            start.eq((~running | unit_end) & allowed),
+            take.eq(plan.valid & ~running & ~more & ~summed),
+            plan.ready.eq(start & final),
+            self.permit.ready.eq(permits != PERMITS),
+            Cat(taps.begin, taps.running, taps.start, taps.step, taps.group_last).eq(Cat(begin, running, start, step, group_last)),
+        ]
+        left = Signal(range(PERMITS + 2))  # but for this clock's start, whose own condition comes late
+        m.d.comb += left.eq(permits + (self.permit.valid & self.permit.ready))
+        m.d.sync += permits.eq(left - start)
+        m.d.sync += allowed.eq(Mux(start, (left > 1) & ~final, (left != 0) & (more | take)))  # a unit is there, and may start
+        with m.If(take):
+            m.d.sync += [walk.eq(plan.p.walk), more.eq(1), begin.eq(1)]
+        m.d.sync += loaded.eq(take)
+        with m.If(loaded):  # a clock later, as no group is stepped before that: two enables have half the loads each
+            m.d.sync += group.eq(plan.p.group)
+        with m.If(start):
+            m.d.sync += [running.eq(1), more.eq(~final), begin.eq(0)]
+        with m.Elif(unit_end):
+            m.d.sync += running.eq(0)
+        return m
+
+    def _places(self, m: Module, plan: data.View, group: data.View, decision: dict[str, Value]) -> list[data.View]:
+        """The pixel of each lane, and the one after them."""
+        places = []
+        for name, first in [*((f"lane{i}", plan.lanes[i]) for i in range(self._lanes)), ("ahead", plan.ahead)]:
+            m.submodules[name] = one = WalkPlace()
+            m.d.comb += [one.first.eq(first), one.group.eq(group), *(getattr(one, flag).eq(decision[flag]) for flag in decision)]
+            places.append(one.place)
+        return places
+
+    def _finish(
+        self, m: Module, places: list[data.View], taps: Taps, flags: dict[str, Value], step: Value, moving: Signal
+    ) -> Signal:
+        """Sums a place and the taps' share, then compares with the source's edges into a queue. Returns the sums' valid."""
+        m.submodules.steps = steps = Pair(step_layout(self._lanes))
+        wiring.connect(m, steps.o, wiring.flipped(self.step))
+        summed, held = Signal(), Signal(step_layout(self._lanes), reset_less=True)
+        m.d.comb += [moving.eq(~summed | steps.i.ready), steps.i.valid.eq(summed)]
+        m.d.comb += [steps.i.p[name].eq(held[name]) for name, _ in held.shape() if name != "inside"]
+        for i, place in enumerate(places):
+            m.submodules[f"edge{i}"] = edge = WalkEdge()
+            m.d.comb += [
+                *(edge.summed.eq(summed), edge.room.eq(steps.i.ready)),
+                *(edge.place_column.eq(place.column), edge.tap_column.eq(taps.column), edge.width.eq(taps.walk.in_width)),
+                *(edge.place_row.eq(place.row), edge.tap_row.eq(taps.row), edge.height.eq(taps.walk.in_height)),
+                edge.exists.eq(held.exists[i]),
+                steps.i.p.inside[i].eq(edge.inside),
+            ]
+        with m.If(moving):
+            m.d.sync += [summed.eq(step), *(held[name].eq(flag) for name, flag in flags.items())]
+            for i, place in enumerate(places):
+                m.d.sync += [
+                    held.address[i].eq(place.address + taps.address),
+                    held.exists[i].eq((place.image < 0) & taps.exists),
+                ]
+        return summed

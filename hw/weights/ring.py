@@ -1,0 +1,114 @@
+"""A ring of words that several writers fill side by side and one engine reads, holds and frees.
+
+The weight ring (a word is one weight for every (output, input) channel; each AXI port brings a stripe of it) and the
+vector engine's parameter ring (a word is a beat) are both this. `weights.py` writes; `conv.py` or `vector.py` reads.
+"""
+
+from amaranth import Cat, Module, Mux, Signal, signed
+from amaranth.lib import stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.base.ports import BEAT_BITS, LEVEL_BITS, RingRead
+from cnna.spec.config import Config
+
+
+def stripe_beats(width: int, depth: int, columns: int) -> int:
+    """Beats of a word in each column. ValueError: not a whole number, or a depth that `level` cannot count."""
+    if width % (BEAT_BITS * columns) or not 2 <= depth < 1 << LEVEL_BITS:
+        raise ValueError(f"a ring of {depth} words of {width} bits in {columns} columns is not whole beats or too deep")
+    return width // BEAT_BITS // columns
+
+
+class Ring(wiring.Component):
+    """`depth` words of `width` bits in `columns` stripes, each appended to beat by beat, lowest beat of a stripe first.
+
+    A word counts in `read.level` when its last stripe is whole. `free[c]` is the room of column c in beats, written
+    beats taken off and freed words added a clock after; a writer subtracts the beats that it still expects. Beats come
+    without back-pressure, so it must ask for none without room.
+    """
+
+    def __init__(self, width: int, depth: int, columns: int) -> None:
+        self.depth, self.columns, self.beats = depth, columns, stripe_beats(width, depth, columns)
+        super().__init__(
+            {
+                "write": In(stream.Signature(BEAT_BITS, always_ready=True)).array(columns),
+                "free": Out(range(depth * self.beats + 1), init=depth * self.beats).array(columns),
+                "read": In(RingRead(width)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        depth = self.depth
+        address, sum_, wrapped = Signal(range(depth)), Signal(LEVEL_BITS + 1), Signal(signed(LEVEL_BITS + 2))
+        tail = Signal(range(depth))
+        m.d.comb += [sum_.eq(tail + self.read.offset), wrapped.eq(tail + self.read.offset - depth)]
+        m.d.sync += address.eq(Mux(wrapped[-1], sum_, wrapped))
+        with m.If(self.read.pop):
+            m.d.sync += tail.eq(Mux(tail == depth - 1, 0, tail + 1))
+
+        words, whole = [], Signal(self.columns)
+        joined = Signal()
+        m.d.comb += joined.eq(whole.all())
+        for column in range(self.columns):
+            words += self._column(m, column, address, joined, whole)
+        with m.If(self.read.pop ^ joined):  # `pop` comes late: it only enables
+            m.d.sync += self.read.level.eq(Mux(joined, self.read.level + 1, self.read.level - 1))
+        m.d.sync += self.read.data.eq(Cat(words))
+        return m
+
+    def _column(self, m: Module, column: int, address: Signal, joined: Signal, whole: Signal) -> list[Signal]:
+        """One writer's memories, an own one for each beat of its stripe; answers what they read.
+
+        whole[column] is set while it has words of which other columns still lack their part.
+        """
+        write, free, beats = self.write[column], self.free[column], self.beats
+        beat, row, ahead, last = Signal(range(max(beats, 2))), Signal(range(self.depth)), Signal(range(self.depth + 1)), Signal()
+        m.d.comb += last.eq(write.valid & (beat == beats - 1))
+        with m.If(write.valid):
+            m.d.sync += beat.eq(Mux(last, 0, beat + 1))
+        with m.If(last):
+            m.d.sync += row.eq(Mux(row == self.depth - 1, 0, row + 1))
+        with m.If(last & ~joined):
+            m.d.sync += [ahead.eq(ahead + 1), whole[column].eq(1)]
+        with m.Elif(joined & ~last):
+            m.d.sync += [ahead.eq(ahead - 1), whole[column].eq(ahead != 1)]
+        self._room(m, free, beats, write.valid)
+
+        read = []
+        for index in range(beats):
+            memory = Memory(shape=BEAT_BITS, depth=self.depth, init=[])
+            m.submodules[f"column{column}_beat{index}"] = memory
+            into, out = memory.write_port(), memory.read_port()
+            m.d.comb += [
+                into.en.eq(write.valid & (beat == index)),
+                into.addr.eq(row),
+                into.data.eq(write.payload),
+                out.addr.eq(address),
+                out.en.eq(1),
+            ]
+            read.append(out.data)
+        return read
+
+    def _room(self, m: Module, free: Signal, beats: int, written: Signal) -> None:
+        """Counts a column's room. `pop` comes late: it only enables a count of words, where these are beats' upper bits."""
+        if beats & (beats - 1):
+            m.d.sync += free.eq(free + Mux(self.read.pop, beats, 0) - written)
+            return
+        bits = beats.bit_length() - 1
+        lower, upper, fewer = free[:bits], free[bits:], Signal()
+        m.d.comb += fewer.eq(written & (lower == 0))
+        m.d.sync += lower.eq(lower - written)
+        with m.If(self.read.pop ^ fewer):
+            m.d.sync += upper.eq(Mux(fewer, upper - 1, upper + 1))
+
+
+def weight_ring(config: Config) -> Ring:
+    """The weight ring of a configuration: `weights` fills it, `conv` reads it."""
+    return Ring(8 * config.ring_word_bytes, config.ring_words, config.ports)
+
+
+def vector_ring(config: Config) -> Ring:
+    """The vector ring of a configuration: `weights` fills it, `vector` reads it."""
+    return Ring(BEAT_BITS, config.vector_ring_words, 1)

@@ -1,0 +1,205 @@
+"""The weight engine: streams weights and parameters from DDR into the two rings, ahead of their use.
+
+Each port brings its stripe of every weight ring word at its own pace (`WeightPort`); port 0 alone fills the vector ring.
+Bursts are asked for only where the ring has room for them.
+"""
+
+from amaranth import Cat, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from cnna.hw.axi.read_master import OUTSTANDING
+from cnna.hw.base.command import command_layout
+from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient
+from cnna.hw.base.queue import Queue
+from cnna.hw.base.skid_buffer import Pair
+from cnna.hw.base.tally import tally
+from cnna.hw.dma.bound import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_SIZES, Bound
+from cnna.hw.dma.runs import SEGMENT_BASES
+from cnna.hw.weights.ring import stripe_beats
+from cnna.spec.config import Config
+
+BEATS_BITS, TIMES_BITS = 28, 20
+PATIENCE_CLOCKS = 32  # before a burst is cut to the room that there is
+BURSTS = OUTSTANDING + 2  # of a port, asked for and not come: on the bus, and on their way to it
+
+
+class Stripe(data.Struct):
+    """What one port brings for one command."""
+
+    ring: unsigned(1)
+    address: unsigned(BEAT_ADDRESS_BITS)
+    beats: unsigned(BEATS_BITS)
+    times: unsigned(TIMES_BITS)
+
+
+def room_bits(width: int, depth: int, columns: int) -> int:
+    """Of `Ring.free`, for a ring of that size."""
+    return (depth * stripe_beats(width, depth, columns)).bit_length()
+
+
+class RingWrite(wiring.Signature):
+    """A column of a ring, seen from the writer: its room in beats, and beats without back-pressure."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__({"free": In(bits), "beat": Out(stream.Signature(BEAT_BITS, always_ready=True))})
+
+
+class WeightPort(wiring.Component):
+    """Streams its stripes in order. `rings`: a column of each ring it fills; `bits` wide is each one's room."""
+
+    def __init__(self, bits: tuple[int, ...]) -> None:
+        self.bits = bits
+        super().__init__(
+            {
+                "stripe": In(stream.Signature(Stripe)),
+                "client": Out(ReadClient()),
+                "busy": Out(1),
+                **{f"ring{number}": Out(RingWrite(width)) for number, width in enumerate(bits)},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        rings = [getattr(self, f"ring{number}") for number in range(len(self.bits))]
+        burst, beat = self.client.burst, self.client.beat
+        m.submodules.order = order = Queue(unsigned(1), 2 * OUTSTANDING)  # which ring each of up to BURSTS is for
+        ring, asked, room, ended = Signal(), Signal(), Signal(max(self.bits)), Signal()
+        spent, spent_ring = Signal(5), Signal()  # beats asked for a clock ago, and for which ring
+        m.d.comb += [asked.eq(burst.valid & burst.ready), order.push.eq(asked), order.item.eq(ring)]
+        m.d.comb += [ended.eq(beat.valid & beat.payload.last), order.o.ready.eq(ended)]
+        m.d.sync += [spent.eq(Mux(asked, burst.payload.beats, 0)), spent_ring.eq(ring)]
+
+        rooms = []
+        for number, (column, bits) in enumerate(zip(rings, self.bits, strict=True)):
+            expected, mine = Signal(bits, name=f"expected{number}"), Signal(name=f"mine{number}")
+            m.d.comb += mine.eq(beat.valid & (order.o.payload == number))
+            m.d.comb += [column.beat.valid.eq(mine), column.beat.payload.eq(beat.payload.data)]
+            m.d.sync += expected.eq(expected + Mux(spent_ring == number, spent, 0) - mine)
+            rooms.append((column.free - expected)[:bits])
+        m.d.sync += room.eq(Mux(ring, rooms[-1], rooms[0]) - spent)
+        idle = self._ask(m, ring, room)
+        m.d.comb += self.busy.eq(self.stripe.valid | ~idle | tally(m, BURSTS, asked, ended).some)
+        return m
+
+    def _ask(self, m: Module, ring: Signal, room: Signal) -> Signal:
+        """Asks for one burst after another, up to the next multiple of 256 bytes; answers whether no stripe is under way.
+
+        A burst waits for room for all of it, but not for ever: what frees the ring may need the words that just fit.
+        """
+        burst, stripe = self.client.burst, Signal(Stripe)
+        address, left, beats, last = Signal(BEAT_ADDRESS_BITS), Signal(BEATS_BITS), Signal(5), Signal()
+        idle, enough, waited = Signal(), Signal(), Signal(range(PATIENCE_CLOCKS + 1))
+        m.d.comb += [ring.eq(stripe.ring), burst.payload.beats.eq(beats), burst.payload.address.eq(address << BEAT_SHIFT)]
+        with m.FSM(name="asking"):
+            with m.State("IDLE"):
+                m.d.comb += [idle.eq(1), self.stripe.ready.eq(1)]
+                m.d.sync += [
+                    stripe.eq(self.stripe.payload),
+                    address.eq(self.stripe.payload.address),
+                    left.eq(self.stripe.payload.beats),
+                ]
+                with m.If(self.stripe.valid):
+                    m.next = "SIZE"
+            with m.State("SIZE"):
+                to_boundary = BURST_BEATS - address[:4]
+                m.d.sync += [beats.eq(Mux(left < to_boundary, left, to_boundary)), last.eq(left <= to_boundary), waited.eq(0)]
+                m.next = "ROOM"
+            with m.State("ROOM"):
+                m.d.comb += enough.eq(room >= beats)  # `room` is of the clock before, which knew of the last burst asked
+                m.d.sync += waited.eq(Mux(waited[-1], waited, waited + 1))
+                with m.If(enough):
+                    m.next = "ASK"
+                with m.Elif(waited[-1] & (room != 0)):
+                    m.d.sync += [beats.eq(room), last.eq(0)]
+                    m.next = "ASK"
+            with m.State("ASK"):
+                m.d.comb += burst.valid.eq(1)
+                with m.If(burst.ready):
+                    m.d.sync += [address.eq(address + beats), left.eq(left - beats)]
+                    m.next = "SIZE"
+                    with m.If(last):
+                        m.d.sync += [address.eq(stripe.address), left.eq(stripe.beats), stripe.times.eq(stripe.times - 1)]
+                        with m.If(stripe.times == 1):
+                            m.next = "IDLE"
+        return idle
+
+
+class Weights(wiring.Component):
+    """Splits each command into its ports' stripes; a port may be a few commands ahead of another.
+
+    `busy` from a command's arrival until its last beat has come. `outside` pulses for a stripe that does not lie in its segment.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        weight_bits = room_bits(8 * config.ring_word_bytes, config.ring_words, config.ports)
+        vector_bits = room_bits(BEAT_BITS, config.vector_ring_words, 1)
+        self.bits = (weight_bits, vector_bits)
+        super().__init__(
+            {
+                "command": In(stream.Signature(command_layout("weight"))),
+                "segments": In(SEGMENT_BASES),
+                "sizes": In(SEGMENT_SIZES),
+                "clients": Out(ReadClient()).array(config.ports),
+                "ring": Out(RingWrite(weight_bits)).array(config.ports),
+                "vector_ring": Out(RingWrite(vector_bits)),
+                "busy": Out(1),
+                "outside": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        count, command = self.config.ports, self.command.payload
+        stripe, turn, give, ready = Signal(Stripe), Signal(count, init=1), Signal(), Signal(count)  # ready: a clock ago
+        busy = Signal(count + 1)
+        for number in range(count):
+            m.submodules[f"queue{number}"] = queue = Pair(Stripe)
+            m.submodules[f"port{number}"] = port = WeightPort(self.bits if number == 0 else self.bits[:1])
+            connect(m, queue.o, port.stripe)
+            connect(m, port.client, flipped(self.clients[number]))
+            connect(m, port.ring0, flipped(self.ring[number]))
+            if number == 0:
+                connect(m, port.ring1, flipped(self.vector_ring))
+            m.d.comb += [
+                queue.i.payload.eq(stripe),
+                queue.i.valid.eq(give & turn[number]),
+                busy[number].eq(port.busy | queue.o.valid),
+            ]
+            m.d.sync += ready[number].eq(queue.i.ready)  # a queue's turn comes again after three clocks at the soonest
+
+        base = Signal(BUS_BITS)
+        m.d.comb += [
+            stripe.ring.eq(command.ring),
+            stripe.address.eq(base[BEAT_SHIFT:]),
+            stripe.beats.eq(command.beats),
+            stripe.times.eq(command.repeat),
+            busy[-1].eq(self.command.valid),
+            self.busy.eq(busy.any()),
+        ]
+        m.submodules.bound = bound = Bound(BEATS_BITS)
+        m.d.sync += bound.more.eq(command.beats - 1)
+        m.d.comb += [
+            bound.sizes.eq(self.sizes),
+            bound.segment.eq(command.seg),
+            bound.at.eq(stripe.address),
+            bound.check.eq(give),
+            self.outside.eq(bound.outside),
+        ]
+        with m.FSM(name="weights"):
+            with m.State("IDLE"):
+                m.d.sync += [base.eq(self.segments[command.seg]), turn.eq(1)]
+                with m.If(self.command.valid):
+                    m.next = "BASE"
+            with m.State("BASE"):
+                m.d.sync += [bound.origin.eq(base[BEAT_SHIFT:]), base.eq(base + command.ddr)]
+                m.next = "GIVE"
+            with m.State("GIVE"):
+                m.d.comb += give.eq(1)
+                with m.If((turn & ready).any()):
+                    m.d.sync += [base.eq(base + command.port), turn.eq(Cat(turn[-1], turn[:-1]))]
+                    with m.If(turn[-1] | command.ring):
+                        m.d.comb += self.command.ready.eq(1)
+                        m.next = "IDLE"
+        return m

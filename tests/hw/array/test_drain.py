@@ -1,0 +1,67 @@
+"""From the array's sums to int8, against numpy; under Verilator."""
+
+import numpy as np
+import pytest
+
+from cnna.hw.array.drain import Drain
+from cnna.hw.array.issue import SLOTS
+from cnna.sim import bench
+from cnna.sim.enginecases import params
+from cnna.spec.arith import requantise
+from cnna.spec.config import Config, preset
+
+pytestmark = pytest.mark.cosim
+
+THREE = Config("three", pix=4, ci=8, co=24, ports=3, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
+GROUPS = 40
+FIRST = 20  # clock of the first sums; every slot is filled by then
+
+
+def bits(fields):
+    """(value, width) pairs from bit 0 up, as one number."""
+    total, at = 0, 0
+    for value, width in fields:
+        total |= (int(value) & ((1 << width) - 1)) << at
+        at += width
+    return total
+
+
+@pytest.mark.parametrize("config", [preset("tiny"), THREE], ids=lambda config: config.name)
+def test_halves_then_blocks_by_their_own_parameters(config):
+    """A half, block, channel or slot taken for another, bounds that reach a neighbour, a slot freed late or early."""
+    rng, span = np.random.default_rng(5), 2 * config.chunk_blocks
+    clocks = FIRST + GROUPS * span + 60
+    offset, shift = rng.integers(-(1 << 12), 1 << 12, (SLOTS, config.co)), rng.integers(28, 34, (SLOTS, config.co))
+    factor = rng.integers(1 << 23, 1 << 24, (SLOTS, config.co))
+    inputs = {name: np.zeros(clocks, np.int64) for name in ("param_valid", "param", "group_push", "group", "sums_valid")}
+    ring = np.zeros((clocks, config.ring_word_bytes), np.uint8)
+    sums = np.zeros((clocks, config.pix, config.co), "<i4")
+    for slot in range(SLOTS):
+        raw = np.zeros((config.param_words, config.ring_word_bytes), np.uint8)
+        raw.reshape(-1)[: 8 * config.co] = params(offset[slot], factor[slot], shift[slot])
+        for word, row in enumerate(raw):
+            at = slot * config.param_words + word
+            inputs["param_valid"][at], inputs["param"][at], ring[at] = 1, slot | word << 2, row
+    wanted, frees = [], []
+    for number in range(GROUPS):
+        at, slot, upper, ends = FIRST + number * span, int(rng.integers(SLOTS)), rng.random() < 0.7, rng.integers(0, 2)
+        zero, (low, high) = int(rng.integers(-128, 128)), np.sort(rng.integers(-128, 128, 2))
+        last = number == GROUPS - 1
+        inputs["group_push"][at - 12] = inputs["sums_valid"][at] = 1
+        inputs["group"][at - 12] = bits([(slot, 2), (upper, 1), (ends, 1), (last, 1), (zero, 8), (low, 8), (high, 8)])
+        sums[at : at + span] = acc = rng.integers(-(1 << 16), 1 << 16, (config.pix, config.co))
+        y = requantise(acc + offset[slot], factor[slot], shift[slot], zero, low, high)
+        y = y.reshape(2, config.half, config.chunk_blocks, config.ci).swapaxes(1, 2)[: 1 + upper]
+        wanted += list(y.reshape(-1, config.half * config.ci))
+        if ends:
+            frees.append(at + span * (1 + upper) // 2 - 1)
+    found = bench.run(
+        Drain(config),
+        {**inputs, "ring_data": ring, "sums": sums.reshape(clocks, -1).view(np.uint8), "o__ready": np.ones(clocks, np.int64)},
+    )
+    valid = found["o__valid"][:, 0] == 1
+    payload = found["o__payload"][valid]
+    np.testing.assert_array_equal(payload[:, : config.half * config.ci].view(np.int8), np.array(wanted))
+    np.testing.assert_array_equal(payload[:, -1], np.arange(len(wanted)) == len(wanted) - 1)
+    np.testing.assert_array_equal(np.nonzero(found["slot_free"][:, 0])[0], frees)
+    np.testing.assert_array_equal(found["room_free"][:, 0] == 1, valid)

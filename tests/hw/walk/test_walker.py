@@ -1,0 +1,165 @@
+"""The walk over output pixels against the closed formulas of docs/architecture.md."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from cnna.hw.walk.walk import walk_layout
+from cnna.hw.walk.walker import Walker
+from cnna.spec.regmap import ADDRESS_BITS
+
+SETUP_CLOCKS = 17  # more than the lanes, from an idle walker's command to its first step
+
+
+@dataclasses.dataclass
+class Walk:
+    """A command; members as in `walk_layout`."""
+
+    base: int = 0
+    x: int = 1
+    row: int = 0
+    image: int = 0
+    kx: int = 0
+    ky: int = 0
+    block: int = 0
+    unit: int = 0
+    width: int = 1
+    height: int = 1
+    images: int = 1
+    kernel_width: int = 1
+    kernel_height: int = 1
+    blocks: int = 1
+    units: int = 1
+    blocks_total: int = 0
+    first_x: int = 0
+    first_y: int = 0
+    stride_x: int = 0
+    stride_y: int = 0
+    dilation_x: int = 0
+    dilation_y: int = 0
+    in_width: int = 1
+    in_height: int = 1
+    pad: int = 0
+
+
+def expected(walk: Walk, lanes: int) -> list[dict]:
+    """Every step of the walk; the address of a lane that does not exist is None."""
+    w, pixels, steps = walk, walk.width * walk.height * walk.images, []
+    groups = -(-pixels // lanes)
+    for u, g, b, ky, kx in np.ndindex(w.units, groups, w.blocks, w.kernel_height, w.kernel_width):
+        step = {
+            "first": (b, ky, kx) == (0, 0, 0),
+            "last": (b, ky, kx) == (w.blocks - 1, w.kernel_height - 1, w.kernel_width - 1),
+            "group_last": g == groups - 1,
+            "unit_last": u == w.units - 1,
+            "pad": w.pad,
+            "address": [],
+            "exists": [],
+            "inside": [],
+        }
+        for n in range(g * lanes, (g + 1) * lanes):
+            rows, images = n // w.width, n // (w.width * w.height)
+            y, x = rows % w.height, n % w.width
+            row, column = w.first_y + y * w.stride_y + ky * w.dilation_y, w.first_x + x * w.stride_x + kx * w.dilation_x
+            exists = n < pixels and (w.blocks_total == 0 or u * w.blocks + b < w.blocks_total)
+            address = w.base + n * w.x + rows * w.row + images * w.image + b * w.block + ky * w.ky + kx * w.kx + u * w.unit
+            step["exists"].append(exists)
+            step["inside"].append(exists and 0 <= row < w.in_height and 0 <= column < w.in_width)
+            step["address"].append(address % (1 << ADDRESS_BITS) if exists else None)
+        steps.append(step)
+    return steps
+
+
+def run(walks: list[Walk], lanes: int, ready: float, permit: float, seed: int) -> tuple[list[dict], list[int]]:
+    """Steps as taken, and the clock of each. `ready`, `permit`: shares of clocks in which they are offered."""
+    dut, rng, steps, clocks = Walker(lanes), np.random.default_rng(seed), [], []
+    total = sum(len(expected(walk, lanes)) for walk in walks)
+
+    async def command(ctx):
+        for walk in walks:
+            ctx.set(dut.command.p, walk_layout().const(dataclasses.asdict(walk)))
+            ctx.set(dut.command.valid, 1)
+            await ctx.tick().until(dut.command.ready)
+            ctx.set(dut.command.valid, 0)
+
+    async def permits(ctx):
+        for _ in range(sum(walk.units for walk in walks)):
+            while rng.random() >= permit:
+                await ctx.tick()
+            ctx.set(dut.permit.valid, 1)
+            await ctx.tick().until(dut.permit.ready)
+            ctx.set(dut.permit.valid, 0)
+
+    async def take(ctx):
+        clock = 0
+        while len(steps) < total:
+            ctx.set(dut.step.ready, rng.random() < ready)
+            clock += 1
+            _, _, valid, taken, p = await ctx.tick().sample(dut.step.valid, dut.step.ready, dut.step.p)
+            assert clock < 40 * total + 400 * len(walks), "the walk has stopped"
+            if valid and taken:
+                bits = {name: [bool(p[name] >> i & 1) for i in range(lanes)] for name in ("exists", "inside")}
+                flags = {name: bool(p[name]) for name in ("first", "last", "group_last", "unit_last")}
+                address = [p.address[i] if bits["exists"][i] else None for i in range(lanes)]
+                steps.append(bits | flags | {"address": address, "pad": p.pad})
+                clocks.append(clock)
+        for _ in range(30):
+            ctx.set(dut.step.ready, 1)
+            _, _, valid = await ctx.tick().sample(dut.step.valid)
+            assert not valid, "a step too many"
+
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    for process in (command, permits, take):
+        sim.add_testbench(process, background=process is not take)
+    sim.run()
+    return steps, clocks
+
+
+def random_walk(rng: np.random.Generator) -> Walk:
+    """Any legal walk, kept short: maps down to one pixel, steps of both signs, coordinates beyond every edge."""
+    step = {name: int(rng.integers(-(2**19), 2**19)) for name in ("x", "row", "image", "kx", "ky", "block", "unit")}
+    large = rng.random() < 0.2
+    return Walk(
+        **step,
+        base=int(rng.integers(2**ADDRESS_BITS)),
+        **{name: int(rng.integers(1, 12 if rng.random() < 0.5 else 3)) for name in ("width", "height")},
+        images=int(rng.integers(1, 4)),
+        **{name: int(rng.integers(1, 4)) for name in ("kernel_width", "kernel_height", "blocks", "units")},
+        blocks_total=int(rng.integers(0, 10)),
+        **{name: int(rng.integers(-2048, 2048) if large else rng.integers(-4, 3)) for name in ("first_x", "first_y")},
+        **{name: int(rng.integers(0, 64 if large else 4)) for name in ("stride_x", "stride_y", "dilation_x", "dilation_y")},
+        **{name: int(rng.integers(1, 8192 if large else 14)) for name in ("in_width", "in_height")},
+        pad=int(rng.integers(-128, 128)),
+    )
+
+
+@pytest.mark.parametrize(("ready", "permit"), [(1, 1), (0.6, 1), (0.9, 0.05)])
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
+def test_steps_equal_the_formulas(lanes, ready, permit, seed):
+    """A wrong wrap, mask, flag, order or limit, or a step lost where the walk is held up."""
+    rng = np.random.default_rng([seed, lanes])
+    walks = [random_walk(rng) for _ in range(12)]
+    steps, _ = run(walks, lanes, ready, permit, seed)
+    wanted = [step for walk in walks for step in expected(walk, lanes)]
+    for number, (step, want) in enumerate(zip(steps, wanted, strict=True)):
+        assert step == want, f"step {number}"
+
+
+@pytest.mark.parametrize(
+    "walk", [Walk(width=7, height=5, images=3, units=4), Walk(width=9, kernel_width=3, kernel_height=2, units=3)]
+)
+def test_a_step_every_clock(walk):
+    """A bubble between steps, groups or units."""
+    _, clocks = run([walk], lanes=4, ready=1, permit=1, seed=0)
+    assert clocks[0] <= 4 + SETUP_CLOCKS
+    assert np.diff(clocks).max(initial=1) == 1
+
+
+def test_the_next_command_is_planned_meanwhile():
+    """Set-up that waits for the walk before it."""
+    walk = Walk(width=6, height=6)
+    _, clocks = run([walk, walk, walk], lanes=2, ready=1, permit=1, seed=0)
+    assert np.diff(clocks).max() <= 4

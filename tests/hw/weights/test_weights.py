@@ -1,0 +1,130 @@
+"""The weight engine with its read masters and both rings, against the stripes in memory."""
+
+import numpy as np
+import pytest
+from amaranth import Module
+from amaranth.lib.wiring import connect
+from amaranth.sim import Simulator
+
+from cnna.hw.axi.read_master import ReadMaster
+from cnna.hw.base.ports import RING_LATENCY
+from cnna.hw.verilog.blocks import vector_ring, weight_ring
+from cnna.hw.weights.weights import Weights
+from cnna.sim.axi_memory import Memory, Pace, serve_reads
+from cnna.spec.config import BEAT_BYTES, Config, preset
+
+CONFIGS = (
+    preset("tiny"),
+    Config("three", pix=4, ci=8, co=24, ports=3, regions=1, bank_words=256, ring_words=64, vector_ring_words=256),
+)
+PACES = {"fast": Pace(latency=20), "stalled": Pace(ready=0.4, valid=0.5, latency=5)}
+FULL_CLOCKS = 100  # that a ring stands full to its last beat before anything is read
+DEADLINE_CLOCKS = 15_000
+SEGMENTS = (0x0, 0x8000, 0x10000, 0x18000)
+PORT_BYTES = 0x2010
+
+
+def commands(config: Config) -> list[dict[str, int]]:
+    """Both rings in turn; repeats, one that fills the ring to its last beat, starts beside a 256-byte boundary."""
+    word = config.stripe_bytes // BEAT_BYTES  # beats of a ring word on a port
+
+    def one(ring: int, ddr: int, beats: int, repeat: int = 1, seg: int = 0) -> dict[str, int]:
+        return {"ring": ring, "seg": seg, "ddr": ddr, "port": PORT_BYTES, "beats": beats, "repeat": repeat}
+
+    return [
+        one(0, 0x30, 5 * word),
+        one(1, 0x7F0, 19, seg=1),
+        one(0, 0x100, 7 * word, repeat=4),
+        one(1, 0x40, 3, repeat=2, seg=2),
+        one(0, 0x0, config.ring_words * word, seg=3),
+        one(0, 0xFF0, 20 * word, seg=1),
+        one(1, 0x10, 300),
+    ]
+
+
+def expected(config: Config, memory: Memory, ring: int) -> list[bytes]:
+    """The words that a ring gets, by docs/architecture.md."""
+    columns = config.ports if ring == 0 else 1
+    size = config.stripe_bytes if ring == 0 else BEAT_BYTES
+    words = []
+    for command in (c for c in commands(config) if c["ring"] == ring):
+        base = SEGMENTS[command["seg"]] + command["ddr"]
+        for _ in range(command["repeat"]):
+            for at in range(0, command["beats"] * BEAT_BYTES, size):
+                starts = [base + port * PORT_BYTES + at for port in range(columns)]
+                words.append(b"".join(memory.bytes[start : start + size].tobytes() for start in starts))
+    return words
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
+@pytest.mark.parametrize("pace", PACES)
+def test_rings_get_every_word_in_order(config, pace):
+    """A stripe in the wrong column, a burst into a full ring or a lost repeat changes a word; a ring never quite full hangs."""
+    memory = Memory(0x20000, PACES[pace])
+    dut, rings = Weights(config), (weight_ring(config), vector_ring(config))
+    top = Module()
+    top.submodules.dut = dut
+    top.submodules.ring0, top.submodules.ring1 = rings
+    columns = [*zip(dut.ring, rings[0].write, rings[0].free, strict=True), (dut.vector_ring, rings[1].write[0], rings[1].free[0])]
+    for writer, write, free in columns:
+        connect(top, writer.beat, write)
+        top.d.comb += writer.free.eq(free)
+    buses = []
+    for port, client in enumerate(dut.clients):
+        top.submodules[f"master{port}"] = master = ReadMaster(1)
+        connect(top, client, master.clients[0])
+        buses.append(master.bus)
+    simulator = Simulator(top)
+    simulator.add_clock(1e-6)
+    ends = []
+
+    async def drive(ctx):
+        for number, base in enumerate(SEGMENTS):
+            ctx.set(dut.segments[number], base)
+        for command in commands(config):
+            ctx.set(dut.command.payload, command)
+            ctx.set(dut.command.valid, 1)
+            await ctx.tick().until(dut.command.ready)
+        ctx.set(dut.command.valid, 0)
+        await ctx.tick().until(~dut.busy)
+        ends.append(True)
+
+    def read(number):
+        async def check(ctx):
+            rng, ring = np.random.default_rng(number), rings[number].read
+            while ctx.get(ring.level) < rings[number].depth:
+                await ctx.tick()
+            for _ in range(FULL_CLOCKS):
+                await ctx.tick()
+            for word in expected(config, memory, number):
+                for _ in range(int(rng.integers(8))):
+                    await ctx.tick()
+                while not ctx.get(ring.level):
+                    await ctx.tick()
+                ctx.set(ring.enable, 1)
+                ctx.set(ring.pop, 1)
+                await ctx.tick()
+                ctx.set(ring.enable, 0)
+                ctx.set(ring.pop, 0)
+                for _ in range(RING_LATENCY - 1):
+                    await ctx.tick()
+                assert ctx.get(ring.data).to_bytes(len(word), "little") == word
+
+        return check
+
+    async def deadline(ctx):
+        for _ in range(DEADLINE_CLOCKS):
+            await ctx.tick()
+        raise AssertionError(f"not finished after {DEADLINE_CLOCKS} clocks")
+
+    for port, bus in enumerate(buses):
+
+        async def serve(ctx, bus=bus, port=port):
+            await serve_reads(ctx, bus, memory, port)
+
+        simulator.add_testbench(serve, background=True)
+    simulator.add_testbench(deadline, background=True)
+    for testbench in (drive, read(0), read(1)):
+        simulator.add_testbench(testbench)
+    simulator.run()
+    assert ends
