@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.dump:
         make_folder(args.dump)
     from cnna.compiler.compile import compile_model
-    from cnna.compiler.onnx_import import load_model
+    from cnna.compiler.frontend.onnx_import import load_model
 
     with about_model(args.model):
         artifact = compile_model(load_model(args.model), config, batch=args.batch, dump=args.dump)

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> Outcome:
         return _layer(args)
     if args.config is not None:
         raise UserError(f"--config {args.config} goes with --layer; without it configurations are what is compared")
-    from cnna.compiler import explore
+    from cnna.compiler.explore import explore
 
     configs = explore.configurations(args.dsp, args.bram)
     with about_model(args.model):
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> Outcome:
         "DSP48E2 and BRAM36 at once" + (f"; {refused} configurations cannot run the model" if refused else "")
     )
     if args.png:
-        from cnna.compiler.explore_picture import picture
+        from cnna.compiler.explore.picture import picture
 
         with writing(args.png) as file:
             picture(graph.name, points, (args.dsp, args.bram), file)
@@ -69,16 +69,16 @@ def run(args: argparse.Namespace) -> Outcome:
 def _layer(args: argparse.Namespace) -> Outcome:
     """All legal tilings of one layer."""
     config = configuration(args.config or "zcu102")
-    from cnna.compiler import explore_layer
+    from cnna.compiler.explore import layer
 
     with about_model(args.model):
-        choices = explore_layer.tilings(_graph(args.model), config, args.layer)
+        choices = layer.tilings(_graph(args.model), config, args.layer)
     print(f"{args.layer} on {config.name}, {len(choices) - 1:,} legal tilings, estimated for one image")
-    for line in explore_layer.best(choices):
+    for line in layer.best(choices):
         print(line)
     if args.png:
         with writing(args.png) as file:
-            explore_layer.picture(f"{args.layer} on {config.name}", choices, file)
+            layer.picture(f"{args.layer} on {config.name}", choices, file)
     figures = {"layer": args.layer, "config": config.name, "tilings": [asdict(choice) for choice in choices]}
     return Outcome(figures, written=(args.png,) if args.png else ())
 
@@ -87,9 +87,9 @@ def _graph(path: Path) -> Any:
     """The int8 graph. Speed does not depend on what a float model is quantised with."""
     import numpy as np
 
-    from cnna.compiler.onnx_import import load_model, to_graph
-    from cnna.compiler.quantise import quantise
-    from cnna.compiler.quantised_import import import_quantised
+    from cnna.compiler.frontend.onnx_import import load_model, to_graph
+    from cnna.compiler.frontend.quantised_import import import_quantised
+    from cnna.compiler.quantise.quantise import quantise
 
     model = load_model(path)
     if not any(node.op_type.startswith(("QLinear", "QuantizeLinear", "DequantizeLinear")) for node in model.graph.node):

@@ -23,17 +23,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """Lists, or writes one."""
-    from cnna.compiler import model_zoo
+    from cnna.compiler.zoo import catalogue
 
     if args.name is None:
         if args.output or args.calib or args.test:
             raise UserError("cnna models: name the model to write (without a name it lists them)")
         return _list()
-    entry = model_zoo.entry(args.name)
+    entry = catalogue.entry(args.name)
     if args.seed < 0:
         raise UserError(f"--seed {args.seed}: must be at least 0")
     if args.output:
-        write_bytes(args.output, model_zoo.build(entry, args.seed).SerializeToString())
+        write_bytes(args.output, catalogue.build(entry, args.seed).SerializeToString())
     for path, part in ((args.calib, "calibration"), (args.test, "test")):
         if path:
             write_arrays(path, _data(entry.name, part, args.seed))
@@ -43,12 +43,12 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def _list() -> Outcome:
-    from cnna.compiler import model_zoo
+    from cnna.compiler.zoo import catalogue
 
     figures = []
-    for entry in model_zoo.entries():
+    for entry in catalogue.entries():
         model = entry.graph()
-        sizes = {"parameters": model_zoo.parameters(model), "macs": model_zoo.macs(model)}
+        sizes = {"parameters": catalogue.parameters(model), "macs": catalogue.macs(model)}
         figures.append({"name": entry.name, **sizes, "trained": entry.trained, "about": entry.about})
         print(f"{entry.name:13} {sizes['parameters']:>11,} parameters {sizes['macs'] / 1e9:>7.3f} GMAC  {entry.about}")
     print("cnna models NAME -o M.onnx writes one")
@@ -57,9 +57,9 @@ def _list() -> Outcome:
 
 def _data(name: str, part: str, seed: int) -> Arrays:
     """Calibration or test images of a model; those of the digits with their classes."""
-    from cnna.compiler import model_zoo
+    from cnna.compiler.zoo import catalogue
 
     if name == "digits":
-        split = getattr(model_zoo.digits_data().load(), part)
+        split = getattr(catalogue.digits_data().load(), part)
         return {"x": split.images, "y": split.classes}
-    return {"x": model_zoo.pictures(model_zoo.entry(name), PICTURES, seed + (part == "test"))}
+    return {"x": catalogue.pictures(catalogue.entry(name), PICTURES, seed + (part == "test"))}

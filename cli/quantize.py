@@ -32,8 +32,8 @@ def run(args: argparse.Namespace) -> Outcome:
     """Quantises and writes."""
     if not all(0 < value < math.inf for value in args.std or ()):
         raise UserError(f"--std {' '.join(f'{value:g}' for value in args.std)}: must be above 0 and finite")
-    from cnna.compiler.onnx_import import load_model, to_graph
-    from cnna.compiler.quantise import quantise
+    from cnna.compiler.frontend.onnx_import import load_model, to_graph
+    from cnna.compiler.quantise.quantise import quantise
 
     with about_model(args.model):
         model = load_model(args.model)
@@ -65,7 +65,7 @@ def _preprocess(args: argparse.Namespace, shapes: Mapping[str, Sequence[int]]) -
     """What uint8 pictures will go through; None where no option says so. UserError: it does not fit the model's input."""
     if args.scale is None and args.mean is None and args.std is None:
         return None
-    from cnna.compiler.preprocess import Preprocess
+    from cnna.compiler.frontend.preprocess import Preprocess
 
     if len(shapes) != 1:
         raise UserError(f"{args.model}: --scale, --mean and --std are for models of one input; it has {', '.join(shapes)}")

@@ -32,8 +32,8 @@ def run(args: argparse.Namespace) -> Outcome:
     options = ddr_options.given(args)
     artifact = load(args.artifact)
     measured = _measured(args.measured) if args.measured else None
-    from cnna.compiler import report
-    from cnna.compiler.report_table import table
+    from cnna.compiler.report import report
+    from cnna.compiler.report.table import table
 
     try:
         memory = ddr_options.predicted(options, measured)
@@ -42,16 +42,16 @@ def run(args: argparse.Namespace) -> Outcome:
         raise DataError(f"{args.measured}: {error}") from None
     print(table(figures))
     if args.html:
-        from cnna.compiler.report_html import html
+        from cnna.compiler.report.html import html
 
         write_text(args.html, html(figures))
     if args.png:
-        from cnna.compiler.report_picture import picture
+        from cnna.compiler.report.picture import picture
 
         with writing(args.png) as file:
             picture(figures, file)
     if args.trace:
-        from cnna.compiler.report_trace import trace
+        from cnna.compiler.report.trace import trace
 
         write_text(args.trace, json.dumps(trace(artifact, measured, memory)))
     return Outcome(figures, written=tuple(path for path in (args.html, args.png, args.trace) if path))

@@ -11,20 +11,21 @@ from typing import Any
 
 from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
-from cnna.compiler import cost, ir
-from cnna.compiler.allocate import Allocation, activation_bytes
-from cnna.compiler.command import Command
-from cnna.compiler.cpu_trial import try_part
-from cnna.compiler.dump import GraphWriter, describe_program
-from cnna.compiler.fold import Fold, fold_inputs
-from cnna.compiler.kernels import ConvKernel, Lowered
-from cnna.compiler.lower import lower, macs_of
-from cnna.compiler.pipeline import Dump
-from cnna.compiler.pitch import set_pitches
-from cnna.compiler.plan import plan
-from cnna.compiler.prediction import Prediction, predict
-from cnna.compiler.preprocess import stored
-from cnna.compiler.quantised_import import Split, import_quantised
+from cnna.compiler.cost import cost
+from cnna.compiler.frontend.cpu_trial import try_part
+from cnna.compiler.frontend.preprocess import stored
+from cnna.compiler.frontend.quantised_import import Split, import_quantised
+from cnna.compiler.graph import ir
+from cnna.compiler.graph.dump import GraphWriter, describe_program
+from cnna.compiler.lower.kernels import ConvKernel, Lowered
+from cnna.compiler.lower.lower import lower, macs_of
+from cnna.compiler.passes.pipeline import Dump
+from cnna.compiler.plan.allocate import Allocation, activation_bytes
+from cnna.compiler.plan.command import Command
+from cnna.compiler.plan.fold import Fold, fold_inputs
+from cnna.compiler.plan.pitch import set_pitches
+from cnna.compiler.plan.plan import plan
+from cnna.compiler.predict.prediction import Prediction, predict
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import Config, as_dict
 from cnna.spec.errors import ModelError

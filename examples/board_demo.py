@@ -19,8 +19,8 @@ from numpy import save as save_array
 from numpy import savez
 
 from cnna.compiler.compile import compile_model
-from cnna.compiler.onnx_import import load_model
-from cnna.compiler.quantise import quantise
+from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model import Model
 from cnna.spec.artifact import save
 from cnna.spec.config import preset

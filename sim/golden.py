@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler.ir import Graph
-from cnna.compiler.onnx_import import load_model
-from cnna.compiler.quantised_import import import_quantised
+from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.frontend.quantised_import import import_quantised
+from cnna.compiler.graph.ir import Graph
 from cnna.sim import reference
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import ArtifactError, ModelError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler import ir
+from cnna.compiler.graph import ir
 from cnna.spec import arith
 
 Rng = np.random.Generator

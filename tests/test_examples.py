@@ -3,8 +3,8 @@
 import pytest
 
 from cnna.compiler.compile import compile_model
-from cnna.compiler.onnx_import import load_model
-from cnna.compiler.quantise import quantise
+from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.quantise.quantise import quantise
 from cnna.sim.testbench import run_tests
 from cnna.spec.artifact import save
 from cnna.spec.config import preset

@@ -45,7 +45,7 @@ def test_every_module_of_host_imports_with_numpy_alone(root: Path) -> None:
 def test_the_bar_bars() -> None:
     """If this passed without an error, the test above would prove nothing."""
     assert "No module named 'onnx'" in _run("import onnx").stderr
-    assert "No module named 'cnna.compiler'" in _run("import cnna.compiler.ir").stderr
+    assert "No module named 'cnna.compiler'" in _run("import cnna.compiler.graph.ir").stderr
 
 
 @pytest.mark.parametrize("command", ["models", "doctor --json /dev/null", "--version", "run --help", "compile --help"])

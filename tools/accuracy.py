@@ -14,7 +14,7 @@ import trained
 from faces import recall
 from trained import FLOAT, Trained
 
-from cnna.compiler.onnx_import import load_model
+from cnna.compiler.frontend.onnx_import import load_model
 from cnna.spec.config import preset
 
 OUT = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import cnna.compiler.quantise
+import cnna.compiler.quantise.quantise
 
 ROOTS = ("quantise", "model_zoo", "onnx_import")  # what `cnna models` and `cnna quantize` run
 IMPORTED = re.compile(r"from cnna\.compiler(?:\.([\w.]+))? import ([\w, ]+)")
@@ -61,7 +61,7 @@ def sources_digest() -> str:
 
 def _sources(roots: tuple[str, ...]) -> dict[str, str]:
     """{module of cnna.compiler: its text}, an empty text for what is no module but a name in one."""
-    package, waiting = Path(cnna.compiler.quantise.__file__).parent, list(roots)
+    package, waiting = Path(cnna.compiler.quantise.quantise.__file__).parent, list(roots)
     found: dict[str, str] = {}
     while waiting:
         name = waiting.pop()

@@ -6,7 +6,7 @@ from typing import Any
 from bench_rows import BATCHES, DPU, EXTRA, NETWORKS, PIX, PLANNED_BYTES, SCALED, SLOW_BYTES, WHY, Row, rows
 
 from cnna.cli.configuration import configuration
-from cnna.compiler.area import bram36, dsp48e2
+from cnna.compiler.explore.area import bram36, dsp48e2
 
 Found = Mapping[str, Any]
 DSP = 2520  # of a ZU9

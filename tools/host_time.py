@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from cnna.compiler.compile import compile_model
-from cnna.compiler.preprocess import Preprocess
-from cnna.compiler.quantise import quantise
+from cnna.compiler.frontend.preprocess import Preprocess
+from cnna.compiler.quantise.quantise import quantise
 from cnna.host import pictures
 from cnna.host.model import Model
 from cnna.sim.emulator import EmulatorDevice

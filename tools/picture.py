@@ -37,13 +37,13 @@ class Box(NamedTuple):
 
 BOXES = (
     Box("model.onnx", 0.9, 8.2, "float, or QDQ"),
-    Box("compiler/onnx_import", 2.9, 8.2, "reads, checks"),
+    Box("compiler/frontend/onnx_import", 2.9, 8.2, "reads, checks"),
     Box("compiler/passes", 4.9, 8.2, "one rewrite a file"),
-    Box("compiler/quantise", 6.9, 8.2, "picks scales"),
-    Box("compiler/lower", 8.9, 8.2, "which engine, how"),
-    Box("compiler/allocate", 8.9, 7.2, "places, tiles"),
-    Box("compiler/schedule", 6.9, 7.2, "orders, adds waits"),
-    Box("compiler/emit", 4.9, 7.2, "register program"),
+    Box("compiler/quantise/quantise", 6.9, 8.2, "picks scales"),
+    Box("compiler/lower/lower", 8.9, 8.2, "which engine, how"),
+    Box("compiler/plan/allocate", 8.9, 7.2, "places, tiles"),
+    Box("compiler/plan/schedule", 6.9, 7.2, "orders, adds waits"),
+    Box("compiler/plan/emit", 4.9, 7.2, "register program"),
     Box("spec/artifact", 2.9, 7.2, ".cnna, checked"),
     Box("host/model", 0.9, 7.2, "floats in and out"),
     Box("host/accelerator", 0.9, 6.2, "drives any device"),
@@ -72,8 +72,8 @@ BOXES = (
     Box("hw/walk/scatter", 8.9, 1.75, "writes a unit"),
 )
 ARROWS = (
-    "model.onnx>compiler/onnx_import>compiler/passes>compiler/quantise>compiler/lower>compiler/allocate>compiler/schedule"
-    ">compiler/emit>spec/artifact>host/model>host/accelerator",
+    "model.onnx>compiler/frontend/onnx_import>compiler/passes>compiler/quantise/quantise>compiler/lower/lower>compiler/plan/allocate>compiler/plan/schedule"
+    ">compiler/plan/emit>spec/artifact>host/model>host/accelerator",
     "DDR>hw/axi/read_master>hw/weights/weights>hw/weights/ring>hw/array/array>hw/lanes/requant>hw/array/residual>hw/walk/scatter",
     "hw/axi/read_master>hw/dma/load>hw/memory/feature_memory>hw/walk/fetch>hw/array/array",
     "hw/memory/feature_memory>hw/vector/vector>hw/walk/scatter",

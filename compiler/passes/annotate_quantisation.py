@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Requantise
-from cnna.compiler.ir import Graph, Node, Tensor
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Requantise
+from cnna.compiler.graph.ir import Graph, Node, Tensor
 
 
 def annotate_quantisation(graph: Graph) -> Graph:

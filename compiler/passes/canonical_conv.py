@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Conv, Onnx
-from cnna.compiler.ir import Graph
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Conv, Onnx
+from cnna.compiler.graph.ir import Graph
 from cnna.compiler.passes.framed import put_framed
 from cnna.compiler.passes.weight_scale import weight_scale
 from cnna.compiler.passes.windows import window_of

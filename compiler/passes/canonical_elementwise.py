@@ -5,9 +5,9 @@ from math import inf
 
 import numpy as np
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Add, Affine, Clip, Onnx, Transpose
-from cnna.compiler.ir import Graph, Node, Tensor
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Add, Affine, Clip, Onnx, Transpose
+from cnna.compiler.graph.ir import Graph, Node, Tensor
 from cnna.compiler.passes.framed import put_framed
 from cnna.spec.errors import ModelError
 

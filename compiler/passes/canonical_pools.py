@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import AveragePool, MaxPool, Onnx, Transpose
-from cnna.compiler.ir import Graph, Node, Window
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import AveragePool, MaxPool, Onnx, Transpose
+from cnna.compiler.graph.ir import Graph, Node, Window
 from cnna.compiler.passes.framed import four_axes, put_framed
 from cnna.compiler.passes.windows import window_of
 

@@ -2,9 +2,9 @@
 
 from math import prod
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Onnx, Reshape, Transpose
-from cnna.compiler.ir import Graph
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Onnx, Reshape, Transpose
+from cnna.compiler.graph.ir import Graph
 from cnna.spec.errors import ModelError
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")

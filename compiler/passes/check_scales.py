@@ -4,9 +4,9 @@ from math import prod
 
 import numpy as np
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Onnx
-from cnna.compiler.ir import Graph, Node
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Onnx
+from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.errors import ModelError
 
 KINDS = ("QuantizeLinear", "DequantizeLinear")

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Onnx, scale_name
-from cnna.compiler.ir import Graph, Node
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Onnx, scale_name
+from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.errors import ModelError
 
 FLOAT_MAX = float(np.finfo(np.float32).max)

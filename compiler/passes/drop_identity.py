@@ -4,9 +4,9 @@ from math import inf
 
 import numpy as np
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Affine, Clip, Concat, Onnx, Requantise, Reshape, Transpose
-from cnna.compiler.ir import Graph, Node
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Affine, Clip, Concat, Onnx, Requantise, Reshape, Transpose
+from cnna.compiler.graph.ir import Graph, Node
 
 FLOAT = 1  # TensorProto.FLOAT
 

@@ -8,9 +8,9 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from cnna.compiler.editor import Editor, outputs_of
-from cnna.compiler.float_ops import Onnx, scale_name
-from cnna.compiler.ir import Graph, Node
+from cnna.compiler.graph.editor import Editor, outputs_of
+from cnna.compiler.graph.float_ops import Onnx, scale_name
+from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.errors import ModelError
 
 QUANTISED = ("QuantizeLinear", "DequantizeLinear")  # whose scales must not get lost; `dequantise_constants` sees to them

@@ -3,9 +3,9 @@
 from math import prod
 from typing import Any
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Reshape
-from cnna.compiler.ir import Node
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Reshape
+from cnna.compiler.graph.ir import Node
 
 
 def four_axes(shape: tuple[int, ...]) -> tuple[int, int, int, int]:

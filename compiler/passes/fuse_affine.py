@@ -5,9 +5,9 @@ from math import inf
 
 import numpy as np
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Affine, Conv
-from cnna.compiler.ir import Graph, Node
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Affine, Conv
+from cnna.compiler.graph.ir import Graph, Node
 
 
 def fuse_affine(graph: Graph) -> Graph:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import CLIPPED, AveragePool, Conv, MaxPool, Onnx
-from cnna.compiler.ir import Graph, Node, Window
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import CLIPPED, AveragePool, Conv, MaxPool, Onnx
+from cnna.compiler.graph.ir import Graph, Node, Window
 
 
 def fuse_pad(graph: Graph) -> Graph:

@@ -5,8 +5,8 @@ The convolution's second rounding is the residual add's, here with nothing to ad
 
 from dataclasses import replace
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.ir import Combine, Conv, Graph
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.ir import Combine, Conv, Graph
 
 
 def fuse_requantise(graph: Graph) -> Graph:

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.ir import Combine, Conv, Graph, Node
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.ir import Combine, Conv, Graph, Node
 
 
 def fuse_residual(graph: Graph) -> Graph:

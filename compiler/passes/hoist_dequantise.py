@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Onnx
-from cnna.compiler.ir import Graph, Node, Tensor
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Onnx
+from cnna.compiler.graph.ir import Graph, Node, Tensor
 
 MOVERS = ("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Concat", "Pad")
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from math import inf
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Clip, Concat, Conv, MaxPool
-from cnna.compiler.ir import Graph, Node
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Clip, Concat, Conv, MaxPool
+from cnna.compiler.graph.ir import Graph, Node
 
 
 def inherit_quantisation(graph: Graph) -> Graph:

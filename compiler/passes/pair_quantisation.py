@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Onnx, Requantise
-from cnna.compiler.ir import Graph, Node, Quant
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Onnx, Requantise
+from cnna.compiler.graph.ir import Graph, Node, Quant
 
 Key = tuple[str, Quant]  # the tensor that is rounded, and how
 

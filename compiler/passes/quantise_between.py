@@ -6,9 +6,9 @@ beyond [y.low - r.high, y.high - r.low] cannot change y. That range, in 255 step
 
 from dataclasses import replace
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Add, Conv
-from cnna.compiler.ir import Graph, Quant
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Add, Conv
+from cnna.compiler.graph.ir import Graph, Quant
 
 
 def quantise_between(graph: Graph) -> Graph:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import Conv, Onnx
-from cnna.compiler.ir import Graph, Node, Window
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Conv, Onnx
+from cnna.compiler.graph.ir import Graph, Node, Window
 from cnna.compiler.passes.fuse_pad import copy_window, unit_scale, zero_pads
 
 

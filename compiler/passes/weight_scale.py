@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from cnna.compiler.editor import Editor
-from cnna.compiler.float_ops import scale_name
-from cnna.compiler.ir import Node
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import scale_name
+from cnna.compiler.graph.ir import Node
 from cnna.spec.errors import ModelError
 
 

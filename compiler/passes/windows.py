@@ -1,7 +1,7 @@
 """Reads the window of an ONNX Conv or pool: `auto_pad`, defaults, and one spatial axis as two."""
 
-from cnna.compiler.float_ops import Onnx
-from cnna.compiler.ir import Window
+from cnna.compiler.graph.float_ops import Onnx
+from cnna.compiler.graph.ir import Window
 
 
 def window_of(op: Onnx, kernel: tuple[int, ...], size: tuple[int, ...]) -> Window:

@@ -5,8 +5,8 @@ import onnx
 from onnx import numpy_helper, parser
 
 from cnna.compiler.compile import compile_model
-from cnna.compiler.onnx_import import load_model
-from cnna.compiler.quantise import quantise
+from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model import Model
 from cnna.spec.config import preset
 from cnna.spec.errors import about_model

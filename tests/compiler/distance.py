@@ -9,8 +9,8 @@ import onnxruntime as ort
 from onnx import ModelProto
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
-from cnna.compiler import ir
-from cnna.compiler.quantised_import import import_quantised
+from cnna.compiler.frontend.quantised_import import import_quantised
+from cnna.compiler.graph import ir
 from cnna.sim import reference
 
 

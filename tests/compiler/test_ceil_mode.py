@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 import pytest
 
-from cnna.compiler.onnx_export import to_model
-from cnna.compiler.onnx_import import load_model, to_graph
+from cnna.compiler.frontend.onnx_export import to_model
+from cnna.compiler.frontend.onnx_import import load_model, to_graph
 from cnna.spec.errors import ModelError
 
 from .written import answers, images, rewritten, written

@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import pytest
 
-from cnna.compiler import ir
 from cnna.compiler.compile import compile_graph, compile_model
-from cnna.compiler.quantise import quantise
+from cnna.compiler.graph import ir
+from cnna.compiler.quantise.quantise import quantise
 from cnna.host.accelerator import Accelerator
 from cnna.host.model import Model
 from cnna.sim import reference

@@ -15,10 +15,10 @@ import pytest
 from bench_networks import network
 from bench_rows import Row, rows
 
-from cnna.compiler import ir
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.report import figures
-from cnna.compiler.report_timeline import layer_clocks, predicted_bars
+from cnna.compiler.graph import ir
+from cnna.compiler.predict.timeline import layer_clocks, predicted_bars
+from cnna.compiler.report.report import figures
 from cnna.host.accelerator import Accelerator
 from cnna.spec.artifact import load
 from cnna.spec.config import preset

@@ -6,10 +6,10 @@ All scales are powers of two, so that the accelerator's part is exact and every 
 import numpy as np
 import pytest
 
-from cnna.compiler.quantised_import import import_quantised
+from cnna.compiler.frontend.quantised_import import import_quantised
 
+from .frontend.test_quantised_import import run_whole
 from .pairs import with_pairs
-from .test_quantised_import import run_whole
 from .written import answers, images, written
 
 IN, MID, COARSE = (1 / 32, 3), (1 / 16, -5), (1 / 4, 100)  # the last saturates from 6.75 on, and rounds visibly

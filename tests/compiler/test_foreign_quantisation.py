@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic
 
-from cnna.compiler.onnx_import import load_model
-from cnna.compiler.quantise import quantise
-from cnna.compiler.quantised_import import import_quantised
+from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.frontend.quantised_import import import_quantised
+from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.errors import ModelError
 
 from .distance import quantised_by_onnxruntime
-from .test_quantised_import import run_whole
+from .frontend.test_quantised_import import run_whole
 from .written import answers, images, written
 
 TEXT = """g (float[N,3,8,8] x) => (float[N,5] y) {
@@ -59,7 +59,7 @@ def test_a_node_is_called_as_in_the_float_model(monkeypatch):
     def refuse(*arguments):
         raise ValueError("its sums are too great")
 
-    monkeypatch.setattr("cnna.compiler.integer.arith.multiplier", refuse)
+    monkeypatch.setattr("cnna.compiler.frontend.integer.arith.multiplier", refuse)
     with pytest.raises(ModelError, match=r"^node 'classifier' \(Gemm\): its sums are too great$"):
         quantise(model, images(model))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.onnx_import import to_graph
+from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.passes.hoist_dequantise import hoist_dequantise
 
 from .written import kind_of, written

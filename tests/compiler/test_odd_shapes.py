@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.onnx_import import load_model
-from cnna.compiler.quantise import quantise
-from cnna.compiler.quantised_import import import_quantised
+from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.frontend.quantised_import import import_quantised
+from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.errors import ModelError
 
-from .test_quantised_import import run_whole
+from .frontend.test_quantised_import import run_whole
 from .written import answers, images, rewritten, written
 
 HEAD = "g (float[N,3,6,6] x) => (float[N,{shape}] y) {{ a = Conv <pads=[1,1,1,1]> (x, w) {body} }}"

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from cnna.compiler.quantised_import import import_quantised
+from cnna.compiler.frontend.quantised_import import import_quantised
 
-from .test_quantised_import import run_whole
+from .frontend.test_quantised_import import run_whole
 from .written import answers, images, written
 
 

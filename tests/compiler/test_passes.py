@@ -6,8 +6,8 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.float_ops import AveragePool, Clip, Conv, MaxPool
-from cnna.compiler.ir import Graph
+from cnna.compiler.graph.float_ops import AveragePool, Clip, Conv, MaxPool
+from cnna.compiler.graph.ir import Graph
 from cnna.spec.errors import ModelError
 
 from .written import rewritten, written

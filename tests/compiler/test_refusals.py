@@ -7,12 +7,12 @@ import pytest
 from onnx import numpy_helper
 
 from cnna.compiler.compile import compile_model
-from cnna.compiler.ir import Graph
-from cnna.compiler.onnx_import import to_graph
-from cnna.compiler.pipeline import QUANTISATION, REWRITES, run_passes
-from cnna.compiler.quantised_import import import_quantised
-from cnna.compiler.split import split
-from cnna.compiler.support import RUNS, limit, quantised_limit, refusal
+from cnna.compiler.frontend.onnx_import import to_graph
+from cnna.compiler.frontend.quantised_import import import_quantised
+from cnna.compiler.frontend.split import split
+from cnna.compiler.frontend.support import RUNS, limit, quantised_limit, refusal
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.spec.config import preset
 from cnna.spec.errors import ModelError
 

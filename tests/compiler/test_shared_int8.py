@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.quantised_import import import_quantised
+from cnna.compiler.frontend.quantised_import import import_quantised
 
-from .test_quantised_import import made, run_whole
+from .frontend.test_quantised_import import made, run_whole
 from .written import answers
 
 WEIGHTS = {"w": (3, 3, 1, 1), "v": (5, 48)}

@@ -8,11 +8,11 @@ import onnx.parser
 import onnxruntime as ort
 from onnx import ModelProto, numpy_helper
 
-from cnna.compiler.ir import Graph
-from cnna.compiler.onnx_export import to_model
-from cnna.compiler.onnx_import import load_model, to_graph
-from cnna.compiler.pipeline import REWRITES, run_passes
-from cnna.compiler.support import kind_of
+from cnna.compiler.frontend.onnx_export import to_model
+from cnna.compiler.frontend.onnx_import import load_model, to_graph
+from cnna.compiler.frontend.support import kind_of
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.passes.pipeline import REWRITES, run_passes
 
 Shapes = Mapping[str, Sequence[int] | np.ndarray]
 

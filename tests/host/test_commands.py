@@ -157,7 +157,7 @@ def test_compiling_twice_gives_the_same_bytes(folder: Path) -> None:
 
 def test_dump_has_the_graph_after_every_pass(folder: Path) -> None:
     """What a reader follows when a rewrite is wrong; as many as there are passes, and more than names in them."""
-    from cnna.compiler.pipeline import INTEGER, QUANTISATION, REWRITES
+    from cnna.compiler.passes.pipeline import INTEGER, QUANTISATION, REWRITES
 
     names = [path.name for path in sorted((folder / "dump").iterdir())]
     for one in (*REWRITES, *QUANTISATION, *INTEGER):

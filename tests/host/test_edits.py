@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.compiler import report
 from cnna.compiler.compile import compile_model
-from cnna.compiler.report_html import html
-from cnna.compiler.report_table import table
-from cnna.compiler.report_trace import trace
+from cnna.compiler.report import report
+from cnna.compiler.report.html import html
+from cnna.compiler.report.table import table
+from cnna.compiler.report.trace import trace
 from cnna.host.model import Model
 from cnna.host.session import Model as BoardModel
 from cnna.spec.artifact import load

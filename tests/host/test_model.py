@@ -11,7 +11,7 @@ import pytest
 
 from cnna.cli.main import main
 from cnna.compiler.compile import compile_model
-from cnna.compiler.quantise import quantise as quantise_model
+from cnna.compiler.quantise.quantise import quantise as quantise_model
 from cnna.host.model import Model
 from cnna.sim.emulator import EmulatorDevice
 from cnna.spec.artifact import save

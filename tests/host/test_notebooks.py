@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from cnna.compiler.compile import compile_model
-from cnna.compiler.preprocess import Preprocess
-from cnna.compiler.quantise import quantise
+from cnna.compiler.frontend.preprocess import Preprocess
+from cnna.compiler.quantise.quantise import quantise
 from cnna.host import pictures
 from cnna.host.model import Model
 from cnna.spec.artifact import save

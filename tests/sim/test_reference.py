@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cnna.compiler import ir
+from cnna.compiler.graph import ir
 from cnna.sim import reference
 from cnna.spec import arith
 from cnna.spec.errors import DataError

@@ -1,0 +1,209 @@
+"""Estimates clocks: of each command by itself, and, with queues and waits, when each begins and ends in a whole program.
+
+First-order figures, by which the compiler and `explore` compare: steps of the engines, rates of their writers, DDR bandwidth and
+latency, and what the vector engine loses where it reads the region that it or the array writes. `predict` is what reports show.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler.cost.engine_steps import Fields, command_steps
+from cnna.compiler.lower.kernels import Range
+from cnna.compiler.lower.layout import together
+from cnna.spec.commands import Command, commands
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.regmap import ADDRESS_BITS, COUNTED, VECTOR_OPS
+
+FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  # pipeline fill and drain of a command
+OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes, in one region (measured)
+ARRAY_CONFLICT = 0.5  # clocks that they wait for each write of the array there (measured: 0.3 to 0.6)
+QUEUE_COMMANDS = 2
+Clocks = NDArray[np.int64]
+
+
+def ddr_bytes(engine: str, fields: Fields, config: Config) -> int:
+    """Bytes that a command moves over AXI, whole beats."""
+    if engine in ("load", "store"):
+        run = -(-fields["run"] * config.ci // BEAT_BYTES) * BEAT_BYTES
+        return run * fields["runs"] * fields["blocks"]
+    if engine == "weight":
+        return fields["beats"] * BEAT_BYTES * fields["repeat"] * (1 if fields["ring"] else config.ports)
+    return 0
+
+
+def estimated_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpeed = PLANNED) -> int:
+    """Clocks that a command keeps its engine busy if nothing else disturbs it."""
+    if engine == "conv":
+        work = command_steps(engine, fields, config)
+        return work.clocks + work.times + FILL_CLOCKS[engine]
+    if engine == "vector":
+        work = command_steps(engine, fields, config)
+        lost = OWN_CONFLICT * _own_region(fields, config) if work.each > work.written else 0
+        params = config.ci // 2 if VECTOR_OPS[fields["op"]] == "depthwise" else 0  # they come between two blocks
+        return int(work.times * (work.groups * max(work.written, work.each + lost) + params)) + FILL_CLOCKS[engine]
+    ports = 1 if engine == "weight" and fields["ring"] else config.ports
+    clocks = -(-ddr_bytes(engine, fields, config) // min(memory.bytes_per_cycle, BEAT_BYTES * ports))
+    if engine == "weight":
+        return clocks
+    return max(clocks, moving_clocks(fields, config)) + memory.latency_cycles + FILL_CLOCKS[engine]
+
+
+def moving_clocks(fields: Fields, config: Config) -> int:
+    """Clocks in which feature memory takes or gives a load's or store's words: the ports work on a run each at the same time,
+    a beat a clock, unless the bank that most of their words lie in needs longer."""
+    total = fields["runs"] * fields["blocks"]
+    starts = [
+        n // fields["runs"] * fields["fm_block"] + n % fields["runs"] * fields["fm_run"] for n in range(min(config.ports, total))
+    ]
+    rounds, rest = divmod(fields["run"], config.banks)
+    last = [(start + word) % config.banks for start in starts for word in range(rest)]
+    fullest = len(starts) * rounds + max((last.count(bank) for bank in set(last)), default=0)
+    return -(-total // config.ports) * max(-(-fields["run"] // config.beat_words), fullest)
+
+
+def _own_region(fields: Fields, config: Config) -> float:
+    """How likely the source and the destination of a vector command's unit lie in one region."""
+    units = [(low, min(low + config.chunk_blocks, fields["blocks"])) for low in range(0, fields["blocks"], config.chunk_blocks)]
+    return sum(together(walked("src", fields, unit), walked("dst", fields, unit), config) for unit in units) / len(units)
+
+
+def walked(prefix: str, fields: Fields, blocks: Range) -> Range:
+    """First and one past the last word of feature memory at which pixels of these blocks begin, of a walk `src` or `dst`."""
+    images = fields["images"]
+    counts = (images * fields["out_height"] * fields["out_width"], images * fields["out_height"], images, blocks[1] - blocks[0])
+    moves = [(count - 1) * fields[f"{prefix}_{step}"] for count, step in zip(counts, ("x", "row", "image", "block"), strict=True)]
+    base = fields[prefix] + blocks[0] * fields[f"{prefix}_block"]
+    if prefix == "src":  # the first tap may lie in the padding
+        base -= fields["first_x"] * (fields["src_kx"] // max(fields["stride_dilation_x"], 1))
+        base -= fields["first_y"] * (fields["src_ky"] // max(fields["stride_dilation_y"], 1))
+    base %= 1 << ADDRESS_BITS
+    return base + sum(min(move, 0) for move in moves), base + sum(max(move, 0) for move in moves) + 1
+
+
+@dataclass(frozen=True)
+class Span:
+    """When a command's engine works on it, in clocks from start."""
+
+    engine: str
+    begin: int
+    end: int
+
+
+def timeline(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[Span]:
+    """A span for each command of a program: queues hold writes, engines wait for units and weights as the accelerator does."""
+    player = _Player(config, memory)
+    clock = written = 0
+    for command in commands(program):
+        clock = player.play(command, clock + command.pc - written)
+        written = command.pc
+    return player.spans
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """What a command of the array writes: from when to when, how many times a clock, to which words."""
+
+    begin: int
+    end: int
+    rate: float
+    span: Range
+
+
+class _Player:
+    """Progress of every engine while a program is gone through once."""
+
+    def __init__(self, config: Config, memory: DdrSpeed) -> None:
+        self.config, self.memory = config, memory
+        self.spans: list[Span] = []
+        self.free = {"load": 0, "weight": 0, "conv": 0, "vector": 0, "store": 0}  # clock at which an engine is free
+        self.units: dict[str, list[int]] = {engine: [] for engine in COUNTED}  # when each unit was finished
+        self.queues: dict[str, deque[int]] = {engine: deque(maxlen=QUEUE_COMMANDS) for engine in self.free}  # ends of commands
+        self.coming: dict[int, deque[int]] = {0: deque(), 1: deque()}  # by ring: when each weight stream has come whole
+        self.over: dict[int, float] = {0: 0, 1: 0}  # by ring: the share of the last stream that came as its reader made room
+        self.consumed: dict[int, int] = {0: 0, 1: 0}  # by ring: when its last reader was done
+        self.writing: list[_Writing] = []  # of the last commands of the array
+
+    def play(self, command: Command, clock: int) -> int:
+        """Takes a command whose GO could be written at `clock`; answers when it was."""
+        engine, fields = command.engine, vars(command.f)
+        queue = self.queues[engine]
+        if len(queue) == QUEUE_COMMANDS:
+            clock = max(clock, queue[0])
+        begin = max(clock, self.free[engine])
+        duration = estimated_cycles(engine, fields, self.config, self.memory)
+        if engine == "weight":
+            end = self._bring(fields, begin, duration)
+        else:
+            begin, end = self._work(command, fields, begin, duration)
+        queue.append(end)
+        self.free[engine] = end
+        self.spans.append(Span(engine, begin, end))
+        return clock
+
+    def _bring(self, fields: Fields, begin: int, duration: int) -> int:
+        """A weight stream: what exceeds its ring comes as the reader before it makes room."""
+        ring = fields["ring"]
+        size = self.config.vector_ring_words if ring else self.config.ring_words
+        words = fields["beats"] * BEAT_BYTES * fields["repeat"] // (BEAT_BYTES if ring else self.config.stripe_bytes)
+        ahead = min(words, size)
+        self.over[ring] = (words - ahead) / max(words, 1)
+        end = max(begin + duration, self.consumed[ring] + duration * (words - ahead) // max(words, 1))
+        self.coming[ring].append(end + self.memory.latency_cycles)
+        return end
+
+    def _work(self, command: Command, fields: Fields, begin: int, duration: int) -> tuple[int, int]:
+        """Units one after another, each after those it waits for; the last not before its weights have come."""
+        engine = command.engine
+        units = command.units(self.config.chunk_blocks)
+        fill = FILL_CLOCKS[engine] + (self.memory.latency_cycles if engine in ("load", "store") else 0)
+        each, clock, first = (duration - fill) / units, float(begin), None
+        for unit in range(units):
+            clock = max(clock, self._waits(fields, unit))
+            first = clock if first is None else first
+            clock += each + (self._disturbed(fields, unit, clock, each) if engine == "vector" else 0)
+            self.units[engine].append(int(clock + fill))
+        end, begin = int(clock + fill), int(first or begin)
+        for ring in {"conv": (0,), "vector": (1,)}.get(engine, ()):
+            while self.coming[ring]:
+                end = max(end, self.coming[ring].popleft() + int(each))
+            self.consumed[ring] = end
+            self.units[engine][-1] = end
+            self.free["weight"] = max(self.free["weight"], int(begin + self.over[ring] * (end - begin)))
+            self.over[ring] = 0
+        if engine == "conv":
+            work = command_steps(engine, fields, self.config)
+            writes = work.groups * work.times * work.written
+            span = walked("dst", fields, (0, fields["dst_blocks"]))
+            self.writing = [*self.writing[-1:], _Writing(begin, end, writes / max(end - begin, 1), span)]
+        return begin, end
+
+    def _disturbed(self, fields: Fields, unit: int, clock: float, each: float) -> float:
+        """Clocks that the array's writes cost a unit of the vector engine which begins at `clock`."""
+        low = unit * self.config.chunk_blocks
+        source = walked("src", fields, (low, min(low + self.config.chunk_blocks, fields["blocks"])))
+        lost = 0.0
+        for writing in self.writing:
+            share = together(source, writing.span, self.config)
+            slow = min(ARRAY_CONFLICT * writing.rate * share, 0.6)  # clocks lost of each clock in which both work
+            both = max(0.0, min(writing.end - max(clock, writing.begin), each / (1 - slow)))
+            lost += slow * both
+        return lost
+
+    def _waits(self, fields: Fields, unit: int) -> int:
+        """When the units that a unit waits for were finished."""
+        ready = 0
+        for engine in COUNTED:
+            if fields[f"wait_{engine}_enable"]:
+                count = fields[f"wait_{engine}_count"] + unit * fields[f"wait_{engine}_step"]
+                ready = max(ready, self.units[engine][count - 1] if count else 0)
+        return ready
+
+
+def total_cycles(spans: Iterable[Span]) -> int:
+    """Clocks from start until every engine has finished."""
+    return max((span.end for span in spans), default=0)

@@ -1,0 +1,149 @@
+"""`cnna explore`: a network's predicted speed on every configuration of a grid that fits into a chip.
+
+Each is compiled, and its program predicted as reports predict it (`prediction`): nothing is simulated. `area` says what it takes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from cnna.compiler.compile import Program, compile_graph
+from cnna.compiler.explore.area import bram36, dsp48e2
+from cnna.compiler.graph.ir import Graph
+from cnna.spec.config import BEAT_BYTES, Config, ConfigError
+from cnna.spec.errors import ModelError, UserError
+from cnna.spec.metrics import REPORT_MHZ
+from cnna.spec.planned import PLANNED, DdrSpeed
+
+PIX, CI, CO = (2, 4, 8, 16), (4, 8, 16), (4, 8, 16, 32, 64)
+BANK_WORDS, RING_WORDS = (512, 1024, 2048, 4096, 8192), (512, 1024)
+REGIONS, PORTS = 4, 4
+MEMORIES = 2  # sizes of feature memory for each array: the greatest that fit
+LEAST_SHARE = 4  # an array takes at least a quarter of the DSPs: smaller ones are for smaller chips
+BATCHES = (2, 4)  # tried beside 1, on the best configurations
+BEST = 4
+Say = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A configuration and batch, and what is predicted. `bytes`: DDR traffic of a batch, read and written."""
+
+    config: Config
+    batch: int
+    dsp: int
+    bram36: float
+    cycles: int
+    bytes: int
+    macs: int
+
+    @property
+    def fps(self) -> float:
+        """Images a second at 300 MHz."""
+        return self.batch * REPORT_MHZ * 1e6 / self.cycles
+
+    @property
+    def utilization(self) -> float:
+        """Share of the array's multiply-accumulates that are the network's."""
+        return self.macs * self.batch / (self.cycles * self.config.macs)
+
+    def figures(self) -> dict[str, int | float]:
+        """For JSON."""
+        sizes = ("pix", "ci", "co", "ports", "regions", "bank_words", "ring_words")
+        return {
+            **{name: getattr(self.config, name) for name in sizes},
+            "batch": self.batch,
+            "dsp48e2": self.dsp,
+            "bram36": self.bram36,
+            "predicted_cycles": self.cycles,
+            "predicted_fps_at_300mhz": self.fps,
+            "predicted_mac_utilization": self.utilization,
+            "predicted_ddr_bytes": self.bytes,
+        }
+
+
+def configurations(dsp: int, bram: int) -> list[Config]:
+    """Those of the grid that are legal and fit. UserError: none does."""
+    found = []
+    for pix, ci, co in product(PIX, CI, CO):
+        sizes = [config for config in _memories(pix, ci, co) if bram36(config) <= bram]
+        if not sizes or not dsp / LEAST_SHARE <= dsp48e2(sizes[0]) <= dsp:
+            continue
+        greatest = sorted({config.bank_words for config in sizes})[-MEMORIES:]
+        found += [config for config in sizes if config.bank_words in greatest]
+    if not found:
+        raise UserError(f"--dsp {dsp} --bram {bram}: no configuration fits; the smallest array takes {_smallest()}")
+    return found
+
+
+def _smallest() -> str:
+    config = Config("smallest", min(PIX), min(CI), min(CO), 1, REGIONS, BANK_WORDS[0], RING_WORDS[0], 512)
+    return f"{dsp48e2(config)} DSP48E2 and {bram36(config):g} BRAM36"
+
+
+def _memories(pix: int, ci: int, co: int) -> Iterator[Config]:
+    """An array with each size of memories, as many ports as it can have; nothing where it is not legal."""
+    ports = next((n for n in (PORTS, 2, 1) if ci * co % (BEAT_BYTES * n) == 0), 1)
+    for bank_words, ring_words in product(BANK_WORDS, RING_WORDS):
+        name = f"{pix}x{ci}x{co}, {bank_words} bank words, {ring_words} ring words"
+        try:
+            yield Config(name, pix, ci, co, ports, REGIONS, bank_words, ring_words, 512)
+        except ConfigError:
+            return
+
+
+def explore(
+    graph: Graph, configs: Sequence[Config], batch: int | None, say: Say, memory: DdrSpeed = PLANNED
+) -> tuple[list[Point], int]:
+    """What each configuration is predicted to do, and how many cannot run the network.
+
+    batch: None tries 1 everywhere, and BATCHES where that was quickest. `say`: called with done, all, and what is compiled.
+    ModelError: none can run it, as the last one says it.
+    """
+    points: list[Point] = []
+    refused: ModelError | None = None
+    steps = len(configs) + (0 if batch else BEST * len(BATCHES))
+    for number, config in enumerate(configs):
+        say(number, steps, config.name)
+        try:
+            points.append(evaluate(graph, config, batch or 1, memory))
+        except ModelError as error:
+            refused = error
+    if not points and refused:
+        raise refused
+    missing = len(configs) - len(points)
+    best = [] if batch else sorted(points, key=lambda point: -point.fps)[:BEST]
+    for number, (point, images) in enumerate(product(best, BATCHES), len(configs)):
+        say(number, steps, f"{point.config.name}, batch {images}")
+        points.append(evaluate(graph, point.config, images, memory))
+    return points, missing
+
+
+def evaluate(graph: Graph, config: Config, batch: int, memory: DdrSpeed = PLANNED) -> Point:
+    """Compiles and predicts. ModelError: it does not fit."""
+    program: Program = compile_graph(graph, config, batch)
+    moved = sum(layer["ddr_read_bytes"] + layer["ddr_write_bytes"] for layer in program.layers)
+    return Point(config, batch, dsp48e2(config), bram36(config), program.predicted(memory).cycles, moved, program.macs)
+
+
+def pareto(points: Iterable[Point]) -> list[Point]:
+    """Those that no other one beats or equals in speed, DSPs and block RAM at once; the quickest first, one of equal ones."""
+    kept: list[Point] = []
+    for point in sorted(points, key=lambda p: (-p.fps, p.dsp, p.bram36, p.batch)):
+        if not any(other.dsp <= point.dsp and other.bram36 <= point.bram36 for other in kept):
+            kept.append(point)
+    return kept
+
+
+def table(points: Sequence[Point]) -> str:
+    """A line for each point."""
+    rows: list[tuple[str, ...]] = [
+        ("pix", "ci", "co", "bank words", "ring words", "batch", "DSP48E2", "BRAM36", "clocks", "fps", "util.", "DDR bytes")
+    ]
+    for p in points:
+        c = p.config
+        sizes = (c.pix, c.ci, c.co, c.bank_words, c.ring_words, p.batch)
+        figures = (f"{p.dsp:,}", f"{p.bram36:g}", f"{p.cycles:,}", f"{p.fps:,.1f}", f"{p.utilization:.1%}", f"{p.bytes:,}")
+        rows.append((*map(str, sizes), *figures))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows)

@@ -1,0 +1,146 @@
+"""Turns the quantised body of a float graph into the int8 graph of `ir`: multipliers, folded biases, limits."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf, isinf
+from typing import Any
+
+import numpy as np
+
+from cnna.compiler.frontend.support import place
+from cnna.compiler.graph import float_ops as f
+from cnna.compiler.graph import ir
+from cnna.spec import arith
+from cnna.spec.errors import ModelError
+
+ACC_LIMIT = 1 << 31  # sums are int32
+
+
+def to_integer(graph: ir.Graph) -> ir.Graph:
+    """The int8 graph of a body in which `support.quantised_limit` finds nothing.
+
+    ModelError, naming the node: a sum that may leave int32, scales whose ratio no multiplier holds.
+    """
+    constants: dict[str, np.ndarray] = {}
+    tensors = {name: ir.Tensor(tensor.shape[1:], tensor.quant) for name, tensor in graph.tensors.items()}
+    nodes: list[ir.Node] = []
+    for node in graph.nodes:
+        try:
+            if isinstance(node.op, f.Concat):
+                nodes += _concat(node, tensors)
+            else:
+                op = _CONVERT[type(node.op)](node, graph, tensors, constants)
+                nodes.append(replace(node, op=op))
+        except ValueError as error:  # of arith
+            raise ModelError(f"{place(node, graph)}: {error}") from None
+    return ir.Graph(graph.name, graph.inputs, graph.outputs, tuple(nodes), tensors, constants)
+
+
+Tensors = dict[str, ir.Tensor]
+Constants = dict[str, np.ndarray]
+
+
+def _quant(tensors: Tensors, name: str) -> ir.Quant:
+    quant = tensors[name].quant
+    assert quant is not None, name
+    return quant
+
+
+def clamp(quant: ir.Quant, low: float = -inf, high: float = inf) -> ir.Clamp:
+    """Zero point and the int8 limits that real ones mean: rounding keeps order, so limits may be taken after it."""
+
+    def whole(limit: float, default: int) -> int:
+        if isinf(limit):
+            return default
+        return int(np.clip(quant.zero + np.rint(np.float64(limit) / quant.scale), -128, 127))
+
+    return ir.Clamp(quant.zero, whole(low, -128), whole(high, 127))
+
+
+def _conv(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Conv | ir.Depthwise:
+    op: f.Conv = node.op
+    assert op.weight_scale is not None
+    x, y = _quant(tensors, node.inputs[0]), _quant(tensors, node.output)
+    scale = np.asarray(graph.constants[op.weight_scale], np.float64)
+    weights = np.rint(graph.constants[op.weights] / scale[:, None, None, None]).astype(np.int64)
+    sums, magnitude = weights.sum(axis=(1, 2, 3)), np.abs(weights).sum(axis=(1, 2, 3))
+    bias = np.rint(np.asarray(graph.constants[op.bias], np.float64) / (x.scale * scale)) - x.zero * sums
+    worst = float((128 * magnitude + np.abs(bias)).max())
+    if not worst < ACC_LIMIT:
+        raise ValueError(f"its sums may reach {worst:.3g}, beyond int32; use a greater weight scale or a smaller bias")
+    factors = [arith.multiplier(ratio) for ratio in x.scale * scale / y.scale]
+    base = node.output
+    constants[f"{base}:weights"] = weights.astype(np.int8)
+    constants[f"{base}:bias"] = bias.astype(np.int32)
+    constants[f"{base}:mult"] = np.array([mult for mult, _ in factors], np.int32)
+    constants[f"{base}:shift"] = np.array([shift for _, shift in factors], np.int32)
+    names = (f"{base}:weights", f"{base}:bias", f"{base}:mult", f"{base}:shift")
+    if op.groups == len(weights) == tensors[node.inputs[0]].shape[0] and op.groups > 1:
+        return ir.Depthwise(op.window, *names, clamp(y, op.low, op.high))
+    return ir.Conv(op.window, op.groups, *names, clamp(y, op.low, op.high))
+
+
+def _copy(x: ir.Quant, y: ir.Quant, low: float = -inf, high: float = inf) -> ir.Combine:
+    return ir.Combine(*arith.factors(x.scale / y.scale, x.zero), clamp(y, low, high))
+
+
+def _clip(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Combine:
+    limits = (node.op.low, node.op.high) if isinstance(node.op, f.Clip) else ()
+    return _copy(_quant(tensors, node.inputs[0]), _quant(tensors, node.output), *limits)
+
+
+def _max_pool(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.MaxPool:
+    return ir.MaxPool(node.op.window, _copy(_quant(tensors, node.inputs[0]), _quant(tensors, node.output)))
+
+
+def _average_pool(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.AveragePool:
+    op: f.AveragePool = node.op
+    x, y = _quant(tensors, node.inputs[0]), _quant(tensors, node.output)
+    shape, out = tensors[node.inputs[0]].shape, tensors[node.output].shape
+    ratio = x.scale / y.scale
+    for divisor in np.unique(ir.taps_inside(op.window, (shape[1], shape[2]), (out[1], out[2]), op.include_pad)):
+        arith.multiplier(ratio / int(divisor))  # ValueError here rather than later
+    return ir.AveragePool(op.window, op.include_pad, ratio, x.zero, clamp(y, op.low, op.high))
+
+
+def _add(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Combine:
+    a, b, y = (_quant(tensors, name) for name in (*node.inputs, node.output))
+    return ir.Combine(*arith.factors(a.scale / y.scale, a.zero, b.scale / y.scale, b.zero), clamp(y, node.op.low, node.op.high))
+
+
+def _affine(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Affine:
+    x, y = _quant(tensors, node.inputs[0]), _quant(tensors, node.output)
+    scale, shift = (np.asarray(graph.constants[name], np.float64) for name in (node.op.scale, node.op.shift))
+    channels = [
+        arith.factors(a * x.scale / y.scale, x.zero, constant=b / y.scale)
+        for a, b in zip(scale.tolist(), shift.tolist(), strict=True)
+    ]
+    names = (f"{node.output}:factor", f"{node.output}:offset", f"{node.output}:shift")
+    for name, column in zip(names, (0, 2, 3), strict=True):
+        constants[name] = np.array([channel[column] for channel in channels], np.int32)
+    return ir.Affine(*names, clamp(y, node.op.low, node.op.high))
+
+
+def _concat(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
+    """The Concat behind a requantised copy of each input whose scale is not the output's."""
+    y = _quant(tensors, node.output)
+    copies, inputs = [], []
+    for number, name in enumerate(node.inputs):
+        if tensors[name].quant != y:
+            copied = f"{node.output}:copy{number}"
+            tensors[copied] = ir.Tensor(tensors[name].shape, y)
+            copies.append(ir.Node(f"{node.name}:copy{number}", _copy(_quant(tensors, name), y), (name,), copied))
+            name = copied
+        inputs.append(name)
+    return [*copies, ir.Node(node.name, ir.Concat(), tuple(inputs), node.output)]
+
+
+_CONVERT: dict[type, Callable[[ir.Node, ir.Graph, Tensors, Constants], Any]] = {
+    f.Conv: _conv,
+    f.MaxPool: _max_pool,
+    f.AveragePool: _average_pool,
+    f.Affine: _affine,
+    f.Add: _add,
+    f.Clip: _clip,
+    f.Requantise: _clip,
+}

@@ -1,0 +1,252 @@
+"""Writes a float graph as an ONNX model: a quantised one, where each tensor with a quantisation gets Q and DQ, or a CPU part."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from math import inf
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from cnna.compiler.frontend.integer import clamp
+from cnna.compiler.graph import float_ops as f
+from cnna.compiler.graph.editor import outputs_of
+from cnna.compiler.graph.ir import Clamp, Graph, Node, Quant, Window
+
+IR_VERSION = 8  # of ONNX; every onnxruntime since 1.14 reads it, and newer opsets raise it
+NEW_OPSET, NEW_IR_VERSION = 19, 10
+
+
+def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
+    """An ONNX model with a free batch axis; `extra_outputs` are tensors that become outputs as well."""
+    writer = _Writer(graph)
+    for name in graph.inputs:
+        if graph.tensors[name].quant:
+            writer.names[name] = writer.quantise(name, writer.fresh(f"{name}:dq"), graph.tensors[name].quant)
+    for node in graph.nodes:
+        writer.node(node)
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", *graph.tensors[name].shape[1:]]) for name in graph.inputs
+    ]
+    names = dict.fromkeys((*graph.outputs, *extra_outputs))  # a model may list an output twice
+    shown = [name if name in graph.inputs else writer.names.get(name, name) for name in names]
+    outputs = [onnx.ValueInfoProto(name=name) for name in shown]
+    made = helper.make_graph(writer.nodes, graph.name, inputs, outputs, writer.constants)
+    domains = {node.domain for node in writer.nodes} - {""}
+    opsets = [helper.make_opsetid("", graph.opset), *(helper.make_opsetid(domain, 1) for domain in sorted(domains))]
+    version = NEW_IR_VERSION if graph.opset >= NEW_OPSET else IR_VERSION
+    model = helper.make_model(made, opset_imports=opsets, ir_version=version, producer_name="cnna")
+    return _typed_outputs(model, [graph.tensors[name].shape for name in names])
+
+
+def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]]) -> ModelProto:
+    """Types of the outputs as ONNX infers them, and where it does not, `shapes` with a free first axis: ONNX wants one.
+
+    No shape at all where `shapes` has none either: one without axes would be a single number's.
+    """
+    inferred = onnx.shape_inference.infer_shapes(model)
+    for value, found, shape in zip(model.graph.output, inferred.graph.output, shapes, strict=True):
+        kind = found.type if found.type.WhichOneof("value") else helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+        value.type.CopyFrom(kind)
+        if not value.type.tensor_type.HasField("shape") and shape:
+            free = [None if number == 0 or size == 0 else size for number, size in enumerate(shape)]
+            value.type.CopyFrom(helper.make_tensor_type_proto(kind.tensor_type.elem_type, free))
+    return model
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """The name, then those that may take its place."""
+    return (f"{name}:{number}" if number else name for number in count())
+
+
+class _Writer:
+    """The nodes and constants of one model, and under which name readers find a tensor."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[TensorProto] = []
+        self.names: dict[str, str] = {}
+        self._written: dict[str, np.ndarray] = {}
+        self._taken: set[str] = set()
+        self._made: set[str] = set()
+
+    def constant(self, name: str, value: np.ndarray) -> str:
+        """The name of a constant of this value: `name`, or one that is still free."""
+        free = next(free for free in _numbered(name) if self._may_hold(free, value))
+        if free not in self._written:
+            self._written[free] = value
+            value = value.astype(np.float32) if value.dtype == np.float64 else value
+            self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value) if value.ndim else value, free))
+        return free
+
+    def _may_hold(self, name: str, value: np.ndarray) -> bool:
+        held = self._written.get(name, self.graph.constants.get(name))
+        if held is None:
+            return name not in self.graph.tensors and name not in self._made
+        return held is value or (held.dtype == value.dtype and np.array_equal(held, value))
+
+    def fresh(self, name: str) -> str:
+        """A name for a tensor that the graph does not have: a graph that was written and read again has those of the first time."""
+        free = next(free for free in _numbered(name) if free not in self._made and free not in self.graph.tensors)
+        self._made.add(free)
+        return free
+
+    def emit(self, kind: str, inputs: Sequence[str], output: str, name: str, domain: str = "", **attributes: Any) -> str:
+        self.nodes.append(helper.make_node(kind, list(inputs), [output], self.node_name(name), domain=domain, **attributes))
+        return output
+
+    def node_name(self, name: str) -> str:
+        """The name, or one that is still free: several nodes may have come from one, and onnxruntime takes no name twice."""
+        free = next(free for free in _numbered(name) if free not in self._taken)
+        self._taken.add(free)
+        return free
+
+    def quantise(self, source: str, output: str, quant: Quant | None) -> str:
+        """Q and DQ behind `source`, ending in `output`."""
+        assert quant is not None
+        scale = self.constant(f"{output}:scale", np.array(quant.scale, np.float32))
+        zero = self.constant(f"{output}:zero", np.array(quant.zero, np.int8))
+        whole = self.emit("QuantizeLinear", (source, scale, zero), self.fresh(f"{output}:int8"), f"{output}:Q")
+        return self.emit("DequantizeLinear", (whole, scale, zero), output, f"{output}:DQ")
+
+    def node(self, node: Node) -> None:
+        """One node, its limits, and the Q and DQ behind it."""
+        quant = self.graph.tensors[node.output].quant
+        inputs = [self.names.get(name, name) for name in node.inputs]
+        if isinstance(node.op, f.Requantise):
+            self.quantise(inputs[0], node.output, node.op.quant)
+            return
+        shown = node.output in self.graph.outputs
+        raw = self.fresh(f"{node.output}:float") if quant and shown else node.output
+        limited = self._limits(node, quant)
+        inner = self.fresh(f"{raw}:unlimited") if limited else raw
+        _WRITE[type(node.op)](self, node, inputs, inner)
+        for name in outputs_of(node)[1:]:
+            if name and self.graph.tensors[name].quant:
+                self.names[name] = self.quantise(name, self.fresh(f"{name}:dq"), self.graph.tensors[name].quant)
+        if limited == (0.0, inf):
+            self.emit("Relu", [inner], raw, f"{node.name}:relu")
+        elif limited:
+            bounds = [
+                "" if bound in (-inf, inf) else self.constant(f"{node.output}:limit{number}", np.array(bound, np.float32))
+                for number, bound in enumerate(limited)
+            ]
+            self.emit("Clip", [inner, *bounds], raw, f"{node.name}:clip")
+        if quant:
+            self.names[node.output] = self.quantise(raw, node.output if shown else self.fresh(f"{node.output}:dq"), quant)
+
+    def _limits(self, node: Node, quant: Quant | None) -> tuple[float, float] | None:
+        """Those that the operator has and that the int8 range behind it does not imply."""
+        op = node.op
+        if not isinstance(op, f.CLIPPED) or (op.low, op.high) == (-inf, inf):
+            return None
+        implied = quant is not None and clamp(quant, op.low, op.high) == Clamp(quant.zero)
+        return None if implied else (op.low, op.high)
+
+
+def _onnx(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
+    for name in node.inputs:
+        if name in writer.graph.constants:
+            writer.constant(name, writer.graph.constants[name])
+    op: f.Onnx = node.op
+    made = helper.make_node(
+        op.kind,
+        inputs,
+        [output, *op.more_outputs],
+        writer.node_name(node.name),
+        domain=op.domain,
+        **{
+            name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+            for name, value in op.attributes.items()
+        },
+    )
+    writer.nodes.append(made)
+
+
+def _fits_int8(op: f.Conv, constants: Mapping[str, np.ndarray]) -> bool:
+    """Whether the weights are quantised about zero; those of another zero point may reach beyond int8, and stay float."""
+    if op.weight_scale is None:
+        return False
+    whole = np.rint(constants[op.weights] / constants[op.weight_scale][:, None, None, None])
+    return bool(whole.min(initial=0) >= -128 and whole.max(initial=0) <= 127)
+
+
+def _conv(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
+    op: f.Conv = node.op
+    constants = writer.graph.constants
+    if not _fits_int8(op, constants):
+        names = [writer.constant(name, constants[name]) for name in (op.weights, op.bias)]
+    else:
+        assert op.weight_scale is not None
+        scale = constants[op.weight_scale]
+        whole = np.rint(constants[op.weights] / scale[:, None, None, None])
+        names = [_dequantised(writer, op.weights, whole.astype(np.int8), scale)]
+        quant = writer.graph.tensors[node.inputs[0]].quant
+        if quant:
+            bias_scale = np.float32(quant.scale) * scale.astype(np.float32)
+            bias = np.clip(np.rint(constants[op.bias] / bias_scale.astype(np.float64)), -(2**31), 2**31 - 1)
+            names.append(_dequantised(writer, op.bias, bias.astype(np.int32), bias_scale))
+        else:
+            names.append(writer.constant(op.bias, constants[op.bias]))
+    kernel = constants[op.weights].shape[2:]
+    writer.emit("Conv", [*inputs, *names], output, node.name, kernel_shape=kernel, group=op.groups, **_window(op.window))
+
+
+def _dequantised(writer: _Writer, name: str, whole: np.ndarray, scale: np.ndarray) -> str:
+    parts = (writer.constant(f"{name}:{whole.dtype}", whole), writer.constant(f"{name}:{whole.dtype}:scale", scale))
+    zero = writer.constant(f"{name}:{whole.dtype}:zero", np.zeros(scale.shape, whole.dtype))
+    return writer.emit("DequantizeLinear", (*parts, zero), writer.fresh(f"{name}:dq"), f"{name}:DQ", axis=0)
+
+
+def _window(window: Window) -> dict[str, Any]:
+    return {"strides": window.stride, "pads": window.pads, "dilations": window.dilation}
+
+
+def _pool(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
+    window: Window = node.op.window
+    shape, out = writer.graph.tensors[node.inputs[0]].shape[2:], writer.graph.tensors[node.output].shape[2:]
+    average = isinstance(node.op, f.AveragePool)
+    if window.kernel == tuple(shape) and not any(window.pads):
+        writer.emit("GlobalAveragePool" if average else "GlobalMaxPool", inputs, output, node.name)
+        return
+    attributes = _window(window)
+    floor = [
+        (shape[i] + window.pads[i] + window.pads[i + 2] - (window.kernel[i] - 1) * window.dilation[i] - 1) // window.stride[i] + 1
+        for i in (0, 1)
+    ]
+    attributes["ceil_mode"] = int(tuple(floor) != tuple(out))
+    if average:
+        attributes["count_include_pad"] = int(node.op.include_pad)
+        if writer.graph.opset < NEW_OPSET:
+            attributes.pop("dilations")
+    writer.emit("AveragePool" if average else "MaxPool", inputs, output, node.name, kernel_shape=window.kernel, **attributes)
+
+
+def _affine(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
+    scale, shift = (
+        writer.constant(name, writer.graph.constants[name].astype(np.float32)[:, None, None])
+        for name in (node.op.scale, node.op.shift)
+    )
+    scaled = writer.emit("Mul", [*inputs, scale], writer.fresh(f"{output}:scaled"), f"{node.name}:scale")
+    writer.emit("Add", [scaled, shift], output, node.name)
+
+
+def _reshape(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
+    target = writer.constant(f"{output}:shape", np.array((0, *node.op.shape[1:]), np.int64))
+    writer.emit("Reshape", [*inputs, target], output, node.name)
+
+
+_WRITE: dict[type, Callable[[_Writer, Node, list[str], str], Any]] = {
+    f.Onnx: _onnx,
+    f.Conv: _conv,
+    f.MaxPool: _pool,
+    f.AveragePool: _pool,
+    f.Affine: _affine,
+    f.Add: lambda writer, node, inputs, output: writer.emit("Add", inputs, output, node.name),
+    f.Clip: lambda writer, node, inputs, output: writer.emit("Identity", inputs, output, node.name),
+    f.Concat: lambda writer, node, inputs, output: writer.emit("Concat", inputs, output, node.name, axis=1),
+    f.Reshape: _reshape,
+    f.Transpose: lambda writer, node, inputs, output: writer.emit("Transpose", inputs, output, node.name, perm=node.op.perm),
+}

@@ -1,0 +1,118 @@
+"""QLinear operators, as onnxruntime's QOperator format writes them, rewritten in place as DQ, operator, Q.
+
+So there is one form of a quantised model behind it. The operators of the domain com.microsoft are known by name only; ONNX
+itself has no shape rule for them.
+"""
+
+from collections.abc import Sequence
+
+from onnx import ModelProto, NodeProto, helper
+
+from cnna.compiler.frontend.source_names import node_name
+from cnna.spec.errors import ModelError
+
+POOLS = {"QLinearGlobalAveragePool": "GlobalAveragePool", "QLinearAveragePool": "AveragePool"}
+UNARY = {"QLinearSigmoid": "Sigmoid", "QLinearLeakyRelu": "LeakyRelu", "QLinearSoftmax": "Softmax"}
+BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
+OTHERS = ("QLinearConv", "QLinearMatMul", "QGemm", "QLinearConcat")
+LEAST_INPUTS = {**dict.fromkeys((*OTHERS, *BINARY), 7), "QGemm": 6, "QLinearConcat": 5}  # 4 of those that are not named
+
+
+def expand_qlinear(model: ModelProto) -> frozenset[str]:
+    """Rewrites every QLinear node of `model`; others stay as they are.
+
+    Returns the outputs of the average pools, whose divisor is unlike AveragePool's: where it counts padding, it counts
+    also what hangs over it (`ceil_pools` writes that). ModelError: a node has too few inputs.
+    """
+    nodes: list[NodeProto] = []
+    pools: set[str] = set()
+    for node in model.graph.node:
+        made = _expand(node)
+        if node.op_type == "QLinearAveragePool":
+            pools |= {one.output[0] for one in made if one.op_type == "AveragePool"}
+        nodes += made
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    return frozenset(pools)
+
+
+class _Parts:
+    """The nodes that one QLinear node becomes."""
+
+    def __init__(self, node: NodeProto) -> None:
+        self.base = node_name(node)
+        self.nodes: list[NodeProto] = []
+
+    def real(self, operand: Sequence[str], axis: int | None = None) -> str:
+        """The DQ of (tensor, scale, zero point); its output."""
+        output = f"{self.base}:{operand[0]}:real{len(self.nodes)}"
+        inputs = [name for name in operand if name]
+        made = helper.make_node("DequantizeLinear", inputs, [output], f"{output}:dq")
+        if axis is not None:
+            made.attribute.append(helper.make_attribute("axis", axis))
+        self.nodes.append(made)
+        return output
+
+    def finish(
+        self, kind: str, inputs: list[str], node: NodeProto, scale: str, zero: str, drop: tuple[str, ...] = ()
+    ) -> list[NodeProto]:
+        """The operator itself and its Q."""
+        raw = f"{node.output[0]}:real"
+        made = helper.make_node(kind, inputs, [raw], self.base)
+        made.attribute.extend(entry for entry in node.attribute if entry.name not in drop)
+        quantise = helper.make_node(
+            "QuantizeLinear", [name for name in (raw, scale, zero) if name], [node.output[0]], f"{self.base}:q"
+        )
+        return [*self.nodes, made, quantise]
+
+
+def _check_inputs(node: NodeProto) -> None:
+    """ModelError: too few of them, which ONNX's checker does not see where the operator is com.microsoft's."""
+    kind, count = node.op_type, sum(map(bool, node.input))
+    least = LEAST_INPUTS.get(kind, 4)
+    if count < least or (kind == "QLinearConcat" and len(node.input) % 3 != 2):
+        raise ModelError(
+            f"node '{node.name or node.output[0]}' ({kind}) has {count} inputs, fewer than it needs; export the model again"
+        )
+
+
+def _expand(node: NodeProto) -> list[NodeProto]:
+    kind, parts = node.op_type, _Parts(node)
+    if node.domain not in ("", "ai.onnx", "com.microsoft"):
+        return [node]
+    if kind in (*OTHERS, *BINARY, *POOLS, *UNARY):
+        _check_inputs(node)
+    i = [*node.input, *[""] * 10]
+    if kind == "QLinearConv":
+        inputs = [parts.real(i[0:3]), parts.real(i[3:6], 0), *_bias(parts, node, i[8], i[1], i[4])]
+        return parts.finish("Conv", inputs, node, i[6], i[7])
+    if kind == "QLinearMatMul":
+        return parts.finish("MatMul", [parts.real(i[0:3]), parts.real(i[3:6], 1)], node, i[6], i[7])
+    if kind == "QGemm" and i[7]:
+        axis = 0 if any(entry.name == "transB" and entry.i for entry in node.attribute) else 1
+        inputs = [parts.real(i[0:3]), parts.real(i[3:6], axis), *_bias(parts, node, i[6], i[1], i[4])]
+        return parts.finish("Gemm", inputs, node, i[7], i[8])
+    if kind in BINARY:
+        return parts.finish(BINARY[kind], [parts.real(i[0:3]), parts.real(i[3:6])], node, i[6], i[7])
+    if kind in POOLS and not any(entry.name == "channels_last" and entry.i for entry in node.attribute):
+        return parts.finish(POOLS[kind], [parts.real(i[0:3])], node, i[3], i[4], ("channels_last",))
+    if kind in UNARY:
+        return parts.finish(UNARY[kind], [parts.real(i[0:3])], node, i[3], i[4], ("opset",))
+    if kind == "QLinearConcat":
+        inputs = [parts.real(node.input[first : first + 3]) for first in range(2, len(node.input), 3)]
+        return parts.finish("Concat", inputs, node, i[0], i[1])
+    if node.domain == "com.microsoft" and kind in ("QuantizeLinear", "DequantizeLinear"):
+        made = NodeProto()
+        made.CopyFrom(node)
+        made.domain = ""
+        return [made]
+    return [node]
+
+
+def _bias(parts: _Parts, node: NodeProto, bias: str, scale_x: str, scale_w: str) -> list[str]:
+    """The real bias of an int32 one: its scale is the product of the input's and the weights'."""
+    if not bias:
+        return []
+    scale = f"{parts.base}:bias_scale"
+    parts.nodes.append(helper.make_node("Mul", [scale_x, scale_w], [scale], f"{scale}:mul"))
+    return [parts.real([bias, scale, ""], 0)]

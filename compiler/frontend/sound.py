@@ -1,0 +1,203 @@
+"""What a model must be before anything is read out of it, beyond what ONNX's own checker asks: all behind it relies on that.
+
+`onnx_import.load_model` calls `check_values` and `complete` before that checker, and `check_shapes` behind shape inference.
+"""
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
+
+from cnna.compiler.frontend.qlinear import expand_qlinear
+from cnna.spec.errors import ModelError
+
+AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+WINDOWS = ("Conv", "MaxPool", "AveragePool")
+NUMBERS = (  # operators that can do nothing with an empty constant
+    *("Conv", "Gemm", "MatMul", "BatchNormalization", "Add", "Mul", "Clip", "QuantizeLinear", "DequantizeLinear"),
+    *("QLinearConv", "QLinearMatMul", "QLinearAdd", "QGemm"),
+)
+REALS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+ELEMENTS_MAX = 1 << 28  # of a tensor of one image: 1 GB of float32, more than any feature memory or patience holds
+FREE_WEIGHTS = 4  # the first IR version in which weights need not be inputs; onnxruntime asks it of no version
+
+
+def place_of(node: NodeProto) -> str:
+    """What errors call a node: its name, or its first output."""
+    return f"node '{node.name or next(iter(node.output), '')}' ({node.op_type})"
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what onnx says, without the names of its own stages."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    for stage in ("[ShapeInferenceError] ", "[TypeInferenceError] ", "Inference error(s): "):
+        line = line.replace(stage, "")
+    return line[:200]
+
+
+def check_values(model: ModelProto, name: str) -> None:
+    """ModelError: a part, type, tensor, attribute or output that cannot be read or means nothing; `name` is the file's."""
+    _check_parts(model, name)
+    for value in (*model.graph.input, *model.graph.output):
+        _check_type(value.type, f"{name}: '{value.name}'")
+    for tensor in model.graph.initializer:
+        _check_numbers(tensor, model, name)
+    for node in model.graph.node:
+        for entry in node.attribute:
+            _check_attribute(entry, f"{name}: {place_of(node)}")
+    _check_outputs(model, name)
+
+
+def _check_parts(model: ModelProto, name: str) -> None:
+    if model.graph.sparse_initializer:
+        sparse = model.graph.sparse_initializer[0].values.name
+        raise ModelError(f"{name}: weights '{sparse}' are stored as a sparse tensor; export them as a dense one")
+    if functions := [one.name for one in model.functions if one.domain in ("", "ai.onnx")]:
+        raise ModelError(f"{name}: it defines a function '{functions[0]}' in ONNX's own domain; export it without local functions")
+    opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
+    for node in model.graph.node:
+        if not any(node.output):
+            raise ModelError(f"{name}: a node of type '{node.op_type}' has no output; export the model again")
+        _check_inputs(node, opset, name)
+
+
+def _check_inputs(node: NodeProto, opset: int, name: str) -> None:
+    """The checker counts inputs, but lets those be empty that may not be left out."""
+    if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type, opset):
+        return  # the checker, or the table of what runs, says so by name
+    formal = onnx.defs.get_schema(node.op_type, opset).inputs
+    for number, given in enumerate(node.input):
+        one = formal[min(number, len(formal) - 1)] if formal else None
+        if not given and one is not None and one.option != onnx.defs.OpSchema.FormalParameterOption.Optional:
+            raise ModelError(f"{name}: {place_of(node)}: input {number} ('{one.name}') is missing; export the model again")
+
+
+def _check_type(kind: TypeProto, place: str) -> None:
+    """An element type that exists; one that is left out is inferred (`complete`) or refused (`onnx_import._set_batch`)."""
+    if kind.WhichOneof("value") not in (None, "tensor_type"):
+        raise ModelError(f"{place} is no tensor; only tensors can be a model's inputs and outputs")
+    if kind.HasField("tensor_type") and kind.tensor_type.elem_type not in _ELEMENTS:
+        raise ModelError(f"{place} has the unknown element type {kind.tensor_type.elem_type}; export the model again")
+
+
+_ELEMENTS = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
+
+
+def array_of(tensor: TensorProto, place: str) -> np.ndarray:
+    """The tensor's elements. ModelError: an element type that does not exist, or data that do not fill its shape."""
+    if tensor.data_type not in _ELEMENTS:
+        raise ModelError(f"{place} have the unknown element type {tensor.data_type}; export the model again")
+    size = prod(tensor.dims)
+    if min(tensor.dims, default=0) < 0 or size > ELEMENTS_MAX:
+        raise ModelError(f"{place} have the shape {list(tensor.dims)}; sizes are at least 0, elements at most {ELEMENTS_MAX:,}")
+    try:
+        return numpy_helper.to_array(tensor)
+    except (ValueError, TypeError) as error:
+        raise ModelError(
+            f"{place} cannot be read: {first_line(error)}; its shape {list(tensor.dims)} asks for {size:,} elements: the file is "
+            "damaged, export it again"
+        ) from None
+
+
+def _check_numbers(tensor: TensorProto, model: ModelProto, name: str) -> None:
+    value = array_of(tensor, f"{name}: weights of '{tensor.name}'")
+    user = next((node for node in model.graph.node if tensor.name in node.input), None)
+    if not value.size and user is not None and user.op_type in NUMBERS:
+        raise ModelError(f"{name}: weights '{tensor.name}', of {place_of(user)}, are empty; export the model again")
+    if tensor.data_type not in REALS:
+        return
+    clip = user is not None and user.op_type == "Clip"  # whose limits may be infinite
+    if np.isnan(value).any() or (not clip and not np.isfinite(value).all()):
+        place = f", of {place_of(user)}" if user else ""
+        raise ModelError(f"{name}: weights '{tensor.name}'{place} hold NaN or infinity")
+
+
+def _check_attribute(entry: AttributeProto, place: str) -> None:
+    if entry.ref_attr_name:
+        raise ModelError(f"{place}: attribute '{entry.name}' refers to one of a function, but the node is in none; give its value")
+    if entry.type == AttributeProto.TENSOR:
+        array_of(entry.t, f"{place}: the numbers of attribute '{entry.name}'")
+    try:
+        value: Any = onnx.helper.get_attribute_value(entry)
+    except ValueError:
+        raise ModelError(f"{place}: attribute '{entry.name}' has a type that does not exist; export the model again") from None
+    if (
+        entry.name == "auto_pad"
+        and (mode := value.decode(errors="replace") if isinstance(value, bytes) else value) not in AUTO_PADS
+    ):
+        raise ModelError(f"{place}: auto_pad is {mode!r}, not one of {', '.join(AUTO_PADS)}")
+
+
+def _check_outputs(model: ModelProto, name: str) -> None:
+    constants = {tensor.name for tensor in model.graph.initializer}
+    made = {output for node in model.graph.node for output in node.output} | {value.name for value in model.graph.input}
+    for value in model.graph.output:
+        if value.name in constants:
+            raise ModelError(f"{name}: output '{value.name}' is one of the model's constants; take it off the list of outputs")
+        if value.name not in made:
+            raise ModelError(f"{name}: no node makes output '{value.name}'; take it off the list of outputs")
+
+
+# --- what may be left out ---
+
+
+def complete(model: ModelProto) -> None:
+    """Adds what onnxruntime infers too: types and shapes of outputs, as far as they can be known; weights need not be inputs.
+
+    `check_values` found nothing.
+    """
+    model.ir_version = max(model.ir_version, FREE_WEIGHTS)
+    bare = [value for value in model.graph.output if _is_bare(value.type)]
+    if not bare:
+        return
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    expand_qlinear(copy)  # onnx knows no shapes of com.microsoft
+    for value in copy.graph.output:
+        if value.name in {one.name for one in bare}:
+            value.ClearField("type")
+    known = {value.name: value.type for value in inferred(copy).graph.output}
+    for value in bare:
+        if known[value.name].HasField("tensor_type"):
+            value.type.CopyFrom(known[value.name])
+
+
+def _is_bare(kind: TypeProto) -> bool:
+    return kind.WhichOneof("value") is None or (kind.HasField("tensor_type") and not kind.tensor_type.HasField("shape"))
+
+
+def inferred(model: ModelProto, **options: bool) -> ModelProto:
+    """A copy with the types and shapes that onnx infers. ModelError: they do not fit together, where `options` ask for that."""
+    try:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True, **options)
+    except Exception as error:  # its own class, and on broken models any that C++ has
+        raise ModelError(f"its shapes do not fit together: {first_line(error)}") from None
+
+
+# --- shapes ---
+
+
+def check_shapes(model: ModelProto) -> None:
+    """Of a model with inferred shapes. ModelError: a window greater than its map, a size below 0, a tensor that is too large."""
+    shapes = dict(_shapes(model))
+    for node in model.graph.node:
+        for output in node.output:
+            shape = shapes.get(output, ())
+            if node.op_type in WINDOWS and min(shape[2:], default=1) < 1:
+                raise ModelError(
+                    f"{place_of(node)}: its kernel is larger than its padded input, so its output would be {list(shape)}; "
+                    "use a smaller kernel, more padding or larger images"
+                )
+            if min(shape, default=0) < 0 or prod(shape) > ELEMENTS_MAX:
+                limits = f"sizes are at least 0, elements at most {ELEMENTS_MAX:,}"
+                raise ModelError(f"{place_of(node)}: its output '{output}' would be {list(shape)}; {limits}")
+
+
+def _shapes(model: ModelProto) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Of every tensor; an axis that is not known counts as 1."""
+    for value in (*model.graph.value_info, *model.graph.output):
+        dims = value.type.tensor_type.shape.dim
+        yield value.name, tuple(dim.dim_value if dim.HasField("dim_value") else 1 for dim in dims)

@@ -1,0 +1,227 @@
+"""The table of what runs where: each operator's engine, its limits, and what helps where it does not run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cnna.compiler.frontend.source_names import source_of
+from cnna.compiler.graph import float_ops as f
+from cnna.compiler.graph.ir import Graph, Node, Window, taps_inside
+
+SIZE_MAX = 8191  # rows, columns of a map: 13 bits (spec/regmap.py: OUT, IN)
+KERNEL_MAX = 255  # taps in a row or column: 8 bits (KERNEL)
+STEP_MAX = 63  # stride, dilation: 6 bits (STRIDE)
+PAD_MAX = 2047  # 12 bits, signed (FIRST)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Engine (array, vector or none) of an operator, and the limit it breaks as a node of a graph, or None."""
+
+    engine: str
+    limit: Callable[[Any, Node, Graph], str | None]
+
+
+def _no_limit(op: Any, node: Node, graph: Graph) -> str | None:
+    return None
+
+
+def _window(op: Any, node: Node, graph: Graph) -> str | None:
+    window: Window = op.window
+    if max(window.kernel) > KERNEL_MAX:
+        return f"a kernel of {window.kernel[0]}x{window.kernel[1]} is above {KERNEL_MAX}"
+    if max(*window.stride, *window.dilation) > STEP_MAX:
+        return f"strides {window.stride} and dilations {window.dilation} must be at most {STEP_MAX}"
+    if max(window.pads) > PAD_MAX or min(window.pads) < 0:
+        return f"padding {window.pads} must be within 0..{PAD_MAX}"
+    return None
+
+
+def _average(op: f.AveragePool, node: Node, graph: Graph) -> str | None:
+    shape, out = graph.tensors[node.inputs[0]].shape, graph.tensors[node.output].shape
+    if not taps_inside(op.window, (shape[2], shape[3]), (out[2], out[3]), op.include_pad).all():
+        return "a window lies in the padding altogether"
+    return _window(op, node, graph)
+
+
+def _view(op: Any, node: Node, graph: Graph) -> str | None:
+    return "it orders elements anew between two layers; the accelerator takes only what a fully connected layer behind it absorbs"
+
+
+CUT = "cut the model there and run two"
+SMOOTH = "replace it with Clip and train again"
+LEAKY = "replace it with Relu and train again"
+NORM = "replace it with BatchNormalization and train again"
+CHANNELS = "one operand must be a constant for each channel"
+PAIRS = "quantise activations per tensor in int8 or uint8, the same at Q and DQ"
+
+
+OPERATORS: dict[type, Rule] = {
+    f.Conv: Rule("array", _window),  # one channel in, one out a group: vector
+    f.MaxPool: Rule("vector", _window),
+    f.AveragePool: Rule("vector", _average),
+    f.Affine: Rule("vector", _no_limit),
+    f.Add: Rule("array", _no_limit),  # behind a convolution, else vector
+    f.Clip: Rule("vector", _no_limit),  # folded into the operator before it wherever there is one
+    f.Requantise: Rule("vector", _no_limit),
+    f.Concat: Rule("vector", _no_limit),  # copies only where scales differ
+    f.Reshape: Rule("none", _view),
+    f.Transpose: Rule("none", _view),
+}
+
+RUNS = (  # ONNX's names of what becomes one of these, in at least one form
+    *("Conv", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean"),
+    *("BatchNormalization", "Relu", "Clip", "Min", "Max", "Add", "Sum", "Sub", "Mul", "Div", "Concat", "Pad", "Slice", "Flatten"),
+)
+
+WHOLE_NUMBERS = ("ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
+VIEW_KINDS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze")  # what only arranges elements anew
+
+HINTS = {
+    "Conv": "weights must be constant, with one or two spatial axes",
+    "MatMul": "only a vector times constant weights runs; use Gemm or a 1x1 Conv",
+    "Gemm": "only a vector times constant weights, without transA, runs",
+    "Add": "operands must have equal shapes, or one be a constant for each channel",
+    "Sum": "operands must have equal shapes, or one be a constant for each channel",
+    "Mul": CHANNELS,
+    "Sub": CHANNELS,
+    "Div": CHANNELS,
+    "Pad": "only constant zeros run, at rows and columns",
+    "Slice": "only steps over rows and columns from pixel 0 run",
+    "Concat": "only channels (axis 1) can be concatenated",
+    "ReduceMean": "only the mean over all rows and columns runs; use GlobalAveragePool",
+    "LeakyRelu": LEAKY,
+    "PRelu": LEAKY,
+    "Elu": LEAKY,
+    "HardSwish": "replace it with Relu or ReLU6 and train again",
+    "HardSigmoid": SMOOTH,
+    "Sigmoid": SMOOTH,
+    "Tanh": SMOOTH,
+    "LRN": NORM,
+    "InstanceNormalization": NORM,
+    "Split": f"let a convolution for each part take its place, or {CUT}",
+    "QuantizeLinear": PAIRS,
+    "DequantizeLinear": PAIRS,
+}
+
+
+def kind_of(node: Node) -> str:
+    """What the model's author calls the operator."""
+    return node.op.kind if isinstance(node.op, f.Onnx) else type(node.op).__name__
+
+
+def limit(node: Node, graph: Graph) -> str | None:
+    """Why the accelerator cannot run a node, whatever its quantisation; None where it can."""
+    rule = OPERATORS.get(type(node.op))
+    if rule is None:
+        return "not in this form" if _may_run(node) else "the accelerator has no such operator"
+    shapes = [graph.tensors[name].shape for name in (*node.inputs, node.output)]
+    if any(shape[:1] != (1,) for shape in shapes):
+        return f"for one sample its tensors have shapes {', '.join(map(str, shapes))}; the first axis must be the batch, of size 1"
+    if isinstance(node.op, f.VIEWS):
+        return _view(node.op, node, graph)
+    if any(len(shape) != 4 for shape in shapes):
+        return f"its tensors have shapes {', '.join(map(str, shapes))}, not [batch, channels, rows, columns]"
+    if several := {shape[0] for shape in shapes} - {1}:
+        return f"its first axis, which is the batch on the accelerator, has {max(several)} elements for one sample"
+    if any(min(shape) < 1 for shape in shapes):
+        return f"its tensors have shapes {', '.join(map(str, shapes))}, of which one is empty or of unknown size"
+    if max(max(shape[2:]) for shape in shapes) > SIZE_MAX:
+        return f"a map of {max(max(shape[2:]) for shape in shapes)} rows or columns is above {SIZE_MAX}"
+    return rule.limit(node.op, node, graph)
+
+
+def quantised_limit(node: Node, graph: Graph) -> str | None:
+    """As `limit`, and why its quantisation does not do."""
+    reason = limit(node, graph)
+    if reason:
+        return reason
+    for name in (*node.inputs, node.output):
+        if graph.tensors[name].quant is None:
+            return _unquantised(node, name, graph)
+    if isinstance(node.op, f.Conv):
+        if node.op.weight_scale is None:
+            return f"its weights are not quantised; {_WHOLE}"
+        scale = graph.constants[node.op.weight_scale][:, None, None, None]
+        whole = np.rint(graph.constants[node.op.weights] / scale)
+        if whole.min(initial=0) < -128 or whole.max(initial=0) > 127:
+            reach = f"{whole.min():.0f} to {whole.max():.0f}"
+            return f"its weights reach from {reach} about their zero point; quantise them in int8 with zero point 0"
+    return None
+
+
+_WHOLE = "quantise the float model with `cnna quantize`, which leaves nothing out"
+
+
+def _unquantised(node: Node, tensor: str, graph: Graph) -> str:
+    """The reason, with its remedy, why a tensor of a node has no quantisation."""
+    readers = [reader for reader in graph.nodes if tensor in reader.inputs]
+    floats = [f"node '{reader.name}'" for reader in readers if not isinstance(reader.op, f.Requantise)]
+    floats += ["the model's output"] * (tensor in graph.outputs)
+    if len(floats) < len(readers) + (tensor in graph.outputs) and floats:
+        remedy = "let all that read it do so behind QuantizeLinear and DequantizeLinear"
+        return f"tensor '{tensor}' is quantised, but {floats[0]} reads it before it is; {remedy}"
+    fold = "fold BatchNormalization, Mul and Add before you quantise (onnxruntime's quant_pre_process does), or "
+    remedy = (fold if isinstance(node.op, f.Affine) else "") + _WHOLE
+    return f"tensor '{tensor}' has no QuantizeLinear and DequantizeLinear of its own; {remedy}"
+
+
+def kind_in(node: Node, graph: Graph) -> str:
+    """What the model's author calls the operator that a node was made from."""
+    return graph.sources.get(source_of(node.name, graph.sources) or "", kind_of(node))
+
+
+def place(node: Node, graph: Graph) -> str:
+    """What the model's author calls a node: its name and operator, or those of the node it was made from."""
+    source = source_of(node.name, graph.sources)
+    return f"node '{node.name}' ({kind_of(node)})" if source is None else f"node '{source}' ({graph.sources[source]})"
+
+
+def foreign_quantisation(graph: Graph) -> str | None:
+    """The one line for a model that is quantised, but otherwise than in int8 with scales that are known beforehand; else None.
+
+    To such a model `cnna quantize` cannot add anything, and compiling it as it is would not do either.
+    """
+    for node in graph.nodes:
+        if not isinstance(node.op, f.Onnx):
+            continue
+        how = None
+        if node.op.kind in WHOLE_NUMBERS:
+            how = "its scales are computed while the model runs, or its sums stay integers"
+        elif node.op.kind in ("QuantizeLinear", "DequantizeLinear"):
+            zero = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 else None
+            if zero is not None and zero.dtype not in (np.int8, np.uint8):
+                how = f"it is quantised as {zero.dtype}"
+        if how:
+            remedy = "give `cnna quantize` the float model that this one was made from"
+            return f"{place(node, graph)}: {how}; the accelerator computes in int8 with scales fixed beforehand: {remedy}"
+    return None
+
+
+def refusal(node: Node, reason: str, graph: Graph) -> str:
+    """The one line for a node in the middle of a model that cannot run; reasons of what could run bring their own remedy."""
+    kind = kind_in(node, graph)
+    if isinstance(node.op, f.VIEWS) and kind not in VIEW_KINDS:
+        reason = "not in this form"
+    parts = [f"{place(node, graph)} cannot run on the accelerator: {reason}"]
+    if isinstance(node.op, f.Onnx | f.Reshape | f.Transpose):
+        parts.append(_hint(node, kind, graph))
+    if isinstance(node.op, f.Onnx) and not _may_run(node) and kind not in ("QuantizeLinear", "DequantizeLinear"):
+        parts.append(f"those that run: {', '.join(RUNS)}")  # in place of a Q or DQ no other could be
+    return "; ".join(parts)
+
+
+def _hint(node: Node, kind: str, graph: Graph) -> str:
+    """What helps where an operator does not run."""
+    if kind in ("Resize", "Upsample"):
+        before, after = graph.tensors[node.inputs[0]].shape, graph.tensors[node.output].shape
+        shrinks = len(before) == len(after) and all(new <= old for new, old in zip(after, before, strict=True))
+        return f"use a stride or pool instead, or {CUT}" if shrinks else f"no operator enlarges a map; {CUT}"
+    return HINTS.get(kind, CUT)
+
+
+def _may_run(node: Node) -> bool:
+    """Whether another form of the operator runs."""
+    return kind_of(node) in RUNS and not getattr(node.op, "domain", "")

@@ -1,0 +1,155 @@
+"""What passes change a graph with: a scratch copy that ends as a new, ordered graph without dead nodes."""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.spec.errors import ModelError
+
+
+def outputs_of(node: Node) -> tuple[str, ...]:
+    """All tensors a node makes."""
+    return (node.output, *getattr(node.op, "more_outputs", ()))
+
+
+class Editor:
+    """Nodes by output, tensors and constants of one graph, free to be changed until `finish`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.nodes = {node.output: node for node in graph.nodes}
+        self.tensors = dict(graph.tensors)
+        self.constants = dict(graph.constants)
+        self.outputs = graph.outputs
+        self.sources = graph.sources
+
+    def __iter__(self) -> Iterator[Node]:
+        """The nodes there are when the walk begins, as they are when it reaches them; removed ones are left out."""
+        for output in list(self.nodes):
+            if output in self.nodes:
+                yield self.nodes[output]
+
+    def uses(self, tensor: str) -> int:
+        """How many node inputs and graph outputs a tensor is."""
+        return sum(node.inputs.count(tensor) for node in self.nodes.values()) + self.outputs.count(tensor)
+
+    def consumers(self, tensor: str) -> list[Node]:
+        """The nodes that read a tensor."""
+        return [node for node in self.nodes.values() if tensor in node.inputs]
+
+    def producer(self, tensor: str, kinds: type | tuple[type, ...] = object) -> Node | None:
+        """The node that makes a tensor, if its operator is one of `kinds`."""
+        node = self.nodes.get(tensor)
+        return node if node is not None and isinstance(node.op, kinds) else None
+
+    def sole(self, tensor: str, kinds: type | tuple[type, ...] = object) -> Node | None:
+        """`producer`, if nothing else uses the tensor."""
+        node = self.producer(tensor, kinds)
+        return node if node is not None and self.uses(tensor) == 1 else None
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Of an activation or a constant."""
+        return self.constants[tensor].shape if tensor in self.constants else self.tensors[tensor].shape
+
+    def fresh(self, base: str) -> str:
+        """A tensor or constant name that is not taken, beginning with `base`."""
+        taken = self.tensors.keys() | self.constants.keys()
+        name, number = base, 1
+        while name in taken:
+            name, number = f"{base}.{number}", number + 1
+        return name
+
+    def constant(self, base: str, value: np.ndarray) -> str:
+        """Adds a constant; its name."""
+        name = self.fresh(base)
+        self.constants[name] = value
+        return name
+
+    def put(self, name: str, op: Any, inputs: tuple[str, ...], output: str, shape: tuple[int, ...] | None = None) -> str:
+        """Adds a node, or puts it in the place of the one that made `output`; a `shape` makes the tensor, if it is new."""
+        self.nodes[output] = Node(name, op, inputs, output)
+        if shape is not None and output not in self.tensors:
+            self.tensors[output] = Tensor(tuple(int(size) for size in shape))
+        return output
+
+    def insert(self, name: str, op: Any, inputs: tuple[str, ...], base: str, shape: tuple[int, ...]) -> str:
+        """Adds a node with a new output; the output's name."""
+        return self.put(name, op, inputs, self.fresh(base), shape)
+
+    def remove(self, node: Node) -> None:
+        """Takes a node out."""
+        self.nodes.pop(node.output)
+
+    def redirect(self, old: str, new: str) -> None:
+        """Lets all that read `old` read `new`; graph outputs keep their name, so call it only where `old` is none."""
+        for node in self.consumers(old):
+            self.nodes[node.output] = replace(node, inputs=tuple(new if name == old else name for name in node.inputs))
+
+    def bypass(self, node: Node) -> bool:
+        """Takes out a node whose output equals its first input; False, and nothing done, where a graph output needs it."""
+        source = node.inputs[0]
+        if node.output not in self.outputs:
+            self.remove(node)
+            self.redirect(node.output, source)
+            return True
+        before = self.nodes.get(source)
+        if before is None or source in self.outputs or outputs_of(before)[1:]:
+            return False
+        self.remove(before)
+        self.remove(node)
+        self.redirect(source, node.output)
+        self.nodes[node.output] = replace(before, output=node.output)
+        self.tensors[node.output] = self.tensors[source]
+        return True
+
+    def finish(self) -> Graph:
+        """The new graph: topological order (the old one where it may be), no dead node, tensor or constant."""
+        makers = {output: node for node in self.nodes.values() for output in outputs_of(node)}
+        alive: dict[str, Node] = {}
+        pending = [makers[output] for output in self.outputs if output in makers]
+        while pending:
+            node = pending.pop()
+            if node.output not in alive:
+                alive[node.output] = node
+                pending += [makers[name] for name in node.inputs if name in makers]
+        nodes = tuple(_ordered(alive, {output: i for i, output in enumerate(self.nodes)}))
+        used = {name for node in nodes for name in (*node.inputs, *outputs_of(node))} | {*self.outputs, *self._graph.inputs}
+        named = used | {value for node in nodes for value in vars(node.op).values() if isinstance(value, str)}
+        return replace(
+            self._graph,
+            nodes=nodes,
+            outputs=self.outputs,
+            tensors={name: tensor for name, tensor in self.tensors.items() if name in used},
+            constants={
+                name: value for name, value in self.constants.items() if name.removesuffix(":scale") in named or name in named
+            },
+        )
+
+
+def _ordered(nodes: dict[str, Node], position: dict[str, int]) -> list[Node]:
+    """Topological order of `nodes` that takes, of those that are ready, the one of least position. ModelError: a cycle."""
+    makers = {output: node.output for node in nodes.values() for output in outputs_of(node)}
+    needs = {key: {makers[name] for name in node.inputs if name in makers} for key, node in nodes.items()}
+    waiting = Counter({key: len(before) for key, before in needs.items()})
+    after: dict[str, list[str]] = {key: [] for key in nodes}
+    for key, before in needs.items():
+        for name in before:
+            after[name].append(key)
+    ready = [(position[key], key) for key in nodes if waiting[key] == 0]
+    heapq.heapify(ready)
+    result = []
+    while ready:
+        _, key = heapq.heappop(ready)
+        result.append(nodes[key])
+        for later in after[key]:
+            waiting[later] -= 1
+            if waiting[later] == 0:
+                heapq.heappush(ready, (position[later], later))
+    if len(result) != len(nodes):
+        raise ModelError("the graph has a cycle")
+    return result

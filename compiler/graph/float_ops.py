@@ -1,0 +1,117 @@
+"""Operators of the float graph: `Onnx` is whatever the model said, the others are the few forms that rewrites bring it to.
+
+Tensors are as ONNX has them, batch axis first and of size 1 (`onnx_import.py` sets it). Typed operators but the views take
+and give [1, C, H, W]; their constants are named in fields, not in `Node.inputs`. A constant that a model holds in int8 is its
+real value, near enough to divide back, and beside it `scale_name(constant)` has each element's scale, of a shape that broadcasts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from cnna.compiler.graph.ir import Quant, Window
+
+
+@dataclass(frozen=True)
+class Onnx:
+    """Any ONNX operator; inputs as in the model, constants and "" (absent) among them."""
+
+    kind: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    domain: str = ""
+    more_outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """The same elements in raster order; `shape` has the batch axis."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """y's axis i is x's axis perm[i]; perm[0] is 0 wherever a rewrite may touch it."""
+
+    perm: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Conv:
+    """clip(Σ x * weights + bias): weights [cout, cin / groups, kh, kw], bias [cout].
+
+    With `weight_scale` [cout], the weights of a channel are whole multiples of its scale, -128 to 127.
+    """
+
+    window: Window
+    groups: int
+    weights: str
+    bias: str
+    weight_scale: str | None = None
+    low: float = -inf
+    high: float = inf
+
+
+@dataclass(frozen=True)
+class MaxPool:
+    """Greatest of the pixels inside the map."""
+
+    window: Window
+
+
+@dataclass(frozen=True)
+class AveragePool:
+    """clip(mean) of the pixels inside the map, or inside the map with its padding."""
+
+    window: Window
+    include_pad: bool = False
+    low: float = -inf
+    high: float = inf
+
+
+@dataclass(frozen=True)
+class Affine:
+    """clip(x * scale + shift), both [C]."""
+
+    scale: str
+    shift: str
+    low: float = -inf
+    high: float = inf
+
+
+@dataclass(frozen=True)
+class Add:
+    """clip(a + b), both of the output's shape."""
+
+    low: float = -inf
+    high: float = inf
+
+
+@dataclass(frozen=True)
+class Clip:
+    """min(max(x, low), high): Relu, ReLU6, Clip."""
+
+    low: float = -inf
+    high: float = inf
+
+
+@dataclass(frozen=True)
+class Concat:
+    """Channels of the inputs one after another."""
+
+
+@dataclass(frozen=True)
+class Requantise:
+    """A Q and its DQ: the nearest value that int8 at `quant` holds."""
+
+    quant: Quant
+
+
+CLIPPED = (Conv, AveragePool, Affine, Add, Clip)
+VIEWS = (Reshape, Transpose)
+
+
+def scale_name(constant: str) -> str:
+    """Name of the constant that holds the scales of an int8 constant."""
+    return constant + ":scale"

@@ -1,0 +1,37 @@
+"""What a sound graph is; `pipeline.py` checks it after every pass, so that a pass that breaks one is named at once."""
+
+from cnna.compiler.graph import ir
+from cnna.compiler.graph.editor import outputs_of
+from cnna.compiler.graph.ir import Graph
+
+
+def validate(graph: Graph) -> None:
+    """AssertionError: a tensor made twice or used before it is made, an undescribed one, a missing constant or output."""
+    known = {*graph.inputs, *graph.constants, ""}
+    for node in graph.nodes:
+        for name in node.inputs:
+            assert name in known, f"{graph.name}: node '{node.name}' reads '{name}', which nothing before it makes"
+        for name in outputs_of(node):
+            assert not name or name not in known, f"{graph.name}: '{name}' is made twice, again by node '{node.name}'"
+            assert not name or name in graph.tensors, f"{graph.name}: '{name}', made by node '{node.name}', has no shape"
+        known.update(outputs_of(node))
+    for name in (*graph.inputs, *graph.outputs):
+        assert name in known, f"{graph.name}: output '{name}' is not made"
+        assert name in graph.tensors, f"{graph.name}: '{name}' has no shape"
+
+
+def validate_integer(graph: Graph) -> None:
+    """As `validate`, for int8 graphs: (C, H, W) and a quantisation everywhere, and constants of the types `ir` names."""
+    validate(graph)
+    for name, tensor in graph.tensors.items():
+        assert len(tensor.shape) == 3, f"'{name}' has shape {tensor.shape}, not (C, H, W)"
+        assert min(tensor.shape) > 0, f"'{name}' has shape {tensor.shape}"
+        assert tensor.quant is not None, f"'{name}' has no quantisation"
+        assert -128 <= tensor.quant.zero <= 127, f"'{name}' has zero point {tensor.quant.zero}"
+    for node in graph.nodes:
+        if isinstance(node.op, ir.Conv | ir.Depthwise):
+            cout = graph.tensors[node.output].shape[0]
+            kinds = {node.op.weights: "int8", node.op.bias: "int32", node.op.mult: "int32", node.op.shift: "int32"}
+            for name, kind in kinds.items():
+                assert graph.constants[name].dtype == kind, f"'{name}' is {graph.constants[name].dtype}, not {kind}"
+                assert len(graph.constants[name]) == cout, f"'{name}' has {len(graph.constants[name])} channels, not {cout}"

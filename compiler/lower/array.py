@@ -1,0 +1,97 @@
+"""Kernels of the array: convolutions, and the selection of channels that lie off block boundaries."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler.graph import ir
+from cnna.compiler.lower.concat import blocks_of
+from cnna.compiler.lower.context import FULL, UNIT_SHIFT, Lowering, blocked
+from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Range
+from cnna.compiler.lower.weights import conv_stream, pack_params, packing_overflows
+from cnna.spec.config import Config
+from cnna.spec.errors import ModelError
+
+
+def conv(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+    """A convolution or fully connected layer, with what it adds."""
+    op, graph = node.op, low.graph
+    constants = [np.asarray(graph.constants[name]) for name in (op.weights, op.bias, op.mult, op.shift)]
+    parts = _conv_parts(low, node.name, op.groups, *constants)
+    out = FULL if op.residual is None else op.residual.out
+    fields = low.common(node, layer, op.window, low.zero(node.inputs[0]), out)
+    return [ConvKernel(**fields, mid=op.out, add=op.residual, parts=parts)]
+
+
+def _conv_parts(
+    low: Lowering,
+    name: str,
+    groups: int,
+    weights: NDArray[np.int8],
+    bias: NDArray[np.int32],
+    mult: NDArray[np.int32],
+    shift: NDArray[np.int32],
+) -> tuple[ConvPart, ...]:
+    """Chunks that need the same input blocks, together; of a grouped convolution only the blocks of a chunk's groups.
+
+    Channels of the last chunk beyond the last have a factor of 0, which makes them the output's zero point.
+    """
+    config, cout = low.config, len(weights)
+    channels_in, channels_out = weights.shape[1], cout // groups
+    ranges: list[Range] = []
+    for first in range(0, cout, config.co):
+        last = min(first + config.co, cout) - 1
+        group_low, group_high = first // channels_out, last // channels_out + 1
+        ranges.append((group_low * channels_in // config.ci, -(-group_high * channels_in // config.ci)))
+    params = blocked(pack_params(bias, mult, shift), config.co, fill=int(pack_params(0, 0, 1)))
+    parts, first = [], 0
+    while first < len(ranges):
+        count = next((n for n in range(1, len(ranges) - first) if ranges[first + n] != ranges[first]), len(ranges) - first)
+        span, chunks = ranges[first], range(first, first + count)
+        spread = np.stack([_chunk_weights(weights, groups, chunk, span, config) for chunk in chunks])
+        if packing_overflows(spread, config.cascade).any():
+            raise ModelError(
+                f"{low.graph.name}: node '{name}': {config.cascade} weights of -128 in a row of input channels overflow the packed "
+                f"multiplier if their inputs are all -128 too; quantise weights to -127..127"
+            )
+        stream = conv_stream(params[first : first + count], spread, config)
+        parts.append(ConvPart(first, count, span[0], span[1] - span[0], stream))
+        first += count
+    return tuple(parts)
+
+
+def _chunk_weights(weights: NDArray[np.int8], groups: int, chunk: int, span: Range, config: Config) -> NDArray[np.int8]:
+    """Weights of a chunk over input blocks `span`: int8 [blocks, kh, kw, co, ci], zero where groups do not meet."""
+    cout, channels_in, *kernel = weights.shape
+    first, last = chunk * config.co, min((chunk + 1) * config.co, cout)
+    spread = np.zeros((config.co, (span[1] - span[0]) * config.ci, *kernel), np.int8)
+    per_group = cout // groups
+    for group in range(first // per_group, -(-last // per_group)):
+        low, high = max(first, group * per_group), min(last, (group + 1) * per_group)
+        start = group * channels_in - span[0] * config.ci
+        spread[low - first : high - first, start : start + channels_in] = weights[low:high]
+    return spread.reshape(config.co, -1, config.ci, *kernel).transpose(1, 3, 4, 0, 2)
+
+
+def select(low: Lowering, node: ir.Node, layer: int) -> Kernel:
+    """A concatenation off block boundaries: its stacked inputs through a 1x1 convolution that picks channels, exactly."""
+    config, stack = low.config, low.storage.stacks[node.output]
+    cout, zero = low.channels(node.output), low.zero(node.output)
+    start = 0
+    picked: list[int] = []  # channel in the stack of each output channel
+    for name in node.inputs:
+        picked += range(start, start + low.channels(name))
+        start += blocks_of(low.graph, name, config.ci) * config.ci
+    parts = []
+    for chunk in range(-(-cout // config.co)):
+        wanted = picked[chunk * config.co : (chunk + 1) * config.co]
+        span = (wanted[0] // config.ci, wanted[-1] // config.ci + 1)
+        spread = np.zeros((1, span[1] - span[0], 1, 1, config.co, config.ci), np.int8)
+        for channel, source in enumerate(wanted):
+            spread[0, source // config.ci - span[0], 0, 0, channel, source % config.ci] = 1
+        offset = np.where(np.arange(config.co) < len(wanted), 0, zero)  # unused channels hold the zero point
+        params = pack_params(offset, 1 << UNIT_SHIFT, UNIT_SHIFT)[None]
+        parts.append(ConvPart(chunk, 1, span[0], span[1] - span[0], conv_stream(params, spread, config)))
+    fields = low.common(replace(node, inputs=node.inputs[:1]), layer, ir.Window(), zero, FULL) | {"source": stack}
+    return ConvKernel(**fields, mid=FULL, add=None, parts=tuple(parts))

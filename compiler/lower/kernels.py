@@ -1,0 +1,147 @@
+"""What `lower` makes of the int8 graph: kernels on stored maps, before anything has an address or a size limit.
+
+A kernel is one pass of the array or the vector engine over whole maps; `tile` cuts it, `schedule` turns the pieces into
+commands. Maps are counted in channel blocks of `ci` channels, images as those of the batch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler.graph.ir import Clamp, Combine, Window
+
+Range = tuple[int, int]  # first, and one past the last
+
+
+@dataclass(frozen=True)
+class Map:
+    """A stored feature map: of one tensor or, after concatenation in place, of several.
+
+    pitch: words from a row to the next in feature memory (`compiler.plan.pitch` sets it). images: those of the batch that it holds;
+    part_of: the map that holds all of them, where this one is cut from it (`compiler.plan.segment`).
+    """
+
+    name: str
+    blocks: int
+    height: int
+    width: int
+    pitch: int
+    images: Range = (0, 1)
+    part_of: str | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """Channel blocks `block` .. `block + blocks - 1` of a map: where a tensor lies."""
+
+    map: str
+    block: int
+    blocks: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Bytes that the weight engine brings to a ring. data uint8 [ports, bytes]; each of a kernel's chunks (or, of the
+    vector ring, blocks; or all blocks together, if uniform) takes `unit_words` ring words: `param_words`, then weights."""
+
+    data: NDArray[np.uint8]
+    unit_words: int
+    param_words: int
+
+
+@dataclass(frozen=True, eq=False)
+class ConvPart:
+    """Output chunks that read the same input blocks: of the kernel's source, `blocks` from `first_block`."""
+
+    first_chunk: int
+    chunks: int
+    first_block: int
+    blocks: int
+    stream: Stream
+
+
+@dataclass(frozen=True, eq=False)
+class VectorPart:
+    """A rectangle of the output with its own parameters (average pools divide differently at borders)."""
+
+    rows: Range
+    columns: Range
+    stream: Stream
+
+
+@dataclass(frozen=True)
+class Common:
+    """What array and vector kernels share. `second` is the residual operand or the second tap of an elementwise one.
+
+    tensor: the graph's tensor that `dest` is, from its block `tensor_block`; None for copies that the graph does not have.
+    images: those that it computes.
+    """
+
+    name: str  # of the node, for messages
+    layer: int  # number of the node
+    tensor: str | None
+    tensor_block: int
+    images: Range
+    source: View
+    second: View | None
+    dest: View
+    window: Window
+    pad: int
+    out: Clamp
+
+
+@dataclass(frozen=True, eq=False)
+class ConvKernel(Common):
+    """A pass of the array: `mid` is the sum's own int8 stage; `add` combines it with `second`, None is identity."""
+
+    mid: Clamp
+    add: Combine | None
+    parts: tuple[ConvPart, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class VectorKernel(Common):
+    """A pass of the vector engine. op as in `regmap.VECTOR_OPS`; uniform: one set of parameters serves every block."""
+
+    op: str
+    factor_b: int
+    uniform: bool
+    parts: tuple[VectorPart, ...]
+
+
+Kernel = ConvKernel | VectorKernel
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Kernels in order, the maps they work on, where each tensor lies, and what the host fills and fetches."""
+
+    kernels: tuple[Kernel, ...]
+    maps: Mapping[str, Map]
+    views: Mapping[str, View]
+    inputs: tuple[str, ...]  # maps that the host writes: each is one graph input
+    outputs: tuple[str, ...]  # maps that the host reads, in the order of the graph's outputs
+
+    def whole(self, map_: str) -> str:
+        """The map of all images that a map is or is a part of."""
+        return self.maps[map_].part_of or map_
+
+
+def reach(first: int, last: int, stride: int, pad: int, kernel: int, dilation: int, size: int) -> Range:
+    """Source rows (or columns) inside 0..size-1 that output rows first..last-1 read; never empty: one that lies nearest."""
+    low = first * stride - pad
+    high = (last - 1) * stride - pad + (kernel - 1) * dilation + 1
+    low, high = min(max(low, 0), size - 1), max(min(high, size), 1)
+    return low, max(high, low + 1)
+
+
+def source_rows(window: Window, rows: Range, height: int) -> Range:
+    """`reach` of a window down a map."""
+    return reach(*rows, window.stride[0], window.pads[0], window.kernel[0], window.dilation[0], height)
+
+
+def source_columns(window: Window, columns: Range, width: int) -> Range:
+    """`reach` of a window across a map."""
+    return reach(*columns, window.stride[1], window.pads[1], window.kernel[1], window.dilation[1], width)

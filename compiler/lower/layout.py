@@ -1,0 +1,116 @@
+"""Where words lie: a map, or the part of it that a tile works on, in feature memory and in DDR.
+
+Feature memory: image by image, in an image block by block, in a block row by row, `pitch` words apart. DDR: the same, rows at
+multiples of 16 bytes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler.lower.kernels import Map, Range
+from cnna.spec.config import BEAT_BYTES, Config
+
+SEGMENT_ALIGN = 4096  # bytes; also of maps in the workspace, so that bursts start at a page
+STREAM_ALIGN = 64  # bytes, of weight streams
+
+
+def align(value: int, step: int) -> int:
+    """The next multiple of `step` from `value` on."""
+    return -(-value // step) * step
+
+
+@dataclass(frozen=True)
+class Place:
+    """Part of a map in feature memory, from image `image`, block `block`, row `row` on; addresses and steps in words."""
+
+    base: int
+    pitch: int
+    block_words: int
+    image_words: int
+    image: int = 0
+    block: int = 0
+    row: int = 0
+
+    def address(self, image: int, block: int, row: int, column: int) -> int:
+        """Of a word by its place in the whole map; linear, so a place in the padding has one too."""
+        steps = (image - self.image) * self.image_words + (block - self.block) * self.block_words + (row - self.row) * self.pitch
+        return self.base + steps + column
+
+
+@dataclass(frozen=True)
+class DdrPlace:
+    """A whole map in a DDR segment, from image `image` on; bytes."""
+
+    segment: str
+    offset: int
+    row_bytes: int
+    block_bytes: int
+    image_bytes: int
+    image: int = 0
+
+    def address(self, image: int, block: int, row: int) -> int:
+        """Byte offset in the segment of a row's first pixel."""
+        return self.offset + (image - self.image) * self.image_bytes + block * self.block_bytes + row * self.row_bytes
+
+
+@dataclass(frozen=True)
+class Box:
+    """Images, blocks, rows and columns of a map."""
+
+    images: Range
+    blocks: Range
+    rows: Range
+    columns: Range
+
+
+def whole_place(map_: Map, base: int = 0) -> Place:
+    """All of a map in feature memory."""
+    block_words = map_.pitch * map_.height
+    return Place(base, map_.pitch, block_words, block_words * map_.blocks, map_.images[0])
+
+
+def map_words(map_: Map) -> int:
+    """Words that a whole map takes in feature memory."""
+    return (map_.images[1] - map_.images[0]) * whole_place(map_).image_words
+
+
+def ddr_place(map_: Map, segment: str, offset: int, config: Config) -> DdrPlace:
+    """A map in a segment, as the port of an artifact describes it."""
+    row = align(map_.width * config.ci, BEAT_BYTES)
+    return DdrPlace(segment, offset, row, row * map_.height, row * map_.height * map_.blocks, map_.images[0])
+
+
+def map_bytes(map_: Map, config: Config) -> int:
+    """Bytes that a whole map takes in DDR."""
+    return (map_.images[1] - map_.images[0]) * ddr_place(map_, "", 0, config).image_bytes
+
+
+def feature_indices(place: Place, box: Box) -> NDArray[np.int64]:
+    """Every word of a box, flat."""
+    image, block, row, column = np.ogrid[slice(*box.images), slice(*box.blocks), slice(*box.rows), slice(*box.columns)]
+    words = (image - place.image) * place.image_words + (block - place.block) * place.block_words
+    return (words + (row - place.row) * place.pitch + column + place.base).reshape(-1)
+
+
+def ddr_beats(place: DdrPlace, box: Box) -> NDArray[np.int64]:
+    """Every 16-byte beat of a box's rows (whole rows), as indices into the segment, flat."""
+    image, block, row = np.ogrid[slice(*box.images), slice(*box.blocks), slice(*box.rows)]
+    steps = (image - place.image) * place.image_bytes + block * place.block_bytes + row * place.row_bytes
+    first = place.offset + steps
+    return (first[..., None] // BEAT_BYTES + np.arange(place.row_bytes // BEAT_BYTES)).reshape(-1)
+
+
+def region_words(config: Config) -> int:
+    """Words of a region: its banks' together."""
+    return config.banks * config.bank_words
+
+
+def together(a: Range, b: Range, config: Config) -> float:
+    """How likely a word of one range of feature memory and a word of another lie in the same region."""
+    size, both = region_words(config), 0
+    for edge in range(min(a[0], b[0]) // size * size, min(a[1], b[1]), size):
+        inside = [max(0, min(high, edge + size) - max(low, edge)) for low, high in (a, b)]
+        both += inside[0] * inside[1]
+    return both / ((a[1] - a[0]) * (b[1] - b[0]))

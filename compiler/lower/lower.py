@@ -1,0 +1,107 @@
+"""Turns the int8 graph into kernels: which engine runs each node, with which parameters, on which part of which map.
+
+`OPERATORS` is the table of what runs where; `lower_array` and `lower_vector` make the kernels. Limits that do not depend on memory
+are checked here (ModelError).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from cnna.compiler.graph import ir
+from cnna.compiler.lower.array import conv, select
+from cnna.compiler.lower.context import Lowering
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, View
+from cnna.compiler.lower.vector import affine, average_pool, combine, copy, depthwise, max_pool
+from cnna.spec.config import Config
+from cnna.spec.errors import ModelError
+from cnna.spec.regmap import command_fields
+
+
+def lower(graph: ir.Graph, config: Config, batch: int = 1) -> Lowered:
+    """The kernels of a graph, in its order, each for all images of a batch.
+
+    ModelError: a node beyond the accelerator's limits, with node, limit and value.
+    """
+    lowering = Lowering(graph, config, batch)
+    kernels: list[Kernel] = []
+    for layer, node in enumerate(graph.nodes):
+        if type(node.op) not in OPERATORS:
+            raise ModelError(f"{graph.name}: node '{node.name}' ({type(node.op).__name__}) does not run on the accelerator")
+        made = OPERATORS[type(node.op)](lowering, node, layer)
+        for kernel in made:
+            _check_limits(graph, kernel, lowering)
+        kernels += made
+    maps = {name: replace(map_, images=lowering.images) for name, map_ in lowering.storage.maps.items()}
+    views, outputs = lowering.storage.views, []
+    for name in graph.outputs:  # an input that is an output too is copied: ports never share a map
+        output = name
+        if name in graph.inputs:
+            output = f"{name}:copy"
+            if output not in maps:
+                maps[output] = replace(maps[name], name=output)
+                kernels.append(copy(lowering, name, View(output, 0, maps[name].blocks), len(graph.nodes) - 1, name))
+        outputs.append(output)
+    return Lowered(tuple(kernels), maps, views, graph.inputs, tuple(outputs))
+
+
+def macs_of(graph: ir.Graph, node: ir.Node) -> int:
+    """Multiply-accumulates of one image: convolutions and fully connected layers, padding included; 0 for the rest."""
+    if not isinstance(node.op, ir.Conv | ir.Depthwise):
+        return 0
+    weights = graph.constants[node.op.weights]
+    _, height, width = graph.tensors[node.output].shape
+    return int(weights.size) * height * width
+
+
+def _concat(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+    """Copies of what could not be written in place; then, off block boundaries, the selection."""
+    stack = low.storage.stacks.get(node.output)
+    todo = low.storage.copies.get(node.output, ())
+    whole = low.storage.views[node.output]
+    kernels = []
+    for tensor, view in todo:
+        made = copy(low, tensor, view, layer, node.name)
+        if stack is None:
+            made = replace(made, tensor=node.output, tensor_block=view.block - whole.block)
+        kernels.append(made)
+    return kernels if stack is None else [*kernels, select(low, node, layer)]
+
+
+def _check_limits(graph: ir.Graph, kernel: Kernel, low: Lowering) -> None:
+    """ModelError: a window, map or channel count that the registers cannot express."""
+    engine = "conv" if isinstance(kernel, ConvKernel) else "vector"
+    fields = command_fields(engine)
+    source, dest = low.storage.maps[kernel.source.map], kernel.dest
+    window = kernel.window
+    values = {
+        "kernel_height": window.kernel[0],
+        "kernel_width": window.kernel[1],
+        "stride_y": window.stride[0],
+        "stride_x": window.stride[1],
+        "stride_dilation_y": window.dilation[0],
+        "stride_dilation_x": window.dilation[1],
+        "first_y": -window.pads[0],
+        "first_x": -window.pads[1],
+        "in_height": source.height,
+        "in_width": source.width,
+        "blocks": max((part.blocks for part in kernel.parts), default=1) if isinstance(kernel, ConvKernel) else dest.blocks,
+    }
+    if isinstance(kernel, ConvKernel):
+        values["chunks"] = max(part.chunks for part in kernel.parts)
+    for name, value in values.items():
+        least, most = fields[name].limits
+        if not least <= value <= most:
+            raise ModelError(
+                f"{graph.name}: node '{kernel.name}': {engine} {name.replace('_', ' ')} {value} is not within {least}..{most}"
+            )
+
+
+OPERATORS: dict[type, Callable[[Lowering, ir.Node, int], list[Kernel]]] = {
+    ir.Conv: conv,
+    ir.Depthwise: depthwise,
+    ir.MaxPool: max_pool,
+    ir.AveragePool: average_pool,
+    ir.Combine: combine,
+    ir.Affine: affine,
+    ir.Concat: _concat,
+}

@@ -1,0 +1,93 @@
+"""Kernels of the vector engine: depthwise convolutions, pools, additions, affine layers and copies."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler.graph import ir
+from cnna.compiler.lower.array import conv
+from cnna.compiler.lower.context import FULL, Lowering, blocked
+from cnna.compiler.lower.kernels import Kernel, Range, Stream, VectorKernel, VectorPart, View
+from cnna.compiler.lower.weights import pack_params, vector_stream
+from cnna.spec import arith
+
+IDENTITY = ir.Combine(2, 0, 0, 1, FULL)  # y = x, exactly
+
+
+def depthwise(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+    """Each channel by its own kernel; the array's work where the vector ring cannot hold one."""
+    op, graph, config = node.op, low.graph, low.config
+    taps = op.window.kernel[0] * op.window.kernel[1]
+    if taps + config.ci // 2 > config.vector_ring_words:  # the vector engine cannot hold the kernel
+        groups = low.channels(node.output)
+        return conv(low, replace(node, op=ir.Conv(op.window, groups, op.weights, op.bias, op.mult, op.shift, op.out)), layer)
+    bias, mult, shift = (blocked(graph.constants[name], config.ci) for name in (op.bias, op.mult, op.shift))
+    weights = np.asarray(graph.constants[op.weights])
+    lanes = blocked(weights.reshape(len(weights), -1), config.ci).transpose(0, 2, 1)  # [blocks, taps, ci]
+    stream = vector_stream(pack_params(bias, mult, np.maximum(shift, 1)), lanes.astype(np.int8), config)
+    fields = low.common(node, layer, op.window, low.zero(node.inputs[0]), op.out)
+    return [VectorKernel(**fields, op="depthwise", factor_b=0, uniform=False, parts=_whole(low, node.output, stream))]
+
+
+def max_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+    """Padding is the least value."""
+    fields = low.common(node, layer, node.op.window, -128, node.op.requant.out)
+    return [_uniform(low, fields, "max", node.op.requant, node.output)]
+
+
+def combine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+    """An addition of two tensors, or one tensor at another scale."""
+    return [_uniform(low, low.common(node, layer, ir.Window(), 0, node.op.out), "elementwise", node.op, node.output)]
+
+
+def affine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+    """A factor and an offset for each channel."""
+    op, constants = node.op, low.graph.constants
+    factor, offset, shift = (blocked(constants[name], low.config.ci) for name in (op.factor, op.offset, op.shift))
+    stream = vector_stream(pack_params(offset, factor, np.maximum(shift, 1)), None, low.config)
+    fields = low.common(node, layer, ir.Window(), 0, op.out)
+    return [VectorKernel(**fields, op="elementwise", factor_b=0, uniform=False, parts=_whole(low, node.output, stream))]
+
+
+def average_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+    """One part for each rectangle of equal divisors. Padding reads the zero point, so every window sums all its taps."""
+    op, config = node.op, low.config
+    size, out = (low.graph.tensors[name].shape[1:] for name in (node.inputs[0], node.output))
+    divisors = ir.taps_inside(op.window, (size[0], size[1]), (out[0], out[1]), op.include_pad)
+    parts = []
+    for rows in _runs(divisors[:, 0]):  # divisors are a product of a row's and a column's count
+        for columns in _runs(divisors[rows[0]]):
+            mult, shift = arith.multiplier(op.ratio / int(divisors[rows[0], columns[0]]))
+            offset = -op.zero_in * op.window.kernel[0] * op.window.kernel[1]
+            stream = vector_stream(pack_params(np.full((1, config.ci), offset), mult, shift), None, config)
+            parts.append(VectorPart(rows, columns, stream))
+    fields = low.common(node, layer, op.window, op.zero_in, op.out)
+    return [VectorKernel(**fields, op="average", factor_b=0, uniform=True, parts=tuple(parts))]
+
+
+def copy(low: Lowering, tensor: str, dest: View, layer: int, name: str) -> Kernel:
+    """An exact copy of a tensor."""
+    node = ir.Node(name, IDENTITY, (tensor,), tensor)
+    fields = low.common(node, layer, ir.Window(), 0, FULL) | {"dest": dest, "tensor": None}
+    return _uniform(low, fields, "elementwise", IDENTITY, tensor)
+
+
+def _uniform(low: Lowering, fields: dict[str, Any], op: str, how: ir.Combine, output: str) -> VectorKernel:
+    """A kernel whose blocks share one set of `arith.combine` parameters."""
+    params = pack_params(np.full((1, low.config.ci), how.offset), how.factor_a, how.shift)
+    parts = _whole(low, output, vector_stream(params, None, low.config))
+    return VectorKernel(**fields, op=op, factor_b=how.factor_b, uniform=True, parts=parts)
+
+
+def _whole(low: Lowering, output: str, stream: Stream) -> tuple[VectorPart, ...]:
+    _, height, width = low.graph.tensors[output].shape
+    return (VectorPart((0, height), (0, width), stream),)
+
+
+def _runs(counts: NDArray[np.int64]) -> list[Range]:
+    """Ranges over which a count does not change."""
+    changes = np.flatnonzero(np.diff(counts)) + 1
+    return list(pairwise([0, *changes.tolist(), len(counts)]))

@@ -1,0 +1,78 @@
+"""Packs weights and requantiser parameters into the byte streams that the rings take; formats in docs/architecture.md."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cnna.compiler.lower.kernels import Stream
+from cnna.compiler.lower.layout import SEGMENT_ALIGN, STREAM_ALIGN
+from cnna.spec.config import BEAT_BYTES, Config
+
+PARAM_BYTES = 8  # of one channel: offset 32 bit, factor 26 bit, shift 6 bit
+FACTOR_BITS, SHIFT_BIT = 26, 58
+
+
+def pack_params(offset: ArrayLike, factor: ArrayLike, shift: ArrayLike) -> NDArray[np.uint64]:
+    """One 64-bit word a channel; shapes broadcast."""
+    low = np.asarray(offset, np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF)
+    middle = (np.asarray(factor, np.int64).astype(np.uint64) & np.uint64((1 << FACTOR_BITS) - 1)) << np.uint64(32)
+    return low | middle | (np.asarray(shift, np.int64).astype(np.uint64) << np.uint64(SHIFT_BIT))
+
+
+def conv_stream(params: NDArray[np.uint64], weights: NDArray[np.int8], config: Config) -> Stream:
+    """The weight ring's words of consecutive chunks, cut into stripes for the ports.
+
+    params [chunks, co]; weights int8 [chunks, blocks, kh, kw, co, ci], zero where there is no channel.
+    """
+    chunks = len(params)
+    word = config.ring_word_bytes
+    head = np.zeros((chunks, config.param_words * word), np.uint8)
+    head[:, : config.co * PARAM_BYTES] = np.ascontiguousarray(params.astype("<u8")).view(np.uint8).reshape(chunks, -1)
+    body = np.ascontiguousarray(weights).view(np.uint8).reshape(chunks, -1, word)
+    words = np.concatenate([head.reshape(chunks, -1, word), body], axis=1)
+    stripes = words.reshape(-1, config.ports, config.stripe_bytes).transpose(1, 0, 2)
+    return Stream(np.ascontiguousarray(stripes).reshape(config.ports, -1), words.shape[1], config.param_words)
+
+
+def vector_stream(params: NDArray[np.uint64], weights: NDArray[np.int8] | None, config: Config) -> Stream:
+    """The vector ring's words, 16 bytes each, block after block.
+
+    params [blocks, ci] (one block if uniform); weights int8 [blocks, taps, ci] of a depthwise convolution, else None.
+    """
+    blocks = len(params)
+    words = np.ascontiguousarray(params.astype("<u8")).view(np.uint8).reshape(blocks, -1, BEAT_BYTES)
+    if weights is not None:
+        lanes = np.zeros((blocks, weights.shape[1], BEAT_BYTES), np.uint8)
+        lanes[:, :, : config.ci] = np.ascontiguousarray(weights).view(np.uint8).reshape(blocks, -1, config.ci)
+        words = np.concatenate([words, lanes], axis=1)
+    return Stream(words.reshape(1, -1), words.shape[1], config.ci // 2)
+
+
+def packing_overflows(weights: NDArray[np.int8], cascade: int) -> NDArray[np.bool_]:
+    """Even output channels [chunks, co / 2] with a whole cascade of -128 at some tap: with inputs of -128 the low lane's sum is
+    then 2^17, one more than fits beside the high lane. Only cascades of 8 can reach it. weights as in `conv_stream`."""
+    weights = weights[:, :, :, :, ::2]
+    if cascade < 8:
+        return np.zeros((weights.shape[0], weights.shape[4]), np.bool_)
+    chains = (weights == -128).reshape(*weights.shape[:5], -1, cascade).all(axis=-1)
+    return chains.any(axis=(1, 2, 3, 5))
+
+
+def constant_segment(streams: Sequence[Stream]) -> tuple[bytes, tuple[int, ...]]:
+    """The constant segment's bytes and the offset of each stream's first stripe in it; equal streams share their place.
+
+    A stream's stripes lie one after another, `data.shape[1]` bytes apart.
+    """
+    parts: list[bytes] = []
+    size, offsets, known = 0, [], {}
+    for stream in streams:
+        data = stream.data.tobytes()
+        key = hashlib.sha256(data).digest()
+        if key not in known:
+            known[key] = size
+            parts.append(data + bytes(-len(data) % STREAM_ALIGN))
+            size += len(parts[-1])
+        offsets.append(known[key])
+    return b"".join(parts) + bytes(-size % SEGMENT_ALIGN), tuple(offsets)

@@ -1,0 +1,68 @@
+"""The order of the passes, for float and int8 graphs. Each is a function from graph to graph in a file of its own."""
+
+from collections.abc import Callable
+
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.validate import validate
+from cnna.compiler.passes.absorb_views import absorb_views
+from cnna.compiler.passes.annotate_quantisation import annotate_quantisation
+from cnna.compiler.passes.canonical_conv import canonical_conv
+from cnna.compiler.passes.canonical_elementwise import canonical_elementwise
+from cnna.compiler.passes.canonical_gemm import canonical_gemm
+from cnna.compiler.passes.canonical_pools import canonical_pools
+from cnna.compiler.passes.canonical_views import canonical_views
+from cnna.compiler.passes.channel_shuffle import channel_shuffle
+from cnna.compiler.passes.check_scales import check_scales
+from cnna.compiler.passes.dequantise_constants import dequantise_constants
+from cnna.compiler.passes.drop_identity import drop_identity
+from cnna.compiler.passes.fold_constants import fold_constants
+from cnna.compiler.passes.fuse_affine import fuse_affine
+from cnna.compiler.passes.fuse_clip import fuse_clip
+from cnna.compiler.passes.fuse_pad import fuse_pad
+from cnna.compiler.passes.fuse_requantise import fuse_requantise
+from cnna.compiler.passes.fuse_residual import fuse_residual
+from cnna.compiler.passes.hoist_dequantise import hoist_dequantise
+from cnna.compiler.passes.inherit_quantisation import inherit_quantisation
+from cnna.compiler.passes.pair_quantisation import pair_quantisation
+from cnna.compiler.passes.quantise_between import quantise_between
+from cnna.compiler.passes.sink_views import sink_views
+from cnna.compiler.passes.slice_pad import slice_pad
+
+Pass = Callable[[Graph], Graph]
+Dump = Callable[[str, Graph], None]
+
+REWRITES: tuple[Pass, ...] = (
+    fold_constants,
+    check_scales,
+    dequantise_constants,
+    hoist_dequantise,
+    pair_quantisation,
+    canonical_views,
+    drop_identity,
+    canonical_conv,
+    canonical_gemm,
+    canonical_pools,
+    canonical_elementwise,
+    sink_views,
+    canonical_pools,  # means of maps whose Transpose has only just come to them
+    sink_views,
+    drop_identity,
+    absorb_views,
+    fuse_affine,
+    fuse_clip,
+    slice_pad,
+    fuse_pad,
+    channel_shuffle,
+)  # of a float graph
+QUANTISATION: tuple[Pass, ...] = (annotate_quantisation, inherit_quantisation, quantise_between)  # of one that came with Q and DQ
+INTEGER: tuple[Pass, ...] = (fuse_residual, fuse_requantise)  # of an int8 graph
+
+
+def run_passes(graph: Graph, passes: tuple[Pass, ...], dump: Dump | None = None) -> Graph:
+    """The graph after all passes, validated after each; `dump` gets each pass's name and its graph."""
+    for one in passes:
+        graph = one(graph)
+        validate(graph)
+        if dump:
+            dump(one.__name__, graph)
+    return graph

@@ -1,0 +1,204 @@
+"""Gives every map a place over its lifetime: in feature memory where it fits, otherwise in DDR, with room for its tiles.
+
+Time is counted in kernels. Maps are placed first fit; where tiles of a kernel find no room, maps that lie on chip then are spilled
+and all begins anew.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from cnna.compiler.lower.kernels import Kernel, Lowered, Range
+from cnna.compiler.lower.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_bytes, map_words, whole_place
+from cnna.compiler.plan.regions import Rivals, best_base, gaps_between, rivals_of
+from cnna.compiler.plan.tile import TILE_CLOCKS, Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, tiling_work, views_of
+from cnna.spec.config import Config
+from cnna.spec.errors import ModelError
+
+REST_KERNELS = (2, 1, 0)  # for how many kernels a place rests after its map's last use, the best first; each map for itself
+
+LOAD_KERNELS = 2  # by how many kernels one image of an input is loaded before it is read
+
+BANDS_BELOW = 0.97  # of the clocks for a whole port, at which it is moved in bands
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Where maps lie: `features` those on chip; `ddr` those in DDR, and the ports of those on chip. One tiling a kernel.
+
+    segments: bytes of the input, output and workspace segments.
+    """
+
+    features: Mapping[str, Place]
+    ddr: Mapping[str, DdrPlace]
+    tilings: tuple[Tiling, ...]
+    segments: Mapping[str, int]
+    lifetimes: Mapping[str, Range]
+
+
+def allocate(lowered: Lowered, config: Config, name: str, apart: bool = True) -> Allocation:
+    """Places for all maps and tilings for all kernels. ModelError: a kernel for which feature memory is too small.
+
+    apart: maps that are used at the same time are put into different regions, where there are such places.
+    """
+    lives = lifetimes(lowered)
+    spilled = _streamed_ports(lowered, config)
+    rivals = rivals_of(lowered) if apart else {}
+    while True:
+        features = _place_on_chip(lowered, lives, spilled, rivals, config)
+        tilings: list[Tiling] = []
+        for time, kernel in enumerate(lowered.kernels):
+            live = {m: p for m, p in features.items() if lives[m][0] <= time < lives[m][1]}
+            taken = sorted((p.base, p.base + map_words(lowered.maps[m])) for m, p in live.items())
+            roles = [role for role, view in views_of(kernel).items() if view.map not in features]
+            tiling = find_tiling(kernel, lowered.maps, roles, gaps_between(taken, config.feature_words), config)
+            if tiling is None:
+                spilled.add(_victim(lowered, kernel, live, roles, config, name))
+                break
+            tilings.append(tiling)
+        else:
+            ddr, segments = _place_in_ddr(lowered, features, lives, config)
+            return Allocation(features, ddr, tuple(tilings), segments, lives)
+
+
+def _streamed_ports(lowered: Lowered, config: Config) -> set[str]:
+    """Inputs and outputs that are better moved in bands while their only kernel works than as a whole before or after it."""
+    found: set[str] = set()
+    for name, map_ in lowered.maps.items():
+        if lowered.whole(name) not in (*lowered.inputs, *lowered.outputs):
+            continue
+        users = [kernel for kernel in lowered.kernels if name in {view.map for view in views_of(kernel).values()}]
+        if len(users) != 1:
+            continue
+        kernel = users[0]
+        roles = [role for role, view in views_of(kernel).items() if view.map == name]
+        banded = find_tiling(kernel, lowered.maps, roles, [(0, config.feature_words)], config)
+        if banded is None:
+            continue
+        images = kernel.images[1] - kernel.images[0]
+        weights, work, _ = tiling_work(
+            kernel, lowered.maps, Tiling(1, lowered.maps[kernel.dest.map].height, kernel.dest.blocks, {}), config
+        )
+        clocks = (weights / ddr_rate(config), images * work)  # weights come once for all images, for bands with each
+        whole = max(clocks) + min(clocks) + TILE_CLOCKS
+        whole += images * whole_place(map_).image_words * config.ci / ddr_rate(config)
+        if images * tiling_clocks(kernel, lowered.maps, banded, config) < whole * BANDS_BELOW:
+            found.add(name)
+    return found
+
+
+def lifetimes(lowered: Lowered) -> dict[str, Range]:
+    """Of each map that a kernel touches: the first kernel, and one past the last. One image of an input lives some kernels
+    longer, so that it is loaded while the image before it is worked on."""
+    lives: dict[str, Range] = {}
+    for time, kernel in enumerate(lowered.kernels):
+        for view in views_of(kernel).values():
+            early = LOAD_KERNELS if lowered.maps[view.map].part_of in lowered.inputs else 0
+            lives[view.map] = (lives.get(view.map, (max(0, time - early), 0))[0], time + 1)
+    return lives
+
+
+def activation_bytes(lowered: Lowered, config: Config) -> dict[str, int]:
+    """Bytes of feature maps: `alive` in the kernel with the most at a time, which is what they need wherever they lie, and
+    `separate` if every tensor, copies and concatenations too, had a buffer of its own."""
+    lives, maps = lifetimes(lowered), lowered.maps
+    changes = [0] * (len(lowered.kernels) + 1)
+    for name, (first, end) in lives.items():
+        changes[first] += map_words(maps[name])
+        changes[end] -= map_words(maps[name])
+    copies = [kernel.dest for kernel in lowered.kernels if kernel.tensor is None and kernel.images[0] == 0]
+    separate = 0
+    for view in (*lowered.views.values(), *copies):
+        map_ = maps[lowered.whole(view.map)]
+        separate += (map_.images[1] - map_.images[0]) * view.blocks * map_.height * map_.width
+    return {"alive": max(accumulate(changes)) * config.ci, "separate": separate * config.ci}
+
+
+def _place_on_chip(
+    lowered: Lowered, lives: Mapping[str, Range], spilled: set[str], rivals: Rivals, config: Config
+) -> dict[str, Place]:
+    """Maps that fit, first fit, in the order that leaves the fewest words in DDR.
+
+    Where it costs nothing, the place of a map is left alone for some kernels after its last use, so that engines may overlap.
+    """
+    words = {name: map_words(lowered.maps[name]) for name in lives if name not in spilled}
+    handed = _handed_on(lowered)
+    orders: list[Callable[[str], tuple[int, ...]]] = [
+        lambda name: (lives[name][0], -words[name]),
+        lambda name: (-words[name], lives[name][0]),
+        lambda name: (words[name], lives[name][0]),
+    ]
+    named = [sorted(words, key=order) for order in orders]
+    if handed:  # they wait for all images: it may be better to let them wait in DDR
+        named += [sorted(names, key=handed.__contains__) for names in named]
+    best: dict[str, int] = {}
+    for rests in (REST_KERNELS, (0,)):
+        for names in named:
+            bases = _first_fit(names, words, lives, rests, rivals, config)
+            if sum(words[name] for name in bases) > sum(words[name] for name in best):
+                best = bases
+    return {name: whole_place(lowered.maps[name], base) for name, base in best.items()}
+
+
+def _handed_on(lowered: Lowered) -> set[str]:
+    """Maps of all images that are worked on image by image."""
+    pairs = ((kernel.images, view.map) for kernel in lowered.kernels for view in views_of(kernel).values())
+    return {name for images, name in pairs if images != lowered.maps[name].images}
+
+
+def _first_fit(
+    names: Sequence[str], words: Mapping[str, int], lives: Mapping[str, Range], rests: Sequence[int], rivals: Rivals, config: Config
+) -> dict[str, int]:
+    """Addresses of those maps that find a gap, placed in the order of `names`; each with the first of `rests` that leaves one."""
+    placed: dict[str, Range] = {}
+    for name in names:
+        near = [(placed[other], weight) for other, weight in rivals.get(name, {}).items() if other in placed]
+        for rest in rests:
+            others = [m for m in placed if lives[m][0] < lives[name][1] + rest and lives[name][0] < lives[m][1] + rest]
+            base = best_base(gaps_between(sorted(placed[m] for m in others), config.feature_words), words[name], near, config)
+            if base is not None:
+                placed[name] = (base, base + words[name])
+                break
+    return {name: span[0] for name, span in placed.items()}
+
+
+def _victim(lowered: Lowered, kernel: Kernel, live: Mapping[str, Place], roles: Sequence[str], config: Config, name: str) -> str:
+    """The map to spill so that a kernel's tiles find room: the largest that it does not use, or else the largest it does."""
+    own = {view.map for view in views_of(kernel).values()}
+    for candidates in (set(live) - own, set(live) & own):
+        if candidates:
+            return max(sorted(candidates), key=lambda m: map_words(lowered.maps[m]))
+    needed = least_words(kernel, lowered.maps, roles, config)
+    raise ModelError(
+        f"{name}: node '{kernel.name}': one output row needs {needed} words of feature memory, config {config.name} has "
+        f"{config.feature_words}; use a configuration with more (regions, bank_words) or a smaller input"
+    )
+
+
+def _place_in_ddr(
+    lowered: Lowered, features: Mapping[str, Place], lives: Mapping[str, Range], config: Config
+) -> tuple[dict[str, DdrPlace], dict[str, int]]:
+    """Ports one after another in their segments; spilled maps in the workspace, first fit over their lifetimes."""
+    places: dict[str, DdrPlace] = {}
+    sizes = {}
+    for segment, names in (("input", lowered.inputs), ("output", lowered.outputs)):
+        offset = 0
+        for name in dict.fromkeys(names):
+            places[name] = ddr_place(lowered.maps[name], segment, offset, config)
+            offset = align(offset + map_bytes(lowered.maps[name], config), SEGMENT_ALIGN)
+        sizes[segment] = max(offset, SEGMENT_ALIGN)
+    places |= {name: places[map_.part_of] for name, map_ in lowered.maps.items() if map_.part_of in places}
+    top = SEGMENT_ALIGN
+    taken: dict[str, Range] = {}
+    for name in sorted(set(lives) - set(features) - set(places), key=lambda name: lives[name]):
+        size = align(map_bytes(lowered.maps[name], config), SEGMENT_ALIGN)
+        others = sorted(taken[m] for m in taken if lives[m][0] < lives[name][1] and lives[name][0] < lives[m][1])
+        start = 0
+        for low, high in others:
+            if low - start >= size:
+                break
+            start = max(start, high)
+        taken[name] = (start, start + size)
+        places[name] = ddr_place(lowered.maps[name], "workspace", start, config)
+        top = max(top, start + size)
+    return places, {**sizes, "workspace": top}

@@ -1,0 +1,89 @@
+"""Commands of the array: a weight stream and a pass for a part of a convolution within a tile."""
+
+from collections.abc import Iterator, Mapping
+
+from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Range
+from cnna.compiler.lower.layout import Box, Place
+from cnna.compiler.plan.command import Access, Command, Context, origin
+from cnna.compiler.plan.tile import Tile
+from cnna.compiler.plan.walks import plane, shift, source
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.regmap import SEGMENTS
+
+WEIGHT_RING = 0
+
+
+def conv_commands(
+    context: Context, kernel: ConvKernel, part: ConvPart, stream: int, tile: Tile, places: Mapping[str, Place]
+) -> Iterator[Command]:
+    """A part's chunks within a tile: one weight stream and one pass, or a pass a chunk if its weights outgrow the ring."""
+    config = context.config
+    first = max(part.first_chunk, tile.blocks[0] // config.chunk_blocks)
+    last = min(part.first_chunk + part.chunks, -(-tile.blocks[1] // config.chunk_blocks))
+    if first >= last:
+        return
+    width = context.lowered.maps[kernel.dest.map].width
+    pixels = (tile.images[1] - tile.images[0]) * (tile.rows[1] - tile.rows[0]) * width
+    groups, unit = -(-pixels // config.pix), part.stream.unit_words
+    streaming = unit > config.ring_words and groups > 1
+    stripe = config.stripe_bytes
+
+    def weights(chunk: int, skipped: int, words: int, repeat: int) -> Command:
+        fields = {
+            "ring": WEIGHT_RING,
+            "seg": SEGMENTS.index("constant"),
+            "ddr": stream + ((chunk - part.first_chunk) * unit + skipped) * stripe,
+            "port": part.stream.data.shape[1],
+            "beats": words * stripe // BEAT_BYTES,
+            "repeat": repeat,
+        }
+        return Command("weight", fields, kernel.layer, None, (0, 0, 0, 0))
+
+    if not streaming:
+        yield weights(first, 0, (last - first) * unit, 1)
+        yield _conv(context, kernel, part, tile, (first, last), 0, places)
+        return
+    for chunk in range(first, last):  # one at a time: the sequencer must not stand before a full ring with the pass behind it
+        head = part.stream.param_words
+        yield weights(chunk, 0, head, 1)
+        yield weights(chunk, head, unit - head, groups)
+        yield _conv(context, kernel, part, tile, (chunk, chunk + 1), 1, places)
+
+
+def _conv(
+    context: Context, kernel: ConvKernel, part: ConvPart, tile: Tile, chunks: Range, stream: int, places: Mapping[str, Place]
+) -> Command:
+    config, maps = context.config, context.lowered.maps
+    step = config.chunk_blocks
+    blocks = (max(tile.blocks[0], chunks[0] * step), min(tile.blocks[1], chunks[1] * step))
+    output = Box(tile.images, shift(blocks, kernel.dest.block), tile.rows, (0, maps[kernel.dest.map].width))
+    first = kernel.source.block + part.first_block
+    walk, source_box = source(kernel, maps, kernel.source, (first, first + part.blocks), output, places["source"])
+    add = kernel.add
+    fields = {
+        **walk,
+        "blocks": part.blocks,
+        "chunks": chunks[1] - chunks[0],
+        "stream": stream,
+        "mid_zero": kernel.mid.zero,
+        "mid_clamp_low": kernel.mid.low,
+        "mid_clamp_high": kernel.mid.high,
+        **plane("dst", places["dest"], output),
+        "dst_blocks": blocks[1] - blocks[0],
+        "res_enable": int(kernel.second is not None),
+        "add_a": add.factor_a if add else 2,
+        "add_b": add.factor_b if add else 0,
+        "add_offset": add.offset if add else 0,
+        "add_shift": add.shift if add else 1,
+        "out_zero": kernel.out.zero,
+        "out_clamp_low": kernel.out.low,
+        "out_clamp_high": kernel.out.high,
+    }
+    reads = [Access(places["source"], source_box)]
+    if kernel.second is not None:
+        residual = Box(tile.images, shift(blocks, kernel.second.block), tile.rows, output.columns)
+        fields |= plane("res", places["second"], residual)
+        reads.append(Access(places["second"], residual, step))
+    writes = (Access(places["dest"], output, step),)
+    units = chunks[1] - chunks[0]
+    return Command("conv", fields, kernel.layer, kernel.tensor, origin(kernel, output), units, tuple(reads), writes)

@@ -1,0 +1,49 @@
+"""Writes commands as a register program: each register only where its shadow's value changes; the last write is END."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from cnna.compiler.plan.command import Command
+from cnna.spec.errors import ModelError
+from cnna.spec.regmap import ENGINES, REGISTERS, Register, command_fields, offset
+
+
+def _members(engine: str) -> list[tuple[Register, dict[str, str]]]:
+    """An engine's registers in order, each with the command field that every field of it is."""
+    names, found = iter(command_fields(engine)), []
+    for register in REGISTERS.values():
+        if register.block == engine and not register.name.endswith("_GO"):
+            found.append((register, {field.name: next(names) for field in register.fields}))
+    return found
+
+
+def emit(commands: Sequence[Command]) -> bytes:
+    """The program: (offset, value) pairs, 32 bit each, little endian.
+
+    Registers of an engine's first command are all written, as nothing is known of them before; a command may leave out fields that
+    do not matter to it (they keep their value, at first the least legal one). ModelError: a value that its field cannot hold.
+    """
+    writes: list[tuple[int, int]] = []
+    members = {engine: _members(engine) for engine in ENGINES}
+    values = {engine: {name: max(0, field.limits[0]) for name, field in command_fields(engine).items()} for engine in ENGINES}
+    shadow: dict[str, int] = {}
+    for command in commands:
+        _check_names(command.fields, values[command.engine])
+        values[command.engine].update(command.fields)
+        for register, names in members[command.engine]:
+            try:
+                word = register.pack(**{field: values[command.engine][name] for field, name in names.items()})
+            except ValueError as error:
+                raise ModelError(f"layer {command.layer}, tensor '{command.tensor}': {error}; the layer is too large") from None
+            if shadow.get(register.name) != word:
+                shadow[register.name] = word
+                writes.append((register.offset, word))
+        writes.append((offset(f"{command.engine.upper()}_GO"), 1))
+    writes.append((offset("END"), 1))
+    return np.array(writes, "<u4").tobytes()
+
+
+def _check_names(fields: Mapping[str, int], known: Mapping[str, int]) -> None:
+    unknown = set(fields) - set(known)
+    assert not unknown, f"no such command fields: {', '.join(sorted(unknown))}"

@@ -1,0 +1,55 @@
+"""Chooses how far apart rows of a map lie in feature memory, so that the pixels of a group are read from different banks.
+
+A group's `pix` pixels run on into the next row; there their banks may meet, above all at stride 2. A few unused words behind each
+row keep them apart. Maps of one width get one pitch: two of them may be the operands of one elementwise walk.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from cnna.compiler.cost.engine_steps import kernel_steps
+from cnna.compiler.lower.kernels import Kernel, Lowered
+from cnna.spec.config import Config
+
+MOST_EXTRA = 6  # unused words behind a row; enough for every stride up to 4
+LEAST_GAIN = 0.03  # of the readers' clocks, for which a row is worth lengthening: loads and stores then go row by row
+GROUPS = 512  # groups of a kernel that are looked at
+
+
+def set_pitches(lowered: Lowered, config: Config) -> Lowered:
+    """The same with the pitch of every map set."""
+    chosen = {width: _best(lowered, width, config) for width in {map_.width for map_ in lowered.maps.values()}}
+    maps = {name: replace(map_, pitch=chosen[map_.width]) for name, map_ in lowered.maps.items()}
+    return replace(lowered, maps=maps)
+
+
+def _best(lowered: Lowered, width: int, config: Config) -> int:
+    """The pitch for maps of that width: the least that costs their readers no more than any other by `LEAST_GAIN`."""
+    readers = [kernel for kernel in lowered.kernels if lowered.maps[kernel.source.map].width == width]
+    clocks = {width + extra: _clocks(readers, lowered, width + extra, config) for extra in range(MOST_EXTRA + 1)}
+    least = min(clocks.values())
+    return next(pitch for pitch, cost in clocks.items() if cost <= least * (1 + LEAST_GAIN))
+
+
+def _clocks(readers: list[Kernel], lowered: Lowered, pitch: int, config: Config) -> float:
+    """Clocks that the readers spend on their steps at that pitch."""
+    total = 0.0
+    for kernel in readers:
+        dest = lowered.maps[kernel.dest.map]
+        steps = sum(work.steps for work in kernel_steps(kernel, dest.height * dest.width, config))
+        total += steps * group_clocks(kernel.window.stride, (dest.height, dest.width), pitch, config)
+    return total
+
+
+def group_clocks(stride: tuple[int, int], size: tuple[int, int], pitch: int, config: Config) -> float:
+    """Mean clocks to read a group of output pixels once: as many as the most that one bank must give.
+
+    size: rows and columns of the output. Padding, which reads nothing, is not counted on.
+    """
+    height, width = size
+    pixels = height * width
+    n = np.arange(min(-(-pixels // config.pix), GROUPS) * config.pix)
+    address = n % width * stride[1] + n // width * stride[0] * pitch
+    bank = np.where(n < pixels, address % config.banks, -1).reshape(-1, config.pix)
+    return float(np.mean([np.unique(row[row >= 0], return_counts=True)[1].max() for row in bank]))

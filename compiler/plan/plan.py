@@ -1,0 +1,93 @@
+"""Places, commands and program of lowered kernels, in the way that is estimated to take the fewest clocks."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from cnna.compiler.cost import cost
+from cnna.compiler.lower.kernels import Lowered, Stream
+from cnna.compiler.lower.weights import constant_segment
+from cnna.compiler.plan.allocate import Allocation, allocate
+from cnna.compiler.plan.command import Command, Context
+from cnna.compiler.plan.emit import emit
+from cnna.compiler.plan.hazards import add_waits
+from cnna.compiler.plan.schedule import schedule, stream_keys
+from cnna.compiler.plan.segment import cuts, segment
+from cnna.spec.config import Config
+from cnna.spec.errors import ModelError
+
+TRIED = 4  # cuts of a batch that are compiled and compared
+ABREAST = 2  # images under way at a time
+ABREAST_TRIED = 2  # cuts, the best, for which that is compared with one
+
+
+@dataclass(frozen=True)
+class Way:
+    """cut: kernels that run image by image, 0 unless there is a batch; abreast: images of them that are under way at a time;
+    apart: whether maps keep to regions of their own."""
+
+    cut: int
+    abreast: int = 1
+    apart: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A finished program, and what it was made from. clocks: as the cost model estimates."""
+
+    lowered: Lowered
+    allocation: Allocation
+    commands: list[Command]
+    program: bytes
+    constants: bytes
+    way: Way
+    clocks: int
+
+
+def plan(lowered: Lowered, config: Config, name: str) -> Plan:
+    """The quickest program that is found. ModelError: none fits, as `allocate` and `emit`."""
+    streams = [part.stream for kernel in lowered.kernels for part in kernel.parts]
+    constants, offsets = constant_segment(streams)
+    search = _Search(lowered, config, name, constants, dict(zip(streams, offsets, strict=True)))
+    search.attempt(Way(cut) for cut in cuts(lowered, config, TRIED))
+    if lowered.kernels and lowered.kernels[0].images[1] > 1:
+        best = [made.way.cut for made in search.sorted()[:ABREAST_TRIED]]
+        search.attempt(Way(cut, ABREAST) for cut in dict.fromkeys([*best, len(lowered.kernels)]) if cut)
+    search.attempt(replace(made.way, apart=False) for made in search.sorted()[:1])
+    if not search.found:
+        raise search.refused[0]
+    return search.sorted()[0]
+
+
+@dataclass(eq=False)
+class _Search:
+    """What has been compiled so far. streams: offsets in `constants`."""
+
+    lowered: Lowered
+    config: Config
+    name: str
+    constants: bytes
+    streams: Mapping[Stream, int]
+    found: list[Plan] = field(default_factory=list)
+    refused: list[ModelError] = field(default_factory=list)
+
+    def attempt(self, ways: Iterable[Way]) -> None:
+        """Compiles them; one that meets the limits of a command is left out, another may not."""
+        for way in ways:
+            try:
+                self.found.append(self._plan(way))
+            except ModelError as error:
+                self.refused.append(error)
+
+    def sorted(self) -> list[Plan]:
+        """The quickest first; of equal ones the first found."""
+        return sorted(self.found, key=lambda made: made.clocks)
+
+    def _plan(self, way: Way) -> Plan:
+        cut_up = segment(self.lowered, way.cut, way.abreast, self.config)
+        allocation = allocate(cut_up, self.config, self.name, way.apart)
+        streams = {(kernel, part): self.streams[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
+        plain = schedule(Context(cut_up, allocation, streams, self.config))
+        commands = add_waits(plain, allocation.segments, self.config)
+        program = emit(commands)
+        clocks = cost.total_cycles(cost.timeline(program, self.config))
+        return Plan(cut_up, allocation, commands, program, self.constants, way, clocks)

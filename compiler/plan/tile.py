@@ -1,0 +1,190 @@
+"""Cuts a kernel whose maps are not all on chip into tiles: row bands of the output, and where that helps, block ranges.
+
+A tile's operands are staged in free feature memory, in two copies where there is room, so that the next tile loads and the last
+one stores while the engine works. Kernels with everything on chip are one tile.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cnna.compiler.cost.engine_steps import EngineSteps, array_steps, groups_of, vector_steps
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, Map, Range, View, source_rows
+from cnna.compiler.lower.layout import Box, Place
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.planned import PLANNED
+
+TILE_CLOCKS = 300  # a tile's own cost: DDR latency, fill and drain
+TRIED = 5  # band heights that are compared, from the greatest that fits on
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Images and output rows of a kernel, and the blocks of its output (0 is the first that the kernel writes)."""
+
+    images: Range
+    rows: Range
+    blocks: Range
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Most images, rows and blocks of a tile; for each role that is staged, the addresses of its copies."""
+
+    images: int
+    rows: int
+    blocks: int
+    staging: Mapping[str, tuple[int, ...]]
+
+
+def tiles(kernel: Kernel, tiling: Tiling, height: int) -> Iterator[Tile]:
+    """The tiles of a kernel in order: images outside, then rows, then blocks."""
+    for image in range(*kernel.images, tiling.images):
+        for row in range(0, height, tiling.rows):
+            for block in range(0, kernel.dest.blocks, tiling.blocks):
+                yield Tile(
+                    (image, min(image + tiling.images, kernel.images[1])),
+                    (row, min(row + tiling.rows, height)),
+                    (block, min(block + tiling.blocks, kernel.dest.blocks)),
+                )
+
+
+def views_of(kernel: Kernel) -> dict[str, View]:
+    """The view that a kernel has in each of its roles."""
+    views = {"source": kernel.source, "second": kernel.second, "dest": kernel.dest}
+    return {role: view for role, view in views.items() if view is not None}
+
+
+def box_of(kernel: Kernel, role: str, tile: Tile, map_: Map, chunk_blocks: int) -> Box:
+    """What a tile touches of the map it has in that role, whole rows."""
+    view = views_of(kernel)[role]
+    rows, blocks = tile.rows, tile.blocks
+    if role == "source":
+        rows = source_rows(kernel.window, tile.rows, map_.height)
+        if isinstance(kernel, ConvKernel):
+            first, last = tile.blocks[0] // chunk_blocks, -(-tile.blocks[1] // chunk_blocks)
+            used = [part for part in kernel.parts if part.first_chunk < last and part.first_chunk + part.chunks > first]
+            blocks = (min(part.first_block for part in used), max(part.first_block + part.blocks for part in used))
+    return Box(tile.images, (view.block + blocks[0], view.block + blocks[1]), rows, (0, map_.width))
+
+
+def staged_place(base: int, box: Box, map_: Map) -> Place:
+    """A box staged at `base`, tightly but for the map's pitch."""
+    block_words = map_.pitch * (box.rows[1] - box.rows[0])
+    image_words = block_words * (box.blocks[1] - box.blocks[0])
+    return Place(base, map_.pitch, block_words, image_words, box.images[0], box.blocks[0], box.rows[0])
+
+
+def box_words(box: Box, map_: Map) -> int:
+    """Words that a staged box takes."""
+    sides = (box.images, box.blocks, box.rows)
+    return map_.pitch * (sides[0][1] - sides[0][0]) * (sides[1][1] - sides[1][0]) * (sides[2][1] - sides[2][0])
+
+
+def find_tiling(
+    kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], gaps: Sequence[Range], config: Config
+) -> Tiling | None:
+    """The quickest tiling whose staging fits into `gaps` of feature memory; None: not even one row does.
+
+    spilled: the roles whose maps lie in DDR.
+    """
+    height, units = maps[kernel.dest.map].height, -(-kernel.dest.blocks // config.chunk_blocks)
+    if not spilled:
+        return Tiling(kernel.images[1] - kernel.images[0], height, kernel.dest.blocks, {})
+    found: list[Tiling] = []
+    for blocks in dict.fromkeys(-(-units // 2**n) * config.chunk_blocks for n in range(units.bit_length() + 1)):
+        for copies in (2, 1):
+            fitting: list[Tiling] = []
+            for rows in _row_candidates(height):
+                bare = Tiling(1, rows, min(blocks, kernel.dest.blocks), dict.fromkeys(spilled, (0,) * copies))
+                tiling = _staged(kernel, maps, bare, gaps, config)
+                fitting += [tiling] if tiling else []
+                if len(fitting) == TRIED:
+                    break
+            found += fitting
+            if fitting:
+                break
+    return min(found, key=lambda tiling: tiling_clocks(kernel, maps, tiling, config), default=None)
+
+
+def least_words(kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], config: Config) -> int:
+    """Words of feature memory that the smallest tile needs, for messages."""
+    tiling = Tiling(1, 1, config.chunk_blocks, dict.fromkeys(spilled, (0,)))
+    return sum(count for _, count in _sizes(kernel, maps, tiling, config))
+
+
+def ddr_rate(config: Config) -> int:
+    """Bytes a clock that all ports together move."""
+    return min(PLANNED.bytes_per_cycle, BEAT_BYTES * config.ports)
+
+
+def _row_candidates(height: int) -> list[int]:
+    """Rows of a band: whole, half, a third, ... without those that give no fewer rows."""
+    return list(dict.fromkeys(-(-height // bands) for bands in [*range(1, min(height, 17)), *range(18, height, 3), height]))
+
+
+def _one_image(kernel: Kernel) -> Kernel:
+    """The kernel for its first image only."""
+    return replace(kernel, images=(kernel.images[0], kernel.images[0] + 1))
+
+
+def _sizes(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> list[tuple[str, int]]:
+    """(role, words) of every copy that is staged."""
+    largest = dict.fromkeys(tiling.staging, 0)
+    for tile in tiles(_one_image(kernel), tiling, maps[kernel.dest.map].height):
+        for role in largest:
+            map_ = maps[views_of(kernel)[role].map]
+            largest[role] = max(largest[role], box_words(box_of(kernel, role, tile, map_, config.chunk_blocks), map_))
+    return [(role, words) for role, words in largest.items() for _ in tiling.staging[role]]
+
+
+def _staged(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, gaps: Sequence[Range], config: Config) -> Tiling | None:
+    """The tiling with addresses: largest first into the first gap that holds it. None: they do not fit."""
+    free = [list(gap) for gap in gaps]
+    placed: dict[str, list[int]] = {role: [] for role in tiling.staging}
+    for role, words in sorted(_sizes(kernel, maps, tiling, config), key=lambda item: -item[1]):
+        gap = next((gap for gap in free if gap[1] - gap[0] >= words), None)
+        if gap is None:
+            return None
+        placed[role].append(gap[0])
+        gap[0] += words
+    return Tiling(tiling.images, tiling.rows, tiling.blocks, {role: tuple(bases) for role, bases in placed.items()})
+
+
+def tiling_clocks(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> float:
+    """Estimate for one image: the longer of DDR and engine, and the other's share that the first tile does not hide."""
+    bytes_, work, count = tiling_work(kernel, maps, tiling, config)
+    ddr = bytes_ / ddr_rate(config)
+    doubled = all(len(bases) > 1 for bases in tiling.staging.values())
+    hidden = max(ddr, work) + min(ddr, work) / count if doubled else ddr + work
+    return hidden + TILE_CLOCKS * count
+
+
+def tiling_work(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> tuple[int, int, int]:
+    """For one image: DDR bytes, clocks of the engine, tiles."""
+    bytes_, count, work = 0, 0, 0
+    last: dict[str, Box] = {}
+    dest = maps[kernel.dest.map]
+    for tile in tiles(_one_image(kernel), tiling, dest.height):
+        count += 1
+        for role in tiling.staging:
+            map_ = maps[views_of(kernel)[role].map]
+            box = box_of(kernel, role, tile, map_, config.chunk_blocks)
+            if last.get(role) != box or role == "dest":
+                bytes_ += box_words(box, map_) * config.ci
+            last[role] = box
+        own = _tile_steps(kernel, tile, dest, config)
+        work += own.steps
+        if isinstance(kernel, ConvKernel):
+            unit = kernel.parts[0].stream.unit_words
+            bytes_ += own.times * unit * config.ring_word_bytes * (own.groups if unit > config.ring_words else 1)
+    return bytes_, work, count
+
+
+def _tile_steps(kernel: Kernel, tile: Tile, dest: Map, config: Config) -> EngineSteps:
+    """The engine's for a tile, as if each part of a grouped convolution had as many source blocks as the largest."""
+    groups, blocks = groups_of((tile.rows[1] - tile.rows[0]) * dest.width, config), tile.blocks[1] - tile.blocks[0]
+    taps = kernel.window.kernel[0] * kernel.window.kernel[1]
+    if isinstance(kernel, ConvKernel):
+        most = max(part.blocks for part in kernel.parts)
+        return array_steps(groups, -(-blocks // config.chunk_blocks), most, taps, config)
+    return vector_steps(groups, blocks, taps)

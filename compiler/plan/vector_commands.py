@@ -1,0 +1,92 @@
+"""Commands of the vector engine: its parameters' stream and a pass for a rectangle of a kernel within a tile."""
+
+from collections.abc import Iterator, Mapping
+
+from cnna.compiler.lower.kernels import Lowered, Range, VectorKernel, VectorPart
+from cnna.compiler.lower.layout import Box, Place
+from cnna.compiler.plan.command import Access, Command, Context, origin
+from cnna.compiler.plan.tile import Tile
+from cnna.compiler.plan.walks import plane, shift, signed, source
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.regmap import SEGMENTS, VECTOR_OPS
+
+VECTOR_RING = 1
+
+
+def newest_block(lowered: Lowered, number: int, kernel: VectorKernel) -> int:
+    """The block of the kernel from which on its source is the work of the last kernel that wrote there; 0: all of it is.
+
+    0 for a uniform kernel too: a second command would bring its parameters a second time, behind the array's weights.
+    """
+    source = kernel.source
+    if kernel.uniform:
+        return 0
+    for other in reversed(lowered.kernels[:number]):
+        if other.dest.map == source.map and other.dest.block < source.block + source.blocks:
+            return max(other.dest.block - source.block, 0) if other.dest.block + other.dest.blocks > source.block else 0
+    return 0
+
+
+def vector_commands(
+    context: Context, kernel: VectorKernel, part: VectorPart, stream: int, tile: Tile, cut: int, places: Mapping[str, Place]
+) -> Iterator[Command]:
+    """A part's rectangle within a tile; image by image or block by block where the two operands' steps differ.
+
+    What lies before block `cut` has been there for longer, so that it has commands of its own, which need not wait for the rest.
+    """
+    rows = (max(part.rows[0], tile.rows[0]), min(part.rows[1], tile.rows[1]))
+    if rows[0] >= rows[1]:
+        return
+    a, b = places["source"], places.get("second", places["source"])
+    for images in _split(tile.images, a.image_words == b.image_words):
+        for blocks in _cut(tile.blocks, cut) if a.block_words == b.block_words else _split(tile.blocks, False):
+            yield _vector_weights(context, kernel, part, stream, blocks)
+            yield _vector(context, kernel, part, Tile(images, rows, blocks), places)
+
+
+def _split(span: Range, together: bool) -> list[Range]:
+    return [span] if together else [(n, n + 1) for n in range(*span)]
+
+
+def _cut(span: Range, at: int) -> list[Range]:
+    return [(span[0], at), (at, span[1])] if span[0] < at < span[1] else [span]
+
+
+def _vector_weights(context: Context, kernel: VectorKernel, part: VectorPart, stream: int, blocks: Range) -> Command:
+    unit, count = part.stream.unit_words, 1 if kernel.uniform else blocks[1] - blocks[0]
+    fields = {
+        "ring": VECTOR_RING,
+        "seg": SEGMENTS.index("constant"),
+        "ddr": stream + (0 if kernel.uniform else blocks[0] * unit * BEAT_BYTES),
+        "port": part.stream.data.shape[1],
+        "beats": unit * count,
+        "repeat": 1,
+    }
+    return Command("weight", fields, kernel.layer, None, (0, 0, 0, 0))
+
+
+def _vector(context: Context, kernel: VectorKernel, part: VectorPart, tile: Tile, places: Mapping[str, Place]) -> Command:
+    config, maps = context.config, context.lowered.maps
+    output = Box(tile.images, shift(tile.blocks, kernel.dest.block), tile.rows, part.columns)
+    walk, source_box = source(kernel, maps, kernel.source, shift(tile.blocks, kernel.source.block), output, places["source"])
+    reads = [Access(places["source"], source_box, config.chunk_blocks)]
+    if kernel.second is not None:
+        other = Box(tile.images, shift(tile.blocks, kernel.second.block), tile.rows, part.columns)
+        start = places["second"].address(other.images[0], other.blocks[0], other.rows[0], other.columns[0])
+        walk |= {"kernel_width": 2, "src_kx": signed(start - walk["src"]), "stride_dilation_x": 0}
+        reads.append(Access(places["second"], other, config.chunk_blocks))
+    blocks = tile.blocks[1] - tile.blocks[0]
+    fields = {
+        "op": VECTOR_OPS.index(kernel.op),
+        **walk,
+        "blocks": blocks,
+        "uniform": int(kernel.uniform),
+        "add_b": kernel.factor_b,
+        "out_zero": kernel.out.zero,
+        "out_clamp_low": kernel.out.low,
+        "out_clamp_high": kernel.out.high,
+        **plane("dst", places["dest"], output),
+    }
+    writes = (Access(places["dest"], output, config.chunk_blocks),)
+    units = -(-blocks // config.chunk_blocks)
+    return Command("vector", fields, kernel.layer, kernel.tensor, origin(kernel, output), units, tuple(reads), writes)

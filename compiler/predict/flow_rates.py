@@ -1,0 +1,192 @@
+"""How fast those go on who share something: DDR's bandwidth, and the port of feature memory's banks. Used by `machine`.
+
+DDR is shared by a formula. Turns at the banks are played clock by clock (`shared_port`, `ddr_beats`), from where everybody stands,
+for a short while; what came of that holds until somebody else is at work or the while is over.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler.cost.engine_steps import Fields
+from cnna.compiler.lower.kernels import Range
+from cnna.compiler.predict.ddr_beats import Ddr, State, Transfer
+from cnna.compiler.predict.shared_port import Reads, User, Writes, Written, play
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.planned import DdrSpeed
+
+PLAYED_CLOCKS = 256  # at a time
+NOTED_CLOCKS = 16  # from one note of where loads and stores stand to the next
+STEADY_CLOCKS = 512  # that the played ones stand for where neither a load nor a store is under way: banks come in turn, row by row
+ENOUGH = 0.95  # of what DDR gives: then feature memory does not hold a load or a store up
+LEAST = 0.01  # of the best speed: who is held up all the while goes on some time
+
+
+@dataclass
+class Flow:
+    """What is left of a transfer, in bytes, or of the vector engine's work, in clocks. most: of it a clock."""
+
+    left: float
+    most: float
+    speed: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """Blocks that the array or the vector engine works on, group by group. ends: clocks to the end of each, if nothing disturbs."""
+
+    fields: Fields
+    blocks: Range
+    groups: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    begin: float
+
+    def group_at(self, clock: float) -> int:
+        """The group that is worked on so many clocks after the first one began."""
+        return int(np.searchsorted(self.ends, clock, "right"))
+
+
+@dataclass
+class AtWork:
+    """Who shares DDR and feature memory at a time.
+
+    waiting: beats that the rings are still to get, by port; asked: those asked for since speeds were looked at; fetched: the
+    program's since then. behind: of those that wait, in order, after how many beats of loads they come, and how many they are.
+    begun: beats of loads, with those of the one under way. changed: whether a flow has begun or ended since speeds were set.
+    """
+
+    waiting: list[int]
+    asked: list[int]
+    behind: list[list[tuple[float, int]]]
+    begun: int = 0
+    fetched: int = 0
+    changed: bool = False
+    flows: dict[str, Flow] = field(default_factory=dict)
+    writing: Walk | None = None  # by the array
+    reading: Walk | None = None  # by the vector engine
+    moving: dict[str, Transfer] = field(default_factory=dict)  # by load and store
+
+    @classmethod
+    def idle(cls, ports: int) -> "AtWork":
+        """Nobody."""
+        return cls([0 for _ in range(ports)], [0 for _ in range(ports)], [[] for _ in range(ports)])
+
+    def users(self) -> tuple[object, ...]:
+        """Those of feature memory, if anyone of them could be held up."""
+        if not (self.reading or self.moving):
+            return ()
+        return tuple(user for user in (self.writing, self.reading, *self.moving.values()) if user)
+
+
+class Speeds:
+    """Sets the flows' speeds. ports: how many each flow uses that DDR moves. until: when to look at them again, inf: never."""
+
+    def __init__(self, config: Config, memory: DdrSpeed, ports: Mapping[str, int]) -> None:
+        self._config, self._memory, self._ports = config, memory, ports
+        beats = max(memory.bytes_per_cycle // BEAT_BYTES, 2)
+        self._writes = beats // 2 / beats  # of what DDR moves, where more is wanted: it asks each port for a read first
+        self._ddr = Ddr(memory.bytes_per_cycle / BEAT_BYTES, config.ports)
+        self._most: dict[str, float] = {}  # speeds that feature memory allows
+        self._users: tuple[object, ...] = ()  # who were at work then
+        self._begin, self._clocks = 0.0, 0  # of what was played last
+        self._notes: list[list[tuple[Transfer, State]]] = []
+        self.until = inf
+
+    def set(self, work: AtWork, now: float) -> None:
+        """As they are now. A load, a store and the vector engine are no faster than their turns at feature memory."""
+        users = work.users()
+        if users and (users != self._users or now >= self.until):
+            self._most = {}
+            self._share_ddr(work.flows)
+            self._most = self._played(work, now)
+            work.changed = True
+            self.until = now + (PLAYED_CLOCKS if work.moving else STEADY_CLOCKS)
+        self._users = users
+        if not users:
+            self.until, work.fetched = inf, 0
+            work.asked = [0 for _ in work.asked]
+        if work.changed:
+            self._share_ddr(work.flows)
+            if "vector" in work.flows:
+                work.flows["vector"].speed = self._most["vector"]
+        work.changed = False
+
+    def _share_ddr(self, flows: Mapping[str, Flow]) -> None:
+        """Reads and writes have their shares, up to `most`; those who read have it evenly by ports, none over a beat a clock."""
+        most = {name: min(flows[name].most, self._most.get(name, inf)) for name in flows.keys() & self._ports.keys()}
+        left, written = float(self._memory.bytes_per_cycle), most.pop("store", 0.0)
+        wanted = min(sum(most.values()), float(BEAT_BYTES * self._config.ports))
+        if written:
+            flows["store"].speed = min(written, max(left - wanted, left * self._writes))
+            left -= flows["store"].speed
+        left, ports = min(left, wanted), sum(self._ports[name] for name in most)
+        for name in sorted(most, key=lambda name: (most[name] / self._ports[name], name)):
+            own = self._ports[name]
+            flows[name].speed = min(most[name], left * own / ports)
+            left, ports = left - flows[name].speed, ports - own
+
+    def _played(self, work: AtWork, now: float) -> dict[str, float]:
+        """What feature memory lets them have: of loads and stores in bytes a clock, where it is less than DDR gives them."""
+        users = self._users_now(work, now)
+        self._go_back(work, now)
+        for engine, transfer in work.moving.items():
+            transfer.go_to(transfer.size - work.flows[engine].left / BEAT_BYTES)
+        self._ddr.load, self._ddr.store = work.moving.get("load"), work.moving.get("store")
+        others = self._ddr.others = [max(beats) for beats in zip(work.waiting, work.asked, strict=True)]
+        before = work.begun - (work.moving["load"].size if "load" in work.moving else 0)
+        self._ddr.behind = [deque(((load - before) / len(others), beats) for load, beats in behind) for behind in work.behind]
+        others[0] += work.fetched  # the sequencer reads at port 0
+        work.asked = [0 for _ in others]
+        speeds = dict(zip(users, play(list(users.values()), _played_clocks(work, now), partial(self._clock, work)), strict=True))
+        work.fetched = min(work.fetched, max(others[0] - others[-1], 0))
+        found = {"vector": max(speeds["vector"], LEAST)} if "vector" in speeds else {}
+        for engine, transfer in work.moving.items():
+            speed, known = max(speeds[engine], LEAST) * BEAT_BYTES, not transfer.over
+            if engine == "load":  # it is over when feature memory has its last beat; a store when DDR is still to get some
+                known |= speeds[engine] > LEAST
+            if known and speed < ENOUGH * work.flows[engine].speed:
+                found[engine] = speed
+        return found
+
+    def _clock(self, work: AtWork) -> None:
+        """A clock of DDR; now and then it is noted where loads and stores stand."""
+        if self._clocks % NOTED_CLOCKS == 0:
+            self._notes.append([(transfer, transfer.state()) for transfer in work.moving.values()])
+        self._clocks += 1
+        self._ddr.clock()
+
+    def _go_back(self, work: AtWork, now: float) -> None:
+        """Brings loads and stores to where they stood at this time if others are at work before the while is over."""
+        number = int((now - self._begin) / NOTED_CLOCKS)
+        if number < len(self._notes):
+            for transfer, state in self._notes[number]:
+                transfer.restore(state)
+        self._begin, self._clocks, self._notes = now, 0, []
+
+    def _users_now(self, work: AtWork, now: float) -> dict[str, User]:
+        """Who is at the port, in its order of priority."""
+        config, users, groups = self._config, dict[str, User](), 1 + PLAYED_CLOCKS // 2
+        if walk := work.writing:
+            first = walk.group_at(now - walk.begin)
+            for prefix in ("dst", "res") if walk.fields["res_enable"] else ("dst",):
+                clocks = walk.groups[first : first + groups].tolist()
+                users[prefix] = Writes(prefix, walk.fields, config, walk.blocks, clocks, first)
+        if walk := work.reading:
+            first = min(walk.group_at(walk.ends[-1] - work.flows["vector"].left), len(walk.ends) - 1)
+            users["written"] = written = Written()
+            pace = max(float(walk.groups.mean()), 2.0)
+            users["vector"] = Reads(walk.fields, config, walk.blocks[0], first, groups, pace, written)
+        return users | {engine: work.moving[engine] for engine in ("load", "store") if engine in work.moving}
+
+
+def _played_clocks(work: AtWork, now: float) -> int:
+    """How long those at work now will be: speeds are looked at again when the array has written a chunk."""
+    if work.writing is None:
+        return PLAYED_CLOCKS
+    left = int(work.writing.ends[-1] - (now - work.writing.begin))
+    return min(PLAYED_CLOCKS, max(left, NOTED_CLOCKS))

@@ -1,0 +1,208 @@
+"""Predicts when each command of a program begins and ends, by playing it on a model of the accelerator: what reports show.
+
+`cost` estimates quickly, for the compiler to compare plans by. Here queues, waits, rings and banks are followed as the hardware has
+them; each engine is a process of a `machine`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from math import inf
+
+import numpy as np
+
+from cnna.compiler.cost.engine_steps import Fields, command_steps
+from cnna.compiler.predict.bank_clocks import walk_clocks
+from cnna.compiler.predict.ddr_beats import BURST_BEATS
+from cnna.compiler.predict.event_loop import Machine, Process, Queue, Ready
+from cnna.compiler.predict.flow_rates import Walk
+from cnna.compiler.predict.transfers import Transfers
+from cnna.compiler.predict.weight_ports import WeightPorts
+from cnna.spec.commands import WRITE_BYTES, Command, commands
+from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.errors import ArtifactError
+from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.regmap import COUNTED, VECTOR_OPS
+
+START_CLOCKS = 130  # until the program's first write acts
+TAKE_CLOCKS = 6  # from a GO to the engine
+QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, under way or queued
+READ_CLOCKS = {"conv": 19, "vector": 14}  # from a wait that is met to the first step
+WRITE_CLOCKS = {"conv": 54, "vector": 31}  # from a unit's last step until others see it
+ARRAY_CLOCKS = 48  # from the array's steps to the writes of what they make
+PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # of the program in a burst
+PIECE = 64  # words of a ring that are taken together
+
+
+@dataclass(frozen=True)
+class Span:
+    """When a command's engine works on it, in clocks from start. held: from when to when the engine's head has the command."""
+
+    engine: str
+    begin: int
+    end: int
+    held: tuple[int, int]
+
+
+def predicted_spans(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[Span]:
+    """A span for each command of a program, in its order. ArtifactError: the engines wait for each other, for ever."""
+    return _Player(list(commands(program)), config, memory).play()
+
+
+@dataclass
+class Written:
+    """What the array writes of a chunk, and until when; inf: not yet known."""
+
+    walk: Walk
+    end: float = inf
+
+
+class _Player:
+    """The engines' processes, and what they have done so far."""
+
+    def __init__(self, program: Sequence[Command], config: Config, memory: DdrSpeed) -> None:
+        self.program, self.config, self.memory = program, config, memory
+        self.machine = Machine(config, memory)
+        self.queues = {engine: Queue() for engine in QUEUED}
+        self.written: list[Written] = []
+        self.spans: dict[int, Span] = {}
+
+    def play(self) -> list[Span]:
+        """Runs all engines until the program has ended."""
+        ports = WeightPorts(self.machine, self.queues["weight"], self._span)
+        moved = Transfers(self.machine, self.queues, ports, lambda command: self._waits(vars(command.f), 0), self._span)
+        processes = {"program": self._handing(), "written": self._writing()}
+        processes |= {"load asked": moved.asking(), "load moved": moved.loads(), "store moved": moved.stores()}
+        for engine, work in {"load": moved.deal, "conv": self._conv, "vector": self._vector, "store": moved.deal}.items():
+            processes[engine] = self._engine(engine, work)
+        for part in range(len(self.machine.weight_ports)):
+            processes[f"weights{part}"] = self._engine("weight", partial(ports.ask, part))
+            processes[f"answers{part}"] = ports.answers(part)
+        self.machine.play(processes)
+        waiting = next((command for command in self.program if command.number not in self.spans), None)
+        if waiting is not None:
+            raise ArtifactError(f"the program never ends: {waiting} waits for what never comes; compile the model again")
+        return [self.spans[command.number] for command in self.program]
+
+    def _handing(self) -> Process:
+        """Plays the program's writes, one a clock; a full queue holds it."""
+        clock, written, handed = float(START_CLOCKS), 0, dict.fromkeys(QUEUED, 0)
+        for command in self.program:
+            engine, queue = command.engine, self.queues[command.engine]
+            self.machine.work.fetched += BURST_BEATS * (command.pc // PAGE_WRITES - written // PAGE_WRITES)
+            clock, written = clock + command.pc - written, command.pc
+            yield partial(queue.when_released, handed[engine] - QUEUED[engine])
+            clock = max(clock, self.machine.now)
+            yield self.machine.after(clock - self.machine.now)
+            queue.commands.append((command, clock + TAKE_CLOCKS))
+            handed[engine] += 1
+
+    def _engine(self, engine: str, work: Callable[[Command], Process]) -> Process:
+        """The commands of an engine, one after another."""
+        queue = self.queues[engine]
+        for number in count():
+            yield partial(queue.when_handed, number)
+            yield from work(queue.commands[number][0])
+
+    def _waits(self, fields: Fields, unit: int, late: int = 0) -> Ready:
+        """Ready `late` clocks after all that a unit waits for was finished."""
+        counts = []
+        for engine in COUNTED:
+            if fields[f"wait_{engine}_enable"]:
+                counts.append((self.machine.units[engine], fields[f"wait_{engine}_count"] + unit * fields[f"wait_{engine}_step"]))
+        return lambda: max((_when(units, number) + late for units, number in counts), default=0.0)
+
+    def _span(self, command: Command, begin: float, end: float, held: tuple[float, float]) -> None:
+        self.spans[command.number] = Span(command.engine, int(begin), int(end), (int(held[0]), int(held[1])))
+
+    # --- the array ---
+
+    def _conv(self, command: Command) -> Process:
+        """Chunk by chunk; a group takes a clock a step, or what its reads or the writer behind the array take."""
+        fields, config, machine = vars(command.f), self.config, self.machine
+        taken, begin = machine.now, inf
+        work = command_steps("conv", fields, config)
+        groups = np.maximum(work.blocks * walk_clocks(fields, config), work.written)
+        ends = groups.cumsum()
+        for chunk in range(fields["chunks"]):
+            waits = self._waits(fields, chunk, READ_CLOCKS["conv"])
+            yield from self._take(config.param_words, config.param_words, True)
+            yield waits
+            begin = min(begin, machine.now)
+            low = chunk * config.chunk_blocks
+            blocks = (low, min(low + config.chunk_blocks, fields["dst_blocks"]))
+            self.written.append(written := Written(Walk(fields, blocks, groups, ends, machine.now + ARRAY_CLOCKS)))
+            yield from self._chunk(work.each, groups.tolist(), bool(fields["stream"]))
+            written.end = machine.now + ARRAY_CLOCKS
+            end = machine.end_unit("conv", WRITE_CLOCKS["conv"])
+        self.queues["conv"].released += 1
+        self._span(command, begin, end, (taken, machine.now))
+
+    def _writing(self) -> Process:
+        """What the array writes, chunk by chunk, later than its steps."""
+        for number in count():
+            yield partial(self._when_written, number)
+            self.machine.work.writing = self.written[number].walk
+            yield partial(self._when_written, number, True)
+            self.machine.work.writing = None
+
+    def _when_written(self, number: int, whole: bool = False) -> float:
+        """When the writes of the chunk of that number begin, or end; inf: not known yet."""
+        if number >= len(self.written):
+            return inf
+        return self.written[number].end if whole else self.written[number].walk.begin
+
+    def _chunk(self, steps: int, groups: Sequence[int], stream: bool) -> Process:
+        """All groups of a chunk: the first takes its weights as they come, the last frees them; each does both if they stream."""
+        if stream or len(groups) == 1:
+            for clocks in groups:
+                yield from self._take(steps, clocks, True)
+            return
+        yield from self._take(steps, groups[0], False)
+        yield self.machine.after(sum(groups[1:-1]))
+        self.machine.rings[0].taken -= steps
+        yield from self._take(steps, groups[-1], True)
+
+    def _take(self, words: int, clocks: float, free: bool) -> Process:
+        """Takes words of the weight ring in so many clocks, none before it has come."""
+        machine, ring = self.machine, self.machine.rings[0]
+        for low in range(0, words, PIECE):
+            piece = min(PIECE, words - low)
+            ring.taken += piece
+            yield partial(ring.when_taken, piece)
+            yield machine.after(clocks * piece / words)
+            ring.freed += piece if free else 0
+
+    # --- the vector engine ---
+
+    def _vector(self, command: Command) -> Process:
+        """Block by block; a depthwise block's parameters are only taken when the block before is done."""
+        fields, config, machine, ring = vars(command.f), self.config, self.machine, self.machine.rings[1]
+        taken, begin = machine.now, inf
+        work = command_steps("vector", fields, config)
+        depthwise = VECTOR_OPS[fields["op"]] == "depthwise"
+        groups = np.maximum(walk_clocks(fields, config), work.written)
+        ends = groups.cumsum()
+        for block in range(fields["blocks"]):
+            unit, inner = divmod(block, config.chunk_blocks)
+            waits = self._waits(fields, unit, READ_CLOCKS["vector"])
+            params = config.ci // 2 if block == 0 or not fields["uniform"] else 0
+            ring.taken += params + (work.taps if depthwise else 0)
+            yield partial(ring.when_taken, 0)
+            yield machine.after(params if depthwise else 0)
+            ring.freed += params
+            yield waits
+            begin = min(begin, machine.now)
+            machine.work.reading = Walk(fields, (block, block + 1), groups, ends, machine.now)
+            yield from machine.flow("vector", float(ends[-1]), 1)
+            machine.work.reading, ring.freed = None, ring.taken
+            if inner == config.chunk_blocks - 1 or block == fields["blocks"] - 1:
+                end = machine.end_unit("vector", WRITE_CLOCKS["vector"])
+        self.queues["vector"].released += 1
+        self._span(command, begin, end, (taken, machine.now))
+
+
+def _when(clocks: Sequence[float], number: int) -> float:
+    """When that many units were finished; inf: not yet known."""
+    return (clocks[number - 1] if number <= len(clocks) else inf) if number else 0.0

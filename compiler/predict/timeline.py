@@ -1,0 +1,152 @@
+"""What each engine did when: as predicted, and as measured from the clocks at which a run finished its units.
+
+Between `predict` (or a run's figures) and the report's tables and drawings.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cnna.compiler.cost.cost import QUEUE_COMMANDS
+from cnna.compiler.predict.predict import predicted_spans
+from cnna.spec.artifact import Artifact
+from cnna.spec.commands import Command, commands
+from cnna.spec.config import Config
+from cnna.spec.errors import DataError
+from cnna.spec.planned import DdrSpeed
+from cnna.spec.regmap import COUNTED, ENGINES
+
+UnitClocks = Mapping[str, Sequence[int]]  # by engine: the clock at which its first, second, ... unit was finished
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A command's time on its engine, in clocks from start. `command`: its number among the program's.
+
+    held: from when to when the engine's head has the command, which may be before its first step, and is before its last word
+    is written; where it is not known, from begin to end.
+    """
+
+    engine: str
+    command: int
+    layer: int
+    begin: int
+    end: int
+    held: tuple[int, int]
+
+
+def predicted_bars(artifact: Artifact, memory: DdrSpeed | None = None) -> list[Bar]:
+    """A bar for each command, in program order: the manifest's, unless it has none or they are for another memory."""
+    entries, memory = artifact.manifest["commands"], memory or artifact.predicted_for
+    if "predicted" not in artifact.manifest or memory != artifact.predicted_for:
+        return bars_of(artifact.program, artifact.config, [int(entry["layer"]) for entry in entries], memory)
+    bars = []
+    for number, entry in enumerate(entries):
+        begin, end, *held = entry["predicted"]
+        bars.append(Bar(entry["engine"], number, int(entry["layer"]), begin, end, (held[0], held[1])))
+    return bars
+
+
+def bars_of(program: bytes, config: Config, layers: Sequence[int], memory: DdrSpeed) -> list[Bar]:
+    """The same for any program, by the predictor. layers: whose each command is."""
+    bars: list[Bar] = []
+    free = dict.fromkeys(ENGINES, 0)  # when the last word of the command before was written: the next one may have begun
+    for number, span in enumerate(predicted_spans(program, config, memory)):
+        begin = min(max(span.begin, free[span.engine]), span.end)
+        free[span.engine] = span.end
+        bars.append(Bar(span.engine, number, layers[number], begin, span.end, span.held))
+    return bars
+
+
+def last_clock(bars: Iterable[Bar]) -> int:
+    """When all is done: weights that come have a user, who ends later."""
+    return max((bar.end for bar in bars if bar.engine != "weight"), default=0)
+
+
+def measured_bars(artifact: Artifact, finished: UnitClocks) -> list[Bar]:
+    """A bar for each command whose units are counted (all but those of `weight`), in program order.
+
+    It ends when its last unit was finished, and begins when it could: its engine free, the units that it waits for
+    finished, its GO written (a full queue holds the program). DataError: the clocks are not of this program.
+    """
+    bars: list[Bar] = []
+    ends: dict[str, deque[int]] = {engine: deque([0], maxlen=QUEUE_COMMANDS) for engine in ENGINES}
+    units = dict.fromkeys(COUNTED, 0)
+    clock = written = 0
+    for command in commands(artifact.program):
+        engine, queue = command.engine, ends[command.engine]
+        clock, written = clock + command.pc - written, command.pc
+        if engine not in units:
+            continue
+        if len(queue) == QUEUE_COMMANDS:
+            clock = max(clock, queue[0])
+        units[engine] += command.units(artifact.config.chunk_blocks)
+        end = _clock_of(finished, engine, units[engine])
+        begin = max(clock, queue[-1], _released(command, finished))
+        queue.append(end)
+        layer = int(artifact.manifest["commands"][command.number]["layer"])
+        begin = min(begin, end)
+        bars.append(Bar(engine, command.number, layer, begin, end, (begin, end)))
+    if any(len(finished[engine]) != count for engine, count in units.items()):
+        raise DataError("the measured timeline has more units than the program")
+    return bars
+
+
+def _released(command: Command, finished: UnitClocks) -> int:
+    """When the units that a command's first unit waits for were finished."""
+    fields = vars(command.f)
+    counts = {engine: fields[f"wait_{engine}_count"] for engine in COUNTED if fields[f"wait_{engine}_enable"]}
+    return max((_clock_of(finished, engine, count) for engine, count in counts.items()), default=0)
+
+
+def _clock_of(finished: UnitClocks, engine: str, units: int) -> int:
+    """When an engine had finished that many units. DataError: it never had."""
+    clocks = finished.get(engine, ())
+    if units > len(clocks):
+        raise DataError(f"the measured timeline has {len(clocks)} units of {engine}, the program more")
+    return clocks[units - 1] if units else 0
+
+
+def busy(bars: Iterable[Bar]) -> dict[str, int]:
+    """Clocks that each engine works."""
+    found = dict.fromkeys(ENGINES, 0)
+    for bar in bars:
+        found[bar.engine] += bar.end - bar.begin
+    return found
+
+
+def layer_clocks(bars: Sequence[Bar], layers: int) -> list[int]:
+    """Clocks of each layer, which sum to the last bar's end: those in which the array has a command are its layer's; those in which
+    it has none are the layer's of the first unfinished command in program order.
+
+    The rule by which `sim.profile` gives a run's clocks to layers. bars: in program order.
+    """
+    found, clock = [0] * layers, 0
+    others = deque(bar for bar in bars if bar.engine not in ("conv", "weight"))
+    for bar in bars:
+        if bar.engine == "conv":
+            clock = _without_array(found, others, bar, clock, bar.held[0])
+            found[bar.layer] += bar.held[1] - clock
+            clock = bar.held[1]
+    end = last_clock(bars)
+    clock = _without_array(found, others, None, clock, end)
+    if clock < end:  # the array's last words are being written
+        found[bars[-1].layer] += end - clock
+    return found
+
+
+def _without_array(found: list[int], others: deque[Bar], following: Bar | None, clock: int, until: int) -> int:
+    """Gives the clocks from `clock` to `until` to the first unfinished of `others` or the array's `following` command.
+
+    Drops those of `others` that are finished; answers the clock up to which there was somebody to give to.
+    """
+    while clock < until:
+        while others and others[0].end <= clock:
+            others.popleft()
+        first = others[0] if others and not (following and following.command < others[0].command) else following
+        if first is None:
+            return clock
+        upto = until if first is following else min(until, first.end)
+        found[first.layer] += upto - clock
+        clock = upto
+    return clock

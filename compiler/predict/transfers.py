@@ -1,0 +1,87 @@
+"""Loads and stores as processes of `predict`'s machine: dealt to the ports, asked of DDR and moved, one command after another."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from math import inf
+
+from cnna.compiler.predict.ddr_beats import LOAD_BEATS, Transfer
+from cnna.compiler.predict.event_loop import Machine, Process, Queue, Ready
+from cnna.compiler.predict.weight_ports import Ended, WeightPorts
+from cnna.spec.commands import Command
+from cnna.spec.config import BEAT_BYTES
+
+RUNS_AHEAD = 64  # that a port holds
+ASK_CLOCKS = 17  # from a store's wait that is met to its first burst
+END_CLOCKS = {"load": 20, "store": 13}  # from the last beat, or DDR's answer to it, until others see the unit
+
+
+class Transfers:
+    """queues: of the engines. waits: of a command. weights: whose reads take turns with a load's."""
+
+    def __init__(
+        self, machine: Machine, queues: dict[str, Queue], weights: WeightPorts, waits: Callable[[Command], Ready], ended: Ended
+    ) -> None:
+        self.machine, self.queues, self.weights, self.waits, self.ended = machine, queues, weights, waits, ended
+        self.dealt: dict[str, list[tuple[Command, Transfer]]] = {"load": [], "store": []}
+        self.asked: list[Ready] = []  # of each load that has asked: when its first beat can come
+
+    def deal(self, command: Command) -> Process:
+        """Deals a command's runs to the ports, a clock each, as far as they fit beside those of commands before."""
+        fields, dealt, machine = vars(command.f), self.dealt[command.engine], self.machine
+        yield self.waits(command)
+        transfer = Transfer(command.engine, fields, machine.config)
+        if dealt and command.engine == "load":
+            dealt[-1][1].following = transfer
+        dealt.append((command, transfer))
+        runs = fields["runs"] * fields["blocks"]
+        later = (
+            max(runs - RUNS_AHEAD * machine.config.ports, 0) * transfer.size * BEAT_BYTES / (runs * machine.memory.bytes_per_cycle)
+        )
+        yield machine.after(max(runs, later))
+        self.queues[command.engine].released += 1
+
+    def asking(self) -> Process:
+        """Loads ask for their beats when they are dealt and the ports' FIFOs have room, behind the weights asked for before."""
+        machine, beats = self.machine, 0
+        for number in count():
+            yield partial(self._when_dealt, "load", number)
+            yield machine.loaded(beats - LOAD_BEATS * machine.config.ports)
+            clock = machine.now + machine.memory.latency_cycles
+            self.asked.append(partial(self.weights.when_answered, self.weights.asked(), clock))
+            size = self.dealt["load"][number][1].size
+            machine.reads.begin(size, machine.now)
+            beats += size
+
+    def loads(self) -> Process:
+        """Moves what loads have asked for."""
+        for number in count():
+            yield partial(self._when_asked, number)
+            command, transfer = self.dealt["load"][number]
+            self.machine.work.begun += transfer.size
+            yield from self._move(command, transfer, 0)
+
+    def stores(self) -> Process:
+        """Moves what stores were dealt: a command's first burst waits for the last B of the one before (`hw/dma/store.py`)."""
+        machine = self.machine
+        for number in count():
+            yield partial(self._when_dealt, "store", number)
+            clock = max([machine.now + ASK_CLOCKS, *machine.units["store"][-1:]])
+            yield machine.after(clock - machine.now)
+            yield from self._move(*self.dealt["store"][number], machine.memory.latency_cycles)
+
+    def _move(self, command: Command, transfer: Transfer, latency: int) -> Process:
+        machine, engine, begin = self.machine, command.engine, self.machine.now
+        machine.work.moving[engine] = transfer
+        yield from machine.flow(engine, transfer.size * BEAT_BYTES, BEAT_BYTES * machine.config.ports)
+        del machine.work.moving[engine]
+        end = machine.end_unit(engine, latency + END_CLOCKS[engine])
+        self.ended(command, begin, end, (begin, machine.now))
+
+    def _when_dealt(self, engine: str, number: int) -> float:
+        """0 if the engine's command of that number is dealt; inf: not yet."""
+        return 0.0 if number < len(self.dealt[engine]) else inf
+
+    def _when_asked(self, number: int) -> float:
+        """When the first beat of the load of that number can come; inf: not known yet."""
+        return self.asked[number]() if number < len(self.asked) else inf

@@ -1,0 +1,125 @@
+"""The ports that bring weights, as processes of `predict`'s machine: what they ask of DDR for the rings, and when it has come.
+
+Port 0 brings the vector ring's words too, and is dealt commands before the others, which go abreast.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from math import inf
+from typing import NamedTuple
+
+from cnna.compiler.predict.ddr_beats import BURST_BEATS
+from cnna.compiler.predict.event_loop import Column, Machine, Process, Queue
+from cnna.spec.commands import Command
+from cnna.spec.config import BEAT_BYTES
+
+OPEN_BEATS = 32 * BURST_BEATS  # that a port's read master has under way
+DEALT = 2  # weight commands that wait at a port
+ASKED = 16  # words of a ring that are asked for together, at most
+ASKED_BEATS = OPEN_BEATS // 2  # the same in beats: wide words at few ports are many
+ASK_CLOCKS = 3  # from one burst that a port asks for to the next
+RING_CLOCKS = 16  # from the last beat of a weight to its step
+Ended = Callable[[Command, float, float, tuple[float, float]], None]  # notes from when to when a command's beats came
+
+
+class Request(NamedTuple):
+    """For `words` of a column in all, so many beats of each port. loads: their beats that come first. ends: the command's last."""
+
+    column: Column
+    words: int
+    beats: int
+    clock: float
+    loads: float
+    ends: Command | None
+
+
+@dataclass
+class Requests:
+    """What a port, or some side by side, have asked of DDR for the rings. open: beats that have not come."""
+
+    made: list[Request] = field(default_factory=list)
+    open: int = 0
+    answered: int = 0
+
+    def when_open(self, beats: int) -> float:
+        """0 if a port may ask for so many beats more; inf: not yet."""
+        return 0.0 if self.open + beats <= OPEN_BEATS else inf
+
+    def when_answered(self, number: int, latency: int) -> float:
+        """When DDR can begin to answer the request of that number; inf: not known yet."""
+        return self.made[number].clock + latency if number < len(self.made) else inf
+
+
+class WeightPorts:
+    """Port 0 as part 0, the others as part 1. queue: of the engine `weight`."""
+
+    def __init__(self, machine: Machine, queue: Queue, ended: Ended) -> None:
+        self.machine, self.queue, self.ended = machine, queue, ended
+        self.dealt = [0 for _ in machine.weight_ports]  # commands whose words have all been asked for, by part
+        self.requests = [Requests() for _ in machine.weight_ports]
+
+    def ask(self, part: int, command: Command) -> Process:
+        """Asks for what these ports bring of a command, as soon as the ring has room for it."""
+        machine, requests = self.machine, self.requests[part]
+        ring, vector = machine.rings[command.f.ring], bool(command.f.ring)
+        if part:
+            yield partial(self._when_dealt, self.dealt[part])
+        if not (vector and part):
+            beats = 1 if vector else machine.config.stripe_bytes // BEAT_BYTES  # of a word
+            column, left = ring.columns[part], command.f.beats * command.f.repeat // beats
+            while left:
+                yield lambda: machine.now if column.asked < ring.freed + ring.size else inf
+                loads = machine.reads.asked(machine.now)
+                most = BURST_BEATS if loads > machine.reads.moved else ASKED_BEATS  # bursts take turns with a load's
+                piece = min(left, max(1, most // beats), ASKED, ring.freed + ring.size - column.asked)
+                yield partial(requests.when_open, piece * beats)
+                column.asked += piece
+                left -= piece
+                requests.open += piece * beats
+                machine.wait_for_beats(part, piece * beats)
+                clock, loads = machine.now, machine.reads.asked(machine.now)
+                requests.made.append(Request(column, column.asked, piece * beats, clock, loads, None if left else command))
+                self._note(part)
+                yield machine.after(ASK_CLOCKS * piece * beats / BURST_BEATS)
+        self.dealt[part] += 1
+        self.queue.released = min(self.dealt)
+
+    def answers(self, part: int) -> Process:
+        """DDR's answers to these ports, in the order in which they asked."""
+        machine, ports, requests, begin = self.machine, self.machine.weight_ports[part], self.requests[part], inf
+        for number in count():
+            yield partial(requests.when_answered, number, machine.memory.latency_cycles)
+            made = requests.made[number]
+            yield machine.loaded(made.loads)
+            begin = min(begin, machine.now)
+            yield from machine.flow(f"weight{part}", made.beats * ports * BEAT_BYTES, BEAT_BYTES * ports)
+            requests.open -= made.beats
+            requests.answered += 1
+            machine.wait_for_beats(part, -made.beats)
+            self._note(part)
+            made.column.counts.append(made.words)
+            made.column.clocks.append(machine.now + RING_CLOCKS)
+            if made.ends and not part:
+                self.ended(made.ends, begin, machine.now, (begin, machine.now))
+                begin = inf
+
+    def asked(self) -> list[int]:
+        """By part, how many requests it has made."""
+        return [len(requests.made) for requests in self.requests]
+
+    def when_answered(self, before: Sequence[int], clock: float) -> float:
+        """`clock`, if so many requests of each part have been answered; inf: not yet."""
+        return clock if all(r.answered >= number for r, number in zip(self.requests, before, strict=True)) else inf
+
+    def _note(self, part: int) -> None:
+        """Tells whoever shares DDR what is not answered, and after how many beats of loads it comes."""
+        requests = self.requests[part]
+        behind = [(made.loads, made.beats) for made in requests.made[requests.answered :]]
+        for port in self.machine.ports_of(part):
+            self.machine.work.behind[port] = behind
+
+    def _when_dealt(self, number: int) -> float:
+        """0 if port 0 has had room for the command of that number; inf: not yet."""
+        return 0.0 if self.dealt[0] >= number - DEALT else inf

@@ -1,0 +1,134 @@
+"""Runs the float graph over calibration samples, one at a time, and keeps what ranges are chosen from."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnxruntime as ort
+
+from cnna.compiler.frontend.onnx_export import to_model
+from cnna.compiler.frontend.preprocess import Preprocess
+from cnna.compiler.graph.ir import Graph
+from cnna.spec.cpu_ops import onnxruntime_errors
+from cnna.spec.errors import DataError, ModelError, reason_of
+
+BINS = 4096  # of a histogram between a tensor's least and greatest value
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class Statistics:
+    """Of one tensor over all samples: extremes, the mean of each channel, and (second round) a histogram between the extremes."""
+
+    low: float = np.inf
+    high: float = -np.inf
+    channel_sums: np.ndarray | None = None
+    pixels: int = 0
+    histogram: np.ndarray = field(default_factory=lambda: np.zeros(BINS, np.int64))
+
+    def extend(self, value: np.ndarray) -> None:
+        """Takes in one sample, [1, C, H, W]."""
+        self.low, self.high = min(self.low, float(value.min())), max(self.high, float(value.max()))
+        sums = value.sum(axis=(0, 2, 3), dtype=np.float64)
+        self.channel_sums = sums if self.channel_sums is None else self.channel_sums + sums
+        self.pixels += value.shape[2] * value.shape[3]
+
+    def count(self, value: np.ndarray) -> None:
+        """Adds one sample to the histogram."""
+        if self.high > self.low:
+            self.histogram += np.histogram(value, BINS, (self.low, self.high))[0]
+
+    @property
+    def means(self) -> np.ndarray:
+        """Of each channel."""
+        assert self.channel_sums is not None
+        return self.channel_sums / self.pixels
+
+
+def check_samples(graph: Graph, samples: Mapping[str, np.ndarray], preprocess: Preprocess | None) -> int:
+    """How many samples there are. DataError: none, or they do not fit the model's inputs, or are not finite."""
+    counts = set()
+    for name in graph.inputs:
+        if name not in samples:
+            raise DataError(f"calibration set: no array for input '{name}'; it has {', '.join(samples) or 'none'}")
+        value, shape = samples[name], graph.tensors[name].shape
+        if value.ndim != len(shape) or value.shape[1:] != shape[1:]:
+            wanted = ", ".join(map(str, ("N", *shape[1:])))
+            raise DataError(f"calibration set: array '{name}' has shape {list(value.shape)}; the model's input is [{wanted}]")
+        if value.dtype == np.uint8 and preprocess is None:
+            raise DataError(f"calibration set: array '{name}' is uint8; give --scale, --mean and --std, or float32 samples")
+        if not np.issubdtype(value.dtype, np.floating) and value.dtype != np.uint8:
+            raise DataError(
+                f"calibration set: array '{name}' is {value.dtype}; it must be float32, or uint8 with --scale, --mean, --std"
+            )
+        counts.add(len(value))
+    if len(counts) > 1:
+        raise DataError(f"calibration set: its arrays hold different numbers of samples: {sorted(counts)}")
+    (count,) = counts
+    if count == 0:
+        raise DataError("calibration set: it holds no samples")
+    return count
+
+
+def calibrate(
+    graph: Graph,
+    tensors: tuple[str, ...],
+    samples: Mapping[str, np.ndarray],
+    histograms: bool,
+    preprocess: Preprocess | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Statistics]:
+    """Statistics of `tensors`; memory for one sample's activations, however many samples there are.
+
+    DataError: as `check_samples`, or NaN or infinity in a sample. ModelError: a tensor that is not finite on finite samples, or
+    onnxruntime cannot run the model.
+    """
+    count = check_samples(graph, samples, preprocess)
+    rounds = 2 if histograms else 1
+    session = _session(graph, tensors)
+    statistics = {name: Statistics() for name in tensors}
+    for turn in range(rounds):
+        for number, feeds in enumerate(_feeds(graph, samples, count, preprocess)):
+            values = dict(zip((o.name for o in session.get_outputs()), _run(session, feeds, graph), strict=True))
+            for name in tensors:
+                value = feeds[name] if name in feeds else values[name]
+                if turn == 1:
+                    statistics[name].count(value)
+                elif np.isfinite(value).all():
+                    statistics[name].extend(value)
+                else:
+                    raise ModelError(f"{graph.name}: tensor '{name}' is NaN or infinite for calibration sample {number}")
+            if progress:
+                progress(turn * count + number + 1, rounds * count)
+    return statistics
+
+
+def _session(graph: Graph, tensors: tuple[str, ...]) -> ort.InferenceSession:
+    extra = [name for name in tensors if name not in graph.inputs and name not in graph.outputs]
+    options = ort.SessionOptions()
+    options.log_severity_level = 4  # an error is raised, so it need not be printed too
+    try:
+        return ort.InferenceSession(to_model(graph, extra).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except onnxruntime_errors() as error:
+        raise ModelError(f"{graph.name}: onnxruntime cannot run it: {reason_of(error)[:200]}") from None
+
+
+def _run(session: ort.InferenceSession, feeds: dict[str, np.ndarray], graph: Graph) -> list[np.ndarray]:
+    try:
+        answers: list[np.ndarray] = session.run(None, feeds)
+    except onnxruntime_errors() as error:
+        raise ModelError(f"{graph.name}: onnxruntime cannot run it: {reason_of(error)[:200]}") from None
+    return answers
+
+
+def _feeds(
+    graph: Graph, samples: Mapping[str, np.ndarray], count: int, preprocess: Preprocess | None
+) -> Iterator[dict[str, np.ndarray]]:
+    for number in range(count):
+        feeds = {}
+        for name in graph.inputs:
+            value = samples[name][number : number + 1]
+            feeds[name] = preprocess.apply(value) if value.dtype == np.uint8 and preprocess else value.astype(np.float32)
+            if not np.isfinite(feeds[name]).all():
+                raise DataError(f"calibration set: sample {number} of '{name}' holds NaN or infinity")
+        yield feeds

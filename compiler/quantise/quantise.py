@@ -1,0 +1,133 @@
+"""Post-training quantisation: a float model and some samples in, standard QDQ ONNX out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from onnx import ModelProto
+
+from cnna.compiler.frontend import preprocess as preprocessing
+from cnna.compiler.frontend import support
+from cnna.compiler.frontend.onnx_export import to_model
+from cnna.compiler.frontend.onnx_import import to_graph
+from cnna.compiler.frontend.preprocess import Preprocess
+from cnna.compiler.frontend.quantised_import import import_quantised
+from cnna.compiler.frontend.split import split
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Clip, Concat, Conv, MaxPool, Onnx
+from cnna.compiler.graph.ir import Graph, Node, Quant
+from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
+from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate
+from cnna.compiler.quantise.ranges import METHODS, quant_of
+from cnna.spec.errors import DataError, ModelError
+
+WEIGHT_MAX = 127  # the packing wants no -128
+BIAS_MAX = 1 << 30  # leaves the sums of the products room in int32
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was done: the ranges seen and the quantisation chosen of each tensor, and what stays on the CPU."""
+
+    method: str
+    samples: int
+    ranges: dict[str, tuple[float, float]]
+    quants: dict[str, Quant]
+    cpu_head: tuple[str, ...]
+    cpu_tail: tuple[str, ...]
+
+
+def quantise(
+    model: ModelProto,
+    samples: Mapping[str, np.ndarray],
+    method: str = "minmax",
+    preprocess: Preprocess | None = None,
+    correct_bias: bool = True,
+    progress: Progress | None = None,
+    dump: Dump | None = None,
+) -> tuple[ModelProto, Report]:
+    """The model as QDQ: int8 activations with zero point, symmetric weights per output channel, int32 biases; head and tail float.
+
+    `samples`: each input's calibration array, [N, ...]. `method`: minmax, percentile or mse. ModelError: an operator that does
+    not run, or the model is quantised already, or what the samples' ranges give cannot be compiled. DataError: an unknown
+    method, or samples that do not fit (`calibrate`).
+    """
+    if method not in METHODS:
+        raise DataError(f"calibration method '{method}' is unknown; there are {', '.join(METHODS)}")
+    graph = run_passes(to_graph(model), REWRITES, dump)
+    quantised = next((n for n in graph.nodes if isinstance(n.op, Onnx) and n.op.kind == "QuantizeLinear"), None)
+    if quantised or any(tensor.quant for tensor in graph.tensors.values()) or _has_requantise(graph):
+        already = support.foreign_quantisation(graph) or "the model is quantised already; compile it as it is"
+        raise ModelError(f"{graph.name}: {already}")
+    if foreign := support.foreign_quantisation(graph):
+        raise ModelError(f"{graph.name}: {foreign}")
+    parts = split(graph, support.limit)
+    statistics = calibrate(graph, tuple(parts.body.tensors), samples, method != "minmax", preprocess, progress)
+    quants = _activation_quants(parts.body, statistics, method)
+    edit = Editor(graph)
+    for name, quant in quants.items():
+        edit.tensors[name] = replace(edit.tensors[name], quant=quant)
+    for node in parts.body.nodes:
+        if isinstance(node.op, Conv):
+            _quantise_weights(edit, node, quants, statistics, correct_bias)
+    result = to_model(edit.finish())
+    import_quantised(result, sources=graph.sources)  # what is written can be compiled, or the reason is known now
+    if preprocess:
+        preprocessing.store(result, preprocess)
+    ends = [tuple(support.kind_of(node) for node in part.nodes) if part else () for part in (parts.head, parts.tail)]
+    ranges = {name: (one.low, one.high) for name, one in statistics.items()}
+    return result, Report(method, len(next(iter(samples.values()))), ranges, quants, *ends)
+
+
+def _has_requantise(graph: Graph) -> bool:
+    return any(type(node.op).__name__ == "Requantise" for node in graph.nodes)
+
+
+def _activation_quants(body: Graph, statistics: dict[str, Statistics], method: str) -> dict[str, Quant]:
+    """One for each tensor; the same for those that are tied: around MaxPool and Clip, and all around a Concat."""
+    leader = {name: name for name in body.tensors}
+
+    def find(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    for node in body.nodes:
+        if isinstance(node.op, MaxPool | Clip | Concat):
+            for name in node.inputs:
+                leader[find(name)] = find(node.output)
+    groups: dict[str, list[str]] = {}
+    for name in body.tensors:
+        groups.setdefault(find(name), []).append(name)
+    quants = {}
+    for names in groups.values():
+        lows, highs = zip(*(METHODS[method](statistics[name]) for name in names), strict=True)
+        quants.update(dict.fromkeys(names, quant_of((min(lows), max(highs)))))
+    return {name: quants[name] for name in body.tensors}
+
+
+def _quantise_weights(
+    edit: Editor, node: Node, quants: dict[str, Quant], statistics: dict[str, Statistics], correct_bias: bool
+) -> None:
+    """Rounds a convolution's weights; the bias takes what that changes at the mean of the input."""
+    op: Conv = node.op
+    weights = edit.constants[op.weights].astype(np.float64)
+    bias = edit.constants[op.bias].astype(np.float64)
+    x = node.inputs[0]
+    greatest = np.abs(weights).reshape(len(weights), -1).max(axis=1)
+    least = np.abs(bias) / (quants[x].scale * BIAS_MAX)
+    scale = np.maximum(greatest / WEIGHT_MAX, least)
+    scale = np.where(scale > 0, scale, 1.0).astype(np.float32).astype(np.float64)
+    whole = np.clip(np.rint(weights / scale[:, None, None, None]), -WEIGHT_MAX, WEIGHT_MAX)
+    rounded = whole * scale[:, None, None, None]
+    if correct_bias:
+        per_group = weights.shape[1]
+        means = np.repeat(statistics[x].means.reshape(op.groups, per_group), len(weights) // op.groups, axis=0)
+        bias = bias + ((weights - rounded).sum(axis=(2, 3)) * means).sum(axis=1)
+    changed = replace(
+        op,
+        weights=edit.constant(op.weights, rounded.astype(np.float32)),
+        bias=edit.constant(op.bias, bias),
+        weight_scale=edit.constant(f"{op.weights}:scales", scale),
+    )
+    edit.nodes[node.output] = replace(node, op=changed)

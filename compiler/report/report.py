@@ -1,0 +1,187 @@
+"""`cnna report`: what an artifact is predicted to cost and, with a run's figures, what it did cost.
+
+`figures` makes one dict (the JSON form); `report_table` prints it, `report_html`, `report_picture` and `report_trace` show it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cnna.compiler.cost.cost import ddr_bytes
+from cnna.compiler.cost.engine_steps import command_steps
+from cnna.compiler.predict.timeline import Bar, busy, last_clock, layer_clocks, measured_bars, predicted_bars
+from cnna.spec.artifact import Artifact
+from cnna.spec.commands import commands
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.errors import DataError
+from cnna.spec.metrics import REPORT_MHZ
+from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.regmap import ENGINES
+
+Figures = dict[str, Any]
+
+
+def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: DdrSpeed | None = None) -> Figures:
+    """All figures of an artifact. measured: what `cnna run --json` wrote; DataError: for another artifact.
+
+    memory: what is predicted for; None: the one that the artifact's own figures hold for.
+
+    Everything is of a whole batch. Names that begin with `predicted` are the predictor's, all others were measured or follow
+    from the program; what was not measured is None. A layer's `bound` is the engine that it is predicted to keep busy longest.
+    """
+    manifest, config = artifact.manifest, artifact.config
+    memory = memory or artifact.predicted_for
+    if measured is not None:
+        _check(manifest, measured)
+    run = measured or {}
+    bars = {"predicted": predicted_bars(artifact, memory), "measured": None}
+    if run.get("unit_clocks"):
+        bars["measured"] = measured_bars(artifact, run["unit_clocks"])
+    own = run.get("layers") or [{}] * len(manifest["layers"])
+    shares = layer_clocks(bars["predicted"] or [], len(manifest["layers"]))
+    layers = [
+        _layer(entry, shares[number], own[number], {kind: _of_layer(found, number) for kind, found in bars.items()}, config.macs)
+        for number, entry in enumerate(manifest["layers"])
+    ]
+    return {
+        "name": manifest["name"],
+        "config": config.name,
+        "batch": manifest["batch"],
+        "macs": manifest["macs"],
+        "macs_per_cycle": config.macs,
+        "vector_macs_per_cycle": config.pix * config.ci,
+        "ddr_bytes_per_cycle": min(memory.bytes_per_cycle, BEAT_BYTES * config.ports),
+        "program_writes": manifest["program_writes"],
+        "segments": dict(manifest["segments"]),
+        "device": run.get("device"),
+        "predicted": _predicted(artifact, bars["predicted"] or [], memory),
+        "measured": _measured(manifest, run, config.macs) if run.get("cycles") else None,
+        "engines": _engines(artifact, bars),
+        "layers": layers,
+        "timeline": {kind: found and [_bar(bar) for bar in found] for kind, found in bars.items()},
+    }
+
+
+def _check(manifest: Mapping[str, Any], measured: Mapping[str, Any]) -> None:
+    """DataError: figures of another artifact, or none."""
+    try:
+        names = [layer["name"] for layer in measured["layers"]]
+        run = (measured["config"], measured["batch"], names)
+        _ = measured["cycles"], measured["device"]
+    except (KeyError, TypeError) as error:
+        raise DataError(f"the measured figures are not what `cnna run --json` writes ({error} is missing)") from None
+    wanted = (manifest["config"]["name"], manifest["batch"], [layer["name"] for layer in manifest["layers"]])
+    for what, have, want in zip(("configuration is", "batch is", "layers are"), run, wanted, strict=True):
+        if have != want:
+            raise DataError(f"the measured figures are of another artifact: their {what} {_short(have)}, not {_short(want)}")
+
+
+def _short(value: Any) -> str:
+    """Few of many layers' names."""
+    return f"{len(value)} from {value[0]} to {value[-1]}" if isinstance(value, list) and len(value) > 3 else str(value)
+
+
+def for_ddr(found: Figures) -> str:
+    """Which DDR figures are predicted for, where it is not the one planned on."""
+    ddr = DdrSpeed(**found["predicted"]["ddr"])
+    return "" if ddr == PLANNED else f" for {ddr}"
+
+
+def _total(manifest: Mapping[str, Any], cycles: float, peak: int) -> Figures:
+    batch, macs = manifest["batch"], manifest["macs"]
+    return {
+        "cycles": cycles,
+        "mac_utilization": macs * batch / (cycles * peak) if cycles else None,
+        "fps_at_300mhz": batch * REPORT_MHZ * 1e6 / cycles if cycles else None,
+    }
+
+
+def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Figures:
+    """The whole, as it is predicted. `array`: clocks in which it works, waits within a command, has no command."""
+    manifest, config = artifact.manifest, artifact.config
+    cycles = last_clock(bars)
+    steps = sum(command_steps("conv", vars(c.f), config).steps for c in commands(artifact.program) if c.engine == "conv")
+    held = busy(bars)["conv"]
+    return {
+        **_total(manifest, cycles, config.macs),
+        "ddr": memory.entry(),
+        "ddr_read_bytes": sum(layer["ddr_read_bytes"] for layer in manifest["layers"]),
+        "ddr_write_bytes": sum(layer["ddr_write_bytes"] for layer in manifest["layers"]),
+        "array": {"works": steps, "waits": max(held - steps, 0), "idle": cycles - max(held, steps)},
+    }
+
+
+def _measured(manifest: Mapping[str, Any], run: Mapping[str, Any], peak: int) -> Figures:
+    """The whole, as a run had it. `array`: clocks in which it works, then those of every cause of a stall."""
+    stalls = run.get("stalls") or {}
+    known = bool(stalls) and all(clocks is not None for clocks in stalls.values())
+    return {
+        **_total(manifest, run["cycles"], peak),
+        "ddr_read_bytes": run.get("ddr_read_bytes"),
+        "ddr_write_bytes": run.get("ddr_write_bytes"),
+        "array": {"works": run["cycles"] - sum(stalls.values()), **stalls} if known else None,
+    }
+
+
+def _of_layer(bars: Sequence[Bar] | None, layer: int) -> dict[str, int] | None:
+    """Clocks that each engine works for a layer, engines that do not left out."""
+    if bars is None:
+        return None
+    return {engine: clocks for engine, clocks in busy(bar for bar in bars if bar.layer == layer).items() if clocks}
+
+
+def _engines(artifact: Artifact, bars: Mapping[str, Sequence[Bar] | None]) -> list[Figures]:
+    """One entry for each engine. Bytes are those that the program moves; the program itself is fetched besides."""
+    manifest, config = artifact.manifest, artifact.config
+    work = busy(bars["predicted"] or ())
+    run = busy(bars["measured"]) if bars["measured"] is not None else None
+    cycles = {kind: max((bar.end for bar in found or ()), default=0) for kind, found in bars.items()}
+    moved, counts = dict.fromkeys(ENGINES, 0), dict.fromkeys(ENGINES, 0)
+    for command in commands(artifact.program):
+        counts[command.engine] += 1
+        moved[command.engine] += ddr_bytes(command.engine, vars(command.f), config)
+    found = []
+    for engine in ENGINES:
+        predicted = work[engine]
+        own = run[engine] if run is not None and engine != "weight" else None
+        found.append(
+            {
+                "engine": engine,
+                "commands": counts[engine],
+                "macs": sum(layer["macs"] for layer in manifest["layers"] if layer["engine"] == engine),
+                "ddr_read_bytes": 0 if engine == "store" else moved[engine],
+                "ddr_write_bytes": moved[engine] if engine == "store" else 0,
+                "predicted_busy_cycles": predicted,
+                "predicted_busy_share": predicted / cycles["predicted"] if cycles["predicted"] else None,
+                "busy_cycles": own,
+                "busy_share": own / cycles["measured"] if own is not None and cycles["measured"] else None,
+            }
+        )
+    return found
+
+
+def _layer(
+    entry: Mapping[str, Any], predicted: int, own: Mapping[str, Any], busy: Mapping[str, dict[str, int] | None], peak: int
+) -> Figures:
+    work, array = busy["predicted"] or {}, entry["engine"] == "conv"
+    return {
+        "name": entry["name"],
+        "op": entry["op"],
+        "engine": entry["engine"],
+        "macs": entry["macs"],
+        "predicted_cycles": predicted,
+        "predicted_mac_utilization": entry["macs"] / (predicted * peak) if predicted and array else None,
+        "predicted_ddr_read_bytes": entry["ddr_read_bytes"],
+        "predicted_ddr_write_bytes": entry["ddr_write_bytes"],
+        "predicted_busy": work,
+        "bound": max(work, key=lambda engine: work[engine]) if work else "nothing",
+        "cycles": own.get("cycles"),
+        "mac_utilization": own.get("mac_utilization") if array else None,
+        "ddr_read_bytes": own.get("ddr_read_bytes"),
+        "ddr_write_bytes": own.get("ddr_write_bytes"),
+        "busy": busy["measured"],
+        "stalls": own.get("stalls"),
+    }
+
+
+def _bar(bar: Bar) -> list[Any]:
+    return [bar.engine, bar.layer, bar.begin, bar.end]

@@ -1,0 +1,93 @@
+"""The report as text: headline and a line for each layer. Columns of measurements are there only where there are any."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cnna.compiler.report.report import Figures, for_ddr
+
+COLUMNS = (  # heading, key, format
+    ("layer", "name", "{}"),
+    ("op", "op", "{}"),
+    ("engine", "engine", "{}"),
+    ("MACs", "macs", "{:,}"),
+    ("predicted", "predicted_cycles", "{:,}"),
+    ("util.", "predicted_mac_utilization", "{:.1%}"),
+    ("measured", "cycles", "{:,.0f}"),
+    ("util.", "mac_utilization", "{:.1%}"),
+    ("DDR read", "ddr_read_bytes", "{:,.0f}"),
+    ("written", "ddr_write_bytes", "{:,.0f}"),
+    ("DDR read (pred.)", "predicted_ddr_read_bytes", "{:,}"),
+    ("written (pred.)", "predicted_ddr_write_bytes", "{:,}"),
+    ("longest engine", "bound", "{}"),
+    ("stalls", "stalls", "{}"),
+)
+WORDS = {"name", "op", "engine", "bound", "stalls"}  # keys that are no numbers
+_CLOCKS, _BYTES = ("cycles", "mac_utilization", "stalls"), ("ddr_read_bytes", "ddr_write_bytes")
+
+
+def columns(found: Figures) -> list[tuple[str, str, str]]:
+    """Those that have something to show: measured bytes, where there are none predicted ones, which say so."""
+    absent = set(_CLOCKS) if found["measured"] is None else set()
+    counted = any(layer["ddr_read_bytes"] is not None for layer in found["layers"])
+    absent |= {f"predicted_{key}" for key in _BYTES} if counted else set(_BYTES)
+    return [column for column in COLUMNS if column[1] not in absent]
+
+
+def cell(layer: Mapping[str, Any], key: str, form: str) -> str:
+    """One entry as text: "-" for what is not known, and for a share of nothing."""
+    value = layer[key]
+    if key == "stalls":
+        return stalls_text(value)
+    return "-" if value is None or (value == 0 and key.endswith("utilization")) else form.format(value)
+
+
+def stalls_text(stalls: Mapping[str, int] | None, most: int = 2) -> str:
+    """The greatest causes with their clocks."""
+    greatest = sorted((stalls or {}).items(), key=lambda item: -(item[1] or 0))[:most]
+    return ", ".join(f"{cause} {clocks:,}" for cause, clocks in greatest if clocks) or "-"
+
+
+def headline(found: Figures) -> list[str]:
+    """The figures of the whole artifact, a line each."""
+    lines = [
+        f"{found['name']} for {found['config']}, batch {found['batch']}: {found['macs']:,} MACs an image, "
+        f"{found['program_writes']:,} register writes, {found['segments']['constant']:,} bytes of constants"
+    ]
+    for kind in ("predicted", "measured"):
+        if total := found[kind]:
+            by = f" ({found['device']})" if kind == "measured" else for_ddr(found)
+            moved = sum(total[key] for key in _BYTES if total[key] is not None)
+            lines.append(
+                f"{kind}{by}: {total['cycles']:,.0f} cycles, {total['mac_utilization']:.1%} of the array, "
+                f"{total['fps_at_300mhz']:,.1f} images a second at 300 MHz" + (f", {moved:,.0f} DDR bytes" if moved else "")
+            )
+    if found["device"] and not found["measured"]:
+        lines.append(f"the run was on {found['device']}, which counts no clocks: all figures are predicted")
+    return lines
+
+
+def engine_lines(found: Figures) -> list[str]:
+    """What each engine does, a line each."""
+    lines = []
+    for entry in found["engines"]:
+        line = f"{entry['engine']:7} {entry['commands']:6,} commands, busy {entry['predicted_busy_share'] or 0:6.1%} predicted"
+        line += f", {entry['busy_share']:6.1%} measured" if entry["busy_share"] is not None else ""
+        moved = entry["ddr_read_bytes"] + entry["ddr_write_bytes"]
+        lines.append(line + (f", {moved:,} DDR bytes" if moved else ""))
+    return lines
+
+
+def table(found: Figures) -> str:
+    """Headline, engines, and a line for each layer."""
+    chosen = columns(found)
+    rows = [[heading for heading, _, _ in chosen]]
+    rows += [[cell(layer, key, form) for _, key, form in chosen] for layer in found["layers"]]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(chosen))]
+    lines = []
+    for row in rows:
+        parts = [
+            text.ljust(width) if key in WORDS else text.rjust(width)
+            for text, width, (_, key, _) in zip(row, widths, chosen, strict=True)
+        ]
+        lines.append("  ".join(parts).rstrip())
+    return "\n".join([*headline(found), "", *engine_lines(found), "", *lines])

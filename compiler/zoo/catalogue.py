@@ -1,0 +1,144 @@
+"""Models to try: the project's own trained one, and the graphs of well-known networks, shipped by the onnx package or generated.
+
+Those graphs are real, their weights are not: `build` gives them seeded ones (`model_weights`). They answer nothing sensible; their
+layers, sizes and cycles are those of the network.
+"""
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from cnna.compiler.zoo import weights
+from cnna.compiler.zoo.graphs import GRAPHS
+from cnna.spec.errors import ModelError, ToolError
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+VARIANTS = {  # of shipped graphs, where there are several of one name
+    "alexnet": "AlexNet of BVLC, grouped",
+    "inception_v1": "Inception-v1 (GoogLeNet)",
+    "inception_v2": "Inception-v2",
+    "resnet50": "ResNet-50 v1.5 (stride in the 3x3)",
+    "squeezenet": "SqueezeNet 1.1",
+}
+
+Float = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model that can be written: its name, what it is, and its graph; of those that are not trained without its weights."""
+
+    name: str
+    about: str
+    graph: Callable[[], onnx.ModelProto]
+    trained: bool = False
+
+
+def entries() -> list[Entry]:
+    """Every model there is on this machine, the trained one first, then by name."""
+    found = []
+    for path in LIGHT.glob("light_*.onnx"):
+        name = path.stem.removeprefix("light_").removeprefix("bvlc_")
+        variant = f"{VARIANTS[name]}, " if name in VARIANTS else ""
+        without = ", its LRN left out" if _has_lrn(path) else ""
+        about = f"{variant}graph of {path.name} in the onnx package{without}, seeded random weights"
+        found.append(Entry(name, about, partial(_shipped, path)))
+    found += [Entry(name, f"{variant}, generated, seeded random weights", make) for name, (make, variant) in GRAPHS.items()]
+    found.sort(key=lambda entry: entry.name)
+    path = DIGITS / "digits.onnx"
+    if path.is_file():
+        about = "residual CNN trained on scikit-learn's digits, 16x16"
+        found.insert(0, Entry("digits", about, partial(onnx.load, path), trained=True))
+    return found
+
+
+def entry(name: str) -> Entry:
+    """The model of that name. ModelError: there is none; names those there are."""
+    found = {one.name: one for one in entries()}
+    if name not in found:
+        raise ModelError(f"model {name!r} is unknown; there are {', '.join(found)}")
+    return found[name]
+
+
+def build(one: Entry, seed: int = 1) -> onnx.ModelProto:
+    """The model with weights: as committed, or from `seed`."""
+    model = one.graph()
+    if one.trained:
+        return model
+    model = weights.with_weights(model, np.random.default_rng(seed))
+    weights.measure_norms(model, pictures(one, 1, seed))
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def pictures(one: Entry, count: int, seed: int = 1) -> Float:
+    """Inputs to calibrate or run with: [n, C, H, W], zero mean, coarse shapes with noise on them (for untrained graphs)."""
+    graph = one.graph().graph
+    constants = {tensor.name for tensor in graph.initializer}
+    value = next(value for value in graph.input if value.name not in constants)
+    channels, height, width = (axis.dim_value for axis in value.type.tensor_type.shape.dim[1:])
+    rng = np.random.default_rng([seed, 1])
+    coarse = rng.normal(size=(count, channels, -(-height // 16), -(-width // 16)))
+    shapes = np.kron(coarse, np.ones((16, 16)))[:, :, :height, :width]
+    return (0.8 * shapes + 0.6 * rng.normal(size=shapes.shape)).astype(np.float32)
+
+
+def digits_data() -> ModuleType:
+    """examples/digits/data.py. ToolError: this is not the project's own tree, or scikit-learn is missing."""
+    path = DIGITS / "data.py"
+    spec = importlib.util.spec_from_file_location("cnna_examples_digits_data", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ToolError(f"{path}: missing; the digits come with the project's source")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def parameters(model: onnx.ModelProto) -> int:
+    """Weights of a model: elements of what its nodes take as constants, shapes of Reshapes and limits of Clips left out."""
+    used = {name for node in model.graph.node for name in node.input if node.op_type not in ("ConstantOfShape", "Clip")}
+    return sum(prod(shape) for name, shape in weights.weight_shapes(model.graph).items() if name in used)
+
+
+def macs(model: onnx.ModelProto) -> int:
+    """Multiply-accumulates of a model's convolutions and fully connected layers for one image, padding included."""
+    graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    values = [*graph.value_info, *graph.output]
+    shapes = {value.name: tuple(axis.dim_value for axis in value.type.tensor_type.shape.dim) for value in values}
+    shapes |= weights.weight_shapes(graph)
+    total = 0
+    for node in graph.node:
+        if node.op_type in ("Conv", "Gemm", "MatMul"):
+            pixels = prod(shapes[node.output[0]][2:]) if node.op_type == "Conv" else 1
+            total += pixels * prod(shapes[node.input[1]])
+    return total
+
+
+def _shipped(path: Path) -> onnx.ModelProto:
+    """A graph of the onnx package without its LRN layers: those who deploy these networks leave them out, and so do the DPU's."""
+    model = onnx.load(path)
+    instead: dict[str, str] = {}
+    kept = []
+    for node in model.graph.node:
+        for position, name in enumerate(node.input):
+            node.input[position] = instead.get(name, name)
+        if node.op_type == "LRN":
+            instead[node.output[0]] = node.input[0]
+        else:
+            kept.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    return model
+
+
+def _has_lrn(path: Path) -> bool:
+    return any(node.op_type == "LRN" for node in onnx.load(path).graph.node)

@@ -1,0 +1,87 @@
+"""The sweep offers only what is legal and fits, predicts as the compiler does, and its front hides nothing better."""
+
+from dataclasses import replace
+
+import pytest
+
+from cnna.cli.main import main
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.explore.area import bram36, dsp48e2
+from cnna.compiler.explore.explore import configurations, evaluate, explore, pareto, table
+from cnna.compiler.explore.picture import picture, steps
+from cnna.compiler.report.report import figures
+from cnna.spec.errors import ModelError, UserError
+
+from ... import networks
+from ...agreement import artifact_of
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return networks.network(3)
+
+
+@pytest.fixture(scope="module")
+def points(graph):
+    found, refused = explore(graph, configurations(250, 100)[::3], None, lambda done, total, what: None)
+    assert not refused
+    return found
+
+
+def test_all_fit(points):
+    """The budget is the chip."""
+    for config in configurations(2520, 912):
+        assert dsp48e2(config) <= 2520
+        assert bram36(config) <= 912
+    assert {point.batch for point in points} == {1, 2, 4}
+
+
+def test_the_prediction_is_the_compilers(graph, points):
+    """`cnna report` of the same configuration would say otherwise."""
+    program = compile_graph(graph, points[-1].config, points[-1].batch)
+    assert points[-1].cycles == figures(artifact_of(program))["predicted"]["cycles"]
+    assert points[-1].figures()["predicted_fps_at_300mhz"] == points[-1].batch * 300e6 / points[-1].cycles
+
+
+def test_no_point_beats_one_of_the_front(points):
+    """Nor is a point left out that nothing beats."""
+    front = pareto(points)
+
+    def beats(a, b):
+        return a.fps >= b.fps and a.dsp <= b.dsp and a.bram36 <= b.bram36
+
+    assert not any(beats(a, b) for a in front for b in front if a is not b)
+    assert all(any(beats(a, b) for a in front) for b in points)
+    assert len(table(front).splitlines()) == 1 + len(front)
+    speeds = [point.fps for point in steps(points)]
+    assert speeds == sorted(speeds)
+
+
+def test_equal_points_are_shown_once(points):
+    assert len(pareto([points[0], replace(points[0])])) == 1
+
+
+def test_picture_is_a_png(points, tmp_path):
+    picture("net", points, (250, 100), tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_a_batch_that_cannot_be_is_refused(graph):
+    """Not one line for each configuration, nor an empty table."""
+    with pytest.raises(ModelError, match="batch"):
+        explore(graph, configurations(250, 100)[:2], 10**9, lambda done, total, what: None)
+    assert evaluate(graph, configurations(250, 100)[0], 3).batch == 3
+
+
+@pytest.mark.parametrize("budget", [(10, 912), (2520, 1), (-1, -1)])
+def test_a_budget_for_nothing_is_refused(budget):
+    with pytest.raises(UserError, match="no configuration fits"):
+        configurations(*budget)
+
+
+@pytest.mark.parametrize("options", [["--dsp", "3"], ["--batch", "0"], []])
+def test_bad_input_is_one_line(tmp_path, capsys, options):
+    """The last has a model that is none."""
+    (tmp_path / "m.onnx").write_text("no model")
+    assert main(["explore", str(tmp_path / "m.onnx"), *options]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -1,0 +1,52 @@
+"""From the quantised float graph to int8: limits, and that passes on int8 graphs change no bit of what is left."""
+
+from math import inf
+
+import numpy as np
+import pytest
+
+from cnna.compiler.frontend.integer import clamp
+from cnna.compiler.frontend.quantised_import import import_quantised
+from cnna.compiler.graph import ir
+from cnna.sim import reference
+
+from .test_quantised_import import NETWORK, made
+
+
+@pytest.mark.parametrize("operands", ["(e, f)", "(f, e)"])
+@pytest.mark.parametrize("name", ["qdq", "qdq, symmetric"])
+def test_passes_on_int8_graphs_change_no_bit(name, operands, tmp_path):
+    """Residual adds and copies inside convolutions round as they did alone, whichever operand the convolution makes."""
+    model, _ = made(tmp_path, name, NETWORK.replace("(e, f)", operands))
+    graphs: dict[str, ir.Graph] = {}
+    split = import_quantised(model, graphs.__setitem__)
+    before = graphs["to_integer"]
+    (x,) = before.inputs
+    images = np.random.default_rng(1).integers(-128, 128, (3, *before.tensors[x].shape)).astype(np.int8)
+    plain, fused = reference.run(before, {x: images}), reference.run(split.graph, {x: images})
+    assert len(split.graph.nodes) < len(before.nodes)
+    assert fused.keys() < plain.keys()
+    for tensor, value in fused.items():
+        assert np.array_equal(value, plain[tensor]), tensor
+
+
+def test_relu_with_its_own_scale_goes_into_the_convolution(tmp_path):
+    """Symmetric models round the sum and the ReLU each to its own scale; no copy is left behind a convolution that could do it."""
+    graph = import_quantised(made(tmp_path, "qdq, symmetric")[0]).graph
+    assert [node for node in graph.nodes if isinstance(node.op, ir.Conv) and node.op.residual and len(node.inputs) == 1]
+    for node in graph.nodes:
+        before = graph.producer(node.inputs[0])
+        if isinstance(node.op, ir.Combine) and before and isinstance(before.op, ir.Conv):
+            assert before.op.residual or graph.uses(before.output) > 1
+
+
+@pytest.mark.parametrize("limits", [(0.0, inf), (0.0, 6.0), (-inf, inf), (-1.0, 1.0), (0.013, 0.2), (100.0, 200.0)])
+@pytest.mark.parametrize("quant", [ir.Quant(0.05, -128), ir.Quant(0.02, 7), ir.Quant(3.0, 0)])
+def test_clamp_is_rounding_of_the_clipped_value(quant, limits):
+    """Clipping a real value and rounding it, and rounding and clamping it, are the same."""
+    low, high = limits
+    values = np.random.default_rng(2).normal(0, 60 * quant.scale, 5000)
+    clipped = np.clip(np.rint(np.clip(values, low, high) / quant.scale) + quant.zero, -128, 127)
+    found = clamp(quant, low, high)
+    clamped = np.clip(np.rint(values / quant.scale) + found.zero, found.low, found.high)
+    assert np.array_equal(clipped, clamped)

@@ -1,0 +1,142 @@
+"""What cannot be a model is refused in one line, before anything is done with it."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, numpy_helper
+
+from cnna.compiler.frontend.onnx_import import OPSET_MAX, load_model, to_graph
+from cnna.spec.errors import ModelError
+
+from ..written import written
+
+TEXT = "g (float[N,3,4,4] x) => (float[N,2,4,4] y) { y = Conv <kernel_shape=[1,1]> (x, w) }"
+
+
+def model(**weights):
+    return written(TEXT, weights or {"w": (2, 3, 1, 1)})
+
+
+def refused(source, name="net.onnx"):
+    """The one line, which names the file."""
+    with pytest.raises(ModelError) as caught:
+        load_model(source.SerializeToString() if isinstance(source, onnx.ModelProto) else source, name)
+    assert str(caught.value).startswith(name)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_sound_model_is_read_untouched(tmp_path):
+    path = tmp_path / "net.onnx"
+    onnx.save(model(), path)
+    assert load_model(path) == load_model(str(path)) == load_model(path.read_bytes()) == model()
+
+
+def test_no_file():
+    with pytest.raises(ModelError, match=r"nowhere\.onnx: no such file"):
+        load_model("nowhere.onnx")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 a zip file", b"\x08\x08", b"\xff" * 40, model().SerializeToString()[:-7]])
+def test_not_onnx(content):
+    assert "ONNX" in refused(content)
+
+
+def test_nan_weights_name_tensor_and_node():
+    broken = model(w=np.full((2, 3, 1, 1), np.nan, np.float32))
+    assert "weights 'w', of node 'y' (Conv) hold NaN" in refused(broken)
+
+
+def test_future_and_ancient_opsets():
+    future = model()
+    future.opset_import[0].version = OPSET_MAX + 1
+    assert f"opset {OPSET_MAX + 1} is outside" in refused(future)
+    ancient = model()
+    ancient.opset_import[0].version = 0
+    assert "opset 0 is outside 1.." in refused(ancient)
+
+
+def test_future_ir_version():
+    future = model()
+    future.ir_version = onnx.IR_VERSION + 1
+    assert "is newer than" in refused(future)
+
+
+def test_external_weights_that_are_missing(tmp_path):
+    path = tmp_path / "net.onnx"
+    big = model(w=np.ones((2, 3, 1, 1), np.float32))
+    onnx.save_model(big, path, save_as_external_data=True, location="net.weights", size_threshold=0)
+    read = load_model(path)
+    assert (numpy_helper.to_array(read.graph.initializer[0]) == 1).all()
+    (tmp_path / "net.weights").unlink()
+    with pytest.raises(ModelError, match=r"weights of 'w' are in an external file 'net\.weights', which is not there"):
+        load_model(path)
+
+
+def test_external_weights_outside_the_models_folder(tmp_path):
+    """A model may not read other files of the machine: onnx refuses, and the user must see which tensor's place it was."""
+    big = model(w=np.ones((2, 3, 1, 1), np.float32))
+    onnx.save_model(big, tmp_path / "net.onnx", save_as_external_data=True, location="net.weights", size_threshold=0)
+    moved = onnx.load_model(tmp_path / "net.onnx", load_external_data=False)
+    moved.graph.initializer[0].external_data[0].value = str(tmp_path / "net.weights")
+    (tmp_path / "net.onnx").write_bytes(moved.SerializeToString())
+    with pytest.raises(ModelError, match=r"net\.onnx: external weights cannot be read: .*relative path"):
+        load_model(tmp_path / "net.onnx")
+
+
+def test_a_way_of_padding_that_there_is_not():
+    """ONNX's checker lets it pass; padding by none would be a guess."""
+    text = TEXT.replace("kernel_shape=[1,1]", 'kernel_shape=[1,1], auto_pad="SAME"')
+    assert "node 'y' (Conv): auto_pad is 'SAME', not one of NOTSET," in refused(written(text, {"w": (2, 3, 1, 1)}))
+
+
+def test_axis_without_a_size():
+    assert "axis 2 of input 'x' has no fixed size" in refused(written(TEXT.replace("N,3,4,4", "N,3,H,4"), {"w": (2, 3, 1, 1)}))
+
+
+def test_input_of_another_type():
+    assert "input 'x' is UINT8; it must be FLOAT" in refused(written("g (uint8[N,3] x) => (float[N,3] y) { y = Cast <to=1> (x) }"))
+
+
+def test_shapes_that_do_not_fit():
+    text = "g (float[N,3] x) => (float[N,2] y) { y = MatMul (x, w) }"
+    assert "do not fit together" in refused(written(text, {"w": (4, 2)}))
+
+
+def test_unknown_operator_fails_the_check():
+    assert "not a sound ONNX model" in refused(written(TEXT.replace("Conv <kernel_shape=[1,1]>", "Convolve"), {"w": (2, 3, 1, 1)}))
+
+
+def test_weights_listed_as_inputs_are_no_inputs():
+    """Old exporters list them; the user gives images only."""
+    old = model()
+    old.graph.input.append(onnx.helper.make_tensor_value_info("w", TensorProto.FLOAT, [2, 3, 1, 1]))
+    assert to_graph(old).inputs == ("x",)
+
+
+def test_nameless_nodes_get_names():
+    assert [node.name for node in to_graph(model()).nodes] == ["Conv:y"]
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.999])
+def test_a_truncated_file_is_called_one(tmp_path, part):
+    """A download that broke off: "not an ONNX file" would send its user to look for another one; the size tells how much came."""
+    whole = model().SerializeToString()
+    data = whole[: int(part * len(whole))]
+    (tmp_path / "m.onnx").write_bytes(data)
+    with pytest.raises(ModelError, match=rf"m\.onnx: truncated or damaged: .* its {len(data):,} bytes .*; copy or export it again"):
+        load_model(tmp_path / "m.onnx")
+
+
+def test_what_is_no_onnx_file_is_not_called_truncated(tmp_path):
+    """A picture, or a page of HTML that says where to log in."""
+    for data in (b"<!DOCTYPE html>", b"\x89PNG\r\n"):
+        (tmp_path / "m.onnx").write_bytes(data)
+        with pytest.raises(ModelError, match=r"m\.onnx: not an ONNX file"):
+            load_model(tmp_path / "m.onnx")
+
+
+def test_a_folder_is_called_one(tmp_path):
+    """A folder that is there, called "no such file", would send its user looking for a misspelling."""
+    with pytest.raises(ModelError, match=r"a folder, not an ONNX file; name the \.onnx file in it"):
+        load_model(tmp_path)

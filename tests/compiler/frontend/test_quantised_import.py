@@ -1,0 +1,242 @@
+"""Models that onnxruntime quantised, layer by layer against onnxruntime, and whole."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import trained
+from onnx import numpy_helper
+from onnxruntime.quantization import QuantFormat, QuantType
+
+from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.frontend.quantised_import import Split, import_quantised
+from cnna.compiler.graph import ir
+from cnna.sim import reference
+from cnna.spec.errors import ModelError
+
+from ..distance import distances, quantised_by_onnxruntime
+from ..pairs import with_pairs
+from ..written import answers, images, written
+
+NETWORK = """g (float[N,3,12,12] x) => (float[N,5] y) {
+    a = Conv <pads=[1,1,1,1], kernel_shape=[3,3]> (x, w1, b1)
+    b = Relu (a)
+    c = Conv <pads=[1,1,1,1], kernel_shape=[3,3], group=8, strides=[2,2]> (b, w2, b2)
+    d = Clip (c, low, high)
+    e = Conv <kernel_shape=[1,1]> (d, w3, b3)
+    f = MaxPool <kernel_shape=[2,2], strides=[2,2]> (b)
+    h = Add (e, f)
+    i = Relu (h)
+    j = Concat <axis=1> (i, f)
+    k = AveragePool <kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]> (j)
+    l = GlobalAveragePool (k)
+    m = Flatten (l)
+    n = Gemm <transB=1> (m, w4, b4)
+    y = Softmax (n)}"""
+WEIGHTS = {
+    "w1": (8, 3, 3, 3), "b1": (8,), "w2": (8, 1, 3, 3), "b2": (8,), "low": np.float32(0), "high": np.float32(6), "w3": (8, 8, 1, 1),
+    "b3": (8,), "w4": (5, 16), "b4": (5,),
+}  # fmt: skip
+FORMS = {
+    "qdq": {"per_channel": True},
+    "qdq, symmetric": {"per_channel": True, "extra_options": {"ActivationSymmetric": True}},
+    "qdq, uint8": {"activation": QuantType.QUInt8, "per_channel": True},
+    "qdq, uint8 weights": {"activation": QuantType.QUInt8, "weight": QuantType.QUInt8, "extra_options": {"WeightSymmetric": True}},
+    "qdq, own pairs": {"per_channel": True, "extra_options": {"DedicatedQDQPair": True}},
+    "qlinear": {"form": QuantFormat.QOperator, "per_channel": True},
+    "qlinear, uint8": {"form": QuantFormat.QOperator, "activation": QuantType.QUInt8, "weight": QuantType.QInt8},
+}
+
+
+def made(tmp_path: Path, name: str, text: str = NETWORK, weights=None) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    model = written(text, weights or WEIGHTS)
+    return quantised_by_onnxruntime(model, images(model, 20, seed=3), tmp_path, **FORMS[name]), images(model, 8)
+
+
+def run_whole(split: Split, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Head, reference and tail, as the host runs them; every float tensor at a border."""
+    values = dict(feeds)
+    if split.head is not None:
+        values |= _on_cpu(split.head, values)
+    whole = {}
+    for name, quant in split.inputs.items():
+        whole[name] = np.clip(np.rint(values[name] / np.float32(quant.scale)) + quant.zero, -128, 127).astype(np.int8)
+    results = reference.run(split.graph, whole)
+    for name, quant in split.outputs.items():
+        values[name] = (results[name].astype(np.float32) - quant.zero) * np.float32(quant.scale)
+    return values | (_on_cpu(split.tail, values) if split.tail is not None else {})
+
+
+def _on_cpu(model: onnx.ModelProto, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    feeds = {value.name: values[value.name] for value in model.graph.input}
+    return dict(zip((value.name for value in model.graph.output), answers(model, feeds), strict=True))
+
+
+def check_distances(found) -> None:
+    """Never more than a unit; at least 99.9 % equal, but for sums that lie on a rounding tie (float32 falls to either side)."""
+    assert found
+    for one in found:
+        place = f"{one.node.name} ({type(one.node.op).__name__})"
+        assert one.greatest <= 1, f"{place} is {one.greatest} units from onnxruntime"
+        assert one.equal >= 0.999 or one.off_tie == 0, f"{place}: {one.equal:.4%} equal, {one.off_tie} differ off a tie"
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_layers_are_at_most_a_unit_from_onnxruntime(name, tmp_path):
+    model, feeds = made(tmp_path, name)
+    found = distances(model, feeds)
+    check_distances(found)
+    assert {type(one.node.op) for one in found} >= {ir.Conv, ir.Depthwise, ir.AveragePool, ir.Concat, ir.Combine}
+
+
+@pytest.mark.parametrize("name", ["qdq", "qlinear", "qlinear, uint8"])
+def test_matmul_has_a_scale_for_each_column(name, tmp_path):
+    """More columns than rows: scales along the wrong axis would not even fit."""
+    weights = {
+        "w": np.random.default_rng(4).normal(size=(4, 6)).astype(np.float32) * 2.0 ** np.arange(6, dtype=np.float32),
+        "v": (6, 3),
+    }
+    text = """g (float[N,4] x) => (float[N,3] y) {
+        a = MatMul (x, w)
+        b = Relu (a)
+        y = MatMul (b, v)}"""
+    model, feeds = made(tmp_path, name, text, weights)
+    check_distances(distances(model, feeds))
+    split = import_quantised(model)
+    expected = answers(model, feeds)[0]
+    assert np.abs(run_whole(split, feeds)["y"] - expected).max() < 0.03 * np.ptp(expected)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_whole_network_answers_as_onnxruntime(name, tmp_path):
+    """Rounding differs here and there; probabilities that differ in the first digit are another network's."""
+    model, feeds = made(tmp_path, name)
+    split = import_quantised(model)
+    got, (expected,) = run_whole(split, feeds)["y"], answers(model, feeds)
+    assert np.abs(got - expected).max() < 0.03
+    assert split.head is None
+    assert [node.op_type for node in split.tail.graph.node if "Linear" not in node.op_type] == ["Reshape", "Softmax"]
+    assert sum(isinstance(node.op, ir.Conv) and len(node.inputs) == 2 for node in split.graph.nodes) == 1  # the residual add
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test for each model of the folder that onnxruntime quantised; one that is skipped, with the reason, without it."""
+    if "shared" not in metafunc.fixturenames:
+        return
+    folder: Path | None = metafunc.config.getoption("--models")
+    if folder is None:
+        reason = "no folder of trained models: pytest --models DIR (default: ../shared/models)"
+        metafunc.parametrize("shared", [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="none")])
+        return
+    paths = sorted(Path(folder).glob("*/model_ort_qdq_*.onnx"))
+    slow = ("mobilenet_v2", "squeezenet", "ultraface")
+    marks = [pytest.mark.slow if path.parent.name.startswith(slow) else () for path in paths]
+    ids = [f"{path.parent.name}-{path.stem}" for path in paths]
+    metafunc.parametrize("shared", [pytest.param(p, marks=m, id=i) for p, m, i in zip(paths, marks, ids, strict=True)])
+
+
+def test_trained_layers_are_at_most_a_unit_from_onnxruntime(shared: Path) -> None:
+    model = load_model(shared)
+    (value,) = model.graph.input
+    batch = value.type.tensor_type.shape.dim[0].dim_value or 2
+    samples = trained.samples(trained.Trained(shared.parent, shared.name), "test", batch)
+    check_distances(distances(model, {value.name: samples.x}))
+
+
+def test_head_and_tail_go_to_the_cpu(tmp_path):
+    """A sigmoid in front and a tanh behind are run by onnxruntime, all else by the accelerator."""
+    text = """g (float[N,3,6,6] x) => (float[N,4,6,6] y, float[N,4,6,6] z) {
+        a = Sigmoid (x)
+        b = Conv <pads=[1,1,1,1], kernel_shape=[3,3]> (a, w)
+        y = Tanh (b)
+        z = Relu (b)}"""
+    model, feeds = made(tmp_path, "qdq", text, {"w": (4, 3, 3, 3)})
+    split = import_quantised(model)
+    assert [node.op_type for node in split.head.graph.node if "Linear" not in node.op_type] == ["Sigmoid"]
+    assert [node.op_type for node in split.tail.graph.node if "Linear" not in node.op_type] == ["Tanh"]
+    values = run_whole(split, feeds)
+    for name, expected in zip("yz", answers(model, feeds), strict=True):
+        assert np.abs(values[name] - expected).max() < 0.05
+
+
+def test_operator_in_the_middle_is_named(tmp_path):
+    text = """g (float[N,3,6,6] x) => (float[N,4,6,6] y) {
+        a = Conv <kernel_shape=[1,1]> (x, w)
+        b = Sigmoid (a)
+        y = Conv <kernel_shape=[1,1]> (b, w2)}"""
+    model, _ = made(tmp_path, "qdq", text, {"w": (4, 3, 1, 1), "w2": (4, 4, 1, 1)})
+    with pytest.raises(ModelError, match=r"node 'Sigmoid:b' \(Sigmoid\) cannot run .* no such operator; replace it with Clip"):
+        import_quantised(model)
+
+
+def without_pair(model: onnx.ModelProto, tensor: str) -> onnx.ModelProto:
+    """Takes Q and DQ of a tensor out, so that readers see the float."""
+    quantise = next(node for node in model.graph.node if node.op_type == "QuantizeLinear" and node.input[0] == tensor)
+    for dequantise in [node for node in model.graph.node if quantise.output[0] in node.input]:
+        for node in model.graph.node:
+            for number, name in enumerate(node.input):
+                if name == dequantise.output[0]:
+                    node.input[number] = tensor
+        model.graph.node.remove(dequantise)
+    model.graph.node.remove(quantise)
+    return model
+
+
+@pytest.mark.parametrize("tensor", ["e", "f", "m", "l"])
+def test_missing_pairs_are_filled_in(tensor, tmp_path):
+    """Between Conv and Add by the range that the add can use; behind a pool, a view or before them by the neighbour's."""
+    model, feeds = made(tmp_path, "qdq")
+    split = import_quantised(without_pair(model, tensor))
+    assert np.abs(run_whole(split, feeds)["y"] - answers(model, feeds)[0]).max() < 0.03
+
+
+def test_asymmetric_weights_are_refused_by_name(tmp_path):
+    """Zero points of weights other than 0 (or 128 in uint8) would need a sum over the inputs beside each product."""
+    model, _ = made(tmp_path, "qdq, uint8 weights")
+    for tensor in model.graph.initializer:
+        if tensor.name == "w3_zero_point":
+            tensor.CopyFrom(numpy_helper.from_array(np.array(0, np.uint8), tensor.name))
+    with pytest.raises(ModelError, match=r"'Conv:e' \(Conv\).* reach from .* zero point 0"):
+        import_quantised(model)
+
+
+def test_asymmetric_weights_on_the_cpu_stay_as_they_are(tmp_path):
+    """Less their zero point they reach beyond int8; put into int8 all the same, they would wrap round, and the answer with them."""
+    text = """g (float[N,3,6,6] x) => (float[N,4,6,6] y) {
+        a = Conv <kernel_shape=[1,1]> (x, w1)
+        b = Relu (a)
+        c = Conv <kernel_shape=[1,1]> (b, w2)
+        y = Conv <kernel_shape=[1,1]> (c, w3)}"""
+    weights = {"w1": (4, 3, 1, 1), "w2": (4, 4, 1, 1), "w3": (4, 4, 1, 1)}
+    model, feeds = made(tmp_path, "qdq", text, weights)
+    for tensor in model.graph.initializer:
+        if tensor.name in ("w1_zero_point", "w3_zero_point"):  # the first and the last layer, as head and tail
+            tensor.CopyFrom(numpy_helper.from_array(np.full(4, 40, np.int8), tensor.name))
+    split = import_quantised(model)
+    assert split.head
+    assert split.tail
+    values, (expected,) = run_whole(split, feeds), answers(model, feeds)
+    assert np.abs(values["y"] - expected).max() < 0.05 * np.abs(expected).max()
+
+
+def test_sums_beyond_int32_are_refused_by_name(tmp_path):
+    model, _ = made(tmp_path, "qdq")
+    for tensor in model.graph.initializer:
+        if tensor.name == "b3_quantized":
+            tensor.CopyFrom(numpy_helper.from_array(np.full(8, 2**31 - 1, np.int32), tensor.name))
+    with pytest.raises(ModelError, match=r"'Conv:e' \(Conv\): its sums may reach .* beyond int32"):
+        import_quantised(model)
+
+
+@pytest.mark.parametrize("gains", [(0.5, 2, 1), (-0.5, 0, -2)])
+def test_batch_norm_goes_into_int8_weights(gains):
+    """A gain below 0 turns the signs of a channel's weights, one of 0 leaves its bias; int8 they stay."""
+    text = """g (float[N,3,4,4] x) => (float[N,3,4,4] y) {
+        a = Conv (x, w)
+        y = Mul (a, s)}"""
+    weights = {"w": (3, 3, 1, 1), "s": np.array(gains, np.float32)[:, None, None]}
+    model = with_pairs(written(text, weights), {"x": (1 / 32, 3), "y": (1 / 16, -5)}, {"w": 1 / 64})
+    split, feeds = import_quantised(model), images(model)
+    assert [type(node.op) for node in split.graph.nodes] == [ir.Conv]
+    assert np.array_equal(run_whole(split, feeds)["y"], answers(model, feeds)[0])

@@ -1,0 +1,83 @@
+"""The scratch copy that passes work on: order, dead code, names of graph outputs."""
+
+from itertools import pairwise
+
+import pytest
+
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Clip, Onnx
+from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.compiler.graph.validate import validate
+from cnna.spec.errors import ModelError
+
+
+def chain(*names: str, outputs: tuple[str, ...] | None = None) -> Graph:
+    """Clips one behind the other, from the first name to the last."""
+    nodes = tuple(Node(f"make {b}", Clip(), (a,), b) for a, b in pairwise(names))
+    return Graph("chain", names[:1], outputs or names[-1:], nodes, {name: Tensor((1, 2, 3, 3)) for name in names})
+
+
+def test_nodes_put_out_of_order_are_sorted():
+    edit = Editor(chain("x", "a", "b", "y"))
+    edit.remove(edit.nodes["a"])
+    edit.put("new a", Clip(0.0), ("x",), "a")
+    graph = edit.finish()
+    validate(graph)
+    assert [node.output for node in graph.nodes] == ["a", "b", "y"]
+
+
+def test_dead_nodes_tensors_and_constants_go():
+    edit = Editor(chain("x", "a", "y"))
+    edit.constant("unused", None)
+    edit.insert("dead", Clip(), ("a",), "dead", (1,))
+    graph = edit.finish()
+    assert "dead" not in graph.tensors
+    assert not graph.constants
+
+
+def test_the_input_graph_is_not_touched():
+    graph = chain("x", "a", "y")
+    edit = Editor(graph)
+    edit.remove(edit.nodes["a"])
+    edit.redirect("a", "x")
+    edit.finish()
+    assert graph == chain("x", "a", "y")
+
+
+def test_bypass_keeps_the_names_of_graph_outputs():
+    """Inside, readers take the source; at an output, its producer takes the name; between input and output it must stay."""
+    inside = Editor(chain("x", "a", "y"))
+    assert inside.bypass(inside.nodes["a"])
+    assert inside.nodes["y"].inputs == ("x",)
+    end = Editor(chain("x", "a", "y"))
+    assert end.bypass(end.nodes["y"])
+    assert [(node.name, node.output) for node in end.finish().nodes] == [("make a", "y")]
+    both = Editor(chain("x", "a", "y", outputs=("a", "y")))
+    assert not both.bypass(both.nodes["y"])
+    whole = Editor(chain("x", "y"))
+    assert not whole.bypass(whole.nodes["y"])
+
+
+def test_uses_count_outputs():
+    edit = Editor(chain("x", "a", "y", outputs=("a", "y")))
+    assert edit.uses("a") == 2
+    assert edit.sole("a") is None
+    assert edit.sole("y") is edit.nodes["y"]
+
+
+def test_more_outputs_keep_their_node_alive():
+    graph = Graph(
+        "two",
+        ("x",),
+        ("second",),
+        (Node("split", Onnx("Split", {}, "", ("second",)), ("x",), "first"),),
+        {name: Tensor((1,)) for name in ("x", "first", "second")},
+    )
+    assert len(Editor(graph).finish().nodes) == 1
+
+
+def test_cycles_are_refused():
+    edit = Editor(chain("x", "a", "y"))
+    edit.put("make a", Clip(), ("y",), "a")
+    with pytest.raises(ModelError, match="cycle"):
+        edit.finish()

@@ -1,0 +1,41 @@
+"""Addresses are linear, distinct, and in DDR where the artifact's ports say."""
+
+import pytest
+
+from cnna.compiler.lower.kernels import Map
+from cnna.compiler.lower.layout import Box, align, ddr_beats, ddr_place, feature_indices, map_words, whole_place
+from cnna.spec.config import preset
+
+MAP = Map("m", blocks=3, height=4, width=5, pitch=7, images=(0, 2))
+
+
+def test_every_word_of_a_map_has_its_own_address():
+    place = whole_place(MAP, 100)
+    words = feature_indices(place, Box((0, 2), (0, 3), (0, 4), (0, 5)))
+    assert len(set(words.tolist())) == 2 * 3 * 4 * 5
+    assert words.min() == 100
+    assert words.max() < 100 + map_words(MAP)
+
+
+def test_indices_follow_the_address_of_each_word():
+    place, box = whole_place(MAP, 9), Box((1, 2), (1, 3), (2, 4), (1, 4))
+    one_by_one = [place.address(n, b, y, x) for n in (1,) for b in (1, 2) for y in (2, 3) for x in (1, 2, 3)]
+    assert feature_indices(place, box).tolist() == one_by_one
+
+
+@pytest.mark.parametrize("name", ["tiny", "zcu102"])
+def test_rows_in_ddr_begin_at_whole_beats_and_are_not_shared(name):
+    config = preset(name)
+    place = ddr_place(MAP, "workspace", 4096, config)
+    beats = ddr_beats(place, Box((0, 2), (0, 3), (0, 4), (0, 5)))
+    assert len(set(beats.tolist())) == len(beats)
+    assert place.row_bytes % 16 == 0
+    assert place.row_bytes >= MAP.width * config.ci
+    assert beats.min() * 16 == place.address(0, 0, 0)
+    assert (beats.max() + 1) * 16 == place.address(2, 0, 0)
+
+
+@pytest.mark.parametrize(("value", "step"), [(0, 16), (1, 16), (16, 16), (17, 16), (4095, 4096)])
+def test_align_goes_up_to_a_multiple(value, step):
+    assert align(value, step) % step == 0
+    assert 0 <= align(value, step) - value < step

@@ -1,0 +1,88 @@
+"""Each operator goes to its engine, with as few blocks and parts as its channels allow."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler.graph import ir
+from cnna.compiler.lower.kernels import ConvKernel, VectorKernel
+from cnna.compiler.lower.lower import lower, macs_of
+from cnna.spec.config import preset
+
+from ... import networks
+
+TINY = preset("tiny")
+
+
+def kernels(make, config=TINY):
+    b = networks.Builder(np.random.default_rng(1), "case")
+    return lower(b.graph(make(b)), config).kernels
+
+
+@pytest.mark.parametrize(
+    ("kind", "engine"),
+    [
+        ("conv", ConvKernel),
+        ("grouped", ConvKernel),
+        ("residual", ConvKernel),
+        ("fully_connected", ConvKernel),
+        ("multiplied", ConvKernel),
+        ("depthwise", VectorKernel),
+        ("max_pool", VectorKernel),
+        ("average_pool", VectorKernel),
+        ("add", VectorKernel),
+        ("affine", VectorKernel),
+        ("copy", VectorKernel),
+    ],
+)
+def test_every_operator_has_its_engine(kind, engine):
+    """One kernel a node, on the array or beside it."""
+    for case in range(5):
+        graph = networks.layer(case, kind)
+        (kernel,) = lower(graph, TINY).kernels
+        assert isinstance(kernel, engine)
+        assert kernel.tensor == graph.outputs[0]
+
+
+def test_a_dense_convolution_is_one_part_over_all_blocks():
+    (kernel,) = kernels(lambda b: b.conv(b.input(10, 4, 4), 20, ir.Window()))
+    assert [(p.first_chunk, p.chunks, p.first_block, p.blocks) for p in kernel.parts] == [(0, 3, 0, 3)]
+
+
+def test_groups_on_chunk_boundaries_read_their_own_blocks_only():
+    """Two groups of 16 outputs and 8 inputs: each two chunks over two blocks."""
+    (kernel,) = kernels(lambda b: b.conv(b.input(16, 4, 4), 32, ir.Window(), groups=2))
+    assert [(p.first_chunk, p.chunks, p.first_block, p.blocks) for p in kernel.parts] == [(0, 2, 0, 2), (2, 2, 2, 2)]
+
+
+def test_groups_off_boundaries_are_spread_over_the_blocks_they_touch():
+    """Groups of 6 outputs and 3 inputs: chunk 1 (outputs 8..15) needs groups 1 and 2, inputs 3..8, blocks 0..2."""
+    (kernel,) = kernels(lambda b: b.conv(b.input(9, 4, 4), 18, ir.Window(), groups=3))
+    assert [(p.first_block, p.blocks) for p in kernel.parts] == [(0, 2), (0, 3), (1, 2)]
+
+
+def test_a_depthwise_kernel_beyond_the_vector_ring_goes_to_the_array():
+    (kernel,) = kernels(lambda b: b.depthwise(b.input(4, 30, 30), ir.Window((20, 20))))
+    assert isinstance(kernel, ConvKernel)
+
+
+def test_an_average_over_borders_is_a_rectangle_for_each_count():
+    """3 x 3 with padding: corners, edges, inside; with the padding counted there is one."""
+    window = ir.Window((3, 3), pads=(1, 1, 1, 1))
+    (kernel,) = kernels(lambda b: b.average_pool(b.input(4, 5, 6), window))
+    assert len(kernel.parts) == 9
+    covered = np.zeros((5, 6), int)
+    for part in kernel.parts:
+        covered[slice(*part.rows), slice(*part.columns)] += 1
+    assert (covered == 1).all()
+    (kernel,) = kernels(lambda b: b.average_pool(b.input(4, 5, 6), window, include_pad=True))
+    assert len(kernel.parts) == 1
+
+
+def test_macs_are_counted_as_the_model_counts_them():
+    """Padding included, groups once, no pools or adds."""
+    b = networks.Builder(np.random.default_rng(1), "macs")
+    x = b.input(6, 5, 5)
+    y = b.conv(x, 4, ir.Window((3, 3), pads=(1, 1, 1, 1)), groups=2)
+    z = b.depthwise(y, ir.Window((2, 2)))
+    graph = b.graph(b.max_pool(z, ir.Window((2, 2))))
+    assert [macs_of(graph, node) for node in graph.nodes] == [4 * 25 * 3 * 9, 4 * 16 * 4, 0]

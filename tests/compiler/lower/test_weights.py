@@ -1,0 +1,85 @@
+"""Streams hold each weight and parameter at the byte where docs/architecture.md says the engines look for it."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler.lower.layout import SEGMENT_ALIGN, STREAM_ALIGN
+from cnna.compiler.lower.weights import constant_segment, conv_stream, pack_params, packing_overflows, vector_stream
+from cnna.spec.config import Config, preset
+
+OTHER = Config("other", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=328, vector_ring_words=264)
+
+
+def ring_words(stream, config):
+    """The words as the ring sees them: ports side by side, port 0 lowest."""
+    stripes = stream.data.reshape(config.ports, -1, config.stripe_bytes)
+    return stripes.transpose(1, 0, 2).reshape(-1, config.ring_word_bytes)
+
+
+def test_parameters_keep_every_value():
+    """offset from bit 0, factor from bit 32, shift from bit 58; signs survive."""
+    rng = np.random.default_rng(1)
+    offset = np.concatenate([rng.integers(-(2**31), 2**31, 50), [-(2**31), 2**31 - 1, 0]])
+    factor = np.concatenate([rng.integers(-(2**25), 2**25, 50), [-(2**25), 2**25 - 1, 0]])
+    shift = np.concatenate([rng.integers(1, 56, 50), [55, 1, 1]])
+    for word, *wanted in zip(pack_params(offset, factor, shift).tolist(), offset, factor, shift, strict=True):
+        found = [word & (2**32 - 1), word >> 32 & (2**26 - 1), word >> 58]
+        assert [found[0] - (found[0] >> 31 << 32), found[1] - (found[1] >> 25 << 26), found[2]] == wanted
+
+
+@pytest.mark.parametrize("config", [preset("tiny"), OTHER, preset("zcu102")], ids=lambda config: config.name)
+def test_ring_words_hold_parameters_then_weights(config):
+    """Parameter k at bytes 8k of a chunk's first words; the weight of (block, ky, kx, k, i) at byte k * ci + i of its own word."""
+    rng = np.random.default_rng(1)
+    chunks, blocks, kh, kw = 2, 3, 2, 3
+    params = rng.integers(0, 2**63, (chunks, config.co), np.uint64)
+    weights = rng.integers(-128, 128, (chunks, blocks, kh, kw, config.co, config.ci)).astype(np.int8)
+    stream = conv_stream(params, weights, config)
+    words = ring_words(stream, config)
+    assert stream.unit_words * chunks == len(words)
+    assert stream.param_words == config.param_words
+    for chunk in range(chunks):
+        own = words[chunk * stream.unit_words :]
+        head = own[: config.param_words].tobytes()
+        assert [int.from_bytes(head[8 * k : 8 * k + 8], "little") for k in range(config.co)] == params[chunk].tolist()
+        for _ in range(50):
+            at = tuple(int(rng.integers(n)) for n in weights.shape[1:])
+            block, ky, kx, k, i = at
+            word = own[config.param_words + (block * kh + ky) * kw + kx]
+            assert word.view(np.int8)[k * config.ci + i] == weights[(chunk, *at)]
+
+
+def test_vector_ring_words_hold_parameters_then_taps():
+    """ci / 2 words of parameters a block, then one word a tap, channel i at byte i, zero beyond ci."""
+    config, rng = preset("tiny"), np.random.default_rng(1)
+    params = rng.integers(0, 2**63, (3, config.ci), np.uint64)
+    weights = rng.integers(-128, 128, (3, 5, config.ci)).astype(np.int8)
+    stream = vector_stream(params, weights, config)
+    words = stream.data.reshape(3, stream.unit_words, 16)
+    assert stream.unit_words == config.ci // 2 + 5
+    np.testing.assert_array_equal(words[:, : config.ci // 2].reshape(3, -1).view("<u8"), params)
+    np.testing.assert_array_equal(words[:, config.ci // 2 :, : config.ci].view(np.int8), weights)
+    assert not words[:, config.ci // 2 :, config.ci :].any()
+
+
+def test_equal_streams_share_their_place():
+    """Every stream is found at its aligned offset; a repeated one takes no room again."""
+    config, rng = preset("tiny"), np.random.default_rng(1)
+    made = [vector_stream(rng.integers(0, 9, (n, config.ci), np.uint64), None, config) for n in (1, 3, 2)]
+    data, offsets = constant_segment([*made, made[1]])
+    assert offsets[3] == offsets[1]
+    assert len(data) % SEGMENT_ALIGN == 0
+    assert len(data) == len(constant_segment(made)[0])
+    for stream, offset in zip([*made, made[1]], offsets, strict=True):
+        assert offset % STREAM_ALIGN == 0
+        assert data[offset : offset + stream.data.size] == stream.data.tobytes()
+
+
+def test_packing_overflows_only_where_a_whole_cascade_is_minus_128():
+    """Even channels alone: the odd ones are in the lane above, which has room."""
+    weights = np.full((1, 1, 1, 1, 4, 16), -127, np.int8)
+    weights[..., 1, :8] = weights[..., 2, 8:] = -128
+    assert packing_overflows(weights, 8).tolist() == [[False, True]]
+    assert not packing_overflows(weights, 4).any()
+    weights[..., 2, 11] = 0
+    assert not packing_overflows(weights, 8).any()

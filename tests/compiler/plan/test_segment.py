@@ -1,0 +1,105 @@
+"""A batch cut anywhere gives the reference's answer; the cut that is chosen is none that loses."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.cost import cost
+from cnna.compiler.graph import ir
+from cnna.compiler.lower.lower import lower
+from cnna.compiler.plan import plan
+from cnna.compiler.plan.segment import cuts, segment
+from cnna.compiler.plan.tile import views_of
+from cnna.spec.config import Config, preset
+
+from ... import networks
+from ...agreement import CONFIGS, Case, agree_emulated
+
+LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=512, ring_words=64, vector_ring_words=256)
+
+
+def test_each_map_is_of_one_image_before_the_cut_and_whole_at_it():
+    """A map of one image that a later kernel reads would hold only the last image."""
+    for case in range(20):
+        whole = lower(networks.network(case, 8), LITTLE, 3)
+        for cut in range(len(whole.kernels) + 1):
+            found = segment(whole, cut, 1, LITTLE)
+            assert len(found.kernels) == len(whole.kernels) + 2 * cut
+            for number, kernel in enumerate(found.kernels):
+                image = number // max(cut, 1)
+                assert kernel.images == ((image, image + 1) if number < 3 * cut else (0, 3))
+                for view in views_of(kernel).values():
+                    images = found.maps[view.map].images
+                    assert images[0] <= kernel.images[0] < kernel.images[1] <= images[1]
+                    if number >= 3 * cut:
+                        assert images == (0, 3)
+
+
+@pytest.mark.parametrize("config", ["tiny", "odd"])
+def test_a_batch_cut_anywhere_equals_the_reference(config, seed, monkeypatch):
+    """Wrong addresses of an image, waits that miss a map shared by images, or weights of another kernel would show here."""
+    random = np.random.default_rng(seed)
+    monkeypatch.setattr(plan, "cuts", lambda lowered, config, most: [int(random.integers(1, len(lowered.kernels) + 1))])
+    for case in range(seed * 100, seed * 100 + 8):
+        made = Case(CONFIGS[config], "network", case * 4 + 1 + case % 3)  # batches of 2 to 4
+        assert made.batch > 1
+        agree_emulated(made)
+
+
+def test_images_abreast_keep_the_order_of_their_own():
+    """Every image has every kernel once, in the graph's order; a later image never overtakes, nor begins before its turn."""
+    for case in range(10):
+        whole = lower(networks.network(case, 8), LITTLE, 4)
+        cut = len(whole.kernels)
+        found = segment(whole, cut, 2, LITTLE)
+        names = [kernel.name for kernel in whole.kernels]
+        assert [[k.name for k in found.kernels if k.images[0] == image] for image in range(4)] == [names] * 4
+        ends = [max(n for n, k in enumerate(found.kernels) if k.images[0] == image) for image in range(4)]
+        for image in (2, 3):
+            assert next(n for n, k in enumerate(found.kernels) if k.images[0] == image) > min(ends[:image])
+
+
+def test_the_array_works_on_one_image_while_the_other_is_pooled():
+    """Convolutions and pools in turn: one image after the other leaves each engine idle while the other works."""
+    b = networks.Builder(np.random.default_rng(1), "abreast")
+    x = b.input(64, 28, 28)
+    window = ir.Window((3, 3), pads=(1, 1, 1, 1))
+    for _ in range(4):
+        x = b.max_pool(b.conv(x, 64, window), window)
+    graph, config = b.graph(x), preset("zcu102")
+    clocks = []
+    for abreast in (1, 2):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plan, "cuts", lambda lowered, config, most: [len(lowered.kernels)])
+            patch.setattr(plan, "ABREAST", abreast)
+            clocks.append(cost.total_cycles(cost.timeline(compile_graph(graph, config, 4).program, config)))
+    assert clocks[1] < 0.9 * clocks[0], clocks
+
+
+def test_large_maps_then_many_weights_are_cut_between():
+    """All together spills the early maps; image by image fetches the late weights for each. A bad estimate tries neither."""
+    b = networks.Builder(np.random.default_rng(1), "cut")
+    x = b.input(64, 56, 56)
+    for _ in range(4):
+        x = b.conv(b.conv(x, 256, ir.Window()), 64, ir.Window())
+    x = b.max_pool(x, ir.Window((8, 8), (8, 8)))
+    for _ in range(4):
+        x = b.conv(x, 512, ir.Window((3, 3), pads=(1, 1, 1, 1)))
+    graph, config = b.graph(x), preset("zcu102")
+    lowered = lower(graph, config, 4)
+    chosen = cuts(lowered, config, 4)
+    assert 8 <= chosen[0] <= 10
+    clocks = []
+    for cut in (None, 0, len(lowered.kernels)):
+        with pytest.MonkeyPatch.context() as patch:
+            if cut is not None:
+                patch.setattr(plan, "cuts", lambda lowered, config, most, cut=cut: [cut])
+            clocks.append(cost.total_cycles(cost.timeline(compile_graph(graph, config, 4).program, config)))
+    assert clocks[0] < 0.95 * min(clocks[1:]), clocks
+
+
+def test_one_image_is_never_cut():
+    """Programs of one image would change for nothing."""
+    lowered = lower(networks.network(3), LITTLE)
+    assert cuts(lowered, LITTLE, 4) == [0]
+    assert segment(lowered, 2, 2, LITTLE) is lowered

@@ -1,0 +1,47 @@
+"""Clocks to read a walk's words are those of lanes that take turns at their banks."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.graph import ir
+from cnna.compiler.predict.bank_clocks import walk_clocks
+from cnna.spec.commands import commands
+from cnna.spec.config import preset
+
+from ... import networks
+
+PADDED = ir.Window((3, 3), stride=(2, 2), pads=(1, 1, 0, 0))
+
+
+def turns(fields, config, group):
+    """One group lane by lane and tap by tap, as `hw/walk/walker.py` walks: the most that one bank must give, summed over taps."""
+    total = 0
+    count = fields["images"] * fields["out_height"] * fields["out_width"]
+    for ky in range(fields["kernel_height"]):
+        for kx in range(fields["kernel_width"]):
+            banks = Counter()
+            for n in range(group * config.pix, min((group + 1) * config.pix, count)):
+                rows, x = divmod(n, fields["out_width"])
+                images, y = divmod(rows, fields["out_height"])
+                row = fields["first_y"] + y * fields["stride_y"] + ky * fields["stride_dilation_y"]
+                column = fields["first_x"] + x * fields["stride_x"] + kx * fields["stride_dilation_x"]
+                if 0 <= row < fields["in_height"] and 0 <= column < fields["in_width"]:
+                    place = n * fields["src_x"] + rows * fields["src_row"] + images * fields["src_image"]
+                    banks[(place + ky * fields["src_ky"] + kx * fields["src_kx"]) % config.banks] += 1
+            total += max(banks.values(), default=1)
+    return total
+
+
+@pytest.mark.parametrize(("pitch", "waits"), [(27, True), (29, False)])
+def test_a_padded_strided_pool_waits_as_its_lanes_do(pitch, waits):
+    """At stride 2 and a tight pitch, rows wrap into the same banks: the pool is slower than its taps."""
+    b = networks.Builder(np.random.default_rng(1), "pool")
+    program = compile_graph(b.graph(b.max_pool(b.input(4, 27, 27), PADDED)), preset("zcu102"))
+    (fields,) = (vars(command.f) for command in commands(program.program) if command.engine == "vector")
+    fields |= {"src_ky": pitch, "src_row": 2 * pitch - 2 * fields["out_width"]}
+    clocks = walk_clocks(fields, program.config)
+    assert clocks.tolist() == [turns(fields, program.config, group) for group in range(len(clocks))]
+    assert (clocks.sum() > 1.2 * 9 * len(clocks)) == waits

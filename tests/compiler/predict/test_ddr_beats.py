@@ -1,0 +1,172 @@
+"""Loads and stores clock by clock: ports whose beats share a bank go one by one, and DDR serves each in turn."""
+
+from collections import deque
+
+import pytest
+
+from cnna.compiler.predict import ddr_beats
+from cnna.compiler.predict.ddr_beats import Ddr, Transfer
+from cnna.compiler.predict.shared_port import play
+from cnna.hw.base import ports
+from cnna.hw.dma import load, store
+from cnna.spec.config import Config, preset
+
+ZCU102 = preset("zcu102")
+CLOCKS = 200
+
+
+def transfer(engine, fm_run=164, run=4000):
+    """Four runs, one a port, whose first words lie four banks apart."""
+    return Transfer(engine, {"fm": 0, "fm_run": fm_run, "fm_block": 0, "run": run, "runs": 4, "blocks": 1}, ZCU102)
+
+
+def speed(user, ddr, clocks=CLOCKS):
+    """Beats a clock."""
+    return play([user], clocks, ddr.clock)[0]
+
+
+def reading(beats, waiting=0, fm_run=164):
+    """A DDR that reads for a load whose ports have all asked, with so many beats in each port's FIFO."""
+    ddr = Ddr(beats, ZCU102.ports)
+    ddr.load = transfer("load", fm_run)
+    ddr.load.asked = ZCU102.ports
+    for port in range(ZCU102.ports):
+        assert all(ddr.load.bring(port) for _ in range(waiting))
+    return ddr
+
+
+def test_ports_abreast_move_a_beat_each_a_clock():
+    """Runs that begin in different banks go side by side, as fast as DDR brings them."""
+    assert speed((ddr := reading(4)).load, ddr) == pytest.approx(4, rel=0.03)
+    assert speed((ddr := reading(3)).load, ddr) == pytest.approx(3, rel=0.03)
+
+
+def test_a_port_that_meets_another_in_its_bank_falls_a_beat_behind():
+    """It alone waits, and only once: from then on it is in another bank than the others."""
+    ddr = reading(4, waiting=100)
+    ddr.load._moved = [4, 0, 0, 0]  # port 0 is where port 1 is
+    assert speed(ddr.load, ddr) == pytest.approx(4, rel=0.03)
+    assert ddr.load._moved[0] - ddr.load._moved[2] == 4
+    assert ddr.load._moved[2] - ddr.load._moved[1] == 1
+
+
+def test_ports_in_one_bank_go_one_behind_the_other():
+    """The first beats take a clock each; then all are in banks of their own."""
+    ddr = reading(4, fm_run=168, waiting=100)
+    ddr.load._moved = [0, 8, 0, 8]
+    play([ddr.load], 4, ddr.clock)
+    assert ddr.load._moved == [4, 11, 2, 9]
+    assert speed(ddr.load, ddr) == pytest.approx(4, rel=0.03)
+
+
+def test_runs_of_a_word_in_one_bank_take_a_clock_each():
+    """Nothing helps where every beat needs the same bank."""
+    fields = {"fm": 0, "fm_run": 16, "fm_block": 0, "run": 1, "runs": 1000, "blocks": 1}
+    ddr = Ddr(3, ZCU102.ports)
+    ddr.load = Transfer("load", fields, ZCU102)
+    assert speed(ddr.load, ddr) == pytest.approx(1, rel=0.03)
+
+
+def test_a_port_waits_for_a_lower_one_that_waits_too():
+    """Beats of two words: port 1 shares bank 1 with port 0, and port 2 shares bank 2 with port 1 alone."""
+    config = Config("three", pix=2, ci=8, co=24, ports=3, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
+    ddr = Ddr(3, config.ports)
+    ddr.load = Transfer("load", {"fm": 0, "fm_run": 1, "fm_block": 0, "run": 2, "runs": 3, "blocks": 1}, config)
+    ddr.load._waiting = [1, 1, 1]
+    assert (ddr.load.offer(0), ddr.load._moved) == (0b0011, [1, 0, 0])
+    assert (ddr.load.offer(1), ddr.load._moved) == (0b0110, [1, 1, 0])
+    assert (ddr.load.offer(2), ddr.load._moved) == (0b1100, [1, 1, 1])
+
+
+def test_a_bank_of_another_region_is_the_same_bank():
+    """Ports work in two regions; the engine looks at banks alone."""
+    ddr = reading(4, fm_run=ZCU102.banks * ZCU102.bank_words, waiting=1)
+    for moved in ([1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]):
+        ddr.load.offer(0)
+        assert ddr.load._moved == moved
+
+
+def test_the_next_loads_beats_come_while_ports_wait_for_the_last():
+    """DDR reads on for the load that follows, as far as the FIFO has room; it begins with what has come."""
+    ddr = Ddr(3, ZCU102.ports)
+    ddr.load, after = transfer("load", run=60), transfer("load")
+    ddr.load.following = after
+    play([ddr.load], CLOCKS, ddr.clock)
+    assert ddr.load.over
+    ddr.load = after
+    assert speed(after, Ddr(0, ZCU102.ports)) * CLOCKS == pytest.approx(3 * CLOCKS - 4 * 60, abs=6)
+
+
+def test_a_store_reads_ahead_of_ddr_by_its_fifos():
+    """Then it goes on as DDR takes its beats."""
+    ddr = Ddr(1, ZCU102.ports)
+    ddr.store = transfer("store")
+    play([ddr.store], CLOCKS, ddr.clock)
+    assert ddr.store.done == pytest.approx(4 * ddr_beats.STORE_BEATS + CLOCKS, abs=4)
+
+
+@pytest.mark.parametrize(("beats", "written"), [(3, 1), (2, 1)])
+def test_ddr_reads_before_it_writes_at_each_port(beats, written):
+    """Of three beats a clock a store beside a load has one, not half."""
+    ddr = reading(beats)
+    ddr.store = transfer("store")
+    before = list(ddr.store._waiting)
+    play([ddr.load], CLOCKS, ddr.clock)
+    ddr.store._waiting = [0, 0, 0, 0]
+    for _ in range(64):
+        ddr.clock()
+    assert before == [ddr_beats.STORE_BEATS] * 4
+    assert sum(ddr.store._waiting) == pytest.approx(64 * written, abs=3)
+
+
+def test_bursts_of_the_rings_and_of_a_load_take_turns_at_a_port():
+    """Weights that one port alone brings leave its load behind the others'."""
+    ddr = reading(3)
+    ddr.others[0] = 48
+    play([ddr.load], 64, ddr.clock)
+    assert ddr.others[0] <= 32
+    assert ddr.load._moved[0] < min(ddr.load._moved[1:]) - 8
+
+
+def test_fifos_and_bursts_are_those_of_the_hardware():
+    """`compiler` does not import blocks of the hardware, so the numbers are written there a second time."""
+    assert (load.ROOM_BEATS, store.ROOM_BEATS) == (ddr_beats.LOAD_BEATS, ddr_beats.STORE_BEATS)
+    assert ports.BURST_BEATS == ddr_beats.BURST_BEATS
+
+
+def test_a_load_goes_back_to_where_it_stood():
+    """With what the load to follow has: the machine plays on from a time within what was played."""
+    ddr = reading(3, waiting=9)
+    ddr.load.following = after = transfer("load")
+    assert after.bring(2)
+    play([ddr.load], 60, ddr.clock)
+    stood = ddr.load.state()
+    play([ddr.load], 30, ddr.clock)
+    assert ddr.load.state() != stood
+    ddr.load.restore(stood)
+    assert ddr.load.state() == stood
+    assert after._waiting == [0, 0, 1, 0]
+
+
+def test_others_come_after_the_beats_of_a_load_that_were_asked_for_before():
+    """A load that asked first has its ports to itself until then; from then on bursts take turns."""
+    ddr = reading(4)
+    ddr.others = [1000 for _ in ddr.others]
+    ddr.behind = [deque([(60, 16), (90, 16)]) for _ in ddr.others]
+    brought = []
+    for _ in range(150):
+        ddr.clock()
+        brought.append(ddr.load.brought(2))
+    assert brought[59] == 60
+    assert 1000 - ddr.others[2] + brought[-1] == 150
+    assert 1000 - ddr.others[2] == pytest.approx(48, abs=16)
+
+
+def test_no_port_starves_where_ddr_has_less_than_a_beat_a_clock():
+    """The clock without a beat must not always be the same port's turn."""
+    ddr = reading(0.75)
+    ddr.others = [1000 for _ in ddr.others]
+    ddr.behind = [deque([(40, 16)]) for _ in ddr.others]
+    for _ in range(240):
+        ddr.clock()
+    assert all(ddr.load.brought(port) >= 38 for port in range(4))

@@ -1,0 +1,68 @@
+"""Shares of DDR and turns at feature memory, as the machine of `predict` takes them."""
+
+import pytest
+
+from cnna.compiler.predict.ddr_beats import Transfer
+from cnna.compiler.predict.flow_rates import AtWork, Flow, Speeds
+from cnna.spec.config import BEAT_BYTES, preset
+from cnna.spec.planned import DdrSpeed
+
+ZCU102 = preset("zcu102")
+MOST = float(BEAT_BYTES * ZCU102.ports)
+
+
+@pytest.fixture
+def speeds():
+    """Of a zcu102 with four ports and 48 bytes a clock."""
+    return Speeds(ZCU102, DdrSpeed(), {"load": 4, "store": 4, "weight0": 1, "weight1": 3})
+
+
+def at_work(*engines, fm_run=164, run=4000):
+    """Loads and stores of 16,000 beats, in runs of so many."""
+    work = AtWork.idle(4)
+    for engine in engines:
+        fields = {"fm": 0, "fm_run": fm_run, "fm_block": 0, "run": run, "runs": 16_000 // run, "blocks": 1}
+        work.moving[engine] = Transfer(engine, fields, ZCU102)
+        work.moving[engine].asked = ZCU102.ports
+        work.flows[engine] = Flow(work.moving[engine].size * BEAT_BYTES, MOST)
+    return work
+
+
+def test_a_store_beside_a_load_has_a_third(speeds):
+    """DDR takes three beats a clock, and asks each port for a read before a write: half and half was predicted too fast a store."""
+    work = at_work("load", "store")
+    speeds.set(work, 0)
+    assert work.flows["store"].speed == pytest.approx(16, rel=0.06)
+    assert work.flows["load"].speed == pytest.approx(32, rel=0.06)
+
+
+def test_weights_beside_a_load_have_their_ports_share(speeds):
+    """All that is read comes through the same four ports."""
+    work = at_work("load")
+    work.flows |= {"weight0": Flow(1e6, 16.0), "weight1": Flow(1e6, 48.0)}
+    speeds.set(work, 0)
+    shares = {name: flow.speed for name, flow in work.flows.items()}
+    assert shares == pytest.approx({"load": 24, "weight0": 6, "weight1": 18}, rel=0.06)
+
+
+def test_runs_in_one_bank_halve_a_load_and_leave_ddr_to_others(speeds):
+    """Where each beat is in one of two banks two go a clock."""
+    work = at_work("load", fm_run=8, run=1)
+    work.flows["weight1"] = Flow(1e6, 48.0)
+    speeds.set(work, 0)
+    assert work.flows["load"].speed + work.flows["weight1"].speed == pytest.approx(48)
+    alone = at_work("load", fm_run=8, run=1)
+    speeds.set(alone, 0)
+    assert alone.flows["load"].speed == pytest.approx(32, rel=0.05)
+
+
+def test_looks_in_quick_succession_bring_no_more_than_ddr_gives(speeds):
+    """Each look plays a while ahead; what was played beyond the next look does not count."""
+    work = at_work("load")
+    for now in range(0, 160, 8):
+        work.flows["load"].left = work.moving["load"].size * BEAT_BYTES - 32.0 * now
+        work.moving = dict(work.moving)
+        speeds._users = ()  # somebody else came or went
+        speeds.set(work, now)
+    ((_, _, moved, waiting),) = speeds._notes[0][0][1]
+    assert sum(moved) + sum(waiting) <= 3 * now + 3 * 16 + 16

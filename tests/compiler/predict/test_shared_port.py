@@ -1,0 +1,97 @@
+"""The shared port of feature memory, clock by clock: banks are granted as `hw/memory/feature_memory.py` grants them."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.graph import ir
+from cnna.compiler.predict.bank_clocks import NONE, plane_words, source_words, walk_clocks
+from cnna.compiler.predict.shared_port import Reads, User, Writes, Written, parts_of, play
+from cnna.spec.commands import commands
+from cnna.spec.config import preset
+
+from ... import networks
+
+ZCU102 = preset("zcu102")
+
+
+class Listed(User):
+    """Asks for what it was given, one part after another."""
+
+    def __init__(self, *parts):
+        super().__init__()
+        self.parts, self.passed = list(parts), []
+
+    def offer(self, clock):
+        """The part before has passed in the clock before."""
+        self.passed.append(clock)
+        self.over = not self.parts
+        return self.parts.pop(0) if self.parts else 0
+
+
+def fields_of(engine, grow):
+    """The registers of a small network's first command of that engine."""
+    b = networks.Builder(np.random.default_rng(1), "one")
+    program = compile_graph(b.graph(grow(b)), ZCU102)
+    return next(vars(command.f) for command in commands(program.program) if command.engine == engine)
+
+
+def test_parts_are_as_many_as_the_lanes_of_the_fullest_bank():
+    """A bank of whatever region gives one word a clock to a request; no word may be lost, and none asked for twice."""
+    rng = np.random.default_rng(1)
+    words = np.where(rng.random((400, 8)) < 0.2, NONE, rng.integers(0, ZCU102.feature_words, (400, 8)))
+    words[0] = NONE
+    for request, parts in zip(words, parts_of(words, ZCU102), strict=True):
+        own = [int(word) for word in request if word >= 0]
+        assert len(parts) == max(1, max(([w % ZCU102.banks for w in own].count(bank) for bank in range(ZCU102.banks)), default=0))
+        places = [word // (ZCU102.banks * ZCU102.bank_words) * ZCU102.banks + word % ZCU102.banks for word in own]
+        assert {place for part in parts for place in range(64) if part >> place & 1} == set(places)
+        assert sum(part.bit_count() for part in parts) == len(own)
+
+
+def test_banks_beyond_the_sixty_fourth_are_apart():
+    """An array of 16 pixels has 128 banks: more than a machine word has bits."""
+    wide = ZCU102.__class__(**{**vars(ZCU102), "name": "wide", "pix": 16, "bank_words": 1024})
+    words = np.array([[0, wide.feature_words - 1]])
+    assert parts_of(words, wide) == [[1 | 1 << wide.regions * wide.banks - 1]]
+
+
+def test_a_part_waits_for_each_of_its_banks_and_keeps_those_it_got():
+    """The lower user asks for banks 0 and 1 while the higher one takes 0, then 1 again, which it has had by then."""
+    higher, lower = Listed(0b01, 0b10, 0b01), Listed(0b11, 0b01)
+    play([higher, lower], 8, lambda: None)
+    assert higher.passed[:4] == [0, 1, 2, 3]
+    assert lower.passed[:3] == [0, 2, 4], "bank 0 waits for clock 1; the second part for the clock after the third write"
+
+
+def test_what_passes_a_clock_counts_no_clock_after_the_end():
+    """A short block would seem slow if the clocks after its end were counted."""
+    fields = fields_of("vector", lambda b: b.max_pool(b.input(16, 6, 6), ir.Window((3, 3))))
+    reads = Reads(fields, ZCU102, 0, 0, 99, 9.0, Written())
+    (speed,) = play([reads], 500, lambda: None)
+    assert speed == pytest.approx(1, rel=0.05)
+    assert reads.done == walk_clocks(fields, ZCU102).sum()
+
+
+def test_reads_wait_for_the_arrays_writes_in_their_region_alone():
+    """The speed of a pool beside a convolution was a mean before; it hangs on where the maps lie."""
+    pool = fields_of("vector", lambda b: b.max_pool(b.input(16, 30, 30), ir.Window((3, 3))))
+    conv = fields_of("conv", lambda b: b.conv(b.input(16, 30, 30), 32, ir.Window()))
+    speeds = []
+    for base in (pool["src"], (pool["src"] + 2 * ZCU102.banks * ZCU102.bank_words) % ZCU102.feature_words):
+        written = Written()
+        writes = Writes("dst", {**conv, "dst": base}, ZCU102, (0, 2), [4.0] * 100, 0)
+        users = [writes, written, Reads({**pool, "dst": 0}, ZCU102, 0, 0, 40, 9.0, written)]
+        speeds.append(play(users, 256, lambda: None)[-1])
+    assert speeds[0] < 0.9 < speeds[1]
+
+
+def test_walks_read_and_write_the_words_that_lie_there():
+    """Every pixel's words, and no other: the source's rows and columns without its padding."""
+    fields = fields_of("conv", lambda b: b.conv(b.input(16, 5, 5), 32, ir.Window((3, 3), pads=(1, 1, 1, 1))))
+    groups = (0, 99)
+    read = source_words(fields, ZCU102, 0, groups)
+    inside = {fields["src"] + (y + 1) * fields["src_ky"] + (x + 1) * fields["src_kx"] for y in range(5) for x in range(5)}
+    assert {int(word) % ZCU102.feature_words for word in read[read >= 0]} == {word % ZCU102.feature_words for word in inside}
+    written = plane_words("dst", fields, ZCU102, (0, 2), groups)
+    assert len(set(written[written >= 0].tolist())) == (written >= 0).sum() == 2 * 25

@@ -1,0 +1,93 @@
+"""The measured timeline is the program's: who worked when, from the clocks at which units were finished."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.predict.timeline import bars_of, busy, layer_clocks, measured_bars, predicted_bars
+from cnna.compiler.report.report import figures
+from cnna.spec.commands import commands
+from cnna.spec.config import preset
+from cnna.spec.errors import DataError
+from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.regmap import COUNTED
+
+from ... import networks
+from ...agreement import artifact_of
+
+
+@pytest.fixture(scope="module")
+def artifact():
+    return artifact_of(compile_graph(networks.network(3), preset("tiny"), 2))
+
+
+@pytest.fixture
+def finished(artifact):
+    """Every command in its turn, a hundred clocks a unit: what a machine without any overlap would count."""
+    clocks, clock = {engine: [] for engine in COUNTED}, 1000
+    for command in commands(artifact.program):
+        if command.engine in clocks:
+            for _ in range(command.units(artifact.config.chunk_blocks)):
+                clock += 100
+                clocks[command.engine].append(clock)
+    return clocks
+
+
+def test_measured_bars_end_when_their_units_did(artifact, finished):
+    """Units given to another command would draw a layer where it never was."""
+    bars = measured_bars(artifact, finished)
+    assert {engine: max(bar.end for bar in bars if bar.engine == engine) for engine in busy(bars) if busy(bars)[engine]} == {
+        engine: clocks[-1] for engine, clocks in finished.items() if clocks
+    }
+    owners = [int(artifact.manifest["commands"][bar.command]["layer"]) for bar in bars]
+    assert [bar.layer for bar in bars] == owners
+    counted = Counter(command.engine for command in commands(artifact.program) if command.engine != "weight")
+    assert Counter(bar.engine for bar in bars) == counted
+
+
+def test_an_engine_does_one_thing_at_a_time(artifact, finished):
+    """Bars that overlap would add up to more than all clocks."""
+    for bars in (measured_bars(artifact, finished), predicted_bars(artifact)):
+        for engine in COUNTED:
+            own = sorted((bar.begin, bar.end) for bar in bars if bar.engine == engine)
+            assert all(begin <= end for begin, end in own)
+            assert all(first[1] <= then[0] for first, then in pairwise(own))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [(lambda clocks: clocks[:-1], "the program more"), (lambda clocks: [*clocks, 9], "more units")]
+)
+def test_clocks_of_another_program_are_refused(artifact, finished, change, words):
+    """They would be drawn all the same, shifted by a unit."""
+    with pytest.raises(DataError, match=words):
+        measured_bars(artifact, {**finished, "conv": change(finished["conv"])})
+
+
+def test_layers_share_all_clocks(artifact):
+    """A clock that no layer has, or two have, makes the table's column add up to another total."""
+    bars = predicted_bars(artifact)
+    shares = layer_clocks(bars, len(artifact.manifest["layers"]))
+    assert sum(shares) == max(bar.end for bar in bars)
+    assert min(shares) >= 0
+
+
+def test_the_manifest_has_what_is_predicted(artifact):
+    """A report that adds up to other clocks than the manifest's layers, or draws other bars."""
+    manifest = artifact.manifest
+    owners = [command["layer"] for command in manifest["commands"]]
+    assert predicted_bars(artifact) == bars_of(artifact.program, artifact.config, owners, PLANNED)
+    found = figures(artifact)
+    assert found["predicted"]["cycles"] == manifest["predicted"]["cycles"] == artifact.predicted_clocks()
+    assert [layer["predicted_cycles"] for layer in found["layers"]] == [layer["predicted_cycles"] for layer in manifest["layers"]]
+    slow = figures(artifact, memory=DdrSpeed(2, 120))["predicted"]
+    assert slow["ddr"] == {"bytes_per_cycle": 2, "latency_cycles": 120}
+    assert found["predicted"]["cycles"] < slow["cycles"] <= artifact.predicted_clocks(DdrSpeed(2, 120))
+
+
+def test_an_artifact_from_before_that_is_predicted_anew(artifact):
+    """Its layers have an estimate of the compiler's, which must not stand in a report beside what is predicted."""
+    manifest = {name: value for name, value in artifact.manifest.items() if name != "predicted"}
+    assert figures(replace(artifact, manifest=manifest)) == figures(artifact)

@@ -1,0 +1,75 @@
+"""Loads and stores as processes: when they can begin, and when others see that they have ended."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.graph import ir
+from cnna.compiler.predict.event_loop import Machine, Queue
+from cnna.compiler.predict.predict import predicted_spans
+from cnna.compiler.predict.transfers import ASK_CLOCKS, END_CLOCKS, Transfers
+from cnna.compiler.predict.weight_ports import Request, WeightPorts
+from cnna.spec.commands import commands
+from cnna.spec.config import preset
+from cnna.spec.planned import PLANNED
+
+from ... import networks
+
+ZCU102 = preset("zcu102")
+RUNS = {"fm": 0, "fm_run": 164, "fm_block": 0, "run": 40, "runs": 4, "blocks": 1}
+
+
+@pytest.fixture
+def transfers():
+    """A machine's loads and stores, which wait for no unit, beside weights that have not asked for anything."""
+    machine, queues = Machine(ZCU102, PLANNED), {"load": Queue(), "store": Queue()}
+    weights = WeightPorts(machine, Queue(), lambda *_: None)
+    return Transfers(machine, queues, weights, lambda command: lambda: 0.0, lambda *_: None)
+
+
+def command(engine):
+    """Four runs, one a port."""
+    return SimpleNamespace(engine=engine, f=SimpleNamespace(**RUNS))
+
+
+def played(transfers, *made):
+    """Units of loads and stores when all stands still."""
+    processes = {f"{number}": transfers.deal(command) for number, command in enumerate(made)}
+    transfers.machine.play(processes | {"asked": transfers.asking(), "loads": transfers.loads(), "stores": transfers.stores()})
+    return transfers.machine.units
+
+
+def test_a_load_takes_ddrs_latency_and_its_beats(transfers):
+    """Dealt at once; 160 beats at three a clock."""
+    assert played(transfers, command("load"))["load"] == [
+        pytest.approx(PLANNED.latency_cycles + 160 / 3 + END_CLOCKS["load"], abs=3)
+    ]
+
+
+def test_a_load_comes_after_the_weights_that_were_asked_for_before(transfers):
+    """A port answers in the order of its requests: without it small networks' later loads were hundreds of clocks early."""
+    transfers.weights.requests[1].made.append(Request(None, 1, 16, 0.0, 0.0, None))
+    assert played(transfers, command("load"))["load"] == []
+    transfers.weights.requests[1].answered = 1
+    transfers.machine.play({"loads": transfers.loads()})
+    assert len(transfers.machine.units["load"]) == 1
+
+
+def test_a_store_waits_for_the_answer_to_the_one_before(transfers):
+    """Answers of a batch leave one by one: each takes DDR's latency, which was predicted once for all."""
+    first, second = played(transfers, command("store"), command("store"))["store"]
+    assert first == pytest.approx(ASK_CLOCKS + 160 / 3 + PLANNED.latency_cycles + END_CLOCKS["store"], abs=3)
+    assert second - first == pytest.approx(160 / 3 + PLANNED.latency_cycles + END_CLOCKS["store"], abs=3)
+
+
+def test_stores_of_a_program_do_not_overlap():
+    """The same of a compiled batch."""
+    b = networks.Builder(np.random.default_rng(1), "fc")
+    program = compile_graph(b.graph(b.conv(b.input(64, 1, 1), 24, ir.Window())), ZCU102, 4)
+    spans = predicted_spans(program.program, program.config)
+    stores = [span for command, span in zip(commands(program.program), spans, strict=True) if command.engine == "store"]
+    assert len(stores) == 4
+    assert all(then.begin >= first.end for first, then in pairwise(stores))

@@ -1,0 +1,169 @@
+"""Post-training quantisation: what it writes is standard, accurate, and comes back as the int8 graph that was meant."""
+
+import numpy as np
+import onnx
+import pytest
+
+from cnna.compiler.frontend.preprocess import Preprocess, stored
+from cnna.compiler.frontend.quantised_import import import_quantised
+from cnna.compiler.graph import ir
+from cnna.compiler.quantise.quantise import quantise
+from cnna.compiler.quantise.ranges import METHODS
+from cnna.spec.errors import DataError, ModelError
+
+from ..distance import distances
+from ..frontend.test_quantised_import import NETWORK, WEIGHTS, check_distances, run_whole
+from ..passes.test_pipeline import FORMS
+from ..written import answers, images, written
+
+MODEL = written(NETWORK, WEIGHTS)
+CALIBRATION = images(MODEL, 40, seed=5)
+LINEAR = ("QuantizeLinear", "DequantizeLinear")
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def quantised(request):
+    return quantise(MODEL, CALIBRATION, request.param)
+
+
+def test_result_is_sound_qdq(quantised):
+    """int8 activations, symmetric int8 weights without -128 per output channel, int32 biases; softmax stays float."""
+    model, report = quantised
+    onnx.checker.check_model(model, full_check=True)
+    constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    assert {value.dtype.name for name, value in constants.items() if ":scale" not in name} <= {"int8", "int32", "int64", "float32"}
+    for name, value in constants.items():
+        if name.endswith(":int8"):
+            assert value.min() >= -127
+            assert constants[f"{name}:scale"].shape == (len(value),)
+            assert not constants[f"{name}:zero"].any()
+    assert [node.op_type for node in model.graph.node][-2:] == ["Reshape", "Softmax"]
+    assert report.cpu_tail == ("Reshape", "Softmax")
+    assert report.samples == 40
+
+
+def test_answers_stay_near_the_float_network(quantised):
+    model, _ = quantised
+    feeds = images(MODEL, 16, seed=6)
+    got = run_whole(import_quantised(model), feeds)["y"]
+    expected = answers(MODEL, feeds)[0]
+    assert np.abs(got - expected).max() < 0.05
+    assert (got.argmax(axis=1) == expected.argmax(axis=1)).mean() > 0.8
+
+
+def test_layers_are_at_most_a_unit_from_onnxruntime(quantised):
+    check_distances(distances(quantised[0], images(MODEL, 4, seed=6)))
+
+
+def test_comes_back_as_it_was_meant(quantised):
+    """Every tensor at the accelerator has the quantisation of the report; ReLU is in the range, with zero point -128."""
+    model, report = quantised
+    graphs: dict[str, ir.Graph] = {}
+    split = import_quantised(model, graphs.__setitem__)
+    found = {name.removesuffix(":float"): tensor.quant for name, tensor in graphs["to_integer"].tensors.items()}
+    assert {name: found[name] for name in report.quants} == report.quants
+    assert report.quants["b"].zero == report.quants["i"].zero == -128
+    assert not [node for node in model.graph.node if node.op_type in ("Relu", "Clip")]
+    assert split.inputs == {"x": report.quants["x"]}
+    assert len(split.graph.nodes) == 8  # 4 convolutions, the add in one of them; 3 pools, concat
+
+
+def test_concatenated_tensors_share_a_scale(quantised):
+    quants = quantised[1].quants
+    assert quants["i"] == quants["f"] == quants["j"] == quants["b"]  # b by the max pool that makes f
+    assert quants["e"] != quants["i"]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_exporters_forms_quantise(name):
+    """The int8 network is near the float one whatever the exporter wrote; greatest error in units of the answers' spread."""
+    text, weights, _ = FORMS[name]
+    model = written(text, weights)
+    result, _ = quantise(model, images(model, 30, seed=7))
+    feeds = images(model, 6, seed=8)
+    values = run_whole(import_quantised(result), feeds)
+    for value, expected in zip((values[one.name] for one in model.graph.output), answers(model, feeds), strict=True):
+        assert value.shape == expected.shape
+        assert np.abs(value - expected).max() < 0.12 * np.ptp(expected)
+
+
+def test_bias_correction_brings_the_mean_back():
+    """With coarse weights and inputs far from 0, rounding shifts the outputs' mean; the corrected bias takes most of that out."""
+    rng = np.random.default_rng(9)
+    weights = rng.normal(0, 0.01, (8, 16, 1, 1)).astype(np.float32)
+    weights[:, 0] = 3  # makes the steps coarse beside all other weights
+    model = written("g (float[N,16,4,4] x) => (float[N,8,4,4] y) { y = Conv <kernel_shape=[1,1]> (x, w) }", {"w": weights})
+    samples = {"x": rng.uniform(2, 3, (30, 16, 4, 4)).astype(np.float32)}
+    expected = answers(model, samples)[0].mean(axis=(0, 2, 3))
+    errors = []
+    for correct in (False, True):
+        result, _ = quantise(model, samples, correct_bias=correct)
+        errors.append(np.abs(run_whole(import_quantised(result), samples)["y"].mean(axis=(0, 2, 3)) - expected).mean())
+    assert errors[1] < 0.5 * errors[0]
+
+
+def test_dead_channels_and_great_biases_survive():
+    """A channel of zero weights still gives its bias; a bias beyond int32 at the weights' scale widens the scale instead."""
+    weights = np.zeros((3, 2, 1, 1), np.float32)
+    weights[1] = 1e-9
+    bias = np.array([0.7, 5.0, 0.0], np.float32)
+    model = written(
+        "g (float[N,2,3,3] x) => (float[N,3,3,3] y) { y = Conv <kernel_shape=[1,1]> (x, w, b) }", {"w": weights, "b": bias}
+    )
+    feeds = images(model, 5)
+    result, _ = quantise(model, feeds)
+    got = run_whole(import_quantised(result), feeds)["y"]
+    assert np.abs(got - answers(model, feeds)[0]).max() < 0.02
+
+
+def test_uint8_samples_are_preprocessed():
+    """The same calibration, as float32 and as the bytes it comes from, gives the same model; the metadata says how."""
+    preprocess = Preprocess(1 / 255, (0.4, 0.5, 0.6), (0.2, 0.25, 0.3))
+    pictures = np.random.default_rng(10).integers(0, 256, (10, 3, 12, 12), np.uint8)
+    by_bytes, _ = quantise(MODEL, {"x": pictures}, preprocess=preprocess)
+    by_floats, _ = quantise(MODEL, {"x": preprocess.apply(pictures)}, preprocess=preprocess)
+    assert by_bytes == by_floats
+    assert stored(by_bytes) == preprocess
+    assert stored(quantise(MODEL, CALIBRATION)[0]) is None
+
+
+def test_progress_counts_every_sample():
+    seen = []
+    quantise(MODEL, CALIBRATION, "mse", progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(number + 1, 80) for number in range(80)]
+
+
+BAD = {
+    "empty": ({"x": np.zeros((0, 3, 12, 12), np.float32)}, "holds no samples"),
+    "missing": ({"z": np.zeros((1, 3, 12, 12), np.float32)}, "no array for input 'x'"),
+    "shape": ({"x": np.zeros((2, 3, 12, 11), np.float32)}, r"shape \[2, 3, 12, 11\]; the model's input is \[N, 3, 12, 12\]"),
+    "nan": ({"x": np.full((2, 3, 12, 12), np.nan, np.float32)}, "sample 0 of 'x' holds NaN"),
+    "bytes": ({"x": np.zeros((2, 3, 12, 12), np.uint8)}, "is uint8; give --scale"),
+    "text": ({"x": np.zeros((2, 3, 12, 12), "U1")}, "it must be float32"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_samples_are_refused(name):
+    samples, message = BAD[name]
+    with pytest.raises(DataError, match=message):
+        quantise(MODEL, samples)
+
+
+def test_unknown_method_is_refused():
+    with pytest.raises(DataError, match="'entropy' is unknown; there are minmax, percentile, mse"):
+        quantise(MODEL, CALIBRATION, "entropy")
+
+
+def test_quantised_model_is_refused():
+    with pytest.raises(ModelError, match="quantised already"):
+        quantise(quantise(MODEL, CALIBRATION)[0], CALIBRATION)
+
+
+def test_operator_in_the_middle_is_named_before_calibration():
+    text = """g (float[N,3,6,6] x) => (float[N,4,6,6] y) {
+        a = Conv <kernel_shape=[1,1]> (x, w)
+        b = LRN <size=5> (a)
+        y = Conv <kernel_shape=[1,1]> (b, w2)}"""
+    with pytest.raises(ModelError, match=r"node 'LRN:b' \(LRN\) cannot run .*; replace it with BatchNormalization"):
+        quantise(written(text, {"w": (4, 3, 1, 1), "w2": (4, 4, 1, 1)}), {})

@@ -1,0 +1,147 @@
+"""The report shows what the artifact and the run say, adds up, and refuses figures of another artifact."""
+
+import json
+import struct
+import zlib
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.predict.predict import predicted_spans
+from cnna.compiler.report import report
+from cnna.compiler.report.html import html
+from cnna.compiler.report.picture import drawn, picture
+from cnna.compiler.report.table import table
+from cnna.compiler.report.trace import trace
+from cnna.spec.config import preset
+from cnna.spec.errors import DataError
+
+from ... import networks
+from ...agreement import artifact_of
+from ..apart import said_and_apart
+
+
+@pytest.fixture(scope="module")
+def artifact():
+    return artifact_of(compile_graph(networks.network(3), preset("tiny"), 2))
+
+
+@pytest.fixture
+def measured(artifact):
+    """A run that took twice what was predicted."""
+    layers = [
+        {"name": layer["name"], "cycles": 2 * layer["predicted_cycles"], "mac_utilization": 0.25, "stalls": {"token": 3}}
+        for layer in artifact.manifest["layers"]
+    ]
+    total = sum(layer["cycles"] for layer in layers)
+    return {"config": "tiny", "batch": 2, "device": "rtl", "cycles": total, "layers": layers}
+
+
+def test_figures_are_those_of_the_manifest(artifact):
+    found = report.figures(artifact)
+    assert [layer["macs"] for layer in found["layers"]] == [layer["macs"] for layer in artifact.manifest["layers"]]
+    cycles = max(span.end for span in predicted_spans(artifact.program, artifact.config))
+    assert found["predicted"]["cycles"] == cycles
+    assert found["predicted"]["mac_utilization"] == found["macs"] * 2 / (cycles * artifact.config.macs)
+    assert found["measured"] is None
+    assert all(layer["cycles"] is None for layer in found["layers"])  # what was not measured is null, never 0
+    json.dumps(found, allow_nan=False)
+
+
+def test_measured_figures_stand_beside(artifact, measured):
+    found = report.figures(artifact, measured)
+    assert found["measured"]["cycles"] == measured["cycles"]
+    assert [layer["cycles"] for layer in found["layers"]] == [layer["cycles"] for layer in measured["layers"]]
+    text = table(found)
+    assert f"{measured['layers'][0]['cycles']:,}" in text
+    assert "measured" not in table(report.figures(artifact))
+
+
+def test_no_share_of_the_array_for_other_engines(artifact, measured):
+    """Figures of an older run have one, of thousands of per cent: the layer's clocks are not those that it took."""
+    found = report.figures(artifact, measured)
+    assert {layer["engine"] for layer in found["layers"]} > {"conv"}
+    for layer in found["layers"]:
+        shares = {layer["mac_utilization"], layer["predicted_mac_utilization"]}
+        assert (shares == {None}) == (layer["engine"] != "conv")
+
+
+def test_table_has_a_line_for_each_layer(artifact):
+    lines = table(report.figures(artifact)).splitlines()
+    names = [layer["name"] for layer in artifact.manifest["layers"]]
+    assert [line.split()[0] for line in lines[-len(names) :]] == names
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"config": "zcu102"}, "configuration is zcu102"), ({"batch": 1}, "batch is 1"), ({"layers": []}, "layers are")],
+    ids=str,
+)
+def test_figures_of_another_artifact_are_refused(artifact, measured, change, word):
+    with pytest.raises(DataError, match=f"another artifact: their {word}"):
+        report.figures(artifact, {**measured, **change})
+
+
+def test_a_foreign_json_is_refused(artifact):
+    with pytest.raises(DataError, match="cnna run --json"):
+        report.figures(artifact, {"hello": 1})
+
+
+def test_html_stands_alone_and_is_closed(artifact, measured):
+    """No tag left open, nothing fetched, names of layers escaped."""
+    found = report.figures(artifact, measured)
+    found["layers"][0]["name"] = "<script>alert(1)</script>"
+    page, open_tags = html(found), []
+
+    class Tags(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            assert tag != "script"
+            assert not any(key in ("src", "href") for key, _ in attrs)
+            if tag != "meta":
+                open_tags.append(tag)
+
+        def handle_endtag(self, tag):
+            assert open_tags.pop() == tag
+
+    Tags().feed(page)
+    assert not open_tags
+    assert "&lt;script&gt;" in page
+
+
+@pytest.mark.parametrize("many", [1, 25])
+def test_words_of_the_picture_do_not_overlap(artifact, measured, many):
+    """Numbers in bars that are too narrow, and ticks of millions of clocks, would be read as other numbers."""
+    found = report.figures(artifact, {**measured, "unit_clocks": None})
+    found["layers"] = [{**layer, "cycles": layer["cycles"] * 10_000} for layer in found["layers"] * many]
+    bars = found["timeline"]["predicted"]
+    found["timeline"]["measured"] = [[engine, layer, 1000 * begin, 1000 * end] for engine, layer, begin, end in bars]
+    said = said_and_apart(drawn(found))
+    assert said.count("1") > 2
+    assert {"odd layers", "even layers", "predicted", "measured"} <= {*said}
+    assert any(text.endswith(",000,000") for text in said)
+
+
+@pytest.mark.parametrize("with_measured", [False, True])
+def test_picture_is_a_whole_png(artifact, measured, tmp_path, with_measured):
+    picture(report.figures(artifact, measured if with_measured else None), tmp_path / "r.png")
+    raw = (tmp_path / "r.png").read_bytes()
+    assert raw[:8] == b"\x89PNG\r\n\x1a\n"
+    at, pixels = 8, b""
+    while at < len(raw):
+        size, kind = struct.unpack(">I4s", raw[at : at + 8])
+        pixels += raw[at + 8 : at + 8 + size] if kind == b"IDAT" else b""
+        at += 12 + size
+    assert len(set(zlib.decompress(pixels))) > 20  # something is drawn
+
+
+def test_trace_has_a_bar_for_each_command_and_none_overlap(artifact, measured):
+    """A row of the trace is one engine, which does one thing at a time."""
+    events = [event for event in trace(artifact, measured)["traceEvents"] if event["ph"] == "X"]
+    assert sum(event["pid"] == 1 for event in events) == len(artifact.manifest["commands"])
+    assert sum(event["pid"] == 2 for event in events) == len(artifact.manifest["layers"])
+    for engine in range(5):
+        row = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["pid"] == 1 and e["tid"] == engine)
+        assert all(first[1] <= then[0] + 1e-9 for first, then in pairwise(row))
+    json.dumps(events, allow_nan=False)

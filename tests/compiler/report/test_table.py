@@ -1,0 +1,26 @@
+"""The table says what was measured and what was only predicted, and never 0 for what is not known."""
+
+from cnna.compiler.report.table import cell, columns, stalls_text
+
+LAYER = {"ddr_read_bytes": None, "mac_utilization": 0, "stalls": {"token": 5, "idle": 70, "weights": 6000}}
+
+
+def test_bytes_are_measured_where_they_can_be():
+    """A prediction under the heading of a measurement is a lie."""
+    measured = {"measured": {}, "layers": [{"ddr_read_bytes": 3}]}
+    predicted = {"measured": None, "layers": [{"ddr_read_bytes": None}]}
+    assert [heading for heading, key, _ in columns(predicted) if "bytes" in key] == ["DDR read (pred.)", "written (pred.)"]
+    assert [heading for heading, key, _ in columns(measured) if "bytes" in key] == ["DDR read", "written"]
+    assert not {"cycles", "stalls"} & {key for _, key, _ in columns(predicted)}
+
+
+def test_what_is_not_known_is_a_dash():
+    """A 0 would read as measured."""
+    assert cell(LAYER, "ddr_read_bytes", "{:,}") == "-"
+    assert cell(LAYER, "mac_utilization", "{:.1%}") == "-"
+
+
+def test_the_greatest_stalls_come_first():
+    """The first cause named is where to look."""
+    assert stalls_text(LAYER["stalls"]) == "weights 6,000, idle 70"
+    assert (stalls_text({"token": 0}), stalls_text(None)) == ("-", "-")

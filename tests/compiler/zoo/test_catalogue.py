@@ -1,0 +1,102 @@
+"""The models that `cnna models` offers: whole, sound, with activations a quantiser can do something with."""
+
+from math import prod
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from cnna.compiler.zoo import catalogue, weights
+from cnna.spec.errors import ModelError
+
+SMALL = ("squeezenet", "shufflenet", "densenet121", "mobilenet_v2")  # without and with batch norm, Scale nodes, generated
+
+
+def _activations(model: onnx.ModelProto, pictures: np.ndarray) -> dict[str, np.ndarray]:
+    """Every convolution's output for one picture."""
+    names = [node.output[0] for node in model.graph.node if node.op_type == "Conv"]
+    model.graph.output.extend(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in names)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return dict(zip(names, session.run(names, {session.get_inputs()[0].name: pictures}), strict=True))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_activations_keep_their_range(name: str) -> None:
+    """With wrong fan-in or statistics they die out, or grow layer by layer, in networks this deep."""
+    entry = catalogue.entry(name)
+    deviations = [value.std() for value in _activations(catalogue.build(entry), catalogue.pictures(entry, 1, seed=9)).values()]
+    assert min(deviations) > 0.1
+    assert max(deviations) < 30
+
+
+def test_a_seed_gives_the_same_bytes_and_another_seed_others() -> None:
+    """Weights that depend on anything but the seed would make figures unrepeatable."""
+    entry = catalogue.entry("squeezenet")
+    first, again, other = (catalogue.build(entry, seed).SerializeToString() for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def _operators(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node if node.op_type != "ConstantOfShape"]
+
+
+def test_the_graph_is_the_shipped_one() -> None:
+    """`build` may replace weights, never operators."""
+    shipped = onnx.load(catalogue.LIGHT / "light_squeezenet.onnx")
+    assert _operators(catalogue.build(catalogue.entry("squeezenet"))) == _operators(shipped)
+
+
+@pytest.mark.parametrize("name", ["bvlc_alexnet", "inception_v1"])
+def test_only_lrn_is_left_out(name: str) -> None:
+    """What comes after an LRN must read what came before it; a lost or dangling node would be another network."""
+    shipped = onnx.load(catalogue.LIGHT / f"light_{name}.onnx")
+    ours = catalogue.entry(name.removeprefix("bvlc_")).graph()
+    assert _operators(ours) == [op for op in _operators(shipped) if op != "LRN"]
+    made = {name for node in ours.graph.node for name in node.output} | {value.name for value in ours.graph.input}
+    assert {name for node in ours.graph.node for name in node.input} <= made | {t.name for t in ours.graph.initializer}
+
+
+PUBLISHED = {  # parameters and millions of MACs, as torchvision's documentation (and MobileNetV1's paper) state them
+    "resnet18": (11_689_512, 1814),
+    "resnet34": (21_797_672, 3664),
+    "resnet101": (44_549_160, 7801),
+    "mobilenet_v2": (3_504_872, 301),
+    "mobilenet_v1": (4_231_976, 569),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_generated_networks_have_the_published_sizes(name: str) -> None:
+    """A wrong width, stride or repeat would make every figure one of another network."""
+    model = catalogue.entry(name).graph()
+    shapes = weights.weight_shapes(model.graph)
+    statistics = sum(prod(shape) for key, shape in shapes.items() if key.endswith((".mean", ".variance")))
+    parameters, millions = PUBLISHED[name]
+    assert catalogue.parameters(model) - statistics == parameters
+    assert round(catalogue.macs(model) / 1e6) == millions
+
+
+def test_digits_are_first_and_as_committed() -> None:
+    """The trained model must come with its trained weights."""
+    first = catalogue.entries()[0]
+    assert first.name == "digits"
+    assert catalogue.build(first) == onnx.load(catalogue.DIGITS / "digits.onnx")
+
+
+def test_digits_parts_have_no_image_in_common() -> None:
+    """Calibrating or training on test images would make every accuracy a lie."""
+    digits = catalogue.digits_data().load()
+    parts = [{image.tobytes() for image in part.images} for part in (digits.train, digits.calibration, digits.test)]
+    assert not parts[0] & parts[1]
+    assert not parts[0] & parts[2]
+    assert not parts[1] & parts[2]
+    assert len(digits.calibration.images) == 100
+
+
+def test_unknown_name_lists_those_there_are() -> None:
+    """A typing mistake must say what could have been meant."""
+    with pytest.raises(ModelError, match=r"resnet51.*digits.*resnet50"):
+        catalogue.entry("resnet51")
