@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cnna.cli.exit_signals import until_signal
 from cnna.cli.main import Outcome
-from cnna.host.overlay import MANIFEST, manifest
+from cnna.host.board.overlay import MANIFEST, manifest
 from cnna.spec.config import Config, ConfigError, preset
 from cnna.spec.errors import ToolError, UserError
 from cnna.spec.files import make_folder, write_bytes, write_text

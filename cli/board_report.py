@@ -6,12 +6,12 @@ from typing import Any
 
 from cnna.cli.arrays import arrays_of, read_arrays
 from cnna.cli.main import Outcome
-from cnna.host import power
-from cnna.host import selftest as tests
-from cnna.host.overlay import is_virtual, open_overlay
-from cnna.host.pynq_driver import open_board
-from cnna.host.selftest import Finding
-from cnna.host.sustained import BATCHES, Job, own_job, sustain
+from cnna.host.board import power
+from cnna.host.board.overlay import is_virtual, open_overlay
+from cnna.host.board.pynq_driver import open_board
+from cnna.host.selftest import selftest as tests
+from cnna.host.selftest.selftest import Finding
+from cnna.host.selftest.sustained import BATCHES, Job, own_job, sustain
 from cnna.spec.artifact import load
 from cnna.spec.config import as_dict
 from cnna.spec.errors import UserError

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from cnna.cli import ddr_options
 from cnna.cli.arrays import Arrays, read_arrays, write_arrays
 from cnna.cli.main import Outcome
-from cnna.host.answers import outputs_of
-from cnna.host.compare import compare
-from cnna.host.model import Model
+from cnna.host.model.answers import outputs_of
+from cnna.host.model.compare import compare
+from cnna.host.model.model import Model
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.errors import CheckError, DataError, UserError
 from cnna.spec.files import read_bytes
@@ -89,8 +89,8 @@ def _model(args: argparse.Namespace, artifact: Artifact, options: dict[str, Any]
     """The model on the device that was asked for."""
     if args.device != "pynq":
         return Model(artifact, device=args.device, check=args.check, **options)
-    from cnna.host.overlay import open_overlay
-    from cnna.host.session import Model as BoardModel
+    from cnna.host.board.overlay import open_overlay
+    from cnna.host.model.board_model import Model as BoardModel
 
     return BoardModel(open_overlay(args.overlay), artifact)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model import Model
+from cnna.host.model.model import Model
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
 from cnna.spec.errors import CnnaError

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.accelerator import Accelerator
+from cnna.host.device.accelerator import Accelerator
 from cnna.sim import reference, walk
 from cnna.sim.emulator import EmulatorDevice
 from cnna.sim.golden import int8_graph

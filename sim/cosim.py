@@ -200,5 +200,5 @@ class CosimDevice(Memory):
 
 
 def open_device(config: Config, **options: Any) -> CosimDevice:
-    """The simulated RTL, as `host.model` opens one by name."""
+    """The simulated RTL, as `host.model.model` opens one by name."""
     return CosimDevice(config, **options)

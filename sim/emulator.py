@@ -215,5 +215,5 @@ def _word(register: Register) -> int:
 
 
 def open_device(config: Config, memory_bytes: int = 1 << 30) -> EmulatorDevice:
-    """An emulator, as `host.model` opens one by name."""
+    """An emulator, as `host.model.model` opens one by name."""
     return EmulatorDevice(config, memory_bytes)

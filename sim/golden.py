@@ -39,7 +39,7 @@ def _differs(graph: Graph, tensor: str, entry: Mapping[str, Any]) -> bool:
 
 
 class Reference:
-    """Runs batches of int8 tensors by port name, as `host.accelerator.Accelerator` does."""
+    """Runs batches of int8 tensors by port name, as `host.device.accelerator.Accelerator` does."""
 
     def __init__(self, artifact: Artifact) -> None:
         self.graph = int8_graph(artifact)

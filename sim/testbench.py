@@ -25,7 +25,7 @@ from cocotb.task import bridge, resume
 from cocotb.triggers import ClockCycles, First, RisingEdge, Timer, Trigger
 from numpy.typing import NDArray
 
-from cnna.host.model import Model
+from cnna.host.model.model import Model
 from cnna.sim import packets
 from cnna.sim.axilite import AxiLite
 from cnna.sim.build import build, to_stderr
@@ -91,7 +91,7 @@ class Testbench:
         return await self.read(offset(name))
 
     async def run(self, artifact: str | Path, x: NDArray[Any]) -> Any:
-        """What `host.model.Model` answers for x, on this accelerator; the simulation goes on while it works."""
+        """What `host.model.model.Model` answers for x, on this accelerator; the simulation goes on while it works."""
         device = await bridge(InnerDevice)(self)
         return await bridge(self._run)(device, artifact, x)
 

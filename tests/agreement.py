@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from cnna.compiler.compile import Program, compile_graph
-from cnna.host.accelerator import Accelerator
+from cnna.host.device.accelerator import Accelerator
 from cnna.sim import check, reference
 from cnna.sim.cosim import CosimDevice
 from cnna.spec.artifact import Artifact

@@ -14,7 +14,7 @@ from faces import recall
 from trained import FLOAT, Array, Trained
 
 from cnna.compiler.frontend.onnx_import import load_model
-from cnna.host.model import Model
+from cnna.host.model.model import Model
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import preset
 

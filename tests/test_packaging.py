@@ -24,8 +24,8 @@ print(" ".join(names))
 RUN = """
 import numpy as np
 from cnna.spec import cpu_ops
-from cnna.host.known import known
-from cnna.host.model import Model
+from cnna.host.selftest.network import known
+from cnna.host.model.model import Model
 from cnna.spec.config import PRESETS
 
 for config in PRESETS.values():
@@ -125,8 +125,8 @@ def test_the_wheel_has_what_is_no_code(wheel: Path) -> None:
         names = set(archive.namelist())
     assert {
         "cnna/host/notebooks/1_classify.ipynb",
-        "cnna/host/known/tiny.cnna",
-        "cnna/host/known/answers.npz",
+        "cnna/host/selftest/network/tiny.cnna",
+        "cnna/host/selftest/network/answers.npz",
         "cnna/sim/ddr.cpp",
         "cnna/sim/dsp48e2.v",
     } <= names

@@ -17,8 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.known import ANSWERS, SIDE, path_of, pictures
-from cnna.host.model import Model
+from cnna.host.model.model import Model
+from cnna.host.selftest.network import ANSWERS, SIDE, path_of, pictures
 from cnna.spec.artifact import save
 from cnna.spec.config import PRESETS
 

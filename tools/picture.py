@@ -45,8 +45,8 @@ BOXES = (
     Box("compiler/plan/schedule", 6.9, 7.2, "orders, adds waits"),
     Box("compiler/plan/emit", 4.9, 7.2, "register program"),
     Box("spec/artifact", 2.9, 7.2, ".cnna, checked"),
-    Box("host/model", 0.9, 7.2, "floats in and out"),
-    Box("host/accelerator", 0.9, 6.2, "drives any device"),
+    Box("host/model/model", 0.9, 7.2, "floats in and out"),
+    Box("host/device/accelerator", 0.9, 6.2, "drives any device"),
     Box("sim/reference", 2.9, 6.2, "layer by layer"),
     Box("sim/emulator", 4.9, 6.2, "runs the program"),
     Box("sim/cosim", 6.9, 6.2, "Verilog in Verilator"),
@@ -73,7 +73,7 @@ BOXES = (
 )
 ARROWS = (
     "model.onnx>compiler/frontend/onnx_import>compiler/passes>compiler/quantise/quantise>compiler/lower/lower>compiler/plan/allocate>compiler/plan/schedule"
-    ">compiler/plan/emit>spec/artifact>host/model>host/accelerator",
+    ">compiler/plan/emit>spec/artifact>host/model/model>host/device/accelerator",
     "DDR>hw/axi/read_master>hw/weights/weights>hw/weights/ring>hw/array/array>hw/lanes/requant>hw/array/residual>hw/walk/scatter",
     "hw/axi/read_master>hw/dma/load>hw/memory/feature_memory>hw/walk/fetch>hw/array/array",
     "hw/memory/feature_memory>hw/vector/vector>hw/walk/scatter",
@@ -99,7 +99,7 @@ def main() -> None:
         names = chain.split(">")
         for start, end in itertools.pairwise(names):
             _arrow(axes, start, end)
-    _arrow(axes, "host/accelerator", "hw/control/regfile")
+    _arrow(axes, "host/device/accelerator", "hw/control/regfile")
     _path(axes, [(9.76, 1.75), (9.84, 1.75), (9.84, 0.85), (4.9, 0.85), (4.9, 1.42)])
     for name in [str(OUT), *sys.argv[1:]]:
         figure.savefig(name, bbox_inches="tight", metadata={"Date": None} if name.endswith("svg") else None)

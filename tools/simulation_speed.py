@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from cnna.cli.arrays import read_arrays
-from cnna.host.model import Model
+from cnna.host.model.model import Model
 from cnna.sim import build
 from cnna.sim.cosim import CosimDevice
 from cnna.spec.artifact import Artifact, load

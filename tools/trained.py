@@ -22,7 +22,7 @@ from PIL import Image
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model import Model
+from cnna.host.model.model import Model
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import Config
 

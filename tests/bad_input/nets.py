@@ -7,7 +7,7 @@ from onnx import numpy_helper, parser
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model import Model
+from cnna.host.model.model import Model
 from cnna.spec.config import preset
 from cnna.spec.errors import about_model
 

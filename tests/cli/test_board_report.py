@@ -12,7 +12,7 @@ import pytest
 from cnna.cli import board_report
 from cnna.cli.board_report import selftest
 from cnna.cli.main import main
-from cnna.host import sustained
+from cnna.host.selftest import sustained
 from cnna.spec.errors import CnnaError
 
 from ..host.emulated_board import EmulatedBoard

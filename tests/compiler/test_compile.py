@@ -11,8 +11,8 @@ import pytest
 from cnna.compiler.compile import compile_graph, compile_model
 from cnna.compiler.graph import ir
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.accelerator import Accelerator
-from cnna.host.model import Model
+from cnna.host.device.accelerator import Accelerator
+from cnna.host.model.model import Model
 from cnna.sim import reference
 from cnna.sim.check import compare
 from cnna.sim.emulator import EmulatorDevice

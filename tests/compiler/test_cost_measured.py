@@ -19,7 +19,7 @@ from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.predict.timeline import layer_clocks, predicted_bars
 from cnna.compiler.report.report import figures
-from cnna.host.accelerator import Accelerator
+from cnna.host.device.accelerator import Accelerator
 from cnna.spec.artifact import load
 from cnna.spec.config import preset
 from cnna.spec.planned import DdrSpeed

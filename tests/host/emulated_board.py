@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from cnna.host.board_device import BoardDevice
-from cnna.host.mover import reset_dma
-from cnna.host.stream_device import StreamDevice
+from cnna.host.board.board_device import BoardDevice
+from cnna.host.board.mover import reset_dma
+from cnna.host.board.stream_device import StreamDevice
 from cnna.sim.board.board import Board, open_board
 from cnna.sim.board.cells import ACCELERATOR, DMA
 from cnna.sim.emulator import EmulatorDevice

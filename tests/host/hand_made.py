@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cnna.host.model import Model
+from cnna.host.model.model import Model
 from cnna.sim.emulator import EmulatorDevice
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import Command

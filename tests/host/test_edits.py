@@ -13,8 +13,8 @@ from cnna.compiler.report import report
 from cnna.compiler.report.html import html
 from cnna.compiler.report.table import table
 from cnna.compiler.report.trace import trace
-from cnna.host.model import Model
-from cnna.host.session import Model as BoardModel
+from cnna.host.model.board_model import Model as BoardModel
+from cnna.host.model.model import Model
 from cnna.spec.artifact import load
 from cnna.spec.config import preset
 from cnna.spec.errors import ArtifactError, CnnaError

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cnna.host.session import Model
+from cnna.host.model.board_model import Model
 from cnna.sim.board.backend import RtlBackend, open_backend
 from cnna.sim.board.board import Board
 from cnna.sim.board.design import design
@@ -58,7 +58,7 @@ def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, write: boo
 
 def test_a_bus_that_falls_silent(board: ServedBoard, backend: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watchdog names the layer; without it the driver's own limit does. A reset waits for the bus, and says so."""
-    monkeypatch.setattr("cnna.host.board_device.SETTLE_SECONDS", 0.3)
+    monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.3)
     with Model(board, requantised_copy(batch=1), retries=0) as session:
         with backend.exclusive() as device:
             device.set_ddr(hang_after=20)

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cnna.host import remote_turn
-from cnna.host.remote_turn import RemoteTurn
-from cnna.host.session import Model
-from cnna.host.turn import Turns
+from cnna.host.board import remote_turn
+from cnna.host.board.remote_turn import RemoteTurn
+from cnna.host.board.turn import Turns
+from cnna.host.model.board_model import Model
 from cnna.spec.errors import TurnLostError
 from cnna.spec.regmap import REGISTERS, offset
 

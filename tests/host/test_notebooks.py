@@ -15,8 +15,8 @@ from PIL import Image
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host import pictures
-from cnna.host.model import Model
+from cnna.host.model import pictures
+from cnna.host.model.model import Model
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
 

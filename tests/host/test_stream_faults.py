@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cnna.host.session import Model
+from cnna.host.model.board_model import Model
 from cnna.sim.board.backend import RtlBackend
 from cnna.sim.board.board import Board, open_board
 from cnna.spec.config import preset
@@ -80,7 +80,7 @@ def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: 
 
 def test_a_bus_that_falls_silent_under_a_copy(board: StreamedBoard, rtl: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits is told what stands; when the bus answers again, so does the board."""
-    monkeypatch.setattr("cnna.host.board_device.SETTLE_SECONDS", 0.3)
+    monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.3)
     with Model(board, requantised_copy(batch=1), timeout_seconds=0.5) as session:
         with rtl.exclusive() as device:
             device.set_ddr(hang_after=0)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.host.accelerator import Accelerator
+from cnna.host.device.accelerator import Accelerator
 from cnna.sim import check, engines
 from cnna.sim.build import to_stderr
 from cnna.sim.cache import default_cache

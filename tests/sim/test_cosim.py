@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.host.accelerator import Accelerator
+from cnna.host.device.accelerator import Accelerator
 from cnna.sim.cosim import CosimDevice
 from cnna.sim.ddr import SETTINGS
 from cnna.spec.capability import read_config

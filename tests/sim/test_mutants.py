@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from cnna.host.accelerator import Accelerator
+from cnna.host.device.accelerator import Accelerator
 from cnna.sim.emulator import EmulatorDevice
 from cnna.spec.config import BEAT_BYTES, preset
 from cnna.spec.errors import RunError

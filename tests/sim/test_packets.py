@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.host.accelerator import Accelerator
+from cnna.host.device.accelerator import Accelerator
 from cnna.sim.ddr import SETTINGS
 from cnna.spec.capability import read_config
 from cnna.spec.errors import RunError

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cnna.host.accelerator import Accelerator
+from cnna.host.device.accelerator import Accelerator
 from cnna.spec.config import preset
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import REGISTERS, offset

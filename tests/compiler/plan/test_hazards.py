@@ -5,7 +5,7 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
-from cnna.host.accelerator import Accelerator
+from cnna.host.device.accelerator import Accelerator
 from cnna.sim import reference
 from cnna.sim.emulator import EmulatorDevice
 from cnna.spec.commands import commands

@@ -1,0 +1,245 @@
+"""The accelerator on a PYNQ board, real or virtual, as a `spec.device.Device`: registers by MMIO, memory by `pynq.allocate`.
+
+It is given what pynq has for the accelerator's IP (`pynq_driver`): an MMIO object and the device, and imports no pynq itself.
+Over PYNQ.remote a buffer is moved whole, so every allocation is a buffer of its own. `stream_device` is its sibling for an
+accelerator that works on the PL's own DDR4.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.board.deferred_signals import said, unbroken
+from cnna.host.board.remote_turn import RemoteTurn
+from cnna.host.board.run_wait import await_end
+from cnna.host.board.turn import LocalTurn, Turns
+from cnna.spec.capability import read_config
+from cnna.spec.config import as_dict
+from cnna.spec.device import soft_reset
+from cnna.spec.errors import ArtifactError, RunError, TurnLostError, reason_of
+from cnna.spec.planned import ddr_of
+from cnna.spec.progress import Played
+from cnna.spec.regmap import REGISTERS, offset
+
+SETTLE_SECONDS = 5.0  # for a soft reset
+
+Allocate = Callable[[int], Any]  # bytes, to a pynq buffer of so many uint8
+
+
+class Allocation(NamedTuple):
+    """Bytes that the accelerator sees from an address on; `buffer` is pynq's, or None where pynq has none for them."""
+
+    buffer: Any
+    address: int
+    size: int
+
+
+class BoardDevice:
+    """One accelerator on one board. ArtifactError: its registers are no accelerator's, or not those that the overlay describes.
+
+    `timeout_seconds`: how long it may stand still before `wait` gives up. `limit_clocks`: of a run, if not None. `turns` is shared
+    with every other process that uses the board.
+    """
+
+    name = "pynq"
+
+    def __init__(self, mmio: Any, pynq_device: Any, allocate: Allocate, parameters: Mapping[str, str] | None = None) -> None:
+        self._mmio, self._allocate = mmio, allocate
+        self._remote = _is_remote(pynq_device)
+        self.timeout_seconds, self.limit_clocks = 10.0, None  # type: float, int | None
+        self.playing: Played | None = None
+        self.buffers: dict[int, Allocation] = {}
+        self._doubtful = False
+        self.config = read_config(self.read)
+        self.ddr = ddr_of(self.config)
+        self._check_overlay(parameters or {})
+        self._check_streams()
+        self.turns = Turns(_turn(pynq_device, mmio.base_addr))
+        self.turns.taken = self._taken
+
+    # --- the Device protocol ---
+
+    def read(self, offset: int) -> int:
+        """The register at a byte offset. RunError: the bus or the network answers with an error."""
+        with self.said("reading", offset):
+            return int(self._mmio.read(offset))
+
+    def write(self, offset: int, value: int) -> None:
+        """Sets a register. RunError: as `read`. TurnLostError: it is another process's now."""
+        self.turns.check()
+        with self.said("writing", offset):
+            self._mmio.write(offset, int(value))
+
+    def allocate(self, size_bytes: int) -> int:
+        """Address of fresh contiguous memory. RunError: there is none left; says what is taken."""
+        buffer = self.contiguous(size_bytes)
+        address = int(buffer.physical_address)
+        self.buffers[address] = Allocation(buffer, address, size_bytes)
+        return address
+
+    def free(self, address: int) -> None:
+        """Gives back what `allocate` gave."""
+        allocation = self.buffers.pop(address)  # first: once it is free, another thread may be given the address
+        try:
+            with self.said("freeing", address):
+                allocation.buffer.freebuffer()
+        except BaseException:  # Ctrl-C: it can be freed again
+            self.buffers.setdefault(address, allocation)
+            raise
+
+    def store(self, address: int, data: bytes | np.ndarray) -> None:
+        """Copies bytes into an allocation and makes the accelerator see them."""
+        raw = as_bytes(data)
+        allocation = self.within(address, raw.size)
+        start = address - allocation.address
+        allocation.buffer[start : start + raw.size] = raw
+        self.turns.check()
+        with self.said("sending", address):
+            allocation.buffer.flush()
+
+    def load(self, address: int, size_bytes: int) -> bytes:
+        """Copies bytes that the accelerator has written out of an allocation."""
+        allocation = self.within(address, size_bytes)
+        start = address - allocation.address
+        with self.said("fetching", address):
+            allocation.buffer.invalidate()
+        return np.asarray(allocation.buffer)[start : start + size_bytes].tobytes()
+
+    def wait(self) -> None:
+        """Returns when STATUS has done or error set. TimedOutError: it stands still, or ran for more than `limit_clocks`; where."""
+        await_end(self, self._ended, self.timeout_seconds, self.limit_clocks)
+
+    def close(self) -> None:
+        """Frees all memory."""
+        for address in list(self.buffers):
+            self.free(address)
+
+    # --- beyond a device ---
+
+    def said(self, doing: str, place: int | str) -> AbstractContextManager[None]:
+        """`said` of this board."""
+        return said(doing, place, self._remote)
+
+    def contiguous(self, size_bytes: int) -> Any:
+        """A buffer of the host's contiguous memory, as `pynq.allocate` gives it. RunError: as `allocate`."""
+        try:
+            with unbroken() if self._remote else nullcontext():
+                buffer = self._allocate(size_bytes)
+                int(buffer.physical_address)
+        except Exception as error:
+            raise RunError(
+                f"the PS's DDR has no {size_bytes:,} bytes of contiguous memory left ({reason_of(error)}); {self._remedy()}"
+            ) from None
+        return buffer
+
+    def _remedy(self) -> str:
+        """What helps where contiguous memory is out."""
+        taken = sum(allocation.size for allocation in list(self.buffers.values()))
+        return (
+            f"models of this process hold {taken:,} bytes in {len(self.buffers)} buffers: close one, or give Linux more CMA "
+            "(docs/board.md)"
+        )
+
+    def reset(self) -> None:
+        """A soft reset. TimedOutError: it does not end, since a burst on the bus is never answered."""
+        soft_reset(self, SETTLE_SECONDS)
+
+    @contextmanager
+    def kept(self, made: list[int] | None = None) -> Iterator[list[int]]:
+        """Allocations made in the block, added to `made` when it ends; freed if it ends by an exception."""
+        made = [] if made is None else made
+        before = self.buffers.copy()
+
+        def fresh() -> list[int]:  # an address that was another's before may be ours now
+            return sorted(at for at, allocation in self.buffers.copy().items() if before.get(at) is not allocation)
+
+        try:
+            yield made
+        except BaseException:
+            for address in fresh():
+                self.free(address)
+            raise
+        made += fresh()
+
+    def _taken(self, passed: bool) -> None:
+        """At the beginning of a turn: whoever had it before may have been killed with a program that still writes.
+
+        An end that nobody has cleared, or a reset that still waits for the bus, would be taken for the end of the next run;
+        as would that of a program which this process has left, as the self-test leaves one that hangs.
+        """
+        if passed:
+            self.playing = None
+        if self.read(offset("STATUS")):
+            self.reset()
+        if self._doubtful:
+            self._put_back()
+            self._doubtful = False
+
+    def doubt(self) -> None:
+        """A turn was lost, or disturbed: the next one begins with all that this process has stored being stored again."""
+        self._doubtful = True
+
+    def check_idle(self) -> None:
+        """TurnLostError: the accelerator does, or has done, what nobody in this process has started."""
+        status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
+        if status["busy"] or status["done"]:
+            raise TurnLostError(
+                "another process, that had lost its turn, has started the accelerator: answers since are void, run again"
+            )
+
+    def _put_back(self) -> None:
+        for address, allocation in self.buffers.copy().items():
+            self.turns.check()
+            if address in self.buffers:  # no other thread has closed its model meanwhile
+                with self.said("sending", address):
+                    allocation.buffer.flush()
+
+    def _ended(self) -> bool:
+        status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
+        return bool(status["done"] or status["error"])
+
+    def within(self, address: int, size: int) -> Allocation:
+        """The allocation that holds these bytes. RunError: there is none."""
+        for allocation in list(self.buffers.values()):  # which other threads change
+            if allocation.address <= address and address + size <= allocation.address + allocation.size:
+                return allocation
+        raise RunError(f"bytes {address:#x}..{address + size:#x} are in no allocation of this process")
+
+    def _check_overlay(self, parameters: Mapping[str, str]) -> None:
+        """ArtifactError: the overlay's .hwh describes another accelerator than the one that answers."""
+        sizes = {f"C_{name.upper()}": str(value) for name, value in as_dict(self.config).items() if name != "name"}
+        known = {name.upper(): value for name, value in parameters.items()}
+        differ = [f"{name} {sizes[name]}, not {known[name]}" for name in sizes if name in known and known[name] != sizes[name]]
+        if differ:
+            raise ArtifactError(
+                f"the accelerator on the board is not the one in the overlay's .hwh ({', '.join(differ)}): "
+                "put the .bit and .hwh of one build side by side, and remove an older /lib/firmware/cnna.bin"
+            )
+
+    def _check_streams(self) -> None:
+        """ArtifactError: it needs an AXI DMA that the overlay does not have."""
+        if self.config.streams:
+            raise ArtifactError(
+                "the accelerator on the board is of variant pl (it has stream ports), but the overlay's .hwh has no AXI DMA: "
+                "put the .bit and .hwh of one build side by side"
+            )
+
+
+def _is_remote(pynq_device: Any) -> bool:
+    return pynq_device is not None and bool(pynq_device.has_capability("REMOTE"))
+
+
+def _turn(pynq_device: Any, base: int) -> LocalTurn | RemoteTurn:
+    if _is_remote(pynq_device):
+        return RemoteTurn(pynq_device, f"/tmp/cnna-{base:x}.lease")
+    return LocalTurn(Path(tempfile.gettempdir()) / f"cnna-{base:x}.turn")
+
+
+def as_bytes(data: bytes | np.ndarray) -> NDArray[np.uint8]:
+    """The bytes of either, in one row."""
+    return np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)

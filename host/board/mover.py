@@ -1,0 +1,215 @@
+"""Moves bytes between the host and the PL's DDR4: stock pynq's AXI DMA at one end of the streams, the accelerator's at the other.
+
+A piece is a packet: the accelerator is told where it goes (STREAM_IN) or comes from (STREAM_OUT), the DMA where it is in the
+host's contiguous memory. `stream_device` is the device around it. Over PYNQ.remote a buffer is moved whole, so there is one for
+each size.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.board.run_wait import pause_seconds
+from cnna.host.board.turn import Turns
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.device import state_of
+from cnna.spec.errors import RunError, TimedOutError, TurnLostError
+from cnna.spec.progress import RESPONSES, Played
+from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
+
+PIECE_BYTES = 256 << 10  # of a packet at most
+KEPT_BUFFERS = 8
+SETTLE_SECONDS = 0.2  # that a copy which fails may take to let its packet end, before what else may be wrong is looked at
+RESET, RESET_SECONDS = 1 << 2, 1.0  # of the DMA's control register
+IDLE, FAILED = 1 << 1, 0x70  # of a channel's status register
+DMA_ADDRESS = 0x14, 0x18  # of a channel's, from its status register on
+FAILURES = {
+    0x10: "internal error (DMAIntErr): a length of 0, or a packet longer than its room",
+    0x20: "slave error (DMASlvErr): the host's memory refused an access",
+    0x40: "decode error (DMADecErr): no memory at the buffer's address",
+}
+
+
+class Way(NamedTuple):
+    """One direction."""
+
+    copy: str  # prefix of the accelerator's registers
+    channel: str  # of pynq's DMA
+    status: int  # offset of the DMA channel's status register
+    words: str
+
+
+IN = Way("STREAM_IN", "sendchannel", 0x04, "MM2S, host to PL DDR4")
+OUT = Way("STREAM_OUT", "recvchannel", 0x34, "S2MM, PL DDR4 to host")
+
+
+class Registers(Protocol):
+    """What a mover needs of the accelerator's device."""
+
+    timeout_seconds: float
+    playing: Played | None
+    turns: Turns
+
+    def read(self, offset: int) -> int:
+        """A register."""
+
+    def write(self, offset: int, value: int) -> None:
+        """Sets a register."""
+
+    def reset(self) -> None:
+        """A soft reset, which ends copies."""
+
+    def said(self, doing: str, place: int | str) -> AbstractContextManager[None]:
+        """As of `BoardDevice`."""
+
+    def contiguous(self, size_bytes: int) -> Any:
+        """A buffer of the host's contiguous memory, uint8."""
+
+
+class Mover:
+    """Both directions; `open_dma` gives a `pynq.lib.dma.DMA` that has been reset. Only who has the turn may use it."""
+
+    def __init__(self, device: Registers, open_dma: Callable[[], Any]) -> None:
+        self.device, self._open_dma = device, open_dma
+        self.sent_bytes = 0  # of the last packet to the DDR4: what its register holds, unless the image was loaded again
+        self._dma: Any = None
+        self._buffers: dict[int, Any] = {}  # by size, the one used last at the end
+
+    def send(self, address: int, data: NDArray[np.uint8]) -> None:
+        """Puts whole beats at a multiple of 16. RunError: the DMA, a copy or the bus failed; says which, and how."""
+        for start in range(0, data.size, PIECE_BYTES):
+            piece = data[start : start + PIECE_BYTES]
+            buffer = self._buffer(piece.size)
+            buffer[:] = piece
+            self._packet(IN, address + start, buffer)
+            self.sent_bytes = piece.size
+
+    def receive(self, address: int, size_bytes: int) -> NDArray[np.uint8]:
+        """Fetches whole beats from a multiple of 16. RunError: as `send`."""
+        whole = np.empty(size_bytes, np.uint8)
+        for start in range(0, size_bytes, PIECE_BYTES):
+            buffer = self._buffer(min(PIECE_BYTES, size_bytes - start))
+            self._packet(OUT, address + start, buffer)
+            whole[start : start + buffer.size] = buffer
+        return whole
+
+    def forget(self) -> None:
+        """Somebody else may have used DMA and copies, or broken off: both are reset before the next packet."""
+        self._dma = None
+
+    def release(self) -> None:
+        """Gives the buffers back; they come again when they are needed."""
+        while self._buffers:
+            self._drop(next(iter(self._buffers)))
+
+    def _packet(self, way: Way, address: int, buffer: Any) -> None:
+        if self._dma is None:
+            self.device.reset()
+            try:
+                with self.device.said("opening", "the AXI DMA"):
+                    self._dma = self._open_dma()
+            except TimedOutError as stuck:
+                raise TimedOutError(f"{stuck}; {state_of(self.device)}") from None
+        words = {"LO": address & 0xFFFF_FFFF, "HI": address >> 32, "BYTES": buffer.nbytes, "START": 1}
+        try:
+            for name, word in words.items():
+                self.device.write(offset(f"{way.copy}_{name}"), word)
+            channel = getattr(self._dma, way.channel)
+            self.device.turns.check()
+            with self.device.said("starting", f"the AXI DMA ({way.words})"):
+                channel.transfer(buffer)
+            self._wait(way, address, buffer.nbytes)
+            with self.device.said("ending", f"the AXI DMA ({way.words})"):
+                channel.wait()  # brings what came into the host's view
+            if not self.device.turns.certain:
+                self._check_places(way, words, int(buffer.physical_address))
+        except BaseException:  # Ctrl-C too: neither may go on with memory that is somebody else's next
+            self._abandon()
+            raise
+        if way is OUT and channel.transferred != buffer.nbytes:
+            raise RunError(f"the AXI DMA ({way.words}) got {channel.transferred:,} of {buffer.nbytes:,} bytes")
+
+    def _wait(self, way: Way, address: int, size: int) -> None:
+        """Until both ends are done."""
+        began = time.monotonic()
+        place = f"{size:,} bytes at {address:#x}"
+        while True:
+            copy = REGISTERS[f"{way.copy}_STATUS"].unpack(self.device.read(offset(f"{way.copy}_STATUS")))
+            with self.device.said("reading", f"the AXI DMA ({way.words})"):
+                status = int(self._dma.read(way.status))
+            if failed := [text for bit, text in FAILURES.items() if status & bit]:
+                raise RunError(f"the AXI DMA ({way.words}) stopped with {' and '.join(failed)}; {place}")
+            waited = time.monotonic() - began
+            if copy["cause"] and (not copy["busy"] or waited > SETTLE_SECONDS):  # it lets the packet end
+                raise RunError(f"{way.copy} stopped: {_cause(copy)}; {place}")
+            if copy["done"] and status & IDLE:
+                return
+            if waited > SETTLE_SECONDS and self._stopped():
+                raise RunError(f"{place} have not moved: the accelerator has stopped by an error")
+            if waited > self.device.timeout_seconds:
+                state = "done" if copy["done"] else "busy" if copy["busy"] else "not running"
+                raise TimedOutError(
+                    f"{place} have not moved within {self.device.timeout_seconds:g} s: {way.copy} is {state}, "
+                    f"the AXI DMA ({way.words}) has status {status:#x}; {state_of(self.device)}"
+                )
+            time.sleep(pause_seconds(waited))
+
+    def _check_places(self, way: Way, words: dict[str, int], place: int) -> None:
+        """TurnLostError: a late access of another process, that had lost its turn, has sent the packet elsewhere."""
+        found = {name: self.device.read(offset(f"{way.copy}_{name}")) for name in ("LO", "HI", "BYTES")}
+        with self.device.said("reading", f"the AXI DMA ({way.words})"):
+            low, high = (int(self._dma.read(way.status + at)) for at in DMA_ADDRESS)
+        if any(words[name] != word for name, word in found.items()) or high << 32 | low != place:
+            raise TurnLostError(
+                f"{way.copy} or the AXI DMA ({way.words}) was told another address: another process, that had lost its turn, has "
+                "written to it late; answers since are void, run again"
+            )
+
+    def _stopped(self) -> bool:
+        """Whether an error of a program has stopped the accelerator, copies and all."""
+        return bool(REGISTERS["STATUS"].unpack(self.device.read(offset("STATUS")))["error"])
+
+    def _abandon(self) -> None:
+        """Stops what may still be under way. What failed before is what the user must see, so this fails in silence."""
+        dma, self._dma = self._dma, None
+        with suppress(Exception):
+            self.device.turns.check()  # or it would break off another process's
+            dma.write(0, RESET)
+        self.release()
+
+    def _buffer(self, size: int) -> Any:
+        """One of that size, kept from an earlier packet or fresh."""
+        buffer = self._buffers.pop(size, None)
+        if buffer is None:
+            while len(self._buffers) >= KEPT_BUFFERS:
+                self._drop(next(iter(self._buffers)))
+            buffer = self.device.contiguous(size)
+        self._buffers[size] = buffer
+        return buffer
+
+    def _drop(self, size: int) -> None:
+        buffer = self._buffers.pop(size)
+        with self.device.said("freeing", f"{size:,} bytes"):
+            buffer.freebuffer()
+
+
+def reset_dma(mmio: Any) -> None:
+    """Both channels of the DMA behind an MMIO object as after power-up. TimedOutError: it does not come back."""
+    mmio.write(0, RESET)
+    until = time.monotonic() + RESET_SECONDS
+    while mmio.read(0) & RESET:
+        if time.monotonic() > until:
+            status = ", ".join(f"{way.words}: status {mmio.read(way.status):#x}" for way in (IN, OUT))
+            raise TimedOutError(f"the AXI DMA's reset has not ended after {RESET_SECONDS:g} s: load the overlay again; {status}")
+
+
+def _cause(copy: dict[str, int]) -> str:
+    cause = STREAM_ERRORS[copy["cause"]] if copy["cause"] < len(STREAM_ERRORS) else f"cause {copy['cause']}"
+    return f"{cause} {RESPONSES[copy['response']]}" if cause == "response" else cause
+
+
+assert PIECE_BYTES % BEAT_BYTES == 0

@@ -1,0 +1,108 @@
+"""An overlay on disk: `cnna.bit`, the `.hwh` that pynq reads beside it, and the manifest that says both are of one build."""
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from cnna.spec.errors import DataError, reason_of
+from cnna.spec.files import read_bytes
+from cnna.spec.vlnv import VIRTUAL, VLNV
+
+MANIFEST = "manifest.json"
+HEADER_BYTES = 256  # of a .bit: where Vivado has its own version, and a virtual image has VIRTUAL
+
+
+def open_overlay(path: Path) -> Any:
+    """`pynq.Overlay` of a .bit file. ToolError: no pynq. DataError: the file, its .hwh or the board is not as it must be."""
+    # `pynq_driver` imports this module: it checks these files too, for overlays that others open.
+    from cnna.host.board.pynq_driver import bind
+
+    check_files(path)
+    bind()
+    import pynq
+
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "No devices found")  # the error says it again, and what to do
+            return pynq.Overlay(str(path.absolute()))
+    except Exception as error:  # grpc, OSError, RuntimeError: each of pynq's parts has its own
+        raise DataError(f"{path}: pynq cannot load it: {_said(error)}") from None
+
+
+def check_loaded(bit: str | os.PathLike[str] | None) -> None:
+    """The same of what pynq says it has loaded, which may be nothing, or gone meanwhile. DataError: as `check_files`."""
+    path = Path(bit or "")
+    if path.suffix == ".bit" and path.exists() and path.with_name(MANIFEST).exists():
+        check_files(path)
+
+
+def check_remembered(bit: str | os.PathLike[str] | None, parameters: Mapping[str, str]) -> None:
+    """DataError: pynq's `parameters` of the accelerator are not those in the .hwh beside what it has loaded.
+
+    It keeps what it once read with a .bit of these bytes, and does not look at the .hwh again.
+    """
+    hwh = Path(bit or "").with_suffix(".hwh") if bit else None
+    if hwh is None or not hwh.is_file() or not parameters:
+        return
+    try:
+        modules = ElementTree.parse(hwh).iter("MODULE")
+        found = next((module for module in modules if module.get("VLNV") == VLNV), None)
+    except (OSError, ElementTree.ParseError) as error:
+        raise DataError(f"{hwh}: not a .hwh file: {reason_of(error)}") from None
+    entries = () if found is None else found.iterfind("PARAMETERS/PARAMETER")
+    there = _sizes({entry.get("NAME", ""): entry.get("VALUE", "") for entry in entries})
+    if there != _sizes(parameters):
+        raise DataError(f"{hwh}: pynq goes by an older one that it read with this .bit: remove {_remembered()}, then load it again")
+
+
+def _sizes(parameters: Mapping[str, str]) -> dict[str, str]:
+    """The accelerator's own ones: pynq adds those of its register port."""
+    return {name.upper(): value for name, value in parameters.items() if name.upper().startswith("C_")}
+
+
+def _remembered() -> Path:
+    """Where pynq keeps what it read last."""
+    import pynq.pl_server
+
+    return Path(pynq.pl_server.__file__).with_name("_current_metadata.pkl")
+
+
+def _said(error: Exception) -> str:
+    said = reason_of(error)
+    if said in ("No Devices Found", "Failed to connect to remote device"):
+        said += "; PYNQ_REMOTE_DEVICES=ADDRESS says where a board is, and cnna board serve makes a virtual one"
+    return said
+
+
+def manifest(config: str, variant: str, files: dict[str, bytes], **more: Any) -> str:
+    """The text of a manifest for these files, by name."""
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    return json.dumps({"config": config, "variant": variant, **more, **digests}, indent=1) + "\n"
+
+
+def check_files(path: Path) -> None:
+    """DataError: the .bit or its .hwh is missing, or is not the one that the manifest beside them names."""
+    found = {file.name: read_bytes(file) for file in (path, path.with_suffix(".hwh"))}
+    beside = path.with_name(MANIFEST)
+    if not beside.exists():
+        return
+    try:
+        named = json.loads(read_bytes(beside))
+        wanted = {name: named[name] for name in found}
+    except (ValueError, TypeError, KeyError):
+        raise DataError(f"{beside}: not a manifest of {' and '.join(found)}") from None
+    for name, digest in wanted.items():
+        if hashlib.sha256(found[name]).hexdigest() != digest:
+            raise DataError(
+                f"{path.with_name(name)}: not the file that {beside.name} names: it is of another build; copy all three together"
+            )
+
+
+def is_virtual(path: Path) -> bool:
+    """Whether the .bit is one of `cnna board image`, whose header says so: its board keeps no real time."""
+    return VIRTUAL.encode() in read_bytes(path)[:HEADER_BYTES]

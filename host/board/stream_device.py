@@ -1,0 +1,105 @@
+"""The accelerator of variant `pl`: it works on the PL's own DDR4, which only streams reach. A `BoardDevice` but for its memory.
+
+`mover` moves the bytes, `pl_memory` plans the DDR4. Every process plans all of it as its own: what it stored is kept here too, and
+put there again when another process has had the accelerator meanwhile, or has loaded its image again. So nothing of a process that
+was killed is left behind.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.board.board_device import Allocate, Allocation, BoardDevice, as_bytes
+from cnna.host.board.mover import Mover
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.errors import ArtifactError
+from cnna.spec.pl_memory import Plan
+from cnna.spec.regmap import offset
+
+
+class StreamDevice(BoardDevice):
+    """`open_dma` gives the overlay's AXI DMA, reset, as `mover` uses it. ArtifactError: as of BoardDevice, or it has no streams."""
+
+    def __init__(
+        self,
+        mmio: Any,
+        pynq_device: Any,
+        allocate: Allocate,
+        open_dma: Callable[[], Any],
+        parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(mmio, pynq_device, allocate, parameters)
+        self.mover, self._plan = Mover(self, open_dma), Plan()
+        self._planning = threading.RLock()  # a model that is collected gives memory back wherever its thread is
+        self._kept: dict[int, NDArray[np.uint8]] = {}  # by allocation, what was stored in it
+        self._stale = True  # what is in the DDR4 may be somebody else's
+
+    def allocate(self, size_bytes: int) -> int:
+        """Address of fresh bytes of the PL's DDR4. RunError: there are none left; says what is taken."""
+        with self._planning:
+            address = self._plan.allocate(size_bytes)
+            self.buffers[address] = Allocation(None, address, size_bytes)
+        return address
+
+    def free(self, address: int) -> None:
+        """Gives back what `allocate` gave; with the last of it, the buffers of the host."""
+        with self._planning:
+            self._kept.pop(address, None)
+            self._plan.free(address)
+            del self.buffers[address]
+            if not self.buffers:
+                self.mover.release()
+
+    def store(self, address: int, data: bytes | np.ndarray) -> None:
+        """Sends bytes into an allocation; those beside them in the same beats stay."""
+        raw = as_bytes(data)
+        allocation = self.within(address, raw.size)
+        kept = self._kept.setdefault(allocation.address, np.zeros(_whole(allocation.size), np.uint8))
+        start = address - allocation.address
+        end = start + raw.size
+        low, high = start // BEAT_BYTES * BEAT_BYTES, _whole(end)
+        if low < start or end < min(high, allocation.size):  # what is beside it may be the accelerator's
+            kept[low:high] = self.mover.receive(allocation.address + low, high - low)
+        kept[start:end] = raw
+        self.mover.send(allocation.address + low, kept[low:high])
+
+    def load(self, address: int, size_bytes: int) -> bytes:
+        """Fetches bytes of an allocation."""
+        self.within(address, size_bytes)
+        low = address // BEAT_BYTES * BEAT_BYTES
+        return self.mover.receive(low, _whole(address + size_bytes) - low)[address - low :][:size_bytes].tobytes()
+
+    def _taken(self, passed: bool) -> None:
+        """At the beginning of a turn: puts back what others may have overwritten, or lost by loading the image."""
+        super()._taken(passed)
+        self._stale = self._stale or passed or self.read(offset("STREAM_IN_BYTES")) != self.mover.sent_bytes
+        if self._stale:
+            self.mover.forget()
+            for address, kept in self._kept.copy().items():  # other threads may close models
+                self.mover.send(address, kept)
+            self._stale = False
+
+    def doubt(self) -> None:
+        """As of BoardDevice."""
+        self._stale = True
+
+    def _remedy(self) -> str:
+        return (
+            "copies to the PL's DDR4 go through it, models lie in that and take none of it: end other programs that hold "
+            "contiguous memory, or give Linux more CMA (docs/board.md)"
+        )
+
+    def _check_streams(self) -> None:
+        if not self.config.streams:
+            raise ArtifactError(
+                "the overlay's .hwh has an AXI DMA for variant pl, but the accelerator on the board has no stream ports: "
+                "put the .bit and .hwh of one build side by side, and remove an older /lib/firmware/cnna.bin"
+            )
+
+
+def _whole(size_bytes: int) -> int:
+    """As many bytes in whole beats."""
+    return -(-size_bytes // BEAT_BYTES) * BEAT_BYTES

@@ -1,0 +1,180 @@
+"""A compiled model on a device: places its segments, starts it, waits, and says what went wrong when it stops.
+
+The same code drives the emulator, the simulated RTL and a board (`spec.device.Device`).
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.device.limits import whole
+from cnna.spec import pack, progress
+from cnna.spec.artifact import Artifact
+from cnna.spec.capability import read_config
+from cnna.spec.config import BEAT_BYTES, PRESETS, as_dict
+from cnna.spec.device import Device, soft_reset
+from cnna.spec.errors import ArtifactError, DataError, RunError, TurnLostError
+from cnna.spec.planned import DdrSpeed
+from cnna.spec.regmap import REGISTERS, SEGMENTS, offset
+
+SETTLE_SECONDS = 20.0  # that a soft reset may take: milliseconds, unless the bus owes an answer
+
+MOST = (1 << 32) - 1
+LIMIT_TIMES, LIMIT_CLOCKS = 20, 100_000  # a run may take so many times its predicted clocks, and so many more
+
+Int8 = NDArray[np.int8]
+
+
+class Accelerator:
+    """One artifact on one device. Constants, program and segments are placed once; `run` moves only inputs and outputs.
+
+    Inputs and outputs have `slots` places each, so that the host can move those of one batch while another runs. DataError: a
+    number that makes no sense.
+    """
+
+    def __init__(self, device: Device, artifact: Artifact, watchdog_clocks: int | None = None, slots: int = 1) -> None:
+        self.device, self.artifact = device, artifact
+        whole("batch", artifact.manifest["batch"], 1, MOST)
+        self.watchdog_clocks = None if watchdog_clocks is None else whole("watchdog_clocks", watchdog_clocks, 0, MOST)
+        slots = whole("slots", slots, 1, MOST)
+        self._check_capability()
+        soft_reset(device, SETTLE_SECONDS)  # before anything is placed: what ran before may still write
+        self._played = progress.Played(artifact.manifest, artifact.program, artifact.config.chunk_blocks)
+        self.counters: dict[str, int] = {}
+        sizes = {name: max(BEAT_BYTES, _whole(artifact.manifest["segments"][name])) for name in SEGMENTS}
+        self._sizes = {f"SEG_{name.upper()}_BYTES": size for name, size in sizes.items()}
+        bases = {name: device.allocate(sizes[name]) for name in SEGMENTS}
+        own = [{name: device.allocate(sizes[name]) for name in ("input", "output")} for _ in range(slots - 1)]
+        self._slots = [bases, *({**bases, **moved} for moved in own)]
+        device.store(bases["constant"], artifact.constants)
+        self._program = device.allocate(len(artifact.program))
+        device.store(self._program, artifact.program)
+        self._set: dict[str, int] = {}  # registers that are known to hold these words
+        self.set_registers()
+
+    def run(self, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
+        """One batch: int8 [batch, C, H, W] by input port, to the same by output port.
+
+        `counters` has the performance counters afterwards. RunError: the accelerator stopped; says why and where.
+        """
+        self._make_idle()
+        self.store_inputs(inputs)
+        self.start()
+        self.finish()
+        return self.load_outputs()
+
+    def start(self, slot: int = 0) -> None:
+        """Starts the batch of a slot, and returns at once."""
+        self.set_registers(slot)
+        self.device.playing = self._played
+        self._write("CTRL", start=1, irq_enable=1)
+
+    def set_registers(self, slot: int = 0) -> None:
+        """Tells the accelerator where program and segments are, as far as it does not know yet."""
+        addresses = {f"SEG_{name.upper()}": base for name, base in self._slots[slot].items()} | {"PROG_BASE": self._program}
+        words = {f"{name}_LO": address & 0xFFFFFFFF for name, address in addresses.items()}
+        words |= {f"{name}_HI": address >> 32 for name, address in addresses.items()}
+        words |= self._sizes | {"PROG_COUNT": len(self.artifact.program) // 8}
+        limit = run_limit(self.artifact, self.device.ddr)
+        words["RUN_LIMIT"] = limit if limit <= MOST else 0
+        if self.watchdog_clocks is not None:
+            words["WATCHDOG"] = self.watchdog_clocks
+        for name, word in words.items():
+            if self._set.get(name) != word:
+                self.device.write(offset(name), word)
+                self._set[name] = word
+
+    def forget_registers(self) -> None:
+        """Somebody else may have used the accelerator: the next start sets all registers."""
+        self._set.clear()
+
+    def check_registers(self) -> None:
+        """TurnLostError: they hold other words than were set: a late access of another process, which had lost its turn."""
+        for name, word in self._set.items():
+            if (found := self.device.read(offset(name))) != word:
+                raise TurnLostError(
+                    f"{name} of the accelerator holds {found:#x}, not {word:#x}: another process, that had lost its turn, has "
+                    "written to it late; answers since are void, run again"
+                )
+
+    def run_by_register(self, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
+        """As `run`, but the program's writes are sent one at a time: slow, and the same answer."""
+        self._make_idle()
+        self.store_inputs(inputs)
+        self.set_registers()
+        self.device.playing = self._played
+        self._write("CTRL", begin=1, irq_enable=1)
+        for register, value in struct.iter_unpack("<II", self.artifact.program):
+            self.device.write(register, value)
+        self.finish()
+        return self.load_outputs()
+
+    def store_inputs(self, inputs: Mapping[str, Int8], slot: int = 0) -> None:
+        """Puts a batch into a slot's input segment. DataError: a port is missing or of another shape."""
+        batch = self.artifact.manifest["batch"]
+        for port in self.artifact.manifest["inputs"]:
+            x = inputs.get(port["name"])
+            wanted = (batch, *port["shape"])
+            if x is None or x.shape != wanted or x.dtype != np.int8:
+                found = "nothing" if x is None else f"{x.dtype} {list(x.shape)}"
+                raise DataError(f"{self.artifact.manifest['name']}: port {port['name']} wants int8 {list(wanted)}, not {found}")
+            self.device.store(self._address(port, slot), pack.pack(port, x, self.artifact.config.ci))
+
+    def finish(self) -> None:
+        """Waits for the end and reads the counters. RunError: it stopped, or (TimedOutError) stands still; says why and where."""
+        self.device.wait()
+        if self._read("STATUS")["error"]:
+            raise RunError(progress.stopped(self._read, *self._played))
+        self.counters = progress.counters(self._read, self.device.config.ports)
+        self._write("STATUS", done=1)
+
+    def load_outputs(self, slot: int = 0) -> dict[str, Int8]:
+        """The ports of a slot's output segment: int8 [batch, C, H, W] by name."""
+        manifest, answers = self.artifact.manifest, {}
+        for port in manifest["outputs"]:
+            raw = self.device.load(self._address(port, slot), manifest["batch"] * port["image_bytes"])
+            answers[port["name"]] = pack.unpack(port, raw, self.artifact.config.ci)
+        return answers
+
+    def _make_idle(self) -> None:
+        """A soft reset, if anything was left, by whomever: until it has ended STATUS says that run's end, not the next's."""
+        if any(self._read("STATUS").values()):
+            soft_reset(self.device, SETTLE_SECONDS)
+
+    def address(self, segment: str) -> int:
+        """Bus address of a segment."""
+        return self._slots[0][segment]
+
+    def _address(self, port: Mapping[str, Any], slot: int) -> int:
+        return self._slots[slot][port["segment"]] + int(port["offset"])
+
+    def _read(self, name: str) -> dict[str, int]:
+        return REGISTERS[name].unpack(self.device.read(offset(name)))
+
+    def _write(self, name: str, **fields: int) -> None:
+        self.device.write(offset(name), REGISTERS[name].pack(**fields))
+
+    def _check_capability(self) -> None:
+        """ArtifactError: the device is not what the artifact was compiled for."""
+        wanted, have = self.artifact.config, read_config(self.device.read)
+        sizes = as_dict(replace(wanted, name=have.name, clock_mhz=have.clock_mhz, streams=have.streams))
+        found = as_dict(have)
+        differ = [f"{key} {found[key]}, not {value}" for key, value in sizes.items() if found[key] != value]
+        if differ:
+            name = self.artifact.manifest["name"]
+            again = f"compile it again with --config {have.name}" if have.name in PRESETS else "compile it again for that"
+            raise ArtifactError(f"{name} was compiled for {wanted.name}; the device has {', '.join(differ)}: {again}")
+
+
+def run_limit(artifact: Artifact, ddr: DdrSpeed) -> int:
+    """Clocks that no run of the program on such a DDR takes, unless something is wrong."""
+    return LIMIT_TIMES * artifact.predicted_clocks(ddr) + LIMIT_CLOCKS
+
+
+def _whole(size_bytes: int) -> int:
+    """As many bytes in whole beats."""
+    return -(-size_bytes // BEAT_BYTES) * BEAT_BYTES

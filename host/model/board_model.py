@@ -1,0 +1,200 @@
+"""`cnna.host.Model`: a compiled model on a PYNQ board, real or virtual, that runs like an onnxruntime session.
+
+with cnna.host.Model(pynq.Overlay("cnna.bit"), "resnet50.cnna") as model:
+    y = model.run(x)
+"""
+
+import os
+import threading
+import weakref
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.board.board_device import BoardDevice
+from cnna.host.board.pynq_driver import open_board
+from cnna.host.device.accelerator import Accelerator, run_limit
+from cnna.host.device.limits import seconds, whole
+from cnna.host.model import model
+from cnna.host.model.pingpong import SLOTS, PingPong, Ports
+from cnna.spec.artifact import Artifact
+from cnna.spec.device import state_of
+from cnna.spec.errors import DataError, RunError
+
+MOST_RETRIES = 1000
+LATE_CLOCKS = 4_000_000  # after which a run is left that its own RUN_LIMIT has not stopped
+
+
+class Pending:
+    """A run that goes on; `wait` gives what `run` would have."""
+
+    def __init__(self, future: "Future[Any]", board: BoardDevice, name: str) -> None:
+        self._future, self._board, self._name = future, board, name
+
+    def wait(self, timeout_seconds: float | None = None) -> Any:
+        """The answer. TimeoutError: it is not there yet; says what the accelerator is at. Errors as of `run`."""
+        if timeout_seconds is not None:
+            timeout_seconds = seconds("timeout_seconds", timeout_seconds, zero=True)
+        try:
+            return self._future.result(timeout_seconds)
+        except futures.TimeoutError:  # in Python 3.10 not the built-in one
+            raise TimeoutError(f"model {self._name} has no answer after {timeout_seconds:g} s: {state_of(self._board)}") from None
+        except futures.CancelledError:
+            raise RunError(f"model {self._name} was closed before this run began") from None
+
+    @property
+    def done(self) -> bool:
+        """Whether `wait` would answer at once."""
+        return self._future.done()
+
+
+class Model(model.Model):
+    """One artifact on the accelerator of a board: a `pynq.Overlay`, a pynq device that holds one, or a `BoardDevice`.
+
+    Several may be resident at once, in one process or in many; they take turns, run by run. `retries`: how often a batch is tried
+    again, after a soft reset, when the accelerator has stopped or hangs. ArtifactError: the artifact is for another accelerator.
+    RunError: no memory, or no turn within `turn_seconds`; names who has it. DataError: a number that makes no sense.
+    """
+
+    def __init__(
+        self,
+        board: Any,
+        artifact: str | os.PathLike[str] | Artifact,
+        *,
+        retries: int = 1,
+        timeout_seconds: float = 10.0,
+        turn_seconds: float = 60.0,
+    ) -> None:
+        self.retries = whole("retries", retries, 0, MOST_RETRIES)
+        self.timeout_seconds = seconds("timeout_seconds", timeout_seconds)
+        self.turn_seconds = seconds("turn_seconds", turn_seconds, zero=True)
+        self.board: BoardDevice = open_board(board)
+        self._made: list[int] = []
+        self._forgotten = weakref.finalize(self, _free, self.board, self._made)  # of a model that nobody closes
+        self._pool: ThreadPoolExecutor | None = None
+        self._streams: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()  # that may be open
+        self._changed, self._runs, self._closed = threading.Condition(), 0, False
+        super().__init__(artifact, device=self.board)
+
+    def run_async(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Pending:
+        """`run`, begun; several wait for each other in the order in which they were begun."""
+        self._check_open()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="cnna")
+        return Pending(self._pool.submit(self.run, x), self.board, self.manifest["name"])
+
+    def stream(self, batches: Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]) -> Iterator[Any]:
+        """The answers to arrays of at most `batch` samples each, in order; while one is computed the next is fetched and prepared.
+
+        The accelerator is this model's until the iterator ends or is closed, or the model is.
+        """
+        opened = self._streamed(batches)
+        self._streams.add(opened)
+        return opened
+
+    def _streamed(self, batches: Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]) -> Generator[Any, None, None]:
+        waiting: list[tuple[Any, model.Known, int]] = []  # the user's array, what is known of it, its samples
+
+        def prepared() -> Iterator[Ports]:
+            for x in batches:
+                self._check_open()
+                known, ports, samples = self.prepare(x)
+                if samples > self.manifest["batch"]:
+                    raise DataError(f"{self.manifest['name']}: {samples} samples at once, its batch is {self.manifest['batch']}")
+                waiting.append((x, known, samples))
+                index = np.minimum(np.arange(self.manifest["batch"]), samples - 1)
+                yield {name: q[index] for name, q in ports.items()}
+
+        for answer, _ in self._run_batches(prepared()):
+            x, known, samples = waiting.pop(0)
+            yield self.answer(x, {name: q[:samples] for name, q in answer.items()}, known)
+
+    @property
+    def memory(self) -> dict[int, int]:
+        """The memory plan: bytes by bus address of all that this model keeps on the board."""
+        return {address: self.board.buffers[address].size for address in self._made}
+
+    def close(self) -> None:
+        """Waits for runs that go on, ends open iterators, and frees the model's memory; the board stays open for others.
+
+        RunError: a run in another thread goes on for more than `turn_seconds`; nothing is freed under it.
+        """
+        with self._changed:
+            self._closed = True
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+        for opened in list(self._streams):
+            with suppress(ValueError):  # a thread is in it, where it ends before its next batch
+                opened.close()
+        self._await_runs()
+        _free(self.board, self._made)
+        self._forgotten.detach()
+
+    # --- how model.Model runs batches ---
+
+    def _open(self, device: Any, options: dict[str, Any]) -> model.Executor:
+        """Places the model, with the accelerator to itself, since that resets it."""
+        self._limit_clocks = run_limit(self.artifact, self.board.ddr) + LATE_CLOCKS
+        with self._turn(), self.board.kept(self._made):
+            self._accelerator = Accelerator(self.board, self.artifact, slots=SLOTS)
+        return self._accelerator
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """This model's turn, within its own limits; those of the board hold again for the next."""
+        with self.board.turns.mine(f"model {self.manifest['name']}", self.turn_seconds):
+            before = self.board.timeout_seconds, self.board.limit_clocks
+            self.board.timeout_seconds, self.board.limit_clocks = self.timeout_seconds, self._limit_clocks
+            try:
+                yield
+            finally:
+                self.board.timeout_seconds, self.board.limit_clocks = before
+
+    def _run_batches(self, batches: Iterable[Ports]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+        """In ping-pong, from when the turn has come."""
+        with self._going(), self._turn():
+            yield from PingPong(self.board, self._accelerator, self.retries).run(batches)
+
+    @contextmanager
+    def _going(self) -> Iterator[None]:
+        """A run that `close` waits for, from before its turn. RunError: the model is closed."""
+        with self._changed:
+            self._check_open()
+            self._runs += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._runs -= 1
+                self._changed.notify_all()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RunError(f"model {self.manifest['name']} is closed")
+
+    def _await_runs(self) -> None:
+        """Until no thread is in a run. RunError: it would be this one, or takes longer than a turn may."""
+        name = f"model {self.manifest['name']}"
+        with self._changed:
+            if self._runs and self.board.turns.ours:
+                raise RunError(f"{name} cannot be closed from inside of its own run: this thread would wait for itself")
+            if not self._changed.wait_for(lambda: not self._runs, self.turn_seconds):
+                raise RunError(f"{name} has run in another thread for {self.turn_seconds:g} s: end that, then close it again")
+
+
+def _free(board: BoardDevice, addresses: list[int]) -> None:
+    """Gives memory back; a board that has gone has taken it along."""
+    while addresses:
+        address = addresses[-1]
+        if address in board.buffers:
+            try:
+                board.free(address)
+            except RunError:
+                board.buffers.pop(address, None)
+        addresses.pop()  # not before: what Ctrl-C interrupts is done by the next call

@@ -1,0 +1,136 @@
+"""A network on a board, again and again: the same right answers, as quick as the accelerator's own counter says, and at what power.
+
+What `cnna board selftest` does after registers and memory (`selftest`), with the network in `known` or a user's.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.board.board_device import BoardDevice
+from cnna.host.model.board_model import Model
+from cnna.host.model.compare import compare
+from cnna.host.selftest.network import known
+from cnna.host.selftest.selftest import CLOCK_PART, Finding
+from cnna.spec.artifact import Artifact
+from cnna.spec.errors import CheckError, RunError
+from cnna.spec.regmap import offset
+
+SECONDS = 2.0  # of runs that the throughput is taken from
+POWER_SECONDS = 0.2  # between two looks at the sensors meanwhile
+BATCHES = 8  # in one run of the network that is brought along
+HOST_SECONDS, ACCESSES = 0.02, 100  # what the host may add to each of its batches: this, and so many register accesses' time
+LOOKS = 21  # at a register, for the time of an access
+
+Watts = Callable[[], Mapping[str, float]]  # by sensor
+
+
+@dataclass(frozen=True)
+class Job:
+    """A network and samples for it. `expected`: its answers by output, of a source with a name, or None.
+
+    `quick`: its CPU parts and copies are known to be small, so the host may be held to a time.
+    """
+
+    artifact: Artifact
+    inputs: Mapping[str, NDArray[Any]]
+    expected: Mapping[str, NDArray[Any]] | None
+    source: str
+    quick: bool = False
+
+
+def own_job(board: BoardDevice, batches: int = BATCHES) -> Job | None:
+    """The network that is brought along, with pictures for so many batches; None where there is none for this accelerator."""
+    found = known(board.config)
+    if found is None:
+        return None
+    manifest = found.artifact.manifest
+    times = -(-batches * manifest["batch"] // len(found.pictures))
+    inputs = {manifest["model_inputs"][0]["name"]: np.tile(found.pictures, (times, 1, 1, 1))}
+    answers = {manifest["model_outputs"][0]["name"]: np.tile(found.answers, (times, 1, 1, 1))}
+    return Job(found.artifact, inputs, answers, "the reference", quick=True)
+
+
+def sustain(board: BoardDevice, job: Job, watts: Watts, virtual: bool) -> tuple[list[Finding], dict[str, Any]]:
+    """Runs for `SECONDS`, once at least. Findings `network`, `throughput` and `energy`, and their figures (None: not measured).
+
+    On a `virtual` board time is not held against the counter. What stops the accelerator is a finding; nothing is tried again.
+    """
+    figures: dict[str, Any] = dict.fromkeys(("images_per_second", "cycles", "counted_images_per_second", "watts"))
+    samples = len(next(iter(job.inputs.values())))
+    found, runs, looked, seen = Finding("network", True, ""), 0, 0.0, list[Mapping[str, float]]()
+    try:
+        with Model(board, job.artifact, retries=0) as model:
+            began = time.perf_counter()
+            while found.good and (not runs or time.perf_counter() - began < SECONDS):
+                run = model.run_async(job.inputs)
+                if time.perf_counter() - looked > POWER_SECONDS:  # while it runs
+                    looked = time.perf_counter()
+                    seen.append(watts())
+                found, runs = _compared(job, run.wait(), runs), runs + 1
+            seconds = time.perf_counter() - began
+            cycles = model.last["cycles"]
+    except RunError as error:
+        return [Finding("network", False, f"run {runs + 1}: {error}")], figures
+    batches = runs * -(-samples // job.artifact.manifest["batch"])
+    figures |= {"images_per_second": runs * samples / seconds, "cycles": cycles}
+    if cycles:
+        figures["counted_images_per_second"] = job.artifact.manifest["batch"] * board.config.clock_mhz * 1e6 / cycles
+    figures |= _power(seen, figures["images_per_second"])
+    return [found, throughput(board, job, seconds / batches, cycles, virtual), energy(seen, figures)], figures
+
+
+def throughput(board: BoardDevice, job: Job, seconds: float, cycles: float | None, virtual: bool) -> Finding:
+    """Seconds of a batch by the host's clock, its copies and Python included, against the clocks that the accelerator counted."""
+    batch, images = job.artifact.manifest["batch"], job.artifact.manifest["batch"] / seconds
+    text = f"{images:,.1f} images a second by the clock on the wall"
+    if not cycles:
+        return Finding("throughput", virtual, f"{text}; this board counts no clocks")
+    counted = cycles / (board.config.clock_mhz * 1e6)
+    text += f"; the counter has {cycles:,.0f} clocks a batch of {batch}: {batch / counted:,.0f} at {board.config.clock_mhz} MHz"
+    if virtual:
+        return Finding("throughput", True, f"{text}; a virtual board's seconds are not a real one's")
+    if seconds < counted * (1 - CLOCK_PART):
+        return Finding("throughput", False, f"{text}; quicker than its own counter: is that its clock?")
+    added, most = 1e3 * (seconds - counted), 1e3 * (HOST_SECONDS + ACCESSES * _access_seconds(board) + counted * CLOCK_PART)
+    text += f"; the host adds {max(0.0, added):.1f} ms to a batch"
+    return Finding("throughput", added < most or not job.quick, f"{text} ({most:.0f} at most)" if job.quick else text)
+
+
+def energy(seen: list[Mapping[str, float]], figures: Mapping[str, Any]) -> Finding:
+    """Joules an image, from what the sensors showed while the network ran."""
+    if not any(seen):
+        return Finding("energy", True, "not measured: no power sensors here")
+    if not figures["watts"]:
+        return Finding("energy", False, f"{', '.join(seen[-1])} show no power while the network runs")
+    return Finding("energy", True, f"{figures['joules_per_image']:.4f} J an image at {figures['watts']:.1f} W")
+
+
+def _power(seen: list[Mapping[str, float]], images_per_second: float) -> dict[str, float | None]:
+    watts = statistics.fmean(sum(rails.values()) for rails in seen) if seen else 0.0
+    return {"watts": watts or None, "joules_per_image": watts / images_per_second if watts else None}
+
+
+def _compared(job: Job, answers: Mapping[str, NDArray[Any]], before: int) -> Finding:
+    if job.expected is None:
+        return Finding("network", True, "it ran; --expect Y.npz would compare the answers")
+    try:
+        again = f", {before + 1:,} times" if before else ""
+        return Finding("network", True, compare("board", answers, job.source, job.expected) + again)
+    except CheckError as error:
+        return Finding("network", False, f"run {before + 1}: {error}")
+
+
+def _access_seconds(board: BoardDevice) -> float:
+    """The median time of a register read: microseconds on a board, a thousand times as long over a network."""
+    times = []
+    for _ in range(LOOKS):
+        began = time.perf_counter()
+        board.read(offset("ID"))
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)

@@ -1,0 +1,83 @@
+"""A board's memory while other threads open and close models: what is one's own stays so, whatever comes at the same address."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from cnna.sim.board.board import open_board
+from cnna.spec.config import preset
+
+from ..emulated_board import ServedBoard, StreamedBoard
+
+
+@pytest.fixture(params=["ps", "pl"])
+def board(request):
+    """First fit: what is freed is given to the next who asks."""
+    served = open_board(preset("tiny"), request.param, "emulator", 16 << 20)
+    made = ServedBoard(served) if request.param == "ps" else StreamedBoard(served)
+    yield made
+    made.close()
+    served.close()
+
+
+def test_an_address_that_another_thread_gave_back_is_ones_own(board):
+    """A model that was opened while another was closed did not know all of its memory, and never freed it."""
+    others = board.allocate(4096)
+    with board.kept() as made:
+        board.free(others)
+        assert board.allocate(4096) == others
+    assert made == [others]
+
+
+def test_an_exception_frees_that_too(board):
+    """The same where opening fails."""
+    others = board.allocate(4096)
+
+    def fails():
+        with board.kept():
+            board.free(others)
+            board.allocate(4096)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fails()
+    assert not board.buffers
+
+
+def test_a_buffer_that_comes_while_one_goes_is_not_forgotten():
+    """Between the server's freeing and ours, another thread was given the address: its allocation was struck off."""
+    served = open_board(preset("tiny"), "ps", "emulator", 16 << 20)
+    board, again = ServedBoard(served), []
+    first = board.allocate(4096)
+    allocation = board.buffers[first]
+
+    def freed():
+        allocation.buffer.freebuffer()
+        again.append(board.allocate(4096))
+
+    board.buffers[first] = allocation._replace(buffer=SimpleNamespace(freebuffer=freed))
+    board.free(first)
+    assert again == [first]
+    assert set(board.buffers) == {first}
+    board.close()
+    served.close()
+
+
+def test_memory_may_change_while_it_is_put_back(board, monkeypatch):
+    """A turn after another process's stores all again; a model that was closed meanwhile broke that of all others."""
+    kept, others = board.allocate(4096), board.allocate(4096)
+    for address in (kept, others):
+        board.store(address, bytes(range(256)) * 16)
+    board.doubt()
+    check = board.turns.check
+
+    def closes(sure=False):
+        if others in board.buffers:
+            board.free(others)
+        check(sure)
+
+    monkeypatch.setattr(board.turns, "check", closes)
+    with board.turns.mine("test"):
+        pass
+    assert set(board.buffers) == {kept}
+    assert board.load(kept, 256) == bytes(range(256))

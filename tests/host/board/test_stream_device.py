@@ -1,0 +1,348 @@
+"""The driver on a board of variant `pl`, emulated without pynq: the same answers by streams, other processes, and faults."""
+
+import gc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cnna.host.board import mover
+from cnna.host.model.board_model import Model
+from cnna.host.selftest import selftest
+from cnna.sim.board.board import open_board
+from cnna.spec import pl_memory
+from cnna.spec.config import preset
+from cnna.spec.errors import ArtifactError, RunError, TimedOutError
+from cnna.spec.regmap import REGISTERS, offset
+
+from ..emulated_board import STANDING, ServedBoard, StreamedBoard
+from ..hand_made import expected, failing, requantised_copy, samples
+
+
+@pytest.fixture
+def board():
+    made = StreamedBoard()
+    yield made
+    assert not made.buffers, "a test has left bytes of the PL's DDR4 allocated"
+    assert not made.board.dram.used_bytes, "a test has left memory of the host allocated"
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_answers_are_those_of_the_emulator(board, count):
+    """The way of the bytes must change none; the masters see the PL's DDR4 alone."""
+    x = samples(count)
+    with Model(board, requantised_copy(batch=2)) as session:
+        assert np.array_equal(session.run(x), expected(x))
+        assert all(pl_memory.PL_DDR_BASE <= address < pl_memory.PL_DDR_BASE + pl_memory.PL_DDR_BYTES for address in session.memory)
+        answers = list(session.stream(samples(2, seed=n) for n in range(4)))
+        assert all(np.array_equal(answer, expected(samples(2, seed=n))) for n, answer in enumerate(answers))
+
+
+@pytest.mark.parametrize("place", [(0, 4096), (0, 24), (8, 16), (5, 1), (3, 300_000), (4095, 2)])
+def test_any_bytes_go_there_and_back(board, place, monkeypatch):
+    """Streams move whole beats: what lies beside the bytes in theirs must stay, in pieces of any number."""
+    monkeypatch.setattr(mover, "PIECE_BYTES", 64 << 10)
+    start, size = place
+    address = board.allocate(400_000)
+    around = np.random.default_rng(1).integers(0, 256, 400_000, np.uint8)
+    board.store(address, around)
+    inside = np.random.default_rng(2).integers(0, 256, size, np.uint8)
+    board.store(address + start, inside)
+    around[start : start + size] = inside
+    assert board.load(address, 400_000) == around.tobytes()
+    assert board.load(address + start, size) == inside.tobytes()
+    with pytest.raises(RunError, match="in no allocation of this process"):
+        board.load(address, 400_001)
+    board.free(address)
+
+
+def test_the_accelerators_bytes_beside_ours_stay(board):
+    """A store into part of a beat must not bring back what was there before the accelerator wrote."""
+    address = board.allocate(32)
+    board.store(address, bytes(32))
+    start = address - board.board.backend.base
+    board.board.backend.data[start : start + 32] = 7
+    board.store(address + 4, b"\1")
+    board.store(address + 16, b"\2")
+    assert board.load(address, 32) == bytes([7] * 4 + [1] + [7] * 11 + [2] + [7] * 15)
+    board.free(address)
+
+
+def test_buffers_of_any_size_do_not_pile_up(board):
+    """The ends of weights are all of other sizes, and the host's memory is not the models'."""
+    address = board.allocate(1 << 16)
+    for beats in range(1, 3 * mover.KEPT_BUFFERS):
+        board.store(address, bytes(16 * beats))
+    assert len(board.mover._buffers) == mover.KEPT_BUFFERS
+    board.free(address)
+
+
+@pytest.mark.parametrize("late", ["copy", "dma"])
+def test_both_ends_are_waited_for(board, monkeypatch, late):
+    """The last burst's response comes after the DMA's last beat, and the other way round on the way back."""
+    looks = iter([1, 1, 1])
+    address = board.allocate(64)
+    board.store(address, bytes(range(64)))
+    if late == "copy":
+        streams, busy = board.board.backend.streams, REGISTERS["STREAM_IN_STATUS"].pack(busy=1)
+        read = streams.read
+        monkeypatch.setattr(streams, "read", lambda at: busy if next(looks, 0) else read(at))
+    else:
+        dma = board.board.dma
+        real = dma.read
+        monkeypatch.setattr(dma, "read", lambda at: real(at) & ~(2 if at == 0x34 and next(looks, 0) else 0))
+    assert board.load(address, 64) == bytes(range(64))
+    assert not next(looks, 0), "it has looked that often"
+    board.free(address)
+
+
+def test_the_plan_fills_gaps_and_says_when_it_is_full(board):
+    """512 MiB that no kernel looks after."""
+    one, two, three = (board.allocate(size) for size in (200 << 20, 100 << 20, 100 << 20))
+    board.free(two)
+    assert board.allocate(50 << 20) == two
+    with pytest.raises(RunError, match=r"DDR4 has no 209,715,200 bytes in a row left: 367,001,600 of its 536,870,912 are taken"):
+        board.allocate(200 << 20)
+    board.close()
+    big = {**requantised_copy().manifest["segments"], "workspace": 600 << 20}
+    with pytest.raises(RunError, match="the PL's DDR4 has no 629,145,600 bytes"):
+        Model(board, requantised_copy(segments=big))
+    assert one
+    assert three
+
+
+def test_which_memory_is_full_is_said(board):
+    """Closing a model gives back bytes of the PL's DDR4, and none of those that copies go through."""
+    with Model(board, requantised_copy()) as session:
+        board.mover.release()
+        other = board.served.buffer(len(board.board.dram.data))
+        with pytest.raises(RunError, match=r"the PS's DDR has no [\d,]+ bytes of contiguous memory left") as caught:
+            session.run(samples(1))
+        assert "end other programs" in str(caught.value)
+        assert "close one" not in str(caught.value)
+        other.freebuffer()
+        assert np.array_equal(session.run(samples(1)), expected(samples(1)))
+
+
+def test_two_processes_share_the_ddr4_turn_by_turn(board):
+    """Each plans all of it: what the other has overwritten must be there again before it is used."""
+    other, x = StreamedBoard(board.board, board.base), samples(3)
+    with Model(board, requantised_copy(batch=1)) as mine, Model(other, requantised_copy(batch=2)) as theirs:
+        assert set(mine.memory) & set(theirs.memory), "the plans do overlap"
+        for _ in range(2):
+            assert np.array_equal(mine.run(x), expected(x))
+            assert np.array_equal(theirs.run(x), expected(x))
+        sent = []
+        board.mover.send, send = lambda *call: (sent.append(call), send(*call)), board.mover.send
+        mine.run(x)
+        first = len(sent)
+        mine.run(x)
+        assert len(sent) - first < first, "and nothing is sent again when nobody was in between"
+
+
+def test_an_image_that_was_loaded_again_is_noticed(board):
+    """It leaves nothing certain in the DDR4, and the accelerator's registers as they are after power-up."""
+    x = samples(2)
+    with Model(board, requantised_copy()) as session:
+        assert np.array_equal(session.run(x), expected(x))
+        board.board.backend.data[: 1 << 20] = 0x55
+        board.write(offset("STREAM_IN_BYTES"), 0)
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_what_was_not_put_back_is_put_back_in_the_next_turn(board, monkeypatch):
+    """Ctrl-C while a model is sent again: the turn's file says that nobody was in between, and no register is another."""
+    other = StreamedBoard(board.board, board.base)
+    mine, theirs = board.allocate(64), other.allocate(64)
+    assert mine == theirs
+    with board.turns.mine("a test"):
+        board.store(mine, b"m" * 64)
+    for interrupted in (False, True):
+        with other.turns.mine("another"):
+            other.store(theirs, b"t" * 64)
+        if interrupted:
+            with monkeypatch.context() as patch:
+                patch.setattr(board.mover, "send", lambda address, data: (_ for _ in ()).throw(KeyboardInterrupt))
+                with pytest.raises(KeyboardInterrupt), board.turns.mine("a test"):
+                    pass
+        with board.turns.mine("a test"):
+            assert board.load(mine, 64) == b"m" * 64
+    board.close()
+    other.close()
+
+
+def test_a_killed_process_leaves_nothing_that_hinders(board):
+    """It began a copy and started the DMA, and is gone."""
+    x = samples(2)
+
+    def begins_and_dies():
+        other = StreamedBoard(board.board, board.base)
+        with other.turns.mine("a model"):
+            other.write(offset("STREAM_IN_BYTES"), 64)
+            other.write(offset("STREAM_IN_START"), 1)
+
+    begins_and_dies()
+    with Model(board, requantised_copy()) as session:
+        assert np.array_equal(session.run(x), expected(x))
+        begins_and_dies()
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_memory_is_given_back_by_a_model_that_nobody_closes(board):
+    """In a notebook the name is just used again."""
+    session = Model(board, requantised_copy())
+    session.run(samples(1))
+    assert board.buffers
+    assert board.board.dram.used_bytes
+    del session
+    gc.collect()
+    assert not board.buffers
+
+
+@pytest.mark.parametrize(("bit", "said"), [(0x10, "DMAIntErr"), (0x20, "DMASlvErr"), (0x40, "DMADecErr")])
+def test_an_error_bit_of_the_dma_is_named_and_mended(board, bit, said):
+    """Stock pynq's wait would look at an idle bit that never comes, or say `RuntimeError`."""
+    x = samples(2)
+    with Model(board, requantised_copy()) as session:
+        send = board.board.dma.send
+        send._try = lambda view: send._fail(bit)
+        with pytest.raises(RunError, match=rf"the AXI DMA \(MM2S, host to PL DDR4\) stopped with .*{said}.*bytes at 0x4"):
+            session.run(x)
+        assert not board.board.dram.used_bytes
+        del send._try
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_a_buffer_that_the_dma_does_not_reach(board, monkeypatch):
+    """A port that the .hwh did not set up; the DMA's own doing, not a bit put in by hand."""
+    real = board.served.buffer
+
+    def elsewhere(size):
+        buffer = real(size)
+        buffer.physical_address = 0x1000
+        return buffer
+
+    address = board.allocate(64)
+    monkeypatch.setattr(board, "_allocate", elsewhere)
+    with board.turns.mine("a test"), pytest.raises(RunError, match=r"\(S2MM, PL DDR4 to host\) stopped with decode error"):
+        board.load(address, 64)
+    monkeypatch.undo()
+    board.store(address, bytes(64))
+    board.close()
+
+
+def test_a_copy_that_fails_says_why(board):
+    """The bus behind the accelerator, or a packet of another length than was told."""
+    with board.turns.mine("a test"), pytest.raises(RunError, match=r"STREAM_OUT stopped: response DECERR; 64 bytes at 0x4200"):
+        board.mover.receive(pl_memory.PL_DDR_BASE + pl_memory.PL_DDR_BYTES, 64)
+    address = board.allocate(64)
+    streams = board.board.backend.streams
+    board.board.dma.send.sink = SimpleNamespace(put=lambda data: streams.put(data[:-16]), drop_put=streams.drop_put)
+    with board.turns.mine("a test"), pytest.raises(RunError, match="STREAM_IN stopped: early_end; 64 bytes at 0x4"):
+        board.store(address, bytes(64))
+    board.close()
+
+
+def test_a_stream_that_stands_still_is_said(board, monkeypatch):
+    """Instead of a notebook that hangs; what both ends are at is in the message."""
+    x = samples(1)
+    with Model(board, requantised_copy(batch=1), timeout_seconds=0.2) as session:
+        session.run(x)
+        with monkeypatch.context() as patch:
+            patch.setattr(board.board.dma.send, "sink", SimpleNamespace(put=lambda data: False, drop_put=lambda: None))
+            with pytest.raises(
+                TimedOutError, match=r"not moved within 0.2 s: STREAM_IN is busy, the AXI DMA .* has status 0x"
+            ) as caught:
+                session.run(x)
+            for part in STANDING:
+                assert part in str(caught.value), caught.value
+            assert not board.board.dma.send.waits, "its buffer is somebody else's now"
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_a_dma_whose_reset_does_not_end_is_said(board, monkeypatch):
+    """Its own status, and what the accelerator was at."""
+    dma = board.board.dma
+    read = dma.read
+    with Model(board, requantised_copy(batch=1)) as session:
+        session.run(samples(1))
+        board.mover.forget()
+        monkeypatch.setattr(mover, "RESET_SECONDS", 0.05)
+        with monkeypatch.context() as patch:
+            patch.setattr(dma, "read", lambda at: read(at) | (mover.RESET if at == 0 else 0))
+            with pytest.raises(
+                TimedOutError, match=r"reset has not ended after 0.05 s.*MM2S.*status 0x.*S2MM.*status 0x"
+            ) as caught:
+                session.run(samples(1))
+        for part in STANDING:
+            assert part in str(caught.value), caught.value
+        assert np.array_equal(session.run(samples(1)), expected(samples(1)))
+
+
+def test_ctrl_c_in_a_transfer_leaves_no_memory_and_a_board_that_works(board, monkeypatch):
+    """The DMA must not go on with memory that is somebody else's next."""
+    x = samples(1)
+    with Model(board, requantised_copy(batch=1)) as session:
+        with monkeypatch.context() as patch:
+
+            def interrupted(view):
+                raise KeyboardInterrupt
+
+            patch.setattr(board.board.dma.send, "_try", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                session.run(x)
+        assert not board.board.dram.used_bytes
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_a_program_that_stops_is_said_although_a_copy_met_it_first(board, monkeypatch):
+    """The accelerator refuses copies once it has stopped: the next batch's would hide why."""
+    x = samples(4)
+    with Model(board, requantised_copy(batch=1)) as session:
+        failures = failing(monkeypatch, type(board.board.backend.device))
+        assert np.array_equal(session.run(x), expected(x)), "once: tried again"
+        failures[0] = 99
+        with pytest.raises(RunError, match="the accelerator stopped: read_response SLVERR on port 0"):
+            session.run(x)
+        failures[0] = 0
+        assert np.array_equal(session.run(x), expected(x))
+
+
+def test_files_of_two_variants_are_told_apart(board):
+    """The .hwh decides which driver there is; the accelerator says which one it needs."""
+    with pytest.raises(ArtifactError, match=r"is of variant pl .* but the overlay's .hwh has no AXI DMA"):
+        ServedBoard(board.board)
+    ps = open_board(preset("tiny"), "ps", "emulator", 16 << 20)
+    with pytest.raises(ArtifactError, match=r"has an AXI DMA for variant pl, but the accelerator on the board has no stream ports"):
+        StreamedBoard(SimpleNamespace(design=board.board.design, fabric=ps.fabric, dram=ps.dram))
+    with pytest.raises(ArtifactError, match=r"\(C_STREAMS 1, not 0\)"):
+        StreamedBoard(parameters={"C_STREAMS": "0"})
+
+
+def test_the_selftest_passes(board):
+    """Registers, a copy through feature memory, and both directions of every port."""
+    found = selftest.selftest(board, virtual=True)
+    assert all(finding.good for finding in found), found
+    assert found[-1].name == "streams"
+    assert "300,000 bytes equal" in found[-1].text
+
+
+def test_the_selftest_finds_a_stream_that_changes_a_byte(board):
+    """One lane of the data bus on the way back."""
+    streams = board.board.backend.streams
+    board.board.dma.receive.source = SimpleNamespace(
+        get=lambda: (data := streams.get()) and bytes([data[0] ^ 1]) + data[1:], drop_got=streams.drop_got
+    )
+    assert selftest.streams(board).text == "2 of 300,000 bytes differ", "in each packet"
+    assert not selftest.streams(board).good
+
+
+def test_a_thousand_runs_in_constant_memory(board):
+    """A leak of one buffer a run ends a demonstration after an hour."""
+    x = samples(1)
+    with Model(board, requantised_copy(batch=1)) as session:
+        want, held, used = session.run(x), dict(board.buffers), board.board.dram.used_bytes
+        for _ in range(1000):
+            assert np.array_equal(session.run(x), want)
+        assert (board.buffers, board.board.dram.used_bytes) == (held, used)
+    assert not REGISTERS["STATUS"].unpack(board.read(offset("STATUS")))["busy"]

@@ -1,0 +1,139 @@
+"""Turns at the accelerator: one holder at a time, on one machine and over a board's files; a holder that died is passed over."""
+
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from cnna.host.board import remote_turn
+from cnna.host.board.remote_turn import RemoteTurn
+from cnna.host.board.turn import LocalTurn, Turns
+from cnna.spec.errors import RunError
+
+
+class Files:
+    """A board's files, as pynq's remote device offers them."""
+
+    def __init__(self):
+        self.content = {}
+
+    def exists_file(self, path):
+        return SimpleNamespace(exists=path in self.content)
+
+    def read_file(self, path):
+        return self.content[path]
+
+    def write_file(self, path, data):
+        assert data, "an empty file cannot be sent"
+        self.content[path] = data
+
+
+@pytest.fixture(params=["local", "remote"])
+def pair(request, tmp_path):
+    """Two processes' views of one turn."""
+    if request.param == "local":
+        return LocalTurn(tmp_path / "turn"), LocalTurn(tmp_path / "turn")
+    files = Files()
+    return RemoteTurn(files, "/tmp/turn"), RemoteTurn(files, "/tmp/turn")
+
+
+def test_one_at_a_time(pair):
+    """Two holders would overwrite each other's registers between setting and starting."""
+    one, two = pair
+    assert one.take("the first")
+    assert not two.take("the second")
+    assert two.holder() == "the first"
+    one.give()
+    assert two.take("the second")
+    assert not one.take("the first")
+    two.give()
+
+
+def test_who_comes_again_is_told_whether_another_was_there(pair):
+    """What a process left in the PL's DDR4 is there still, or must be put there again."""
+    one, two = pair
+
+    def passed(turn):
+        assert turn.take("somebody")
+        turn.give()
+        return turn.passed
+
+    assert passed(one), "nobody knows what was there before"
+    assert not passed(one)
+    assert passed(two)
+    assert passed(one)
+    assert not passed(one)
+    told = []
+    turns = Turns(one)
+    turns.taken = told.append
+    with turns.mine("a test"):
+        assert told == [False]
+
+
+def test_many_threads_never_meet(tmp_path):
+    """Under contention, with the slower of the two kinds."""
+    files, inside, most = Files(), [], []
+
+    def work():
+        turns = Turns(RemoteTurn(files, "/tmp/turn"))
+        for _ in range(3):
+            with turns.mine("a test"):
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.01)
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 9
+
+
+def test_who_waits_too_long_is_told_for_whom(pair):
+    """And an exception inside gives the turn back."""
+    one, two = (Turns(each, patience_seconds=0.1) for each in pair)
+    with one.mine("model a"), pytest.raises(RunError, match=r"busy for 0.1 s: process \d+ on .*, model a has it"), two.mine("b"):
+        pass
+    with pytest.raises(ValueError, match="inside"), one.mine("model a"):
+        raise ValueError("inside")
+    with two.mine("model b"):
+        pass
+
+
+def test_a_dead_holder_is_passed_over(monkeypatch):
+    """A notebook that was killed must not keep the board for ever; one that lives must not lose it."""
+    for name, seconds in (("DEAD", 0.6), ("BEAT", 0.1), ("LEASE", 0.2), ("PASS", 0.4)):
+        monkeypatch.setattr(remote_turn, f"{name}_SECONDS", seconds)
+    files = Files()
+    one, two = RemoteTurn(files, "/tmp/turn"), RemoteTurn(files, "/tmp/turn")
+    assert one.take("alive")
+    until = time.monotonic() + 1.0
+    while time.monotonic() < until:
+        assert not two.take("waiting")
+        time.sleep(0.02)
+    one._given.set()  # its signs of life end, as if it had been killed
+    with Turns(two, patience_seconds=10).mine("next"):
+        assert "next" in two.holder()
+
+
+def test_a_board_that_cannot_be_reached_is_said_in_a_line():
+    """gRPC's own error has many lines, and none of them says what to do."""
+
+    class Gone:
+        def exists_file(self, path):
+            raise ConnectionError("failed to connect")
+
+    with pytest.raises(RunError, match="the board cannot be reached: failed to connect"), Turns(RemoteTurn(Gone(), "/x")).mine("a"):
+        pass
+
+
+def test_a_turn_that_another_user_keeps_is_said_in_a_line(tmp_path):
+    """A folder for its file that is not there, or a file of root's."""
+    with (
+        pytest.raises(RunError, match=r"cannot be taken: .*none.*No such file"),
+        Turns(LocalTurn(tmp_path / "none" / "x")).mine("a"),
+    ):
+        pass

@@ -1,0 +1,390 @@
+"""`cnna.host.Model` on a board that is emulated without pynq: answers, several models, errors, and nothing left behind."""
+
+import gc
+import threading
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+import cnna.host
+from cnna.host.board.run_wait import pause_seconds
+from cnna.host.model.board_model import Model
+from cnna.spec.config import preset
+from cnna.spec.errors import ArtifactError, DataError, RunError
+from cnna.spec.regmap import REGISTERS, offset
+
+from ..emulated_board import STANDING, EmulatedBoard
+from ..hand_made import expected, requantised_copy, samples
+
+
+@pytest.fixture
+def board():
+    with_memory = EmulatedBoard()
+    yield with_memory
+    assert not with_memory.buffers, "a test has left memory allocated"
+
+
+def test_it_is_the_packages_model():
+    """`cnna.host.Model` is what the documents and notebooks import."""
+    assert cnna.host.Model is Model
+    with pytest.raises(AttributeError):
+        cnna.host.no_such_thing  # noqa: B018 - the access is the test
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_answers_are_those_of_the_emulator(board, count):
+    """Ping-pong between two places in memory must neither mix up nor lose a batch."""
+    x = samples(count)
+    with Model(board, requantised_copy(batch=2)) as session:
+        assert np.array_equal(session.run(x), expected(x))
+        assert np.array_equal(session.run({"x": x})["y"], expected(x))
+        assert session.last["device"] == "pynq"
+        assert sum(session.memory.values()) >= 2 * requantised_copy(batch=2).manifest["segments"]["input"]
+    assert not board.buffers
+
+
+def test_a_stream_yields_in_order_and_takes_ahead(board):
+    """Throughput comes from preparing image n + 1 while n runs; an answer must still belong to its image."""
+    taken = []
+
+    def source():
+        for number in range(5):
+            taken.append(number)
+            yield samples(1 + number % 2, seed=number)
+
+    with Model(board, requantised_copy(batch=2)) as session:
+        for number, answer in enumerate(session.stream(source())):
+            assert np.array_equal(answer, expected(samples(1 + number % 2, seed=number)))
+            assert len(taken) == min(5, number + 2)
+        with pytest.raises(DataError, match="3 samples at once"):
+            list(session.stream([samples(3)]))
+
+
+def test_runs_in_the_background_come_back_in_order(board):
+    """A second run_async before the first wait must not disturb it."""
+    with Model(board, requantised_copy(batch=1)) as session:
+        pending = [session.run_async(samples(3, seed=seed)) for seed in range(3)]
+        for seed, run in enumerate(pending):
+            assert np.array_equal(run.wait(30), expected(samples(3, seed=seed)))
+            assert run.done
+
+
+def test_an_answer_that_is_not_there_yet_is_said_with_what_goes_on(board):
+    """Python's own error has no text at all; and what was never begun when its model was closed is no mystery."""
+    with Model(board, requantised_copy(batch=1)) as session, Model(board, requantised_copy(batch=1)) as other:
+        session.run(samples(1))
+        stream = other.stream(samples(1, seed=n) for n in range(3))
+        next(stream)
+        pending = [session.run_async(samples(1)) for _ in range(2)]
+        with pytest.raises(TimeoutError, match=r"model copy has no answer after 0.05 s: ") as caught:
+            pending[0].wait(0.05)
+        for part in STANDING:
+            assert part in str(caught.value), caught.value
+        closing = threading.Thread(target=session.close)
+        closing.start()
+        with pytest.raises(RunError, match="model copy was closed before this run began"):
+            pending[1].wait(30)
+        list(stream)
+        closing.join()
+        assert np.array_equal(pending[0].wait(30), expected(samples(1)))
+
+
+def test_two_models_share_the_accelerator(board):
+    """Each must set its own registers again after the other has run."""
+    x = samples(4)
+    with Model(board, requantised_copy(batch=1)) as one, Model(board, requantised_copy(batch=2)) as two:
+        for _ in range(2):
+            assert np.array_equal(one.run(x), expected(x))
+            assert np.array_equal(two.run(x), expected(x))
+        assert not set(one.memory) & set(two.memory)
+        one.close()
+        assert np.array_equal(two.run(x), expected(x))
+        with pytest.raises(RunError, match="model copy is closed"):
+            one.run(x)
+
+
+def test_out_of_memory_is_said_and_leaves_nothing(board):
+    """Notebooks die of memory that nobody can find any more."""
+    with Model(board, requantised_copy()) as resident:
+        held = set(board.buffers)
+        board.emulator.allocate(board.room - (48 << 10))  # leaves room for some of the next model's buffers
+        with pytest.raises(
+            RunError, match=r"the PS's DDR has no [\d,]+ bytes of contiguous memory left.*in 1\d buffers: close one"
+        ):
+            Model(board, requantised_copy())
+        assert set(board.buffers) == held == set(resident.memory)
+
+
+def test_a_model_that_nobody_closes_gives_its_memory_back(board):
+    """In a notebook the name is just used again."""
+    session = Model(board, requantised_copy())
+    session.run(samples(1))
+    assert board.buffers
+    del session
+    gc.collect()
+    assert not board.buffers
+
+
+def test_waiting_costs_a_small_part_of_what_is_waited_for():
+    """Looks that double in distance would find a run of 3.3 ms done after 6: half of the throughput."""
+    for run in (1e-4, 3.3e-3, 0.04, 2.0):
+        waited = looks = 0
+        while waited < run:
+            waited += pause_seconds(waited)
+            looks += 1
+        assert waited <= run * 1.07 + 50e-6
+        assert looks < 400
+
+
+def test_a_busy_accelerator_names_its_holder(board):
+    """Who waits wants to know for whom."""
+    with Model(board, requantised_copy(batch=1)) as session, Model(board, requantised_copy(batch=1), turn_seconds=0.2) as other:
+        stream = session.stream(samples(1, seed=n) for n in range(3))
+        next(stream)
+        caught = []
+
+        def waits():
+            with pytest.raises(RunError) as error:
+                other.run(samples(1))
+            caught.append(error)
+
+        thread = threading.Thread(target=waits)
+        thread.start()
+        thread.join()
+        assert "busy for 0.2 s: process" in str(caught[0].value)
+        assert "model copy has it" in str(caught[0].value)
+        list(stream)
+        assert np.array_equal(other.run(samples(1)), expected(samples(1)))
+
+
+def test_a_run_inside_an_open_stream_is_refused_at_once(board):
+    """It waited a minute for its own thread, and then blamed it: nobody else could have ended the stream."""
+    with Model(board, requantised_copy(batch=1)) as session, Model(board, requantised_copy(batch=2)) as other:
+        stream = session.stream(samples(1, seed=n) for n in range(3))
+        next(stream)
+        for use in (lambda: other.run(samples(1)), lambda: session.run(samples(1)), lambda: Model(board, requantised_copy())):
+            with pytest.raises(RunError, match=r"this thread has the accelerator already: .*model copy; .*close its open stream"):
+                use()
+        assert len(list(stream)) == 2, "the stream goes on"
+        assert np.array_equal(other.run(samples(1)), expected(samples(1)))
+
+
+def test_the_wrong_hwh_or_artifact_is_refused():
+    """Sizes that do not fit give wrong answers or hang; both names and values are in the message."""
+    with pytest.raises(ArtifactError, match=r"not the one in the overlay's .hwh \(C_PIX 2, not 8\)"):
+        EmulatedBoard(parameters={"C_PIX": "8", "C_CI": "4"})
+    board = EmulatedBoard(parameters={"C_PIX": "2"})
+    other = {**requantised_copy().manifest["config"], "pix": preset("zcu102").pix}
+    with pytest.raises(ArtifactError, match="compiled for tiny; the device has pix 2, not 8"):
+        Model(board, requantised_copy(config=other))
+    assert not board.buffers
+
+
+def test_a_thousand_runs_in_constant_memory(board):
+    """A leak of one buffer a run ends a demonstration after an hour."""
+    x = samples(1)
+    with Model(board, requantised_copy(batch=1)) as session:
+        want, held = session.run(x), dict(board.buffers)
+        for _ in range(1000):
+            assert np.array_equal(session.run(x), want)
+        assert board.buffers == held
+
+
+def test_what_a_killed_process_left_running_is_stopped_first(board, monkeypatch):
+    """Its program would go on writing where the next model's weights and program now lie."""
+    busy, order, mmio = [True], [], board._mmio
+    read, write, store = mmio.read, mmio.write, board.store
+    soft_reset = REGISTERS["CTRL"].pack(soft_reset=1)
+
+    def written(where, value):
+        if (where, value) == (offset("CTRL"), soft_reset):
+            order.append("reset")
+            busy.clear()
+        write(where, value)
+
+    def stored(address, data):
+        order.append("store")
+        store(address, data)
+
+    status = offset("STATUS")
+    monkeypatch.setattr(mmio, "read", lambda where: read(where) | (where == status and bool(busy)))
+    monkeypatch.setattr(mmio, "write", written)
+    monkeypatch.setattr(board, "store", stored)
+    with Model(board, requantised_copy()) as session:
+        assert order[0] == "reset"
+        assert not busy
+        session.run(samples(1))
+        order.clear()
+        session.run(samples(1))
+        assert order == ["store"], "nobody else was there"
+        order.clear()
+        board.turns.turn.path.write_text("another\nof another process")
+        busy.append(True)
+        assert np.array_equal(session.run(samples(1)), expected(samples(1)))
+        assert order[0] == "reset"
+
+
+def test_a_close_that_was_interrupted_can_be_finished(board, monkeypatch):
+    """Ctrl-C between two buffers kept the others until Python ended."""
+    session, free, asked = Model(board, requantised_copy()), board.free, []
+
+    def interrupted(address):
+        asked.append(address)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        free(address)
+
+    monkeypatch.setattr(board, "free", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.close()
+    assert board.buffers
+    session.close()
+    assert not board.buffers
+
+
+def test_a_board_that_has_gone_takes_its_memory_along(board, monkeypatch):
+    """An error from `close` at the end of a with-block would hide the one that ended it."""
+    session = Model(board, requantised_copy())
+
+    def gone(address):
+        raise RunError("the board failed at freeing")
+
+    monkeypatch.setattr(board, "free", gone)
+    session.close()
+    assert not board.buffers
+
+
+def test_closing_a_model_ends_its_open_stream(board):
+    """Its memory was freed under the batch that ran, and the accelerator stayed its own for every other model."""
+    session = Model(board, requantised_copy())
+    answers = session.stream([samples(1), samples(1, 1), samples(1, 2)])
+    assert np.array_equal(next(answers), expected(samples(1)))
+    session.close()
+    assert next(answers, None) is None
+    with Model(board, requantised_copy(), turn_seconds=0.1) as other:
+        assert np.array_equal(other.run(samples(1)), expected(samples(1)))
+
+
+def test_each_model_has_limits_of_its_own(board):
+    """Those of the model that was made last held for all; then those of whoever waits, for the run that it waits for."""
+    with (
+        Model(board, requantised_copy(batch=1), timeout_seconds=30) as first,
+        Model(board, requantised_copy(), timeout_seconds=1, turn_seconds=0.1) as second,
+    ):
+        stream = first.stream(samples(1, seed=n) for n in range(3))
+        next(stream)
+        limits = board.timeout_seconds, board.limit_clocks
+        assert limits[0] == 30
+        with pytest.raises(RunError, match=r"busy for 0\.1 s"):
+            second.run_async(samples(1)).wait()
+        assert (board.timeout_seconds, board.limit_clocks) == limits, "another's, in the middle of a run"
+        list(stream)
+        assert (board.timeout_seconds, board.limit_clocks) == (10, None), "the board's own"
+
+
+def test_closing_waits_for_a_run_of_another_thread(board, monkeypatch):
+    """Its memory was freed under it: the accelerator wrote on where the next model lies."""
+    session, answers = Model(board, requantised_copy(batch=1)), []
+    loading, go_on = threading.Event(), threading.Event()
+    load = board.load
+    monkeypatch.setattr(board, "load", lambda *place: (loading.set(), go_on.wait(10), load(*place))[2])
+    running = threading.Thread(target=lambda: answers.append(session.run(samples(3))))
+    running.start()
+    assert loading.wait(10)
+    closing = threading.Thread(target=session.close)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive(), "it waits"
+    assert session.memory, "nothing is freed yet"
+    with pytest.raises(RunError, match="model copy is closed"):
+        session.run_async(samples(1))
+    go_on.set()
+    closing.join(10)
+    running.join(10)
+    assert np.array_equal(answers[0], expected(samples(3)))
+    assert not board.buffers
+
+
+def test_closing_ends_a_stream_that_another_thread_is_in(board):
+    """`generator already executing` came out of `close`, and the memory stayed."""
+    session, caught = Model(board, requantised_copy(batch=1)), []
+    inside, go_on = threading.Event(), threading.Event()
+
+    def source():
+        while True:
+            yield samples(1)
+            inside.set()
+            go_on.wait(10)
+
+    def consume():
+        with pytest.raises(RunError, match="model copy is closed") as error:
+            list(session.stream(source()))
+        caught.append(error)
+
+    streaming = threading.Thread(target=consume)
+    streaming.start()
+    assert inside.wait(10)
+    closing = threading.Thread(target=session.close)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive(), "it waits"
+    assert session.memory, "nothing is freed yet"
+    go_on.set()
+    closing.join(10)
+    streaming.join(10)
+    assert caught
+    assert not board.buffers
+
+
+def test_closing_inside_of_ones_own_run_is_refused_at_once(board):
+    """It would wait for itself; or free what the accelerator works on."""
+    session = Model(board, requantised_copy(batch=1))
+
+    def source():
+        yield samples(1)
+        session.close()
+
+    with pytest.raises(RunError, match="model copy cannot be closed from inside of its own run"):
+        list(session.stream(source()))
+    session.close()
+
+
+def test_a_run_that_does_not_end_keeps_its_memory(board):
+    """`close` says so after a turn's patience; it must not free what is in use."""
+    session = Model(board, requantised_copy(batch=1), turn_seconds=0.1)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def source():
+        inside.set()
+        go_on.wait(10)
+        yield samples(1)
+
+    def consume():
+        with suppress(RunError):  # the model is closed
+            list(session.stream(source()))
+
+    streaming = threading.Thread(target=consume)
+    streaming.start()
+    assert inside.wait(10)
+    with pytest.raises(RunError, match=r"model copy has run in another thread for 0.1 s: end that, then close it again"):
+        session.close()
+    assert session.memory
+    go_on.set()
+    streaming.join(10)
+    session.close()
+
+
+def test_ctrl_c_after_the_memory_is_there_leaves_none(board, monkeypatch):
+    """The turn is given back over the network when a model is placed: what came then kept its memory until Python ended."""
+    give = board.turns.turn.give
+
+    def interrupted():
+        give()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(board.turns.turn, "give", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Model(board, requantised_copy())
+    assert not board.buffers

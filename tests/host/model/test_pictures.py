@@ -1,0 +1,116 @@
+"""Picture files for a model: their size, their middle, their colours, and what cannot be used."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cnna.host.model import pictures
+from cnna.spec.errors import DataError
+
+SHAPE = (3, 56, 56)
+RED, BLUE = (255, 0, 0), (0, 0, 255)
+
+
+def save(path: Path, array: np.ndarray, **more: object) -> Path:
+    """A picture of uint8 [H, W] or [H, W, C]."""
+    Image.fromarray(array).save(path, **more)
+    return path
+
+
+def striped(height: int, width: int) -> np.ndarray:
+    """Red, with a blue stripe in the middle half of the columns."""
+    made = np.full((height, width, 3), RED, np.uint8)
+    made[:, width // 4 : -(width // 4)] = BLUE
+    return made
+
+
+@pytest.mark.parametrize(("height", "width"), [(128, 256), (64, 128), (56, 112), (30, 60)])
+def test_the_middle_is_cut_out_of_the_shorter_side(tmp_path: Path, height: int, width: int) -> None:
+    """A picture twice as wide as high, and what is cut is 7/8 of its height: all of it lies in the blue half."""
+    found = pictures.read([save(tmp_path / "a.png", striped(height, width))], SHAPE)
+    assert found.shape == (1, 56, 56, 3)
+    assert found.dtype == np.uint8
+    assert (found[0, :, 4:-4] == BLUE).all()
+
+
+def test_the_margin_is_imagenets(tmp_path: Path) -> None:
+    """A frame of an eighth all around a 256-pixel picture is cut away but for 16 pixels of it."""
+    framed = np.full((256, 256, 3), RED, np.uint8)
+    framed[16:-16, 16:-16] = BLUE
+    whole = pictures.read([save(tmp_path / "a.png", framed)], (3, 224, 224))
+    assert (whole == BLUE).all()
+    framed[16], framed[-17] = RED, RED
+    assert (pictures.read([save(tmp_path / "b.png", framed)], (3, 224, 224))[0, [0, -1]] == RED).all()
+
+
+def test_every_kind_of_file_is_read(tmp_path: Path) -> None:
+    """Grey, transparent, palette and JPEG; a camera held upright says so in the file."""
+    grey = np.full((60, 60), 100, np.uint8)
+    save(tmp_path / "a_grey.png", grey)
+    save(tmp_path / "b_alpha.PNG", np.dstack([grey] * 3 + [grey]))
+    Image.fromarray(grey).convert("P").save(tmp_path / "c_palette.png")
+    save(tmp_path / "d.jpeg", np.dstack([grey] * 3))
+    turned = Image.Exif()
+    turned[0x0112] = 6  # to be turned by a quarter
+    save(tmp_path / "e.jpg", striped(100, 100), quality=95, exif=turned)
+    (tmp_path / "notes.txt").write_text("no picture")
+    files = pictures.find(tmp_path)
+    assert [file.stem for file in files] == ["a_grey", "b_alpha", "c_palette", "d", "e"]
+    found = pictures.read(files, SHAPE)
+    assert (abs(found[:4].astype(int) - 100) <= 1).all()
+    assert found[4, 28, 2, 2] > 200, "the stripe lies across now"
+    assert found[4, 2, 28, 0] > 200
+    assert pictures.read(files, (1, 20, 30)).shape == (5, 20, 30, 1)
+
+
+def test_what_cannot_be_used_is_said(tmp_path: Path) -> None:
+    """One line with the file's name."""
+    with pytest.raises(DataError, match=r"no .jpg, .jpeg, .png files"):
+        pictures.find(tmp_path)
+    with pytest.raises(DataError, match=r"cat.jpg: no such file"):
+        pictures.find(tmp_path / "cat.jpg")
+    (tmp_path / "a.png").write_bytes(b"not one")
+    with pytest.raises(DataError, match=r"a.png: not a picture"):
+        pictures.read(pictures.find([tmp_path / "a.png"]), SHAPE)
+    with pytest.raises(DataError, match="has 4"):
+        pictures.read([], (4, 8, 8))
+
+
+def test_a_model_is_given_what_it_takes() -> None:
+    """Pixels as they are where it stores what to do with them; else as ImageNet's models want them."""
+    x = np.random.default_rng(1).integers(0, 256, (2, 8, 8, 3), np.uint8)
+    assert pictures.taken(x, {"preprocess": {"scale": 1}, "name": "m"}) is x
+    assert pictures.taken(x.astype(np.float32), {"preprocess": None, "name": "m"}).shape == x.shape
+    floats = pictures.taken(x, {"preprocess": None, "name": "m"})
+    assert floats.dtype == np.float32
+    assert floats[1, 2, 3, 4] == pytest.approx((x[1, 3, 4, 2] / 255 - 0.406) / 0.225, rel=1e-5)
+    with pytest.raises(DataError, match="m does not say how it takes pictures"):
+        pictures.taken(x[..., :1], {"preprocess": None, "name": "m"})
+
+
+def test_samples_of_every_layout_can_be_looked_at() -> None:
+    """uint8 with channels last was drawn as if they came first."""
+    x = np.random.default_rng(1).integers(0, 256, (2, 5, 6, 3), np.uint8)
+    assert np.array_equal(pictures.shown(x, (3, 5, 6)), x.astype(np.float32) / np.float32(255))
+    assert np.array_equal(pictures.shown(x.transpose(0, 3, 1, 2), (3, 5, 6)), x.astype(np.float32) / np.float32(255))
+    floats = pictures.shown(x.transpose(0, 3, 1, 2).astype(np.float32) - 100, (3, 5, 6))
+    assert (floats.min(), floats.max()) == (0, 1)
+    assert pictures.shown(np.zeros((1, 1, 4, 4), np.float32), (1, 4, 4)).shape == (1, 4, 4, 1)
+
+
+def test_samples_come_from_files_of_either_kind(tmp_path: Path) -> None:
+    """A title for each, the class where it is known."""
+    x, y = np.zeros((4, *SHAPE), np.float32), np.arange(4)
+    np.savez(tmp_path / "x.npz", x=x, y=y)
+    found = pictures.samples(tmp_path / "x.npz", SHAPE, 3)
+    assert (found.x.shape, found.classes.tolist(), found.titles) == ((3, *SHAPE), [0, 1, 2], ["is 0", "is 1", "is 2"])
+    np.savez(tmp_path / "x.npz", x=x)
+    assert pictures.samples(str(tmp_path / "x.npz"), SHAPE, 2).titles == ["0", "1"]
+    save(tmp_path / "cat.png", striped(60, 60))
+    found = pictures.samples(tmp_path, SHAPE, 2)
+    assert (found.x.shape, found.classes, found.titles) == ((1, 56, 56, 3), None, ["cat"])
+    np.savez(tmp_path / "x.npz", z=x)
+    with pytest.raises(DataError, match=r"x.npz: no .npz file with an array x"):
+        pictures.samples(tmp_path / "x.npz", SHAPE, 2)

@@ -1,0 +1,48 @@
+"""The network of the self-test: its files are whole, its answers are right, and every layer kind is in it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cnna.host.model.model import Model
+from cnna.host.selftest.network import ANSWERS, known, path_of
+from cnna.spec.config import PRESETS, preset
+from cnna.spec.regmap import offset
+
+MOST_BYTES = 100_000  # of all files: they travel with every installation
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("device", ["reference", "emulator"])
+def test_its_answers_are_right(name: str, device: str) -> None:
+    """A self-test that expects something else fails every sound board; tools/known_network.py makes the files anew."""
+    found = known(preset(name))
+    assert found is not None
+    with Model(found.artifact, device) as model:
+        assert np.array_equal(model.run(found.pictures), found.answers)
+    assert len(np.unique(found.answers)) > 200, "answers that are nearly constant would show nothing"
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_engine_works(name: str) -> None:
+    """What no layer uses is not tested."""
+    found = known(preset(name))
+    assert found is not None
+    assert {command["engine"] for command in found.artifact.manifest["commands"]} == {"weight", "load", "conv", "vector", "store"}
+    layers = found.artifact.manifest["layers"]
+    assert {"Conv", "Depthwise", "MaxPool", "AveragePool"} <= {layer["op"] for layer in layers}
+    writes = np.frombuffer(found.artifact.program, "<u4").reshape(-1, 2)
+    assert (offset("CONV_RES_ENABLE"), 1) in [tuple(write) for write in writes.tolist()], "no residual addition"
+
+
+def test_it_is_chosen_by_sizes() -> None:
+    """A board says what sizes it has, not what they are called; of other sizes there is none."""
+    config = preset("tiny")
+    assert known(replace(config, name="device", clock_mhz=200, streams=True)) is not None
+    assert known(replace(config, bank_words=512)) is None
+
+
+def test_it_is_small() -> None:
+    """A wheel that carries a model is one that nobody wants on a board."""
+    assert sum(path.stat().st_size for path in (*map(path_of, PRESETS), ANSWERS)) < MOST_BYTES

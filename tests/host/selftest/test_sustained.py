@@ -1,0 +1,148 @@
+"""A network that runs again and again: what is found when its answers, its speed or its power are wrong."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cnna.host.device.accelerator import Accelerator
+from cnna.host.selftest import sustained
+from cnna.host.selftest.sustained import own_job, sustain
+
+from ..emulated_board import EmulatedBoard
+
+CYCLES = 3_000_000  # 10 ms at 300 MHz
+
+
+@pytest.fixture
+def board(monkeypatch):
+    made = EmulatedBoard()
+    monkeypatch.setattr(sustained, "SECONDS", 0.0)
+    yield made
+    assert not made.buffers
+
+
+@pytest.fixture
+def counting(monkeypatch):
+    """Makes every run count so many clocks."""
+
+    def count(cycles):
+        real = Accelerator.finish
+
+        def finish(self):
+            real(self)
+            self.counters = dict.fromkeys(self.counters, 0) | {"cycles": cycles}
+
+        monkeypatch.setattr(Accelerator, "finish", finish)
+
+    return count
+
+
+def found_of(board, watts=dict, virtual=False, job=None):
+    """Findings by name, and the figures."""
+    findings, figures = sustain(board, job or own_job(board, 1), watts, virtual)
+    return {finding.name: finding for finding in findings}, figures
+
+
+def test_a_sound_virtual_board_passes(board):
+    """All three, with nothing measured that is not there."""
+    found, figures = found_of(board, virtual=True)
+    assert [*found] == ["network", "throughput", "energy"]
+    assert all(finding.good for finding in found.values()), found
+    assert found["network"].text == "board == the reference: 1 output, 8192 elements"
+    assert found["energy"].text == "not measured: no power sensors here"
+    assert (figures["cycles"], figures["watts"], figures["joules_per_image"]) == (None, None, None)
+    assert figures["images_per_second"] > 0
+
+
+def test_a_wrong_byte_in_a_later_run_is_found(board, monkeypatch):
+    """A board that grows warm: the first answer is right."""
+    monkeypatch.setattr(sustained, "SECONDS", 60.0)
+    real, loads = board.load, []
+
+    def load(address, size):
+        loads.append(address)
+        raw = bytearray(real(address, size))
+        raw[5] ^= len(loads) > 6
+        return bytes(raw)
+
+    monkeypatch.setattr(board, "load", load)
+    found, _ = found_of(board, virtual=True)
+    assert not found["network"].good
+    assert found["network"].text.startswith("run 2: board != the reference: output")
+
+
+def test_an_accelerator_that_stops_is_a_finding(board, monkeypatch):
+    """The findings before it must not be lost, and a second try, which would go well, must not hide it."""
+    real, commands = type(board.emulator)._execute, []
+
+    def execute(self, command):
+        commands.append(command)
+        return self._stop("read_response", response=2) if len(commands) == 1 else real(self, command)
+
+    monkeypatch.setattr(type(board.emulator), "_execute", execute)
+    found, _ = found_of(board)
+    assert [*found] == ["network"]
+    assert not found["network"].good
+    assert "run 1: the accelerator stopped: read_response SLVERR" in found["network"].text
+
+
+@pytest.mark.parametrize(
+    ("cycles", "virtual", "good", "said"),
+    [
+        (30_000, False, True, "; the host adds "),
+        (30_000, True, True, "; a virtual board's seconds are not a real one's"),
+        (300_000_000, False, False, "; quicker than its own counter: is that its clock?"),
+        (300_000_000, True, True, "; a virtual board's seconds are not a real one's"),
+        (0, False, False, "; this board counts no clocks"),
+    ],
+)
+def test_the_clock_on_the_wall_is_held_against_the_counter(board, counting, monkeypatch, cycles, virtual, good, said):
+    """A counter that runs too fast, or not at all; the emulator is quicker than a second a batch."""
+    monkeypatch.setattr(sustained, "HOST_SECONDS", 60.0)
+    counting(cycles)
+    found, _ = found_of(board, virtual=virtual)
+    assert found["network"].good
+    assert found["throughput"].good is good, found
+    assert said in found["throughput"].text
+
+
+def test_a_host_that_adds_too_much_is_found(board, counting, monkeypatch):
+    """A driver that sleeps where it should look: but only with a network whose work for the host is known."""
+    counting(CYCLES)
+    real = board.wait
+    monkeypatch.setattr(board, "wait", lambda: (sustained.time.sleep(0.2), real())[1])
+    found, _ = found_of(board)
+    assert not found["throughput"].good
+    assert "the host adds" in found["throughput"].text
+    found, _ = found_of(board, job=replace(own_job(board, 1), quick=False, expected=None))
+    assert found["throughput"].good
+    assert found["network"].text.startswith("it ran; --expect")
+
+
+def test_energy_is_watts_over_images(board, counting):
+    """The mean of what the sensors showed while it ran, by the rate that was measured."""
+    shown = iter([{"u79": 3.0, "u81": 1.0}, {"u79": 5.0, "u81": 1.0}])
+    found, figures = found_of(board, watts=lambda: next(shown), virtual=True)
+    assert found["energy"].good
+    assert figures["watts"] == 4.0
+    assert figures["joules_per_image"] == 4.0 / figures["images_per_second"]
+
+
+def test_sensors_that_show_nothing_are_found(board):
+    """A rail whose shunt is not set up reads as no power at all."""
+    found, figures = found_of(board, watts=lambda: {"ina226_u79": 0.0}, virtual=True)
+    assert not found["energy"].good
+    assert "ina226_u79 show no power" in found["energy"].text
+    assert figures["watts"] is None
+
+
+def test_its_own_network_is_for_the_board_that_asks(board, monkeypatch):
+    """As many pictures as fill the batches, in any order of sizes; none for sizes that nobody compiled for."""
+    for batches in (1, 8):
+        job = own_job(board, batches)
+        (x,), (y,) = job.inputs.values(), job.expected.values()
+        assert len(x) == len(y) >= batches * job.artifact.manifest["batch"]
+        assert x.dtype == np.uint8
+    monkeypatch.setattr(board, "config", replace(board.config, bank_words=512))
+    assert own_job(board) is None
