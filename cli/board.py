@@ -104,7 +104,7 @@ def _serve(args: argparse.Namespace, config: Config) -> Outcome:
         raise UserError(f"--port {args.port}: must be within 0..65535")
     _check_address(args.address, args.insecure)
     if args.cache:
-        from cnna.sim.cache import private
+        from cnna.sim.rtl.cache import private
 
         private(args.cache)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would say on its own, at length, that a port is taken

@@ -38,7 +38,7 @@ def simulated(found: Mapping[str, int]) -> dict[str, int]:
 
 def figures(settings: Mapping[str, int]) -> dict[str, int]:
     """What a run's figures say of its DDR, simulated with these `settings` and the model's own where there are none."""
-    from cnna.sim.ddr import SETTINGS
+    from cnna.sim.rtl.ddr import SETTINGS
 
     whole = {name: default for name, (default, _) in SETTINGS.items()} | dict(settings)
     return dict(zip(FIGURES, (whole["bytes_per_clock"], whole["latency"]), strict=True))

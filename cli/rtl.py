@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
 def generated(config: Config, module: str | None = None) -> dict[str, bytes]:
     """What `hw.verilog.writer.write` writes, by name, the Verilog first; Ctrl-C ends it at once. ConfigError: no such block."""
-    from cnna.sim.generate import write
+    from cnna.sim.rtl.generate import write
 
     with TemporaryDirectory() as part, _progress(config.name) as tick:
         return {path.name: path.read_bytes() for path in write(config, Path(part), module, tick)}

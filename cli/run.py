@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> Outcome:
     labels = _labels(args.labels, artifact) if args.labels else None
     inputs = _inputs(args, artifact)
     if "cache" in options:
-        from cnna.sim.cache import private
+        from cnna.sim.rtl.cache import private
 
         private(args.cache)
     started = time.perf_counter()

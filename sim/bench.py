@@ -19,8 +19,8 @@ from amaranth.back.verilog import convert
 from amaranth.lib.wiring import Component, Flow
 from numpy.typing import NDArray
 
-from cnna.sim.cache import default_cache, private, prune, use
-from cnna.sim.scratch import scratch
+from cnna.sim.rtl.cache import default_cache, private, prune, use
+from cnna.sim.rtl.scratch import scratch
 
 DSP48E2 = Path(__file__).with_name("dsp48e2.v")
 FLAGS = ("--cc", "--prefix", "Vbench", "-O3", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint", "-Wno-style")

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.device.accelerator import Accelerator
-from cnna.sim import reference, walk
-from cnna.sim.emulator import EmulatorDevice
-from cnna.sim.golden import int8_graph
-from cnna.sim.machine import Written
-from cnna.sim.memory import PAGE_BYTES
+from cnna.sim.emulator import walk
+from cnna.sim.emulator.emulator import EmulatorDevice
+from cnna.sim.emulator.memory import PAGE_BYTES
+from cnna.sim.emulator.state import Written
+from cnna.sim.reference import reference
+from cnna.sim.reference.golden import int8_graph
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.errors import CheckError

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.sim import walk
+from cnna.sim.emulator import walk
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import VECTOR_OPS, command_fields
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import cocotb
 
-from cnna.sim import probes
-from cnna.sim.packets import Packets
+from cnna.sim.rtl import probes
+from cnna.sim.rtl.packets import Packets
 from cnna.sim.testbench import Testbench
 from cnna.spec.errors import CnnaError, RunError
 

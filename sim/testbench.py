@@ -26,16 +26,16 @@ from cocotb.triggers import ClockCycles, First, RisingEdge, Timer, Trigger
 from numpy.typing import NDArray
 
 from cnna.host.model.model import Model
-from cnna.sim import packets
-from cnna.sim.axilite import AxiLite
-from cnna.sim.build import build, to_stderr
-from cnna.sim.cache import default_cache
-from cnna.sim.ddr import SETTINGS, Ddr
-from cnna.sim.machine import DDR_BASE
-from cnna.sim.memory import Memory
-from cnna.sim.packets import Packets
-from cnna.sim.rtl import sources
-from cnna.sim.scratch import scratch
+from cnna.sim.emulator.memory import Memory
+from cnna.sim.emulator.state import DDR_BASE
+from cnna.sim.rtl import packets
+from cnna.sim.rtl.axilite import AxiLite
+from cnna.sim.rtl.build import build, to_stderr
+from cnna.sim.rtl.cache import default_cache
+from cnna.sim.rtl.ddr import SETTINGS, Ddr
+from cnna.sim.rtl.packets import Packets
+from cnna.sim.rtl.scratch import scratch
+from cnna.sim.rtl.sources import sources
 from cnna.spec.capability import read_config
 from cnna.spec.config import Config, preset
 from cnna.spec.device import Device
@@ -188,7 +188,7 @@ def run_tests(config: str | Config, module: str, folder: Path, plusargs: Sequenc
     built = build(sources(chosen, cache, to_stderr), cache, False, to_stderr)
     with scratch("cnna-") as run_folder:
         path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-        command = [sys.executable, "-m", "cnna.sim.launch", str(built), str(run_folder), module, *plusargs]
+        command = [sys.executable, "-m", "cnna.sim.rtl.launch", str(built), str(run_folder), module, *plusargs]
         done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RunError(f"cocotb tests of {module} failed:\n{done.stdout}{done.stderr}")

@@ -12,8 +12,9 @@ import numpy as np
 
 from cnna.compiler.compile import Program, compile_graph
 from cnna.host.device.accelerator import Accelerator
-from cnna.sim import check, reference
-from cnna.sim.cosim import CosimDevice
+from cnna.sim import check
+from cnna.sim.reference import reference
+from cnna.sim.rtl.cosim import CosimDevice
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import PRESETS, Config
 

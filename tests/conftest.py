@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from cnna.sim.cosim import CosimDevice
+    from cnna.sim.rtl.cosim import CosimDevice
     from cnna.spec.config import Config
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,7 +85,7 @@ def rtl() -> Iterator[Callable[..., "CosimDevice"]]:
     devices: dict[object, CosimDevice] = {}
 
     def device(config: "Config", **options: object) -> "CosimDevice":
-        from cnna.sim.cosim import CosimDevice
+        from cnna.sim.rtl.cosim import CosimDevice
 
         key = (config, *sorted(options.items()))
         if key not in devices:

@@ -127,8 +127,8 @@ def test_the_wheel_has_what_is_no_code(wheel: Path) -> None:
         "cnna/host/notebooks/1_classify.ipynb",
         "cnna/host/selftest/network/tiny.cnna",
         "cnna/host/selftest/network/answers.npz",
-        "cnna/sim/ddr.cpp",
-        "cnna/sim/dsp48e2.v",
+        "cnna/sim/rtl/ddr.cpp",
+        "cnna/sim/rtl/dsp48e2.v",
     } <= names
     metadata = next(name for name in names if name.endswith("METADATA"))
     with zipfile.ZipFile(wheel) as archive:

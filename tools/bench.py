@@ -151,8 +151,8 @@ def _run(row: Row, folder: Path) -> Found:
 
 def _verilog(artifact: Artifact) -> str:
     """Digest of the Verilog that is simulated."""
-    from cnna.sim.cache import default_cache
-    from cnna.sim.rtl import generated
+    from cnna.sim.rtl.cache import default_cache
+    from cnna.sim.rtl.sources import generated
 
     return _digest(generated(artifact.config, default_cache(), _say).encode())
 

@@ -19,7 +19,7 @@ from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model import pictures
 from cnna.host.model.model import Model
-from cnna.sim.emulator import EmulatorDevice
+from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.config import Config, preset
 from cnna.spec.planned import PLANNED
 from cnna.spec.progress import Played

@@ -19,7 +19,7 @@ from netlist import Netlist
 from synthesis import COMMAND, Part, split, synthesise_all
 
 from cnna.hw.verilog import writer
-from cnna.sim.cache import default_cache
+from cnna.sim.rtl.cache import default_cache
 from cnna.spec.config import preset
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

@@ -16,8 +16,8 @@ from unittest.mock import patch
 
 from cnna.cli.arrays import read_arrays
 from cnna.host.model.model import Model
-from cnna.sim import build
-from cnna.sim.cosim import CosimDevice
+from cnna.sim.rtl import build
+from cnna.sim.rtl.cosim import CosimDevice
 from cnna.spec.artifact import Artifact, load
 
 RUNS = 3

@@ -24,7 +24,7 @@ from pathlib import Path
 import netlist
 from netlist import Netlist
 
-from cnna.sim.cache import KEEP_DAYS, remove, use
+from cnna.sim.rtl.cache import KEEP_DAYS, remove, use
 from cnna.spec.files import write_bytes
 
 COMMAND = "synth_xilinx -family xcup"  # modules stay apart: it flattens only where told to (there is no -noflatten)

@@ -120,7 +120,7 @@ class Transfer(User):
 
 
 class Ddr:
-    """What DDR moves in a clock: of each port in turn a beat read, then one written, as long as it has bytes (`sim/ddr.cpp`).
+    """What DDR moves in a clock: of each port in turn a beat read, then one written, as long as it has bytes (`sim/rtl/ddr.cpp`).
 
     others: beats that the rings and the sequencer are still to get, by port; their bursts and a load's take turns, but for those
     that the load asked for before: `behind` says in order after how many beats of the port's load so many others come.

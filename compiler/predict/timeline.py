@@ -119,7 +119,7 @@ def layer_clocks(bars: Sequence[Bar], layers: int) -> list[int]:
     """Clocks of each layer, which sum to the last bar's end: those in which the array has a command are its layer's; those in which
     it has none are the layer's of the first unfinished command in program order.
 
-    The rule by which `sim.profile` gives a run's clocks to layers. bars: in program order.
+    The rule by which `sim.rtl.profile` gives a run's clocks to layers. bars: in program order.
     """
     found, clock = [0] * layers, 0
     others = deque(bar for bar in bars if bar.engine not in ("conv", "weight"))

@@ -26,7 +26,10 @@ from cnna.spec.device import Device
 from cnna.spec.errors import DataError, ToolError
 from cnna.spec.metrics import Figures, summary
 
-SIMULATED = {"emulator": "cnna.sim.emulator", "rtl": "cnna.sim.cosim"}  # device: module with open_device(config, **options)
+SIMULATED = {
+    "emulator": "cnna.sim.emulator.emulator",
+    "rtl": "cnna.sim.rtl.cosim",
+}  # device: module with open_device(config, **options)
 
 Opened = TypeVar("Opened", bound="Model")
 
@@ -140,7 +143,7 @@ class Model:
 
     def _open(self, device: str | Device, options: dict[str, Any]) -> Executor:
         if device == "reference":
-            reference: Executor = _tools("cnna.sim.golden").Reference(self.artifact, **options)
+            reference: Executor = _tools("cnna.sim.reference.golden").Reference(self.artifact, **options)
             return reference
         if isinstance(device, str):
             if device not in SIMULATED:

@@ -1,6 +1,6 @@
 """One DSP48E2 as this project uses it: `P = A * B + Z`, `(A + D) * B + Z` or `A * (B + D) + Z + W`, every register on.
 
-`array`, `depthwise` and `requant` make their multipliers here; `sim/dsp48e2.v` stands in for the primitive in
+`array`, `depthwise` and `requant` make their multipliers here; `sim/rtl/dsp48e2.v` stands in for the primitive in
 simulation. Names and meanings are those of the vendor's user guide UG579.
 
 Packing: with `packed(w1, w0)` on A and D and x on B, P = (w1 * x << 18) + w0 * x. LANE_PRESET, added once to the sum,

@@ -2,14 +2,14 @@
 
 `writer.py` passes the RTLIL through `tidy_rtlil` before Yosys and the Verilog through `tidy_verilog` after it: names that
 nothing reads go, operands get the width of their operator, registers' first values stand in `initial` statements, and every
-`case` has a default. What remains and why it is right is in `sim/lint.vlt`.
+`case` has a default. What remains and why it is right is in `sim/rtl/lint.vlt`.
 """
 
 import re
 from collections import Counter
 from functools import partial
 
-PROBED = frozenset({"probe_write", "probe_row", "probe_word", "started", "untouched", "number"})  # by `sim/tb.py`
+PROBED = frozenset({"probe_write", "probe_row", "probe_word", "started", "untouched", "number"})  # by `sim/rtl/tb.py`
 _MODULE = re.compile(r"^module .*?^end$\n", re.M | re.S)
 _SUM, _COMPARISON, _SHIFT = ("$add", "$sub", "$and", "$or", "$xor"), ("$eq", "$ne", "$lt", "$le", "$gt", "$ge"), ("$shift", "$shr")
 _CELL = re.compile(rf"^  cell ({'|'.join(map(re.escape, (*_SUM, *_COMPARISON, *_SHIFT)))}) (\S+)\n((?:    .*\n)*)  end\n", re.M)

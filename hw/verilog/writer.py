@@ -1,7 +1,7 @@
 """Writes the accelerator, or any block of it alone, as Verilog-2001.
 
 The text depends on the configuration and this source alone: it has no paths, dates or order of hashes in it. What is
-simulated is what is synthesised; only `DSP48E2` must come from elsewhere (the vendor's, or `sim/dsp48e2.v`).
+simulated is what is synthesised; only `DSP48E2` must come from elsewhere (the vendor's, or `sim/rtl/dsp48e2.v`).
 """
 
 import gc

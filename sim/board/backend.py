@@ -20,8 +20,8 @@ from cnna.sim.board.copies import Copies
 from cnna.sim.board.dma import Sink, Source
 from cnna.sim.board.ends import RtlStreams
 from cnna.sim.board.refused import RefusedError
-from cnna.sim.emulator import EmulatorDevice
-from cnna.sim.machine import DDR_BASE
+from cnna.sim.emulator.emulator import EmulatorDevice
+from cnna.sim.emulator.state import DDR_BASE
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import REGISTERS, offset
@@ -64,7 +64,7 @@ class Backend(Protocol):
 
 
 class RtlBackend:
-    """The simulated RTL; `device` is its `sim.cosim.CosimDevice`, which only the thread that has the turn may use."""
+    """The simulated RTL; `device` is its `sim.rtl.cosim.CosimDevice`, which only the thread that has the turn may use."""
 
     def __init__(self, device: Any) -> None:
         self.device = device
@@ -232,13 +232,13 @@ def open_backend(
     base: int = DDR_BASE,
     ddr: dict[str, int] | None = None,
 ) -> Backend:
-    """One of BACKENDS, its memory from bus address `base` on; `ddr`: of `sim.ddr.SETTINGS`, for the RTL.
+    """One of BACKENDS, its memory from bus address `base` on; `ddr`: of `sim.rtl.ddr.SETTINGS`, for the RTL.
 
     ToolError, RunError: the simulator cannot be built or started.
     """
     if name == "emulator":
         return EmulatorBackend(EmulatorDevice(config, memory_bytes, base=base))
-    from cnna.sim.cosim import CosimDevice
+    from cnna.sim.rtl.cosim import CosimDevice
 
     return RtlBackend(CosimDevice(config, memory_bytes, cache=cache, say=say, base=base, ddr=ddr))
 

@@ -11,7 +11,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph import ir
-from cnna.sim import reference
+from cnna.sim.reference import reference
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from cnna.sim import engines
-from cnna.sim.machine import Machine, Ring
+from cnna.sim.emulator import engines
+from cnna.sim.emulator.state import Machine, Ring
 from cnna.spec.commands import Command, commands
 from cnna.spec.config import Config
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, VECTOR_OPS

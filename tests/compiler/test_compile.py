@@ -13,9 +13,9 @@ from cnna.compiler.graph import ir
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.device.accelerator import Accelerator
 from cnna.host.model.model import Model
-from cnna.sim import reference
 from cnna.sim.check import compare
-from cnna.sim.emulator import EmulatorDevice
+from cnna.sim.emulator.emulator import EmulatorDevice
+from cnna.sim.reference import reference
 from cnna.spec.artifact import load, save
 from cnna.spec.config import Config, preset
 from cnna.spec.errors import ModelError

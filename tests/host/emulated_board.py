@@ -11,7 +11,7 @@ from cnna.host.board.mover import reset_dma
 from cnna.host.board.stream_device import StreamDevice
 from cnna.sim.board.board import Board, open_board
 from cnna.sim.board.cells import ACCELERATOR, DMA
-from cnna.sim.emulator import EmulatorDevice
+from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.config import preset
 
 STANDING = (  # what every time-out must tell, after the model of hand_made.py was started

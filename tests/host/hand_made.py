@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cnna.host.model.model import Model
-from cnna.sim.emulator import EmulatorDevice
+from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import Command
 from cnna.spec.config import as_dict, preset

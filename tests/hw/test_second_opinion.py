@@ -17,8 +17,8 @@ from cnna.hw.array.conv import Conv
 from cnna.hw.axi.buses import Axi4, Axi4Lite
 from cnna.hw.vector.vector import Vector
 from cnna.hw.verilog import writer
-from cnna.sim.build import build, to_stderr
-from cnna.sim.cache import default_cache
+from cnna.sim.rtl.build import build, to_stderr
+from cnna.sim.rtl.cache import default_cache
 from cnna.spec.config import Config
 
 CONFIG = Config("copy", pix=2, ci=4, co=8, ports=2, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
@@ -61,10 +61,10 @@ def test_cocotbext_axi_agrees(tmp_path, monkeypatch):
     """A handshake, strobe, burst or response that only our own memory models would accept."""
     monkeypatch.setattr(top, "Conv", IdleConv)
     monkeypatch.setattr(top, "Vector", IdleVector)
-    model = (files("cnna.sim") / "dsp48e2.v").read_text()
+    model = (files("cnna.sim.rtl") / "dsp48e2.v").read_text()
     sources = {"accelerator.v": writer.generate(CONFIG), "dsp48e2.v": model, "tb.sv": wrapper()}
     built = build(sources, default_cache(), False, to_stderr)
-    command = [sys.executable, "-m", "cnna.sim.launch", str(built), str(tmp_path), "second_opinion"]
+    command = [sys.executable, "-m", "cnna.sim.rtl.launch", str(built), str(tmp_path), "second_opinion"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "COCOTB_RANDOM_SEED": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=RUN_SECONDS, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from cnna.host.device.accelerator import Accelerator
-from cnna.sim import check, engines
-from cnna.sim.build import to_stderr
-from cnna.sim.cache import default_cache
-from cnna.sim.ddr import WRITTEN
-from cnna.sim.probes import STORED
-from cnna.sim.rtl import generated
+from cnna.sim import check
+from cnna.sim.emulator import engines
+from cnna.sim.rtl.build import to_stderr
+from cnna.sim.rtl.cache import default_cache
+from cnna.sim.rtl.ddr import WRITTEN
+from cnna.sim.rtl.probes import STORED
+from cnna.sim.rtl.sources import generated
 from cnna.spec.commands import commands
 from cnna.spec.errors import CheckError
 

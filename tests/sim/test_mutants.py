@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cnna.host.device.accelerator import Accelerator
-from cnna.sim.emulator import EmulatorDevice
+from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.config import BEAT_BYTES, preset
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import BOUNDED, ENGINES, REGISTERS, SEGMENTS, offset

@@ -6,8 +6,8 @@ import pytest
 import simulation_speed
 
 from cnna.cli.main import main
-from cnna.sim import build
-from cnna.sim.cache import default_cache
+from cnna.sim.rtl import build
+from cnna.sim.rtl.cache import default_cache
 from cnna.spec.artifact import load
 
 

@@ -8,7 +8,7 @@ import pytest
 from cnna.compiler.frontend.integer import clamp
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph import ir
-from cnna.sim import reference
+from cnna.sim.reference import reference
 
 from .test_quantised_import import NETWORK, made
 

@@ -12,7 +12,7 @@ from onnxruntime.quantization import QuantFormat, QuantType
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.frontend.quantised_import import Split, import_quantised
 from cnna.compiler.graph import ir
-from cnna.sim import reference
+from cnna.sim.reference import reference
 from cnna.spec.errors import ModelError
 
 from ..distance import distances, quantised_by_onnxruntime

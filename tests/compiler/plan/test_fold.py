@@ -8,7 +8,7 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.plan.fold import apply, candidates, fold_inputs
-from cnna.sim import reference
+from cnna.sim.reference import reference
 from cnna.spec.config import preset
 from cnna.spec.pack import pack, unpack
 

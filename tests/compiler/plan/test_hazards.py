@@ -6,8 +6,8 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.host.device.accelerator import Accelerator
-from cnna.sim import reference
-from cnna.sim.emulator import EmulatorDevice
+from cnna.sim.emulator.emulator import EmulatorDevice
+from cnna.sim.reference import reference
 from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
 from cnna.spec.regmap import COUNTED, REGISTERS, SEGMENTS

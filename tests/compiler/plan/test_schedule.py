@@ -16,7 +16,7 @@ from cnna.compiler.plan.command import Context
 from cnna.compiler.plan.hazards import words_of
 from cnna.compiler.plan.schedule import schedule, stream_keys
 from cnna.compiler.plan.walks import signed
-from cnna.sim import walk
+from cnna.sim.emulator import walk
 from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
 

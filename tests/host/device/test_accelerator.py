@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cnna.host.device.accelerator import Accelerator
-from cnna.sim.emulator import EmulatorDevice
+from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.errors import DataError, RunError
 from cnna.spec.regmap import REGISTERS, offset
 

@@ -8,7 +8,7 @@ import pytest
 from cnna.host.device.accelerator import Accelerator
 from cnna.host.device.limits import seconds, whole
 from cnna.host.model.board_model import Model
-from cnna.sim.emulator import EmulatorDevice
+from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError
 

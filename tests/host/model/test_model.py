@@ -13,7 +13,7 @@ from cnna.cli.main import main
 from cnna.compiler.compile import compile_model
 from cnna.compiler.quantise.quantise import quantise as quantise_model
 from cnna.host.model.model import Model
-from cnna.sim.emulator import EmulatorDevice
+from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.artifact import save
 from cnna.spec.config import Config, as_dict, preset
 from cnna.spec.errors import ArtifactError, DataError, RunError

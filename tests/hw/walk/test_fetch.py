@@ -1,4 +1,4 @@
-"""Fetch and `source_walk` against `sim.walk`, with a memory whose words tell their addresses."""
+"""Fetch and `source_walk` against `sim.emulator.walk`, with a memory whose words tell their addresses."""
 
 from collections import deque
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from cnna.hw.base.command import command_layout
 from cnna.hw.memory.feature_memory import LATENCY
 from cnna.hw.walk.fetch import Fetch
 from cnna.hw.walk.walk import source_walk
-from cnna.sim import walk
+from cnna.sim.emulator import walk
 from cnna.spec.config import Config
 from cnna.spec.regmap import ADDRESS_BITS
 

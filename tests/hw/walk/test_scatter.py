@@ -15,7 +15,7 @@ from cnna.hw.memory.feature_memory import FeatureMemory
 from cnna.hw.walk.fetch import Fetch
 from cnna.hw.walk.scatter import Scatter
 from cnna.hw.walk.walk import plane_walk
-from cnna.sim import walk
+from cnna.sim.emulator import walk
 from cnna.spec.config import Config
 
 TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)

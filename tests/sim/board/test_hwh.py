@@ -12,8 +12,8 @@ from cnna.sim.board.cells import ACCELERATOR, DMA, LEDS
 from cnna.sim.board.design import VARIANTS, design
 from cnna.sim.board.dma import REGISTERS as DMA_REGISTERS
 from cnna.sim.board.hwh import hwh, signals
-from cnna.sim.cache import default_cache
-from cnna.sim.rtl import generated
+from cnna.sim.rtl.cache import default_cache
+from cnna.sim.rtl.sources import generated
 from cnna.spec.config import PRESETS, Config, preset
 from cnna.spec.regmap import REGISTERS
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from cnna.host.device.accelerator import Accelerator
-from cnna.sim.cosim import CosimDevice
-from cnna.sim.ddr import SETTINGS
+from cnna.sim.rtl.cosim import CosimDevice
+from cnna.sim.rtl.ddr import SETTINGS
 from cnna.spec.capability import read_config
 from cnna.spec.config import as_dict
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import REGISTERS, offset
 
-from ..agreement import CONFIGS, ODD, WATCHDOG_CLOCKS, Case, agree
+from ...agreement import CONFIGS, ODD, WATCHDOG_CLOCKS, Case, agree
 
 TINY = CONFIGS["tiny"]
 NETWORK = {config.name: Case(config, "network", number) for config, number in ((TINY, 7), (ODD, 12))}  # whose stores use all ports
@@ -251,7 +251,7 @@ def test_a_waveform_holds_the_clocks_asked_for(tmp_path):
 CLIENT = """
 import sys, time
 from cnna.spec.config import preset
-from cnna.sim.cosim import CosimDevice
+from cnna.sim.rtl.cosim import CosimDevice
 device = CosimDevice(preset("tiny"))
 print(device._simulator.process.pid, flush=True)
 device.run_clocks(10_000_000_000)

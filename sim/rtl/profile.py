@@ -7,7 +7,7 @@ is the layer's of the first unfinished command in program order, of any engine. 
 from collections.abc import Sequence
 from typing import Any
 
-from cnna.sim.probes import PHASES
+from cnna.sim.rtl.probes import PHASES
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import WRITE_BYTES, Command, commands
 from cnna.spec.config import BEAT_BYTES, Config

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cnna.hw.verilog import writer
-from cnna.sim.generate import write
+from cnna.sim.rtl.generate import write
 from cnna.spec.config import ConfigError, preset
 from cnna.spec.errors import RunError
 
@@ -35,7 +35,7 @@ def test_errors_come_across(tmp_path: Path) -> None:
 
 def test_an_interruption_ends_it_at_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C took up to 14 seconds at `zcu102`; a process that goes on would heat the machine for a minute."""
-    monkeypatch.setattr("cnna.sim.generate.TICK_SECONDS", 0.5)
+    monkeypatch.setattr("cnna.sim.rtl.generate.TICK_SECONDS", 0.5)
     children: list[int] = []
 
     def tick() -> None:

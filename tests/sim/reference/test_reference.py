@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnna.compiler.graph import ir
-from cnna.sim import reference
+from cnna.sim.reference import reference
 from cnna.spec import arith
 from cnna.spec.errors import DataError
 

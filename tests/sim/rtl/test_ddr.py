@@ -6,8 +6,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from cnna.sim.build import verilator_root
-from cnna.sim.tb import _FROM_MASTER, _TO_MASTER, PORTS
+from cnna.sim.rtl.build import verilator_root
+from cnna.sim.rtl.tb import _FROM_MASTER, _TO_MASTER, PORTS
 
 BASE, SIZE = 1 << 34, 1 << 20
 DECERR, SLVERR = 3, 2
@@ -26,7 +26,7 @@ def compiled(tmp_path_factory, root):
         "-shared",
         "-fPIC",
         f"-I{include}",
-        str(root / "sim" / "ddr.cpp"),
+        str(root / "sim" / "rtl" / "ddr.cpp"),
         "-o",
         str(library),
     ]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cnna.sim import simulator
-from cnna.sim.simulator import Simulator
+from cnna.sim.rtl import simulator
+from cnna.sim.rtl.simulator import Simulator
 
 
 def test_one_that_has_not_answered_yet_is_ended_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

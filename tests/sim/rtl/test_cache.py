@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cnna.sim import build as building
-from cnna.sim.cache import KEEP_DAYS, KEEP_ENTRIES, REST_HOURS, default_cache, is_sealed, private, prune, use
+from cnna.sim.rtl import build as building
+from cnna.sim.rtl.cache import KEEP_DAYS, KEEP_ENTRIES, REST_HOURS, default_cache, is_sealed, private, prune, use
 from cnna.spec.errors import UserError
 
 

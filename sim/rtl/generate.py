@@ -1,8 +1,8 @@
 """Generates Verilog in a process of its own, from what the hw package is on disk now.
 
-`python -m cnna.sim.generate CONFIG` prints the Verilog of a configuration; `rtl.py` calls it. With FOLDER [MODULE] it writes what
-`hw.verilog.writer.write` writes; `write`, which `cnna rtl` calls, starts it so. A process of its own can be ended at once: freeing
-its millions of objects would take a quarter of a minute.
+`python -m cnna.sim.rtl.generate CONFIG` prints the Verilog of a configuration; `sources.py` calls it. With FOLDER [MODULE] it
+writes what `hw.verilog.writer.write` writes; `write`, which `cnna rtl` calls, starts it so. A process of its own can be ended at
+once: freeing its millions of objects would take a quarter of a minute.
 """
 
 import json
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cnna.sim.child import die_with_parent
+from cnna.sim.rtl.child import die_with_parent
 from cnna.spec.config import Config, ConfigError, as_dict
 from cnna.spec.errors import RunError
 
@@ -23,7 +23,7 @@ TICK_SECONDS = 1.0
 
 def write(config: Config, folder: Path, module: str | None, tick: Callable[[], None]) -> list[Path]:
     """As `hw.verilog.writer.write`; calls `tick` at once, then every second. ConfigError: no such block. RunError: it failed."""
-    command = [sys.executable, "-m", "cnna.sim.generate", json.dumps(as_dict(config)), str(folder)]
+    command = [sys.executable, "-m", "cnna.sim.rtl.generate", json.dumps(as_dict(config)), str(folder)]
     child = subprocess.Popen(
         [*command, *([module] if module else [])],
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

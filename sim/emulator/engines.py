@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.sim import walk
-from cnna.sim.machine import BusError, Machine, ProgramError, Words
+from cnna.sim.emulator import walk
+from cnna.sim.emulator.state import BusError, Machine, ProgramError, Words
 from cnna.spec import arith
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from cnna.sim import build as building
-from cnna.sim.rtl import generated
+from cnna.sim.rtl import build as building
+from cnna.sim.rtl.sources import generated
 from cnna.spec.config import preset
 from cnna.spec.errors import RunError, ToolError, UserError
 
@@ -26,7 +26,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from cnna.cli import main as cli
-from cnna.sim import build
+from cnna.sim.rtl.sources import build
 build.verilator_root = lambda: Path(sys.argv[1])
 def run(args):
     build.build({"tb.v": "module tb; endmodule"}, Path(sys.argv[1]) / "cache", False, lambda line: None)
@@ -47,7 +47,7 @@ def test_a_path_with_a_space_is_refused(tmp_path):
 def test_a_cache_that_cannot_be_written_is_one_line(kept, tmp_path, monkeypatch):
     """As on a full disk: the user's to mend, and no temporary file stays."""
     (tmp_path / kept).write_text("")
-    monkeypatch.setattr("cnna.sim.rtl._from_disk", lambda config: "")
+    monkeypatch.setattr("cnna.sim.rtl.sources._from_disk", lambda config: "")
     with pytest.raises(UserError, match=kept):
         building.build({}, tmp_path, False, print) if kept == "simulators" else generated(preset("tiny"), tmp_path, print)
     assert [entry.name for entry in tmp_path.iterdir()] == [kept]

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.sim.build import Say, build, to_stderr
-from cnna.sim.cache import default_cache
-from cnna.sim.ddr import WRITTEN
-from cnna.sim.machine import DDR_BASE
-from cnna.sim.memory import Memory
-from cnna.sim.probes import STORED
-from cnna.sim.profile import Layer, layers
-from cnna.sim.rtl import sources
-from cnna.sim.scratch import Scratch
-from cnna.sim.simulator import TRACE, Simulator
+from cnna.sim.emulator.memory import Memory
+from cnna.sim.emulator.state import DDR_BASE
+from cnna.sim.rtl.build import Say, build, to_stderr
+from cnna.sim.rtl.cache import default_cache
+from cnna.sim.rtl.ddr import WRITTEN
+from cnna.sim.rtl.probes import STORED
+from cnna.sim.rtl.profile import Layer, layers
+from cnna.sim.rtl.scratch import Scratch
+from cnna.sim.rtl.simulator import TRACE, Simulator
+from cnna.sim.rtl.sources import sources
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError
@@ -36,7 +36,7 @@ Progress = Callable[[int, float], None]  # clocks, real seconds of the present r
 class CosimDevice(Memory):
     """One simulated accelerator with `memory_bytes` of DDR from bus address `base` on (touched pages only cost memory).
 
-    `ddr` has settings of `sim.ddr.SETTINGS`. `trace` names an FST file for clocks `from_cycle`..`to_cycle` (None: to the end),
+    `ddr` has settings of `sim.rtl.ddr.SETTINGS`. `trace` names an FST file for clocks `from_cycle`..`to_cycle` (None: to the end),
     counted from the first start. `verilog` replaces the accelerator's own text, for tests that break it.
     """
 
@@ -107,13 +107,13 @@ class CosimDevice(Memory):
     # --- beyond a device ---
 
     def set_ddr(self, **settings: int) -> None:
-        """Settings of the DDR model, see `sim.ddr.SETTINGS`."""
+        """Settings of the DDR model, see `sim.rtl.ddr.SETTINGS`."""
         self._ask("ddr", **settings)
         speeds = {SPEEDS[name]: value for name, value in settings.items() if name in SPEEDS}
         self.ddr = self.ddr._replace(**speeds)
 
     def fault(self, **fault: Any) -> None:
-        """A bad response to come: arguments of `sim.ddr.Ddr.fault`."""
+        """A bad response to come: arguments of `sim.rtl.ddr.Ddr.fault`."""
         self._ask("fault", **fault)
 
     def clear_faults(self) -> None:

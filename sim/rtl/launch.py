@@ -1,4 +1,4 @@
-"""Runs a built simulator under cocotb's runner, as a process: `python -m cnna.sim.launch BUILD RUN MODULE +PLUSARG...`.
+"""Runs a built simulator under cocotb's runner, as a process: `python -m cnna.sim.rtl.launch BUILD RUN MODULE +PLUSARG...`.
 
 The test's verdict is this process's exit code. The server in the simulator ends by itself when its client has gone, whoever it was
 that started this (the kernel's parent-death signal would follow a thread, not a process).
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cocotb_tools.runner import get_results, get_runner
 
-from cnna.sim.build import TOP
+from cnna.sim.rtl.build import TOP
 
 
 def main(arguments: list[str]) -> int:

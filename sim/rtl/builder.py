@@ -1,11 +1,11 @@
-"""The build itself, as a process: `python -m cnna.sim.builder TRACE OUT SOURCE... -- FLAG...`; see `build`."""
+"""The build itself, as a process: `python -m cnna.sim.rtl.builder TRACE OUT SOURCE... -- FLAG...`; see `build`."""
 
 import sys
 
 from cocotb_tools.runner import get_runner
 
-from cnna.sim.build import TOP
-from cnna.sim.child import die_with_parent
+from cnna.sim.rtl.build import TOP
+from cnna.sim.rtl.child import die_with_parent
 
 
 def main(arguments: list[str]) -> int:

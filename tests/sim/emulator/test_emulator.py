@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from cnna.sim.emulator import EmulatorDevice
+from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec import arith
 from cnna.spec.config import Config, preset
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import ERRORS, REGISTERS, VECTOR_OPS, offset
 
-from .programs import Program, from_words, pack_params, stripes, to_words
+from ..programs import Program, from_words, pack_params, stripes, to_words
 
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
 CONFIGS = [preset("tiny"), ODD, preset("zcu102")]

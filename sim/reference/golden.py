@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph.ir import Graph
-from cnna.sim import reference
+from cnna.sim.reference import reference
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import ArtifactError, ModelError
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.sim.walk import ADDRESS_MASK
+from cnna.sim.emulator.walk import ADDRESS_MASK
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import NO_LIMIT, SEGMENTS

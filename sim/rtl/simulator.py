@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cnna.sim.build import Say
+from cnna.sim.rtl.build import Say
 from cnna.spec.errors import RunError
 
 START_SECONDS = 120  # for the simulator to come up, on a machine with much to do
@@ -32,7 +32,7 @@ class Simulator:
     def __init__(self, build: Path, run: Path, traced: bool, say: Say) -> None:
         self._run, self._say = run, say
         path = run / "socket"
-        command = [sys.executable, "-m", "cnna.sim.launch", str(build), str(run), "cnna.sim.server", f"+cnna_socket={path}"]
+        command = [sys.executable, "-m", "cnna.sim.rtl.launch", str(build), str(run), "cnna.sim.server", f"+cnna_socket={path}"]
         if traced:
             command.append(f"+cnna_trace={run / TRACE}")
         self._connection: socket.socket | None = None

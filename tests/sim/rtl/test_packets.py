@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from cnna.host.device.accelerator import Accelerator
-from cnna.sim.ddr import SETTINGS
+from cnna.sim.rtl.ddr import SETTINGS
 from cnna.spec.capability import read_config
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
 
-from ..agreement import CONFIGS, WATCHDOG_CLOCKS, Case
+from ...agreement import CONFIGS, WATCHDOG_CLOCKS, Case
 
 STREAMS = replace(CONFIGS["tiny"], streams=True)
 CASE = Case(CONFIGS["tiny"], "network", 7)  # a program does not ask for streams, nor mind them

@@ -10,9 +10,9 @@ from functools import cache
 
 import numpy as np
 
-from cnna.sim.engines import ENGINE_RUNS
-from cnna.sim.machine import DDR_BASE, BusError, Machine, OutsideError, ProgramError, Written
-from cnna.sim.memory import Memory
+from cnna.sim.emulator.engines import ENGINE_RUNS
+from cnna.sim.emulator.memory import Memory
+from cnna.sim.emulator.state import DDR_BASE, BusError, Machine, OutsideError, ProgramError, Written
 from cnna.spec.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError
