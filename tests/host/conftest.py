@@ -2,5 +2,11 @@
 
 from importlib.util import find_spec
 
-_NEED_PYNQ = ["test_pynq_driver.py", "test_faults.py", "test_notebooks.py", "test_variants.py", "test_stream_faults.py"]
+_NEED_PYNQ = [
+    "board/test_pynq_driver.py",
+    "board/test_faults.py",
+    "test_notebooks.py",
+    "board/test_variants.py",
+    "board/test_stream_faults.py",
+]
 collect_ignore = [] if find_spec("pynq") else _NEED_PYNQ

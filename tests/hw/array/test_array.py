@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from cnna.hw.array.array import Array
-from cnna.sim import bench
 from cnna.spec.config import Config, preset
+
+from ...rigs import bench
 
 pytestmark = pytest.mark.cosim
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from cnna.hw.array.residual import NAMES, ResidualAdd, add_layout
-from cnna.sim import bench
 from cnna.spec.arith import combine
 from cnna.spec.config import preset
+
+from ...rigs import bench
 
 pytestmark = pytest.mark.cosim
 

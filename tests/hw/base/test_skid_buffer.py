@@ -3,7 +3,8 @@
 import pytest
 
 from cnna.hw.base.skid_buffer import Pair
-from cnna.sim.streams import PACES, run_stream
+
+from ...rigs.streams import PACES, run_stream
 
 ITEMS = list(range(1, 200))
 

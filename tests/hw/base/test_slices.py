@@ -4,7 +4,8 @@ import pytest
 
 from cnna.hw.base.skid_buffer import Pair
 from cnna.hw.base.slices import SLICE_BITS, slices
-from cnna.sim.streams import PACES, run_stream
+
+from ...rigs.streams import PACES, run_stream
 
 
 @pytest.mark.parametrize("bits", [0, 1, SLICE_BITS, SLICE_BITS + 1, 1036, 1516])

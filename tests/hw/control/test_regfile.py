@@ -9,7 +9,7 @@ from cnna.hw.control.status_registers import ALWAYS, COPYING, STREAMED, capabili
 from cnna.hw.control.writes import SHADOWED
 from cnna.spec.regmap import BY_OFFSET, REGISTERS, SPACE_BYTES, offset
 
-from ..regfile_host import CONFIG, HOST, IDLE, OKAY, SEQUENCER, SLVERR, random_word, run
+from ...rigs.regfile_host import CONFIG, HOST, IDLE, OKAY, SEQUENCER, SLVERR, random_word, run
 
 STREAMS = replace(CONFIG, streams=True)
 BOTH = pytest.mark.parametrize("config", [CONFIG, STREAMS], ids=["plain", "streams"])

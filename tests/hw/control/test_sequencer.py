@@ -8,7 +8,8 @@ from amaranth.sim import Simulator
 
 from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.control.sequencer import Sequencer
-from cnna.sim.axi_memory import Memory, Pace, serve_reads
+
+from ...rigs.axi_memory import Memory, Pace, serve_reads
 
 BASE = 0x30
 PACES = {"fast": Pace(latency=2), "stalled": Pace(ready=0.5, valid=0.4, latency=30)}

@@ -6,7 +6,7 @@ import pytest
 from cnna.hw.control.writes import SHADOWED
 from cnna.spec.regmap import ENGINES, ERRORS, REGISTERS, command_fields, offset
 
-from ..regfile_host import HOST, IDLE, OKAY, SEQUENCER, SLVERR, random_word, run
+from ...rigs.regfile_host import HOST, IDLE, OKAY, SEQUENCER, SLVERR, random_word, run
 
 
 @pytest.mark.parametrize("engine", ENGINES)

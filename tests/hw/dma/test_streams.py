@@ -12,9 +12,10 @@ from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.axi.write_master import WriteMaster
 from cnna.hw.axi.write_share import WriteShare
 from cnna.hw.dma.streams import StreamIn, StreamOut
-from cnna.sim.axi_memory import Memory, Pace, serve_reads, serve_writes
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import STREAM_ERRORS
+
+from ...rigs.axi_memory import Memory, Pace, serve_reads, serve_writes
 
 PACES = {"fast": Pace(latency=1), "stalled": Pace(ready=0.3, valid=0.4, latency=5), "slow": Pace(0.9, 0.9, latency=200)}
 STREAM_PACES = {"full": 1.0, "ragged": 0.5, "starved": 0.2}  # chance that the stream's other end takes part in a clock

@@ -8,7 +8,8 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.delay import delayed
 from cnna.hw.lanes import dsp
-from cnna.sim import bench
+
+from ...rigs import bench
 
 pytestmark = pytest.mark.cosim
 

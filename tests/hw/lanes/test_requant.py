@@ -7,8 +7,9 @@ import pytest
 
 from cnna.hw.lanes.bundle import LOW_BITS
 from cnna.hw.lanes.requant import Lanes, Modes
-from cnna.sim import bench
 from cnna.spec.arith import combine, requantise
+
+from ...rigs import bench
 
 pytestmark = pytest.mark.cosim
 

@@ -11,11 +11,11 @@ from cnna.hw.axi.write_master import WriteMaster
 from cnna.hw.dma.load import Load
 from cnna.hw.dma.store import Store, ask_layout
 from cnna.hw.memory.clashes import clashes
-from cnna.sim.axi_memory import Memory, serve_reads, serve_writes
 from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.regmap import command_fields
 
-from ..load_store_rig import DDR_BYTES, PACES, SEED, bench, lanes_taken, send
+from ...rigs.axi_memory import Memory, serve_reads, serve_writes
+from ...rigs.load_store_rig import DDR_BYTES, PACES, SEED, bench, lanes_taken, send
 
 SEVERAL_WORDS = Config("several", pix=4, ci=8, co=8, ports=4, regions=2, bank_words=128, ring_words=64, vector_ring_words=256)
 

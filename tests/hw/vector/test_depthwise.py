@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from cnna.hw.vector.depthwise import PixelProducts
-from cnna.sim import bench
 from cnna.spec.config import Config, preset
+
+from ...rigs import bench
 
 pytestmark = pytest.mark.cosim
 

@@ -5,10 +5,11 @@ import pytest
 
 from cnna.hw.vector.drain import VectorDrain
 from cnna.hw.vector.issue import SLOTS
-from cnna.sim import bench
-from cnna.sim.enginecases import params
 from cnna.spec.arith import combine, requantise
 from cnna.spec.config import Config, preset
+
+from ...rigs import bench
+from ...rigs.engine_cases import params
 
 pytestmark = pytest.mark.cosim
 

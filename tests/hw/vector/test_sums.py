@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from cnna.hw.vector.sums import VectorSums
-from cnna.sim import bench
 from cnna.spec.config import Config, preset
 from cnna.spec.regmap import VECTOR_OPS
+
+from ...rigs import bench
 
 pytestmark = pytest.mark.cosim
 

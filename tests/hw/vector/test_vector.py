@@ -5,11 +5,12 @@ import pytest
 
 from cnna.sim.emulator import engines
 from cnna.sim.emulator.state import Machine
-from cnna.sim.enginebench import play
-from cnna.sim.enginecases import Cases
 from cnna.spec.commands import Command
 from cnna.spec.config import Config, preset
 from cnna.spec.regmap import COUNTED, VECTOR_OPS
+
+from ...rigs.engine_bench import play
+from ...rigs.engine_cases import Cases
 
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
 CONFIGS = {"tiny": preset("tiny"), "odd": ODD}

@@ -10,8 +10,9 @@ from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.base.ports import RING_LATENCY
 from cnna.hw.verilog.blocks import vector_ring, weight_ring
 from cnna.hw.weights.weights import Weights
-from cnna.sim.axi_memory import Memory, Pace, serve_reads
 from cnna.spec.config import BEAT_BYTES, Config, preset
+
+from ...rigs.axi_memory import Memory, Pace, serve_reads
 
 CONFIGS = (
     preset("tiny"),

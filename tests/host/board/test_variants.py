@@ -12,8 +12,8 @@ import pytest
 
 from cnna.sim.board.board import Board
 
-from ..sim.board import stock
-from ..sim.board.served import serving
+from ...sim.board import stock
+from ...sim.board.served import serving
 
 VARIANTS = ("ps", "pl")
 RUNS = 1000

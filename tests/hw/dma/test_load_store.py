@@ -7,9 +7,9 @@ from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.axi.write_master import WriteMaster
 from cnna.hw.dma.load import Load
 from cnna.hw.dma.store import Store
-from cnna.sim.axi_memory import Memory, serve_reads, serve_writes
 
-from .load_store_rig import CONFIGS, DDR_BYTES, PACES, SEED, WORDS, Traffic, bench, lanes_taken, send
+from ...rigs.axi_memory import Memory, serve_reads, serve_writes
+from ...rigs.load_store_rig import CONFIGS, DDR_BYTES, PACES, SEED, WORDS, Traffic, bench, lanes_taken, send
 
 STANDSTILL = 400  # clocks in which feature memory takes no load, in every 1,000
 

@@ -10,7 +10,7 @@ from cnna.compiler.graph.float_ops import AveragePool, Clip, Conv, MaxPool
 from cnna.compiler.graph.ir import Graph
 from cnna.spec.errors import ModelError
 
-from .written import rewritten, written
+from ..written import rewritten, written
 
 
 def ints(*values):

@@ -11,7 +11,7 @@ from amaranth import ClockSignal, Instance, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.sim import bench
+from ...rigs import bench
 
 pytestmark = pytest.mark.cosim
 

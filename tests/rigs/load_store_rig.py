@@ -7,9 +7,10 @@ from amaranth import Module
 from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
-from cnna.sim.axi_memory import Pace
 from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.regmap import ADDRESS_BITS, command_fields
+
+from .axi_memory import Pace
 
 CONFIGS = (
     preset("tiny"),

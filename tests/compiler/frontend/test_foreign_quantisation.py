@@ -9,9 +9,9 @@ from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.errors import ModelError
 
-from .distance import quantised_by_onnxruntime
-from .frontend.test_quantised_import import run_whole
-from .written import answers, images, written
+from ..distance import quantised_by_onnxruntime
+from ..written import answers, images, written
+from .test_quantised_import import run_whole
 
 TEXT = """g (float[N,3,8,8] x) => (float[N,5] y) {
     a = Conv (x, w) b = Relu (a) c = GlobalAveragePool (b) d = Flatten (c) y = Gemm <transB=1> (d, v) }"""

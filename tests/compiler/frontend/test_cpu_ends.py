@@ -8,9 +8,9 @@ import pytest
 
 from cnna.compiler.frontend.quantised_import import import_quantised
 
-from .frontend.test_quantised_import import run_whole
-from .pairs import with_pairs
-from .written import answers, images, written
+from ..pairs import with_pairs
+from ..written import answers, images, written
+from .test_quantised_import import run_whole
 
 IN, MID, COARSE = (1 / 32, 3), (1 / 16, -5), (1 / 4, 100)  # the last saturates from 6.75 on, and rounds visibly
 CASES = {  # nodes, outputs, rounding of tensors

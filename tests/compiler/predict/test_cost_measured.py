@@ -24,8 +24,8 @@ from cnna.spec.artifact import load
 from cnna.spec.config import preset
 from cnna.spec.planned import DdrSpeed
 
-from .. import networks
-from ..agreement import artifact_of
+from ... import networks
+from ...agreement import artifact_of
 
 NETWORK, LAYER, COUNTED_CLOCKS = 0.03, 0.10, 1000
 SAME = ir.Window((3, 3), pads=(1, 1, 1, 1))

@@ -12,8 +12,8 @@ from cnna.spec.config import BEAT_BYTES, preset
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import BOUNDED, ENGINES, REGISTERS, SEGMENTS, offset
 
-from ..agreement import Case
-from ..host.hand_made import SHAPE, requantised_copy
+from ...agreement import Case
+from ...host.hand_made import SHAPE, requantised_copy
 
 TINY = preset("tiny")
 WATCHDOG_CLOCKS = 20_000

@@ -13,8 +13,8 @@ from cnna.host.model.board_model import Model
 from cnna.spec.errors import TurnLostError
 from cnna.spec.regmap import REGISTERS, offset
 
-from .emulated_board import EmulatedBoard, StreamedBoard
-from .hand_made import expected, requantised_copy, samples
+from ..emulated_board import EmulatedBoard, StreamedBoard
+from ..hand_made import expected, requantised_copy, samples
 
 CONTROL = offset("CTRL")
 

@@ -6,7 +6,7 @@ import pytest
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.passes.hoist_dequantise import hoist_dequantise
 
-from .written import kind_of, written
+from ..written import kind_of, written
 
 TEXT = """g (float[N,4,4,4] x) => (float[N,4,4,4] y) {{
     q = QuantizeLinear (x, s, z)

@@ -5,7 +5,7 @@ from amaranth import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.sim.streams import run_stream
+from .streams import run_stream
 
 
 class Faulty(wiring.Component):

@@ -16,8 +16,8 @@ from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.spec.config import preset
 from cnna.spec.errors import ModelError
 
-from .pairs import with_pairs
-from .written import written
+from ..pairs import with_pairs
+from ..written import written
 
 CONV = "g (float[N,3,8,8] x) => (float[N,2,?,?] y) {{ y = Conv <kernel_shape={kernel}> (x, w) }}"
 

@@ -13,8 +13,8 @@ from cnna.spec.config import preset
 from cnna.spec.errors import RunError, TimedOutError
 from cnna.spec.regmap import offset
 
-from .emulated_board import ServedBoard
-from .hand_made import expected, requantised_copy, samples
+from ..emulated_board import ServedBoard
+from ..hand_made import expected, requantised_copy, samples
 
 pytestmark = pytest.mark.cosim
 X = samples(3, seed=5)

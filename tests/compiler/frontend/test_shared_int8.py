@@ -5,8 +5,8 @@ import pytest
 
 from cnna.compiler.frontend.quantised_import import import_quantised
 
-from .frontend.test_quantised_import import made, run_whole
-from .written import answers
+from ..written import answers
+from .test_quantised_import import made, run_whole
 
 WEIGHTS = {"w": (3, 3, 1, 1), "v": (5, 48)}
 CASES = {  # nodes, outputs, their shapes: what a tensor is besides a layer's input

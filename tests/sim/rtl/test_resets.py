@@ -14,7 +14,7 @@ from cnna.spec.config import preset
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import REGISTERS, offset
 
-from ..host.hand_made import SHAPE, requantised_copy
+from ...host.hand_made import SHAPE, requantised_copy
 
 START, BEGIN, RESET, BOTH = (
     ("CTRL", REGISTERS["CTRL"].pack(**dict.fromkeys(names, 1)))

@@ -10,8 +10,8 @@ from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.errors import ModelError
 
-from .frontend.test_quantised_import import run_whole
-from .written import answers, images, written
+from ..written import answers, images, written
+from .test_quantised_import import run_whole
 
 OPSETS = (7, 9, 10, 12, 13, 17, 18, 21)
 LINE = r"node '[^']+' \(\w+\)[^\n]*; [^\n]+"  # which node, why, and what to do

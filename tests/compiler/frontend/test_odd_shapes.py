@@ -8,8 +8,8 @@ from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.errors import ModelError
 
-from .frontend.test_quantised_import import run_whole
-from .written import answers, images, rewritten, written
+from ..written import answers, images, rewritten, written
+from .test_quantised_import import run_whole
 
 HEAD = "g (float[N,3,6,6] x) => (float[N,{shape}] y) {{ a = Conv <pads=[1,1,1,1]> (x, w) {body} }}"
 WEIGHTS = {

@@ -4,8 +4,8 @@ import numpy as np
 
 from cnna.compiler.frontend.quantised_import import import_quantised
 
-from .frontend.test_quantised_import import run_whole
-from .written import answers, images, written
+from ..frontend.test_quantised_import import run_whole
+from ..written import answers, images, written
 
 
 def test_both_names_of_one_rounding_are_answered():

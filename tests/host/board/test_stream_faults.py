@@ -11,8 +11,8 @@ from cnna.sim.board.board import Board, open_board
 from cnna.spec.config import preset
 from cnna.spec.errors import RunError, TimedOutError
 
-from .emulated_board import StreamedBoard
-from .hand_made import expected, requantised_copy, samples
+from ..emulated_board import StreamedBoard
+from ..hand_made import expected, requantised_copy, samples
 
 pytestmark = pytest.mark.cosim
 X = samples(4, seed=5)

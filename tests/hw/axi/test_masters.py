@@ -9,8 +9,9 @@ from amaranth.sim import Simulator
 from cnna.hw.axi import read_master, write_master
 from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.axi.write_master import WriteMaster
-from cnna.sim.axi_memory import Memory, Pace, ProtocolError, serve_reads, serve_writes
 from cnna.spec.config import BEAT_BYTES
+
+from ...rigs.axi_memory import Memory, Pace, ProtocolError, serve_reads, serve_writes
 
 PACES = {"fast": Pace(latency=1), "stalled": Pace(ready=0.3, valid=0.4, latency=1), "slow": Pace(0.8, 0.8, latency=500)}
 DEADLINE_CLOCKS = 20_000

@@ -23,9 +23,9 @@ from cnna.hw.memory.feature_memory import FeatureMemory
 from cnna.hw.units.tokens import Counts
 from cnna.hw.vector.vector import Vector
 from cnna.hw.weights.ring import Ring
-from cnna.sim import bench
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import COUNTED, STALLS
+from tests.rigs import bench
 
 COMMANDS, BEATS = 64, 4096  # that a run can bring: commands; beats of a column
 SETTLE = 40  # clocks until the FIFOs and feature memory are at rest
