@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SHIPPED = ("spec", "cli", "host", "hw", "compiler", "sim", "pyproject.toml", "README.md", "LICENSE")
+SHIPPED = ("api", "spec", "cli", "host", "hw", "compiler", "sim", "pyproject.toml", "README.md", "LICENSE")
 SECONDS = 120
 EVERYTHING = """
 import importlib, pkgutil

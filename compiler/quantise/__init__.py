@@ -1,1 +1,5 @@
-"""quantise."""
+"""Post-training quantisation: calibration, ranges, and the QDQ model that comes out.
+
+The command line imports it; it imports `frontend`, `passes` and `graph`.
+Begin with `quantise`.
+"""

@@ -1,1 +1,5 @@
-"""board."""
+"""A PYNQ board, real or virtual: registers, memory, whose turn it is, and the overlay.
+
+`model`, `selftest` and the command line import it; it imports `cnna.spec`. pynq is imported inside functions.
+Begin with `board_device`.
+"""

@@ -1,1 +1,5 @@
-"""dma."""
+"""Copies between DDR and feature memory (load, store) and between DDR and the stream ports.
+
+`weights` and `control` share its bursts, and `top` connects it; it imports `hw.axi`, `hw.memory` and `hw.units`.
+Begin with `runs`, which `load` and `store` share.
+"""

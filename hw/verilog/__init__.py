@@ -1,1 +1,5 @@
-"""verilog."""
+"""From Amaranth to Verilog that every tool accepts, and the register map as documents.
+
+`sim` and `cli` import it; it imports every other room of `hw`.
+Begin with `writer`.
+"""

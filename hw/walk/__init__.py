@@ -1,1 +1,5 @@
-"""walk."""
+"""Walks over output pixels: which feature words an engine reads and writes, several pixels a clock.
+
+`array`, `vector` and `memory` import it; it imports `hw.base`.
+Begin with `walk` (the command), then `walker` (the block that runs it).
+"""

@@ -1,1 +1,5 @@
-"""reference."""
+"""The integer reference: the int8 graph of a model, layer by layer, in numpy.
+
+`check` and the host's models (by name) import it; it imports `compiler.graph` and `compiler.frontend`.
+Begin with `reference`.
+"""

@@ -1,1 +1,5 @@
-"""rtl."""
+"""The generated Verilog under Verilator: the build, the simulator's process, the models of DDR and streams around it.
+
+`check`, `testbench` and `board` import it; it imports `emulator` and, to generate Verilog, `hw.verilog`.
+Begin with `cosim`, then `build` and `ddr.cpp`.
+"""

@@ -1,0 +1,7 @@
+"""`python -m cnna`: the command line, as the program `cnna` runs it."""
+
+import sys
+
+from cnna.cli.main import main
+
+sys.exit(main())
