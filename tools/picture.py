@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "docs" / "architecture.svg"
 FILL = {"compiler": "#dbe9f6", "host": "#e3f1df", "sim": "#fdebd3", "hw": "#efe3f3", "": "#f2f2f2"}
 WIDTH, HEIGHT = 1.72, 0.62
+LABEL_LETTERS = 20  # that fit into a box at the full size
 
 
 class Box(NamedTuple):
@@ -119,7 +120,8 @@ def _draw(axes: Axes, box: Box) -> None:
             corner, box.width, HEIGHT, boxstyle="round,pad=0,rounding_size=0.08", facecolor=FILL[box.folder], edgecolor="#555555"
         )
     )
-    axes.text(box.x, box.y + 0.1, box.path, ha="center", va="center", fontsize=8, family="monospace", weight="bold")
+    size = min(8.0, 8.0 * LABEL_LETTERS / len(box.path))
+    axes.text(box.x, box.y + 0.1, box.path, ha="center", va="center", fontsize=size, family="monospace", weight="bold")
     axes.text(box.x, box.y - 0.14, box.does, ha="center", va="center", fontsize=7.5, color="#333333")
 
 
