@@ -17,7 +17,7 @@ from matplotlib.patches import FancyBboxPatch
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "docs" / "architecture.svg"
-FILL = {"compiler": "#dbe9f6", "host": "#e3f1df", "sim": "#fdebd3", "hw": "#efe3f3", "": "#f2f2f2"}
+FILL = {"spec": "#f7efc9", "compiler": "#dbe9f6", "host": "#e3f1df", "sim": "#fdebd3", "hw": "#efe3f3", "": "#f2f2f2"}
 WIDTH, HEIGHT = 1.72, 0.62
 LABEL_LETTERS = 20  # that fit into a box at the full size
 
