@@ -28,6 +28,7 @@ lint: $(READY)  ## style and types
 docs: $(READY)  ## writes what in docs/ is generated
 	$(BIN)/python -m cnna.hw.verilog.describe docs/registers.md
 	$(BIN)/python tools/picture.py
+	$(BIN)/python tools/rooms.py
 
 bench: $(READY)  ## measures networks on the RTL into docs/performance.md; ROWS='resnet50/b1 vgg19/*' chooses
 	$(BIN)/python tools/bench.py --rows $(ROWS)

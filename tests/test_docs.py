@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import picture
 import pytest
+import rooms
 
 from cnna.cli.main import COMMANDS, main
 from cnna.hw.verilog import describe
@@ -25,6 +26,27 @@ def test_the_picture_shows_modules_that_exist(root: Path) -> None:
     for box in picture.BOXES:
         assert not box.folder or (root / f"{box.path}.py").is_file() or (root / box.path).is_dir(), box.path
         assert f">{box.path}<" in drawn
+
+
+def test_the_picture_and_the_table_of_rooms_are_current(root: Path) -> None:
+    """`make docs` after every change of ROOMS: what readers see would allow other imports than the test does."""
+    table = rooms.read(root)
+    assert (root / rooms.PICTURE).read_text() == rooms.svg(table)
+    assert (root / rooms.PAGE).read_text() == rooms.with_table((root / rooms.PAGE).read_text(), table)
+
+
+def test_drawn_arrows_imply_all_that_are_allowed_and_are_no_more() -> None:
+    """An arrow that is missing from the drawing, and no chain of others implies, would be an import that nobody sees."""
+    table = rooms.read()
+    drawn = rooms.reduced(table)
+    reach: dict[str, set[str]] = {}
+    for room in table:
+        ends = {end for start, end in drawn if start == room}
+        reach[room] = ends.union(*(reach[end] for end in ends))
+        assert reach[room] >= set(table[room][1])
+        assert not [end for end in ends if any(end in reach[other] for other in ends)]
+    height = rooms.ranks(table)
+    assert all(height[start] > height[end] for start, end in drawn)
 
 
 LINKED = (
