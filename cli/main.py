@@ -23,7 +23,7 @@ from cnna.cli.exit_signals import ended_in_order
 from cnna.spec.errors import CnnaError, ToolError, UserError
 from cnna.spec.files import check_outputs, write_text
 
-COMMANDS = {  # name: one line; `cnna.host.commands.NAME` has configure(parser), run(args) -> Outcome, OUTPUTS if it writes files
+COMMANDS = {  # name: one line; `cnna.cli.NAME` has configure(parser), run(args) -> Outcome, OUTPUTS if it writes files
     "quantize": "turn a float ONNX model into an int8 one (QDQ)",
     "compile": "turn a quantised ONNX model into a .cnna",
     "run": "run a .cnna on the simulated RTL, the emulator, the reference or a board",

@@ -90,7 +90,7 @@ def _model(args: argparse.Namespace, artifact: Artifact, options: dict[str, Any]
     if args.device != "pynq":
         return Model(artifact, device=args.device, check=args.check, **options)
     from cnna.host.board.overlay import open_overlay
-    from cnna.host.model.board_model import Model as BoardModel
+    from cnna.host.model.board_model import BoardModel
 
     return BoardModel(open_overlay(args.overlay), artifact)
 

@@ -1,20 +1,20 @@
-"""Runs artifacts on a device. Imports numpy alone; pynq and onnxruntime inside functions, where they are present.
+"""Runs artifacts on a device. Imports numpy alone; pynq and onnxruntime are imported inside functions, where they are present.
 
-`cnna.host.Model` is a model on a PYNQ board (`session`); `cnna.host.model.model.Model` one on any device.
+`cnna.host.Model` is a model on a PYNQ board (`model.board_model.BoardModel`). `cnna.host.model.Model` is one on any device.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cnna.host.model.board_model import Model
+    from cnna.host.model.board_model import BoardModel as Model
 
 __all__ = ["Model"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `Model` when it is wanted: the command line does without."""
+    """Imports the class when it is first used: the command line imports this package and starts faster without it."""
     if name == "Model":
-        from cnna.host.model.board_model import Model
+        from cnna.host.model.board_model import BoardModel
 
-        return Model
-    raise AttributeError(name)
+        return BoardModel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -53,7 +53,7 @@ class Pending:
         return self._future.done()
 
 
-class Model(model.Model):
+class BoardModel(model.Model):
     """One artifact on the accelerator of a board: a `pynq.Overlay`, a pynq device that holds one, or a `BoardDevice`.
 
     Several may be resident at once, in one process or in many; they take turns, run by run. `retries`: how often a batch is tried

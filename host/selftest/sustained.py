@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.board.board_device import BoardDevice
-from cnna.host.model.board_model import Model
+from cnna.host.model.board_model import BoardModel
 from cnna.host.model.compare import compare
 from cnna.host.selftest.network import known
 from cnna.host.selftest.selftest import CLOCK_PART, Finding
@@ -65,7 +65,7 @@ def sustain(board: BoardDevice, job: Job, watts: Watts, virtual: bool) -> tuple[
     samples = len(next(iter(job.inputs.values())))
     found, runs, looked, seen = Finding("network", True, ""), 0, 0.0, list[Mapping[str, float]]()
     try:
-        with Model(board, job.artifact, retries=0) as model:
+        with BoardModel(board, job.artifact, retries=0) as model:
             began = time.perf_counter()
             while found.good and (not runs or time.perf_counter() - began < SECONDS):
                 run = model.run_async(job.inputs)

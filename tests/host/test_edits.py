@@ -13,7 +13,7 @@ from cnna.compiler.report import report
 from cnna.compiler.report.html import html
 from cnna.compiler.report.table import table
 from cnna.compiler.report.trace import trace
-from cnna.host.model.board_model import Model as BoardModel
+from cnna.host.model.board_model import BoardModel
 from cnna.host.model.model import Model
 from cnna.spec.artifact import load
 from cnna.spec.config import preset

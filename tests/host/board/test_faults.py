@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cnna.host.model.board_model import Model
+from cnna.host.model.board_model import BoardModel
 from cnna.sim.board.backend import RtlBackend, open_backend
 from cnna.sim.board.board import Board
 from cnna.sim.board.design import design
@@ -43,7 +43,7 @@ def board(backend: RtlBackend) -> Iterator[ServedBoard]:
 @pytest.mark.parametrize(("write", "cause"), [(False, "read_response"), (True, "write_response")])
 def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, write: bool, cause: str) -> None:
     """Once: tried again, and nobody notices. For ever: said with port and place; then, mended, all is well."""
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         with backend.exclusive() as device:
             device.fault(write=write, response=2, skip=1)
         assert np.array_equal(session.run(X), expected(X))
@@ -59,7 +59,7 @@ def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, write: boo
 def test_a_bus_that_falls_silent(board: ServedBoard, backend: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watchdog names the layer; without it the driver's own limit does. A reset waits for the bus, and says so."""
     monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.3)
-    with Model(board, requantised_copy(batch=1), retries=0) as session:
+    with BoardModel(board, requantised_copy(batch=1), retries=0) as session:
         with backend.exclusive() as device:
             device.set_ddr(hang_after=20)
         with pytest.raises(

@@ -9,7 +9,7 @@ import pytest
 from cnna.host.board import remote_turn
 from cnna.host.board.remote_turn import RemoteTurn
 from cnna.host.board.turn import Turns
-from cnna.host.model.board_model import Model
+from cnna.host.model.board_model import BoardModel
 from cnna.spec.errors import TurnLostError
 from cnna.spec.regmap import REGISTERS, offset
 
@@ -68,7 +68,7 @@ def written(board, monkeypatch):
 def test_answers_over_the_network_are_those_of_the_emulator(board):
     """All that is looked at in addition finds nothing where nobody disturbs."""
     x = samples(5)
-    with Model(board, requantised_copy(batch=2)) as session, Model(board, requantised_copy(batch=1)) as other:
+    with BoardModel(board, requantised_copy(batch=2)) as session, BoardModel(board, requantised_copy(batch=1)) as other:
         for _ in range(2):
             assert np.array_equal(session.run(x), expected(x))
             assert np.array_equal(other.run(x), expected(x))
@@ -76,7 +76,7 @@ def test_answers_over_the_network_are_those_of_the_emulator(board):
 
 def test_who_has_lost_the_turn_is_told_and_keeps_its_hands_off(board, files, monkeypatch):
     """In a debugger, say. It must neither answer from what another has computed nor reset the other's batch."""
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         stream = session.stream(samples(1, seed=n) for n in range(4))
         assert np.array_equal(next(stream), expected(samples(1)))
         other = overtaken(board, files)
@@ -90,7 +90,7 @@ def test_who_has_lost_the_turn_is_told_and_keeps_its_hands_off(board, files, mon
 
 def test_the_last_answer_is_not_given_either(board, files, monkeypatch):
     """Nothing is written after it any more: only looking who has the turn can tell."""
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         load, others = session._accelerator.load_outputs, []
 
         def loads(slot):
@@ -110,7 +110,7 @@ def test_the_last_answer_is_not_given_either(board, files, monkeypatch):
 def test_a_late_write_of_another_is_noticed(board, monkeypatch, register):
     """One that was under way for longer than anybody waits: the batch was computed to or from another place."""
     x = samples(2)
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         finish = session._accelerator.finish
 
         def disturbed():
@@ -130,7 +130,7 @@ def test_a_late_write_of_another_is_noticed(board, monkeypatch, register):
 def test_a_late_start_of_another_is_noticed(board, monkeypatch):
     """Its done would be taken for that of the batch that has not run yet."""
     x = samples(3)
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         set_registers = session._accelerator.set_registers
 
         def disturbed(slot=0):
@@ -153,7 +153,7 @@ def test_a_packet_that_another_has_sent_elsewhere_is_noticed(files, monkeypatch,
     board, x = StreamedBoard(), samples(1)
     board.turns = Turns(RemoteTurn(files, "/tmp/turn"))
     board.turns.taken = board._taken
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         session.run(x)
         wait = board.mover._wait
 

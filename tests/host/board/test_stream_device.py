@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cnna.host.board import mover
-from cnna.host.model.board_model import Model
+from cnna.host.model.board_model import BoardModel
 from cnna.host.selftest import selftest
 from cnna.sim.board.board import open_board
 from cnna.spec import pl_memory
@@ -31,7 +31,7 @@ def board():
 def test_answers_are_those_of_the_emulator(board, count):
     """The way of the bytes must change none; the masters see the PL's DDR4 alone."""
     x = samples(count)
-    with Model(board, requantised_copy(batch=2)) as session:
+    with BoardModel(board, requantised_copy(batch=2)) as session:
         assert np.array_equal(session.run(x), expected(x))
         assert all(pl_memory.PL_DDR_BASE <= address < pl_memory.PL_DDR_BASE + pl_memory.PL_DDR_BYTES for address in session.memory)
         answers = list(session.stream(samples(2, seed=n) for n in range(4)))
@@ -106,14 +106,14 @@ def test_the_plan_fills_gaps_and_says_when_it_is_full(board):
     board.close()
     big = {**requantised_copy().manifest["segments"], "workspace": 600 << 20}
     with pytest.raises(RunError, match="the PL's DDR4 has no 629,145,600 bytes"):
-        Model(board, requantised_copy(segments=big))
+        BoardModel(board, requantised_copy(segments=big))
     assert one
     assert three
 
 
 def test_which_memory_is_full_is_said(board):
     """Closing a model gives back bytes of the PL's DDR4, and none of those that copies go through."""
-    with Model(board, requantised_copy()) as session:
+    with BoardModel(board, requantised_copy()) as session:
         board.mover.release()
         other = board.served.buffer(len(board.board.dram.data))
         with pytest.raises(RunError, match=r"the PS's DDR has no [\d,]+ bytes of contiguous memory left") as caught:
@@ -127,7 +127,7 @@ def test_which_memory_is_full_is_said(board):
 def test_two_processes_share_the_ddr4_turn_by_turn(board):
     """Each plans all of it: what the other has overwritten must be there again before it is used."""
     other, x = StreamedBoard(board.board, board.base), samples(3)
-    with Model(board, requantised_copy(batch=1)) as mine, Model(other, requantised_copy(batch=2)) as theirs:
+    with BoardModel(board, requantised_copy(batch=1)) as mine, BoardModel(other, requantised_copy(batch=2)) as theirs:
         assert set(mine.memory) & set(theirs.memory), "the plans do overlap"
         for _ in range(2):
             assert np.array_equal(mine.run(x), expected(x))
@@ -143,7 +143,7 @@ def test_two_processes_share_the_ddr4_turn_by_turn(board):
 def test_an_image_that_was_loaded_again_is_noticed(board):
     """It leaves nothing certain in the DDR4, and the accelerator's registers as they are after power-up."""
     x = samples(2)
-    with Model(board, requantised_copy()) as session:
+    with BoardModel(board, requantised_copy()) as session:
         assert np.array_equal(session.run(x), expected(x))
         board.board.backend.data[: 1 << 20] = 0x55
         board.write(offset("STREAM_IN_BYTES"), 0)
@@ -182,7 +182,7 @@ def test_a_killed_process_leaves_nothing_that_hinders(board):
             other.write(offset("STREAM_IN_START"), 1)
 
     begins_and_dies()
-    with Model(board, requantised_copy()) as session:
+    with BoardModel(board, requantised_copy()) as session:
         assert np.array_equal(session.run(x), expected(x))
         begins_and_dies()
         assert np.array_equal(session.run(x), expected(x))
@@ -190,7 +190,7 @@ def test_a_killed_process_leaves_nothing_that_hinders(board):
 
 def test_memory_is_given_back_by_a_model_that_nobody_closes(board):
     """In a notebook the name is just used again."""
-    session = Model(board, requantised_copy())
+    session = BoardModel(board, requantised_copy())
     session.run(samples(1))
     assert board.buffers
     assert board.board.dram.used_bytes
@@ -203,7 +203,7 @@ def test_memory_is_given_back_by_a_model_that_nobody_closes(board):
 def test_an_error_bit_of_the_dma_is_named_and_mended(board, bit, said):
     """Stock pynq's wait would look at an idle bit that never comes, or say `RuntimeError`."""
     x = samples(2)
-    with Model(board, requantised_copy()) as session:
+    with BoardModel(board, requantised_copy()) as session:
         send = board.board.dma.send
         send._try = lambda view: send._fail(bit)
         with pytest.raises(RunError, match=rf"the AXI DMA \(MM2S, host to PL DDR4\) stopped with .*{said}.*bytes at 0x4"):
@@ -246,7 +246,7 @@ def test_a_copy_that_fails_says_why(board):
 def test_a_stream_that_stands_still_is_said(board, monkeypatch):
     """Instead of a notebook that hangs; what both ends are at is in the message."""
     x = samples(1)
-    with Model(board, requantised_copy(batch=1), timeout_seconds=0.2) as session:
+    with BoardModel(board, requantised_copy(batch=1), timeout_seconds=0.2) as session:
         session.run(x)
         with monkeypatch.context() as patch:
             patch.setattr(board.board.dma.send, "sink", SimpleNamespace(put=lambda data: False, drop_put=lambda: None))
@@ -264,7 +264,7 @@ def test_a_dma_whose_reset_does_not_end_is_said(board, monkeypatch):
     """Its own status, and what the accelerator was at."""
     dma = board.board.dma
     read = dma.read
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         session.run(samples(1))
         board.mover.forget()
         monkeypatch.setattr(mover, "RESET_SECONDS", 0.05)
@@ -282,7 +282,7 @@ def test_a_dma_whose_reset_does_not_end_is_said(board, monkeypatch):
 def test_ctrl_c_in_a_transfer_leaves_no_memory_and_a_board_that_works(board, monkeypatch):
     """The DMA must not go on with memory that is somebody else's next."""
     x = samples(1)
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         with monkeypatch.context() as patch:
 
             def interrupted(view):
@@ -298,7 +298,7 @@ def test_ctrl_c_in_a_transfer_leaves_no_memory_and_a_board_that_works(board, mon
 def test_a_program_that_stops_is_said_although_a_copy_met_it_first(board, monkeypatch):
     """The accelerator refuses copies once it has stopped: the next batch's would hide why."""
     x = samples(4)
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         failures = failing(monkeypatch, type(board.board.backend.device))
         assert np.array_equal(session.run(x), expected(x)), "once: tried again"
         failures[0] = 99
@@ -340,7 +340,7 @@ def test_the_selftest_finds_a_stream_that_changes_a_byte(board):
 def test_a_thousand_runs_in_constant_memory(board):
     """A leak of one buffer a run ends a demonstration after an hour."""
     x = samples(1)
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         want, held, used = session.run(x), dict(board.buffers), board.board.dram.used_bytes
         for _ in range(1000):
             assert np.array_equal(session.run(x), want)

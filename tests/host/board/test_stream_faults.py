@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cnna.host.model.board_model import Model
+from cnna.host.model.board_model import BoardModel
 from cnna.sim.board.backend import RtlBackend
 from cnna.sim.board.board import Board, open_board
 from cnna.spec.config import preset
@@ -45,7 +45,7 @@ def rtl(made: Board) -> RtlBackend:
 @pytest.mark.parametrize(("write", "copy"), [(True, "STREAM_IN"), (False, "STREAM_OUT")])
 def test_an_error_of_the_bus_in_a_copy(board: StreamedBoard, rtl: RtlBackend, write: bool, copy: str) -> None:
     """It is the copy's, not the program's, and the next packet meets the next copy."""
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         with rtl.exclusive() as device:
             low = board.allocate(8192)
             device.fault(write=write, response=2, low=low + 4096, high=low + 4112)
@@ -64,7 +64,7 @@ def test_an_error_of_the_bus_in_a_copy(board: StreamedBoard, rtl: RtlBackend, wr
 
 def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: RtlBackend) -> None:
     """Once: the batch is tried again, and what was copied beside it. For ever: the program's error is said, not the copy's."""
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         low = session._accelerator.address("constant")
         with rtl.exclusive() as device:
             device.fault(write=False, response=2, low=low, high=low + 16, skip=1)
@@ -81,7 +81,7 @@ def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: 
 def test_a_bus_that_falls_silent_under_a_copy(board: StreamedBoard, rtl: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits is told what stands; when the bus answers again, so does the board."""
     monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.3)
-    with Model(board, requantised_copy(batch=1), timeout_seconds=0.5) as session:
+    with BoardModel(board, requantised_copy(batch=1), timeout_seconds=0.5) as session:
         with rtl.exclusive() as device:
             device.set_ddr(hang_after=0)
         with pytest.raises(TimedOutError, match=r"have not moved within 0.5 s: STREAM_IN is busy, the AXI DMA .* has status 0x"):
@@ -98,7 +98,7 @@ def test_the_streams_other_ends_may_hold_back(board: StreamedBoard, rtl: RtlBack
     """A DMA does, whenever the PS's memory is busy."""
     with rtl.exclusive() as device:
         device.set_streams(stall=128)
-    with Model(board, requantised_copy(batch=2)) as session:
+    with BoardModel(board, requantised_copy(batch=2)) as session:
         assert np.array_equal(session.run(X), expected(X))
     with rtl.exclusive() as device:
         device.set_streams(stall=0)

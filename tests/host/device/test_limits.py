@@ -7,7 +7,7 @@ import pytest
 
 from cnna.host.device.accelerator import Accelerator
 from cnna.host.device.limits import seconds, whole
-from cnna.host.model.board_model import Model
+from cnna.host.model.board_model import BoardModel
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError
@@ -42,7 +42,7 @@ def test_a_time_that_is_none(value: object) -> None:
 def test_a_model_refuses_them(options: dict[str, Any]) -> None:
     """With retries=-1 no run would be waited for at all, and its answer be whatever lay there."""
     with pytest.raises(DataError, match=f"{next(iter(options))} is "):
-        Model(None, requantised_copy(), **options)
+        BoardModel(None, requantised_copy(), **options)
 
 
 @pytest.mark.parametrize(("name", "options"), [("slots", {"slots": 0}), ("watchdog_clocks", {"watchdog_clocks": -1})])

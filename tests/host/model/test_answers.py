@@ -10,7 +10,7 @@ import pytest
 
 from cnna.cli.main import main
 from cnna.compiler.compile import compile_model
-from cnna.host.model.board_model import Model as BoardModel
+from cnna.host.model.board_model import BoardModel
 from cnna.host.model.model import Model
 from cnna.spec.artifact import save
 from cnna.spec.config import preset

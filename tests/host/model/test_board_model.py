@@ -9,7 +9,8 @@ import pytest
 
 import cnna.host
 from cnna.host.board.run_wait import pause_seconds
-from cnna.host.model.board_model import Model
+from cnna.host.model.board_model import BoardModel
+from cnna.host.model.model import Model
 from cnna.spec.config import preset
 from cnna.spec.errors import ArtifactError, DataError, RunError
 from cnna.spec.regmap import REGISTERS, offset
@@ -27,16 +28,23 @@ def board():
 
 def test_it_is_the_packages_model():
     """`cnna.host.Model` is what the documents and notebooks import."""
-    assert cnna.host.Model is Model
+    assert cnna.host.Model is BoardModel
     with pytest.raises(AttributeError):
         cnna.host.no_such_thing  # noqa: B018 - the access is the test
+
+
+def test_the_model_of_any_device_has_a_short_path():
+    """`from cnna.host.model import Model` is what the README prints and users have written."""
+    assert cnna.host.model.Model is Model
+    with pytest.raises(AttributeError, match=r"'cnna\.host\.model' has no attribute 'no_such_thing'"):
+        cnna.host.model.no_such_thing  # noqa: B018 - the access is the test
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_answers_are_those_of_the_emulator(board, count):
     """Ping-pong between two places in memory must neither mix up nor lose a batch."""
     x = samples(count)
-    with Model(board, requantised_copy(batch=2)) as session:
+    with BoardModel(board, requantised_copy(batch=2)) as session:
         assert np.array_equal(session.run(x), expected(x))
         assert np.array_equal(session.run({"x": x})["y"], expected(x))
         assert session.last["device"] == "pynq"
@@ -53,7 +61,7 @@ def test_a_stream_yields_in_order_and_takes_ahead(board):
             taken.append(number)
             yield samples(1 + number % 2, seed=number)
 
-    with Model(board, requantised_copy(batch=2)) as session:
+    with BoardModel(board, requantised_copy(batch=2)) as session:
         for number, answer in enumerate(session.stream(source())):
             assert np.array_equal(answer, expected(samples(1 + number % 2, seed=number)))
             assert len(taken) == min(5, number + 2)
@@ -63,7 +71,7 @@ def test_a_stream_yields_in_order_and_takes_ahead(board):
 
 def test_runs_in_the_background_come_back_in_order(board):
     """A second run_async before the first wait must not disturb it."""
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         pending = [session.run_async(samples(3, seed=seed)) for seed in range(3)]
         for seed, run in enumerate(pending):
             assert np.array_equal(run.wait(30), expected(samples(3, seed=seed)))
@@ -72,7 +80,7 @@ def test_runs_in_the_background_come_back_in_order(board):
 
 def test_an_answer_that_is_not_there_yet_is_said_with_what_goes_on(board):
     """Python's own error has no text at all; and what was never begun when its model was closed is no mystery."""
-    with Model(board, requantised_copy(batch=1)) as session, Model(board, requantised_copy(batch=1)) as other:
+    with BoardModel(board, requantised_copy(batch=1)) as session, BoardModel(board, requantised_copy(batch=1)) as other:
         session.run(samples(1))
         stream = other.stream(samples(1, seed=n) for n in range(3))
         next(stream)
@@ -93,7 +101,7 @@ def test_an_answer_that_is_not_there_yet_is_said_with_what_goes_on(board):
 def test_two_models_share_the_accelerator(board):
     """Each must set its own registers again after the other has run."""
     x = samples(4)
-    with Model(board, requantised_copy(batch=1)) as one, Model(board, requantised_copy(batch=2)) as two:
+    with BoardModel(board, requantised_copy(batch=1)) as one, BoardModel(board, requantised_copy(batch=2)) as two:
         for _ in range(2):
             assert np.array_equal(one.run(x), expected(x))
             assert np.array_equal(two.run(x), expected(x))
@@ -106,19 +114,19 @@ def test_two_models_share_the_accelerator(board):
 
 def test_out_of_memory_is_said_and_leaves_nothing(board):
     """Notebooks die of memory that nobody can find any more."""
-    with Model(board, requantised_copy()) as resident:
+    with BoardModel(board, requantised_copy()) as resident:
         held = set(board.buffers)
         board.emulator.allocate(board.room - (48 << 10))  # leaves room for some of the next model's buffers
         with pytest.raises(
             RunError, match=r"the PS's DDR has no [\d,]+ bytes of contiguous memory left.*in 1\d buffers: close one"
         ):
-            Model(board, requantised_copy())
+            BoardModel(board, requantised_copy())
         assert set(board.buffers) == held == set(resident.memory)
 
 
 def test_a_model_that_nobody_closes_gives_its_memory_back(board):
     """In a notebook the name is just used again."""
-    session = Model(board, requantised_copy())
+    session = BoardModel(board, requantised_copy())
     session.run(samples(1))
     assert board.buffers
     del session
@@ -139,7 +147,10 @@ def test_waiting_costs_a_small_part_of_what_is_waited_for():
 
 def test_a_busy_accelerator_names_its_holder(board):
     """Who waits wants to know for whom."""
-    with Model(board, requantised_copy(batch=1)) as session, Model(board, requantised_copy(batch=1), turn_seconds=0.2) as other:
+    with (
+        BoardModel(board, requantised_copy(batch=1)) as session,
+        BoardModel(board, requantised_copy(batch=1), turn_seconds=0.2) as other,
+    ):
         stream = session.stream(samples(1, seed=n) for n in range(3))
         next(stream)
         caught = []
@@ -160,10 +171,10 @@ def test_a_busy_accelerator_names_its_holder(board):
 
 def test_a_run_inside_an_open_stream_is_refused_at_once(board):
     """It waited a minute for its own thread, and then blamed it: nobody else could have ended the stream."""
-    with Model(board, requantised_copy(batch=1)) as session, Model(board, requantised_copy(batch=2)) as other:
+    with BoardModel(board, requantised_copy(batch=1)) as session, BoardModel(board, requantised_copy(batch=2)) as other:
         stream = session.stream(samples(1, seed=n) for n in range(3))
         next(stream)
-        for use in (lambda: other.run(samples(1)), lambda: session.run(samples(1)), lambda: Model(board, requantised_copy())):
+        for use in (lambda: other.run(samples(1)), lambda: session.run(samples(1)), lambda: BoardModel(board, requantised_copy())):
             with pytest.raises(RunError, match=r"this thread has the accelerator already: .*model copy; .*close its open stream"):
                 use()
         assert len(list(stream)) == 2, "the stream goes on"
@@ -177,14 +188,14 @@ def test_the_wrong_hwh_or_artifact_is_refused():
     board = EmulatedBoard(parameters={"C_PIX": "2"})
     other = {**requantised_copy().manifest["config"], "pix": preset("zcu102").pix}
     with pytest.raises(ArtifactError, match="compiled for tiny; the device has pix 2, not 8"):
-        Model(board, requantised_copy(config=other))
+        BoardModel(board, requantised_copy(config=other))
     assert not board.buffers
 
 
 def test_a_thousand_runs_in_constant_memory(board):
     """A leak of one buffer a run ends a demonstration after an hour."""
     x = samples(1)
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         want, held = session.run(x), dict(board.buffers)
         for _ in range(1000):
             assert np.array_equal(session.run(x), want)
@@ -211,7 +222,7 @@ def test_what_a_killed_process_left_running_is_stopped_first(board, monkeypatch)
     monkeypatch.setattr(mmio, "read", lambda where: read(where) | (where == status and bool(busy)))
     monkeypatch.setattr(mmio, "write", written)
     monkeypatch.setattr(board, "store", stored)
-    with Model(board, requantised_copy()) as session:
+    with BoardModel(board, requantised_copy()) as session:
         assert order[0] == "reset"
         assert not busy
         session.run(samples(1))
@@ -227,7 +238,7 @@ def test_what_a_killed_process_left_running_is_stopped_first(board, monkeypatch)
 
 def test_a_close_that_was_interrupted_can_be_finished(board, monkeypatch):
     """Ctrl-C between two buffers kept the others until Python ended."""
-    session, free, asked = Model(board, requantised_copy()), board.free, []
+    session, free, asked = BoardModel(board, requantised_copy()), board.free, []
 
     def interrupted(address):
         asked.append(address)
@@ -245,7 +256,7 @@ def test_a_close_that_was_interrupted_can_be_finished(board, monkeypatch):
 
 def test_a_board_that_has_gone_takes_its_memory_along(board, monkeypatch):
     """An error from `close` at the end of a with-block would hide the one that ended it."""
-    session = Model(board, requantised_copy())
+    session = BoardModel(board, requantised_copy())
 
     def gone(address):
         raise RunError("the board failed at freeing")
@@ -257,20 +268,20 @@ def test_a_board_that_has_gone_takes_its_memory_along(board, monkeypatch):
 
 def test_closing_a_model_ends_its_open_stream(board):
     """Its memory was freed under the batch that ran, and the accelerator stayed its own for every other model."""
-    session = Model(board, requantised_copy())
+    session = BoardModel(board, requantised_copy())
     answers = session.stream([samples(1), samples(1, 1), samples(1, 2)])
     assert np.array_equal(next(answers), expected(samples(1)))
     session.close()
     assert next(answers, None) is None
-    with Model(board, requantised_copy(), turn_seconds=0.1) as other:
+    with BoardModel(board, requantised_copy(), turn_seconds=0.1) as other:
         assert np.array_equal(other.run(samples(1)), expected(samples(1)))
 
 
 def test_each_model_has_limits_of_its_own(board):
     """Those of the model that was made last held for all; then those of whoever waits, for the run that it waits for."""
     with (
-        Model(board, requantised_copy(batch=1), timeout_seconds=30) as first,
-        Model(board, requantised_copy(), timeout_seconds=1, turn_seconds=0.1) as second,
+        BoardModel(board, requantised_copy(batch=1), timeout_seconds=30) as first,
+        BoardModel(board, requantised_copy(), timeout_seconds=1, turn_seconds=0.1) as second,
     ):
         stream = first.stream(samples(1, seed=n) for n in range(3))
         next(stream)
@@ -285,7 +296,7 @@ def test_each_model_has_limits_of_its_own(board):
 
 def test_closing_waits_for_a_run_of_another_thread(board, monkeypatch):
     """Its memory was freed under it: the accelerator wrote on where the next model lies."""
-    session, answers = Model(board, requantised_copy(batch=1)), []
+    session, answers = BoardModel(board, requantised_copy(batch=1)), []
     loading, go_on = threading.Event(), threading.Event()
     load = board.load
     monkeypatch.setattr(board, "load", lambda *place: (loading.set(), go_on.wait(10), load(*place))[2])
@@ -308,7 +319,7 @@ def test_closing_waits_for_a_run_of_another_thread(board, monkeypatch):
 
 def test_closing_ends_a_stream_that_another_thread_is_in(board):
     """`generator already executing` came out of `close`, and the memory stayed."""
-    session, caught = Model(board, requantised_copy(batch=1)), []
+    session, caught = BoardModel(board, requantised_copy(batch=1)), []
     inside, go_on = threading.Event(), threading.Event()
 
     def source():
@@ -339,7 +350,7 @@ def test_closing_ends_a_stream_that_another_thread_is_in(board):
 
 def test_closing_inside_of_ones_own_run_is_refused_at_once(board):
     """It would wait for itself; or free what the accelerator works on."""
-    session = Model(board, requantised_copy(batch=1))
+    session = BoardModel(board, requantised_copy(batch=1))
 
     def source():
         yield samples(1)
@@ -352,7 +363,7 @@ def test_closing_inside_of_ones_own_run_is_refused_at_once(board):
 
 def test_a_run_that_does_not_end_keeps_its_memory(board):
     """`close` says so after a turn's patience; it must not free what is in use."""
-    session = Model(board, requantised_copy(batch=1), turn_seconds=0.1)
+    session = BoardModel(board, requantised_copy(batch=1), turn_seconds=0.1)
     inside, go_on = threading.Event(), threading.Event()
 
     def source():
@@ -386,5 +397,5 @@ def test_ctrl_c_after_the_memory_is_there_leaves_none(board, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(board.turns.turn, "give", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            Model(board, requantised_copy())
+            BoardModel(board, requantised_copy())
     assert not board.buffers

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cnna.host.model.board_model import Model
+from cnna.host.model.board_model import BoardModel
 from cnna.spec.errors import RunError, TimedOutError
 from cnna.spec.regmap import REGISTERS, offset
 
@@ -25,7 +25,7 @@ def test_an_exception_in_the_middle_leaves_the_accelerator_idle(board):
         yield samples(1)
         raise KeyboardInterrupt
 
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         with pytest.raises(KeyboardInterrupt):
             list(session.stream(source()))
         assert not REGISTERS["STATUS"].unpack(board.read(offset("STATUS")))["busy"]
@@ -40,7 +40,7 @@ def test_an_exception_in_the_middle_leaves_the_accelerator_idle(board):
 def test_an_error_is_tried_again_after_a_reset(board, monkeypatch):
     """A single bad answer of the bus costs a retry; one that stays is reported with place and cause."""
     x = samples(1)
-    with Model(board, requantised_copy(batch=1), retries=1) as session:
+    with BoardModel(board, requantised_copy(batch=1), retries=1) as session:
         failures = failing(monkeypatch, type(board.emulator))
         assert np.array_equal(session.run(x), expected(x))
         failures[0] = 99
@@ -52,7 +52,7 @@ def test_an_error_is_tried_again_after_a_reset(board, monkeypatch):
 
 def test_a_hang_says_where(board, monkeypatch):
     """`timed out` alone explains nothing: program counter, layer, engines, errors and traffic are in the message."""
-    with Model(board, requantised_copy(batch=1), retries=0, timeout_seconds=0.3) as session:
+    with BoardModel(board, requantised_copy(batch=1), retries=0, timeout_seconds=0.3) as session:
         with monkeypatch.context() as patch:
             patch.setattr(board, "_ended", lambda: False)
             with pytest.raises(TimedOutError) as caught:
@@ -65,7 +65,7 @@ def test_a_hang_says_where(board, monkeypatch):
 
 def test_a_reset_that_does_not_end_says_where(board, monkeypatch):
     """It waits for the bus: which port owes the answer, and what was running, is what there is to find out."""
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         session.run(samples(1))
         read, resetting = board._mmio.read, REGISTERS["STATUS"].pack(resetting=1)
         monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.05)
@@ -85,7 +85,7 @@ def test_a_reset_that_does_not_end_says_where(board, monkeypatch):
 @pytest.mark.parametrize("left", ["error", "resetting", "done", "busy"])
 def test_what_the_last_run_left_is_cleared_before_the_next(board, monkeypatch, left):
     """STATUS would give the last run's end for the next one's. A reset is waited for, and one that does not end is said."""
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         session.run(samples(1))
         read, write, looks, written = board._mmio.read, board._mmio.write, [3], []
 
@@ -125,7 +125,7 @@ def test_a_stream_that_is_left_resets_the_batch_that_runs(board, monkeypatch):
         yield samples(1)
         raise KeyboardInterrupt
 
-    with Model(board, requantised_copy(batch=1)) as session:
+    with BoardModel(board, requantised_copy(batch=1)) as session:
         stream = session.stream(samples(1, seed=n) for n in range(9))
         next(stream)
         stream.close()
