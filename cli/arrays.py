@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +34,16 @@ def read_arrays(path: Path, inputs: Mapping[str, Sequence[int | None]], allow_ui
 
 
 def write_arrays(path: Path, arrays: Arrays) -> None:
-    """Writes an .npz by rename, whatever the suffix. UserError: it cannot be written."""
+    """Writes an .npz by rename, whatever the suffix. UserError: it cannot be written.
+
+    Arrays may have any name. `np.savez` takes names as keywords, so it refuses those of its own parameters, such as `file`.
+    """
     with writing(path) as file:
         whole = BytesIO()  # a zip that cannot be finished, as on a full disk, would complain a second time
-        np.savez(whole, **arrays)
+        with ZipFile(whole, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
         file.write(whole.getbuffer())
 
 

@@ -108,6 +108,16 @@ def test_written_arrays_read_back_under_the_name_given(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["answer"]
 
 
+@pytest.mark.parametrize("name", ["file", "allow_pickle", "self", "a/b", "y.npy"])
+def test_an_output_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """`np.savez` has parameters of its own: an output called as one of them would end a finished run in an internal error."""
+    write_arrays(tmp_path / "y.npz", {name: GOOD, "z": GOOD + 1})
+    with np.load(tmp_path / "y.npz") as read:
+        assert set(read.files) == {name, "z"}
+        assert np.array_equal(read[name], GOOD)
+        assert np.array_equal(read["z"], GOOD + 1)
+
+
 def test_an_output_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     """Half a file must never carry the output's name."""
     with pytest.raises(UserError, match="does not exist"):
