@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, numpy_helper
 
 from cnna.compiler.frontend.qlinear import expand_qlinear
 from cnna.spec.errors import ModelError
@@ -83,6 +83,15 @@ def _check_type(kind: TypeProto, place: str) -> None:
         raise ModelError(f"{place} has the unknown element type {kind.tensor_type.elem_type}; export the model again")
 
 
+def _check_numeric(value: ValueInfoProto, place: str) -> None:
+    """Answers are real numbers: text has no place in an .npz, and of complex numbers a half would be lost."""
+    kind = value.type.tensor_type.elem_type
+    if kind in _NO_REALS:
+        name = TensorProto.DataType.Name(kind)
+        raise ModelError(f"{place}output '{value.name}' is {name}; only numbers and bool can be answers, take it off the outputs")
+
+
+_NO_REALS = (TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 _ELEMENTS = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
 
@@ -139,6 +148,7 @@ def _check_outputs(model: ModelProto, name: str) -> None:
             raise ModelError(f"{name}: output '{value.name}' is one of the model's constants; take it off the list of outputs")
         if value.name not in made:
             raise ModelError(f"{name}: no node makes output '{value.name}'; take it off the list of outputs")
+        _check_numeric(value, f"{name}: ")
 
 
 # --- what may be left out ---
@@ -163,6 +173,7 @@ def complete(model: ModelProto) -> None:
     for value in bare:
         if known[value.name].HasField("tensor_type"):
             value.type.CopyFrom(known[value.name])
+            _check_numeric(value, "")
 
 
 def _is_bare(kind: TypeProto) -> bool:

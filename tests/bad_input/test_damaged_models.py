@@ -59,6 +59,17 @@ def renamed_input(output: str, index: int, name: str) -> Edit:
     return lambda m: node_of(m, output).input.__setitem__(index, name)
 
 
+def text_output(model: ModelProto) -> None:
+    """A model that answers in words: they compiled, and then ended the run in numpy's own words."""
+    model.graph.node.append(helper.make_node("Cast", ["y"], ["words"], to=TensorProto.STRING))
+    model.graph.output.append(helper.make_tensor_value_info("words", TensorProto.STRING, None))
+
+
+def bare_text_output(model: ModelProto) -> None:
+    text_output(model)
+    model.graph.output[-1].ClearField("type")
+
+
 def refers(model: ModelProto) -> None:
     node_of(model, "p1").attribute[0].ref_attr_name = "elsewhere"
 
@@ -110,6 +121,8 @@ CASES: dict[str, tuple[str, Edit, tuple[str, ...]]] = {  # what is wrong: networ
     "weights of type 77": ("float", lambda m: constant(m, "w1").__setattr__("data_type", 77), ("w1", "77")),
     "weights of type 0": ("float", lambda m: constant(m, "w1").__setattr__("data_type", 0), ("w1", "type 0")),
     "output that is no tensor": ("float", lambda m: m.graph.output[0].type.sequence_type.SetInParent(), ("'y'", "no tensor")),
+    "output of text": ("qdq", text_output, ("output 'words'", "STRING", "take it off")),
+    "output of text, type left out": ("qdq", bare_text_output, ("output 'words'", "STRING", "take it off")),
     "attribute of no function": ("float", refers, ("p1", "refers")),
     "reshape of other size": ("float", attribute("j1", "axis", 2), ("v1", "8 elements")),
     "missing operand": ("float", renamed_input("j1", 1, ""), ("Concat", "missing")),
