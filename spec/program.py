@@ -202,7 +202,7 @@ def _written(f: Fields, blocks: Numbers, config: Config) -> Iterator[Fault]:
 
 
 def _plane(f: Fields, name: str, blocks: Numbers) -> list[tuple[Numbers, Numbers]]:
-    """(count, step) of the four walks over a plane: columns, rows, images, blocks (docs/architecture.md, the walk)."""
+    """(count, step) of the four walks over a plane: columns, rows, images, blocks (docs/engines.md, the walk)."""
     row = f["out_width"] * f[f"{name}_x"] + f[f"{name}_row"]
     image = f["out_height"] * row + f[f"{name}_image"]
     return [(f["out_width"], f[f"{name}_x"]), (f["out_height"], row), (f["images"], image), (blocks, f[f"{name}_block"])]

@@ -5,7 +5,7 @@ compiler's emitter, `docs/registers.md` and the SystemRDL description are made f
 
 A register program is a list of (offset, value) writes. Writes to an engine's registers fill its shadow set; a write to
 its `*_GO` register queues one command with the shadow set's values, which stay for the next command. What the commands
-do is in `docs/architecture.md`.
+do is in `docs/engines.md`.
 """
 
 from typing import NamedTuple

@@ -9,26 +9,18 @@ no chain of others implies. An arrow that passes a rank has a place in it, so th
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from itertools import pairwise
 from pathlib import Path
 from textwrap import wrap
 from typing import NamedTuple
+
+from drawing import FILL, arrow, box, document, text
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE, PICTURE, PAGE = "tests/test_layering.py", "docs/rooms.svg", "CONTRIBUTING.md"
 BEGIN, END = "<!-- rooms: written by `make docs` -->\n", "<!-- end of rooms -->"
 GROUND = "spec"
 COLUMNS = ("hw", "compiler", "host")  # packages side by side on the ground; those after them stand on top, one above another
-FILL = {
-    "spec": "#f7efc9",
-    "hw": "#efe3f3",
-    "compiler": "#dbe9f6",
-    "host": "#e3f1df",
-    "sim": "#fdebd3",
-    "cli": "#f2f2f2",
-    "api": "#f2f2f2",
-}
 BOX_WIDTH, BOX_HEIGHT, GAP, RANK, MARGIN, LANE = 138, 64, 10, 96, 18, 6  # pixels; LANE: what a passing arrow takes
 LETTERS = 22  # of a line in a box
 
@@ -176,59 +168,26 @@ def svg(rooms: Rooms) -> str:
         mine = [place for place in x if place.name and place.panel == name]
         low, high = (side + grow for side, grow in zip(sides.get(name, sides[""]), (-8, 8), strict=True))
         above, below = y(max(place.rank for place in mine)) - 10, y(min(place.rank for place in mine)) + BOX_HEIGHT + 10
-        parts.append(_rect(low, above, high - low, below - above, "none", ' stroke-dasharray="3 3"'))
-        parts.append(_text(low + 6, above + 13, f"{name}/", "panel"))
-    for arrow, route in routes.items():
+        parts.append(box(low, above, high - low, below - above, "none", dashed=True))
+        parts.append(text(low + 6, above + 13, f"{name}/", "panel"))
+    for names, route in routes.items():
         points = [(x[route[0]], y(route[0].rank) + BOX_HEIGHT)]
         for place in route[1:-1]:
             points += [(x[place], y(place.rank)), (x[place], y(place.rank) + BOX_HEIGHT)]
-        parts.append(_arrow(arrow, [*points, (x[route[-1]], y(route[-1].rank))]))
+        parts.append(arrow(" imports ".join(names), [*points, (x[route[-1]], y(route[-1].rank))]))
     for place, centre in x.items():
         if place.name:
             parts += _box(place.name, rooms[place.name][0], centre - BOX_WIDTH / 2, y(place.rank), BOX_WIDTH)
     parts += _box(GROUND, rooms[GROUND][0] + "; every room may import it", MARGIN - 8, y(-1), right - 2 * MARGIN + 16, 200)
-    return _document(right, y(-1) + BOX_HEIGHT + MARGIN, parts)
-
-
-def _document(width: float, height: float, parts: Iterable[str]) -> str:
-    style = "text{font-family:sans-serif;font-size:11px;text-anchor:middle;fill:#222}"
-    style += ".name{font-family:monospace;font-weight:bold;font-size:12.5px}.panel{text-anchor:start;font-style:italic;fill:#666}"
-    tip = '<path d="M0,0 L8,4 L0,8 z" fill="#444"/>'
-    marker = f'<marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto">{tip}</marker>'
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}">'
-    )
-    back = f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>'
-    return "\n".join([head, f"<style>{style}</style><defs>{marker}</defs>", back, *parts, "</svg>", ""])
+    return document(right, y(-1) + BOX_HEIGHT + MARGIN, parts)
 
 
 def _box(room: str, owns: str, left: float, top: float, width: float, letters: int = LETTERS) -> list[str]:
     lines = wrap(owns.replace("`", ""), letters)
-    parts = [_rect(left, top, width, BOX_HEIGHT, FILL[package(room)])]
+    parts = [box(left, top, width, BOX_HEIGHT, FILL[package(room)])]
     first = top + BOX_HEIGHT / 2 - 6.5 * len(lines) + 4  # all lines together stand in the middle
-    parts.append(_text(left + width / 2, first, room.replace(".", "/"), "name"))
-    return parts + [_text(left + width / 2, first + 13 * number, line) for number, line in enumerate(lines, 1)]
-
-
-def _rect(left: float, top: float, width: float, height: float, fill: str, more: str = "") -> str:
-    return (
-        f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="5" fill="{fill}" stroke="#777"{more}/>'
-    )
-
-
-def _text(x: float, y: float, words: str, kind: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}"{f""" class="{kind}" """.rstrip() if kind else ""}>{escape(words)}</text>'
-
-
-def _arrow(arrow: tuple[str, str], points: Sequence[tuple[float, float]]) -> str:
-    """A smooth line downwards."""
-    (x, y), path = points[0], [f"M{points[0][0]:.1f},{points[0][1]:.1f}"]
-    for next_x, next_y in points[1:]:
-        bend = (next_y - y) / 2
-        path.append(f"C{x:.1f},{y + bend:.1f} {next_x:.1f},{next_y - bend:.1f} {next_x:.1f},{next_y:.1f}")
-        x, y = next_x, next_y
-    looks = 'fill="none" stroke="#444" stroke-width="1.1" marker-end="url(#tip)"'
-    return f'<path d="{" ".join(path)}" {looks}><title>{" imports ".join(arrow)}</title></path>'
+    parts.append(text(left + width / 2, first, room.replace(".", "/"), "name"))
+    return parts + [text(left + width / 2, first + 13 * number, line) for number, line in enumerate(lines, 1)]
 
 
 def table(rooms: Rooms) -> str:

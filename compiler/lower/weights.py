@@ -1,4 +1,4 @@
-"""Packs weights and requantiser parameters into the byte streams that the rings take; formats in docs/architecture.md."""
+"""Packs weights and requantiser parameters into the byte streams that the rings take; formats in docs/engines.md."""
 
 import hashlib
 from collections.abc import Sequence

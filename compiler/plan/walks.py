@@ -1,4 +1,4 @@
-"""The register fields of a walk over output pixels, and what it reads: the other half of `docs/architecture.md`'s formulas."""
+"""The register fields of a walk over output pixels, and what it reads: the other half of `docs/engines.md`'s formulas."""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,6 @@
 """A walk over output pixels as a command, and the steps it yields: what `walker.py` takes and gives.
 
-The loops and addresses are those of `docs/architecture.md`, "The walk over output pixels".
+The loops and addresses are those of `docs/engines.md`, "The walk over output pixels".
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """The emulator: a `spec.device.Device` that executes the register program on a memory image, without a clock.
 
-Each command runs to completion at its GO write (program order is a valid serial order, see `docs/architecture.md`);
+Each command runs to completion at its GO write (program order is a valid serial order, see `docs/engines.md`);
 a wait that program order cannot meet is an error that names the command. It has no clock, so RUN_LIMIT stops a program as soon as
 an engine's commands take longer even if nothing ever holds them up. Decoding is `commands`', the engines are
 `engines`'; nothing is shared with the compiler's scheduling.

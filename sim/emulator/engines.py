@@ -1,6 +1,6 @@
 """What each engine's command does to a `Machine`: load, weight, conv, vector and store, to completion.
 
-Written from `docs/architecture.md` alone; all rounding is `spec.arith`'s.
+Written from `docs/engines.md` alone; all rounding is `spec.arith`'s.
 """
 
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The walk over output pixels in numpy: addresses and coordinates as `docs/architecture.md` defines them.
+"""The walk over output pixels in numpy: addresses and coordinates as `docs/engines.md` defines them.
 
 `f` is a command's members (`spec.commands.Command.f`) of `conv` or `vector`.
 """

@@ -54,7 +54,7 @@ class Traffic:
         assert words < WORDS
 
     def runs(self, command):
-        """(byte address, first word) of each run, by the formulas of docs/architecture.md."""
+        """(byte address, first word) of each run, by the formulas of docs/engines.md."""
         base = SEGMENTS[command["seg"]] + command["ddr"]
         for j in range(command["blocks"]):
             for i in range(command["runs"]):

@@ -1,4 +1,4 @@
-"""Streams hold each weight and parameter at the byte where docs/architecture.md says the engines look for it."""
+"""Streams hold each weight and parameter at the byte where docs/engines.md says the engines look for it."""
 
 import numpy as np
 import pytest

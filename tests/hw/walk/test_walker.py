@@ -1,4 +1,4 @@
-"""The walk over output pixels against the closed formulas of docs/architecture.md."""
+"""The walk over output pixels against the closed formulas of docs/engines.md."""
 
 import dataclasses
 

@@ -44,7 +44,7 @@ def commands(config: Config) -> list[dict[str, int]]:
 
 
 def expected(config: Config, memory: Memory, ring: int) -> list[bytes]:
-    """The words that a ring gets, by docs/architecture.md."""
+    """The words that a ring gets, by docs/engines.md."""
     columns = config.ports if ring == 0 else 1
     size = config.stripe_bytes if ring == 0 else BEAT_BYTES
     words = []
