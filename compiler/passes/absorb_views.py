@@ -1,4 +1,9 @@
-"""A 1x1 Conv of a vector that views made of a map becomes a Conv whose kernel is the map: Flatten + Gemm in any layout."""
+"""A 1x1 Conv of a vector that views make of a map becomes a Conv whose kernel is the whole map: Flatten and Gemm, in any layout.
+
+Requires: typed views and convolutions, the views directly in front of the Conv (`sink_views`).
+Ensures: such a Conv reads the map itself; its weights stand in the order in which the map is stored.
+Leaves alone: views of graph inputs and of ONNX operators, which belong to the CPU's head; grouped convolutions.
+"""
 
 from dataclasses import replace
 
@@ -11,7 +16,7 @@ from cnna.compiler.passes.sink_views import elements_behind
 
 
 def absorb_views(graph: Graph) -> Graph:
-    """The weights are put in the order in which the map is stored; views of the graph's inputs stay with the head."""
+    """Answers the graph in which those convolutions read their maps."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Conv) and node.op.window == Window() and node.op.groups == 1:

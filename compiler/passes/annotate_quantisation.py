@@ -1,4 +1,10 @@
-"""Notes on each tensor how it is quantised, and takes the Requantise behind it out."""
+"""Notes on each tensor how it is quantised, and removes the Requantise behind it.
+
+Requires: Q and DQ joined to Requantise (`pair_quantisation`), at most one reader of a tensor being its own rounding.
+Ensures: a tensor whose only reader is a Requantise carries that quantisation, and the Requantise is gone.
+Leaves alone: a Requantise whose input has a quantisation of its own (it is a copy) or other readers (which see floats), and one
+behind a node's second or further output, whose rounding would be lost where the node is written as ONNX.
+"""
 
 from dataclasses import replace
 
@@ -8,10 +14,7 @@ from cnna.compiler.graph.ir import Graph, Node, Tensor
 
 
 def annotate_quantisation(graph: Graph) -> Graph:
-    """A Requantise stays where its input has a quantisation of its own (it is a copy) or other readers (which see floats).
-
-    It also stays behind a node's second and further outputs, whose rounding would be lost where a node is written as ONNX.
-    """
+    """Answers the graph with quantisations on its tensors; every Requantise that stays has one on its output."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Requantise):

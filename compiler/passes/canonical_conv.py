@@ -1,4 +1,9 @@
-"""Conv with constant weights as the typed Conv: bias always there, padding explicit, one spatial axis as two."""
+"""Conv with constant weights becomes the typed Conv: a bias always, explicit padding, two spatial axes.
+
+Requires: folded constants (`fold_constants`) and real weights, with the scales of int8 ones beside them (`dequantise_constants`).
+Ensures: no ONNX Conv of one or two spatial axes with constant weights is left; `auto_pad` has become numbers.
+Leaves alone: 3-D convolutions, computed weights, computed biases.
+"""
 
 import numpy as np
 
@@ -12,7 +17,7 @@ from cnna.spec.errors import ModelError
 
 
 def canonical_conv(graph: Graph) -> Graph:
-    """3-D convolutions and computed weights stay as they are. ModelError: weights or a bias that do not fit."""
+    """Answers the graph with typed convolutions. ModelError: weights or a bias that do not fit."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind != "Conv":

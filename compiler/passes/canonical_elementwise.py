@@ -1,4 +1,10 @@
-"""BatchNormalization and arithmetic with constants as Affine, sums of activations as Add, limits as Clip."""
+"""BatchNormalization and arithmetic with constants become Affine, sums of activations Add, limits Clip.
+
+Requires: folded constants (`fold_constants`); tensors of known shape with the batch in front.
+Ensures: arithmetic with a constant that is one number, or that differs along one axis only, is an Affine (between two Transposes
+where that axis is not the channels); sums of equal shapes are Adds of two operands each; Relu, Clip, Min and Max are Clips.
+Leaves alone: constants that differ along several axes, operands that broadcast, divisions by an activation or by 0.
+"""
 
 from dataclasses import replace
 from math import inf
@@ -16,7 +22,7 @@ LIMITS = ("Relu", "Clip", "Min", "Max")
 
 
 def canonical_elementwise(graph: Graph) -> Graph:
-    """Constants must be one number or differ along one axis only; sums must be of equal shapes.
+    """Answers the graph with typed elementwise operators.
 
     ModelError: a BatchNormalization's constants are not one a channel, or leave no variance; a Clip's limit is not one number.
     """

@@ -1,4 +1,9 @@
-"""Gemm and MatMul with constant weights as a 1x1 Conv on a 1x1 map."""
+"""Gemm and MatMul with constant weights become a 1x1 Conv on a 1x1 map.
+
+Requires: folded constants (`fold_constants`) and real weights, with the scales of int8 ones beside them (`dequantise_constants`).
+Ensures: no product of a [1, C] activation and a constant matrix is left; alpha is in the weights, beta in the bias.
+Leaves alone: a computed second operand or offset, activations of more than two axes, transA.
+"""
 
 import numpy as np
 
@@ -11,9 +16,9 @@ from cnna.spec.errors import ModelError
 
 
 def canonical_gemm(graph: Graph) -> Graph:
-    """alpha goes into the weights, beta into the bias; a computed second operand stays as it is, and so do more than two axes.
+    """Answers the graph with those products as convolutions.
 
-    ModelError: an offset that is neither one number nor one an output.
+    ModelError: an offset that is neither one number nor one an output, or that differs between samples.
     """
     edit = Editor(graph)
     for node in edit:

@@ -1,4 +1,9 @@
-"""MaxPool, AveragePool, the global ones and the means over all pixels as the typed pools."""
+"""MaxPool, AveragePool, the global pools and the reductions over all pixels become the typed pools.
+
+Requires: windows that are settled (`frontend.ceil_pools`) and typed Transposes (`canonical_views`).
+Ensures: every pool over one or two axes is a typed one; a reduction reads the map in front of a Transpose.
+Leaves alone: a MaxPool whose indices are used, a reduction over other axes than those of all pixels.
+"""
 
 from typing import Any
 
@@ -12,7 +17,7 @@ GLOBAL = {"GlobalAveragePool": AveragePool, "GlobalMaxPool": MaxPool, "ReduceMea
 
 
 def canonical_pools(graph: Graph) -> Graph:
-    """A MaxPool whose indices are used and a Reduce over other axes than all pixels' stay as they are."""
+    """Answers the graph with typed pools."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or node.inputs[:1] == () or node.inputs[0] in edit.constants:

@@ -1,4 +1,9 @@
-"""Writes the operators that only arrange elements anew (Flatten, Squeeze, ...) as Reshape or Transpose."""
+"""Operators that only rearrange elements (Reshape, Flatten, Squeeze, Unsqueeze, Transpose) become Reshape or Transpose.
+
+Requires: folded constants and the shapes that follow from them (`fold_constants`).
+Ensures: every such operator on tensors of known shape, with the batch in front before and after, is a typed view.
+Leaves alone: views of unknown shape, and those that move the batch axis or change its size.
+"""
 
 from math import prod
 
@@ -11,7 +16,7 @@ RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 def canonical_views(graph: Graph) -> Graph:
-    """Where shapes are known and the batch stays in front. ModelError: another number of elements than there are."""
+    """Answers the graph with typed views. ModelError: a view makes another number of elements than there are."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or node.inputs[0] in edit.constants:

@@ -1,4 +1,9 @@
-"""Views that only put channels in another order (channel shuffles) as a 1x1 Conv with weights 0 and 1."""
+"""Views that only put channels in another order (channel shuffles) become a 1x1 Conv with weights 0 and 1.
+
+Requires: typed views, each chain ending in the tensor that a layer reads (`sink_views`).
+Ensures: a layer never reads a reordered map through views: a Conv with weight scale 1, exact in int8, selects its channels.
+Leaves alone: views that also move pixels, views of graph inputs and of ONNX operators (the CPU's), and those that nobody reads.
+"""
 
 import numpy as np
 
@@ -10,7 +15,7 @@ from cnna.compiler.passes.sink_views import elements_behind
 
 
 def channel_shuffle(graph: Graph) -> Graph:
-    """Views of the graph's inputs or of what runs on the CPU stay with the head."""
+    """Answers the graph with channel shuffles as convolutions."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, VIEWS) and len(edit.shape(node.output)) == 4:

@@ -1,4 +1,10 @@
-"""Refuses scales and zero points that fit nothing, before any pass divides by them: onnx infers shapes without a look at them."""
+"""Refuses scales and zero points that do not fit their tensor, before a pass divides by them; ONNX's own checks ignore them.
+
+Requires: folded constants (`fold_constants`).
+Ensures: every constant scale of a Q or DQ is finite, above 0 (or 0 for a channel of weights), and one number or one an element of
+its axis; its zero point has as many values. The graph is not changed.
+Leaves alone: scales that are computed, and custom domains.
+"""
 
 from math import prod
 
@@ -13,7 +19,7 @@ KINDS = ("QuantizeLinear", "DequantizeLinear")
 
 
 def check_scales(graph: Graph) -> Graph:
-    """The graph as it is. ModelError: a constant scale or zero point that is empty, not finite, or not of the axis's length."""
+    """Answers the graph as it is. ModelError: a scale or zero point that is empty, not finite, or not of the axis's length."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Onnx) and node.op.kind in KINDS and not node.op.domain and node.inputs[1] in edit.constants:

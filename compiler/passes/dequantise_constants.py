@@ -1,4 +1,10 @@
-"""Gives weights that a model holds in int8 their real values, with their scales beside them."""
+"""Computes QuantizeLinear and DequantizeLinear of constants: int8 weights get their real values, their scales beside them.
+
+Requires: folded constants (`fold_constants`), checked scales (`check_scales`).
+Ensures: no Q or DQ of a constant is left. Beside the real values of 8-bit weights `scale_name(constant)` holds their scales, so
+that they can be divided back exactly.
+Leaves alone: blocked quantisation, and a constant that is itself an output of the graph.
+"""
 
 import numpy as np
 
@@ -11,7 +17,7 @@ FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 def dequantise_constants(graph: Graph) -> Graph:
-    """Computes QuantizeLinear and DequantizeLinear of constants. ModelError: real values beyond float32."""
+    """Answers the graph with real constants. ModelError: real values beyond float32."""
     edit = Editor(graph)
     for node in edit:
         constant = isinstance(node.op, Onnx) and all(name in edit.constants for name in node.inputs if name)

@@ -1,4 +1,9 @@
-"""Computes what depends on constants alone, with ONNX's own reference evaluator, and the shapes that become known by it."""
+"""Computes what depends on constants alone, with ONNX's reference evaluator, and the shapes that this makes known.
+
+Requires: a graph as `onnx_import` makes it, ONNX operators alone.
+Ensures: no Constant, no Shape of a known shape and no operator with constant inputs is left; shapes that ONNX can infer are known.
+Leaves alone: Q and DQ of constants, whose scales must survive (`dequantise_constants` sees to them), and custom domains.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -19,11 +24,12 @@ ELEMENTS_MAX = 1 << 26  # a constant beyond this is more likely a mistake
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Turns Constant, Shape of a known shape and every operator with constant inputs into constants.
+    """Answers the graph with those constants.
 
-    What that makes constant may be the target of a Reshape, whose shape nobody knew before and whose Shape can then be folded:
-    both are done in turns until nothing more becomes known. ModelError: an operator that cannot be computed, a constant that is
-    too large, an output that is a constant.
+    A folded value may be the target of a Reshape; that makes its shape known, and with it the next Shape can be folded. So both
+    are done in turns until nothing more becomes known.
+
+    ModelError: an operator that cannot be computed, a constant that is too large, an output that is a constant.
     """
     while True:
         graph = _fold(graph)

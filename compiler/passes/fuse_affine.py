@@ -1,4 +1,11 @@
-"""Folds an Affine (BatchNorm, bias, scale) into the convolution before it, or the one after it where that is exact."""
+"""Folds an Affine (BatchNorm, bias, scale) into the convolution before it, or into the one after it where that is exact.
+
+Requires: typed Affines and convolutions, views moved out of their way (`sink_views`).
+Ensures: an Affine whose input only it reads is part of the Conv or Affine before it; one with a single Conv behind it is part of
+that Conv, unless padding would turn its shift into something else.
+Leaves alone: Affines behind limits or shared tensors, which the vector engine runs; int8 weights that would leave int8 (-128 has
+no negative).
+"""
 
 from dataclasses import replace
 from math import inf
@@ -11,7 +18,7 @@ from cnna.compiler.graph.ir import Graph, Node
 
 
 def fuse_affine(graph: Graph) -> Graph:
-    """What no convolution can take stays an Affine, which the vector engine runs."""
+    """Answers the graph with those Affines folded."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Affine):

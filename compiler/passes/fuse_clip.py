@@ -1,4 +1,9 @@
-"""Folds a Clip (Relu, ReLU6) into the operator before it; on its way it passes MaxPool and Concat, which it commutes with."""
+"""Folds a Clip (Relu, ReLU6) into the operator before it; on its way it passes MaxPool and Concat, which it commutes with.
+
+Requires: typed operators; Affines already folded (`fuse_affine`), since they fold into an operator without limits only.
+Ensures: the limits of a Clip whose input only it reads are those of the operator that computes the values.
+Leaves alone: Clips of graph inputs, of tensors with other readers, and of tensors with a quantisation of their own.
+"""
 
 from dataclasses import replace
 
@@ -8,7 +13,7 @@ from cnna.compiler.graph.ir import Graph, Node, Tensor
 
 
 def fuse_clip(graph: Graph) -> Graph:
-    """Where nothing else uses the tensor between them."""
+    """Answers the graph with those limits folded."""
     edit = Editor(graph)
     again = True
     while again:

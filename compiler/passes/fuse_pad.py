@@ -1,4 +1,10 @@
-"""Folds an explicit Pad with zeros into the window of what reads it, or makes it a copy with padding."""
+"""Folds an explicit Pad with zeros into the window of what reads it, or makes it a copy with padding.
+
+Requires: typed convolutions and pools, limits already folded (`fuse_clip`), Pads of channels already gone (`slice_pad`).
+Ensures: no Pad of rows and columns with constant zeros is left. Conv always takes it; AveragePool takes it and counts it; MaxPool
+takes it where its input is never negative. Otherwise a depthwise Conv with weight 1 copies and pads.
+Leaves alone: Pads with other values, of other axes, or of negative widths.
+"""
 
 from dataclasses import replace
 
@@ -10,7 +16,7 @@ from cnna.compiler.graph.ir import Graph, Node, Window
 
 
 def fuse_pad(graph: Graph) -> Graph:
-    """Of rows and columns. Into Conv always; into AveragePool, which then counts it; into MaxPool after a Relu."""
+    """Answers the graph without those Pads."""
     edit = Editor(graph)
     for node in edit:
         pads = zero_pads(edit, node)

@@ -1,4 +1,9 @@
-"""Moves a DequantizeLinear above operators that only move or choose int8 elements, so that they too work on real values."""
+"""Moves a DequantizeLinear above operators that only move or choose int8 elements, so that they too work on real values.
+
+Requires: folded constants (`fold_constants`), checked scales (`check_scales`).
+Ensures: op(q) and then DQ is DQ and then op, as often as it takes; who reads op(q) as int8 keeps it.
+Leaves alone: a DQ with a scale for each channel, since the operator may move the channels; Pads with a computed value.
+"""
 
 from dataclasses import replace
 
@@ -12,7 +17,7 @@ MOVERS = ("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", 
 
 
 def hoist_dequantise(graph: Graph) -> Graph:
-    """op(q) and then DQ becomes DQ and then op, as often as it takes; who reads op(q) as int8 keeps it."""
+    """Answers the graph with DequantizeLinear as far up as it goes."""
     edit = Editor(graph)
     again = True
     while again:

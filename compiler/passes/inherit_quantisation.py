@@ -1,4 +1,10 @@
-"""Gives tensors that a model leaves without Q and DQ the quantisation of their neighbour, where the answer stays the same."""
+"""Gives tensors that a model leaves without Q and DQ the quantisation of their neighbour, where the answer stays the same.
+
+Requires: quantisations noted on tensors (`annotate_quantisation`), limits folded (`fuse_clip`).
+Ensures: the output of an operator that only chooses among its input's values has the input's quantisation; the sole input of one
+that commutes with rounding (MaxPool, Concat, Clip) has the output's.
+Leaves alone: tensors with a quantisation, inputs that others read, Concats of unequal quantisations.
+"""
 
 from dataclasses import replace
 from math import inf
@@ -9,7 +15,7 @@ from cnna.compiler.graph.ir import Graph, Node
 
 
 def inherit_quantisation(graph: Graph) -> Graph:
-    """Down through operators that only choose among int8 values; up through those that commute with rounding."""
+    """Answers the graph with those quantisations."""
     edit = Editor(graph)
     for node in edit:
         quants = {edit.tensors[name].quant for name in node.inputs if name in edit.tensors}

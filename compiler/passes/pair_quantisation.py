@@ -1,4 +1,10 @@
-"""Brings each QuantizeLinear and its DequantizeLinear together as one Requantise, uint8 shifted to int8."""
+"""Joins each QuantizeLinear and its DequantizeLinear to one Requantise, uint8 shifted to int8.
+
+Requires: checked scales (`check_scales`), DequantizeLinear next to its QuantizeLinear (`hoist_dequantise`).
+Ensures: all equal pairs of a tensor are one Requantise, so that it has one reader; a QuantizeLinear whose int8 is wanted as such
+reads that Requantise.
+Leaves alone: a pair whose scales differ or are not one number, or whose type is neither int8 nor uint8.
+"""
 
 import numpy as np
 
@@ -10,10 +16,7 @@ Key = tuple[str, Quant]  # the tensor that is rounded, and how
 
 
 def pair_quantisation(graph: Graph) -> Graph:
-    """One Requantise for all equal pairs of a tensor, so that it has one reader; what else reads the int8 reads it behind that.
-
-    Leaves a pair alone whose scales differ, are not one number, or whose type is neither int8 nor uint8.
-    """
+    """Answers the graph with pairs joined."""
     edit = Editor(graph)
     made: dict[Key, str] = {}
     for node in edit:

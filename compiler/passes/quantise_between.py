@@ -1,7 +1,11 @@
 """Chooses a quantisation for the tensor between a Conv and its Add, where a model has none.
 
 The add saturates at the ends of y = [low, high]; with the other operand within r = [low, high], what the convolution gives
-beyond [y.low - r.high, y.high - r.low] cannot change y. That range, in 255 steps, is what it gets.
+beyond [y.low - r.high, y.high - r.low] cannot change y. The tensor gets that range, in 255 steps.
+
+Requires: quantisations noted and inherited (`annotate_quantisation`, `inherit_quantisation`).
+Ensures: where the Add's output and its other operand are quantised, so is what a Conv makes for the Add alone.
+Leaves alone: Adds whose output or both operands have no quantisation, and tensors that others read.
 """
 
 from dataclasses import replace
@@ -12,7 +16,7 @@ from cnna.compiler.graph.ir import Graph, Quant
 
 
 def quantise_between(graph: Graph) -> Graph:
-    """Where one operand of the Add, and its output, have a quantisation and a Conv makes the other operand for it alone."""
+    """Answers the graph with those quantisations."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Add) or edit.tensors[node.output].quant is None:

@@ -1,4 +1,10 @@
-"""Moves Reshape and Transpose down past elementwise operators, where they meet others that undo them."""
+"""Moves Reshape and Transpose down past elementwise operators, where they meet others that undo them.
+
+Requires: typed views and elementwise operators (`canonical_views`, `canonical_elementwise`).
+Ensures: between two layers a view is left only where a layer needs it; views that undo each other are gone; channel concatenations
+are typed Concats.
+Leaves alone: views of graph inputs and of what runs on the CPU, which stay in front of Q and DQ: they belong to the head.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,7 +18,7 @@ from cnna.compiler.passes.framed import put_framed
 
 
 def sink_views(graph: Graph) -> Graph:
-    """Views of the graph's inputs or of what runs on the CPU stay in front of Q and DQ: they are the head's."""
+    """Answers the graph with its views moved as far down as they go."""
     edit = Editor(graph)
     again = True
     while again:

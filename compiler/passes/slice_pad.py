@@ -1,4 +1,10 @@
-"""A Slice with steps, and the Pad of channels after it (ResNet's option A shortcut), as a 1x1 Conv with weights 0 and 1."""
+"""A Slice with steps, and the Pad of channels after it (ResNet's option A shortcut), become a Conv with weights 0 and 1.
+
+Requires: folded constants (`fold_constants`); it must run before `fuse_pad`, which knows rows and columns only.
+Ensures: a Slice with steps over rows and columns from pixel 0 is a depthwise 1x1 Conv with stride; a Pad of channels with zeros
+is a 1x1 Conv, together with such a Slice before it. Weight scales are 1, so both are exact in int8.
+Leaves alone: Slices that begin elsewhere or drop channels, Pads of rows and columns or with other values.
+"""
 
 import numpy as np
 
@@ -9,7 +15,7 @@ from cnna.compiler.passes.fuse_pad import copy_window, unit_scale, zero_pads
 
 
 def slice_pad(graph: Graph) -> Graph:
-    """Slices of rows and columns that start at 0; Pads of channels with zeros."""
+    """Answers the graph with those copies as convolutions."""
     edit = Editor(graph)
     for node in edit:
         pads = zero_pads(edit, node)
