@@ -1,11 +1,15 @@
 """What exporters write comes down to a few typed operators, and still computes the same (`rewritten` asks onnxruntime)."""
 
+import inspect
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.graph.ir import Graph
-from cnna.compiler.passes.pipeline import REWRITES, run_passes
+from cnna.compiler.passes.pipeline import INTEGER, QUANTISATION, REWRITES, run_passes
 
 from ..written import rewritten, written
 
@@ -152,11 +156,74 @@ FORMS = {
         },
         ["Clip", "Conv", "Conv", "Add", "Conv", "Reshape"],
     ),
+    "relu behind pool and concat goes to the sources": (
+        """g (float[N,3,6,6] x) => (float[N,9,3,3] y) {
+            a = Conv <kernel_shape=[1,1]> (x, w)
+            b = Conv <kernel_shape=[1,1]> (x, v)
+            c = Concat <axis=1> (a, b)
+            d = MaxPool <kernel_shape=[2,2], strides=[2,2]> (c)
+            y = Relu (d)}""",
+        {"w": (4, 3, 1, 1), "v": (5, 3, 1, 1)},
+        ["Conv", "Conv", "Concat", "MaxPool"],
+    ),
+    "option A shortcut": (
+        """g (float[N,4,6,6] x) => (float[N,8,3,3] y) {
+            a = Relu (x)
+            b = Slice (a, starts, ends, axes, steps)
+            c = Pad (b, pads)
+            d = Conv <kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]> (a, w)
+            y = Add (c, d)}""",
+        {"starts": ints(0, 0), "ends": ints(99, 99), "axes": ints(2, 3), "steps": ints(2, 2), "pads": ints(0, 2, 0, 0, 0, 2, 0, 0),
+         "w": (8, 4, 3, 3)},
+        ["Clip", "Conv", "Conv", "Add"],
+    ),
+    "flatten of a map in channels-last order": (
+        """g (float[N,2,3,4] x) => (float[N,5] y) {
+            r = Relu (x)
+            t = Transpose <perm=[0,2,3,1]> (r)
+            f = Flatten (t)
+            y = Gemm (f, w)}""",
+        {"w": (24, 5)},
+        ["Clip", "Conv", "Reshape"],
+    ),
+    "map and vector views between layers": (
+        """g (float[N,2,3,4] x) => (float[N,4,3,2] y) {
+            r = Relu (x)
+            f = Reshape (r, other)
+            y = Conv <kernel_shape=[1,1]> (f, w)}""",
+        {"other": ints(0, 4, 3, 2), "w": (4, 4, 1, 1)},
+        ["Clip", "Reshape", "Conv"],
+    ),
+    "identities": (
+        """g (float[N,2,3,4] x) => (float[N,2,3,4] y) {
+            a = Identity (x)
+            b = Dropout (a)
+            c = Relu (b)
+            d = Transpose <perm=[0,2,3,1]> (c)
+            e = Transpose <perm=[0,3,1,2]> (d)
+            f = Mul (e, one)
+            h = Concat <axis=1> (f)
+            i = Cast <to=1> (h)
+            y = Reshape (i, same)}""",
+        {"one": np.ones((2, 1, 1), np.float32), "same": ints(0, 2, 3, 4)},
+        ["Clip"],
+    ),
+    "concat of channels-last maps": (
+        """g (float[N,2,3,4] x) => (float[N,3,4,4] y) {
+            a = Relu (x)
+            b = Conv <kernel_shape=[1,1]> (x, w)
+            c = Transpose <perm=[0,2,3,1]> (a)
+            d = Transpose <perm=[0,2,3,1]> (b)
+            y = Concat <axis=3> (c, d)}""",
+        {"w": (2, 2, 1, 1)},
+        ["Clip", "Conv", "Concat", "Transpose"],
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_exporters_form(name):
+def test_forms(name):
+    """A form that does not come down to these operators would be refused, or run slower."""
     text, weights, kinds = FORMS[name]
     assert rewritten(written(text, weights))[1] == kinds
 
@@ -175,7 +242,18 @@ def test_old_opsets_are_raised(opset):
     assert kinds == ["Conv", "Conv", "Reshape", "Softmax"]
 
 
+@pytest.mark.parametrize("one", dict.fromkeys((*REWRITES, *QUANTISATION, *INTEGER)), ids=lambda one: one.__name__)
+def test_every_pass_states_its_contract_and_has_its_test(one):
+    """Whoever moves a pass in the order, or adds one, must find what it requires and ensures, and a test of it alone."""
+    text = inspect.getmodule(one).__doc__
+    assert [line.split(":")[0] for line in text.splitlines() if re.match("Requires|Ensures|Leaves alone", line)] == [
+        *("Requires", "Ensures", "Leaves alone")
+    ]
+    assert (Path(__file__).parent / f"test_{one.__name__}.py").is_file()
+
+
 def test_every_pass_is_dumped():
+    """`cnna compile --dump` would leave out the pass that somebody looks for."""
     dumped: dict[str, Graph] = {}
     text, weights, _ = FORMS["caffe2"]
     final = run_passes(to_graph(written(text, weights)), REWRITES, dumped.__setitem__)

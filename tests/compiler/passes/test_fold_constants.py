@@ -1,0 +1,81 @@
+"""What depends on constants alone is computed, and the shapes that follow from it are known."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler.passes import fold_constants as module
+from cnna.compiler.passes.fold_constants import fold_constants
+from cnna.spec.errors import ModelError
+
+from .alone import after, ints, kinds, left_alone, untyped
+
+
+def test_computed_shapes_become_known():
+    """PyTorch computes the target of a view from Shape: until it is folded, nobody knows what the Gemm reads."""
+    text = """g (float[N,3,4,4] x) => (float[N,5] y) {
+        n = Shape (x)
+        first = Gather <axis=0> (n, zero)
+        one = Unsqueeze (first, axes)
+        to = Concat <axis=0> (one, rest)
+        v = Reshape (x, to)
+        m = Shape (v)
+        k = Gather <axis=0> (m, last)
+        f = Cast <to=1> (k)
+        d = Div (v, f)
+        y = Gemm (d, w) }"""
+    weights = {"zero": np.int64(0), "last": np.int64(1), "axes": ints(0), "rest": ints(-1), "w": (48, 5)}
+    graph = fold_constants(untyped(text, weights))
+    assert kinds(graph) == ["Reshape", "Div", "Gemm"]
+    assert graph.tensors["v"].shape == (1, 48)
+    assert graph.constants["f"] == 48
+
+
+def test_values_are_the_evaluators():
+    """A constant that an exporter leaves as a small graph is what ONNX computes for it."""
+    text = """g (float[N,2,3,3] x) => (float[N,2,3,3] y) {
+        c = Constant <value_floats=[1.0, 2.0]> ()
+        d = Exp (c)
+        e = Reshape (d, to)
+        y = Mul (x, e) }"""
+    graph = after(fold_constants, untyped(text, {"to": ints(2, 1, 1)}))
+    assert kinds(graph) == ["Mul"]
+    np.testing.assert_allclose(graph.constants["e"].reshape(-1), np.exp([1, 2]), rtol=1e-6)
+
+
+def test_quantised_constants_stay():
+    """Folded to floats, they would have lost the scale that makes them int8."""
+    text = """g (float[N,2,3,3] x) => (float[N,2,3,3] y) {
+        w = DequantizeLinear (q, s)
+        y = Conv (x, w) }"""
+    assert left_alone(fold_constants, untyped(text, {"q": np.ones((2, 2, 1, 1), np.int8), "s": np.float32(0.1)}))
+
+
+def test_activations_stay():
+    """Nothing here is constant."""
+    assert left_alone(fold_constants, untyped("g (float[N,2,3,3] x) => (float[N,2,3,3] y) { y = Exp (x) }"))
+
+
+def test_constant_outputs_are_named():
+    """No image changes them: an accelerator has nothing to do for them."""
+    text = """g (float[N,2,3,3] x) => (float[N,2,3,3] y, float[2] z) {
+        y = Relu (x)
+        z = Exp (c) }"""
+    with pytest.raises(ModelError, match=r"node 'Exp:z' \(Exp\): output 'z' is the same for every image"):
+        fold_constants(untyped(text, {"c": (2,)}))
+
+
+def test_constants_that_cannot_be_computed_are_named():
+    """The evaluator raises whatever numpy does, without the node."""
+    text = """g (float[N,2,3,3] x) => (float[N,2,3,3] y) {
+        e = Gather (c, far)
+        y = Mul (x, e) }"""
+    with pytest.raises(ModelError, match=r"node 'Gather:e' \(Gather\) has constant inputs but cannot be computed"):
+        fold_constants(untyped(text, {"c": (2, 1), "far": np.int64(9)}))
+
+
+def test_constants_that_are_too_large_are_named(monkeypatch):
+    """A slip in a ConstantOfShape would take all memory."""
+    monkeypatch.setattr(module, "ELEMENTS_MAX", 8)
+    text = "g (float[N,2,3,3] x) => (float[N,2,3,3] y) { e = Exp (c) y = Mul (x, e) }"
+    with pytest.raises(ModelError, match=r"makes a constant of 9 elements; the limit is 8"):
+        fold_constants(untyped(text, {"c": (3, 3)}))
