@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from cnna.cli import ddr_options
 from cnna.cli.arrays import Arrays, read_arrays, write_arrays
 from cnna.cli.main import Outcome
+from cnna.host.model import Model
 from cnna.host.model.answers import outputs_of
 from cnna.host.model.compare import compare
-from cnna.host.model.model import Model
 from cnna.spec.artifact import Artifact, load
+from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError
 from cnna.spec.files import read_bytes
 from cnna.spec.metrics import summary
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> Outcome:
             if args.device == "pynq" and args.check:
                 agreement = _checked_board(artifact, inputs, answers)
                 figures["matches_reference"] = True
-            untraced = args.trace is not None and not getattr(model.device, "traced", True)
+            untraced = args.trace is not None and not _traced(model.device)
     except CheckError as error:
         print(error, file=sys.stderr)
         figures = summary(artifact.manifest, args.device, [], None, time.perf_counter() - started, False)
@@ -93,6 +94,13 @@ def _model(args: argparse.Namespace, artifact: Artifact, options: dict[str, Any]
     from cnna.host.model.board_model import BoardModel
 
     return BoardModel(open_overlay(args.overlay), artifact)
+
+
+def _traced(device: Device | None) -> bool:
+    """Whether the simulation has written a waveform: its first clock has come."""
+    from cnna.sim.rtl.cosim import CosimDevice
+
+    return isinstance(device, CosimDevice) and device.traced
 
 
 def _checked_board(artifact: Artifact, inputs: Arrays, answers: Arrays) -> str:

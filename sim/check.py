@@ -7,7 +7,7 @@ reference's. The first difference in program order is named.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,26 @@ from cnna.sim.reference import reference
 from cnna.sim.reference.golden import int8_graph
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.device import Device
 from cnna.spec.errors import CheckError
 from cnna.spec.regmap import SEGMENTS, offset
 
 Int8 = NDArray[np.int8]
 Tensors = Mapping[str, Int8]
+
+
+@runtime_checkable
+class ObservedRtl(Protocol):
+    """A device whose writes a testbench records: the simulated RTL."""
+
+    def read(self, offset: int) -> int:
+        """The register at a byte offset."""
+
+    def start_log(self) -> None:
+        """Records every write from now on, and drops what was recorded."""
+
+    def logged(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The recorded writes to feature memory and to DDR, in order of time: arrays of `rtl.probes.STORED`, `rtl.ddr.WRITTEN`."""
 
 
 @dataclass(frozen=True)
@@ -44,23 +59,23 @@ class Agreement:
         return f"{' == '.join(self.executions)}: {self.tensors} tensors, {self.elements} elements"
 
 
-def check_run(artifact: Artifact, inputs: Tensors, answers: Tensors, device: Any) -> Agreement:
+def check_run(artifact: Artifact, inputs: Tensors, answers: Tensors, device: Device | None) -> Agreement:
     """Compares the run that `device` has just done; graph from the model in the artifact. CheckError: the first difference."""
     return compare(artifact, reference.run(int8_graph(artifact), inputs), inputs, answers, device)
 
 
-def compare(artifact: Artifact, golden: Tensors, inputs: Tensors, answers: Tensors, device: Any) -> Agreement:
+def compare(artifact: Artifact, golden: Tensors, inputs: Tensors, answers: Tensors, device: Device | None) -> Agreement:
     """As `check_run`, given the reference's tensors. `device` None: the reference itself ran."""
     if isinstance(device, EmulatorDevice):
         log = device.log
     else:
         log, emulated = emulate(artifact, inputs)
     last = "emulator"
-    if hasattr(device, "logged"):
+    if isinstance(device, ObservedRtl):
         compare_writes(artifact, log, device)
         last = "RTL"
     elif device is not None and not isinstance(device, EmulatorDevice):
-        last = getattr(device, "name", "device")
+        last = device.name
         _compare_outputs(artifact, emulated, answers, (last, "emulator"))
     tensors, elements = compare_tensors(artifact, log, golden, last)
     _compare_outputs(artifact, golden, answers, (last, "reference"))
@@ -132,7 +147,7 @@ def _compare_outputs(artifact: Artifact, golden: Tensors, answers: Tensors, name
 # --- RTL against emulator ---
 
 
-def compare_writes(artifact: Artifact, log: Sequence[Written], device: Any) -> None:
+def compare_writes(artifact: Artifact, log: Sequence[Written], device: ObservedRtl) -> None:
     """Every write that the testbench saw since `device.start_log()`, which this calls again. CheckError: the first difference."""
     features, ddr = device.logged()
     device.start_log()

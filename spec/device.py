@@ -1,10 +1,14 @@
-"""What a driver needs of a device: registers, memory and waiting. The emulator, the simulated RTL and boards are ones."""
+"""What a driver needs of a device: registers, memory and waiting. The emulator, the simulated RTL and boards are devices.
+
+`Device` is what every device can do. `Recorder` and `Profiler` are what some simulated devices can do too: ask with `isinstance`.
+"""
 
 import time
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from cnna.spec.artifact import Artifact
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError, TimedOutError
 from cnna.spec.planned import DdrSpeed
@@ -17,9 +21,10 @@ LOOK_SECONDS = 1e-3  # between two looks at whether a soft reset has ended
 class Device(Protocol):
     """One accelerator with the DDR it sees. Addresses are bus addresses in bytes."""
 
+    name: str  # what figures and messages call it
     config: Config  # read from the capability registers
-    ddr: DdrSpeed  # what is behind it
-    playing: Played | None  # what was started last: whoever starts it says so here, for time-outs to tell
+    ddr: DdrSpeed  # the speed of its DDR
+    playing: Played | None  # the program started last: whoever starts one sets this, and messages about time-outs use it
 
     def read(self, offset: int) -> int:
         """The 32-bit register at a byte offset."""
@@ -41,6 +46,25 @@ class Device(Protocol):
 
     def close(self) -> None:
         """Frees the device; ends its processes."""
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """A device that can record every word that it writes, for `--check` to compare; `sim.check` knows how each one gives it."""
+
+    def start_log(self) -> None:
+        """Records every write from now on, and drops what was recorded."""
+
+
+@runtime_checkable
+class Profiler(Protocol):
+    """A device that can say where the clocks of the last run went."""
+
+    def profile(self, artifact: Artifact) -> list[dict[str, Any]]:
+        """What each layer of the program that ran last cost: cycles, stalls by cause, DDR bytes."""
+
+    def timeline(self) -> list[tuple[int, str, int]]:
+        """(clock since the last start, engine, units finished by then) each time an engine finished some, in order of time."""
 
 
 def soft_reset(device: Device, settle_seconds: float) -> None:

@@ -7,7 +7,7 @@ with Model("m.cnna", device="emulator") as model:
 import importlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
@@ -22,7 +22,7 @@ from cnna.spec import pack
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import CpuPart, makes, reads
-from cnna.spec.device import Device
+from cnna.spec.device import Device, Profiler, Recorder
 from cnna.spec.errors import DataError, ToolError
 from cnna.spec.metrics import Figures, summary
 
@@ -73,7 +73,7 @@ class Model:
         self.last: Figures = {}
         self.device: Device | None = None if isinstance(device, str) else device
         self._owned = isinstance(device, str)
-        self.device_name = device if isinstance(device, str) else getattr(device, "name", type(device).__name__)
+        self.device_name = device if isinstance(device, str) else device.name
         self._parts = {name: self._cpu_part(name) for name in ("head", "tail")}
         self._head_ports = makes(self.manifest["cpu_head"]) & {port["name"] for port in self.manifest["inputs"]}
         self._outputs = outputs_of(self.manifest)
@@ -151,9 +151,8 @@ class Model:
             self.device = open_device(device, self.artifact.config, **options)
         assert self.device is not None
         accelerator = Accelerator(self.device, self.artifact)
-        if self.check:  # only now: what ran on the device before has been reset
-            recorder: Any = self.device
-            recorder.start_log()
+        if self.check and isinstance(self.device, Recorder):  # only now: what ran on the device before has been reset
+            self.device.start_log()
         return accelerator
 
     def _cpu_part(self, name: str) -> CpuPart | None:
@@ -187,10 +186,8 @@ class Model:
         return answers
 
     def _figures(self, counters: list[dict[str, int]], wall_seconds: float) -> Figures:
-        profile: Callable[[Artifact], Any] | None = getattr(self.device, "profile", None)
-        layers = profile(self.artifact) if profile and counters else None
-        timeline: Callable[[], Any] | None = getattr(self.device, "timeline", None)
-        events = timeline() if timeline and counters else None
+        profiler = self.device if counters and isinstance(self.device, Profiler) else None
+        layers, events = (profiler.profile(self.artifact), profiler.timeline()) if profiler else (None, None)
         return summary(self.manifest, self.device_name, counters, layers, wall_seconds, True if self.agreement else None, events)
 
     # --- ports to floats ---
