@@ -6,23 +6,45 @@ allocated it (`connections` frees those of connections that have ended).
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import grpc
 import numpy as np
 
 from cnna.sim.board.board import Board
 from cnna.sim.board.connections import Connections
-from cnna.sim.board.pins import Gpio
 from cnna.sim.board.refused import RefusedError, invalid
-from cnna.sim.board.service import Context, Service
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # pynq's, of a machine that is no board: the messages are all that is used here
-    from pynq.remote import buffer_pb2, buffer_pb2_grpc, gpio_pb2_grpc, mmio_pb2, mmio_pb2_grpc
+    from pynq.remote import buffer_pb2, buffer_pb2_grpc, gpio_pb2, gpio_pb2_grpc, mmio_pb2, mmio_pb2_grpc
     from pynq.remote import remote_device_pb2 as device_pb2
     from pynq.remote import remote_device_pb2_grpc as device_pb2_grpc
 
 CHUNK_BYTES = 2 << 20  # of a streamed answer; pynq's own requests are cut alike
+
+
+PINS = 174  # of a Zynq UltraScale+ PS
+FIRST_PIN = 338  # its Linux number on a ZCU102
+
+Context = Any  # grpc.ServicerContext
+
+
+class Service:
+    """The board, and who is connected to it."""
+
+    def __init__(self, board: Board, connections: Connections) -> None:
+        self.board, self.connections = board, connections
+
+    @contextmanager
+    def answering(self, context: Context) -> Iterator[None]:
+        """Notes that the client lives; makes a gRPC status of a refusal."""
+        self.connections.seen(context.peer())
+        try:
+            yield
+        except RefusedError as error:
+            context.abort(grpc.StatusCode[error.code], str(error))
 
 
 class Device(Service, device_pb2_grpc.RemoteDeviceServicer):
@@ -178,6 +200,57 @@ class Buffers(Service, buffer_pb2_grpc.RemoteBufferServicer):
         with self.answering(context):
             self.dram.buffer(request.buffer_id)
         return buffer_pb2.CacheableResponse(cacheable=True)
+
+
+class Gpio(Service, gpio_pb2_grpc.GpioServicer):
+    """Nothing is wired to them: an output reads back what was written. A handle is a number."""
+
+    def __init__(self, board: Board, connections: Connections) -> None:
+        super().__init__(board, connections)
+        self._values: dict[int, int] = {}
+
+    def get_gpio(self, request: Any, context: Context) -> Any:
+        """A handle on a pin, by its Linux number."""
+        with self.answering(context):
+            if not FIRST_PIN <= request.index < FIRST_PIN + PINS:
+                raise invalid(f"there is no GPIO pin {request.index}; there are {FIRST_PIN}..{FIRST_PIN + PINS - 1}")
+            self._values.setdefault(request.index, 0)
+        return gpio_pb2.GetGpioResponse(gpio_id=str(request.index))
+
+    def read(self, request: Any, context: Context) -> Any:
+        """0 or 1."""
+        with self.answering(context):
+            return gpio_pb2.GpioReadResponse(value=self._values[self._pin(request)])
+
+    def write(self, request: Any, context: Context) -> Any:
+        """Sets it."""
+        with self.answering(context):
+            self._values[self._pin(request)] = int(bool(request.value))
+        return gpio_pb2.GpioWriteResponse()
+
+    def unexport(self, request: Any, context: Context) -> Any:
+        """Lets go of a pin."""
+        with self.answering(context):
+            del self._values[self._pin(request)]
+        return gpio_pb2.GpioUnexportResponse()
+
+    def is_exported(self, request: Any, context: Context) -> Any:
+        """Whether somebody holds it."""
+        return gpio_pb2.GpioIsExportedResponse(is_exported=request.gpio_id.isdigit() and int(request.gpio_id) in self._values)
+
+    def get_gpio_base_path(self, request: Any, context: Context) -> Any:
+        """Of the PS's own controller; other labels there are none."""
+        ours = not request.target_label or request.target_label == "zynqmp_gpio"
+        return gpio_pb2.GetGpioBasePathResponse(base_path=f"/sys/class/gpio/gpiochip{FIRST_PIN}" if ours else "")
+
+    def get_gpio_npins(self, request: Any, context: Context) -> Any:
+        """How many there are."""
+        return gpio_pb2.GetGpioNPinsResponse(npins=PINS)
+
+    def _pin(self, request: Any) -> int:
+        if not request.gpio_id.isdigit() or int(request.gpio_id) not in self._values:
+            raise invalid(f"{request.gpio_id!r} is no handle of a pin")
+        return int(request.gpio_id)
 
 
 def add_services(server: Any, board: Board, connections: Connections) -> None:

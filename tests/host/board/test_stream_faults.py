@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cnna.host.model.board_model import BoardModel
-from cnna.sim.board.backend import RtlBackend
 from cnna.sim.board.board import Board, open_board
+from cnna.sim.board.rtl_backend import RtlBackend
 from cnna.spec.config import preset
 from cnna.spec.errors import RunError, TimedOutError
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cnna.sim.board import board as board_module
-from cnna.sim.board.backend import EmulatorBackend
 from cnna.sim.board.design import REGISTER_WINDOWS
+from cnna.sim.board.emulator_backend import EmulatorBackend
 
 from . import stock
 

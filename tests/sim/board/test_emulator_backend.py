@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cnna.sim.board.copies import Copies
+from cnna.sim.board.emulator_backend import EmulatedStreams
 from cnna.sim.board.refused import RefusedError
 from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
 
@@ -12,8 +12,8 @@ Registers = dict[str, int]
 
 
 @pytest.fixture
-def made() -> tuple[Copies, Registers, np.ndarray]:
-    """Copies, the other registers by name, and the DDR from address 0 on."""
+def made() -> tuple[EmulatedStreams, Registers, np.ndarray]:
+    """EmulatedStreams, the other registers by name, and the DDR from address 0 on."""
     registers: Registers = {}
     memory = np.arange(SIZE, dtype=np.uint32).astype(np.uint8)
 
@@ -25,22 +25,22 @@ def made() -> tuple[Copies, Registers, np.ndarray]:
             raise IndexError
         return memory[address : address + size]
 
-    return Copies(read, view), registers, memory
+    return EmulatedStreams(read, view), registers, memory
 
 
-def begin(made: tuple[Copies, Registers, np.ndarray], way: str, address: int, size: int) -> None:
+def begin(made: tuple[EmulatedStreams, Registers, np.ndarray], way: str, address: int, size: int) -> None:
     copies, registers, _ = made
     registers |= {f"{way}_LO": address & 0xFFFF_FFFF, f"{way}_HI": address >> 32, f"{way}_BYTES": size}
     copies.write(offset(f"{way}_START"), 1)
 
 
-def status(copies: Copies, way: str) -> tuple[int, int, str, int]:
+def status(copies: EmulatedStreams, way: str) -> tuple[int, int, str, int]:
     """busy, done, cause, response."""
     word = REGISTERS[f"{way}_STATUS"].unpack(copies.read(offset(f"{way}_STATUS")))
     return word["busy"], word["done"], STREAM_ERRORS[word["cause"]], word["response"]
 
 
-def test_a_packet_in_and_out(made: tuple[Copies, Registers, np.ndarray]) -> None:
+def test_a_packet_in_and_out(made: tuple[EmulatedStreams, Registers, np.ndarray]) -> None:
     """Bytes land where they were told to, and none before the copy has begun."""
     copies, _, memory = made
     assert not copies.put(b"abc")
@@ -67,7 +67,7 @@ def test_a_packet_in_and_out(made: tuple[Copies, Registers, np.ndarray]) -> None
     ],
 )
 def test_what_stops_a_copy_in(
-    made: tuple[Copies, Registers, np.ndarray], address: int, size: int, packet: bytes | None, cause: str, response: int
+    made: tuple[EmulatedStreams, Registers, np.ndarray], address: int, size: int, packet: bytes | None, cause: str, response: int
 ) -> None:
     """The driver tells the user by these; the packet is taken, so that the next finds its place."""
     copies, _, memory = made
@@ -79,7 +79,7 @@ def test_what_stops_a_copy_in(
     assert status(copies, "STREAM_IN") == (1, 0, "none", 0)
 
 
-def test_a_copy_out_of_nothing_ends_its_packet(made: tuple[Copies, Registers, np.ndarray]) -> None:
+def test_a_copy_out_of_nothing_ends_its_packet(made: tuple[EmulatedStreams, Registers, np.ndarray]) -> None:
     """The DMA would wait for a TLAST that never comes."""
     copies, *_ = made
     begin(made, "STREAM_OUT", SIZE, 64)
@@ -87,7 +87,7 @@ def test_a_copy_out_of_nothing_ends_its_packet(made: tuple[Copies, Registers, np
     assert status(copies, "STREAM_OUT") == (0, 0, "response", 3)
 
 
-def test_start_is_refused_while_it_cannot_be(made: tuple[Copies, Registers, np.ndarray]) -> None:
+def test_start_is_refused_while_it_cannot_be(made: tuple[EmulatedStreams, Registers, np.ndarray]) -> None:
     """A second start would lose the first; after an error of the program nothing moves until a reset."""
     copies, registers, _ = made
     begin(made, "STREAM_IN", 0, 16)

@@ -1,0 +1,188 @@
+"""The emulator behind the virtual board, and its copies between streams and DDR."""
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.sim.board.refused import RefusedError
+from cnna.sim.emulator.emulator import EmulatorDevice
+from cnna.spec.config import BEAT_BYTES
+from cnna.spec.errors import RunError
+from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
+
+CTRL, STATUS = offset("CTRL"), offset("STATUS")
+STREAM_REGISTERS = tuple(r.offset for r in REGISTERS.values() if r.name.startswith("STREAM_"))
+IN, OUT = "STREAM_IN", "STREAM_OUT"
+STARTS = {offset(f"{way}_START"): way for way in (IN, OUT)}
+STATUSES = {offset(f"{way}_STATUS"): way for way in (IN, OUT)}
+DECERR = 3
+
+View = Callable[[int, int], NDArray[np.uint8]]  # address, size: those bytes of DDR. IndexError: not all are there
+Answer = TypeVar("Answer")
+
+
+class EmulatedStreams:
+    """The copies between the accelerator's stream ports and DDR, as the STREAM_* registers describe them.
+
+    It is a `fabric.Slave` of the START and STATUS registers, and the `dma.Sink` and `dma.Source` of the streams. A copy takes no
+    time: it is over when its packet has come, or is fetched. `read` reads the accelerator's other registers.
+    """
+
+    def __init__(self, read: Callable[[int], int], view: View) -> None:
+        self._register, self._view = read, view
+        self._lock = threading.Lock()  # clients are served by many threads
+        self.reset()
+
+    def reset(self) -> None:
+        """As after a soft reset."""
+        self._status = dict.fromkeys((IN, OUT), 0)
+        self._places = dict.fromkeys((IN, OUT), (0, 0))
+
+    def read(self, offset: int) -> int:
+        """The STATUS of one."""
+        return self._status[STATUSES[offset]]
+
+    def write(self, offset: int, value: int) -> None:
+        """START of one. RefusedError: it may not start now, as the bus would say."""
+        if offset not in STARTS:
+            raise RefusedError("ABORTED", f"the accelerator answers SLVERR to a write at {offset:#x}")
+        if not value & 1:
+            return
+        way = STARTS[offset]
+        with self._lock:
+            if self._is(way, "busy") or REGISTERS["STATUS"].unpack(self._named("STATUS"))["error"]:
+                raise RefusedError("ABORTED", f"the accelerator answers SLVERR to {way}_START: it is busy, or stopped by ERROR")
+            address = self._named(f"{way}_LO") | self._named(f"{way}_HI") << 32
+            size = self._named(f"{way}_BYTES")
+            self._places[way] = address, size
+            if address % BEAT_BYTES or not size:
+                self._end(way, "illegal")
+            else:
+                self._status[way] = REGISTERS[f"{way}_STATUS"].pack(busy=1)
+
+    def put(self, data: bytes) -> bool:
+        """A packet from the DMA to DDR; False while no copy waits for one."""
+        with self._lock:
+            if not self._is(IN, "busy"):
+                return False
+            address, size = self._places[IN]
+            count = min(size, len(data))
+            try:
+                self._view(address, count)[:] = np.frombuffer(data, np.uint8, count)
+            except IndexError:
+                self._end(IN, "response", DECERR)
+                return True
+            self._end(IN, "early_end" if len(data) < size else "late_end" if len(data) > size else "none")
+            return True
+
+    def get(self) -> bytes | None:
+        """A packet from DDR for the DMA; None while no copy goes on."""
+        with self._lock:
+            if not self._is(OUT, "busy"):
+                return None
+            try:
+                data = self._view(*self._places[OUT]).tobytes()
+            except IndexError:
+                self._end(OUT, "response", DECERR)
+                return bytes(BEAT_BYTES)  # the packet ends with the beat that is bad
+            self._end(OUT, "none")
+            return data
+
+    def drop_put(self) -> None:
+        """It takes whole packets or none."""
+
+    def drop_got(self) -> None:
+        """A copy that goes on waits for the next who asks."""
+
+    def _is(self, way: str, field: str) -> bool:
+        return bool(REGISTERS[f"{way}_STATUS"].unpack(self._status[way])[field])
+
+    def _end(self, way: str, cause: str, response: int = 0) -> None:
+        register = REGISTERS[f"{way}_STATUS"]
+        self._status[way] = register.pack(done=int(cause == "none"), cause=STREAM_ERRORS.index(cause), response=response)
+
+    def _named(self, name: str) -> int:
+        return self._register(offset(name))
+
+
+class EmulatorBackend:
+    """The emulator. A start runs the whole program in a thread of its own; until then STATUS reads as busy."""
+
+    def __init__(self, device: EmulatorDevice) -> None:
+        self.device = device
+        self.data, self.base = device.data, device.base
+        self.streams = EmulatedStreams(device.read, self._view) if device.config.streams else None
+        self._lock = threading.Lock()  # of whoever changes the device
+        self._running = threading.Event()
+
+    def read(self, offset: int) -> int:
+        """A register, at once."""
+        if offset == STATUS and self._running.is_set():
+            return REGISTERS["STATUS"].pack(busy=1)
+        if self.streams and offset in STATUSES:
+            return self.streams.read(offset)
+        return self._checked(lambda: self.device.read(offset))
+
+    def write(self, offset: int, value: int) -> None:
+        """Sets a register. It waits for a running program; the registers of stream copies do not, since copies run beside it."""
+        if self.streams and offset in STREAM_REGISTERS:
+            return self._write_streamed(offset, value)
+        self._lock.acquire()
+        if offset == CTRL and REGISTERS["CTRL"].unpack(value)["start"]:
+            self._running.set()
+            threading.Thread(target=self._start, args=(value,), name="program", daemon=True).start()  # it has the lock
+            return None
+        try:
+            self._checked(lambda: self.device.write(offset, value))
+            if self.streams and offset == CTRL and REGISTERS["CTRL"].unpack(value)["soft_reset"]:
+                self.streams.reset()
+        finally:
+            self._lock.release()
+        return None
+
+    def reset(self) -> None:
+        """A soft reset, and the general block's registers as they were at first."""
+        with self._lock:
+            self.device.write(CTRL, REGISTERS["CTRL"].pack(soft_reset=1))
+            if self.streams:
+                self.streams.reset()
+
+    def close(self) -> None:
+        """Waits for a running program."""
+        with self._lock:
+            self.data = np.empty(0, np.uint8)
+
+    def _write_streamed(self, offset: int, value: int) -> None:
+        assert self.streams is not None
+        if offset in STARTS or offset in STATUSES:
+            self.streams.write(offset, value)
+        else:
+            self._checked(lambda: self.device.write(offset, value))
+
+    def _view(self, address: int, size: int) -> NDArray[np.uint8]:
+        """Bytes of the memory. IndexError: not all of them are there."""
+        start = address - self.base
+        if start < 0 or start + size > len(self.data):
+            raise IndexError
+        return self.data[start : start + size]
+
+    def _start(self, value: int) -> None:
+        try:
+            self.device.write(CTRL, value)
+            self.device.wait()
+        except Exception as error:  # a program that no accelerator could carry out: STATUS shows neither done nor error
+            print(f"cnna board: {error}", file=sys.stderr, flush=True)
+        finally:
+            self._running.clear()
+            self._lock.release()
+
+    @staticmethod
+    def _checked(do: Callable[[], Answer]) -> Answer:
+        try:
+            return do()
+        except RunError as error:
+            raise RefusedError("ABORTED", str(error)) from None
