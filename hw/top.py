@@ -11,7 +11,7 @@ and `write0`.., one a port, and with streams `stream_in` and `stream_out`; in th
 - `counts.done__*` and `regfile.done` (a program write has acted).
 
 Domain `sync` is reset by `aresetn`, domain `core` by that and by soft reset; both have `aclk` for their clock. Each of the core's
-blocks has a copy of that reset (`own_reset.py`).
+blocks has a copy of that reset (`timing.own_reset`).
 """
 
 from amaranth import Cat, ClockDomain, Const, Module, Signal
@@ -21,10 +21,9 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from cnna.hw.array.conv import Conv
 from cnna.hw.axi.buses import Axi4, Axi4Lite, AxiStream
 from cnna.hw.axi.read_master import ReadMaster
-from cnna.hw.axi.write_master import WriteMaster
-from cnna.hw.axi.write_share import WriteShare
+from cnna.hw.axi.write_master import WriteArbiter, WriteMaster
 from cnna.hw.base.attributes import COPY
-from cnna.hw.base.own_reset import own_reset
+from cnna.hw.base.timing import own_reset
 from cnna.hw.control.control import Control
 from cnna.hw.control.counters import Counters
 from cnna.hw.control.faults import Faults, fault_words
@@ -35,7 +34,7 @@ from cnna.hw.dma.load import Load
 from cnna.hw.dma.store import Store
 from cnna.hw.dma.streams import StreamIn, StreamOut
 from cnna.hw.memory.feature_memory import FeatureMemory
-from cnna.hw.units.tokens import Counts
+from cnna.hw.units.waits import UnitCounts
 from cnna.hw.vector.vector import Vector
 from cnna.hw.weights.ring import vector_ring, weight_ring
 from cnna.hw.weights.weights import Weights
@@ -75,7 +74,7 @@ class Top(wiring.Component):
             "store": Store(config),
             "weights": Weights(config),
             "sequencer": Sequencer(),
-            "counts": Counts(),
+            "counts": UnitCounts(),
             "counters": Counters(config.ports),
             "faults": Faults(config.ports),
         }
@@ -83,7 +82,7 @@ class Top(wiring.Component):
             core[f"read{port}"] = ReadMaster(2 if port else 3 + config.streams, background=config.streams and port == 0)
             core[f"write{port}"] = WriteMaster()
         if config.streams:
-            core |= {"stream_in": StreamIn(), "stream_out": StreamOut(), "write_share": WriteShare()}
+            core |= {"stream_in": StreamIn(), "stream_out": StreamOut(), "write_share": WriteArbiter()}
         for name, block in core.items():
             m.submodules[name] = own_reset(block, self.aclk, next_reset)
         self._buses(m, core)

@@ -22,7 +22,7 @@ ROOMS = {
     "hw.units": ("finished units, and waiting for them", ("hw.base",)),
     "hw.walk": ("walks over output pixels", ("hw.base",)),
     "hw.memory": ("feature memory", ("hw.base", "hw.walk")),
-    "hw.dma": ("load, store, stream copies", ("hw.base", "hw.axi", "hw.units", "hw.memory")),
+    "hw.dma": ("load, store, stream copies", ("hw.base", "hw.axi", "hw.units")),
     "hw.weights": ("the weight engine and its rings", ("hw.base", "hw.axi", "hw.dma")),
     "hw.lanes": ("DSP48E2, rounding, requantisation", ("hw.base",)),
     "hw.array": ("the convolution engine", ("hw.base", "hw.units", "hw.walk", "hw.weights", "hw.lanes")),

@@ -58,7 +58,7 @@ BOXES = (
     Box("sim/check", 4, 2, "all equal to the bit"),
     Box("hw/control/regfile", 0, 3.5, "AXI4-Lite registers"),
     Box("hw/control/sequencer", 1, 3.5, "plays the program"),
-    Box("hw/units/tokens", 2, 3.5, "engines wait by counts"),
+    Box("hw/units/waits", 2, 3.5, "engines wait by counts"),
     Box("hw/control/counters", 3, 3.5, "clocks and stalls"),
     Box("hw/control/faults", 4, 3.5, "stops, keeps the cause"),
     Box("hw/axi/read_master", 0, 4.5, "bursts in"),
@@ -79,7 +79,7 @@ BOXES = (
 ARROWS = (
     "model.onnx>compiler/frontend/onnx_import>compiler/passes/pipeline>compiler/quantise/quantise>compiler/lower/lower",
     "compiler/lower/lower>compiler/plan/allocate>compiler/plan/schedule>compiler/plan/emit>spec/artifact>host/model/model",
-    "host/model/model>host/device/accelerator>hw/control/regfile>hw/control/sequencer>hw/units/tokens",
+    "host/model/model>host/device/accelerator>hw/control/regfile>hw/control/sequencer>hw/units/waits",
     "DDR>hw/axi/read_master>hw/weights/weights>hw/weights/ring>hw/array/array>hw/lanes/requant>hw/array/residual>hw/walk/scatter",
     "hw/axi/read_master>hw/dma/load>hw/memory/feature_memory>hw/walk/fetch>hw/array/array",
     "hw/memory/feature_memory>hw/vector/vector>hw/walk/scatter",

@@ -83,7 +83,7 @@ class Transfer(User):
         return self._moved[port] + self._waiting[port] if port < len(self._share) else inf
 
     def _joined(self) -> int:
-        """One request: a beat of each port that has one, except where a lower port uses its bank (`hw/memory/clashes.py`)."""
+        """One request: a beat of each port that has one, except where a lower port uses its bank (`hw/dma/runs.py`)."""
         asked, goes, needs, moved = 0, 0, self._needs, self._moved
         for port, waiting in enumerate(self._waiting):
             if waiting and moved[port] < self._share[port]:

@@ -13,8 +13,8 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.hw.array.tile import LATENCY, PAIRS, Tile
 from cnna.hw.base.attributes import CHAIN
-from cnna.hw.base.delay import delayed
 from cnna.hw.base.ports import sums_layout
+from cnna.hw.base.timing import delayed
 from cnna.spec.config import Config
 
 

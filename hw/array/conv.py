@@ -13,10 +13,8 @@ from cnna.hw.array.drain import Drain
 from cnna.hw.array.issue import Issue, issue_layout
 from cnna.hw.array.residual import ResidualAdd, add_layout
 from cnna.hw.base.broadcast import Broadcast, Share, Statements, members
-from cnna.hw.base.command import command_layout
-from cnna.hw.base.ports import FeatureWrite, RingRead
-from cnna.hw.units.gate import Gate, gate_layout
-from cnna.hw.units.tokens import COUNTS, waits_of
+from cnna.hw.base.ports import FeatureWrite, RingRead, command_layout
+from cnna.hw.units.waits import COUNTS, UnitGate, gate_layout, waits_of
 from cnna.hw.walk.fetch import Fetch, fetch_read
 from cnna.hw.walk.scatter import Scatter
 from cnna.hw.walk.walk import plane_walk, source_walk, walk_layout
@@ -67,7 +65,7 @@ class Conv(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.broadcast = broadcast = Broadcast(command_layout("conv"), self._shares())
-        m.submodules.gate = gate = Gate(readers=2, span=1)
+        m.submodules.gate = gate = UnitGate(readers=2, span=1)
         m.submodules.source = source = Fetch(self.config, self.config.pix)
         m.submodules.residual = residual = Fetch(self.config, self.config.half)
         m.submodules.add = add = ResidualAdd(self.config)

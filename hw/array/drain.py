@@ -9,9 +9,9 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.array.issue import ROOM, SLOTS, group_layout, param_write_layout
-from cnna.hw.base.fifo import CreditFifo
 from cnna.hw.base.ports import params_layout, sums_layout
-from cnna.hw.base.selector import Selector
+from cnna.hw.base.queues import CreditFifo
+from cnna.hw.base.slices import SlicedSelector
 from cnna.hw.lanes.requant import Lanes, Modes
 from cnna.spec.config import Config
 
@@ -93,8 +93,8 @@ class Drain(wiring.Component):
         """The half group's sums and the block's parameters, into the lanes' registers; `block` and `upper` of the next clock."""
         config, blocks = self.config, self.config.chunk_blocks
         params = self._params(m, last)
-        m.submodules.sums_selector = sums = Selector(len(lanes.acc.as_value()), 2 * blocks)
-        m.submodules.params_selector = chosen = Selector(PARAM_BITS * config.ci, blocks)
+        m.submodules.sums_selector = sums = SlicedSelector(len(lanes.acc.as_value()), 2 * blocks)
+        m.submodules.params_selector = chosen = SlicedSelector(PARAM_BITS * config.ci, blocks)
         m.d.comb += [
             sums.upcoming.eq(Mux(upper, block + blocks, block)),
             chosen.upcoming.eq(block),

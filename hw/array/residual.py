@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.array.drain import half_layout
-from cnna.hw.base.fifo import CreditFifo
+from cnna.hw.base.queues import CreditFifo
 from cnna.hw.lanes.requant import Lanes, Modes
 from cnna.hw.walk.fetch import fetched_layout
 from cnna.spec.config import Config

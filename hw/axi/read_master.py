@@ -10,9 +10,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi.buses import AxiRead, constants
 from cnna.hw.base.ports import BEAT_BITS, ReadBurst, ReadClient
-from cnna.hw.base.queue import Queue
-from cnna.hw.base.skid_buffer import Pair
-from cnna.hw.base.tally import tally
+from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
+from cnna.hw.base.timing import tally
 
 OUTSTANDING = 32  # bursts; 48 bytes a clock over four ports at 120 clocks need 12 of 128 bytes
 
@@ -44,10 +43,10 @@ class ReadMaster(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.order = order = Queue(unsigned(max(1, (self.count - 1).bit_length())), OUTSTANDING)
+        m.submodules.order = order = RegisteredFifo(unsigned(max(1, (self.count - 1).bit_length())), OUTSTANDING)
         take, granted, ended, wanted = Signal(), Signal(), Signal(), []
         for number, client in enumerate(self.clients):
-            m.submodules[f"wanted{number}"] = pair = Pair(ReadBurst)
+            m.submodules[f"wanted{number}"] = pair = SkidBuffer(ReadBurst)
             connect(m, flipped(client.burst), pair.i)
             wanted.append(pair.o)
         outstanding = tally(m, OUTSTANDING, granted, ended)  # bursts whose last beat has not come

@@ -1,17 +1,17 @@
-"""The AXI4 write master of one port: bursts whose beats stand ready out on AW and W, B responses counted.
+"""The AXI4 write master of one port, and the arbiter in front of it where the port has two clients.
 
-`store.py` is its client, on port 0 of an accelerator with streams beside `streams.py` (`write_share.py`). A burst is offered when
-all of its beats wait in a FIFO, so a W channel never starves and a halt never cuts a burst in two.
+`store.py` is its client. On port 0 of an accelerator with streams, `streams.py` is one too. A burst is offered when all of its
+beats wait in a FIFO, so a W channel never starves and a halt never cuts a burst in two.
 """
 
-from amaranth import Module, Signal, unsigned
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth import Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi.buses import AxiWrite, constants
-from cnna.hw.base.ports import WriteClient
-from cnna.hw.base.queue import Queue
-from cnna.hw.base.tally import tally
+from cnna.hw.base.ports import WriteBeat, WriteClient
+from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
+from cnna.hw.base.timing import tally
 
 OUTSTANDING = 16  # bursts from AW to B
 
@@ -35,7 +35,7 @@ class WriteMaster(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         burst, bus = self.client.burst, self.bus
-        m.submodules.lengths = lengths = Queue(unsigned(5), OUTSTANDING)  # beats of bursts whose W is to come
+        m.submodules.lengths = lengths = RegisteredFifo(unsigned(5), OUTSTANDING)  # beats of bursts whose W is to come
         take, answered, bad, response = Signal(), Signal(), Signal(), Signal(2)
         outstanding = tally(m, OUTSTANDING, take, answered)
         m.d.comb += [
@@ -81,3 +81,67 @@ class WriteMaster(wiring.Component):
             ]
         with m.Elif(bus.wready):
             m.d.sync += bus.wvalid.eq(0)
+
+
+class WriteTurn(data.Struct):
+    """A burst whose beats are to come: whose, how many."""
+
+    second: unsigned(1)
+    beats: unsigned(5)
+
+
+class WriteArbiter(wiring.Component):
+    """Joins two clients of one write master. Bursts of `clients[0]` go first; beats and responses find the client of their burst.
+
+    `second_done` is set with a response that is for `clients[1]`.
+    """
+
+    clients: In(WriteClient()).array(2)
+    master: Out(WriteClient())
+    second_done: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        first, second, master = self.clients[0], self.clients[1], self.master
+        m.submodules.turns = turns = RegisteredFifo(WriteTurn, OUTSTANDING)
+        m.submodules.owners = owners = RegisteredFifo(unsigned(1), OUTSTANDING)
+        taken = Signal()
+        m.d.comb += [
+            master.burst.valid.eq(first.burst.valid | second.burst.valid),
+            master.burst.payload.eq(Mux(first.burst.valid, first.burst.payload, second.burst.payload)),
+            first.burst.ready.eq(master.burst.ready),
+            second.burst.ready.eq(master.burst.ready & ~first.burst.valid),
+            taken.eq(master.burst.valid & master.burst.ready),
+            turns.push.eq(taken),
+            turns.item.second.eq(~first.burst.valid),
+            turns.item.beats.eq(master.burst.payload.beats),
+            owners.push.eq(taken),
+            owners.item.eq(~first.burst.valid),
+            owners.o.ready.eq(master.done),
+            first.done.eq(master.done & ~owners.o.payload),
+            second.done.eq(self.second_done),
+            self.second_done.eq(master.done & owners.o.payload),
+        ]
+        self._beats(m, turns)
+        return m
+
+    def _beats(self, m: Module, turns: RegisteredFifo) -> None:
+        """Passes the beats of one burst after another, each from its client."""
+        left, some, last, second = Signal(5), Signal(), Signal(), Signal()  # of the burst whose turn it is
+        m.submodules.going = going = SkidBuffer(WriteBeat)
+        connect(m, going.o, flipped(self.master.beat))
+        out, moves = going.i, Signal()
+        offers = [client.beat for client in self.clients]
+        m.d.comb += [
+            out.valid.eq(some & Mux(second, offers[1].valid, offers[0].valid)),
+            out.payload.eq(Mux(second, offers[1].payload, offers[0].payload)),
+            offers[0].ready.eq(out.ready & some & ~second),
+            offers[1].ready.eq(out.ready & some & second),
+            moves.eq(out.valid & out.ready),
+            turns.o.ready.eq(~some | (moves & last)),
+        ]
+        with m.If(turns.o.ready):
+            m.d.sync += [left.eq(turns.o.payload.beats), last.eq(turns.o.payload.beats == 1)]
+            m.d.sync += [some.eq(turns.o.valid), second.eq(turns.o.payload.second)]
+        with m.Elif(moves):
+            m.d.sync += [left.eq(left - 1), last.eq(left == 2)]

@@ -1,4 +1,4 @@
-"""Small blocks and interfaces that every engine is made of: queues, skid buffers, FIFOs, counters, delays, port signatures.
+"""Small blocks that every engine is made of (FIFOs, counts, delays, slices of wide values), and the interfaces between blocks.
 
 Every room of `hw` may import it; it imports `cnna.spec` alone.
 Begin with `ports`, the signatures that travel between blocks.

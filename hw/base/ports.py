@@ -4,12 +4,12 @@
 asked (a credit), so that long pipelines run free and no stall net fans out through them.
 """
 
-from amaranth import signed, unsigned
+from amaranth import Shape, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.spec.config import BEAT_BYTES, Config
-from cnna.spec.regmap import ADDRESS_BITS
+from cnna.spec.regmap import ADDRESS_BITS, command_fields
 
 BUS_BITS = 40  # of a DDR byte address
 BEAT_BITS = 8 * BEAT_BYTES
@@ -144,3 +144,8 @@ def params_layout() -> data.StructLayout:
 def sums_layout(config: Config) -> data.ArrayLayout:
     """What the array has summed for a pixel group: int32 by pixel, then output channel."""
     return data.ArrayLayout(data.ArrayLayout(signed(32), config.co), config.pix)
+
+
+def command_layout(engine: str) -> data.StructLayout:
+    """What `regfile` queues at the engine's GO register; members named as `regmap.command_fields` says."""
+    return data.StructLayout({name: Shape(field.bits, field.signed) for name, field in command_fields(engine).items()})

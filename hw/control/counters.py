@@ -4,7 +4,7 @@ from amaranth import Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.units.tokens import COUNTS
+from cnna.hw.units.waits import COUNTS
 from cnna.spec.regmap import COUNTED, REGISTERS, STALLS
 
 COUNTER_NAMES = tuple(register.name for register in REGISTERS.values() if register.block == "counters")

@@ -22,14 +22,12 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from cnna.hw.axi.buses import Axi4Lite
 from cnna.hw.axi.lite import AxiLiteSlave, LiteWrite
 from cnna.hw.base.attributes import COPY
-from cnna.hw.base.command import command_layout
-from cnna.hw.base.ports import BUS_BITS
+from cnna.hw.base.ports import BUS_BITS, command_layout
 from cnna.hw.control.sequencer import ProgramWrite
 from cnna.hw.control.status_registers import ALWAYS, COPYING, capability, general, is_writable, kept, reports
 from cnna.hw.control.writes import SHADOWED, Fault, ProgramWrites, slices
-from cnna.hw.dma.bound import BEAT_SHIFT, SEGMENT_SIZES
-from cnna.hw.dma.packet import CopyRequest
-from cnna.hw.dma.runs import SEGMENT_BASES
+from cnna.hw.dma.segments import BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES
+from cnna.hw.dma.streams import CopyRequest
 from cnna.spec.config import Config
 from cnna.spec.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS
 

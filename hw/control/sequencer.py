@@ -8,9 +8,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient
-from cnna.hw.base.queue import Queue
-from cnna.hw.base.skid_buffer import Pair
-from cnna.hw.dma.runs import BEAT_ADDRESS_BITS, BEAT_SHIFT
+from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
+from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT
 
 ROOM_BEATS = 64  # 128 writes ahead
 
@@ -38,7 +37,7 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.beats = beats = Queue(unsigned(BEAT_BITS), ROOM_BEATS)
+        m.submodules.beats = beats = RegisteredFifo(unsigned(BEAT_BITS), ROOM_BEATS)
         m.d.comb += [beats.push.eq(self.client.beat.valid), beats.item.eq(self.client.beat.payload.data)]
         fetched, played = self._fetch(m, beats.o.valid & beats.o.ready), self._play(m, beats.o)
         m.d.sync += self.idle.eq(fetched & played & ~self.start)
@@ -76,7 +75,7 @@ class Sequencer(wiring.Component):
 
     def _play(self, m: Module, beats: stream.Interface) -> Value:
         """Splits beats into their two writes; beats that nobody wants any more are dropped. Answers whether none is wanted."""
-        m.submodules.pair = ResetInserter(self.stop)(pair := Pair(ProgramWrite))
+        m.submodules.pair = ResetInserter(self.stop)(pair := SkidBuffer(ProgramWrite))
         connect(m, pair.o, flipped(self.write))
         left, high, moves, wanted, one = Signal(32), Signal(), Signal(), Signal(), Signal()  # wanted, one: of `left`
         m.d.comb += [

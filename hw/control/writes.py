@@ -10,8 +10,8 @@ from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from cnna.hw.base.command import command_layout
-from cnna.hw.base.skid_buffer import Pair
+from cnna.hw.base.ports import command_layout
+from cnna.hw.base.queues import SkidBuffer
 from cnna.hw.control.sequencer import ProgramWrite
 from cnna.spec.regmap import ENGINES, ERRORS, REGISTERS, Register
 
@@ -168,7 +168,7 @@ class ProgramWrites(wiring.Component):
                     m.d.sync += self.shadow[number].eq(value)
         words = {register.name: self.shadow[number] for number, register in enumerate(SHADOWED)}
         for number, engine in enumerate(ENGINES):
-            m.submodules[f"{engine}_queue"] = queue = Pair(command_layout(engine))
+            m.submodules[f"{engine}_queue"] = queue = SkidBuffer(command_layout(engine))
             connect(m, queue.o, flipped(getattr(self, engine)))
             m.d.comb += [
                 queue.i.valid.eq(go[number]),

@@ -9,15 +9,13 @@ from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from cnna.hw.base.command import command_layout
-from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, FeatureWrite, ReadClient
-from cnna.hw.base.queue import Queue
-from cnna.hw.base.skid_buffer import Pair
-from cnna.hw.base.tally import tally
-from cnna.hw.dma.bound import SEGMENT_SIZES
-from cnna.hw.dma.runs import RUN_BITS, SEGMENT_BASES, Bursts, ByteRun, Runs, WordRun
-from cnna.hw.memory.clashes import clashes
-from cnna.hw.units.tokens import COUNTS
+from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, FeatureWrite, ReadClient, command_layout
+from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
+from cnna.hw.base.timing import tally
+from cnna.hw.dma.bursts import RUN_BITS, BurstCutter, ByteRun
+from cnna.hw.dma.runs import Runs, WordRun, bank_conflicts
+from cnna.hw.dma.segments import SEGMENT_BASES, SEGMENT_SIZES
+from cnna.hw.units.waits import COUNTS
 from cnna.spec.config import Config
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED
 
@@ -55,8 +53,8 @@ class LoadPort(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.bursts = bursts = Bursts()
-        m.submodules.beats = beats = Queue(BEAT_BITS, ROOM_BEATS, late=True)
+        m.submodules.bursts = bursts = BurstCutter()
+        m.submodules.beats = beats = RegisteredFifo(BEAT_BITS, ROOM_BEATS, late=True)
         connect(m, flipped(self.byte_runs), bursts.runs)
         room, roomy, spent, freed = Signal(range(ROOM_BEATS + 1), init=ROOM_BEATS), Signal(init=1), Signal(5), Signal()
         burst, beat, asked = self.client.burst, self.client.beat, Signal()
@@ -82,7 +80,7 @@ class LoadPort(wiring.Component):
     def _unpack(self, m: Module, beats: stream.Interface) -> None:
         """Gives each beat the addresses of the run that it belongs to."""
         lanes = self.config.beat_words
-        m.submodules.pair = pair = Pair(group_layout(self.config))
+        m.submodules.pair = pair = SkidBuffer(group_layout(self.config))
         connect(m, pair.o, flipped(self.groups))
         address, left, last = Signal(ADDRESS_BITS), Signal(RUN_BITS), Signal(2)
         final, busy, end = Signal(), Signal(), Signal()
@@ -156,7 +154,7 @@ class Load(wiring.Component):
         A port at a command's end waits there for the others; then a request without words asks for `done`.
         """
         request, ended, lanes = self.write.request, Signal(), self.config.beat_words
-        goes = [~clash for clash in clashes(self.config, groups)]
+        goes = [~clash for clash in bank_conflicts(self.config, groups)]
         m.d.comb += [
             ended.eq(Cat(group.valid & group.payload.end for group in groups).all()),
             request.valid.eq(Cat(group.valid & ~group.payload.end for group in groups).any() | ended),

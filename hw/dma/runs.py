@@ -1,33 +1,22 @@
 """What `load` and `store` share: their commands walked run by run, dealt to the ports, cut into bursts.
 
-`Runs` makes one run a clock and deals run k to port k mod ports, as two streams a port: where its bytes are (for `Bursts`)
+`Runs` makes one run a clock and deals run k to port k mod ports, as two streams a port: where its bytes are (for `BurstCutter`)
 and where its words are (for the engine's port). Addresses are sums: nothing multiplies. The end of a command follows its
 last run to every port, so that an engine can tell when all ports have passed it.
 """
 
-from amaranth import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth import Cat, Const, Module, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import ceil_log2
 
-from cnna.hw.base.command import command_layout
-from cnna.hw.base.ports import BURST_BEATS, BUS_BITS, ReadBurst
-from cnna.hw.base.queue import Queue
-from cnna.hw.dma.bound import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_SIZES, Bound
-from cnna.hw.units.tokens import COUNTS, Waiter, waits_of
+from cnna.hw.base.ports import BUS_BITS, command_layout
+from cnna.hw.base.queues import RegisteredFifo
+from cnna.hw.dma.bursts import RUN_BITS, ByteRun
+from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES, SegmentCheck
+from cnna.hw.units.waits import COUNTS, UnitWaiter, waits_of
 from cnna.spec.config import Config
-from cnna.spec.regmap import ADDRESS_BITS, COUNTED, SEGMENTS
-
-BLOCK_SHIFT = BURST_BEATS.bit_length() - 1  # of an address in beats: no burst goes beyond so many
-RUN_BITS = 17  # of a run's words and beats
-SEGMENT_BASES = data.ArrayLayout(unsigned(BUS_BITS), len(SEGMENTS))
-
-
-class ByteRun(data.Struct):
-    """A run's place in DDR, or the end of a command (then nothing else counts)."""
-
-    address: unsigned(BEAT_ADDRESS_BITS)  # in beats
-    more: unsigned(RUN_BITS)  # beats after the first
-    end: unsigned(1)
+from cnna.spec.regmap import ADDRESS_BITS, COUNTED
 
 
 class WordRun(data.Struct):
@@ -39,7 +28,7 @@ class WordRun(data.Struct):
     end: unsigned(1)
 
 
-class Walk(data.Struct):
+class RunPosition(data.Struct):
     """Where `Runs` stands: the run to be dealt next and what follows it."""
 
     bytes: unsigned(BEAT_ADDRESS_BITS)  # of the run
@@ -57,7 +46,7 @@ class Runs(wiring.Component):
     """Waits for what the command waits for, then deals its runs; the command stays on `command` until all are dealt.
 
     `ahead` is how many runs a port's streams hold. `blocked` names the engines waited for. `outside` pulses for a run that
-    does not lie in its segment (`bound.py`).
+    does not lie in its segment (`segments.py`).
     """
 
     def __init__(self, config: Config, engine: str, ahead: int) -> None:
@@ -77,13 +66,13 @@ class Runs(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.waiter = waiter = Waiter()
+        m.submodules.waiter = waiter = UnitWaiter()
         command = self.command.payload
         m.d.comb += [waiter.waits.eq(waits_of(command)), waiter.done.eq(self.done), self.blocked.eq(waiter.blocked)]
 
-        walk, turn, base = Signal(Walk), Signal(self.config.ports, init=1), Signal(BUS_BITS)
+        walk, turn, base = Signal(RunPosition), Signal(self.config.ports, init=1), Signal(BUS_BITS)
         dealing, room = Signal(), Signal()  # dealing: runs, then to all ports the end
-        m.submodules.bound = bound = Bound(RUN_BITS)
+        m.submodules.bound = bound = SegmentCheck(RUN_BITS)
         self._queues(m, walk, turn & (dealing & room).replicate(len(turn)), room, bound.more)
         m.d.comb += [
             bound.sizes.eq(self.sizes),
@@ -140,7 +129,7 @@ class Runs(wiring.Component):
             m.d.comb += [run.more.eq(more), run.end.eq(walk.end)]
         for port in range(self.config.ports):
             for kind, run, out in (("byte", byte_run, self.byte_runs[port]), ("word", word_run, self.word_runs[port])):
-                m.submodules[f"{kind}_runs{port}"] = queue = Queue(run.shape(), self.ahead, spare=1)
+                m.submodules[f"{kind}_runs{port}"] = queue = RegisteredFifo(run.shape(), self.ahead, spare=1)
                 m.d.comb += [queue.item.eq(run), queue.push.eq(write[port])]
                 connect(m, queue.o, flipped(out))
                 rooms.append(queue.room)
@@ -185,49 +174,21 @@ class Runs(wiring.Component):
             ]
 
 
-class Bursts(wiring.Component):
-    """Cuts runs into bursts that end at multiples of 256 bytes or with their run, so none crosses 4 KiB or has over 16 beats.
+def bank_conflicts(config: Config, beats: list[stream.Interface]) -> list[Value]:
+    """For each port whether its beat shares a bank with a lower port's, be that one to wait too.
 
-    A command's end waits with `at_end` set until `next`; all bursts before it have been taken by then.
+    beats: streams with the `active` lanes and their `address`es. The lowest port that has a beat never waits.
     """
+    found: list[Value] = []
+    for number, beat in enumerate(beats):
+        shared = [lower.valid & _shared(config, lower.payload, beat.payload) for lower in beats[:number]]
+        found.append(Cat(shared).any() if shared else Const(0))
+    return found
 
-    runs: In(stream.Signature(ByteRun))
-    bursts: Out(stream.Signature(ReadBurst))
-    at_end: Out(1)
-    next: In(1)
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        run = self.runs.payload
-        block, blocks = Signal(BEAT_ADDRESS_BITS - BLOCK_SHIFT), Signal(RUN_BITS + 1 - BLOCK_SHIFT)  # where; how many more
-        first, last = Signal(BLOCK_SHIFT), Signal(BLOCK_SHIFT)  # beats within the run's first and last block
-        final, busy, end, cut, fetch = Signal(), Signal(), Signal(), Signal(), Signal()
-        m.d.comb += [
-            cut.eq(busy & ~end & (~self.bursts.valid | self.bursts.ready)),
-            self.at_end.eq(busy & end & ~self.bursts.valid),
-            fetch.eq(~busy | (cut & final) | (self.at_end & self.next)),
-            self.runs.ready.eq(fetch),
-        ]
-        with m.If(self.bursts.ready):
-            m.d.sync += self.bursts.valid.eq(0)
-        with m.If(cut):
-            m.d.sync += [
-                self.bursts.valid.eq(1),
-                self.bursts.payload.address.eq(Cat(first, block) << BEAT_SHIFT),
-                self.bursts.payload.beats.eq(Mux(final, last, BURST_BEATS - 1) - first + 1),
-                first.eq(0),
-                block.eq(block + 1),
-                blocks.eq(blocks - 1),
-                final.eq(blocks == 1),
-            ]
-        beyond = run.address[:BLOCK_SHIFT] + run.more  # from the start of the first block to the last beat
-        with m.If(fetch):
-            m.d.sync += [
-                busy.eq(self.runs.valid),
-                Cat(first, block).eq(run.address),
-                last.eq(beyond[:BLOCK_SHIFT]),
-                blocks.eq(beyond[BLOCK_SHIFT:]),
-                final.eq(beyond[BLOCK_SHIFT:] == 0),
-                end.eq(run.end),
-            ]
-        return m
+def _shared(config: Config, one: Value, other: Value) -> Value:
+    """Whether active lanes of two beats need the same bank, of whatever region."""
+    lanes, bits = range(config.beat_words), ceil_log2(config.banks)
+    return Cat(
+        one.active[a] & other.active[b] & (one.address[a][:bits] == other.address[b][:bits]) for a in lanes for b in lanes
+    ).any()

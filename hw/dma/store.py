@@ -10,15 +10,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi.write_master import OUTSTANDING
-from cnna.hw.base.command import command_layout
-from cnna.hw.base.ports import BEAT_BITS, FeatureRead, WriteBeat, WriteBurst, WriteClient
-from cnna.hw.base.queue import Queue
-from cnna.hw.base.skid_buffer import Pair
-from cnna.hw.base.tally import tally
-from cnna.hw.dma.bound import SEGMENT_SIZES
-from cnna.hw.dma.runs import RUN_BITS, SEGMENT_BASES, Bursts, ByteRun, Runs, WordRun
-from cnna.hw.memory.clashes import clashes
-from cnna.hw.units.tokens import COUNTS
+from cnna.hw.base.ports import BEAT_BITS, FeatureRead, WriteBeat, WriteBurst, WriteClient, command_layout
+from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
+from cnna.hw.base.timing import tally
+from cnna.hw.dma.bursts import RUN_BITS, BurstCutter, ByteRun
+from cnna.hw.dma.runs import Runs, WordRun, bank_conflicts
+from cnna.hw.dma.segments import SEGMENT_BASES, SEGMENT_SIZES
+from cnna.hw.units.waits import COUNTS
 from cnna.spec.config import Config
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED
 
@@ -58,7 +56,7 @@ class StorePort(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.beats = beats = Queue(WriteBeat, ROOM_BEATS)
+        m.submodules.beats = beats = RegisteredFifo(WriteBeat, ROOM_BEATS)
         connect(m, beats.o, flipped(self.client.beat))
         m.d.comb += [
             beats.item.data.eq(self.answer.payload.words),
@@ -72,7 +70,7 @@ class StorePort(wiring.Component):
     def _ask(self, m: Module, freed: Value) -> None:
         """Asks for the words of a beat at a time while the queue has room for their answer."""
         lanes = self.config.beat_words
-        m.submodules.asking = pair = Pair(ask_layout(self.config))
+        m.submodules.asking = pair = SkidBuffer(ask_layout(self.config))
         connect(m, pair.o, flipped(self.asks))
         address, left, last = Signal(ADDRESS_BITS), Signal(RUN_BITS), Signal(2)
         final, busy, take, fetch, run = Signal(), Signal(), Signal(), Signal(), self.word_runs.payload
@@ -93,8 +91,8 @@ class StorePort(wiring.Component):
 
     def _burst(self, m: Module) -> None:
         """Offers a burst when its beats stand in the queue, and counts what has no B response yet."""
-        m.submodules.bursts = bursts = Bursts()
-        m.submodules.offer = offer = Pair(WriteBurst)
+        m.submodules.bursts = bursts = BurstCutter()
+        m.submodules.offer = offer = SkidBuffer(WriteBurst)
         connect(m, flipped(self.byte_runs), bursts.runs)
         connect(m, offer.o, flipped(self.client.burst))
         burst = bursts.bursts
@@ -174,7 +172,7 @@ class Store(wiring.Component):
         While it waits, it may change.
         """
         request, asks, lanes = self.read.request, [port.asks for port in ports], self.config.beat_words
-        goes = [~clash for clash in clashes(self.config, asks)]
+        goes = [~clash for clash in bank_conflicts(self.config, asks)]
         active = Cat(ask.payload.active & (ask.valid & go).replicate(lanes) for ask, go in zip(asks, goes, strict=True))
         m.d.comb += [
             request.valid.eq(Cat(ask.valid for ask in asks).any()),

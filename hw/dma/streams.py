@@ -1,28 +1,106 @@
 """Copies between the stream ports and DDR, beside the engines: what comes on `s_axis` goes to DDR, `m_axis` sends what is there.
 
 One packet at a time each way, any number of bytes from an address that is a multiple of 16. They are clients of port 0's
-masters, after all others (`read_master.py`, `write_share.py`). Whatever stops a copy, its packet is taken or sent to a TLAST,
+masters, after all others (`read_master.py`, `write_master.py`). Whatever stops a copy, its packet is taken or sent to a TLAST,
 so that the other end of the stream is ready for the next one.
 """
 
-from amaranth import Module, Mux, Signal, Value, unsigned
+from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi.buses import AxiStream
 from cnna.hw.axi.write_master import OUTSTANDING as WRITES
-from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, ReadClient, WriteBeat, WriteBurst, WriteClient
-from cnna.hw.base.queue import Queue
-from cnna.hw.base.skid_buffer import Pair
-from cnna.hw.base.tally import tally
-from cnna.hw.dma.packet import EARLY_END, ILLEGAL, LATE_END, RESPONSE, STATUS, CopyBursts, CopyRequest, packet_of, report
+from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient, WriteBeat, WriteBurst, WriteClient
+from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
+from cnna.hw.base.timing import tally
+from cnna.hw.dma.bursts import CopyBursts
+from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.regmap import REGISTERS, STREAM_ERRORS
+
+SIZE_BITS = 32
+ILLEGAL, RESPONSE, EARLY_END, LATE_END = (STREAM_ERRORS.index(e) for e in ("illegal", "response", "early_end", "late_end"))
+STATUS = data.StructLayout({field.name: field.bits for field in REGISTERS["STREAM_IN_STATUS"].fields})
+
+
+class CopyRequest(wiring.Signature):
+    """What the host asks for, seen from the register file; `start` pulses, only while the copy is not busy."""
+
+    def __init__(self) -> None:
+        super().__init__({"start": Out(1), "address": Out(BUS_BITS), "bytes": Out(SIZE_BITS)})
+
+
+class CopyPacket(wiring.Component):
+    """Checks a request and counts its transfers. `begins` pulses for a legal one, after which the rest is known.
+
+    `one`: the next transfer is the last. `keep`: its bytes. `moves` counts on.
+    """
+
+    request: In(CopyRequest())
+    moves: In(1)
+    begins: Out(1)
+    illegal: Out(1)
+    address: Out(BEAT_ADDRESS_BITS)
+    beats: Out(SIZE_BITS - BEAT_SHIFT + 1)
+    one: Out(1)
+    keep: Out(BEAT_BYTES)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        asked, checked, size, left = Signal(), Signal(), Signal(SIZE_BITS), Signal.like(self.beats)
+        low, wrong, mask = Signal(BEAT_SHIFT), Signal(), Signal(BEAT_BYTES)  # mask: the last transfer's bytes
+        m.d.sync += [asked.eq(self.request.start), checked.eq(asked), wrong.eq((low != 0) | (size == 0))]
+        m.d.sync += [self.begins.eq(checked & ~wrong), self.illegal.eq(checked & wrong)]
+        with m.If(self.request.start):
+            m.d.sync += [size.eq(self.request.bytes), Cat(low, self.address).eq(self.request.address)]
+        rest = size[:BEAT_SHIFT]
+        m.d.sync += self.beats.eq((size + BEAT_BYTES - 1)[BEAT_SHIFT:])
+        m.d.sync += mask.eq(Mux(rest == 0, (1 << BEAT_BYTES) - 1, (1 << rest) - 1))
+        full = (1 << BEAT_BYTES) - 1
+        with m.If(checked):
+            m.d.sync += [left.eq(self.beats), self.one.eq(self.beats == 1), self.keep.eq(Mux(self.beats == 1, mask, full))]
+        with m.Elif(self.moves):
+            m.d.sync += [left.eq(left - 1), self.one.eq(left == 2), self.keep.eq(Mux(left == 2, mask, full))]
+        return m
+
+
+def packet_of(m: Module, request: wiring.PureInterface, moves: Value, failed: Value) -> tuple[CopyPacket, CopyBursts]:
+    """A copy's packet and its bursts, as submodules: `moves` counts the packet's transfers on, `failed` ends the bursts."""
+    m.submodules.packet = packet = CopyPacket()
+    m.submodules.bursts = bursts = CopyBursts()
+    connect(m, flipped(request), packet.request)
+    m.d.comb += [
+        packet.moves.eq(moves),
+        bursts.start.eq(packet.begins),
+        bursts.address.eq(packet.address),
+        bursts.beats.eq(packet.beats),
+        bursts.stop.eq(failed),
+    ]
+    return packet, bursts
+
+
+def report(
+    m: Module, start: Value, status: data.View, failed: Signal, causes: list[tuple[Value, int]], response: Value, over: Value
+) -> None:
+    """The status register: the first cause stays, `failed` is set with it; an illegal request, or `over`, ends the copy."""
+    m.d.comb += failed.eq(status.cause != 0)
+    with m.If(start):
+        m.d.sync += [status.busy.eq(1), status.done.eq(0), status.cause.eq(0), status.response.eq(0)]
+    with m.Else():
+        for condition, cause in reversed(causes):
+            with m.If(condition & ~failed):
+                m.d.sync += status.cause.eq(cause)
+                m.d.sync += status.response.eq(response if cause == RESPONSE else 0)
+        with m.If((status.cause == ILLEGAL) | over):
+            m.d.sync += [status.busy.eq(0), status.done.eq(status.busy & ~failed | status.done)]
+
 
 OUT_BEATS = 256  # that wait for `m_axis`, or are asked for: a beat a clock at up to 240 clocks latency
 IN_BEATS = 128  # that wait for the write master
 
 
-class Transfer(data.Struct):
+class StreamTransfer(data.Struct):
     """A transfer of a stream port."""
 
     data: unsigned(BEAT_BITS)
@@ -30,7 +108,7 @@ class Transfer(data.Struct):
     last: unsigned(1)
 
 
-class Answered(data.Struct):
+class AnsweredBeat(data.Struct):
     """A beat of DDR and its response."""
 
     data: unsigned(BEAT_BITS)
@@ -55,8 +133,8 @@ class StreamIn(wiring.Component):
         m = Module()
         status, failed, pushed = self.status, Signal(), Signal()
         packet, bursts = packet_of(m, self.request, pushed, failed)
-        m.submodules.beats = beats = Queue(WriteBeat, IN_BEATS)
-        m.submodules.coming = coming = Pair(Transfer)
+        m.submodules.beats = beats = RegisteredFifo(WriteBeat, IN_BEATS)
+        m.submodules.coming = coming = SkidBuffer(StreamTransfer)
         accepts, opened, begun = Signal(), Signal(), Signal()  # the packet's TLAST is to come: to the port, here; the copy is on
         came, moves = coming.o, Signal()
         self._arrive(m, coming, accepts)
@@ -85,7 +163,7 @@ class StreamIn(wiring.Component):
         report(m, self.request.start, status, failed, causes, self.response, over)
         return m
 
-    def _arrive(self, m: Module, coming: Pair, accepts: Value) -> None:
+    def _arrive(self, m: Module, coming: SkidBuffer, accepts: Value) -> None:
         """Registers what comes on the port; nothing is taken outside of a copy's packet."""
         axis, into = self.axis, coming.i
         m.d.comb += [
@@ -96,9 +174,9 @@ class StreamIn(wiring.Component):
             axis.tready.eq(into.ready & accepts),
         ]
 
-    def _write(self, m: Module, bursts: CopyBursts, beats: Queue, pushed: Value, failed: Value) -> Value:
+    def _write(self, m: Module, bursts: CopyBursts, beats: RegisteredFifo, pushed: Value, failed: Value) -> Value:
         """Offers a burst when its beats stand in the queue; answers whether some have no B response."""
-        m.submodules.offer = offer = Pair(WriteBurst)
+        m.submodules.offer = offer = SkidBuffer(WriteBurst)
         connect(m, offer.o, flipped(self.client.burst))
         standing, whole, taken = Signal(range(IN_BEATS + 1)), Signal(), Signal()
         burst = bursts.burst
@@ -132,8 +210,8 @@ class StreamOut(wiring.Component):
         m = Module()
         status, failed, moves = self.status, Signal(), Signal()
         packet, bursts = packet_of(m, self.request, moves, failed)
-        m.submodules.beats = beats = Queue(Answered, OUT_BEATS, late=True)
-        m.submodules.going = going = Pair(Transfer)
+        m.submodules.beats = beats = RegisteredFifo(AnsweredBeat, OUT_BEATS, late=True)
+        m.submodules.going = going = SkidBuffer(StreamTransfer)
         opened, begun, over = Signal(), Signal(), Signal()  # the packet's TLAST is not on its way; the copy is on, is over
         bad, item = Signal(), going.i.payload
         idle = self._read(m, bursts, beats, failed)
@@ -158,7 +236,7 @@ class StreamOut(wiring.Component):
         report(m, self.request.start, status, failed, causes, beats.o.payload.response, over)
         return m
 
-    def _read(self, m: Module, bursts: CopyBursts, beats: Queue, failed: Value) -> Value:
+    def _read(self, m: Module, bursts: CopyBursts, beats: RegisteredFifo, failed: Value) -> Value:
         """Asks for bursts that have room; answers whether none is left, outstanding or in the queue."""
         burst, beat, asked, freed = self.client.burst, self.client.beat, Signal(), Signal()
         room, roomy, spent = Signal(range(OUT_BEATS + 1), init=OUT_BEATS), Signal(init=1), Signal(5)

@@ -13,7 +13,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.attributes import COPY
-from cnna.hw.base.delay import delayed
+from cnna.hw.base.timing import delayed
 from cnna.hw.lanes import dsp, rounding
 
 LANES = 4  # in a bundle, at most: below 300 loads a bit

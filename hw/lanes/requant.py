@@ -8,8 +8,8 @@ from amaranth import Cat, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.delay import delayed
 from cnna.hw.base.ports import params_layout
+from cnna.hw.base.timing import delayed
 from cnna.hw.lanes import bundle, rounding
 from cnna.hw.lanes.bundle import VALUE_AT, Bundle, Modes, lane_ports
 from cnna.hw.lanes.dsp import sign_extended

@@ -13,7 +13,7 @@ from amaranth import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data
 
 from cnna.hw.base.attributes import COPY
-from cnna.hw.base.delay import delayed
+from cnna.hw.base.timing import delayed
 
 SHIFT_BITS = 6
 LATENCY = 5  # clocks from `value` and `shift` to the answer

@@ -10,15 +10,52 @@ from typing import NamedTuple
 
 from amaranth import Cat, Module, Signal
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from cnna.hw.base.ports import FeatureRead, FeatureWrite
-from cnna.hw.memory.bank_front import Front, one_hot
-from cnna.hw.memory.bank_port import Answers, Slots
-from cnna.hw.memory.bank_ram import BankRam
+from cnna.hw.base.timing import delayed
+from cnna.hw.memory.bank_slots import BankSlots, ReadAnswers
+from cnna.hw.memory.request_splitter import RequestSplitter, one_hot
 from cnna.hw.walk.fetch import fetch_read
 from cnna.spec.config import Config
+
+
+class BankRam(wiring.Component):
+    """`depth` words; what port A or B reads, where `_enable` is set, is at `_word` two clocks later.
+
+    `b_write` needs `b_enable` too (see verilog/memories.py); the word before it is then what is read.
+
+    A word that one port writes while the other reads it, in the same clock, is read as anything: users wait for
+    `ports.FeatureWrite.done`. Port B has one address, for a read or a write, so that tools see two ports, not three.
+    """
+
+    def __init__(self, width: int, depth: int) -> None:
+        self._width, self._depth = width, depth
+        super().__init__(
+            {
+                "a_enable": In(1),
+                "a_row": In(range(depth)),
+                "a_word": Out(width),
+                "b_enable": In(1),
+                "b_write": In(1),
+                "b_row": In(range(depth)),
+                "b_data": In(width),
+                "b_word": Out(width),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=self._width, depth=self._depth, init=[])
+        a, b, write = memory.read_port(), memory.read_port(), memory.write_port()
+        m.d.comb += [a.en.eq(self.a_enable), a.addr.eq(self.a_row)]
+        m.d.comb += [b.en.eq(self.b_enable), b.addr.eq(self.b_row)]
+        m.d.comb += [write.en.eq(self.b_write), write.addr.eq(self.b_row), write.data.eq(self.b_data)]
+        m.d.comb += [self.a_word.eq(delayed(m, a.data, 1)), self.b_word.eq(delayed(m, b.data, 1))]
+        return m
+
 
 LATENCY = 9  # clocks from a read's request to its answer, where nothing conflicts
 
@@ -60,7 +97,7 @@ class FeatureMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        slots: dict[str, Slots] = {}
+        slots: dict[str, BankSlots] = {}
         for name in self._ports:
             slots[name] = self._front(m, name, [slot for user, slot in slots.items() if "conv_read" not in (name, user)])
         rams = [BankRam(8 * self._config.ci, self._config.bank_words) for _ in range(self._config.regions * self._config.banks)]
@@ -78,17 +115,17 @@ class FeatureMemory(wiring.Component):
             m.d.comb += Signal(len(inputs), name=f"probe_{what}").eq(inputs)
         return m
 
-    def _front(self, m: Module, name: str, higher: list[Slots]) -> Slots:
+    def _front(self, m: Module, name: str, higher: list[BankSlots]) -> BankSlots:
         """A port's way to the arbiter, which grants each bank to the first user that asks for it."""
         request = self._ports[name].members["request"].signature.members["payload"].shape
-        m.submodules[f"{name}_front"] = front = Front(self._config, request, stalls=bool(higher))
-        m.submodules[f"{name}_slots"] = slots = Slots(self._config, request, len(higher))
+        m.submodules[f"{name}_front"] = front = RequestSplitter(self._config, request, stalls=bool(higher))
+        m.submodules[f"{name}_slots"] = slots = BankSlots(self._config, request, len(higher))
         wiring.connect(m, wiring.flipped(getattr(self, name).request), front.i)
         wiring.connect(m, front.o, slots.i)
         m.d.comb += [slots.higher[index].eq(user.asks) for index, user in enumerate(higher)]
         return slots
 
-    def _arbitrate(self, m: Module, port: str, users: dict[str, Slots]) -> BankInputs:
+    def _arbitrate(self, m: Module, port: str, users: dict[str, BankSlots]) -> BankInputs:
         """What each bank gets of whom it is granted to."""
         config, banks = self._config, self._config.regions * self._config.banks
         inputs = BankInputs(
@@ -110,14 +147,14 @@ class FeatureMemory(wiring.Component):
                 m.d.sync += inputs.word[index].eq(one_hot(flags, [users[name].words[bank] for name in writers]))
         return inputs
 
-    def _answer(self, m: Module, name: str, slots: Slots, words: data.View) -> None:
+    def _answer(self, m: Module, name: str, slots: BankSlots, words: data.View) -> None:
         """A reader's words, or a writer's pulse."""
         port = getattr(self, name)
         if isinstance(self._ports[name], FeatureWrite):
             m.d.sync += port.done.eq(slots.complete & slots.part.last)
             return
         request, response = (self._ports[name].members[way].signature.members["payload"].shape for way in ("request", "response"))
-        m.submodules[f"{name}_answers"] = answers = Answers(self._config, request, response)
+        m.submodules[f"{name}_answers"] = answers = ReadAnswers(self._config, request, response)
         m.d.comb += [
             answers.granted.eq(slots.granted),
             answers.complete.eq(slots.complete),

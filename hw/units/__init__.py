@@ -1,5 +1,5 @@
 """How engines wait for each other: counts of finished units, and the gate that holds an engine's reads until its waits are met.
 
 The engines import it; it imports `hw.base`.
-Begin with `tokens`.
+Everything is in `waits`.
 """

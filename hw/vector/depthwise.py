@@ -8,7 +8,7 @@ from amaranth import Module, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.delay import delayed
+from cnna.hw.base.timing import delayed
 from cnna.hw.lanes import dsp
 from cnna.spec.config import Config
 

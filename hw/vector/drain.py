@@ -5,9 +5,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.fifo import CreditFifo
 from cnna.hw.base.ports import BEAT_BITS
-from cnna.hw.base.selector import Selector
+from cnna.hw.base.queues import CreditFifo
+from cnna.hw.base.slices import SlicedSelector
 from cnna.hw.lanes.requant import Lanes, Modes, placed
 from cnna.hw.vector.issue import ROOM, SLOTS, vector_group_layout, vector_param_layout
 from cnna.hw.vector.sums import vector_sums_layout
@@ -56,7 +56,7 @@ class VectorDrain(wiring.Component):
             groups.o.ready.eq(last),
             self.slot_free.eq(last & group.slot_last),
         ]
-        m.submodules.selector = selector = Selector(32 * half * config.ci, 4)
+        m.submodules.selector = selector = SlicedSelector(32 * half * config.ci, 4)
         m.d.comb += [
             selector.upcoming.eq(Cat(self.sums_valid & group.upper, self._combines(m, last))),
             lanes.acc.eq(selector.o),

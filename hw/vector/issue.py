@@ -8,11 +8,11 @@ from amaranth import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.delay import delayed
 from cnna.hw.base.ports import BEAT_BITS, RING_LATENCY, RingRead
+from cnna.hw.base.timing import delayed
 from cnna.hw.lanes.group_credit import Pace
 from cnna.hw.walk.fetch import fetched_layout
-from cnna.hw.weights.cursor import RingCursor
+from cnna.hw.weights.ring import RingCursor
 from cnna.spec.config import Config
 from cnna.spec.regmap import VECTOR_OPS
 

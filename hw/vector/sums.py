@@ -8,7 +8,7 @@ from amaranth import Cat, Const, Module, Mux, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.delay import delayed
+from cnna.hw.base.timing import delayed
 from cnna.hw.vector.depthwise import PixelProducts
 from cnna.hw.vector.issue import DEPTHWISE, vector_feed_layout
 from cnna.hw.vector.tile import CHANNELS, VectorTile

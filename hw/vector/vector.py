@@ -8,10 +8,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.broadcast import Broadcast, Share, Statements, members
-from cnna.hw.base.command import command_layout
-from cnna.hw.base.ports import BEAT_BITS, FeatureWrite, RingRead
-from cnna.hw.units.gate import Gate, gate_layout
-from cnna.hw.units.tokens import COUNTS, waits_of
+from cnna.hw.base.ports import BEAT_BITS, FeatureWrite, RingRead, command_layout
+from cnna.hw.units.waits import COUNTS, UnitGate, gate_layout, waits_of
 from cnna.hw.vector.drain import VectorDrain
 from cnna.hw.vector.issue import VectorIssue, vector_issue_layout
 from cnna.hw.vector.sums import VectorSums
@@ -89,7 +87,7 @@ class Vector(wiring.Component):
             "units": members(data.StructLayout({"blocks": unsigned(16)})),
         }
         m.submodules.broadcast = broadcast = Broadcast(command_layout("vector"), shares)
-        m.submodules.gate = gate = Gate(readers=1, span=config.chunk_blocks)
+        m.submodules.gate = gate = UnitGate(readers=1, span=config.chunk_blocks)
         m.submodules.source = source = Fetch(config, config.pix)
         m.submodules.issue = issue = VectorIssue(config)
         m.submodules.sums = sums = VectorSums(config)

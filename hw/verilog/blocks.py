@@ -11,22 +11,21 @@ from cnna.hw.array.issue import Issue
 from cnna.hw.array.residual import ResidualAdd
 from cnna.hw.axi.lite import AxiLiteSlave
 from cnna.hw.axi.read_master import ReadMaster
-from cnna.hw.axi.write_master import WriteMaster
-from cnna.hw.axi.write_share import WriteShare
+from cnna.hw.axi.write_master import WriteArbiter, WriteMaster
 from cnna.hw.control.control import Control
 from cnna.hw.control.counters import Counters
 from cnna.hw.control.faults import Faults
 from cnna.hw.control.regfile import RegFile
 from cnna.hw.control.sequencer import Sequencer
 from cnna.hw.control.writes import ProgramWrites
+from cnna.hw.dma.bursts import BurstCutter
 from cnna.hw.dma.load import Load, LoadPort
-from cnna.hw.dma.runs import Bursts, Runs
+from cnna.hw.dma.runs import Runs
 from cnna.hw.dma.store import Store, StorePort
 from cnna.hw.dma.streams import StreamIn, StreamOut
 from cnna.hw.lanes.requant import Lanes, Modes
-from cnna.hw.memory.bank_ram import BankRam
-from cnna.hw.memory.feature_memory import FeatureMemory
-from cnna.hw.units.tokens import Counts, Waiter
+from cnna.hw.memory.feature_memory import BankRam, FeatureMemory
+from cnna.hw.units.waits import UnitCounts, UnitWaiter
 from cnna.hw.vector.depthwise import PixelProducts
 from cnna.hw.vector.drain import VectorDrain
 from cnna.hw.vector.issue import VectorIssue
@@ -43,11 +42,11 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "array": Array,
     "axilite": lambda config: AxiLiteSlave(),
     "bank": lambda config: BankRam(8 * config.ci, config.bank_words),
-    "bursts": lambda config: Bursts(),
+    "bursts": lambda config: BurstCutter(),
     "control": lambda config: Control(),
     "conv": Conv,
     "counters": lambda config: Counters(config.ports),
-    "counts": lambda config: Counts(),
+    "counts": lambda config: UnitCounts(),
     "depthwise": PixelProducts,
     "dma": Load,  # the name by which a reader looks for it
     "drain": Drain,
@@ -74,10 +73,10 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "vector_issue": VectorIssue,
     "vector_ring": vector_ring,
     "vector_sums": VectorSums,
-    "waiter": lambda config: Waiter(),
+    "waiter": lambda config: UnitWaiter(),
     "walker": lambda config: Walker(config.pix),
     "weights": Weights,
     "writemaster": lambda config: WriteMaster(),
-    "write_share": lambda config: WriteShare(),
+    "write_share": lambda config: WriteArbiter(),
     "writes": lambda config: ProgramWrites(),
 }

@@ -32,7 +32,7 @@ class Rams:
         return "\n".join(text for _, text in sorted(self._modules.items()))
 
     def _two_ports(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
-        """True dual port, as `bank_ram.py` uses it: writer and second reader have one address, and a write's clock reads too.
+        """True dual port, as `BankRam` uses it: writer and second reader have one address, and a write's clock reads too.
 
         What it reads then is the word before, which nobody wants; a port B that held its last word instead would cost a
         register and a multiplexer beside every block RAM.

@@ -9,9 +9,9 @@ from amaranth import Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.fifo import CreditFifo
 from cnna.hw.base.ports import FeatureRead, Permit
-from cnna.hw.base.tally import tally
+from cnna.hw.base.queues import CreditFifo
+from cnna.hw.base.timing import tally
 from cnna.hw.walk.walk import walk_layout
 from cnna.hw.walk.walker import Walker
 from cnna.spec.config import Config

@@ -1,19 +1,95 @@
-"""The walk over output pixels, run: a step of `lanes` addresses a clock, with masks.
+"""Runs a walk over output pixels: a step of `lanes` addresses a clock, with masks.
 
 `fetch.py` reads and `scatter.py` writes feature memory along such a walk. `WalkPlan` sets a command up while the last unit
-of the one before it runs; `Taps` counts the loops inside a group, which all lanes share; each lane keeps its own pixel.
+of the one before it runs. `TapLoops` counts the loops inside a group, which all lanes share. Each lane has a `LanePlace` for its
+pixel, with one more for the pixel after them, and an `EdgeCheck`. Each of these decides for itself when it moves: one decision for
+all lanes would be a net of a thousand loads.
 """
 
 from amaranth import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.base.attributes import NET
 from cnna.hw.base.ports import Permit
-from cnna.hw.base.skid_buffer import Pair
-from cnna.hw.walk.place import COORDINATE, WalkEdge, WalkPlace
-from cnna.hw.walk.plan import GroupStep, WalkPlan
-from cnna.hw.walk.walk import UNIT_BITS, step_layout, walk_layout
+from cnna.hw.base.queues import SkidBuffer
+from cnna.hw.walk.walk import SIZE_BITS, SPAN_BITS, UNIT_BITS, GroupStep, PixelPlace, WalkPlan, step_layout, walk_layout
 from cnna.spec.regmap import ADDRESS_BITS
+
+COORDINATE = signed(SPAN_BITS + 2)  # of a tap in its source, with first, stride and dilation at their widest
+
+
+class LanePlace(wiring.Component):
+    """`place` becomes `first` in the clock a unit starts, and moves by `group` with the last tap of a group.
+
+    A step is taken where `running` and `moving`; `tap_last` says that it is a group's last, `group_last` that the group is the
+    unit's last. The next unit starts where none is running or its last step is taken, and `allowed`.
+    """
+
+    running: In(1)
+    moving: In(1)
+    tap_last: In(1)
+    group_last: In(1)
+    allowed: In(1)
+    first: In(PixelPlace)
+    group: In(GroupStep)
+    place: Out(PixelPlace)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        place, advance, starts = Signal(PixelPlace, reset_less=True), Signal(attrs=NET), Signal(attrs=NET)
+        m.d.comb += [self.place.eq(place), advance.eq(self.running & self.moving & self.tap_last)]
+        after = self._after(m, place)
+        m.d.comb += starts.eq((~self.running | (advance & self.group_last)) & self.allowed)
+        with m.If(starts):
+            m.d.sync += place.eq(self.first)
+        with m.Elif(advance):
+            m.d.sync += place.eq(after)
+        return m
+
+    def _after(self, m: Module, place: Signal) -> Signal:
+        """The place one group further."""
+        group, after, edge = self.group, Signal(PixelPlace), Cat(place.new_row, place.new_image)
+        m.d.comb += [
+            after.x.eq(place.x + group.x[place.new_row]),
+            after.y.eq(place.y + group.y[edge]),
+            after.image.eq(place.image + group.image + place.new_image),
+            after.address.eq(place.address + group.address[edge]),
+            after.column.eq(place.column + group.column[place.new_row]),
+            after.row.eq(place.row + group.row[edge]),
+            after.new_row.eq(place.x + group.x_two[place.new_row] >= 0),
+            after.new_image.eq(Mux(after.new_row, *(place.y + group.y_two[into][edge] >= 0 for into in (1, 0)))),
+        ]
+        return after
+
+
+class EdgeCheck(wiring.Component):
+    """Whether a tap `exists` and is within the source.
+
+    The sums of the place's and the tap's share are taken where not `summed`, or with `room`.
+    """
+
+    summed: In(1)
+    room: In(1)
+    place_column: In(SPAN_BITS)
+    place_row: In(SPAN_BITS)
+    tap_column: In(COORDINATE)
+    tap_row: In(COORDINATE)
+    width: In(SIZE_BITS)
+    height: In(SIZE_BITS)
+    exists: In(1)
+    inside: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        column, row = (Signal(COORDINATE, name=name, reset_less=True) for name in ("column", "row"))
+        moves = Signal(attrs=NET)
+        m.d.comb += moves.eq(~self.summed | self.room)
+        with m.If(moves):
+            m.d.sync += [column.eq(self.place_column + self.tap_column), row.eq(self.place_row + self.tap_row)]
+        m.d.comb += self.inside.eq(self.exists & (column >= 0) & (column < self.width) & (row >= 0) & (row < self.height))
+        return m
+
 
 PERMITS = 3  # units that may be permitted ahead of their start
 
@@ -26,7 +102,7 @@ def countdown(m: Module, name: str, count: Value, load: Value, move: Value) -> S
     return last
 
 
-class Taps(wiring.Component):
+class TapLoops(wiring.Component):
     """The loops inside a group (blocks, tap rows, taps), and what they add to every lane's place.
 
     `start` begins a unit, `begin` with it a walk; `step` takes a step, `group_last` says that its group is the unit's last.
@@ -118,7 +194,7 @@ class Walker(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.plan = planner = WalkPlan(self._lanes)
-        m.submodules.taps = taps = Taps()
+        m.submodules.taps = taps = TapLoops()
         wiring.connect(m, wiring.flipped(self.command), planner.command)
         plan, walk = planner.plan, Signal(walk_layout(), reset_less=True)
         m.d.comb += taps.walk.eq(walk)
@@ -160,22 +236,22 @@ class Walker(wiring.Component):
         """The pixel of each lane, and the one after them."""
         places = []
         for name, first in [*((f"lane{i}", plan.lanes[i]) for i in range(self._lanes)), ("ahead", plan.ahead)]:
-            m.submodules[name] = one = WalkPlace()
+            m.submodules[name] = one = LanePlace()
             m.d.comb += [one.first.eq(first), one.group.eq(group), *(getattr(one, flag).eq(decision[flag]) for flag in decision)]
             places.append(one.place)
         return places
 
     def _finish(
-        self, m: Module, places: list[data.View], taps: Taps, flags: dict[str, Value], step: Value, moving: Signal
+        self, m: Module, places: list[data.View], taps: TapLoops, flags: dict[str, Value], step: Value, moving: Signal
     ) -> Signal:
         """Sums a place and the taps' share, then compares with the source's edges into a queue. Returns the sums' valid."""
-        m.submodules.steps = steps = Pair(step_layout(self._lanes))
+        m.submodules.steps = steps = SkidBuffer(step_layout(self._lanes))
         wiring.connect(m, steps.o, wiring.flipped(self.step))
         summed, held = Signal(), Signal(step_layout(self._lanes), reset_less=True)
         m.d.comb += [moving.eq(~summed | steps.i.ready), steps.i.valid.eq(summed)]
         m.d.comb += [steps.i.p[name].eq(held[name]) for name, _ in held.shape() if name != "inside"]
         for i, place in enumerate(places):
-            m.submodules[f"edge{i}"] = edge = WalkEdge()
+            m.submodules[f"edge{i}"] = edge = EdgeCheck()
             m.d.comb += [
                 *(edge.summed.eq(summed), edge.room.eq(steps.i.ready)),
                 *(edge.place_column.eq(place.column), edge.tap_column.eq(taps.column), edge.width.eq(taps.walk.in_width)),

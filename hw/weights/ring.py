@@ -1,7 +1,7 @@
 """A ring of words that several writers fill side by side and one engine reads, holds and frees.
 
 The weight ring (a word is one weight for every (output, input) channel; each AXI port brings a stripe of it) and the
-vector engine's parameter ring (a word is a beat) are both this. `weights.py` writes; `conv.py` or `vector.py` reads.
+vector engine's parameter ring (a word is a beat) are both this. `weights.py` writes; the engines read through a `RingCursor`.
 """
 
 from amaranth import Cat, Module, Mux, Signal, signed
@@ -20,7 +20,7 @@ def stripe_beats(width: int, depth: int, columns: int) -> int:
     return width // BEAT_BITS // columns
 
 
-class Ring(wiring.Component):
+class WordRing(wiring.Component):
     """`depth` words of `width` bits in `columns` stripes, each appended to beat by beat, lowest beat of a stripe first.
 
     A word counts in `read.level` when its last stripe is whole. `free[c]` is the room of column c in beats, written
@@ -104,11 +104,34 @@ class Ring(wiring.Component):
             m.d.sync += upper.eq(Mux(fewer, upper - 1, upper + 1))
 
 
-def weight_ring(config: Config) -> Ring:
+def weight_ring(config: Config) -> WordRing:
     """The weight ring of a configuration: `weights` fills it, `conv` reads it."""
-    return Ring(8 * config.ring_word_bytes, config.ring_words, config.ports)
+    return WordRing(8 * config.ring_word_bytes, config.ring_words, config.ports)
 
 
-def vector_ring(config: Config) -> Ring:
+def vector_ring(config: Config) -> WordRing:
     """The vector ring of a configuration: `weights` fills it, `vector` reads it."""
-    return Ring(BEAT_BITS, config.vector_ring_words, 1)
+    return WordRing(BEAT_BITS, config.vector_ring_words, 1)
+
+
+class RingCursor(wiring.Component):
+    """Uses the ring's words one after another.
+
+    `take` uses the word under the cursor, which must be `there`; it is on the ring's `data` RING_LATENCY clocks later. `free`
+    with it frees the word, and the cursor must stand on the ring's oldest word for that; else `rewind` with it brings the
+    cursor back to the oldest word.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__({"ring": Out(RingRead(width)), "take": In(1), "free": In(1), "rewind": In(1), "there": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        level, offset = self.ring.level, self.ring.offset
+        m.d.comb += [self.ring.enable.eq(self.take), self.ring.pop.eq(self.take & self.free)]
+        with m.If(self.take):
+            m.d.sync += offset.eq(Mux(self.free | self.rewind, 0, offset + 1))
+            m.d.sync += self.there.eq(Mux(self.free, level > 1, self.rewind | (offset + 1 < level)))
+        with m.Else():
+            m.d.sync += self.there.eq(offset < level)
+        return m

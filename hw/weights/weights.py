@@ -9,13 +9,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi.read_master import OUTSTANDING
-from cnna.hw.base.command import command_layout
-from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient
-from cnna.hw.base.queue import Queue
-from cnna.hw.base.skid_buffer import Pair
-from cnna.hw.base.tally import tally
-from cnna.hw.dma.bound import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_SIZES, Bound
-from cnna.hw.dma.runs import SEGMENT_BASES
+from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient, command_layout
+from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
+from cnna.hw.base.timing import tally
+from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES, SegmentCheck
 from cnna.hw.weights.ring import stripe_beats
 from cnna.spec.config import Config
 
@@ -63,7 +60,7 @@ class WeightPort(wiring.Component):
         m = Module()
         rings = [getattr(self, f"ring{number}") for number in range(len(self.bits))]
         burst, beat = self.client.burst, self.client.beat
-        m.submodules.order = order = Queue(unsigned(1), 2 * OUTSTANDING)  # which ring each of up to BURSTS is for
+        m.submodules.order = order = RegisteredFifo(unsigned(1), 2 * OUTSTANDING)  # which ring each of up to BURSTS is for
         ring, asked, room, ended = Signal(), Signal(), Signal(max(self.bits)), Signal()
         spent, spent_ring = Signal(5), Signal()  # beats asked for a clock ago, and for which ring
         m.d.comb += [asked.eq(burst.valid & burst.ready), order.push.eq(asked), order.item.eq(ring)]
@@ -155,7 +152,7 @@ class Weights(wiring.Component):
         stripe, turn, give, ready = Signal(Stripe), Signal(count, init=1), Signal(), Signal(count)  # ready: a clock ago
         busy = Signal(count + 1)
         for number in range(count):
-            m.submodules[f"queue{number}"] = queue = Pair(Stripe)
+            m.submodules[f"queue{number}"] = queue = SkidBuffer(Stripe)
             m.submodules[f"port{number}"] = port = WeightPort(self.bits if number == 0 else self.bits[:1])
             connect(m, queue.o, port.stripe)
             connect(m, port.client, flipped(self.clients[number]))
@@ -178,7 +175,7 @@ class Weights(wiring.Component):
             busy[-1].eq(self.command.valid),
             self.busy.eq(busy.any()),
         ]
-        m.submodules.bound = bound = Bound(BEATS_BITS)
+        m.submodules.bound = bound = SegmentCheck(BEATS_BITS)
         m.d.sync += bound.more.eq(command.beats - 1)
         m.d.comb += [
             bound.sizes.eq(self.sizes),

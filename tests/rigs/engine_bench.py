@@ -16,13 +16,12 @@ from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 
 from cnna.hw.array.conv import Conv
-from cnna.hw.base.command import command_layout
-from cnna.hw.base.fifo import CreditFifo
-from cnna.hw.base.ports import ADDRESS_BITS, BEAT_BITS, feature_write_request
+from cnna.hw.base.ports import ADDRESS_BITS, BEAT_BITS, command_layout, feature_write_request
+from cnna.hw.base.queues import CreditFifo
 from cnna.hw.memory.feature_memory import FeatureMemory
-from cnna.hw.units.tokens import Counts
+from cnna.hw.units.waits import UnitCounts
 from cnna.hw.vector.vector import Vector
-from cnna.hw.weights.ring import Ring
+from cnna.hw.weights.ring import WordRing
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import COUNTED, STALLS
 from tests.rigs import bench
@@ -71,7 +70,7 @@ class EngineBench(wiring.Component):
         conv = self.engine == "conv"
         m.submodules.engine = engine = Conv(self.config) if conv else Vector(self.config)
         m.submodules.memory = memory = FeatureMemory(self.config)
-        m.submodules.counts = counts = Counts()
+        m.submodules.counts = counts = UnitCounts()
         wiring.connect(m, engine.source, getattr(memory, f"{self.engine}_read"))
         wiring.connect(m, engine.write, getattr(memory, f"{self.engine}_write"))
         if conv:
@@ -98,7 +97,7 @@ class EngineBench(wiring.Component):
         ]
         depth = self.config.ring_words if self.engine == "conv" else self.config.vector_ring_words
         width = 8 * self.config.ring_word_bytes if self.engine == "conv" else BEAT_BITS
-        m.submodules.ring = ring = Ring(width, depth, self.columns)
+        m.submodules.ring = ring = WordRing(width, depth, self.columns)
         wiring.connect(m, engine.ring, ring.read)
         for column in range(self.columns):
             m.submodules[f"beats{column}"] = beats = CreditFifo(unsigned(BEAT_BITS), BEATS)

@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 from cnna.hw.array.issue import ROOM, SLOTS, Issue
 from cnna.hw.base.ports import BEAT_BITS
 from cnna.hw.vector.issue import DEPTHWISE, MAX, VectorIssue
-from cnna.hw.weights.ring import Ring
+from cnna.hw.weights.ring import WordRing
 from cnna.spec.config import preset
 
 CONFIG = preset("tiny")
@@ -30,7 +30,7 @@ class Play:
 
     def __init__(self, dut, width, command, walk, ring_words, seed):
         self.dut, self.command, self.walk, self.words = dut, command, walk, ring_words
-        self.ring = Ring(width, 64, 1)
+        self.ring = WordRing(width, 64, 1)
         self.rng = np.random.default_rng(seed)
         self.fed, self.loaded, self.groups = [], [], 0  # (source number, ring word), ring words, pushed
         self.beats = [word >> BEAT_BITS * i & ((1 << BEAT_BITS) - 1) for word in ring_words for i in range(self.ring.beats)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cnna.hw.base.skid_buffer import Pair
+from cnna.hw.base.queues import SkidBuffer
 from cnna.hw.base.slices import SLICE_BITS, slices
 
 from ...rigs.streams import PACES, run_stream
@@ -20,5 +20,5 @@ def test_slices_cover_every_bit_once(bits: int) -> None:
 def test_slices_of_a_queue_keep_step(pace: str) -> None:
     """Slices that take turns differently would mix the items' parts."""
     items = [number * ((1 << 700) | (1 << 400) | 1) for number in range(1, 60)]
-    found, _ = run_stream(Pair(720), items, pace)
+    found, _ = run_stream(SkidBuffer(720), items, pace)
     assert found == items

@@ -9,8 +9,7 @@ from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
 from cnna.hw.axi.read_master import ReadMaster
-from cnna.hw.axi.write_master import WriteMaster
-from cnna.hw.axi.write_share import WriteShare
+from cnna.hw.axi.write_master import WriteArbiter, WriteMaster
 from cnna.hw.dma.streams import StreamIn, StreamOut
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import STREAM_ERRORS
@@ -37,7 +36,7 @@ class Bench:
         top.submodules.came, top.submodules.goes = self.came, self.goes = StreamIn(), StreamOut()
         top.submodules.read = self.read = ReadMaster(2, background=True)
         top.submodules.write = self.write = WriteMaster()
-        top.submodules.share = self.share = WriteShare()
+        top.submodules.share = self.share = WriteArbiter()
         connect(top, self.goes.client, self.read.clients[1])
         connect(top, self.came.client, self.share.clients[1])
         connect(top, self.share.master, self.write.client)

@@ -6,7 +6,7 @@ from amaranth import Cat, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.delay import delayed
+from cnna.hw.base.timing import delayed
 from cnna.hw.lanes import dsp
 
 from ...rigs import bench

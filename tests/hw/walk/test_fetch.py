@@ -8,7 +8,7 @@ import pytest
 from amaranth import Module, Signal
 from amaranth.sim import Simulator
 
-from cnna.hw.base.command import command_layout
+from cnna.hw.base.ports import command_layout
 from cnna.hw.memory.feature_memory import LATENCY
 from cnna.hw.walk.fetch import Fetch
 from cnna.hw.walk.walk import source_walk

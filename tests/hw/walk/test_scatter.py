@@ -10,7 +10,7 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
-from cnna.hw.base.command import command_layout
+from cnna.hw.base.ports import command_layout
 from cnna.hw.memory.feature_memory import FeatureMemory
 from cnna.hw.walk.fetch import Fetch
 from cnna.hw.walk.scatter import Scatter

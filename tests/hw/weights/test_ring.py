@@ -1,18 +1,19 @@
-"""The ring against a Python list: order, levels, room, wrap-around."""
+"""The ring against a Python list (order, levels, room, wrap-around), and the cursor of its reader."""
 
 import numpy as np
 import pytest
 from amaranth import Module
+from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
 from cnna.hw.base.ports import BEAT_BITS, RING_LATENCY
-from cnna.hw.weights.ring import Ring, stripe_beats
+from cnna.hw.weights.ring import RingCursor, WordRing, stripe_beats
 
 
 @pytest.mark.parametrize(("width", "depth", "columns"), [(128, 24, 1), (256, 17, 1), (512, 12, 2), (768, 16, 3)])
 def test_words_come_back_in_order(width, depth, columns):
     """Columns run apart at random, reads look ahead at random, words are popped at random: data, level and room must hold."""
-    dut, rng = Ring(width, depth, columns), np.random.default_rng(width + depth)
+    dut, rng = WordRing(width, depth, columns), np.random.default_rng(width + depth)
     total, stripe = 5 * depth, dut.beats
     words = [int.from_bytes(rng.bytes(width // 8), "little") for _ in range(total)]
 
@@ -60,3 +61,46 @@ def test_a_ring_of_broken_beats_is_refused():
     """A stripe that is no whole number of beats could never be filled."""
     with pytest.raises(ValueError, match="whole beats"):
         stripe_beats(192, 16, 1)
+
+
+def test_held_words_come_again_and_freed_ones_do_not():
+    """Sets of words, used several times over and freed the last time, must come out as often as they are used."""
+    dut, ring, rng = RingCursor(BEAT_BITS), WordRing(BEAT_BITS, 16, 1), np.random.default_rng(3)
+    sets = [(int(rng.integers(1, 17)), int(rng.integers(1, 4))) for _ in range(40)]  # words, times
+    numbers, uses, start = [], [], 0
+    for size, times in sets:
+        for time in range(times):
+            for word in range(size):
+                numbers.append(start + word)
+                uses.append((time == times - 1, word == size - 1))
+        start += size
+    top = Module()
+    top.submodules.dut, top.submodules.ring = dut, ring
+    wiring.connect(top, dut.ring, ring.read)
+
+    async def drive(ctx):
+        written, at, due, clock = 0, 0, [], 0
+        while at < len(uses) or due:
+            push = written < start and ctx.get(ring.free[0]) > 0 and rng.random() < (0.6 if clock % 600 < 300 else 0.1)
+            ctx.set(ring.write[0].valid, int(push))
+            ctx.set(ring.write[0].payload, written)
+            written += push
+            take = at < len(uses) and ctx.get(dut.there) and rng.random() < 0.8
+            ctx.set(dut.take, int(take))
+            free, rewind = uses[at] if at < len(uses) else (False, False)
+            ctx.set(dut.free, int(free))
+            ctx.set(dut.rewind, int(rewind))
+            if take:
+                due.append((clock + RING_LATENCY, numbers[at]))
+                at += 1
+            await ctx.tick()
+            clock += 1
+            assert clock < 20000, f"stuck at use {at} of {len(uses)}"
+            if due and due[0][0] == clock:
+                assert ctx.get(ring.read.data) == due.pop(0)[1]
+        assert ctx.get(ring.read.level) == 0
+
+    simulator = Simulator(top)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(drive)
+    simulator.run()

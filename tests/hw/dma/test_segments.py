@@ -10,9 +10,9 @@ from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.axi.write_master import WriteMaster
 from cnna.hw.control.control import Control
 from cnna.hw.control.faults import Faults
-from cnna.hw.dma.bound import BEAT_ADDRESS_BITS, BOUND_CLOCKS, SIZE_BEAT_BITS, Bound
+from cnna.hw.dma.bursts import RUN_BITS
 from cnna.hw.dma.load import Load
-from cnna.hw.dma.runs import RUN_BITS
+from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BOUND_CLOCKS, SIZE_BEAT_BITS, SegmentCheck
 from cnna.hw.dma.store import Store
 from cnna.hw.weights.weights import Weights
 from cnna.spec.config import BEAT_BYTES, preset
@@ -38,7 +38,7 @@ def transfers(count):
 
 def test_transfers_are_outside_where_a_beat_of_theirs_is():
     """One beat too many, one before the segment, a sum that wraps, a segment of none, or one without a limit."""
-    dut, cases, found = Bound(RUN_BITS), list(transfers(400)), []
+    dut, cases, found = SegmentCheck(RUN_BITS), list(transfers(400)), []
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
 

@@ -12,9 +12,9 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from cnna.hw.base.attributes import COPY, KEEP
-from cnna.hw.base.delay import delayed
 from cnna.hw.base.slices import slices
-from cnna.hw.memory.bank_front import one_hot, part_layout, region_bits
+from cnna.hw.base.timing import delayed
+from cnna.hw.memory.request_splitter import one_hot, part_layout, region_bits
 from cnna.spec.config import Config
 
 CHOICE_BITS = 64  # that one copy of a lane's bank chooses: 256 loads a bit
@@ -54,7 +54,7 @@ def _of_four(values: list[Value], index: Value) -> Value:
     return values[0]
 
 
-class Slots(wiring.Component):
+class BankSlots(wiring.Component):
     """Holds a part, bank by bank, until every bank has been granted; takes the next in the clock of the last grant.
 
     A bank that it `asks` for is `granted` where none of the `higher` asks for it: what the slots of higher priority ask for,
@@ -120,7 +120,7 @@ class Slots(wiring.Component):
                 m.d.sync += mine.eq(option)
 
 
-class Choice(wiring.Component):
+class LaneChoice(wiring.Component):
     """Some bits of a lane's word: those of the bank that was `active` a clock ago, if it hits now; else what it held.
 
     Attributes keep its copy of the bank's number apart from others, so that it drives these bits alone.
@@ -148,7 +148,7 @@ class Choice(wiring.Component):
         return m
 
 
-class Answers(wiring.Component):
+class ReadAnswers(wiring.Component):
     """Brings words from the banks back to their lanes, part by part, and answers when a request is complete.
 
     `granted`, `complete` and `part` are those of the port's slots, in the clock of the grant; `words` the outputs of all banks.
@@ -187,7 +187,7 @@ class Answers(wiring.Component):
         for lane in range(len(part.active)):
             found = []
             for number, bits in enumerate(slices(8 * self._config.ci, CHOICE_BITS)):
-                m.submodules[f"lane{lane}_{number}"] = choice = Choice(bits.stop - bits.start, banks)
+                m.submodules[f"lane{lane}_{number}"] = choice = LaneChoice(bits.stop - bits.start, banks)
                 m.d.comb += [
                     choice.options.eq(Cat(words[bank][bits] for bank in range(banks))),
                     choice.hits.eq(hits),

@@ -9,8 +9,8 @@ from amaranth.sim import Simulator
 from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.axi.write_master import WriteMaster
 from cnna.hw.dma.load import Load
+from cnna.hw.dma.runs import bank_conflicts
 from cnna.hw.dma.store import Store, ask_layout
-from cnna.hw.memory.clashes import clashes
 from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.regmap import command_fields
 
@@ -26,7 +26,7 @@ def test_a_beat_waits_for_nothing_but_words_of_lower_ports(config):
     rng, lanes, m = np.random.default_rng(SEED), config.beat_words, Module()
     beats = [stream.Signature(ask_layout(config)).create(path=(f"port{port}",)) for port in range(config.ports)]
     found = Signal(config.ports)
-    m.d.comb += found.eq(Cat(clashes(config, beats)))
+    m.d.comb += found.eq(Cat(bank_conflicts(config, beats)))
     simulator = Simulator(m)
 
     async def offer(ctx):

@@ -9,8 +9,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from cnna.hw.base.attributes import COPY, NET
-from cnna.hw.base.free import Free
-from cnna.hw.base.slices import slices
+from cnna.hw.base.slices import SlotFree, slices
 from cnna.spec.config import Config
 
 
@@ -50,7 +49,7 @@ def narrow_layout(layout: data.StructLayout) -> data.StructLayout:
     return data.StructLayout({name: field.shape for name, field in layout if name != "words"})
 
 
-class Front(wiring.Component):
+class RequestSplitter(wiring.Component):
     """A part a clock, in order: all of a request where its lanes need different banks. Latency: three clocks.
 
     Lanes of a request that need the same bank go one after another, the lowest first. `stalls`: `o.ready` may be clear.
@@ -71,7 +70,7 @@ class Front(wiring.Component):
         now, later, complete = Signal(lanes), Signal(lanes), Signal()  # lanes of this part, lanes after it; none after it
         room, fill, moved, taken = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [fill.eq(complete | ~work_valid), moved.eq(room | ~work_valid), taken.eq(moved & fill)]
-        m.submodules.ready = ready = Ready()
+        m.submodules.ready = ready = SplitterReady()
         m.d.comb += [ready.held_valid.eq(held_valid), ready.work_valid.eq(work_valid), self.i.ready.eq(ready.ready)]
         m.d.comb += [ready.complete.eq(complete), ready.room.eq(room)]
         with m.If(self.i.ready):
@@ -123,7 +122,7 @@ class Front(wiring.Component):
         """The words beside them, in slices."""
         words, found = Value.cast(self.i.p.words), []
         for number, part in enumerate(slices(len(words))):
-            m.submodules[f"words{number}"] = cut = FrontWords(part.stop - part.start, self._stalls)
+            m.submodules[f"words{number}"] = cut = SplitterWords(part.stop - part.start, self._stalls)
             m.d.comb += [
                 cut.i.eq(words[part]),
                 *(cut.held_valid.eq(held_valid), cut.work_valid.eq(work_valid), cut.complete.eq(complete)),
@@ -133,7 +132,7 @@ class Front(wiring.Component):
         m.d.comb += self.o.p.words.eq(Cat(found))
 
 
-class Ready(wiring.Component):
+class SplitterReady(wiring.Component):
     """Whether the front takes a request: a LUT by itself, as its users go on from there; the front would share its parts."""
 
     held_valid: In(1)
@@ -148,7 +147,7 @@ class Ready(wiring.Component):
         return m
 
 
-class FrontWords(wiring.Component):
+class SplitterWords(wiring.Component):
     """The front's registers for some bits of a request's words, in step with its others: what enables them is its own."""
 
     def __init__(self, bits: int, stalls: bool) -> None:
@@ -170,7 +169,7 @@ class FrontWords(wiring.Component):
             m.d.sync += out.eq(work)
             return m
         spare = Signal(self.i.shape(), reset_less=True)
-        m.submodules.last = last = Free()
+        m.submodules.last = last = SlotFree()
         m.d.comb += [last.valid.eq(self.o_valid), last.ready.eq(self.o_ready)]
         with m.If(last.free):
             m.d.sync += [out.eq(Mux(room, work, spare)), room.eq(1)]

@@ -16,10 +16,11 @@ BEAT_SHIFT = BEAT_BYTES.bit_length() - 1
 BEAT_ADDRESS_BITS = BUS_BITS - BEAT_SHIFT  # of an address in beats
 SIZE_BEAT_BITS = SIZE_BITS - BEAT_SHIFT
 SEGMENT_SIZES = data.ArrayLayout(unsigned(SIZE_BEAT_BITS), len(SEGMENTS))  # in beats; all bits set: no limit
+SEGMENT_BASES = data.ArrayLayout(unsigned(BUS_BITS), len(SEGMENTS))  # in bytes
 BOUND_CLOCKS = 3  # from `check` to `outside`
 
 
-class Bound(wiring.Component):
+class SegmentCheck(wiring.Component):
     """`outside` is set BOUND_CLOCKS after a `check` of beats `at`..`at + more` that do not all lie in the segment.
 
     `segment` and `more` stand from two clocks before the first check to the last one, `origin` (the segment's base) from the first.

@@ -1,0 +1,148 @@
+"""Three FIFOs, and when to use which.
+
+- `SkidBuffer`: two items in registers. It cuts every path between a writer and a reader. The engines' GO queues are made of it
+  (`writes.py`), and so is any stream that needs a register in both directions.
+- `RegisteredFifo`: a memory between two registers, so that no path leads through it. It serves load, store, weights, the sequencer
+  and the bus masters. Its memory is read through a register and may become block RAM.
+- `CreditFifo`: its writer never asks. The writer has counted the room (a credit) before the data set out. It stands behind every
+  pipeline that cannot be stopped: array, requantiser, residual add, vector lanes.
+"""
+
+from amaranth import Cat, Module, Signal, Value
+from amaranth.hdl import ShapeLike
+from amaranth.lib import stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.base.attributes import COPY
+from cnna.hw.base.slices import SlotFree, slices
+from cnna.hw.base.timing import tally
+
+
+class SkidBuffer(wiring.Component):
+    """Holds up to two items, passes one a clock, in order and one clock late at the soonest. `i.ready` falls when two wait."""
+
+    def __init__(self, shape: ShapeLike) -> None:
+        self.shape = shape
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        word, found = Value.cast(self.i.payload), []
+        parts = slices(len(word))
+        for number, part in enumerate(parts):
+            first, second = (Signal(len(word[part]), name=name, reset_less=True) for name in ("first", "second"))
+            item = Signal(len(first), name="item")
+            m.d.comb += item.eq(word[part])
+            m.submodules[f"slice{number}"] = self._slice(item, first, second, number, len(parts))
+            found.append(first)
+        m.d.comb += Value.cast(self.o.payload).eq(Cat(found))
+        return m
+
+    def _slice(self, word: Value, first: Signal, second: Signal, number: int, count: int) -> Module:
+        """A part of the payload, one of `count`; its `valid` and `room` are its own, and the first slice's are the queue's."""
+        m = Module()
+        copy = COPY if count > 1 else None
+        valid, room, free = Signal(attrs=copy), Signal(init=1, attrs=copy), Signal()  # in `first`; room in `second`, in `first`
+        if number == 0:
+            m.d.comb += [self.o.valid.eq(valid), self.i.ready.eq(room)]
+        if count > 1:  # or `o.ready` would load the bits of all
+            m.submodules.out = out = SlotFree()
+            m.d.comb += [out.valid.eq(valid), out.ready.eq(self.o.ready), free.eq(out.free)]
+        else:
+            m.d.comb += free.eq(self.o.ready | ~valid)
+        with m.If(free):
+            m.d.sync += [valid.eq(~room | self.i.valid), room.eq(1)]
+            with m.If(room):
+                m.d.sync += first.eq(word)
+            with m.Else():
+                m.d.sync += first.eq(second)
+        with m.Elif(self.i.valid & room):
+            m.d.sync += [second.eq(word), room.eq(0)]
+        return m
+
+
+class RegisteredFifo(wiring.Component):
+    """Items in order; one can be seen at `o` two clocks after `push`. `depth` of them may wait behind that.
+
+    `room` is set while more than `spare` items more fit: a writer that pushes only after it has seen `room` may do so up to
+    `spare` clocks after it fell. A writer that counts the room itself has `depth` and need not look.
+    `late` puts a register more before `o` (a third clock), for what leads into logic from a block RAM.
+    """
+
+    def __init__(self, shape: ShapeLike, depth: int, spare: int = 0, late: bool = False) -> None:
+        assert depth & (depth - 1) == 0, f"a queue of {depth} items is not a power of two"
+        self.shape, self.depth, self.spare, self.late = shape, depth, spare, late
+        super().__init__({"push": In(1), "item": In(shape), "room": Out(1, init=1), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.storage = memory = Memory(shape=self.shape, depth=self.depth, init=[])
+        into, out = memory.write_port(), memory.read_port()
+        moves, read, free = Signal(), Signal(), Signal()  # a row is read; it has been, and waits; the row behind it may come
+        stored = tally(m, self.depth, self.push, moves, self.depth - self.spare)
+        m.d.comb += [
+            self.room.eq(stored.room),
+            into.en.eq(self.push),
+            into.data.eq(self.item),
+            moves.eq(stored.some & free),
+            out.en.eq(moves),
+        ]
+        m.d.sync += [into.addr.eq(into.addr + self.push), out.addr.eq(out.addr + moves)]
+        with m.If(free):
+            m.d.sync += read.eq(stored.some)
+        if self.late:
+            m.d.comb += free.eq(self.o.ready | ~self.o.valid | ~read)
+            with m.If(self.o.ready | ~self.o.valid):
+                m.d.sync += [self.o.valid.eq(read), self.o.payload.eq(out.data)]
+        else:
+            m.d.comb += [free.eq(self.o.ready | ~read), self.o.valid.eq(read), self.o.payload.eq(out.data)]
+        return m
+
+
+class CreditFifo(wiring.Component):
+    """Up to `depth` items, in order; an item can be seen at `o` two clocks after `push`. `o` comes from a register.
+
+    `copy`: there are others that hold the same; they stay apart.
+
+    The room that a writer may count on is `depth`; it gets one back whenever an item is taken at `o`.
+    """
+
+    def __init__(self, shape: ShapeLike, depth: int, copy: bool = False) -> None:
+        assert depth & (depth - 1) == 0, f"a FIFO of {depth} items is not a power of two"
+        self.shape, self.depth, self.copy = shape, depth, copy
+        super().__init__({"push": In(1), "item": In(shape), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        word, found = Value.cast(self.item), []
+        parts = slices(len(word))
+        copy = COPY if self.copy or len(parts) > 1 else None
+        for number, part in enumerate(parts):
+            into = Signal(len(word[part]), name="into")
+            out = Signal(len(word[part]), name="out", reset_less=True, attrs=COPY if self.copy else None)
+            m.d.comb += into.eq(word[part])
+            m.submodules[f"slice{number}"] = self._slice(into, out, number == 0, copy)
+            found.append(out)
+        m.d.comb += Value.cast(self.o.payload).eq(Cat(found))
+        return m
+
+    def _slice(self, word: Value, item: Signal, first: bool, copy: dict[str, str] | None) -> Module:
+        """A part of the items, from `word` to `item`, with control registers of its own; the `first`'s are the FIFO's.
+
+        `copy`: their attributes.
+        """
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=len(word), depth=self.depth, init=[])
+        into, out = memory.write_port(), memory.read_port(domain="comb")
+        valid, move = Signal(attrs=copy), Signal()
+        newest, oldest = (Signal(into.addr.shape(), name=name, attrs=copy) for name in ("newest", "oldest"))
+        filled = tally(m, self.depth, self.push, move, attrs=copy).some
+        m.d.comb += [into.en.eq(self.push), into.data.eq(word), move.eq(filled & (self.o.ready | ~valid))]
+        m.d.comb += [into.addr.eq(newest), out.addr.eq(oldest)]
+        if first:
+            m.d.comb += self.o.valid.eq(valid)
+        with m.If(self.o.ready | ~valid):
+            m.d.sync += [valid.eq(filled), item.eq(out.data)]
+        m.d.sync += [newest.eq(newest + self.push), oldest.eq(oldest + move)]
+        return m

@@ -1,0 +1,108 @@
+"""Cuts what is to be copied into AXI bursts that end at multiples of 256 bytes, so that none crosses 4 KiB or has over 16 beats.
+
+`BurstCutter` cuts the runs of load and store, a burst a clock. `CopyBursts` cuts the packets of the stream ports.
+"""
+
+from amaranth import Cat, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from cnna.hw.base.ports import BURST_BEATS, ReadBurst
+from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT
+
+BLOCK_SHIFT = BURST_BEATS.bit_length() - 1  # of an address in beats: no burst goes beyond so many
+RUN_BITS = 17  # of a run's words and beats
+COPY_BEATS_BITS = 32 - BEAT_SHIFT + 1  # of a copy's beats
+
+
+class ByteRun(data.Struct):
+    """A run's place in DDR, or the end of a command (then nothing else counts)."""
+
+    address: unsigned(BEAT_ADDRESS_BITS)  # in beats
+    more: unsigned(RUN_BITS)  # beats after the first
+    end: unsigned(1)
+
+
+class BurstCutter(wiring.Component):
+    """Cuts runs into bursts that end at multiples of 256 bytes or with their run, so none crosses 4 KiB or has over 16 beats.
+
+    A command's end waits with `at_end` set until `next`; all bursts before it have been taken by then.
+    """
+
+    runs: In(stream.Signature(ByteRun))
+    bursts: Out(stream.Signature(ReadBurst))
+    at_end: Out(1)
+    next: In(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        run = self.runs.payload
+        block, blocks = Signal(BEAT_ADDRESS_BITS - BLOCK_SHIFT), Signal(RUN_BITS + 1 - BLOCK_SHIFT)  # where; how many more
+        first, last = Signal(BLOCK_SHIFT), Signal(BLOCK_SHIFT)  # beats within the run's first and last block
+        final, busy, end, cut, fetch = Signal(), Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            cut.eq(busy & ~end & (~self.bursts.valid | self.bursts.ready)),
+            self.at_end.eq(busy & end & ~self.bursts.valid),
+            fetch.eq(~busy | (cut & final) | (self.at_end & self.next)),
+            self.runs.ready.eq(fetch),
+        ]
+        with m.If(self.bursts.ready):
+            m.d.sync += self.bursts.valid.eq(0)
+        with m.If(cut):
+            m.d.sync += [
+                self.bursts.valid.eq(1),
+                self.bursts.payload.address.eq(Cat(first, block) << BEAT_SHIFT),
+                self.bursts.payload.beats.eq(Mux(final, last, BURST_BEATS - 1) - first + 1),
+                first.eq(0),
+                block.eq(block + 1),
+                blocks.eq(blocks - 1),
+                final.eq(blocks == 1),
+            ]
+        beyond = run.address[:BLOCK_SHIFT] + run.more  # from the start of the first block to the last beat
+        with m.If(fetch):
+            m.d.sync += [
+                busy.eq(self.runs.valid),
+                Cat(first, block).eq(run.address),
+                last.eq(beyond[:BLOCK_SHIFT]),
+                blocks.eq(beyond[BLOCK_SHIFT:]),
+                final.eq(beyond[BLOCK_SHIFT:] == 0),
+                end.eq(run.end),
+            ]
+        return m
+
+
+class CopyBursts(wiring.Component):
+    """The bursts of a copy, each up to the next multiple of 256 bytes, one in two clocks; `stop` ends them."""
+
+    start: In(1)  # only while `idle`
+    stop: In(1)
+    address: In(BEAT_ADDRESS_BITS)
+    beats: In(COPY_BEATS_BITS)  # not 0
+    burst: Out(stream.Signature(ReadBurst))
+    idle: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        address, left, last = Signal.like(self.address), Signal.like(self.beats), Signal()
+        beats = self.burst.payload.beats
+        m.d.comb += self.burst.payload.address.eq(address << BEAT_SHIFT)
+        with m.FSM(name="cutting"):
+            with m.State("IDLE"):
+                m.d.comb += self.idle.eq(1)
+                m.d.sync += [address.eq(self.address), left.eq(self.beats)]
+                with m.If(self.start):
+                    m.next = "SIZE"
+            with m.State("SIZE"):
+                to_boundary = BURST_BEATS - address[:4]
+                m.d.sync += [beats.eq(Mux(left < to_boundary, left, to_boundary)), last.eq(left <= to_boundary)]
+                m.next = "OFFER"
+                with m.If(self.stop):
+                    m.next = "IDLE"
+            with m.State("OFFER"):
+                m.d.comb += self.burst.valid.eq(1)
+                with m.If(self.burst.ready):
+                    m.d.sync += [address.eq(address + beats), left.eq(left - beats)]
+                    m.next = "SIZE"
+                with m.If(self.stop | (self.burst.ready & last)):
+                    m.next = "IDLE"
+        return m
