@@ -14,7 +14,7 @@ from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 from cnna.compiler.cost import cost
 from cnna.compiler.frontend.cpu_trial import try_part
 from cnna.compiler.frontend.preprocess import stored
-from cnna.compiler.frontend.quantised_import import Split, import_quantised
+from cnna.compiler.frontend.quantised_import import QuantisedModel, import_quantised
 from cnna.compiler.graph import ir
 from cnna.compiler.graph.dump import GraphWriter, describe_program
 from cnna.compiler.lower.kernels import ConvKernel, Lowered
@@ -225,7 +225,7 @@ def _inputs(model: ModelProto) -> list[dict[str, Any]]:
     return [{"name": value.name, "shape": _dims(value)[1:], "dtype": _dtype(value)} for value in values]
 
 
-def _outputs(model: ModelProto, parts: Split) -> list[dict[str, Any]]:
+def _outputs(model: ModelProto, parts: QuantisedModel) -> list[dict[str, Any]]:
     """Name, shape of the answer to one sample (None where it depends on the data), numpy type and batch axis of the outputs.
 
     Where ONNX cannot infer a shape, the model's own word is taken, if its sizes but for the batch are fixed.

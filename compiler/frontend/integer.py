@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf, isinf
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from cnna.compiler.frontend.support import place
+from cnna.compiler.frontend.node_names import place
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph import ir
 from cnna.spec import arith
@@ -46,17 +46,6 @@ def _quant(tensors: Tensors, name: str) -> ir.Quant:
     return quant
 
 
-def clamp(quant: ir.Quant, low: float = -inf, high: float = inf) -> ir.Clamp:
-    """Zero point and the int8 limits that real ones mean: rounding keeps order, so limits may be taken after it."""
-
-    def whole(limit: float, default: int) -> int:
-        if isinf(limit):
-            return default
-        return int(np.clip(quant.zero + np.rint(np.float64(limit) / quant.scale), -128, 127))
-
-    return ir.Clamp(quant.zero, whole(low, -128), whole(high, 127))
-
-
 def _conv(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Conv | ir.Depthwise:
     op: f.Conv = node.op
     assert op.weight_scale is not None
@@ -76,12 +65,12 @@ def _conv(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants
     constants[f"{base}:shift"] = np.array([shift for _, shift in factors], np.int32)
     names = (f"{base}:weights", f"{base}:bias", f"{base}:mult", f"{base}:shift")
     if op.groups == len(weights) == tensors[node.inputs[0]].shape[0] and op.groups > 1:
-        return ir.Depthwise(op.window, *names, clamp(y, op.low, op.high))
-    return ir.Conv(op.window, op.groups, *names, clamp(y, op.low, op.high))
+        return ir.Depthwise(op.window, *names, ir.clamp(y, op.low, op.high))
+    return ir.Conv(op.window, op.groups, *names, ir.clamp(y, op.low, op.high))
 
 
 def _copy(x: ir.Quant, y: ir.Quant, low: float = -inf, high: float = inf) -> ir.Combine:
-    return ir.Combine(*arith.factors(x.scale / y.scale, x.zero), clamp(y, low, high))
+    return ir.Combine(*arith.factors(x.scale / y.scale, x.zero), ir.clamp(y, low, high))
 
 
 def _clip(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Combine:
@@ -100,12 +89,12 @@ def _average_pool(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: C
     ratio = x.scale / y.scale
     for divisor in np.unique(ir.taps_inside(op.window, (shape[1], shape[2]), (out[1], out[2]), op.include_pad)):
         arith.multiplier(ratio / int(divisor))  # ValueError here rather than later
-    return ir.AveragePool(op.window, op.include_pad, ratio, x.zero, clamp(y, op.low, op.high))
+    return ir.AveragePool(op.window, op.include_pad, ratio, x.zero, ir.clamp(y, op.low, op.high))
 
 
 def _add(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Combine:
     a, b, y = (_quant(tensors, name) for name in (*node.inputs, node.output))
-    return ir.Combine(*arith.factors(a.scale / y.scale, a.zero, b.scale / y.scale, b.zero), clamp(y, node.op.low, node.op.high))
+    return ir.Combine(*arith.factors(a.scale / y.scale, a.zero, b.scale / y.scale, b.zero), ir.clamp(y, node.op.low, node.op.high))
 
 
 def _affine(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Affine:
@@ -118,7 +107,7 @@ def _affine(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constan
     names = (f"{node.output}:factor", f"{node.output}:offset", f"{node.output}:shift")
     for name, column in zip(names, (0, 2, 3), strict=True):
         constants[name] = np.array([channel[column] for channel in channels], np.int32)
-    return ir.Affine(*names, clamp(y, node.op.low, node.op.high))
+    return ir.Affine(*names, ir.clamp(y, node.op.low, node.op.high))
 
 
 def _concat(node: ir.Node, tensors: Tensors) -> list[ir.Node]:

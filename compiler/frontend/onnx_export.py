@@ -9,10 +9,9 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from cnna.compiler.frontend.integer import clamp
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.editor import outputs_of
-from cnna.compiler.graph.ir import Clamp, Graph, Node, Quant, Window
+from cnna.compiler.graph.ir import Clamp, Graph, Node, Quant, Window, clamp
 
 IR_VERSION = 8  # of ONNX; every onnxruntime since 1.14 reads it, and newer opsets raise it
 NEW_OPSET, NEW_IR_VERSION = 19, 10

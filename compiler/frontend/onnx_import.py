@@ -10,10 +10,10 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from cnna.compiler.frontend.batch_axis import check_front
 from cnna.compiler.frontend.ceil_pools import settle_ceil_pools
+from cnna.compiler.frontend.model_checks import ELEMENTS_MAX, check_shapes, check_values, complete, first_line, inferred
+from cnna.compiler.frontend.node_names import node_name, sources_of
 from cnna.compiler.frontend.old_opsets import raise_opset
 from cnna.compiler.frontend.qlinear import expand_qlinear
-from cnna.compiler.frontend.sound import ELEMENTS_MAX, check_shapes, check_values, complete, first_line, inferred
-from cnna.compiler.frontend.source_names import node_name, sources_of
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from onnx import ModelProto, NodeProto, helper
 
-from cnna.compiler.frontend.source_names import node_name
+from cnna.compiler.frontend.node_names import node_name
 from cnna.spec.errors import ModelError
 
 POOLS = {"QLinearGlobalAveragePool": "GlobalAveragePool", "QLinearAveragePool": "AveragePool"}
@@ -36,7 +36,7 @@ def expand_qlinear(model: ModelProto) -> frozenset[str]:
     return frozenset(pools)
 
 
-class _Parts:
+class _Expansion:
     """The nodes that one QLinear node becomes."""
 
     def __init__(self, node: NodeProto) -> None:
@@ -77,7 +77,7 @@ def _check_inputs(node: NodeProto) -> None:
 
 
 def _expand(node: NodeProto) -> list[NodeProto]:
-    kind, parts = node.op_type, _Parts(node)
+    kind, parts = node.op_type, _Expansion(node)
     if node.domain not in ("", "ai.onnx", "com.microsoft"):
         return [node]
     if kind in (*OTHERS, *BINARY, *POOLS, *UNARY):
@@ -109,7 +109,7 @@ def _expand(node: NodeProto) -> list[NodeProto]:
     return [node]
 
 
-def _bias(parts: _Parts, node: NodeProto, bias: str, scale_x: str, scale_w: str) -> list[str]:
+def _bias(parts: _Expansion, node: NodeProto, bias: str, scale_x: str, scale_w: str) -> list[str]:
     """The real bias of an int32 one: its scale is the product of the input's and the weights'."""
     if not bias:
         return []

@@ -19,7 +19,7 @@ from cnna.spec.errors import ModelError
 
 
 @dataclass(frozen=True)
-class Split:
+class QuantisedModel:
     """What runs where.
 
     `inputs` and `outputs` say for each tensor at the accelerator's borders, by name, how it is quantised: the host rounds
@@ -38,7 +38,7 @@ class Split:
     shapes: dict[str, tuple[int, ...]]
 
 
-def import_quantised(model: ModelProto, dump: Dump | None = None, sources: Mapping[str, str] | None = None) -> Split:
+def import_quantised(model: ModelProto, dump: Dump | None = None, sources: Mapping[str, str] | None = None) -> QuantisedModel:
     """Rewrites, cuts and converts. `dump` gets the graph after each pass. `sources`: those of the model that this one was made
     from, whose nodes errors then name.
 
@@ -61,7 +61,7 @@ def import_quantised(model: ModelProto, dump: Dump | None = None, sources: Mappi
     head, tail = _cpu_parts(parts, graph.outputs)
     plain = fold_constants(source)  # as the model has it, with the shapes that it computes
     axes = batch_axes(plain)
-    return Split(
+    return QuantisedModel(
         body,
         head,
         tail,

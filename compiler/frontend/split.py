@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from cnna.compiler.frontend import support
+from cnna.compiler.frontend.node_names import kind_in
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import VIEWS, Conv, Transpose
 from cnna.compiler.graph.ir import Graph, Node
@@ -51,13 +52,13 @@ def _innocence(node: Node, graph: Graph) -> int:
     """The less, the more likely it is that a refused node is the cause: a view may be there only for what stands beside it."""
     if not isinstance(node.op, VIEWS):
         return 0
-    if support.kind_in(node, graph) in support.VIEW_KINDS:
+    if kind_in(node, graph) in support.VIEW_KINDS:
         return 2  # the model's own
     return 1 if isinstance(node.op, Transpose) else 3  # around a constant along another axis; around what has more or fewer axes
 
 
 def _first_refusal(graph: Graph, reasons: dict[str, str | None]) -> str:
-    refused = sorted((n for n in graph.nodes if reasons[n.output]), key=lambda n: support.kind_in(n, graph) not in support.RUNS)
+    refused = sorted((n for n in graph.nodes if reasons[n.output]), key=lambda n: kind_in(n, graph) not in support.RUNS)
     return support.refusal(refused[0], reasons[refused[0].output] or "", graph) if refused else "it has no operators"
 
 

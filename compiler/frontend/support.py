@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cnna.compiler.frontend.source_names import source_of
+from cnna.compiler.frontend.node_names import kind_in, kind_of, place
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.ir import Graph, Node, Window, taps_inside
 
@@ -107,11 +107,6 @@ HINTS = {
 }
 
 
-def kind_of(node: Node) -> str:
-    """What the model's author calls the operator."""
-    return node.op.kind if isinstance(node.op, f.Onnx) else type(node.op).__name__
-
-
 def limit(node: Node, graph: Graph) -> str | None:
     """Why the accelerator cannot run a node, whatever its quantisation; None where it can."""
     rule = OPERATORS.get(type(node.op))
@@ -166,17 +161,6 @@ def _unquantised(node: Node, tensor: str, graph: Graph) -> str:
     fold = "fold BatchNormalization, Mul and Add before you quantise (onnxruntime's quant_pre_process does), or "
     remedy = (fold if isinstance(node.op, f.Affine) else "") + _WHOLE
     return f"tensor '{tensor}' has no QuantizeLinear and DequantizeLinear of its own; {remedy}"
-
-
-def kind_in(node: Node, graph: Graph) -> str:
-    """What the model's author calls the operator that a node was made from."""
-    return graph.sources.get(source_of(node.name, graph.sources) or "", kind_of(node))
-
-
-def place(node: Node, graph: Graph) -> str:
-    """What the model's author calls a node: its name and operator, or those of the node it was made from."""
-    source = source_of(node.name, graph.sources)
-    return f"node '{node.name}' ({kind_of(node)})" if source is None else f"node '{source}' ({graph.sources[source]})"
 
 
 def foreign_quantisation(graph: Graph) -> str | None:

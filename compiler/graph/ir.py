@@ -7,6 +7,7 @@ computes (`sim/reference/reference.py`) and `lower.py` turns into commands. Acti
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf, isinf
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,17 @@ class Clamp:
     zero: int
     low: int = -128
     high: int = 127
+
+
+def clamp(quant: Quant, low: float = -inf, high: float = inf) -> Clamp:
+    """The output stage of a tensor with real limits: rounding keeps order, so limits may be applied after it, in int8."""
+
+    def whole(limit: float, default: int) -> int:
+        if isinf(limit):
+            return default
+        return int(np.clip(quant.zero + np.rint(np.float64(limit) / quant.scale), -128, 127))
+
+    return Clamp(quant.zero, whole(low, -128), whole(high, 127))
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,7 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Conv, Onnx
 from cnna.compiler.graph.ir import Graph
-from cnna.compiler.passes.framed import put_framed
-from cnna.compiler.passes.weight_scale import weight_scale
-from cnna.compiler.passes.windows import window_of
+from cnna.compiler.passes.typed_operators import put_framed, weight_scales, window_of
 from cnna.spec.errors import ModelError
 
 
@@ -39,7 +37,7 @@ def canonical_conv(graph: Graph) -> Graph:
             raise ModelError(f"node '{node.name}' (Conv): its bias has shape {wrong}; it must be [{len(weights)}], one a channel")
         window = window_of(node.op, weights.shape[2:], shape[2:])
         bias = node.inputs[2] if given else edit.constant(f"{w}:bias", np.zeros(len(weights), weights.dtype))
-        scale = weight_scale(edit, node, w, weights.shape, 0)
+        scale = weight_scales(edit, node, w, weights.shape, 0)
         if weights.ndim == 3:
             w = edit.constant(f"{w}:2d", weights[:, :, None])
         op = Conv(window, groups, w, bias, scale)

@@ -14,7 +14,7 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Add, Affine, Clip, Onnx, Transpose
 from cnna.compiler.graph.ir import Graph, Node, Tensor
-from cnna.compiler.passes.framed import put_framed
+from cnna.compiler.passes.typed_operators import put_framed
 from cnna.spec.errors import ModelError
 
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Sum")

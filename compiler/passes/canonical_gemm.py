@@ -10,8 +10,7 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Conv, Onnx
 from cnna.compiler.graph.ir import Graph, Node, Window
-from cnna.compiler.passes.framed import put_framed
-from cnna.compiler.passes.weight_scale import weight_scale
+from cnna.compiler.passes.typed_operators import put_framed, weight_scales
 from cnna.spec.errors import ModelError
 
 
@@ -38,7 +37,7 @@ def _convert(edit: Editor, node: Node) -> None:
     alpha, beta = float(attributes.get("alpha", 1.0)), float(attributes.get("beta", 1.0))
     matrix = edit.constants[w]
     axis = 0 if attributes.get("transB") else 1
-    scale = weight_scale(edit, node, w, matrix.shape, axis, abs(alpha) or 1.0)
+    scale = weight_scales(edit, node, w, matrix.shape, axis, abs(alpha) or 1.0)
     matrix = matrix if axis == 0 else matrix.T
     weights = edit.constant(f"{w}:1x1", np.ascontiguousarray(matrix * matrix.dtype.type(alpha))[:, :, None, None])
     offset = edit.constants[node.inputs[2]] if given else np.zeros(1, matrix.dtype)

@@ -10,8 +10,7 @@ from typing import Any
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import AveragePool, MaxPool, Onnx, Transpose
 from cnna.compiler.graph.ir import Graph, Node, Window
-from cnna.compiler.passes.framed import four_axes, put_framed
-from cnna.compiler.passes.windows import window_of
+from cnna.compiler.passes.typed_operators import four_axes, put_framed, window_of
 
 GLOBAL = {"GlobalAveragePool": AveragePool, "GlobalMaxPool": MaxPool, "ReduceMean": AveragePool, "ReduceMax": MaxPool}
 

@@ -14,7 +14,7 @@ import numpy as np
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import VIEWS, Add, Affine, Clip, Concat, Conv, Onnx, Requantise, Reshape, Transpose
 from cnna.compiler.graph.ir import Graph, Node, Tensor
-from cnna.compiler.passes.framed import put_framed
+from cnna.compiler.passes.typed_operators import put_framed
 
 
 def sink_views(graph: Graph) -> Graph:

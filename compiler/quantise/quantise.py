@@ -8,6 +8,7 @@ from onnx import ModelProto
 
 from cnna.compiler.frontend import preprocess as preprocessing
 from cnna.compiler.frontend import support
+from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.preprocess import Preprocess
@@ -74,7 +75,7 @@ def quantise(
     import_quantised(result, sources=graph.sources)  # what is written can be compiled, or the reason is known now
     if preprocess:
         preprocessing.store(result, preprocess)
-    ends = [tuple(support.kind_of(node) for node in part.nodes) if part else () for part in (parts.head, parts.tail)]
+    ends = [tuple(kind_of(node) for node in part.nodes) if part else () for part in (parts.head, parts.tail)]
     ranges = {name: (one.low, one.high) for name, one in statistics.items()}
     return result, Report(method, len(next(iter(samples.values()))), ranges, quants, *ends)
 

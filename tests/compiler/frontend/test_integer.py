@@ -5,7 +5,6 @@ from math import inf
 import numpy as np
 import pytest
 
-from cnna.compiler.frontend.integer import clamp
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph import ir
 from cnna.sim.reference import reference
@@ -47,6 +46,6 @@ def test_clamp_is_rounding_of_the_clipped_value(quant, limits):
     low, high = limits
     values = np.random.default_rng(2).normal(0, 60 * quant.scale, 5000)
     clipped = np.clip(np.rint(np.clip(values, low, high) / quant.scale) + quant.zero, -128, 127)
-    found = clamp(quant, low, high)
+    found = ir.clamp(quant, low, high)
     clamped = np.clip(np.rint(values / quant.scale) + found.zero, found.low, found.high)
     assert np.array_equal(clipped, clamped)

@@ -10,7 +10,7 @@ from onnx import numpy_helper
 from onnxruntime.quantization import QuantFormat, QuantType
 
 from cnna.compiler.frontend.onnx_import import load_model
-from cnna.compiler.frontend.quantised_import import Split, import_quantised
+from cnna.compiler.frontend.quantised_import import QuantisedModel, import_quantised
 from cnna.compiler.graph import ir
 from cnna.sim.reference import reference
 from cnna.spec.errors import ModelError
@@ -54,7 +54,7 @@ def made(tmp_path: Path, name: str, text: str = NETWORK, weights=None) -> tuple[
     return quantised_by_onnxruntime(model, images(model, 20, seed=3), tmp_path, **FORMS[name]), images(model, 8)
 
 
-def run_whole(split: Split, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def run_whole(split: QuantisedModel, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Head, reference and tail, as the host runs them; every float tensor at a border."""
     values = dict(feeds)
     if split.head is not None:

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, numpy_helper
 
+from cnna.compiler.frontend.node_names import place_of
 from cnna.compiler.frontend.qlinear import expand_qlinear
 from cnna.spec.errors import ModelError
 
@@ -23,11 +24,6 @@ NUMBERS = (  # operators that can do nothing with an empty constant
 REALS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 ELEMENTS_MAX = 1 << 28  # of a tensor of one image: 1 GB of float32, more than any feature memory or patience holds
 FREE_WEIGHTS = 4  # the first IR version in which weights need not be inputs; onnxruntime asks it of no version
-
-
-def place_of(node: NodeProto) -> str:
-    """What errors call a node: its name, or its first output."""
-    return f"node '{node.name or next(iter(node.output), '')}' ({node.op_type})"
 
 
 def first_line(error: Exception) -> str:

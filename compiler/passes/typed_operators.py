@@ -1,0 +1,83 @@
+"""What the passes share that write typed operators: the window, the scales of int8 weights, and the frame of four axes.
+
+Typed operators take and give [1, C, H, W]. `put_framed` sets one between two Reshapes where the model's tensors have fewer axes, or
+more; `window_of` reads a Conv's or pool's attributes; `weight_scales` keeps what makes weights int8 again.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Onnx, Reshape, scale_name
+from cnna.compiler.graph.ir import Node, Window
+from cnna.spec.errors import ModelError
+
+
+def window_of(op: Onnx, kernel: tuple[int, ...], size: tuple[int, ...]) -> Window:
+    """The window of a Conv or pool over a map of `size`, with `auto_pad` and defaults as numbers.
+
+    One spatial axis counts as the columns of a map with one row.
+    """
+    axes = len(kernel)
+    strides = tuple(op.attributes.get("strides") or (1,) * axes)
+    dilations = tuple(op.attributes.get("dilations") or (1,) * axes)
+    pads = tuple(op.attributes.get("pads") or (0,) * (2 * axes))
+    mode = op.attributes.get("auto_pad", "NOTSET")
+    if mode == "VALID":
+        pads = (0,) * (2 * axes)
+    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        first, last = [], []
+        for taps, stride, dilation, length in zip(kernel, strides, dilations, size, strict=True):
+            total = max(0, (-(-length // stride) - 1) * stride + (taps - 1) * dilation + 1 - length)
+            smaller, greater = total // 2, total - total // 2
+            first.append(smaller if mode == "SAME_UPPER" else greater)
+            last.append(total - first[-1])
+        pads = (*first, *last)
+    if axes == 1:
+        return Window((1, kernel[0]), (1, strides[0]), (1, dilations[0]), (0, pads[0], 0, pads[1]))
+    return Window(
+        (kernel[0], kernel[1]), (strides[0], strides[1]), (dilations[0], dilations[1]), (pads[0], pads[1], pads[2], pads[3])
+    )
+
+
+def four_axes(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """[1, C] is [1, C, 1, 1]; [1, C, L] is [1, C, 1, L]; of more axes, all from the third to the last but one are rows."""
+    return shape[0], shape[1], prod(shape[2:-1]), prod(shape[2:][-1:])
+
+
+def put_framed(edit: Editor, node: Node, op: Any, inputs: tuple[str, ...], framed_output: tuple[int, ...] | None = None) -> None:
+    """Puts `op` in the place of `node`, whose tensors may have two axes or more; `framed_output` is the output's shape there."""
+    output = framed_output or four_axes(edit.shape(node.output))
+    framed = []
+    for name in inputs:
+        shape = edit.shape(name)
+        if len(shape) != 4:
+            name = edit.insert(f"{node.name}:framed", Reshape(four_axes(shape)), (name,), f"{name}:4d", four_axes(shape))
+        framed.append(name)
+    if edit.shape(node.output) == output:
+        edit.put(node.name, op, tuple(framed), node.output)
+        return
+    inner = edit.insert(node.name, op, tuple(framed), f"{node.output}:4d", output)
+    edit.put(f"{node.name}:unframed", Reshape(edit.shape(node.output)), (inner,), node.output)
+
+
+def weight_scales(edit: Editor, node: Node, weights: str, shape: tuple[int, ...], axis: int, factor: float = 1.0) -> str | None:
+    """The name of a new constant: `factor` times the scale of each output channel of int8 weights; None where they are float.
+
+    `weights` has `shape`, its output channels along `axis`.
+
+    ModelError: scales differ within an output channel.
+    """
+    if scale_name(weights) not in edit.constants:
+        return None
+    scales = np.broadcast_to(edit.constants[scale_name(weights)], shape)
+    channels = np.moveaxis(scales, axis, 0).reshape(shape[axis], -1)
+    if (channels != channels[:, :1]).any():
+        raise ModelError(
+            f"node '{node.name}' ({getattr(node.op, 'kind', 'Conv')}): its weights have scales along an axis other than the output "
+            f"channels; quantise them per output channel (axis {axis}) or per tensor"
+        )
+    scale = np.where(channels[:, 0] == 0, 1.0, channels[:, 0])  # such weights are 0 at any scale
+    return edit.constant(f"{weights}:scales", scale * factor)
