@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.ports import RING_LATENCY, RingRead
 from cnna.hw.base.timing import delayed
-from cnna.hw.lanes.group_credit import Pace
+from cnna.hw.lanes.group_credit import GroupCredit
 from cnna.hw.walk.fetch import fetched_layout
 from cnna.hw.weights.ring import RingCursor
 from cnna.spec.config import Config
@@ -89,11 +89,11 @@ class Issue(wiring.Component):
         running, loading, untouched = Signal(), Signal(), Signal()
         slot, slot_ok = self._slots(m)
         load, step, end = Signal(), Signal(), Signal()
-        m.submodules.pace = pace = Pace(2 * self.config.chunk_blocks, ROOM)
-        m.d.comb += [pace.end.eq(end), pace.short.eq(~self.group.upper), pace.room_free.eq(self.room_free)]
+        m.submodules.pace = credit = GroupCredit(2 * self.config.chunk_blocks, ROOM)
+        m.d.comb += [credit.end.eq(end), credit.short.eq(~self.group.upper), credit.room_free.eq(self.room_free)]
         m.d.comb += [
             load.eq(running & loading & cursor.there & slot_ok),
-            step.eq(running & ~loading & cursor.there & source.valid & (~source.p.last | pace.ok)),
+            step.eq(running & ~loading & cursor.there & source.valid & (~source.p.last | credit.ok)),
             end.eq(step & source.p.last),
             source.ready.eq(step),
             self.chunk_end.eq(end & source.p.group_last),

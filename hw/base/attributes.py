@@ -1,6 +1,6 @@
 """Synthesis attributes: what must not be optimised away or merged, said in the Verilog itself, so that every flow obeys.
 
-The one place that states them. A signal gets one as `Signal(attrs=COPY)`; `kept.py` puts them where tools look for them.
+The one place that states them. A signal gets one as `Signal(attrs=COPY)`; `kept_attributes.py` puts them where tools look for them.
 
 *Registers that are equal* (`COPY`): a control bit that drives much has a copy in each of the pieces it drives, or its net would
 have thousands of loads. Tools merge such registers once they see through the borders of modules, which Vivado does with

@@ -8,11 +8,11 @@ from amaranth import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.control.writes import Fault
+from cnna.hw.control.writes import Refusal
 from cnna.spec.regmap import BOUNDED, ERRORS, REGISTERS
 
 
-class Bad(data.Struct):
+class BadResponse(data.Struct):
     """A port's answer: that it was an error, and which."""
 
     valid: 1
@@ -33,9 +33,9 @@ class Faults(wiring.Component):
                 "running": In(1),
                 "clear": In(1),  # a program begins
                 "refused": In(1),
-                "fault": In(Fault),
-                "reads": In(data.ArrayLayout(Bad, ports)),
-                "writes": In(data.ArrayLayout(Bad, ports)),
+                "fault": In(Refusal),
+                "reads": In(data.ArrayLayout(BadResponse, ports)),
+                "writes": In(data.ArrayLayout(BadResponse, ports)),
                 "progress": In(1),
                 "outside": In(len(BOUNDED)),  # an engine is about to go outside of its segment
                 "watchdog": In(32),  # clocks; 0: never

@@ -24,8 +24,16 @@ from cnna.hw.axi.lite import AxiLiteSlave, LiteWrite
 from cnna.hw.base.attributes import COPY
 from cnna.hw.base.ports import BUS_BITS, command_layout
 from cnna.hw.control.sequencer import ProgramWrite
-from cnna.hw.control.status_registers import ALWAYS, COPYING, capability, general, is_writable, kept, reports
-from cnna.hw.control.writes import SHADOWED, Fault, ProgramWrites, slices
+from cnna.hw.control.status_registers import (
+    ALWAYS,
+    COPYING,
+    capability_words,
+    general_registers,
+    is_writable,
+    kept_mask,
+    reports_layout,
+)
+from cnna.hw.control.writes import SHADOWED, ProgramWrites, Refusal, slices
 from cnna.hw.dma.segments import BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES
 from cnna.hw.dma.streams import CopyRequest
 from cnna.spec.config import Config
@@ -58,12 +66,12 @@ class RegFile(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.general = general(config)
+        self.general = general_registers(config)
         copies = {"stream_in": Out(CopyRequest()), "stream_out": Out(CopyRequest())} if config.streams else {}
         super().__init__(
             {
                 "bus": In(Axi4Lite()),
-                "reports": In(reports(config)),
+                "reports": In(reports_layout(config)),
                 **copies,
                 "busy": In(1),  # a program runs, or is about to
                 "running": In(1),  # its writes may act
@@ -74,7 +82,7 @@ class RegFile(wiring.Component):
                 "program": In(stream.Signature(ProgramWrite)),  # from the sequencer
                 "done": Out(1),  # a program write has acted
                 "refused": Out(1),
-                "fault": Out(Fault),
+                "fault": Out(Refusal),
                 "end": Out(1),
                 "start": Out(1),  # pulses of CTRL and STATUS
                 "begin": Out(1),
@@ -107,7 +115,7 @@ class RegFile(wiring.Component):
             self.fault.eq(writes.fault),
             self.end.eq(writes.end),
         ]
-        held = {r.name: Signal(32, init=r.pack(), name=r.name.lower()) for r in self.general if kept(r)}
+        held = {r.name: Signal(32, init=r.pack(), name=r.name.lower()) for r in self.general if kept_mask(r)}
         self._copies(m, held)
         self._write(m, slave, writes, held)
         self._read(m, slave, writes, held)
@@ -191,7 +199,7 @@ class RegFile(wiring.Component):
         for number, register in enumerate(self.general):
             with m.If(hit[number]):
                 if register.name in held:
-                    m.d.sync += held[register.name].eq(value & kept(register))
+                    m.d.sync += held[register.name].eq(value & kept_mask(register))
                 if register.name == "CTRL":
                     fields = slices(register, value)
                     m.d.comb += [
@@ -226,7 +234,7 @@ class RegFile(wiring.Component):
 
     def _read(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
         """Two levels of choice, a register between them: 16 registers of a group, then the group."""
-        words: dict[str, Value] = {name: Const(word, 32) for name, word in capability(self.config).items()}
+        words: dict[str, Value] = {name: Const(word, 32) for name, word in capability_words(self.config).items()}
         status = Signal(32)  # a clock late: engines tell it from what is deep in them
         m.d.sync += status.eq(self.reports["STATUS"])
         words |= {name: self.reports[name] for name, _ in self.reports.shape()} | {"STATUS": status}

@@ -14,12 +14,12 @@ REPORTED = (*(r.name for r in REGISTERS.values() if r.block == "counters"), "STA
 STATUSES = ("STREAM_IN_STATUS", "STREAM_OUT_STATUS")
 
 
-def reports(config: Config) -> data.StructLayout:
+def reports_layout(config: Config) -> data.StructLayout:
     """Words that other blocks keep."""
     return data.StructLayout(dict.fromkeys(REPORTED + (STATUSES if config.streams else ()), 32))
 
 
-def capability(config: Config) -> dict[str, int]:
+def capability_words(config: Config) -> dict[str, int]:
     """The words of the registers that say what the accelerator is."""
     return {
         "ID": REGISTERS["ID"].pack(),
@@ -31,13 +31,13 @@ def capability(config: Config) -> dict[str, int]:
     }
 
 
-def general(config: Config) -> tuple[Register, ...]:
+def general_registers(config: Config) -> tuple[Register, ...]:
     """The registers that live here."""
     there = (r for r in REGISTERS.values() if r.block == "general" and r.name != "END")
     return tuple(r for r in there if config.streams or r not in STREAMED)
 
 
-def kept(register: Register) -> int:
+def kept_mask(register: Register) -> int:
     """Mask of the bits that are "rw"."""
     mask, bit = 0, 0
     for field in register.fields:

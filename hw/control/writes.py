@@ -45,14 +45,14 @@ def command_value(engine: str, words: dict[str, Value]) -> Value:
     return Cat(part for register in own for part in slices(register, words[register.name]).values())
 
 
-class Fault(data.Struct):
+class Refusal(data.Struct):
     """Why a write was refused, numbered as in `regmap.ERRORS`, and where it went."""
 
     cause: unsigned(8)
     offset: unsigned(16)
 
 
-class Limits(wiring.Component):
+class FieldLimits(wiring.Component):
     """Which registers a word may not be written to, for its fields' limits: a bit for each of `targets`."""
 
     def __init__(self, targets: Sequence[Register]) -> None:
@@ -65,7 +65,7 @@ class Limits(wiring.Component):
         return m
 
 
-class Hold(wiring.Component):
+class GoWait(wiring.Component):
     """Whether a write waits for the queue of the GO that it is, and whether another may come.
 
     A module by itself, since the sequencer waits for it: among the rest synthesis would trade its depth for area.
@@ -102,7 +102,7 @@ class ProgramWrites(wiring.Component):
                 "clear": In(1),
                 "done": Out(1),
                 "refused": Out(1),
-                "fault": Out(Fault),
+                "fault": Out(Refusal),
                 "end": Out(1),
                 "shadow": Out(data.ArrayLayout(32, len(SHADOWED))),
                 **{engine: Out(stream.Signature(command_layout(engine))) for engine in ENGINES},
@@ -113,10 +113,10 @@ class ProgramWrites(wiring.Component):
         m = Module()
         targets = [*SHADOWED, *(REGISTERS[f"{engine.upper()}_GO"] for engine in ENGINES), REGISTERS["END"]]
         hold, closed = Signal(), Signal()
-        m.submodules.hold = holding = Hold()
+        m.submodules.hold = holding = GoWait()
         m.d.comb += [hold.eq(holding.hold), self.write.ready.eq(holding.ready)]
         offset1, value1, valid1 = Signal(32), Signal(32), Signal()
-        m.submodules.limits = limits = Limits(targets)
+        m.submodules.limits = limits = FieldLimits(targets)
         m.d.comb += limits.word.eq(value1)
         hit2, offset2, value2, valid2, bad2 = Signal(len(targets)), Signal(16), Signal(32), Signal(), Signal(len(targets))
         hit3, offset3, value3, known3 = Signal(len(targets)), Signal(16), Signal(32), Signal()
@@ -141,7 +141,7 @@ class ProgramWrites(wiring.Component):
         return m
 
     def _act(
-        self, m: Module, hit: Signal, value: Signal, right: Signal, wrong: Signal, wanted: Signal, holding: Hold, closed: Signal
+        self, m: Module, hit: Signal, value: Signal, right: Signal, wrong: Signal, wanted: Signal, holding: GoWait, closed: Signal
     ) -> None:
         """Refuses a wrong write; does what the register is for with a right one. `wanted`: its GO, if it is one that acts."""
         count, live, dead, ended, refused = len(SHADOWED), Signal(), Signal(), Signal(), Signal()

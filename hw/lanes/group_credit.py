@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 
-class Pace(wiring.Component):
+class GroupCredit(wiring.Component):
     """Keeps group ends `cost` clocks apart and books `cost` items for each (`short`: half as many) of `room`.
 
     `end` is only set while `ok` is. `room_free` gives an item back. `ok` comes from a register.

@@ -1,20 +1,130 @@
 """Lanes that bring sums to int8: `arith.requantise` and `arith.combine`, with two DSP48E2 each.
 
 Used three times: behind the array (requantise), for the residual add (combine), and in the vector engine (either,
-item by item). They run free: one item a clock, `latency` clocks late, nothing holds them still. `bundle.py` has what they do.
+item by item). They run free: one item a clock, `latency` clocks late, nothing holds them still. `LaneBundle` has what they do.
 """
 
-from amaranth import Cat, Module, Mux, Signal, Value, ValueLike, signed
+import enum
+
+from amaranth import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.base.attributes import COPY
 from cnna.hw.base.ports import params_layout
 from cnna.hw.base.timing import delayed
-from cnna.hw.lanes import bundle, rounding
-from cnna.hw.lanes.bundle import VALUE_AT, Bundle, Modes, lane_ports
+from cnna.hw.lanes import dsp, rounding
 from cnna.hw.lanes.dsp import sign_extended
 
-__all__ = ["Lanes", "Modes", "placed"]
+BUNDLE_LANES = 4  # in a bundle, at most: below 300 loads a bit
+VALUE_AT = 3 + dsp.LATENCY  # clocks from a port to the register of an item's value
+OFFSET_AT = dsp.LATENCY - dsp.C_LATENCY  # clocks from a port to that of the offset, where lanes only combine
+LOW_BITS = 17  # of a sum, for DSP 0
+_SUM_VALUE_BITS = 56  # of int32 times 24 bits
+_OPERAND_VALUE_BITS = 35  # of two products of 8 by 26 bits, and an int32
+
+
+class Modes(enum.Enum):
+    """What lanes can do. BOTH: as the item's `combine` bit says."""
+
+    REQUANTISE = enum.auto()
+    COMBINE = enum.auto()
+    BOTH = enum.auto()
+
+
+def lane_ports(lanes: int, modes: Modes) -> dict[str, wiring.Member]:
+    """What goes into lanes that requantise, combine, or both, one by one, and comes out of them."""
+    ports = {"o": Out(data.ArrayLayout(signed(8), lanes))}
+    if modes is not Modes.COMBINE:
+        return ports | {"acc": In(data.ArrayLayout(signed(32), lanes))}
+    return ports | dict.fromkeys("ab", In(data.ArrayLayout(signed(8), lanes)))
+
+
+class LaneBundle(wiring.Component):
+    """`count` lanes with the same parameters; ports as `requant.Lanes` has them, but for those that come when they are needed:
+
+    `factor_b` a clock after the item's others, `offset` OFFSET_AT where lanes only combine, `shift` VALUE_AT - 1, `base`
+    VALUE_AT + rounding.BASE_AT, `low` and `span` VALUE_AT + rounding.CLAMP_AT (`rounding.to_int8` says what they are).
+    """
+
+    def __init__(self, count: int, modes: Modes) -> None:
+        self.count = count
+        self.sums, self.operands = modes is not Modes.COMBINE, modes is not Modes.REQUANTISE
+        ports = {"factor": In(signed(26)), "offset": In(signed(32)), "shift": In(rounding.SHIFT_BITS)}
+        ports |= {"base": In(signed(9)), "span": In(8), "low": In(signed(8))}
+        if self.operands:
+            ports["factor_b"] = In(signed(26))
+        if self.sums and self.operands:
+            ports["combine"] = In(1)
+        super().__init__({**ports, **lane_ports(count, modes)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        combine = self._combine(m)
+        factor = delayed(m, self.factor, 1, attrs=COPY)
+        second = delayed(m, self._choice(combine[1], self.factor_b if self.operands else None, factor), 1, attrs=COPY)
+        common = {"factor": factor, "second": second, "carried": delayed(m, second, 2, attrs=COPY) if self.sums else None}
+        offset = _line(m, self.offset, 2 * self.sums + self.operands)
+        shift = rounding.amounts(m, self.shift)
+        answers = []
+        for lane in range(self.count):
+            value = self._value(m, lane, common, offset, combine)
+            answers.append(rounding.to_int8(m, value, shift, self.base, self.span, self.low))
+        m.d.comb += self.o.as_value().eq(Cat(answers))
+        return m
+
+    def _choice(self, combine: Value, combined: Value | None, requantised: Value | None) -> Value:
+        if not (self.sums and self.operands):
+            return combined if self.operands else requantised
+        return Mux(combine, combined, requantised)
+
+    def _combine(self, m: Module) -> list[Value]:
+        """The `combine` bit: [clocks after the port's]."""
+        if not (self.sums and self.operands):
+            return [Const(self.operands, 1)] * (VALUE_AT - 1)
+        return _line(m, self.combine, VALUE_AT - 2)
+
+    def _value(self, m: Module, lane: int, common: dict[str, Value | None], offset: list[Value], combine: list[Value]) -> Signal:
+        """What is to be shifted and rounded: the sum's or the operands' product."""
+        first = 1 + dsp.LATENCY - dsp.C_LATENCY  # clocks after the port's in which DSP 0 looks at OPMODE
+        added_0 = self._choice(combine[first], dsp.opmode(dsp.ADD_C), dsp.opmode())
+        added_1 = self._choice(combine[first + 1], dsp.opmode(dsp.ADD_PCIN), dsp.opmode(dsp.ADD_PCIN_SHIFTED, dsp.ALSO_C))
+        if self.sums:
+            acc = delayed(m, self.acc[lane].as_unsigned(), 1)
+            low, high = Cat(acc[:LOW_BITS], acc[LOW_BITS - 1] & combine[1]), dsp.sign_extended(acc[LOW_BITS:], dsp.B_BITS)
+            # less 2^17, so that the sum stays within 18 bits; a factor at DSP 1's C gives them back
+            own_0 = {"d": Cat(offset[1][:LOW_BITS], Const(-1, dsp.D_BITS - LOW_BITS)), "adds": ~combine[1]}
+            own_1 = {"d": dsp.sign_extended(offset[2][LOW_BITS:], dsp.D_BITS), "adds": ~combine[2]}
+            own_0 |= {"d_to": "B"}
+            own_1 |= {"d_to": "B", "c": dsp.sign_extended(common["carried"], dsp.C_BITS)}
+        else:
+            low, high = (dsp.sign_extended(delayed(m, operand[lane], 1), dsp.B_BITS) for operand in (self.a, self.b))
+            own_0, own_1 = {}, {}
+        if self.operands:
+            own_0["c"] = dsp.sign_extended(offset[-1], dsp.C_BITS)
+        p0, pcin, p1 = (Signal(dsp.P_BITS, name=f"dsp_{name}") for name in ("p0", "pcin", "p1"))
+        m.submodules[f"dsp0_{lane}"] = dsp.dsp48e2(
+            a=dsp.sign_extended(common["factor"], dsp.A_BITS), b=low, p=p0, pcout=pcin, opmode=added_0, **own_0
+        )
+        m.submodules[f"dsp1_{lane}"] = dsp.dsp48e2(
+            a=dsp.sign_extended(common["second"], dsp.A_BITS), b=delayed(m, high, 1), pcin=pcin, p=p1, opmode=added_1, **own_1
+        )
+        if not self.sums:
+            return delayed(m, p1[:_OPERAND_VALUE_BITS].as_signed(), 1)
+        lowest = Signal(LOW_BITS, reset_less=True)
+        m.d.sync += lowest.eq(p0[:LOW_BITS])
+        if self.operands:
+            with m.If(combine[VALUE_AT - 2]):
+                m.d.sync += lowest.eq(0)
+        return delayed(m, Cat(lowest, p1)[:_SUM_VALUE_BITS].as_signed(), 1)
+
+
+def _line(m: Module, value: Value, clocks: int) -> list[Value]:
+    """`value` 0 to `clocks` clocks later; all lanes share it."""
+    late = [value]
+    for _ in range(clocks):
+        late.append(delayed(m, late[-1], 1, attrs=COPY))
+    return late
 
 
 class Lanes(wiring.Component):
@@ -49,9 +159,9 @@ class Lanes(wiring.Component):
         for number in range(self.sets):
             params = self._parameters(m, self.params[number])
             mine = range(number, self.lanes, self.sets)
-            for start in range(0, len(mine), bundle.LANES):
-                lanes = mine[start : start + bundle.LANES]
-                m.submodules[f"bundle{lanes[0]}"] = one = Bundle(len(lanes), self.modes)
+            for start in range(0, len(mine), BUNDLE_LANES):
+                lanes = mine[start : start + BUNDLE_LANES]
+                m.submodules[f"bundle{lanes[0]}"] = one = LaneBundle(len(lanes), self.modes)
                 m.d.comb += [getattr(one, name).eq(value) for name, value in (common | params).items()]
                 for name in ("acc",) if self.sums else ("a", "b"):
                     m.d.comb += getattr(one, name).eq(Cat(getattr(self, name)[lane] for lane in lanes))
@@ -76,15 +186,15 @@ class Lanes(wiring.Component):
         shift = params.shift
         if self.sums and self.operands:
             # an operands' product stands where a sum's has its high part; 63 shifts all of it out, as anything from 35 up does
-            raised = params.shift + bundle.LOW_BITS
+            raised = params.shift + LOW_BITS
             shift = Mux(self.combine, raised[:6] | raised[6].replicate(6), params.shift)
         return {
             "factor": params.factor,
-            "offset": params.offset if self.sums else delayed(m, params.offset, bundle.OFFSET_AT),
+            "offset": params.offset if self.sums else delayed(m, params.offset, OFFSET_AT),
             "shift": delayed(m, shift, VALUE_AT - 1),
         }
 
 
 def placed(a: ValueLike, b: ValueLike) -> Value:
     """Operands (int8) as lanes that also requantise take them, 32 bits."""
-    return Cat(sign_extended(a, bundle.LOW_BITS), sign_extended(b, 32 - bundle.LOW_BITS))
+    return Cat(sign_extended(a, LOW_BITS), sign_extended(b, 32 - LOW_BITS))

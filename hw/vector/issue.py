@@ -1,7 +1,8 @@
-"""The head of the vector engine: brings each channel block's parameters and weights to the words from feature memory.
+"""The head of the vector engine: pairs each channel block's words from feature memory with its parameters and weights.
 
-What follows it cannot be stopped; see `pace`. For depthwise, a block's weights stay in the ring until its last group uses them, so
-the next block's parameters, which lie behind them, come then; other operations have theirs loaded ahead.
+Nothing behind it can be stopped: `group_credit` says when a group may end. For depthwise convolution a block's weights stay in the
+ring until its last group has used them. The next block's parameters lie behind them and are loaded then; other operations load
+their parameters ahead.
 """
 
 from amaranth import Cat, Module, Mux, Signal, signed, unsigned
@@ -10,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.ports import BEAT_BITS, RING_LATENCY, RingRead
 from cnna.hw.base.timing import delayed
-from cnna.hw.lanes.group_credit import Pace
+from cnna.hw.lanes.group_credit import GroupCredit
 from cnna.hw.walk.fetch import fetched_layout
 from cnna.hw.weights.ring import RingCursor
 from cnna.spec.config import Config
@@ -91,22 +92,22 @@ class VectorIssue(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.cursor = cursor = RingCursor(BEAT_BITS)
-        m.submodules.pace = pace = Pace(2, ROOM)
+        m.submodules.pace = credit = GroupCredit(2, ROOM)
         wiring.connect(m, wiring.flipped(self.ring), cursor.ring)
         source, command, running = self.source, Signal(vector_issue_layout()), Signal()
         depthwise, load, step, end, block_end = (Signal() for _ in range(5))
         slot, ready = self._sets(m, command, running, load, cursor, depthwise, block_end)
         m.d.comb += [
-            step.eq(running & ready & source.valid & (cursor.there | ~depthwise) & (~source.p.last | pace.ok)),
+            step.eq(running & ready & source.valid & (cursor.there | ~depthwise) & (~source.p.last | credit.ok)),
             end.eq(step & source.p.last),
             block_end.eq(end & source.p.group_last),
             source.ready.eq(step),
             cursor.take.eq(load | (step & depthwise)),
             cursor.free.eq(~ready | ~depthwise | source.p.group_last),
             cursor.rewind.eq(source.p.last),
-            pace.end.eq(end),
-            pace.short.eq(~self.group.upper),
-            pace.room_free.eq(self.room_free),
+            credit.end.eq(end),
+            credit.short.eq(~self.group.upper),
+            credit.room_free.eq(self.room_free),
             self.command.ready.eq(~running),
         ]
         with m.If(~running):

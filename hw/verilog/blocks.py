@@ -26,10 +26,9 @@ from cnna.hw.dma.streams import StreamIn, StreamOut
 from cnna.hw.lanes.requant import Lanes, Modes
 from cnna.hw.memory.feature_memory import BankRam, FeatureMemory
 from cnna.hw.units.waits import UnitCounts, UnitWaiter
-from cnna.hw.vector.depthwise import PixelProducts
 from cnna.hw.vector.drain import VectorDrain
 from cnna.hw.vector.issue import VectorIssue
-from cnna.hw.vector.sums import VectorSums
+from cnna.hw.vector.sums import PixelProducts, VectorSums
 from cnna.hw.vector.vector import Vector
 from cnna.hw.walk.fetch import Fetch
 from cnna.hw.walk.scatter import Scatter

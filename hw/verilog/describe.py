@@ -101,9 +101,9 @@ def markdown() -> str:
 
 def systemrdl(config: Config) -> str:
     """The map as SystemRDL 2.0, with the capability words of the configuration as resets."""
-    from cnna.hw.control.status_registers import capability
+    from cnna.hw.control.status_registers import capability_words
 
-    words = capability(config)
+    words = capability_words(config)
     lines = [f"// Register map {VERSION[0]}.{VERSION[1]} of cnna, configuration {config.name}.", "addrmap cnna {"]
     lines += ['  name = "cnna";', "  default regwidth = 32;", "  default accesswidth = 32;", "  lsb0;"]
     for register in REGISTERS.values():

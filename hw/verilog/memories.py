@@ -1,6 +1,6 @@
 """Memories of the generated Verilog: one short module for each shape, written so that every tool infers block or LUT RAM.
 
-Given to Amaranth as the platform, `Rams` replaces each `lib.memory.Memory` by an instance of such a module. Amaranth's own
+Given to Amaranth as the platform, `MemoryModules` replaces each `lib.memory.Memory` by an instance of such a module. Amaranth's own
 text would list every row's initial value: 160,000 lines and a minute at zcu102. All memories here start as zeros.
 """
 
@@ -11,7 +11,7 @@ from amaranth.utils import ceil_log2
 from cnna.hw.base.attributes import CASCADE_HEIGHT
 
 
-class Rams:
+class MemoryModules:
     """Collects the shapes that a design uses; `text` is their Verilog once it is elaborated."""
 
     def __init__(self) -> None:

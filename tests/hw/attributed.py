@@ -1,13 +1,13 @@
-"""Counts what has attributes in the generated Verilog, and what must have them: for the tests of `kept.py` and of the whole."""
+"""Counts the attributes in the generated Verilog, and how many there must be: for the tests of the attributes and of the whole."""
 
 import re
 from collections import Counter
 from functools import cache
 
-from cnna.hw.array.tile import PAIRS
+from cnna.hw.array.array import TILE_PAIRS
 from cnna.hw.base.attributes import CASCADE_HEIGHT, CHAIN, COPY
 from cnna.hw.base.slices import slices
-from cnna.hw.vector.tile import CHANNELS
+from cnna.hw.vector.sums import TILE_CHANNELS
 from cnna.hw.verilog import writer
 from cnna.spec.config import Config
 
@@ -48,12 +48,12 @@ def copies(text: str) -> Counter[str]:
 
 def expected(config: Config) -> dict[str, int]:
     """How many of each register there are."""
-    tiles = config.pix * -(-config.co // (2 * PAIRS))
+    tiles = config.pix * -(-config.co // (2 * TILE_PAIRS))
     sums, params = len(slices(32 * config.half * config.ci)), len(slices(64 * config.ci))
     blocks = 14 + 2 * (config.ports - 1)
     return {
         **dict.fromkeys(("valid_copy", "first_copy", "last_copy"), tiles),
-        **dict.fromkeys(("feed_copy", "ended"), config.pix * -(-config.ci // CHANNELS)),
+        **dict.fromkeys(("feed_copy", "ended"), config.pix * -(-config.ci // TILE_CHANNELS)),
         "number_copy": 2 * sums + params,  # of the array's drain and of the vector engine's
         "core_rst": 1 + blocks,
     }

@@ -5,7 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.hw.control.status_registers import ALWAYS, COPYING, STREAMED, capability, general, kept, reports
+from cnna.hw.control.status_registers import (
+    ALWAYS,
+    COPYING,
+    STREAMED,
+    capability_words,
+    general_registers,
+    kept_mask,
+    reports_layout,
+)
 from cnna.hw.control.writes import SHADOWED
 from cnna.spec.regmap import BY_OFFSET, REGISTERS, SPACE_BYTES, offset
 
@@ -18,11 +26,11 @@ BOTH = pytest.mark.parametrize("config", [CONFIG, STREAMS], ids=["plain", "strea
 @BOTH
 def test_every_register_reads_what_the_map_says(config):
     """A word behind the wrong offset, a reset value or capability that is not the map's."""
-    words, held = capability(config), [register for register in general(config) if kept(register)]
+    words, held = capability_words(config), [register for register in general_registers(config) if kept_mask(register)]
 
     async def test(ctx, host, dut):
         rng = np.random.default_rng(1)
-        told = {name: int(rng.integers(1 << 32)) for name, _ in reports(config)}
+        told = {name: int(rng.integers(1 << 32)) for name, _ in reports_layout(config)}
         ctx.set(dut.reports, told)
         for where in range(0, SPACE_BYTES, 4):
             register = BY_OFFSET.get(where)
@@ -45,10 +53,10 @@ def test_idle_host_writes_the_general_block_only(config):
         rng = np.random.default_rng(2)
         for register in REGISTERS.values():
             word, above = random_word(register, rng)
-            writable = register in general(config) and any(field.access != "ro" for field in register.fields)
-            word = word & kept(register) if register.name == "CTRL" else word
+            writable = register in general_registers(config) and any(field.access != "ro" for field in register.fields)
+            word = word & kept_mask(register) if register.name == "CTRL" else word
             assert await host.write(register.offset, word | above) == (OKAY if writable else SLVERR), register.name
-            expected = word & kept(register) if writable and kept(register) else None
+            expected = word & kept_mask(register) if writable and kept_mask(register) else None
             if expected is not None:
                 assert await host.read(register.offset) == (expected, OKAY), register.name
             elif register in SHADOWED:
@@ -135,7 +143,7 @@ def test_a_running_program_shuts_the_host_out(config):
         for name in ("SEG_INPUT_LO", "CONV_SRC", "CONV_GO", "END", "ID"):
             assert await host.write(offset(name), 1) == SLVERR, name
         for name in (*ALWAYS, *(register.name for register in COPYING)):
-            assert await host.write(offset(name), 0) == (OKAY if REGISTERS[name] in general(config) else SLVERR), name
+            assert await host.write(offset(name), 0) == (OKAY if REGISTERS[name] in general_registers(config) else SLVERR), name
         assert ctx.get(dut.refused) == 0
         assert await host.read(offset("CONV_SRC")) == (0, OKAY)
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from cnna.hw.lanes.group_credit import Pace
+from cnna.hw.lanes.group_credit import GroupCredit
 
 
 @pytest.mark.parametrize(("cost", "room"), [(2, 8), (4, 64), (6, 16)])
 def test_groups_keep_their_distance_and_fit(cost, room):
     """Closer groups overwrite sums that still drain, more than fit overrun the FIFO, and a later one than need be is a bubble."""
-    dut, rng = Pace(cost, room), np.random.default_rng(cost)
+    dut, rng = GroupCredit(cost, room), np.random.default_rng(cost)
 
     async def drive(ctx):
         used, ended, roomy = 0, -cost, 0

@@ -1,9 +1,9 @@
-"""The vector engine's accumulators against numpy; under Verilator."""
+"""The vector engine's multipliers and accumulators against numpy; under Verilator."""
 
 import numpy as np
 import pytest
 
-from cnna.hw.vector.sums import VectorSums
+from cnna.hw.vector.sums import PixelProducts, VectorSums
 from cnna.spec.config import Config, preset
 from cnna.spec.regmap import VECTOR_OPS
 
@@ -55,3 +55,19 @@ def test_groups_of_every_operation(config):
         held = range(clock, wanted[number + 1][0] if number + 1 < len(wanted) else clock + 1)
         for t in held:
             np.testing.assert_array_equal(sums[t], group, err_msg=f"group {number} of {VECTOR_OPS[groups[number][0]]}")
+
+
+@pytest.mark.parametrize("config", [preset("tiny"), WIDE], ids=lambda config: config.name)
+def test_products_equal_numpy(config: Config) -> None:
+    """A pixel or channel takes another one's product, or two pixels that share a DSP disturb each other, -128 included."""
+    rng, products, clocks = np.random.default_rng(3), PixelProducts(config), 3000
+    words, weight = (
+        np.where(rng.random(shape) < 0.3, rng.choice([-128, 127], shape), rng.integers(-128, 128, shape)).astype(np.int8)
+        for shape in ((clocks, config.pix, config.ci), (clocks, 1, config.ci))
+    )
+    valid = rng.integers(0, 2, clocks)
+    found = bench.run(products, {"words": words.view(np.uint8), "weight": weight.view(np.uint8), "valid": valid})
+    late, asked = slice(products.latency, None), slice(None, -products.latency)
+    np.testing.assert_array_equal(found["o_valid"][late, 0], valid[asked])
+    got = bench.integers(found["products"], 16, signed=True).reshape(words.shape)[late]
+    np.testing.assert_array_equal(got, (words.astype(np.int64) * weight)[asked])

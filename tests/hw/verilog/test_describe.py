@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from cnna.hw.control.status_registers import capability
+from cnna.hw.control.status_registers import capability_words
 from cnna.hw.verilog import describe
 from cnna.spec.config import preset
 from cnna.spec.regmap import REGISTERS
@@ -28,7 +28,7 @@ def test_the_table_has_every_field():
 def test_systemrdl_has_every_register_and_the_capability():
     """Another tool's model of the registers with an offset, position or reset that is not the hardware's."""
     config = preset("zcu102")
-    text, words = describe.systemrdl(config), capability(config)
+    text, words = describe.systemrdl(config), capability_words(config)
     blocks = re.findall(r"  reg \{(.*?)\n  \} (\w+) @ (0x[0-9a-f]+);", text, re.S)
     assert {name: int(where, 16) for _, name, where in blocks} == {name: r.offset for name, r in REGISTERS.items()}
     for body, name, _ in blocks:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cnna.hw.verilog import writer
-from cnna.hw.verilog.kept import keep
+from cnna.hw.verilog.kept_attributes import place_attributes
 from cnna.spec.config import preset
 
 TINY = preset("tiny")
@@ -43,7 +43,7 @@ endmodule
 
 def test_ports_and_other_names_have_none() -> None:
     """Vivado looks at no attribute of a port, and Yosys at none of a register: it takes that of the `always`."""
-    text = keep(OUTPUT)
+    text = place_attributes(OUTPUT)
     assert text.startswith('(* keep_hierarchy = "yes" *)\nmodule m(')
     assert '  wire [1:0] \\q$1 ;\n  (* dont_merge = "true" *)\n  (* dont_touch = "true" *)\n  (* keep = "true" *)\n' in text
     for line in ("  reg [1:0] \\q$1$inside ;", "  assign \\q$1  = \\q$1$inside ;", "  initial \\q$1$inside = 2'h0;"):

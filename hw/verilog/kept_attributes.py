@@ -22,8 +22,8 @@ _ASSIGN = re.compile(rf"^  assign ({_NAME}) = (?!(?:{_NAME}) ?(?:\[[\d:]+\])?;$)
 _BORDER, _KEEP = f'(* keep_hierarchy = "{NET["keep_hierarchy"]}" *)', f'  (* keep = "{KEEP["keep"]}" *)'
 
 
-def keep(text: str) -> str:
-    """The Verilog with its attributes in place; `text` is that of `tidy.tidy_verilog`."""
+def place_attributes(text: str) -> str:
+    """The Verilog with its attributes in place; `text` is that of `lint_fixes.tidy_verilog`."""
     return _MODULE.sub(lambda module: _kept(module[0]) if "  (* " in module[0] else module[0], text)
 
 
