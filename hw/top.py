@@ -19,7 +19,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.array.conv import Conv
-from cnna.hw.axi.buses import Axi4, Axi4Lite, AxiStream
+from cnna.hw.axi.buses import Axi4, Axi4Lite, AxiStream, connect_halves
 from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.axi.write_master import WriteArbiter, WriteMaster
 from cnna.hw.base.attributes import COPY
@@ -109,10 +109,7 @@ class Top(wiring.Component):
         connect(m, flipped(self.s_axi_control), self.regfile.bus)
         for port in range(self.config.ports):
             bus, read, write = getattr(self, f"m_axi_gmem{port}"), core[f"read{port}"], core[f"write{port}"]
-            for name, member in bus.signature.members.items():
-                half = read.bus if name[:2] in ("ar", "rd", "rr", "rl", "rv") else write.bus
-                pins, inner = getattr(bus, name), getattr(half, name)
-                m.d.comb += pins.eq(inner) if member.flow == Out else inner.eq(pins)
+            connect_halves(m, bus, write.bus, read.bus)
             connect(m, core["load"].clients[port], read.clients[0])
             connect(m, core["weights"].clients[port], read.clients[1])
             shared = self.config.streams and port == 0

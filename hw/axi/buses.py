@@ -5,6 +5,7 @@ cocotbext-axi and every AXI tool look for. All are seen from the master. There i
 answers come in order.
 """
 
+from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -119,6 +120,14 @@ class Axi4Lite(wiring.Signature):
                 "rready": Out(1),
             }
         )
+
+
+def connect_halves(m: Module, bus: wiring.PureInterface, *halves: wiring.PureInterface) -> None:
+    """Connects masters' halves (`AxiWrite`, `AxiRead`) to the pins of one port (`Axi4`), each signal by its half's signature."""
+    for half in halves:
+        for name, member in half.signature.members.items():
+            pins, inner = getattr(bus, name), getattr(half, name)
+            m.d.comb += pins.eq(inner) if member.flow == Out else inner.eq(pins)
 
 
 def constants(bus: wiring.PureInterface, prefix: str) -> list:

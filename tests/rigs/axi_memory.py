@@ -25,7 +25,7 @@ class ProtocolError(AssertionError):
 
 
 @dataclass
-class Pace:
+class BusPace:
     """How the memory behaves: the share of clocks in which a channel is ready or valid, and clocks from address to data."""
 
     ready: float = 1.0
@@ -34,11 +34,11 @@ class Pace:
 
 
 @dataclass
-class Memory:
+class BusMemory:
     """Bytes from address 0, shared by any number of ports; `bad` maps a 16-byte-aligned address to the response it gives."""
 
     size: int
-    pace: Pace = field(default_factory=Pace)
+    pace: BusPace = field(default_factory=BusPace)
     seed: int = 1
     bad: dict[int, int] = field(default_factory=dict)
 
@@ -83,7 +83,7 @@ def _burst(channel: str, payload: tuple[int, ...]) -> tuple[int, int]:
     return address, length + 1
 
 
-async def serve_reads(ctx: SimulatorContext, bus: wiring.PureInterface, memory: Memory, seed: int) -> None:
+async def serve_reads(ctx: SimulatorContext, bus: wiring.PureInterface, memory: BusMemory, seed: int) -> None:
     """Runs a port's AR and R for ever; add it as a background testbench."""
     rng, pace, steady = np.random.default_rng(seed), memory.pace, Steady(bus, "ar", AR)
     beats: deque[tuple[int, int, int]] = deque()  # clock it is due, address, last
@@ -113,7 +113,7 @@ async def serve_reads(ctx: SimulatorContext, bus: wiring.PureInterface, memory: 
         clock += 1
 
 
-async def serve_writes(ctx: SimulatorContext, bus: wiring.PureInterface, memory: Memory, seed: int) -> None:
+async def serve_writes(ctx: SimulatorContext, bus: wiring.PureInterface, memory: BusMemory, seed: int) -> None:
     """Runs a port's AW, W and B for ever; W may come before its AW, as AXI4 allows."""
     rng, pace = np.random.default_rng(seed), memory.pace
     aw, w = Steady(bus, "aw", AW), Steady(bus, "w", W)
@@ -145,7 +145,7 @@ async def serve_writes(ctx: SimulatorContext, bus: wiring.PureInterface, memory:
         clock += 1
 
 
-def _write(memory: Memory, address: int, beats: list[tuple[int, ...]]) -> None:
+def _write(memory: BusMemory, address: int, beats: list[tuple[int, ...]]) -> None:
     """Writes the strobed bytes of a burst's beats."""
     for number, (data, strobe, last) in enumerate(beats):
         if last != (number == len(beats) - 1):

@@ -10,14 +10,14 @@ from amaranth.sim import Simulator
 from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.regmap import ADDRESS_BITS, command_fields
 
-from .axi_memory import Pace
+from .axi_memory import BusPace
 
 CONFIGS = (
     preset("tiny"),
     Config("three", pix=4, ci=8, co=24, ports=3, regions=1, bank_words=256, ring_words=64, vector_ring_words=256),
     preset("zcu102"),
 )
-PACES = {"fast": Pace(latency=20), "stalled": Pace(ready=0.4, valid=0.6, latency=3), "slow": Pace(0.9, 0.9, latency=90)}
+PACES = {"fast": BusPace(latency=20), "stalled": BusPace(ready=0.4, valid=0.6, latency=3), "slow": BusPace(0.9, 0.9, latency=90)}
 SEGMENTS = (0x8000, 0x10000, 0x18000, 0x0)
 DDR_BYTES = 0x20000
 SEED = 3

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import Component
 from amaranth.sim import Simulator
 
 
-class Pace(NamedTuple):
+class StreamPace(NamedTuple):
     """How readily the two sides take part in a clock."""
 
     offer: float  # chance that the source offers its next item
@@ -20,11 +20,11 @@ class Pace(NamedTuple):
 
 
 PACES = {
-    "full": Pace(1, 1),
-    "ragged": Pace(0.7, 0.5),
-    "starved": Pace(0.2, 1),
-    "blocked": Pace(1, 0.2),
-    "shy": Pace(1, 0.8, waits_for_valid=True),
+    "full": StreamPace(1, 1),
+    "ragged": StreamPace(0.7, 0.5),
+    "starved": StreamPace(0.2, 1),
+    "blocked": StreamPace(1, 0.2),
+    "shy": StreamPace(1, 0.8, waits_for_valid=True),
 }
 
 

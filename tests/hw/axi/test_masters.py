@@ -11,9 +11,9 @@ from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.axi.write_master import WriteMaster
 from cnna.spec.config import BEAT_BYTES
 
-from ...rigs.axi_memory import Memory, Pace, ProtocolError, serve_reads, serve_writes
+from ...rigs.axi_memory import BusMemory, BusPace, ProtocolError, serve_reads, serve_writes
 
-PACES = {"fast": Pace(latency=1), "stalled": Pace(ready=0.3, valid=0.4, latency=1), "slow": Pace(0.8, 0.8, latency=500)}
+PACES = {"fast": BusPace(latency=1), "stalled": BusPace(ready=0.3, valid=0.4, latency=1), "slow": BusPace(0.8, 0.8, latency=500)}
 DEADLINE_CLOCKS = 20_000
 SLVERR = 2
 
@@ -28,7 +28,7 @@ def bursts(rng: np.random.Generator, count: int) -> list[tuple[int, int]]:
     return found
 
 
-def simulate(dut: wiring.Component, serve, memory: Memory, *testbenches) -> None:
+def simulate(dut: wiring.Component, serve, memory: BusMemory, *testbenches) -> None:
     """Runs the testbenches to their ends with the memory on the master's bus."""
     top = Module()
     top.submodules.dut = dut
@@ -85,7 +85,7 @@ def reader(dut, client, wanted, memory, bad):
 @pytest.mark.parametrize("pace", PACES)
 def test_every_reader_gets_its_beats(pace):
     """Three clients ask at once: beats would go astray, or out of order, or a burst would be lost."""
-    rng, memory, dut = np.random.default_rng(2), Memory(0x4000, PACES[pace]), ReadMaster(3)
+    rng, memory, dut = np.random.default_rng(2), BusMemory(0x4000, PACES[pace]), ReadMaster(3)
     wanted, bad = [bursts(rng, 25) for _ in range(3)], []
     benches = [b for client, own in zip(dut.clients, wanted, strict=True) for b in reader(dut, client, own, memory, bad)]
     beats = []
@@ -110,14 +110,14 @@ def test_every_reader_gets_its_beats(pace):
 
 def test_a_bad_read_is_reported():
     """The beats of an error are counted like others, and `bad` names the response."""
-    memory, dut, bad = Memory(0x4000, Pace(latency=5), bad={0x120: SLVERR, 0x340: 3}), ReadMaster(1), []
+    memory, dut, bad = BusMemory(0x4000, BusPace(latency=5), bad={0x120: SLVERR, 0x340: 3}), ReadMaster(1), []
     simulate(dut, serve_reads, memory, *reader(dut, dut.clients[0], [(0x100, 16), (0x300, 8), (0x0, 4)], memory, bad))
     assert bad == [(0x120, SLVERR), (0x340, 3)]
 
 
 def test_halt_starts_no_burst_and_ends_those_begun():
     """A soft reset would otherwise leave the interconnect with half a burst."""
-    memory, dut = Memory(0x4000, Pace(latency=60)), ReadMaster(2)
+    memory, dut = BusMemory(0x4000, BusPace(latency=60)), ReadMaster(2)
     beats = []
 
     async def drive(ctx):
@@ -148,7 +148,7 @@ def test_bursts_that_nobody_answers_are_counted(master):
     reads = master is ReadMaster
     dut = ReadMaster(2) if reads else WriteMaster()
     client, ready = (dut.clients[1], dut.bus.arready) if reads else (dut.client, dut.bus.awready)
-    valid, memory = (dut.bus.arvalid if reads else dut.bus.awvalid), Memory(0x4000)
+    valid, memory = (dut.bus.arvalid if reads else dut.bus.awvalid), BusMemory(0x4000)
 
     async def silent(ctx, bus, memory, seed):
         """Takes five addresses, and answers no more."""
@@ -171,7 +171,7 @@ def test_bursts_that_nobody_answers_are_counted(master):
 
 def test_turns_begin_anew_when_nothing_is_outstanding():
     """A program's first bursts would go out in the order that the run before left, and its clocks differ from run to run."""
-    memory, dut, orders = Memory(0x4000, Pace(latency=3)), ReadMaster(3), []
+    memory, dut, orders = BusMemory(0x4000, BusPace(latency=3)), ReadMaster(3), []
 
     async def drive(ctx):
         for client in (1, 0, 2):  # whose burst comes last before the turn is looked at
@@ -196,7 +196,7 @@ def test_turns_begin_anew_when_nothing_is_outstanding():
 @pytest.mark.parametrize("pace", PACES)
 def test_writes_land_with_their_strobes(pace):
     """A beat, strobe or burst lost, doubled or moved would show in memory; one B too few in the count of `done`."""
-    rng, memory, dut = np.random.default_rng(3), Memory(0x4000, PACES[pace]), WriteMaster()
+    rng, memory, dut = np.random.default_rng(3), BusMemory(0x4000, PACES[pace]), WriteMaster()
     wanted, expected = bursts(rng, 25 if pace != "slow" else 12), memory.bytes.copy()
     beats = []
     for address, count in wanted:
@@ -235,7 +235,7 @@ def test_writes_land_with_their_strobes(pace):
 
 def test_a_bad_write_is_reported_and_outstanding_is_bounded():
     """More bursts than the master counts would overrun its queue of lengths."""
-    memory, dut, bad = Memory(0x4000, Pace(latency=300), bad={0x500: 3}), WriteMaster(), []
+    memory, dut, bad = BusMemory(0x4000, BusPace(latency=300), bad={0x500: 3}), WriteMaster(), []
     outstanding = []
 
     async def drive(ctx):
@@ -263,7 +263,7 @@ def test_a_bad_write_is_reported_and_outstanding_is_bounded():
 
 def test_the_memory_catches_a_burst_over_4_kib():
     """The protocol check itself must be able to fail."""
-    memory, dut = Memory(0x4000), ReadMaster(1)
+    memory, dut = BusMemory(0x4000), ReadMaster(1)
 
     async def drive(ctx):
         ctx.set(dut.clients[0].burst.payload, {"address": 4096 - 16, "beats": 2})

@@ -9,13 +9,13 @@ from amaranth.sim import Simulator
 from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.control.sequencer import Sequencer
 
-from ...rigs.axi_memory import Memory, Pace, serve_reads
+from ...rigs.axi_memory import BusMemory, BusPace, serve_reads
 
 BASE = 0x30
-PACES = {"fast": Pace(latency=2), "stalled": Pace(ready=0.5, valid=0.4, latency=30)}
+PACES = {"fast": BusPace(latency=2), "stalled": BusPace(ready=0.5, valid=0.4, latency=30)}
 
 
-def bench(memory: Memory):
+def bench(memory: BusMemory):
     """A sequencer on a memory, and its simulator."""
     dut, master, top = Sequencer(), ReadMaster(1), Module()
     top.submodules.dut, top.submodules.master = dut, master
@@ -43,7 +43,7 @@ async def play(ctx, dut, count):
 @pytest.mark.parametrize("count", [1, 2, 33, 400])
 def test_writes_come_in_order(pace, count):
     """A write lost, doubled or taken from beyond the program's end; the next program must start from its own first write."""
-    memory = Memory(0x2000, PACES[pace])
+    memory = BusMemory(0x2000, PACES[pace])
     program = memory.bytes[BASE : BASE + 8 * count].view("<u4").reshape(-1, 2).tolist()
     dut, simulator = bench(memory)
 
@@ -70,7 +70,7 @@ def test_writes_come_in_order(pace, count):
 
 def test_stop_drops_the_rest():
     """What is left of a stopped program would be played by the next start."""
-    memory = Memory(0x2000, Pace(latency=25))
+    memory = BusMemory(0x2000, BusPace(latency=25))
     dut, simulator = bench(memory)
     first = memory.bytes[BASE : BASE + 8].view("<u4").tolist()
 

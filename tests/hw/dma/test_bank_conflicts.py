@@ -14,7 +14,7 @@ from cnna.hw.dma.store import Store, ask_layout
 from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.regmap import command_fields
 
-from ...rigs.axi_memory import Memory, serve_reads, serve_writes
+from ...rigs.axi_memory import BusMemory, serve_reads, serve_writes
 from ...rigs.load_store_rig import DDR_BYTES, PACES, SEED, bench, lanes_taken, send
 
 SEVERAL_WORDS = Config("several", pix=4, ci=8, co=8, ports=4, regions=2, bank_words=128, ring_words=64, vector_ring_words=256)
@@ -54,7 +54,7 @@ def test_ports_in_one_bank_go_on_one_behind_the_other(engine):
     config, run, taken = preset("zcu102"), 60, []
     command = dict.fromkeys(command_fields(engine), 0) | {"run": run, "runs": 4, "blocks": 1}
     command |= {"ddr_run": run * BEAT_BYTES, "fm_run": 4 * config.banks}
-    memory = Memory(DDR_BYTES, PACES["fast"])
+    memory = BusMemory(DDR_BYTES, PACES["fast"])
     dut = Load(config) if engine == "load" else Store(config)
     masters, serve = (lambda: ReadMaster(1), serve_reads) if engine == "load" else (WriteMaster, serve_writes)
     simulator = bench(config, dut, masters, serve, memory, PACES["fast"])

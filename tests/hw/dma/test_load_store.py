@@ -8,7 +8,7 @@ from cnna.hw.axi.write_master import WriteMaster
 from cnna.hw.dma.load import Load
 from cnna.hw.dma.store import Store
 
-from ...rigs.axi_memory import Memory, serve_reads, serve_writes
+from ...rigs.axi_memory import BusMemory, serve_reads, serve_writes
 from ...rigs.load_store_rig import CONFIGS, DDR_BYTES, PACES, SEED, WORDS, Traffic, bench, lanes_taken, send
 
 STANDSTILL = 400  # clocks in which feature memory takes no load, in every 1,000
@@ -18,7 +18,7 @@ STANDSTILL = 400  # clocks in which feature memory takes no load, in every 1,000
 @pytest.mark.parametrize("pace", PACES)
 def test_load_fills_feature_memory(config, pace):
     """Every word of every run arrives at its place, in the order of commands, and `unit` comes after a command's words."""
-    traffic, memory = Traffic(config, SEED), Memory(DDR_BYTES, PACES[pace])
+    traffic, memory = Traffic(config, SEED), BusMemory(DDR_BYTES, PACES[pace])
     dut, words, units = Load(config), np.zeros((WORDS, config.ci), np.uint8), []
     expected = words.copy()
     after = []
@@ -72,7 +72,7 @@ def test_load_fills_feature_memory(config, pace):
 @pytest.mark.parametrize("pace", PACES)
 def test_store_writes_ddr(config, pace):
     """DDR holds every word of every run and not a byte more has changed; a unit's B responses came before its pulse."""
-    traffic, memory = Traffic(config, SEED), Memory(DDR_BYTES, PACES[pace])
+    traffic, memory = Traffic(config, SEED), BusMemory(DDR_BYTES, PACES[pace])
     dut, units, standing = Store(config), [], [0] * config.ports
     words = np.random.default_rng(SEED).integers(0, 256, (1 << 13, config.ci), dtype=np.uint8)
     initial, expected, after = memory.bytes.copy(), memory.bytes.copy(), []

@@ -14,9 +14,9 @@ from cnna.hw.dma.streams import StreamIn, StreamOut
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import STREAM_ERRORS
 
-from ...rigs.axi_memory import Memory, Pace, serve_reads, serve_writes
+from ...rigs.axi_memory import BusMemory, BusPace, serve_reads, serve_writes
 
-PACES = {"fast": Pace(latency=1), "stalled": Pace(ready=0.3, valid=0.4, latency=5), "slow": Pace(0.9, 0.9, latency=200)}
+PACES = {"fast": BusPace(latency=1), "stalled": BusPace(ready=0.3, valid=0.4, latency=5), "slow": BusPace(0.9, 0.9, latency=200)}
 STREAM_PACES = {"full": 1.0, "ragged": 0.5, "starved": 0.2}  # chance that the stream's other end takes part in a clock
 BOTH = [("fast", "full"), ("fast", "starved"), ("stalled", "ragged"), ("slow", "full")]
 DDR_BYTES, DEADLINE_CLOCKS = 0x4000, 30_000
@@ -25,10 +25,10 @@ COPIES = [(0x0, 1), (0x10, 15), (0x20, 16), (0xFF0, 17), (0x1FE0, 33), (0x840, 7
 
 
 @dataclass
-class Bench:
+class CopyBench:
     """The copies behind the masters, and one more client of each that goes first."""
 
-    memory: Memory = field(default_factory=lambda: Memory(DDR_BYTES))
+    memory: BusMemory = field(default_factory=lambda: BusMemory(DDR_BYTES))
     pace: float = 1.0  # of the streams' other ends
 
     def __post_init__(self):
@@ -145,7 +145,7 @@ def transfers(data, longer=0, shorter=0):
 @pytest.mark.parametrize(("pace", "stream"), BOTH)
 def test_a_packet_comes_into_memory(pace, stream):
     """Each byte at its place and none beside them; `done` only when the last B has come."""
-    bench = Bench(Memory(DDR_BYTES, PACES[pace]), STREAM_PACES[stream])
+    bench = CopyBench(BusMemory(DDR_BYTES, PACES[pace]), STREAM_PACES[stream])
     expected, data = bench.memory.bytes.copy(), np.random.default_rng(4)
 
     async def drive(ctx):
@@ -164,7 +164,7 @@ def test_a_packet_comes_into_memory(pace, stream):
 @pytest.mark.parametrize(("pace", "stream"), BOTH)
 def test_a_packet_leaves_memory(pace, stream):
     """Each byte in order, TLAST and TKEEP where the packet ends, and nothing after it."""
-    bench = Bench(Memory(DDR_BYTES, PACES[pace]), STREAM_PACES[stream])
+    bench = CopyBench(BusMemory(DDR_BYTES, PACES[pace]), STREAM_PACES[stream])
 
     async def drive(ctx):
         for address, size in COPIES:
@@ -179,7 +179,7 @@ def test_a_packet_leaves_memory(pace, stream):
 @pytest.mark.parametrize("way", ["in", "out"])
 def test_a_beat_a_clock(way):
     """A master that is free must not wait for the copy."""
-    bench, size = Bench(Memory(DDR_BYTES, Pace(latency=120))), 0x3000
+    bench, size = CopyBench(BusMemory(DDR_BYTES, BusPace(latency=120))), 0x3000
     clocks = []
 
     async def drive(ctx):
@@ -204,7 +204,7 @@ def test_a_beat_a_clock(way):
 
 def test_either_side_may_stand_still():
     """More than a copy has room for would be lost while `m_axis`, or DDR, takes nothing for long."""
-    bench, size = Bench(Memory(DDR_BYTES, Pace(ready=0.1, latency=50))), 0x1400
+    bench, size = CopyBench(BusMemory(DDR_BYTES, BusPace(ready=0.1, latency=50))), 0x1400
     packet = np.random.default_rng(5).bytes(size)
 
     async def come(ctx):
@@ -225,7 +225,7 @@ def test_either_side_may_stand_still():
 @pytest.mark.parametrize(("address", "size"), [(8, 32), (0x101, 16), (0x100, 0)])
 def test_an_illegal_copy_is_refused(address, size):
     """It says so, touches neither stream nor memory, and the next one runs."""
-    bench = Bench()
+    bench = CopyBench()
 
     async def drive(ctx):
         for copy in (bench.came, bench.goes):
@@ -263,7 +263,7 @@ WRONG = {
 def test_a_packet_of_another_length_is_noticed(wrong, stream):
     """All of it is taken, so that the next packet meets the next copy; no byte beyond the copy's is written."""
     packet, cause, count = WRONG[wrong]
-    bench = Bench(pace=STREAM_PACES[stream])
+    bench = CopyBench(pace=STREAM_PACES[stream])
     before = bench.memory.bytes.copy()
 
     async def drive(ctx):
@@ -283,7 +283,7 @@ def test_a_packet_of_another_length_is_noticed(wrong, stream):
 def test_a_bad_response_stops_a_copy(bad, pace):
     """Cause and response are kept, each packet comes to its end, and a copy elsewhere runs."""
     other = {bad + 0x100: DECERR if bad == 0x400 else SLVERR} if bad < 0xF00 else {}  # which comes too late to be told
-    bench = Bench(Memory(DDR_BYTES, PACES[pace], bad={bad: SLVERR if bad == 0x400 else DECERR} | other), 0.8)
+    bench = CopyBench(BusMemory(DDR_BYTES, PACES[pace], bad={bad: SLVERR if bad == 0x400 else DECERR} | other), 0.8)
     failure, size = (0, "response", SLVERR if bad == 0x400 else DECERR), 0x1000 - 0x100
 
     async def come(ctx):
@@ -309,7 +309,7 @@ def test_a_bad_response_stops_a_copy(bad, pace):
 @pytest.mark.parametrize("pace", PACES)
 def test_copies_beside_busy_engines(pace):
     """Beats of a copy and of an engine that ask at once must not be exchanged, and both come to their ends."""
-    bench, rng = Bench(Memory(DDR_BYTES, PACES[pace]), 0.7), np.random.default_rng(3)
+    bench, rng = CopyBench(BusMemory(DDR_BYTES, PACES[pace]), 0.7), np.random.default_rng(3)
     expected, packet = bench.memory.bytes.copy(), rng.bytes(1500)
     expected[0x10 : 0x10 + 1500] = np.frombuffer(packet, np.uint8)
     bursts = [(0x1000 + 256 * n + 16 * int(rng.integers(8)), int(rng.integers(1, 9))) for n in range(12)]
@@ -373,7 +373,7 @@ def test_copies_beside_busy_engines(pace):
 
 def test_a_copy_that_fails_while_it_waits_takes_its_packet():
     """Its queue is full of what no burst will take: the stream would stand still for ever."""
-    bench, told = Bench(Memory(DDR_BYTES, Pace(latency=400), bad={0x100: DECERR})), []
+    bench, told = CopyBench(BusMemory(DDR_BYTES, BusPace(latency=400), bad={0x100: DECERR})), []
 
     async def come(ctx):
         await bench.start(ctx, bench.came, 0x100, 0xF00)
@@ -396,7 +396,7 @@ def test_a_copy_that_fails_while_it_waits_takes_its_packet():
 
 def test_engines_go_first():
     """While an engine wants bursts, a copy gets none: a layer would wait for the host's next image."""
-    bench = Bench(Memory(DDR_BYTES, Pace(latency=30)))
+    bench = CopyBench(BusMemory(DDR_BYTES, BusPace(latency=30)))
     taken = {"read": 0, "write": 0}
 
     async def ask(ctx, client, name):

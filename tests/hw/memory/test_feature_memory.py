@@ -16,7 +16,7 @@ WRITERS = ("conv_write", "vector_write", "load")
 Request = dict  # members of the port's request layout
 
 
-class Bench:
+class FeatureMemoryBench:
     """Feeds every port from its own generator, at its own pace, and checks each answer.
 
     An address is written by one port only, so that its words have an order. A read may bring the last word whose write was
@@ -152,7 +152,7 @@ def test_reads_see_writes_in_order(config, share, seed):
     names = list(port_signatures(config))
     requests = {name: random_requests(config, rng, name, int(20 + 60 * share), rows=6) for name in names}
     paces = {name: min(1.0, share * rng.uniform(0.5, 2)) for name in names}
-    Bench(config, requests, paces, seed).run()
+    FeatureMemoryBench(config, requests, paces, seed).run()
 
 
 def streaming(config: Config, name: str, region: int, step: int = 1, advance: int = 1) -> deque[Request]:
@@ -167,9 +167,9 @@ def streaming(config: Config, name: str, region: int, step: int = 1, advance: in
     return requests
 
 
-def play(config: Config, requests: dict[str, deque[Request]]) -> Bench:
+def play(config: Config, requests: dict[str, deque[Request]]) -> FeatureMemoryBench:
     """All ports offer their next request at once."""
-    bench = Bench(config, requests, dict.fromkeys(requests, 1.0), 0)
+    bench = FeatureMemoryBench(config, requests, dict.fromkeys(requests, 1.0), 0)
     bench.run()
     return bench
 

@@ -40,7 +40,7 @@ def random_command(rng: np.random.Generator) -> dict[str, int]:
 
 
 def expected(config: Config, command: dict[str, int], lanes: int) -> list[dict]:
-    """Every step's answer, as `Bench` collects it."""
+    """Every step's answer, as `FetchBench` collects it."""
     f, steps = SimpleNamespace(**command), []
     n = np.arange(walk.pixels(f))
     source, taps, outside = walk.source(f, n), walk.tap_steps(f), walk.taps_outside(f, n)
@@ -64,7 +64,7 @@ def expected(config: Config, command: dict[str, int], lanes: int) -> list[dict]:
     return steps
 
 
-class Bench:
+class FetchBench:
     """A Fetch, its commands as an engine gives them, and a memory that is `ready` in a share of the clocks."""
 
     def __init__(
@@ -133,7 +133,7 @@ class Bench:
 def test_words_equal_the_formulas(config, ready, take, seed):
     """A wrong address, flag or padding; a word lost where memory or engine hold it up."""
     rng = np.random.default_rng([seed, config.pix])
-    bench = Bench(config, [random_command(rng) for _ in range(4)], ready, take)
+    bench = FetchBench(config, [random_command(rng) for _ in range(4)], ready, take)
     for number, (step, want) in enumerate(zip(bench.run(), bench.wanted, strict=True)):
         assert step == want, f"step {number}"
 
@@ -141,7 +141,7 @@ def test_words_equal_the_formulas(config, ready, take, seed):
 def test_a_step_a_clock(seed):
     """Fewer groups under way than feature memory's latency asks for, or a gap between groups or units."""
     command = random_command(np.random.default_rng(seed)) | {"out_width": 9, "chunks": 3}
-    bench = Bench(TINY, [command])
+    bench = FetchBench(TINY, [command])
     bench.run()
     assert set(np.diff(bench.clocks)) == {1}
 
@@ -150,7 +150,7 @@ def test_a_step_a_clock(seed):
 def test_no_unit_without_permit(permits, seed):
     """Words read before those they depend on are written."""
     command = random_command(np.random.default_rng(seed)) | {"chunks": 3}
-    bench = Bench(TINY, [command], permits=permits)
+    bench = FetchBench(TINY, [command], permits=permits)
     steps = bench.run()
     assert steps == bench.wanted[: len(bench.wanted) // 3 * permits]
     assert bench.requests == len(steps)

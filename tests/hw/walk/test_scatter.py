@@ -55,7 +55,7 @@ def groups(config: Config, command: dict[str, int], lanes: int) -> list[list[tup
     return steps
 
 
-class Bench:
+class ScatterBench:
     """One command through a Scatter at `vector_write`, read back by a Fetch at `vector_read` unit by unit, others meanwhile."""
 
     def __init__(self, config: Config, command: dict[str, int], offer: float, noise: float) -> None:
@@ -146,7 +146,7 @@ def test_a_done_unit_can_be_read(config, offer, noise, seed):
     rng = np.random.default_rng([seed, config.pix])
     for _ in range(2):
         command = random_command(config, rng)
-        bench = Bench(config, command, offer, noise)
+        bench = ScatterBench(config, command, offer, noise)
         bench.run()
         assert bench.written == {bench.place(*lane): [bench.words[lane]] for step in bench.steps for lane in step if lane}
         wanted = groups(config, command, config.pix)
@@ -158,6 +158,6 @@ def test_a_group_a_clock():
     """A scatter that cannot keep up with the requantiser."""
     command = random_command(ODD, np.random.default_rng(0)) | {"out_width": 40, "dst_x": 1, "dst_row": 0, "dst_block": 41}
     command |= {"out_height": 1, "images": 1, "dst": 0, "dst_blocks": 6, "chunks": 2}
-    bench = Bench(ODD, command, 1, 0)
+    bench = ScatterBench(ODD, command, 1, 0)
     bench.run()
     assert bench.clocks < 2 * len(bench.steps) + 60

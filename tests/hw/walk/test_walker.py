@@ -14,7 +14,7 @@ SETUP_CLOCKS = 17  # more than the lanes, from an idle walker's command to its f
 
 
 @dataclasses.dataclass
-class Walk:
+class WalkCommand:
     """A command; members as in `walk_layout`."""
 
     base: int = 0
@@ -44,7 +44,7 @@ class Walk:
     pad: int = 0
 
 
-def expected(walk: Walk, lanes: int) -> list[dict]:
+def expected(walk: WalkCommand, lanes: int) -> list[dict]:
     """Every step of the walk; the address of a lane that does not exist is None."""
     w, pixels, steps = walk, walk.width * walk.height * walk.images, []
     groups = -(-pixels // lanes)
@@ -72,7 +72,7 @@ def expected(walk: Walk, lanes: int) -> list[dict]:
     return steps
 
 
-def run(walks: list[Walk], lanes: int, ready: float, permit: float, seed: int) -> tuple[list[dict], list[int]]:
+def run(walks: list[WalkCommand], lanes: int, ready: float, permit: float, seed: int) -> tuple[list[dict], list[int]]:
     """Steps as taken, and the clock of each. `ready`, `permit`: shares of clocks in which they are offered."""
     dut, rng, steps, clocks = Walker(lanes), np.random.default_rng(seed), [], []
     total = sum(len(expected(walk, lanes)) for walk in walks)
@@ -118,11 +118,11 @@ def run(walks: list[Walk], lanes: int, ready: float, permit: float, seed: int) -
     return steps, clocks
 
 
-def random_walk(rng: np.random.Generator) -> Walk:
+def random_walk(rng: np.random.Generator) -> WalkCommand:
     """Any legal walk, kept short: maps down to one pixel, steps of both signs, coordinates beyond every edge."""
     step = {name: int(rng.integers(-(2**19), 2**19)) for name in ("x", "row", "image", "kx", "ky", "block", "unit")}
     large = rng.random() < 0.2
-    return Walk(
+    return WalkCommand(
         **step,
         base=int(rng.integers(2**ADDRESS_BITS)),
         **{name: int(rng.integers(1, 12 if rng.random() < 0.5 else 3)) for name in ("width", "height")},
@@ -149,7 +149,7 @@ def test_steps_equal_the_formulas(lanes, ready, permit, seed):
 
 
 @pytest.mark.parametrize(
-    "walk", [Walk(width=7, height=5, images=3, units=4), Walk(width=9, kernel_width=3, kernel_height=2, units=3)]
+    "walk", [WalkCommand(width=7, height=5, images=3, units=4), WalkCommand(width=9, kernel_width=3, kernel_height=2, units=3)]
 )
 def test_a_step_every_clock(walk):
     """A bubble between steps, groups or units."""
@@ -160,6 +160,6 @@ def test_a_step_every_clock(walk):
 
 def test_the_next_command_is_planned_meanwhile():
     """Set-up that waits for the walk before it."""
-    walk = Walk(width=6, height=6)
+    walk = WalkCommand(width=6, height=6)
     _, clocks = run([walk, walk, walk], lanes=2, ready=1, permit=1, seed=0)
     assert np.diff(clocks).max() <= 4

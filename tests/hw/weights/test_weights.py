@@ -12,13 +12,13 @@ from cnna.hw.verilog.blocks import vector_ring, weight_ring
 from cnna.hw.weights.weights import Weights
 from cnna.spec.config import BEAT_BYTES, Config, preset
 
-from ...rigs.axi_memory import Memory, Pace, serve_reads
+from ...rigs.axi_memory import BusMemory, BusPace, serve_reads
 
 CONFIGS = (
     preset("tiny"),
     Config("three", pix=4, ci=8, co=24, ports=3, regions=1, bank_words=256, ring_words=64, vector_ring_words=256),
 )
-PACES = {"fast": Pace(latency=20), "stalled": Pace(ready=0.4, valid=0.5, latency=5)}
+PACES = {"fast": BusPace(latency=20), "stalled": BusPace(ready=0.4, valid=0.5, latency=5)}
 FULL_CLOCKS = 100  # that a ring stands full to its last beat before anything is read
 DEADLINE_CLOCKS = 15_000
 SEGMENTS = (0x0, 0x8000, 0x10000, 0x18000)
@@ -43,7 +43,7 @@ def commands(config: Config) -> list[dict[str, int]]:
     ]
 
 
-def expected(config: Config, memory: Memory, ring: int) -> list[bytes]:
+def expected(config: Config, memory: BusMemory, ring: int) -> list[bytes]:
     """The words that a ring gets, by docs/engines.md."""
     columns = config.ports if ring == 0 else 1
     size = config.stripe_bytes if ring == 0 else BEAT_BYTES
@@ -61,7 +61,7 @@ def expected(config: Config, memory: Memory, ring: int) -> list[bytes]:
 @pytest.mark.parametrize("pace", PACES)
 def test_rings_get_every_word_in_order(config, pace):
     """A stripe in the wrong column, a burst into a full ring or a lost repeat changes a word; a ring never quite full hangs."""
-    memory = Memory(0x20000, PACES[pace])
+    memory = BusMemory(0x20000, PACES[pace])
     dut, rings = Weights(config), (weight_ring(config), vector_ring(config))
     top = Module()
     top.submodules.dut = dut
