@@ -16,9 +16,9 @@ from cnna.host.device.accelerator import Accelerator
 from cnna.sim.emulator import walk
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.sim.emulator.memory import PAGE_BYTES
-from cnna.sim.emulator.state import Written
+from cnna.sim.emulator.state import LoggedWrite
 from cnna.sim.reference import reference
-from cnna.sim.reference.golden import int8_graph
+from cnna.sim.reference.reference import int8_graph
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.device import Device
@@ -83,7 +83,7 @@ def compare(artifact: Artifact, golden: Tensors, inputs: Tensors, answers: Tenso
     return Agreement(names, tensors, elements)
 
 
-def emulate(artifact: Artifact, inputs: Tensors) -> tuple[list[Written], dict[str, Int8]]:
+def emulate(artifact: Artifact, inputs: Tensors) -> tuple[list[LoggedWrite], dict[str, Int8]]:
     """What each command writes when the emulator runs a batch, and the outputs by port."""
     sizes = [*artifact.manifest["segments"].values(), len(artifact.program)]
     device = EmulatorDevice(artifact.config, sum(sizes) + 2 * PAGE_BYTES * len(sizes), logging=True)
@@ -94,7 +94,7 @@ def emulate(artifact: Artifact, inputs: Tensors) -> tuple[list[Written], dict[st
 # --- emulator against reference ---
 
 
-def compare_tensors(artifact: Artifact, log: Sequence[Written], golden: Tensors, name: str = "emulator") -> tuple[int, int]:
+def compare_tensors(artifact: Artifact, log: Sequence[LoggedWrite], golden: Tensors, name: str = "emulator") -> tuple[int, int]:
     """(tensors, elements) compared. CheckError: an element differs or is never written; `name` is what the message blames."""
     manifest = artifact.manifest
     seen = {tensor: np.zeros(golden[tensor].shape, bool) for tensor in manifest["tensors"] if tensor in golden}
@@ -125,7 +125,7 @@ def compare_tensors(artifact: Artifact, log: Sequence[Written], golden: Tensors,
     return len(written_tensors), sum(int(seen[tensor].sum()) for tensor in written_tensors)
 
 
-def _elements(written: Written, origin: Sequence[int], config: Config) -> tuple[NDArray[np.int64], ...]:
+def _elements(written: LoggedWrite, origin: Sequence[int], config: Config) -> tuple[NDArray[np.int64], ...]:
     """(n, c, h, w) of what a conv or vector command wrote, each broadcasting to [pixels, blocks, ci]."""
     image, y, x = walk.coordinates(written.command.f, written.first + np.arange(written.addresses.shape[0]))
     channel = (origin[1] + np.arange(written.addresses.shape[1]))[:, None] * config.ci + np.arange(config.ci)
@@ -147,7 +147,7 @@ def _compare_outputs(artifact: Artifact, golden: Tensors, answers: Tensors, name
 # --- RTL against emulator ---
 
 
-def compare_writes(artifact: Artifact, log: Sequence[Written], device: ObservedRtl) -> None:
+def compare_writes(artifact: Artifact, log: Sequence[LoggedWrite], device: ObservedRtl) -> None:
     """Every write that the testbench saw since `device.start_log()`, which this calls again. CheckError: the first difference."""
     features, ddr = device.logged()
     device.start_log()
@@ -163,7 +163,7 @@ def compare_writes(artifact: Artifact, log: Sequence[Written], device: ObservedR
     _compare_sequences(artifact, to_ddr, addresses, *_ddr_words(ddr, config))
 
 
-def _relocated(written: Written, base: int) -> NDArray[np.int64]:
+def _relocated(written: LoggedWrite, base: int) -> NDArray[np.int64]:
     """DDR addresses of a store as if its segment were at `base`."""
     first = int(written.addresses.reshape(-1)[0])
     return written.addresses - first + base + int(written.command.f.ddr)
@@ -184,7 +184,7 @@ def _ddr_words(ddr: NDArray[Any], config: Config) -> tuple[NDArray[np.int64], ND
 
 def _compare_sequences(
     artifact: Artifact,
-    log: Sequence[Written],
+    log: Sequence[LoggedWrite],
     addresses: Sequence[NDArray[np.int64]],
     rtl_addresses: NDArray[Any],
     rtl_words: NDArray[np.uint8],
@@ -206,14 +206,14 @@ def _compare_sequences(
 
 
 def _raise_difference(
-    artifact: Artifact, log: Sequence[Written], position: int, emulated: NDArray[np.uint8], rtl: NDArray[np.uint8]
+    artifact: Artifact, log: Sequence[LoggedWrite], position: int, emulated: NDArray[np.uint8], rtl: NDArray[np.uint8]
 ) -> None:
     channel = int(np.flatnonzero(emulated != rtl)[0])
     got, want = rtl.view(np.int8)[channel], emulated.view(np.int8)[channel]
     raise CheckError(f"RTL != emulator: {_place(artifact, log, position, channel)}: RTL {got}, emulator {want}")
 
 
-def _raise_counts(artifact: Artifact, log: Sequence[Written], flat: NDArray[np.int64], rtl: NDArray[np.int64]) -> None:
+def _raise_counts(artifact: Artifact, log: Sequence[LoggedWrite], flat: NDArray[np.int64], rtl: NDArray[np.int64]) -> None:
     """Some address is written more or less often than the program says."""
     known = np.union1d(flat, rtl)
     counts = [np.bincount(np.searchsorted(known, a), minlength=len(known)) for a in (flat, rtl)]
@@ -227,7 +227,7 @@ def _raise_counts(artifact: Artifact, log: Sequence[Written], flat: NDArray[np.i
     raise CheckError(f"RTL != emulator: {where}: the RTL writes its word (address {address:#x}) {times[1]} times, not {times[0]}")
 
 
-def _place(artifact: Artifact, log: Sequence[Written], position: int, channel: int) -> str:
+def _place(artifact: Artifact, log: Sequence[LoggedWrite], position: int, channel: int) -> str:
     """Layer, tensor and element of a word of the concatenated log."""
     ends = np.cumsum([w.addresses.size for w in log])
     number = int(np.searchsorted(ends, position, side="right"))
@@ -243,6 +243,6 @@ def _place(artifact: Artifact, log: Sequence[Written], position: int, channel: i
     return f"{where}, {written.command}, block {index[0]}, run {index[1]}, word {index[2]}, channel {channel}"
 
 
-def _where(manifest: Mapping[str, Any], written: Written, tensor: str | None) -> str:
+def _where(manifest: Mapping[str, Any], written: LoggedWrite, tensor: str | None) -> str:
     layer = manifest["commands"][written.command.number]["layer"]
     return f"layer {manifest['layers'][layer]['name']}, tensor {tensor or '(a copy)'}"

@@ -26,15 +26,14 @@ from cocotb.triggers import ClockCycles, First, RisingEdge, Timer, Trigger
 from numpy.typing import NDArray
 
 from cnna.host.model.model import Model
-from cnna.sim.emulator.memory import Memory
-from cnna.sim.emulator.state import DDR_BASE
+from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
 from cnna.sim.rtl import packets
 from cnna.sim.rtl.axilite import AxiLite
 from cnna.sim.rtl.build import build, to_stderr
 from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.ddr import SETTINGS, Ddr
+from cnna.sim.rtl.lifetime import scratch
 from cnna.sim.rtl.packets import Packets
-from cnna.sim.rtl.scratch import scratch
 from cnna.sim.rtl.sources import sources
 from cnna.spec.capability import read_config
 from cnna.spec.config import Config, preset
@@ -55,7 +54,7 @@ Report = Callable[[int, float], None]  # clocks since the simulation began, time
 
 
 class Testbench:
-    """Clock, reset, registers, memory and streams' ends of the accelerator in `dut` (the top that `tb.text` wrote)."""
+    """Clock, reset, registers, memory and streams' ends of the accelerator in `dut` (the top that `testbench_top.text` wrote)."""
 
     __test__ = False  # not a pytest class
 
@@ -149,7 +148,7 @@ class Testbench:
         return False
 
 
-class InnerDevice(Memory):
+class InnerDevice(SimulatedMemory):
     """The accelerator of a `Testbench` as a `spec.device.Device`, for blocking code that runs under `cocotb.task.bridge`."""
 
     name = "rtl"
@@ -188,7 +187,7 @@ def run_tests(config: str | Config, module: str, folder: Path, plusargs: Sequenc
     built = build(sources(chosen, cache, to_stderr), cache, False, to_stderr)
     with scratch("cnna-") as run_folder:
         path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-        command = [sys.executable, "-m", "cnna.sim.rtl.launch", str(built), str(run_folder), module, *plusargs]
+        command = [sys.executable, "-m", "cnna.sim.rtl.runner", "run", str(built), str(run_folder), module, *plusargs]
         done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RunError(f"cocotb tests of {module} failed:\n{done.stdout}{done.stderr}")

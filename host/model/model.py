@@ -143,7 +143,7 @@ class Model:
 
     def _open(self, device: str | Device, options: dict[str, Any]) -> Executor:
         if device == "reference":
-            reference: Executor = _tools("cnna.sim.reference.golden").Reference(self.artifact, **options)
+            reference: Executor = _tools("cnna.sim.reference.reference").Reference(self.artifact, **options)
             return reference
         if isinstance(device, str):
             if device not in SIMULATED:

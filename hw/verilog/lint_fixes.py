@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from functools import partial
 
-PROBED = frozenset({"probe_write", "probe_row", "probe_word", "started", "untouched", "number"})  # by `sim/rtl/tb.py`
+PROBED = frozenset({"probe_write", "probe_row", "probe_word", "started", "untouched", "number"})  # by `sim/rtl/testbench_top.py`
 _MODULE = re.compile(r"^module .*?^end$\n", re.M | re.S)
 _SUM, _COMPARISON, _SHIFT = ("$add", "$sub", "$and", "$or", "$xor"), ("$eq", "$ne", "$lt", "$le", "$gt", "$ge"), ("$shift", "$shr")
 _CELL = re.compile(rf"^  cell ({'|'.join(map(re.escape, (*_SUM, *_COMPARISON, *_SHIFT)))}) (\S+)\n((?:    .*\n)*)  end\n", re.M)

@@ -11,7 +11,7 @@ from cnna.sim.board.dma import Sink, Source
 from cnna.sim.board.emulator_backend import EmulatorBackend
 from cnna.sim.board.rtl_backend import RtlBackend
 from cnna.sim.emulator.emulator import EmulatorDevice
-from cnna.sim.emulator.state import DDR_BASE
+from cnna.sim.emulator.memory import DDR_BASE
 from cnna.spec.config import Config
 
 BACKENDS = ("rtl", "emulator")

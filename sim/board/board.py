@@ -16,7 +16,7 @@ from cnna.sim.board.dram import Dram
 from cnna.sim.board.fabric import Fabric, Leds, Slave, Window, processing_system
 from cnna.sim.board.files import Files
 from cnna.sim.board.refused import RefusedError, invalid
-from cnna.sim.emulator.state import DDR_BASE
+from cnna.sim.emulator.memory import DDR_BASE
 from cnna.spec.config import Config
 from cnna.spec.pl_memory import PL_DDR_BASE, PL_DDR_BYTES
 from cnna.spec.planned import PL

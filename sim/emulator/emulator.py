@@ -11,15 +11,15 @@ from functools import cache
 import numpy as np
 
 from cnna.sim.emulator.engines import ENGINE_RUNS
-from cnna.sim.emulator.memory import Memory
-from cnna.sim.emulator.state import DDR_BASE, BusError, Machine, OutsideError, ProgramError, Written
+from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
+from cnna.sim.emulator.state import BusError, EmulatorState, LoggedWrite, OutsideError, ProgramError
 from cnna.spec.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, SEGMENTS, VERSION, Register, command_fields
 
 
-class EmulatorDevice(Memory):
+class EmulatorDevice(SimulatedMemory):
     """One emulated accelerator with `memory_bytes` of DDR from bus address `base` on (touched pages only cost memory).
 
     With `logging`, `log` holds what every command of the last run wrote.
@@ -30,7 +30,7 @@ class EmulatorDevice(Memory):
     def __init__(self, config: Config, memory_bytes: int = 1 << 30, logging: bool = False, base: int = DDR_BASE) -> None:
         self.config, self.logging = config, logging
         super().__init__(np.zeros(memory_bytes, np.uint8), base)
-        self.machine = Machine(config, self.data, base)
+        self.state = EmulatorState(config, self.data, base)
         self._failure: RunError | None = None
         self._registers: dict[str, int] = {}
         self._decoder = Decoder()
@@ -74,9 +74,9 @@ class EmulatorDevice(Memory):
         self.logging = True
 
     @property
-    def log(self) -> list[Written]:
+    def log(self) -> list[LoggedWrite]:
         """What each command of the last run wrote, in program order."""
-        return self.machine.log or []
+        return self.state.log or []
 
     # --- registers ---
 
@@ -91,9 +91,9 @@ class EmulatorDevice(Memory):
             "RINGS": REGISTERS["RINGS"].pack(ring_words=c.ring_words, vector_ring_words=c.vector_ring_words),
             "CLOCK": REGISTERS["CLOCK"].pack(mhz=c.clock_mhz),
         }
-        machine = self.machine
-        self.machine = Machine(c, machine.ddr, machine.ddr_base)
-        self.machine.features = machine.features  # memories keep what they hold
+        state = self.state
+        self.state = EmulatorState(c, state.ddr, state.ddr_base)
+        self.state.features = state.features  # memories keep what they hold
         self._decoder = Decoder()
         self._restart(busy=False)
 
@@ -126,21 +126,21 @@ class EmulatorDevice(Memory):
 
     def _begin(self) -> None:
         self._restart(busy=True)
-        self.machine.log = [] if self.logging else None
-        self.machine.segments = [
+        self.state.log = [] if self.logging else None
+        self.state.segments = [
             self._registers[f"SEG_{name.upper()}_LO"] | self._registers[f"SEG_{name.upper()}_HI"] << 32 for name in SEGMENTS
         ]
-        self.machine.sizes = [self._registers[f"SEG_{name.upper()}_BYTES"] for name in SEGMENTS]
+        self.state.sizes = [self._registers[f"SEG_{name.upper()}_BYTES"] for name in SEGMENTS]
 
     def _fetch(self) -> list[tuple[int, int]]:
         base = self._registers["PROG_BASE_LO"] | self._registers["PROG_BASE_HI"] << 32
         size = WRITE_BYTES * self._registers["PROG_COUNT"]
         try:
-            start = int(self.machine.bus(np.array([base]), size)[0])
+            start = int(self.state.bus(np.array([base]), size)[0])
         except IndexError:
             self._stop("read_response", port=0, response=3)
             return []
-        return program_writes(self.machine.ddr[start : start + size].tobytes())
+        return program_writes(self.state.ddr[start : start + size].tobytes())
 
     def _stop(self, cause: str, offset: int = 0, port: int = 0, response: int = 0) -> None:
         """What an error does to the registers; PC stays at the write that failed."""
@@ -187,7 +187,7 @@ class EmulatorDevice(Memory):
         units = command.units(self.config.chunk_blocks)
         if command.engine in COUNTED:
             self._check_waits(command, units)
-        ENGINE_RUNS[command.engine](self.machine, command)
+        ENGINE_RUNS[command.engine](self.state, command)
         if units:
             done = self._done[command.engine] = (self._done[command.engine] + units) % (1 << COUNT_BITS)
             self._registers[f"DONE_{command.engine.upper()}"] = done

@@ -1,4 +1,4 @@
-"""What each engine's command does to a `Machine`: load, weight, conv, vector and store, to completion.
+"""What each engine's command does to a `EmulatorState`: load, weight, conv, vector and store, to completion.
 
 Written from `docs/engines.md` alone; all rounding is `spec.arith`'s.
 """
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.sim.emulator import walk
-from cnna.sim.emulator.state import BusError, Machine, ProgramError, Words
+from cnna.sim.emulator.state import BusError, EmulatorState, ProgramError, Words
 from cnna.spec import arith
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
@@ -22,61 +22,61 @@ EXACT_TERMS = 1 << 10  # products of int8 whose sum float32 holds exactly: 2^10 
 IDENTITY = {"add_a": 2, "add_b": 0, "add_offset": 0, "add_shift": 1, "out_zero": 0}  # combine that changes nothing
 
 
-def _runs(machine: Machine, f: SimpleNamespace) -> tuple[Words, Words]:
+def _runs(state: EmulatorState, f: SimpleNamespace) -> tuple[Words, Words]:
     """(bus byte addresses, feature addresses) of every word of a load or store: int64 [blocks, runs, words] each.
 
     Places in DDR are whole beats: bits below are not heeded. OutsideError: some are not in the segment.
     """
     first, to_block, to_run = (offset // BEAT_BYTES for offset in (f.ddr, f.ddr_block, f.ddr_run))
-    more = (f.run - 1) // machine.config.beat_words
-    machine.check_segment(f.seg, first + (f.blocks - 1) * to_block + (f.runs - 1) * to_run + more)
+    more = (f.run - 1) // state.config.beat_words
+    state.check_segment(f.seg, first + (f.blocks - 1) * to_block + (f.runs - 1) * to_run + more)
     block, run, word = np.ogrid[: f.blocks, : f.runs, : f.run]
-    ddr = machine.segments[f.seg] + (first + block * to_block + run * to_run) * BEAT_BYTES + word * machine.config.ci
+    ddr = state.segments[f.seg] + (first + block * to_block + run * to_run) * BEAT_BYTES + word * state.config.ci
     return ddr, (f.fm + block * f.fm_block + run * f.fm_run + word) & walk.ADDRESS_MASK
 
 
-def _ddr_index(machine: Machine, f: SimpleNamespace, addresses: Words, cause: str) -> Words:
-    """Index of the first byte of each word in `machine.ddr`. BusError: the first run outside, by its port."""
-    size = machine.config.ci
+def _ddr_index(state: EmulatorState, f: SimpleNamespace, addresses: Words, cause: str) -> Words:
+    """Index of the first byte of each word in `state.ddr`. BusError: the first run outside, by its port."""
+    size = state.config.ci
     try:
-        return machine.bus(addresses, size)
+        return state.bus(addresses, size)
     except IndexError:
-        index = addresses - machine.ddr_base
-        bad = ((index < 0) | (index + size > len(machine.ddr))).any(axis=2).reshape(-1)
-        raise BusError(cause, int(bad.argmax()) % machine.config.ports) from None
+        index = addresses - state.ddr_base
+        bad = ((index < 0) | (index + size > len(state.ddr))).any(axis=2).reshape(-1)
+        raise BusError(cause, int(bad.argmax()) % state.config.ports) from None
 
 
-def load(machine: Machine, command: Command) -> None:
+def load(state: EmulatorState, command: Command) -> None:
     """DDR to feature memory."""
-    ddr, words = _runs(machine, command.f)
-    index = _ddr_index(machine, command.f, ddr, "read_response")
-    machine.write(command, words, machine.ddr[index[..., None] + np.arange(machine.config.ci)])
+    ddr, words = _runs(state, command.f)
+    index = _ddr_index(state, command.f, ddr, "read_response")
+    state.write(command, words, state.ddr[index[..., None] + np.arange(state.config.ci)])
 
 
-def store(machine: Machine, command: Command) -> None:
+def store(state: EmulatorState, command: Command) -> None:
     """Feature memory to DDR."""
-    ddr, words = _runs(machine, command.f)
-    index = _ddr_index(machine, command.f, ddr, "write_response")
-    data = machine.read(words).view(np.uint8)
-    machine.ddr[index[..., None] + np.arange(machine.config.ci)] = data
-    machine.record(command, ddr, data)
+    ddr, words = _runs(state, command.f)
+    index = _ddr_index(state, command.f, ddr, "write_response")
+    data = state.read(words).view(np.uint8)
+    state.ddr[index[..., None] + np.arange(state.config.ci)] = data
+    state.record(command, ddr, data)
 
 
-def weight(machine: Machine, command: Command) -> None:
+def weight(state: EmulatorState, command: Command) -> None:
     """DDR to one of the rings."""
-    f, config = command.f, machine.config
+    f, config = command.f, state.config
     ports, stripe = (1, BEAT_BYTES) if f.ring else (config.ports, config.stripe_bytes)
     stripes = []
-    machine.check_segment(f.seg, (f.ddr + (ports - 1) * f.port) // BEAT_BYTES + f.beats - 1)
+    state.check_segment(f.seg, (f.ddr + (ports - 1) * f.port) // BEAT_BYTES + f.beats - 1)
     for port in range(ports):
-        start = machine.segments[f.seg] + (f.ddr + port * f.port) // BEAT_BYTES * BEAT_BYTES - machine.ddr_base
-        if not 0 <= start <= len(machine.ddr) - f.beats * BEAT_BYTES:
+        start = state.segments[f.seg] + (f.ddr + port * f.port) // BEAT_BYTES * BEAT_BYTES - state.ddr_base
+        if not 0 <= start <= len(state.ddr) - f.beats * BEAT_BYTES:
             raise BusError("read_response", port)
-        stripes.append(machine.ddr[start : start + f.beats * BEAT_BYTES].copy())
+        stripes.append(state.ddr[start : start + f.beats * BEAT_BYTES].copy())
     if len(stripes[0]) % stripe:
         raise ProgramError(f"brings {f.beats} beats a port, which are no whole ring words of {stripe} bytes a port")
     words = np.stack([part.reshape(-1, stripe) for part in stripes], axis=1).reshape(-1, ports * stripe)
-    (machine.vector_ring if f.ring else machine.weights).append(words, f.repeat)
+    (state.vector_ring if f.ring else state.weights).append(words, f.repeat)
 
 
 def _params(words: Words, channels: int) -> tuple[Words, Words, Words]:
@@ -103,29 +103,29 @@ def _multiply(x: Words, parts: list[NDArray[np.float32]]) -> NDArray[np.int32]:
     return total
 
 
-def conv(machine: Machine, command: Command) -> None:
+def conv(state: EmulatorState, command: Command) -> None:
     """The array, requantiser and residual add; all chunks."""
-    f, config = command.f, machine.config
+    f, config = command.f, state.config
     terms, pixels = f.blocks * f.kernel_height * f.kernel_width, walk.pixels(f)
     groups = -(-pixels // config.pix)
     if not f.stream and groups > 1 and terms > config.ring_words:
         raise ProgramError(f"holds {terms} ring words for its pixel groups, but the ring has {config.ring_words}")
     params, weights = [], []
     for _ in range(f.chunks):
-        params.append(_params(machine.weights.take(config.param_words), config.co))
-        words = machine.weights.take(terms * (groups if f.stream else 1)).reshape(-1, terms, config.co, config.ci)
+        params.append(_params(state.weights.take(config.param_words), config.co))
+        words = state.weights.take(terms * (groups if f.stream else 1)).reshape(-1, terms, config.co, config.ci)
         weights.append(words.view(np.int8))
     if all((words == words[0]).all() for words in weights):
         matrix = np.stack([words[0] for words in weights]).transpose(1, 3, 0, 2)  # term, ci, chunk, co
         parts = _exact_parts(matrix.reshape(terms * config.ci, f.chunks * config.co))
         step = min(GATHER_BYTES // (4 * terms * config.ci), RESULTS // (f.chunks * config.co))
         for n in _portions(pixels, step):
-            _conv_pixels(machine, command, n, parts, params)
+            _conv_pixels(state, command, n, parts, params)
     else:
         for group in range(groups):
             chosen = np.stack([words[min(group, len(words) - 1)] for words in weights]).transpose(1, 3, 0, 2)
             n = np.arange(group * config.pix, min((group + 1) * config.pix, pixels))
-            _conv_pixels(machine, command, n, _exact_parts(chosen.reshape(terms * config.ci, -1)), params)
+            _conv_pixels(state, command, n, _exact_parts(chosen.reshape(terms * config.ci, -1)), params)
 
 
 def _portions(pixels: int, most: int) -> list[Words]:
@@ -135,20 +135,20 @@ def _portions(pixels: int, most: int) -> list[Words]:
 
 
 def _conv_pixels(
-    machine: Machine,
+    state: EmulatorState,
     command: Command,
     n: Words,
     parts: list[NDArray[np.float32]],
     params: list[tuple[Words, Words, Words]],
 ) -> None:
     """Pixels n of a conv command; weights by `_exact_parts` [terms * ci, chunks * co]."""
-    f, config = command.f, machine.config
+    f, config = command.f, state.config
     taps = walk.tap_steps(f)
     steps = (np.arange(f.blocks)[:, None] * f.src_block + taps).reshape(-1)
     outside = walk.taps_outside(f, n)
     if outside is not None:
         outside = np.tile(outside, (1, f.blocks))
-    x = machine.read(walk.source(f, n)[:, None] + steps, outside, f.pad)
+    x = state.read(walk.source(f, n)[:, None] + steps, outside, f.pad)
     offset, factor, shift = (np.concatenate(part) for part in zip(*params, strict=True))
     acc = _multiply(x.reshape(len(n), -1), parts) + offset.astype(np.int32)
     used = min(f.dst_blocks, f.chunks * config.chunk_blocks)  # blocks beyond are dropped
@@ -160,37 +160,37 @@ def _conv_pixels(
     if not f.res_enable and all(getattr(f, name) == value for name, value in IDENTITY.items()):
         y = mid.clip(f.out_clamp_low, f.out_clamp_high)
     else:
-        residual = machine.read(walk.plane(f, "res", n)[:, None] + block * f.res_block) if f.res_enable else np.int8(0)
+        residual = state.read(walk.plane(f, "res", n)[:, None] + block * f.res_block) if f.res_enable else np.int8(0)
         y = arith.combine(mid, f.add_a, residual, f.add_b, f.add_offset, f.add_shift, f.out_zero, f.out_clamp_low, f.out_clamp_high)
-    machine.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, int(n[0]))
+    state.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, int(n[0]))
 
 
-def vector(machine: Machine, command: Command) -> None:
+def vector(state: EmulatorState, command: Command) -> None:
     """Pooling, depthwise, elementwise; all blocks at once (no block reads what another of its command writes)."""
-    f, config = command.f, machine.config
+    f, config = command.f, state.config
     params: list[tuple[Words, Words, Words]] = []
     weights: list[Words] = []
     for number in range(f.blocks):
         if number == 0 or not f.uniform:
-            params.append(_params(machine.vector_ring.take(config.ci // 2), config.ci))
+            params.append(_params(state.vector_ring.take(config.ci // 2), config.ci))
         if VECTOR_OPS[f.op] == "depthwise":
-            weights.append(machine.vector_ring.take(f.kernel_height * f.kernel_width)[:, : config.ci].view(np.int8))
+            weights.append(state.vector_ring.take(f.kernel_height * f.kernel_width)[:, : config.ci].view(np.int8))
     stacked = [np.stack(part) for part in zip(*params, strict=True)]  # offset, factor, shift, each [blocks or 1, ci]
     by_tap = np.stack(weights, axis=1) if weights else None  # [taps, blocks, ci]
     for n in _portions(walk.pixels(f), RESULTS // (f.blocks * config.ci)):
-        _vector_pixels(machine, command, n, stacked, by_tap)
+        _vector_pixels(state, command, n, stacked, by_tap)
 
 
-def _vector_pixels(machine: Machine, command: Command, n: Words, params: list[Words], weights: Words | None) -> None:
+def _vector_pixels(state: EmulatorState, command: Command, n: Words, params: list[Words], weights: Words | None) -> None:
     """Pixels n of a vector command."""
-    f, config = command.f, machine.config
+    f, config = command.f, state.config
     op, taps, block = VECTOR_OPS[f.op], walk.tap_steps(f), np.arange(f.blocks)
     start, outside = walk.source(f, n)[:, None] + block * f.src_block, walk.taps_outside(f, n)
     offset, factor, shift = params
 
     def tap(t: int) -> Words:
         bad = None if outside is None else np.broadcast_to(outside[:, t, None], start.shape)
-        return machine.read(start + taps[t], bad, f.pad)
+        return state.read(start + taps[t], bad, f.pad)
 
     limits = (f.out_zero, f.out_clamp_low, f.out_clamp_high)
     if op in ("depthwise", "average"):
@@ -204,7 +204,7 @@ def _vector_pixels(machine: Machine, command: Command, n: Words, params: list[Wo
             a = np.maximum(a, tap(t))
         b: Words | np.int8 = tap(1) if op == "elementwise" and f.kernel_width == 2 else np.int8(0)
         y = arith.combine(a, factor, b, f.add_b, offset, shift, *limits)
-    machine.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, int(n[0]))
+    state.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, int(n[0]))
 
 
 ENGINE_RUNS = {"load": load, "weight": weight, "conv": conv, "vector": vector, "store": store}

@@ -8,9 +8,10 @@ from cnna.spec.planned import PLANNED
 from cnna.spec.progress import Played
 
 PAGE_BYTES = 4096
+DDR_BASE = 0x8_0000_0000  # of a simulated memory, as a ZCU102's upper PS DDR: a lost high half of an address is caught
 
 
-class Memory:
+class SimulatedMemory:
     """`data` as the bytes from bus address `base` on."""
 
     def __init__(self, data: NDArray[np.uint8], base: int) -> None:

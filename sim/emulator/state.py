@@ -14,8 +14,6 @@ from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import NO_LIMIT, SEGMENTS
 
-DDR_BASE = 0x8_0000_0000  # of a simulated memory, as a ZCU102's upper PS DDR: a lost high half of an address is caught
-
 Words = NDArray[Any]
 
 
@@ -36,7 +34,7 @@ class ProgramError(Exception):
 
 
 @dataclass(frozen=True)
-class Written:
+class LoggedWrite:
     """What one command wrote, or a part of it. words: uint8 [*addresses.shape, ci]; addresses: feature words, of `store` DDR bytes.
 
     Of conv and vector the shape is [pixels, blocks], from pixel number `first` on; of load and store [blocks, runs, words].
@@ -49,7 +47,7 @@ class Written:
     first: int = 0
 
 
-class Ring:
+class RingWords:
     """Words in the order in which they came, without a limit: what the limit would break, `engines` checks."""
 
     def __init__(self, name: str, word_bytes: int) -> None:
@@ -83,7 +81,7 @@ class Ring:
 
 
 @dataclass
-class Machine:
+class EmulatorState:
     """State of one accelerator. `features` is uint8 [words + 1, ci]; its last word is what padded taps read."""
 
     config: Config
@@ -91,13 +89,13 @@ class Machine:
     ddr_base: int  # bus address of ddr[0]
     segments: list[int] = field(default_factory=lambda: [0] * len(SEGMENTS))
     sizes: list[int] = field(default_factory=lambda: [NO_LIMIT] * len(SEGMENTS))  # of the segments, in bytes
-    log: list[Written] | None = None
+    log: list[LoggedWrite] | None = None
 
     def __post_init__(self) -> None:
         config = self.config
         self.features = np.zeros((config.feature_words + 1, config.ci), np.uint8)
-        self.weights = Ring("weight", config.ring_word_bytes)
-        self.vector_ring = Ring("vector", BEAT_BYTES)
+        self.weights = RingWords("weight", config.ring_word_bytes)
+        self.vector_ring = RingWords("vector", BEAT_BYTES)
 
     def write(self, command: Command, addresses: NDArray[np.int64], words: Words, first: int = 0) -> None:
         """Writes feature words [*addresses.shape, ci]. ProgramError: an address outside feature memory."""
@@ -109,7 +107,7 @@ class Machine:
     def record(self, command: Command, addresses: NDArray[np.int64], words: Words, first: int = 0) -> None:
         """Keeps what a command writes, where there is a log."""
         if self.log is not None:
-            self.log.append(Written(command, addresses, words.view(np.uint8), first))
+            self.log.append(LoggedWrite(command, addresses, words.view(np.uint8), first))
 
     def read(self, addresses: NDArray[np.int64], outside: NDArray[np.bool_] | None = None, pad: int = 0) -> Words:
         """Feature words int8 [*addresses.shape, ci]; where `outside`, all channels are `pad`. ProgramError: as `write`."""

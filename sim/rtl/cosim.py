@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.sim.emulator.memory import Memory
-from cnna.sim.emulator.state import DDR_BASE
+from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
 from cnna.sim.rtl.build import Say, build, to_stderr
 from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.ddr import WRITTEN
+from cnna.sim.rtl.lifetime import Scratch
 from cnna.sim.rtl.probes import STORED
 from cnna.sim.rtl.profile import Layer, layers
-from cnna.sim.rtl.scratch import Scratch
 from cnna.sim.rtl.simulator import TRACE, Simulator
 from cnna.sim.rtl.sources import sources
 from cnna.spec.artifact import Artifact
@@ -33,7 +32,7 @@ SPEEDS = {"bytes_per_clock": "bytes_per_cycle", "latency": "latency_cycles"}  # 
 Progress = Callable[[int, float], None]  # clocks, real seconds of the present run
 
 
-class CosimDevice(Memory):
+class CosimDevice(SimulatedMemory):
     """One simulated accelerator with `memory_bytes` of DDR from bus address `base` on (touched pages only cost memory).
 
     `ddr` has settings of `sim.rtl.ddr.SETTINGS`. `trace` names an FST file for clocks `from_cycle`..`to_cycle` (None: to the end),

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cnna.sim.rtl.child import die_with_parent
+from cnna.sim.rtl.lifetime import die_with_parent
 from cnna.spec.config import Config, ConfigError, as_dict
 from cnna.spec.errors import RunError
 

@@ -32,7 +32,16 @@ class Simulator:
     def __init__(self, build: Path, run: Path, traced: bool, say: Say) -> None:
         self._run, self._say = run, say
         path = run / "socket"
-        command = [sys.executable, "-m", "cnna.sim.rtl.launch", str(build), str(run), "cnna.sim.server", f"+cnna_socket={path}"]
+        command = [
+            sys.executable,
+            "-m",
+            "cnna.sim.rtl.runner",
+            "run",
+            str(build),
+            str(run),
+            "cnna.sim.server",
+            f"+cnna_socket={path}",
+        ]
         if traced:
             command.append(f"+cnna_trace={run / TRACE}")
         self._connection: socket.socket | None = None

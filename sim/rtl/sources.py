@@ -12,7 +12,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
-from cnna.sim.rtl import tb
+from cnna.sim.rtl import testbench_top
 from cnna.sim.rtl.build import Say
 from cnna.sim.rtl.cache import private, prune, use
 from cnna.spec.config import Config, as_dict
@@ -28,7 +28,7 @@ def sources(config: Config, cache_folder: Path, say: Say, verilog: str | None = 
     names = ["dsp48e2.v", "ddr.cpp", "probes.cpp", *(("trace.cpp", "lz4.h", "zlib.h") if trace else ())]
     names += ["packets.cpp"] if config.streams else []
     texts = {name: (here / name).read_text() for name in names}
-    texts["tb.sv"] = tb.text(config, TOP, probes=True, trace=trace)
+    texts["tb.sv"] = testbench_top.text(config, TOP, probes=True, trace=trace)
     return {"accelerator.v": verilog or generated(config, cache_folder, say), **texts}
 
 

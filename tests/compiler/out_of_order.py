@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from cnna.sim.emulator import engines
-from cnna.sim.emulator.state import Machine, Ring
+from cnna.sim.emulator.state import EmulatorState, RingWords
 from cnna.spec.commands import Command, commands
 from cnna.spec.config import Config
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, VECTOR_OPS
@@ -37,11 +37,11 @@ class Unit:
 class _View:
     """The machine as one unit sees it: reads go through, writes are kept, the ring holds only the unit's words."""
 
-    def __init__(self, machine: Machine, ring: tuple[str, object]) -> None:
+    def __init__(self, machine: EmulatorState, ring: tuple[str, object]) -> None:
         self.machine, self.config = machine, machine.config
         self.read, self.features = machine.read, machine.features
         self.kept: list = []
-        words = Ring(ring[0], 0)
+        words = RingWords(ring[0], 0)
         words.append(ring[1])
         self.weights = self.vector_ring = words
 
@@ -52,7 +52,7 @@ class _View:
 class OutOfOrder:
     """Plays a program on a machine whose DDR and segments are set. AssertionError: nothing can go on (a deadlock)."""
 
-    def __init__(self, machine: Machine, program: bytes, rng: np.random.Generator) -> None:
+    def __init__(self, machine: EmulatorState, program: bytes, rng: np.random.Generator) -> None:
         self.machine, self.rng = machine, rng
         self.config: Config = machine.config
         self.program = deque(commands(program))
@@ -79,7 +79,7 @@ class OutOfOrder:
 
     def _split(self, found: list[Command]) -> dict[int, list[Unit]]:
         """The units of every command by its number, with the ring words they take in program order."""
-        scratch = Machine(self.config, self.machine.ddr, self.machine.ddr_base, self.machine.segments)
+        scratch = EmulatorState(self.config, self.machine.ddr, self.machine.ddr_base, self.machine.segments)
         counts = {"weight": 0, "vector": 0}
         made: dict[int, list[Unit]] = {}
         for command in found:
@@ -95,7 +95,7 @@ class OutOfOrder:
         assert scratch.vector_ring.empty, "parameters are left in the vector ring"
         return made
 
-    def _unit(self, command: Command, number: int, scratch: Machine) -> tuple[SimpleNamespace, str, np.ndarray]:
+    def _unit(self, command: Command, number: int, scratch: EmulatorState) -> tuple[SimpleNamespace, str, np.ndarray]:
         f, config = SimpleNamespace(**vars(command.f)), self.config
         step = config.chunk_blocks
         if command.engine == "conv":

@@ -64,7 +64,7 @@ def test_cocotbext_axi_agrees(tmp_path, monkeypatch):
     model = (files("cnna.sim.rtl") / "dsp48e2.v").read_text()
     sources = {"accelerator.v": writer.generate(CONFIG), "dsp48e2.v": model, "tb.sv": wrapper()}
     built = build(sources, default_cache(), False, to_stderr)
-    command = [sys.executable, "-m", "cnna.sim.rtl.launch", str(built), str(tmp_path), "second_opinion"]
+    command = [sys.executable, "-m", "cnna.sim.rtl.runner", "run", str(built), str(tmp_path), "second_opinion"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "COCOTB_RANDOM_SEED": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=RUN_SECONDS, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

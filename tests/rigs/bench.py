@@ -20,7 +20,7 @@ from amaranth.lib.wiring import Component, Flow
 from numpy.typing import NDArray
 
 from cnna.sim.rtl.cache import default_cache, private, prune, use
-from cnna.sim.rtl.scratch import scratch
+from cnna.sim.rtl.lifetime import scratch
 
 DSP48E2 = Path(__file__).with_name("dsp48e2.v")
 FLAGS = ("--cc", "--prefix", "Vbench", "-O3", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint", "-Wno-style")

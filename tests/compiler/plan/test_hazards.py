@@ -26,8 +26,8 @@ def run_out_of_order(program, graph, seed, batch=1, writes=None):
     accelerator = Accelerator(device, artifact_of(program))
     x = networks.inputs(graph, batch, seed)
     accelerator.store_inputs(x)
-    device.machine.segments = [accelerator.address(name) for name in SEGMENTS]
-    OutOfOrder(device.machine, writes or program.program, np.random.default_rng(seed)).run()
+    device.state.segments = [accelerator.address(name) for name in SEGMENTS]
+    OutOfOrder(device.state, writes or program.program, np.random.default_rng(seed)).run()
     return accelerator.load_outputs(), reference.run(graph, x)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cnna.sim.emulator import engines
-from cnna.sim.emulator.state import Machine
+from cnna.sim.emulator.state import EmulatorState
 from cnna.spec.commands import Command
 from cnna.spec.config import Config, preset
 from cnna.spec.regmap import COUNTED, VECTOR_OPS
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cosim
 
 def golden(cases, features):
     """Feature memory after the emulator has run the commands."""
-    machine = Machine(cases.config, np.zeros(16, np.uint8), 0)
+    machine = EmulatorState(cases.config, np.zeros(16, np.uint8), 0)
     machine.features[:-1] = features
     machine.vector_ring.append(cases.ring_words)
     for number, f in enumerate(cases.commands):

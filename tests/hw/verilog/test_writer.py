@@ -103,7 +103,7 @@ def test_streams_have_their_ports_and_are_lint_clean(tiny, tmp_path):
 
 
 def test_a_testbench_finds_what_it_looks_into(tiny):
-    """Names below the top that `sim/rtl/tb.py` reads."""
+    """Names below the top that `sim/rtl/testbench_top.py` reads."""
     top = tiny[tiny.index("module cnna(") : tiny.index("endmodule")]
     names = "featmem conv vector load store weights ring vector_ring sequencer regfile control faults counters counts read0 write0"
     for name in names.split():

@@ -64,7 +64,7 @@ def source_members(height, width, out, images, kernel, stride, pads, dilation, w
 def run(device, program, constants=b"", x=None):
     """Plays a program with `constants` in segment 0 and words x in feature memory from SRC on."""
     if x is not None:
-        device.machine.features[SRC : SRC + x.size // device.config.ci] = x.view(np.uint8).reshape(-1, device.config.ci)
+        device.state.features[SRC : SRC + x.size // device.config.ci] = x.view(np.uint8).reshape(-1, device.config.ci)
     program.write("END", 1)
     base, segment = device.allocate(len(program.bytes())), device.allocate(max(1, len(constants)))
     device.store(base, program.bytes())
@@ -79,7 +79,7 @@ def run(device, program, constants=b"", x=None):
 
 def plane(device, start, images, blocks, size, channels):
     """A dense plane of feature memory as [images, channels, H, W]."""
-    words = device.machine.features[start : start + images * blocks * size[0] * size[1]].view(np.int8)
+    words = device.state.features[start : start + images * blocks * size[0] * size[1]].view(np.int8)
     return from_words(words.reshape(images, blocks, -1, device.config.ci), channels, *size)
 
 
@@ -140,10 +140,10 @@ def test_conv_is_a_convolution_with_requantiser_and_residual(config, stream, res
     )
     device = EmulatorDevice(config, 1 << 22)
     operand = to_words(config, r, 0).reshape(-1, config.ci)
-    device.machine.features[RES : RES + len(operand)] = operand.view(np.uint8)
+    device.state.features[RES : RES + len(operand)] = operand.view(np.uint8)
     run(device, program, stripes(config, ring), to_words(config, x, zero))
     assert np.array_equal(plane(device, DST, images, out_blocks, out, cout), golden)
-    assert device.machine.weights.empty
+    assert device.state.weights.empty
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
@@ -208,7 +208,7 @@ def test_vector_operations(config, op):
     device = EmulatorDevice(config, 1 << 20)
     run(device, program, ring, np.concatenate([to_words(config, v, zero) for v in (x, x2)]))
     assert np.array_equal(plane(device, DST, images, blocks, size, channels), golden)
-    assert device.machine.vector_ring.empty
+    assert device.state.vector_ring.empty
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
@@ -226,7 +226,7 @@ def test_load_and_store_move_runs(config):
         for row in range(3):
             to, start = 2048 + block * 400 + row * 112, 64 + block * 512 + row * 96
             golden[to : to + n] = data[start : start + n]
-    segment = device.machine.segments[0]
+    segment = device.state.segments[0]
     assert device.load(segment, 4096) == golden.tobytes()
     loaded, stored = device.log
     assert loaded.words.shape == stored.words.shape == (2, 3, 5, config.ci)

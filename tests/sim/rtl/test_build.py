@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -14,6 +13,8 @@ from cnna.sim.rtl import build as building
 from cnna.sim.rtl.sources import generated
 from cnna.spec.config import preset
 from cnna.spec.errors import RunError, ToolError, UserError
+
+from ...waiting import PATIENCE_SECONDS, until
 
 TOOL = """#!{python}
 import pathlib, subprocess, sys
@@ -26,7 +27,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from cnna.cli import main as cli
-from cnna.sim.rtl.sources import build
+from cnna.sim.rtl import build
 build.verilator_root = lambda: Path(sys.argv[1])
 def run(args):
     build.build({"tb.v": "module tb; endmodule"}, Path(sys.argv[1]) / "cache", False, lambda line: None)
@@ -88,15 +89,11 @@ def test_a_build_that_is_ended_takes_its_compilers_along(how, tmp_path):
     tool.chmod(0o755)
     command = [sys.executable, "-c", BUILD, str(tmp_path)]
     client = subprocess.Popen(command, env={**os.environ, "PATH": f"{tool.parent}{os.pathsep}{os.environ['PATH']}"})
-    deadline = time.monotonic() + 30
-    while not (pid.exists() and pid.read_text().endswith("\n")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: pid.exists() and pid.read_text().endswith("\n"), "the tool has not started")
     compiler = int(pid.read_text())
     client.send_signal(how)
-    assert client.wait(20) == (-how if how is signal.SIGKILL else 128 + how)
-    while not _ended(compiler) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert _ended(compiler)
+    assert client.wait(PATIENCE_SECONDS) == (-how if how is signal.SIGKILL else 128 + how)
+    until(lambda: _ended(compiler), "the compiler goes on")
     left = list((tmp_path / "cache" / "simulators").glob("*/"))
     assert bool(left) == (how is signal.SIGKILL), "what is left is for the next build to remove"
 
@@ -107,7 +104,7 @@ def test_one_of_two_builds_the_other_waits(tmp_path, monkeypatch):
 
     def slow(sources, folder, trace, say):
         built.append(folder)
-        time.sleep(0.5)
+        until(lambda: said, "the other does not wait")
         folder.mkdir()
         (folder / building.TOP).write_text("done")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cnna.sim.rtl.build import verilator_root
-from cnna.sim.rtl.tb import _FROM_MASTER, _TO_MASTER, PORTS
+from cnna.sim.rtl.testbench_top import FROM_MASTER, PORTS, TO_MASTER
 
 BASE, SIZE = 1 << 34, 1 << 20
 DECERR, SLVERR = 3, 2
@@ -50,17 +50,17 @@ class Bus:
         for name, value in settings.items():
             assert self.c.ddr_set(name.encode(), value) == 0
         self.memory = np.memmap(path, np.uint8)
-        self.drive = {name: [0] * PORTS for name, _ in _FROM_MASTER}
-        self.see = {name: [0] * PORTS for name, _ in _TO_MASTER}
+        self.drive = {name: [0] * PORTS for name, _ in FROM_MASTER}
+        self.see = {name: [0] * PORTS for name, _ in TO_MASTER}
         self.drive["arsize"] = self.drive["awsize"] = [4] * PORTS
         self.drive["arburst"] = self.drive["awburst"] = [1] * PORTS
         self.clock(reset_n=0)
 
     def clock(self, reset_n=1):
-        words_in = [_pack(self.drive[name], bits) for name, bits in _FROM_MASTER]
-        words_out = [_pack([0] * PORTS, bits) for _, bits in _TO_MASTER]
+        words_in = [_pack(self.drive[name], bits) for name, bits in FROM_MASTER]
+        words_out = [_pack([0] * PORTS, bits) for _, bits in TO_MASTER]
         self.c.ddr_clock(ctypes.c_uint8(reset_n), *words_in, *words_out)
-        for (name, bits), words in zip(_TO_MASTER, words_out, strict=True):
+        for (name, bits), words in zip(TO_MASTER, words_out, strict=True):
             value = int.from_bytes(bytes(words), "little")
             self.see[name] = [value >> (port * bits) & ((1 << bits) - 1) for port in range(PORTS)]
 

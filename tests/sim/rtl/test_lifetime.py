@@ -7,9 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-from cnna.sim.rtl.scratch import Scratch, scratch
+from cnna.sim.rtl.lifetime import Scratch, scratch
 
-OWNER = "import sys, time, pathlib; from cnna.sim.rtl.scratch import Scratch\n"
+OWNER = "import sys, time, pathlib; from cnna.sim.rtl.lifetime import Scratch\n"
 OWNER += "print(Scratch('cnna-', pathlib.Path(sys.argv[1])).path, flush=True); time.sleep(60)"
 
 

@@ -1,21 +1,39 @@
-"""Folders that live as long as the process that works in them, however it ends.
+"""What ends with its owner, however the owner ends: child processes, and folders of temporary files (Linux)."""
 
-The owner holds a lock on a file in the folder. A process that was killed could not tidy up, so whoever makes the next folder of
-that name removes those that nobody holds any more.
-"""
-
+import ctypes
 import fcntl
 import os
 import re
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
+PR_SET_PDEATHSIG = 1
 _HELD = ".held"  # the locked file; a folder without it is not ours to remove
 _GRACE_SECONDS = 60.0  # in which an owner surely gets from making that file to locking it
+
+
+def die_with_parent() -> None:
+    """Has the kernel tell this process when its parent ends, however that happens; it then ends with its whole process group.
+
+    For the leader of a session, whose group is what it has started.
+    """
+    parent = os.getppid()
+    signal.signal(signal.SIGTERM, _end_group)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it has already gone
+        _end_group()
+
+
+def _end_group(number: int = signal.SIGTERM, frame: FrameType | None = None) -> NoReturn:
+    os.killpg(0, signal.SIGKILL)
+    os._exit(1)  # not reached: the group holds this process
 
 
 class Scratch:

@@ -31,7 +31,7 @@ _CONTROL = (  # (AXI4-Lite signal, bits, driven by cocotb)
     ("rvalid", 1, False),
     ("rready", 1, True),
 )
-_FROM_MASTER = (  # (AXI4 signal, bits), in the order of ddr_clock's arguments
+FROM_MASTER = (  # (AXI4 signal, bits), in the order of ddr_clock's arguments
     ("arvalid", 1),
     ("araddr", 40),
     ("arlen", 8),
@@ -49,7 +49,7 @@ _FROM_MASTER = (  # (AXI4 signal, bits), in the order of ddr_clock's arguments
     ("wlast", 1),
     ("bready", 1),
 )
-_TO_MASTER = (
+TO_MASTER = (
     ("arready", 1),
     ("rvalid", 1),
     ("rdata", 128),
@@ -100,8 +100,8 @@ TRACE = (  # clocks trace_first..trace_last from the first start on, to the file
 
 def text(config: Config, top: str, probes: bool, trace: bool) -> str:
     """The text of `tb.sv` around the module `top`, with probes into it or without, and able to write a waveform or not."""
-    arguments = [f"input bit [{PORTS * bits - 1}:0] {name}" for name, bits in _FROM_MASTER]
-    arguments += [f"output bit [{PORTS * bits - 1}:0] n_{name}" for name, bits in _TO_MASTER]
+    arguments = [f"input bit [{PORTS * bits - 1}:0] {name}" for name, bits in FROM_MASTER]
+    arguments += [f"output bit [{PORTS * bits - 1}:0] n_{name}" for name, bits in TO_MASTER]
     lines = [
         "`timescale 1ns / 1ps",
         "module tb;",
@@ -113,14 +113,14 @@ def text(config: Config, top: str, probes: bool, trace: bool) -> str:
     for name, bits, driven in _CONTROL:
         kind, access, start = ("reg", "rw", " = 0") if driven else ("wire", "rd", "")
         lines.append(f"  {kind} [{bits - 1}:0] s_{name} /* verilator public_flat_{access} */{start};")
-    lines += [f"  wire [{PORTS * bits - 1}:0] {name};" for name, bits in _FROM_MASTER]
-    lines += [f"  reg [{PORTS * bits - 1}:0] {name} = 0;" for name, bits in _TO_MASTER]
-    lines += [f"  bit [{PORTS * bits - 1}:0] n_{name};" for name, bits in _TO_MASTER]
+    lines += [f"  wire [{PORTS * bits - 1}:0] {name};" for name, bits in FROM_MASTER]
+    lines += [f"  reg [{PORTS * bits - 1}:0] {name} = 0;" for name, bits in TO_MASTER]
+    lines += [f"  bit [{PORTS * bits - 1}:0] n_{name};" for name, bits in TO_MASTER]
     for port in range(config.ports, PORTS):
-        lines += [f"  assign {name}[{_slice(port, bits)}] = 0;" for name, bits in _FROM_MASTER]
-    passed = ["aresetn", *(name for name, _ in _FROM_MASTER), *(f"n_{name}" for name, _ in _TO_MASTER)]
+        lines += [f"  assign {name}[{_slice(port, bits)}] = 0;" for name, bits in FROM_MASTER]
+    passed = ["aresetn", *(name for name, _ in FROM_MASTER), *(f"n_{name}" for name, _ in TO_MASTER)]
     lines += ["  always @(posedge aclk) begin", f"    ddr_clock({', '.join(passed)});"]
-    lines += [f"    {name} <= n_{name};" for name, _ in _TO_MASTER]
+    lines += [f"    {name} <= n_{name};" for name, _ in TO_MASTER]
     lines += ["  end", f"  {top} dut (", ",\n".join(f"    .{port}({signal})" for port, signal in _connections(config)), "  );"]
     lines += _streams() if config.streams else []
     return "\n".join([*lines, *(_probes(config) if probes else []), *(TRACE if trace else []), "endmodule", ""])
@@ -179,7 +179,7 @@ def _connections(config: Config) -> list[tuple[str, str]]:
     found = [(name, name) for name in ("aclk", "aresetn", "interrupt")]
     found += [(f"s_axi_control_{name}", f"s_{name}") for name, _, _ in _CONTROL]
     for port in range(config.ports):
-        found += [(f"m_axi_gmem{port}_{name}", f"{name}[{_slice(port, bits)}]") for name, bits in _FROM_MASTER + _TO_MASTER]
+        found += [(f"m_axi_gmem{port}_{name}", f"{name}[{_slice(port, bits)}]") for name, bits in FROM_MASTER + TO_MASTER]
     if config.streams:
         found += [(f"{name[0]}_axis{name[1:]}", name) for name, _ in _FROM_STREAMS + _TO_STREAMS]
     return found

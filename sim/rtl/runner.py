@@ -1,0 +1,44 @@
+"""Builds or runs a simulator under cocotb's runner, in a process of its own: `python -m cnna.sim.rtl.runner build|run ...`."""
+
+import sys
+from pathlib import Path
+
+from cocotb_tools.runner import get_results, get_runner
+
+from cnna.sim.rtl.build import TOP
+from cnna.sim.rtl.lifetime import die_with_parent
+
+
+def build(arguments: list[str]) -> int:
+    """TRACE OUT SOURCE... -- FLAG...: builds `TOP` in the folder OUT. 1: a tool has failed, which has then said why."""
+    die_with_parent()
+    split = arguments.index("--")
+    trace, out, *sources = arguments[:split]
+    try:
+        get_runner("verilator").build(
+            sources=sources, hdl_toplevel=TOP, build_dir=out, build_args=arguments[split + 1 :], always=True, waves=trace == "1",
+            timescale=("1ns", "1ps"),
+        )  # fmt: skip
+    except RuntimeError as failed:
+        print(failed)
+        return 1
+    return 0
+
+
+def run(arguments: list[str]) -> int:
+    """BUILD RUN MODULE +PLUSARG...: runs the simulator of folder BUILD in folder RUN. 0: every cocotb test of the module passed.
+
+    The server in the simulator ends by itself when its client has gone, so this process does not watch its parent (the kernel's
+    signal at a parent's death follows a thread, not a process).
+    """
+    build_folder, run_folder, module, *plusargs = arguments
+    results = get_runner("verilator").test(
+        test_module=module, hdl_toplevel=TOP, hdl_toplevel_lang="verilog", build_dir=build_folder, test_dir=run_folder,
+        results_xml=str(Path(run_folder).absolute() / "results.xml"), plusargs=plusargs,
+        extra_env={"COCOTB_LOG_LEVEL": "WARNING"},
+    )  # fmt: skip
+    return int(get_results(results)[1] != 0)
+
+
+if __name__ == "__main__":
+    sys.exit({"build": build, "run": run}[sys.argv[1]](sys.argv[2:]))
