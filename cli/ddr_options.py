@@ -16,8 +16,15 @@ FIGURES = DdrSpeed._fields  # of `ddr` in the figures of a run
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds both to a command."""
-    parser.add_argument("--ddr-bytes-per-cycle", type=int, metavar="N", help="bytes that all AXI ports move a clock (default: 48)")
-    parser.add_argument("--ddr-latency", type=int, metavar="N", help="clocks until a read or write is answered (default: 120)")
+    parser.add_argument(
+        "--ddr-bytes-per-cycle",
+        type=int,
+        metavar="N",
+        help=f"bytes that all AXI ports move a clock (default: {PLANNED.bytes_per_cycle})",
+    )
+    parser.add_argument(
+        "--ddr-latency", type=int, metavar="N", help=f"clocks until a read or write is answered (default: {PLANNED.latency_cycles})"
+    )
 
 
 def given(args: argparse.Namespace) -> dict[str, int]:

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cnna.spec.machine import RESPONSES
 from cnna.spec.regmap import BOUNDED, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, STALLS, offset
 
-RESPONSES = ("OKAY", "EXOKAY", "SLVERR", "DECERR")
 Read = Callable[[str], Mapping[str, int]]  # fields of a register, by its name
 
 

@@ -23,7 +23,7 @@ ROOMS = {
     "hw.walk": ("walks over output pixels", ("hw.base",)),
     "hw.memory": ("feature memory", ("hw.base", "hw.walk")),
     "hw.dma": ("load, store, stream copies", ("hw.base", "hw.axi", "hw.units")),
-    "hw.weights": ("the weight engine and its rings", ("hw.base", "hw.axi", "hw.dma")),
+    "hw.weights": ("the weight engine and its rings", ("hw.base", "hw.dma")),
     "hw.lanes": ("DSP48E2, rounding, requantisation", ("hw.base",)),
     "hw.array": ("the convolution engine", ("hw.base", "hw.units", "hw.walk", "hw.weights", "hw.lanes")),
     "hw.vector": ("the vector engine", ("hw.base", "hw.units", "hw.walk", "hw.weights", "hw.lanes")),

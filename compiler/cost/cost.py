@@ -16,13 +16,13 @@ from cnna.compiler.lower.kernels import Range
 from cnna.compiler.lower.layout import together
 from cnna.spec.commands import Command, commands
 from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.machine import QUEUE_COMMANDS
 from cnna.spec.planned import PLANNED, DdrSpeed
 from cnna.spec.regmap import ADDRESS_BITS, COUNTED, VECTOR_OPS
 
 FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  # pipeline fill and drain of a command
 OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes, in one region (measured)
 ARRAY_CONFLICT = 0.5  # clocks that they wait for each write of the array there (measured: 0.3 to 0.6)
-QUEUE_COMMANDS = 2
 Clocks = NDArray[np.int64]
 
 

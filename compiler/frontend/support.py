@@ -9,11 +9,12 @@ import numpy as np
 from cnna.compiler.frontend.node_names import kind_in, kind_of, place
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.ir import Graph, Node, Window, taps_inside
+from cnna.spec.machine import limits
 
-SIZE_MAX = 8191  # rows, columns of a map: 13 bits (spec/regmap.py: OUT, IN)
-KERNEL_MAX = 255  # taps in a row or column: 8 bits (KERNEL)
-STEP_MAX = 63  # stride, dilation: 6 bits (STRIDE)
-PAD_MAX = 2047  # 12 bits, signed (FIRST)
+SIZE_MAX = limits("conv", "out_width")[1]  # rows, columns of a map
+KERNEL_MAX = limits("conv", "kernel_width")[1]  # taps in a row or column
+STEP_MAX = limits("conv", "stride_x")[1]  # stride, dilation
+PAD_MAX = limits("conv", "first_x")[1]  # rows, columns of padding before a map
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from math import inf
 from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.predict.shared_port import User
 from cnna.spec.config import Config
+from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS
 
-LOAD_BEATS, STORE_BEATS = 256, 128  # in a port's FIFO
-BURST_BEATS = 16
 State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...]], ...]
 
 
@@ -26,7 +25,7 @@ class Transfer(User):
         super().__init__()
         self._fields, self._config = fields, config
         self._store = engine == "store"
-        self._room = STORE_BEATS if self._store else LOAD_BEATS
+        self._room = STORE_ROOM_BEATS if self._store else LOAD_ROOM_BEATS
         self._beat_words, self._bank_count = config.beat_words, config.banks
         self._region_words = config.banks * config.bank_words
         self._run_beats = -(-fields["run"] // config.beat_words)

@@ -14,7 +14,6 @@ import numpy as np
 
 from cnna.compiler.cost.engine_steps import Fields, command_steps
 from cnna.compiler.predict.bank_clocks import walk_clocks
-from cnna.compiler.predict.ddr_beats import BURST_BEATS
 from cnna.compiler.predict.event_loop import Machine, Process, Queue, Ready
 from cnna.compiler.predict.flow_rates import Walk
 from cnna.compiler.predict.transfers import Transfers
@@ -22,6 +21,7 @@ from cnna.compiler.predict.weight_ports import WeightPorts
 from cnna.spec.commands import WRITE_BYTES, Command, commands
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.errors import ArtifactError
+from cnna.spec.machine import BURST_BEATS
 from cnna.spec.planned import PLANNED, DdrSpeed
 from cnna.spec.regmap import COUNTED, VECTOR_OPS
 

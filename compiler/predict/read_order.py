@@ -7,9 +7,9 @@ loads that were asked for earlier (`ReadOrder`), and a load comes after the weig
 from collections import deque
 from math import inf
 
-from cnna.compiler.predict.ddr_beats import BURST_BEATS, LOAD_BEATS
 from cnna.compiler.predict.flow_rates import AtWork
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS
 
 
 class ReadOrder:
@@ -26,7 +26,7 @@ class ReadOrder:
 
     def asked(self, now: float) -> float:
         """Beats that have been asked for."""
-        room = self.moved + LOAD_BEATS * self._ports
+        room = self.moved + LOAD_ROOM_BEATS * self._ports
         while self._asking and self._part(0, now) == self._asking[0][1] and self._whole + self._asking[0][1] <= room:
             self._whole += self._asking.popleft()[1]
         return min(self._whole + sum(self._part(number, now) for number in range(len(self._asking))), room)

@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cnna.compiler.cost.cost import QUEUE_COMMANDS
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import Command, commands
 from cnna.spec.config import Config
 from cnna.spec.errors import DataError
+from cnna.spec.machine import QUEUE_COMMANDS
 from cnna.spec.planned import DdrSpeed
 from cnna.spec.regmap import COUNTED, ENGINES
 

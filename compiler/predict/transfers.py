@@ -5,13 +5,13 @@ from functools import partial
 from itertools import count
 from math import inf
 
-from cnna.compiler.predict.ddr_beats import LOAD_BEATS, Transfer
+from cnna.compiler.predict.ddr_beats import Transfer
 from cnna.compiler.predict.event_loop import Machine, Process, Queue, Ready
 from cnna.compiler.predict.weight_ports import Ended, WeightPorts
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.machine import LOAD_ROOM_BEATS, RUNS_AHEAD
 
-RUNS_AHEAD = 64  # that a port holds
 ASK_CLOCKS = 17  # from a store's wait that is met to its first burst
 END_CLOCKS = {"load": 20, "store": 13}  # from the last beat, or DDR's answer to it, until others see the unit
 
@@ -46,7 +46,7 @@ class Transfers:
         machine, beats = self.machine, 0
         for number in count():
             yield partial(self._when_dealt, "load", number)
-            yield machine.loaded(beats - LOAD_BEATS * machine.config.ports)
+            yield machine.loaded(beats - LOAD_ROOM_BEATS * machine.config.ports)
             clock = machine.now + machine.memory.latency_cycles
             self.asked.append(partial(self.weights.when_answered, self.weights.asked(), clock))
             size = self.dealt["load"][number][1].size

@@ -10,13 +10,13 @@ from itertools import count
 from math import inf
 from typing import NamedTuple
 
-from cnna.compiler.predict.ddr_beats import BURST_BEATS
 from cnna.compiler.predict.event_loop import Column, Machine, Process, Queue
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.machine import BURST_BEATS, QUEUE_COMMANDS, READS_OUTSTANDING
 
-OPEN_BEATS = 32 * BURST_BEATS  # that a port's read master has under way
-DEALT = 2  # weight commands that wait at a port
+OPEN_BEATS = READS_OUTSTANDING * BURST_BEATS  # that a port's read master has under way
+DEALT = QUEUE_COMMANDS  # weight commands that wait at a port
 ASKED = 16  # words of a ring that are asked for together, at most
 ASKED_BEATS = OPEN_BEATS // 2  # the same in beats: wide words at few ports are many
 ASK_CLOCKS = 3  # from one burst that a port asks for to the next

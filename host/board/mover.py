@@ -18,7 +18,8 @@ from cnna.host.board.turn import Turns
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.device import state_of
 from cnna.spec.errors import RunError, TimedOutError, TurnLostError
-from cnna.spec.progress import RESPONSES, Played
+from cnna.spec.machine import RESPONSES
+from cnna.spec.progress import Played
 from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
 
 PIECE_BYTES = 256 << 10  # of a packet at most

@@ -9,8 +9,7 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, BUS_BITS
-from cnna.spec.regmap import SPACE_BYTES
+from cnna.spec.machine import AXI_BITS, AXI_LITE_BITS, BEAT_BITS, BURST_BEATS, STREAM_BITS
 
 SIZE_BEAT = (BEAT_BITS // 8).bit_length() - 1  # AxSIZE of a full beat: 16 bytes
 BURST_INCR = 1
@@ -18,21 +17,20 @@ CACHE_BUFFERABLE = 0b0011  # normal, non-cacheable, bufferable: HP ports are not
 PROT_DATA = 0b000  # unprivileged, secure, data
 BOUNDARY_BYTES = 4096  # no burst crosses a multiple of this
 RESP_OKAY, RESP_SLVERR = 0, 2
-CONTROL_BITS = SPACE_BYTES.bit_length() - 1  # of an AXI4-Lite address
 
 
 def _address_channel(prefix: str) -> dict[str, wiring.Member]:
     return {
-        f"{prefix}addr": Out(BUS_BITS),
-        f"{prefix}len": Out(8),
-        f"{prefix}size": Out(3),
-        f"{prefix}burst": Out(2),
-        f"{prefix}lock": Out(1),
-        f"{prefix}cache": Out(4),
-        f"{prefix}prot": Out(3),
-        f"{prefix}qos": Out(4),
-        f"{prefix}valid": Out(1),
-        f"{prefix}ready": In(1),
+        f"{prefix}addr": Out(AXI_BITS["addr"]),
+        f"{prefix}len": Out(AXI_BITS["len"]),
+        f"{prefix}size": Out(AXI_BITS["size"]),
+        f"{prefix}burst": Out(AXI_BITS["burst"]),
+        f"{prefix}lock": Out(AXI_BITS["lock"]),
+        f"{prefix}cache": Out(AXI_BITS["cache"]),
+        f"{prefix}prot": Out(AXI_BITS["prot"]),
+        f"{prefix}qos": Out(AXI_BITS["qos"]),
+        f"{prefix}valid": Out(AXI_BITS["valid"]),
+        f"{prefix}ready": In(AXI_BITS["ready"]),
     }
 
 
@@ -43,11 +41,11 @@ class AxiRead(wiring.Signature):
         super().__init__(
             {
                 **_address_channel("ar"),
-                "rdata": In(BEAT_BITS),
-                "rresp": In(2),
-                "rlast": In(1),
-                "rvalid": In(1),
-                "rready": Out(1),
+                "rdata": In(AXI_BITS["data"]),
+                "rresp": In(AXI_BITS["resp"]),
+                "rlast": In(AXI_BITS["last"]),
+                "rvalid": In(AXI_BITS["valid"]),
+                "rready": Out(AXI_BITS["ready"]),
             }
         )
 
@@ -59,14 +57,14 @@ class AxiWrite(wiring.Signature):
         super().__init__(
             {
                 **_address_channel("aw"),
-                "wdata": Out(BEAT_BITS),
-                "wstrb": Out(BEAT_BITS // 8),
-                "wlast": Out(1),
-                "wvalid": Out(1),
-                "wready": In(1),
-                "bresp": In(2),
-                "bvalid": In(1),
-                "bready": Out(1),
+                "wdata": Out(AXI_BITS["data"]),
+                "wstrb": Out(AXI_BITS["strb"]),
+                "wlast": Out(AXI_BITS["last"]),
+                "wvalid": Out(AXI_BITS["valid"]),
+                "wready": In(AXI_BITS["ready"]),
+                "bresp": In(AXI_BITS["resp"]),
+                "bvalid": In(AXI_BITS["valid"]),
+                "bready": Out(AXI_BITS["ready"]),
             }
         )
 
@@ -84,11 +82,11 @@ class AxiStream(wiring.Signature):
     def __init__(self) -> None:
         super().__init__(
             {
-                "tdata": Out(BEAT_BITS),
-                "tkeep": Out(BEAT_BITS // 8),
-                "tlast": Out(1),
-                "tvalid": Out(1),
-                "tready": In(1),
+                "tdata": Out(STREAM_BITS["data"]),
+                "tkeep": Out(STREAM_BITS["keep"]),
+                "tlast": Out(STREAM_BITS["last"]),
+                "tvalid": Out(STREAM_BITS["valid"]),
+                "tready": In(STREAM_BITS["ready"]),
             }
         )
 
@@ -99,25 +97,25 @@ class Axi4Lite(wiring.Signature):
     def __init__(self) -> None:
         super().__init__(
             {
-                "awaddr": Out(CONTROL_BITS),
-                "awprot": Out(3),
-                "awvalid": Out(1),
-                "awready": In(1),
-                "wdata": Out(32),
-                "wstrb": Out(4),
-                "wvalid": Out(1),
-                "wready": In(1),
-                "bresp": In(2),
-                "bvalid": In(1),
-                "bready": Out(1),
-                "araddr": Out(CONTROL_BITS),
-                "arprot": Out(3),
-                "arvalid": Out(1),
-                "arready": In(1),
-                "rdata": In(32),
-                "rresp": In(2),
-                "rvalid": In(1),
-                "rready": Out(1),
+                "awaddr": Out(AXI_LITE_BITS["addr"]),
+                "awprot": Out(AXI_LITE_BITS["prot"]),
+                "awvalid": Out(AXI_LITE_BITS["valid"]),
+                "awready": In(AXI_LITE_BITS["ready"]),
+                "wdata": Out(AXI_LITE_BITS["data"]),
+                "wstrb": Out(AXI_LITE_BITS["strb"]),
+                "wvalid": Out(AXI_LITE_BITS["valid"]),
+                "wready": In(AXI_LITE_BITS["ready"]),
+                "bresp": In(AXI_LITE_BITS["resp"]),
+                "bvalid": In(AXI_LITE_BITS["valid"]),
+                "bready": Out(AXI_LITE_BITS["ready"]),
+                "araddr": Out(AXI_LITE_BITS["addr"]),
+                "arprot": Out(AXI_LITE_BITS["prot"]),
+                "arvalid": Out(AXI_LITE_BITS["valid"]),
+                "arready": In(AXI_LITE_BITS["ready"]),
+                "rdata": In(AXI_LITE_BITS["data"]),
+                "rresp": In(AXI_LITE_BITS["resp"]),
+                "rvalid": In(AXI_LITE_BITS["valid"]),
+                "rready": Out(AXI_LITE_BITS["ready"]),
             }
         )
 

@@ -8,7 +8,8 @@ from amaranth import Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.axi.buses import CONTROL_BITS, RESP_SLVERR, Axi4Lite
+from cnna.hw.axi.buses import RESP_SLVERR, Axi4Lite
+from cnna.spec.machine import CONTROL_BITS
 
 
 class LiteWrite(data.Struct):

@@ -9,11 +9,10 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi.buses import AxiRead, constants
-from cnna.hw.base.ports import BEAT_BITS, ReadBurst, ReadClient
+from cnna.hw.base.ports import ReadBurst, ReadClient
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
-
-OUTSTANDING = 32  # bursts; 48 bytes a clock over four ports at 120 clocks need 12 of 128 bytes
+from cnna.spec.machine import BEAT_BITS, READS_OUTSTANDING
 
 
 class ReadMaster(wiring.Component):
@@ -37,19 +36,19 @@ class ReadMaster(wiring.Component):
                 "beat": Out(1),
                 "bad": Out(1),
                 "response": Out(2),
-                "outstanding": Out(range(OUTSTANDING + 1)),
+                "outstanding": Out(range(READS_OUTSTANDING + 1)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.order = order = RegisteredFifo(unsigned(max(1, (self.count - 1).bit_length())), OUTSTANDING)
+        m.submodules.order = order = RegisteredFifo(unsigned(max(1, (self.count - 1).bit_length())), READS_OUTSTANDING)
         take, granted, ended, wanted = Signal(), Signal(), Signal(), []
         for number, client in enumerate(self.clients):
             m.submodules[f"wanted{number}"] = pair = SkidBuffer(ReadBurst)
             connect(m, flipped(client.burst), pair.i)
             wanted.append(pair.o)
-        outstanding = tally(m, OUTSTANDING, granted, ended)  # bursts whose last beat has not come
+        outstanding = tally(m, READS_OUTSTANDING, granted, ended)  # bursts whose last beat has not come
         m.d.comb += take.eq((~self.bus.arvalid | self.bus.arready) & outstanding.room & ~self.halt)
         grant = self._arbitrate(m, wanted, take, granted)
 

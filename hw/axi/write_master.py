@@ -12,8 +12,7 @@ from cnna.hw.axi.buses import AxiWrite, constants
 from cnna.hw.base.ports import WriteBeat, WriteClient
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
-
-OUTSTANDING = 16  # bursts from AW to B
+from cnna.spec.machine import WRITES_OUTSTANDING
 
 
 class WriteMaster(wiring.Component):
@@ -30,14 +29,14 @@ class WriteMaster(wiring.Component):
     beat: Out(1)
     bad: Out(1)
     response: Out(2)
-    outstanding: Out(range(OUTSTANDING + 1))
+    outstanding: Out(range(WRITES_OUTSTANDING + 1))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         burst, bus = self.client.burst, self.bus
-        m.submodules.lengths = lengths = RegisteredFifo(unsigned(5), OUTSTANDING)  # beats of bursts whose W is to come
+        m.submodules.lengths = lengths = RegisteredFifo(unsigned(5), WRITES_OUTSTANDING)  # beats of bursts whose W is to come
         take, answered, bad, response = Signal(), Signal(), Signal(), Signal(2)
-        outstanding = tally(m, OUTSTANDING, take, answered)
+        outstanding = tally(m, WRITES_OUTSTANDING, take, answered)
         m.d.comb += [
             burst.ready.eq((~bus.awvalid | bus.awready) & outstanding.room & ~self.halt),
             take.eq(burst.valid & burst.ready),
@@ -103,8 +102,8 @@ class WriteArbiter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         first, second, master = self.clients[0], self.clients[1], self.master
-        m.submodules.turns = turns = RegisteredFifo(WriteTurn, OUTSTANDING)
-        m.submodules.owners = owners = RegisteredFifo(unsigned(1), OUTSTANDING)
+        m.submodules.turns = turns = RegisteredFifo(WriteTurn, WRITES_OUTSTANDING)
+        m.submodules.owners = owners = RegisteredFifo(unsigned(1), WRITES_OUTSTANDING)
         taken = Signal()
         m.d.comb += [
             master.burst.valid.eq(first.burst.valid | second.burst.valid),

@@ -9,11 +9,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.machine import BEAT_BITS, BUS_BITS
 from cnna.spec.regmap import ADDRESS_BITS, command_fields
-
-BUS_BITS = 40  # of a DDR byte address
-BEAT_BITS = 8 * BEAT_BYTES
-BURST_BEATS = 16  # at most in one AXI4 burst: 256 bytes
 
 
 class ReadBurst(data.Struct):

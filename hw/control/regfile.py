@@ -22,7 +22,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from cnna.hw.axi.buses import Axi4Lite
 from cnna.hw.axi.lite import AxiLiteSlave, LiteWrite
 from cnna.hw.base.attributes import COPY
-from cnna.hw.base.ports import BUS_BITS, command_layout
+from cnna.hw.base.ports import command_layout
 from cnna.hw.control.sequencer import ProgramWrite
 from cnna.hw.control.status_registers import (
     ALWAYS,
@@ -37,6 +37,7 @@ from cnna.hw.control.writes import SHADOWED, ProgramWrites, Refusal, slices
 from cnna.hw.dma.segments import BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES
 from cnna.hw.dma.streams import CopyRequest
 from cnna.spec.config import Config
+from cnna.spec.machine import BUS_BITS
 from cnna.spec.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS
 
 

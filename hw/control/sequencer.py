@@ -7,9 +7,10 @@ from amaranth import Module, Mux, ResetInserter, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient
+from cnna.hw.base.ports import ReadClient
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT
+from cnna.spec.machine import BEAT_BITS, BURST_BEATS, BUS_BITS
 
 ROOM_BEATS = 64  # 128 writes ahead
 

@@ -7,12 +7,13 @@ from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.ports import BURST_BEATS, ReadBurst
+from cnna.hw.base.ports import ReadBurst
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT
+from cnna.spec.machine import BURST_BEATS, COPY_BITS, width
 
 BLOCK_SHIFT = BURST_BEATS.bit_length() - 1  # of an address in beats: no burst goes beyond so many
-RUN_BITS = 17  # of a run's words and beats
-COPY_BEATS_BITS = 32 - BEAT_SHIFT + 1  # of a copy's beats
+RUN_BITS = width("load", "run")  # of a run's words and beats
+COPY_BEATS_BITS = COPY_BITS - BEAT_SHIFT + 1  # of a copy's beats
 
 
 class ByteRun(data.Struct):

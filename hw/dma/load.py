@@ -9,7 +9,7 @@ from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, FeatureWrite, ReadClient, command_layout
+from cnna.hw.base.ports import FeatureWrite, ReadClient, command_layout
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
 from cnna.hw.dma.bursts import RUN_BITS, BurstCutter, ByteRun
@@ -17,10 +17,9 @@ from cnna.hw.dma.runs import Runs, WordRun, bank_conflicts
 from cnna.hw.dma.segments import SEGMENT_BASES, SEGMENT_SIZES
 from cnna.hw.units.waits import COUNTS
 from cnna.spec.config import Config
+from cnna.spec.machine import BEAT_BITS, BURST_BEATS, LOAD_ROOM_BEATS, RUNS_AHEAD
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED
 
-ROOM_BEATS = 256  # a port's FIFO: a beat a clock at up to 240 clocks latency
-RUNS_AHEAD = 64  # runs of one beat that a port can have outstanding
 COMMANDS = 2 * RUNS_AHEAD  # more than can be dealt and not finished: each has an end in a port's queue, or was there
 
 
@@ -54,9 +53,9 @@ class LoadPort(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.bursts = bursts = BurstCutter()
-        m.submodules.beats = beats = RegisteredFifo(BEAT_BITS, ROOM_BEATS, late=True)
+        m.submodules.beats = beats = RegisteredFifo(BEAT_BITS, LOAD_ROOM_BEATS, late=True)
         connect(m, flipped(self.byte_runs), bursts.runs)
-        room, roomy, spent, freed = Signal(range(ROOM_BEATS + 1), init=ROOM_BEATS), Signal(init=1), Signal(5), Signal()
+        room, roomy, spent, freed = Signal(range(LOAD_ROOM_BEATS + 1), init=LOAD_ROOM_BEATS), Signal(init=1), Signal(5), Signal()
         burst, beat, asked = self.client.burst, self.client.beat, Signal()
         m.d.comb += [
             burst.valid.eq(bursts.bursts.valid & roomy),

@@ -10,12 +10,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2
 
-from cnna.hw.base.ports import BUS_BITS, command_layout
+from cnna.hw.base.ports import command_layout
 from cnna.hw.base.queues import RegisteredFifo
 from cnna.hw.dma.bursts import RUN_BITS, ByteRun
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES, SegmentCheck
 from cnna.hw.units.waits import COUNTS, UnitWaiter, waits_of
 from cnna.spec.config import Config
+from cnna.spec.machine import BUS_BITS
 from cnna.spec.regmap import ADDRESS_BITS, COUNTED
 
 

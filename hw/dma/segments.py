@@ -8,8 +8,8 @@ from amaranth import Module, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.ports import BUS_BITS
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.machine import BUS_BITS
 from cnna.spec.regmap import SEGMENTS, SIZE_BITS
 
 BEAT_SHIFT = BEAT_BYTES.bit_length() - 1

@@ -9,8 +9,7 @@ from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from cnna.hw.axi.write_master import OUTSTANDING
-from cnna.hw.base.ports import BEAT_BITS, FeatureRead, WriteBeat, WriteBurst, WriteClient, command_layout
+from cnna.hw.base.ports import FeatureRead, WriteBeat, WriteBurst, WriteClient, command_layout
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
 from cnna.hw.dma.bursts import RUN_BITS, BurstCutter, ByteRun
@@ -18,11 +17,10 @@ from cnna.hw.dma.runs import Runs, WordRun, bank_conflicts
 from cnna.hw.dma.segments import SEGMENT_BASES, SEGMENT_SIZES
 from cnna.hw.units.waits import COUNTS
 from cnna.spec.config import Config
+from cnna.spec.machine import BEAT_BITS, RUNS_AHEAD, STORE_ROOM_BEATS, WRITES_OUTSTANDING
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED
 
-ROOM_BEATS = 128  # a port's FIFO: hides the wait for the last B of a command
-RUNS_AHEAD = 64
-BURSTS = OUTSTANDING + 2  # of a port, taken and not answered: on the bus, and on their way to it
+BURSTS = WRITES_OUTSTANDING + 2  # of a port, taken and not answered: on the bus, and on their way to it
 COMMANDS = 2 * RUNS_AHEAD  # more than can be dealt and not passed: each has an end in a port's queue, or just behind it
 
 
@@ -56,7 +54,7 @@ class StorePort(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.beats = beats = RegisteredFifo(WriteBeat, ROOM_BEATS)
+        m.submodules.beats = beats = RegisteredFifo(WriteBeat, STORE_ROOM_BEATS)
         connect(m, beats.o, flipped(self.client.beat))
         m.d.comb += [
             beats.item.data.eq(self.answer.payload.words),
@@ -74,7 +72,7 @@ class StorePort(wiring.Component):
         connect(m, pair.o, flipped(self.asks))
         address, left, last = Signal(ADDRESS_BITS), Signal(RUN_BITS), Signal(2)
         final, busy, take, fetch, run = Signal(), Signal(), Signal(), Signal(), self.word_runs.payload
-        room = tally(m, ROOM_BEATS, take, freed).room
+        room = tally(m, STORE_ROOM_BEATS, take, freed).room
         m.d.comb += [
             pair.i.valid.eq(busy & room),
             pair.i.payload.active.eq(Cat(1, *(~final | (last >= lane) for lane in range(1, lanes)))),
@@ -96,7 +94,7 @@ class StorePort(wiring.Component):
         connect(m, flipped(self.byte_runs), bursts.runs)
         connect(m, offer.o, flipped(self.client.burst))
         burst = bursts.bursts
-        standing, whole, taken = Signal(range(ROOM_BEATS + 1)), Signal(), Signal()
+        standing, whole, taken = Signal(range(STORE_ROOM_BEATS + 1)), Signal(), Signal()
         unanswered = tally(m, BURSTS, taken, self.client.done)
         m.d.comb += [
             taken.eq(burst.valid & whole & offer.i.ready),

@@ -10,16 +10,15 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi.buses import AxiStream
-from cnna.hw.axi.write_master import OUTSTANDING as WRITES
-from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient, WriteBeat, WriteBurst, WriteClient
+from cnna.hw.base.ports import ReadClient, WriteBeat, WriteBurst, WriteClient
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
 from cnna.hw.dma.bursts import CopyBursts
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.machine import BEAT_BITS, BURST_BEATS, BUS_BITS, COPY_BITS, WRITES_OUTSTANDING
 from cnna.spec.regmap import REGISTERS, STREAM_ERRORS
 
-SIZE_BITS = 32
 ILLEGAL, RESPONSE, EARLY_END, LATE_END = (STREAM_ERRORS.index(e) for e in ("illegal", "response", "early_end", "late_end"))
 STATUS = data.StructLayout({field.name: field.bits for field in REGISTERS["STREAM_IN_STATUS"].fields})
 
@@ -28,7 +27,7 @@ class CopyRequest(wiring.Signature):
     """What the host asks for, seen from the register file; `start` pulses, only while the copy is not busy."""
 
     def __init__(self) -> None:
-        super().__init__({"start": Out(1), "address": Out(BUS_BITS), "bytes": Out(SIZE_BITS)})
+        super().__init__({"start": Out(1), "address": Out(BUS_BITS), "bytes": Out(COPY_BITS)})
 
 
 class CopyPacket(wiring.Component):
@@ -42,13 +41,13 @@ class CopyPacket(wiring.Component):
     begins: Out(1)
     illegal: Out(1)
     address: Out(BEAT_ADDRESS_BITS)
-    beats: Out(SIZE_BITS - BEAT_SHIFT + 1)
+    beats: Out(COPY_BITS - BEAT_SHIFT + 1)
     one: Out(1)
     keep: Out(BEAT_BYTES)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        asked, checked, size, left = Signal(), Signal(), Signal(SIZE_BITS), Signal.like(self.beats)
+        asked, checked, size, left = Signal(), Signal(), Signal(COPY_BITS), Signal.like(self.beats)
         low, wrong, mask = Signal(BEAT_SHIFT), Signal(), Signal(BEAT_BYTES)  # mask: the last transfer's bytes
         m.d.sync += [asked.eq(self.request.start), checked.eq(asked), wrong.eq((low != 0) | (size == 0))]
         m.d.sync += [self.begins.eq(checked & ~wrong), self.illegal.eq(checked & wrong)]
@@ -180,7 +179,7 @@ class StreamIn(wiring.Component):
         connect(m, offer.o, flipped(self.client.burst))
         standing, whole, taken = Signal(range(IN_BEATS + 1)), Signal(), Signal()
         burst = bursts.burst
-        unanswered = tally(m, WRITES + 2, taken, self.client.done)
+        unanswered = tally(m, WRITES_OUTSTANDING + 2, taken, self.client.done)
         m.d.comb += [
             offer.i.payload.eq(burst.payload),
             offer.i.valid.eq(burst.valid & whole),

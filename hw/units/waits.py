@@ -9,9 +9,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.ports import Permit
+from cnna.spec.machine import width
 from cnna.spec.regmap import COUNT_BITS, COUNTED, command_fields
 
-UNIT_BITS = 16  # of a unit's number within its command
+UNIT_BITS = width("vector", "blocks")  # of a unit's number within its command
 WAIT_CLOCKS = 3  # from the clock of `UnitWaiter.check` to the first in which `clear` can be set
 
 COUNTS = data.ArrayLayout(unsigned(COUNT_BITS), len(COUNTED))  # finished units, in the order of COUNTED

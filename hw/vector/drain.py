@@ -5,13 +5,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.ports import BEAT_BITS
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.base.slices import SlicedSelector
 from cnna.hw.lanes.requant import Lanes, Modes, placed
 from cnna.hw.vector.issue import ROOM, SLOTS, vector_group_layout, vector_param_layout
 from cnna.hw.vector.sums import vector_sums_layout
 from cnna.spec.config import Config
+from cnna.spec.machine import BEAT_BITS
 
 GROUPS = 16  # that may have left `vector_issue` and not yet drained
 SLOT_WORDS = 4  # parameter memories that share a slot's number: 70 loads each

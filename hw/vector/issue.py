@@ -9,12 +9,13 @@ from amaranth import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.ports import BEAT_BITS, RING_LATENCY, RingRead
+from cnna.hw.base.ports import RING_LATENCY, RingRead
 from cnna.hw.base.timing import delayed
 from cnna.hw.lanes.group_credit import GroupCredit
 from cnna.hw.walk.fetch import fetched_layout
 from cnna.hw.weights.ring import RingCursor
 from cnna.spec.config import Config
+from cnna.spec.machine import BEAT_BITS
 from cnna.spec.regmap import VECTOR_OPS
 
 SLOTS = 4  # sets of parameters, a block's each

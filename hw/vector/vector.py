@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.broadcast import Broadcast, Share, Statements, members
-from cnna.hw.base.ports import BEAT_BITS, FeatureWrite, RingRead, command_layout
+from cnna.hw.base.ports import FeatureWrite, RingRead, command_layout
 from cnna.hw.units.waits import COUNTS, UnitGate, gate_layout, waits_of
 from cnna.hw.vector.drain import VectorDrain
 from cnna.hw.vector.issue import VectorIssue, vector_issue_layout
@@ -17,6 +17,7 @@ from cnna.hw.walk.fetch import Fetch, fetch_read
 from cnna.hw.walk.scatter import Scatter
 from cnna.hw.walk.walk import plane_walk, source_walk, walk_layout
 from cnna.spec.config import Config
+from cnna.spec.machine import BEAT_BITS
 
 OPEN_BITS = 20  # of blocks taken but not yet written
 

@@ -17,8 +17,6 @@ from amaranth.hdl import Elaboratable
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from cnna.hw.axi.read_master import OUTSTANDING as READS_OUTSTANDING
-from cnna.hw.axi.write_master import OUTSTANDING as WRITES_OUTSTANDING
 from cnna.hw.top import Top
 from cnna.hw.verilog import describe
 from cnna.hw.verilog.blocks import BLOCKS
@@ -26,23 +24,25 @@ from cnna.hw.verilog.dedup import share_modules
 from cnna.hw.verilog.kept_attributes import place_attributes
 from cnna.hw.verilog.lint_fixes import tidy_rtlil, tidy_verilog
 from cnna.hw.verilog.memories import MemoryModules
-from cnna.spec.config import Config, ConfigError, as_dict
+from cnna.spec.config import BEAT_BYTES, Config, ConfigError, as_dict
+from cnna.spec.machine import AXI_LITE_BITS, BEAT_BITS, BURST_BEATS, BUS_BITS, CONTROL_BITS, READS_OUTSTANDING, WRITES_OUTSTANDING
 
 TOP = "cnna"  # name of the top module
 _EMPTY = re.compile(r"^  (?:wire|reg) \[-1:0\] .*\n", re.M)  # signals of no bits, which nothing uses: Verilog would make them two
 _PORT = re.compile(r"^  (input|output) (\[\d+:0\] )?(\w+);$", re.M)
 _INTERFACES = {  # a port's prefix: interface type, parameters
-    "s_axi_control": ("aximm", "PROTOCOL AXI4LITE, DATA_WIDTH 32, ADDR_WIDTH 12"),
+    "s_axi_control": ("aximm", f"PROTOCOL AXI4LITE, DATA_WIDTH {AXI_LITE_BITS['data']}, ADDR_WIDTH {CONTROL_BITS}"),
     "m_axi_gmem": (
         "aximm",
-        "PROTOCOL AXI4, DATA_WIDTH 128, ADDR_WIDTH 40, ID_WIDTH 0, MAX_BURST_LENGTH 16, "
+        f"PROTOCOL AXI4, DATA_WIDTH {BEAT_BITS}, ADDR_WIDTH {BUS_BITS}, ID_WIDTH 0, MAX_BURST_LENGTH {BURST_BEATS}, "
         f"NUM_READ_OUTSTANDING {READS_OUTSTANDING}, NUM_WRITE_OUTSTANDING {WRITES_OUTSTANDING}",
     ),
     **dict.fromkeys(
         ("s_axis", "m_axis"),
         (
             "axis",
-            "TDATA_NUM_BYTES 16, HAS_TKEEP 1, HAS_TLAST 1, HAS_TREADY 1, HAS_TSTRB 0, TDEST_WIDTH 0, TID_WIDTH 0, TUSER_WIDTH 0",
+            f"TDATA_NUM_BYTES {BEAT_BYTES}, HAS_TKEEP 1, HAS_TLAST 1, HAS_TREADY 1, HAS_TSTRB 0, "
+            "TDEST_WIDTH 0, TID_WIDTH 0, TUSER_WIDTH 0",
         ),
     ),
 }

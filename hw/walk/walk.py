@@ -10,15 +10,16 @@ from amaranth import Module, Mux, Signal, Value, ValueLike, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.spec.machine import width
 from cnna.spec.regmap import ADDRESS_BITS
 
-SIZE_BITS = 13  # of a width or height
-IMAGE_BITS = 9  # of a number of images
-TAP_BITS = 8  # of a kernel's width or height
-STRIDE_BITS = 6  # of strides and dilations
-FIRST_BITS = 12  # of the first source coordinate, signed
-BLOCK_BITS = 12  # of a number of inner blocks
-UNIT_BITS = 16  # of a number of units, and of all blocks
+SIZE_BITS = width("conv", "out_width")  # of a width or height
+IMAGE_BITS = width("conv", "images")  # of a number of images
+TAP_BITS = width("conv", "kernel_width")  # of a kernel's width or height
+STRIDE_BITS = width("conv", "stride_x")  # of strides and dilations
+FIRST_BITS = width("conv", "first_x")  # of the first source coordinate, signed
+BLOCK_BITS = width("conv", "blocks")  # of a number of inner blocks
+UNIT_BITS = width("vector", "blocks")  # of a number of units, and of all blocks
 
 
 def walk_layout() -> data.StructLayout:

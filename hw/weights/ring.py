@@ -9,8 +9,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.ports import BEAT_BITS, LEVEL_BITS, RingRead
+from cnna.hw.base.ports import LEVEL_BITS, RingRead
 from cnna.spec.config import Config
+from cnna.spec.machine import BEAT_BITS
 
 
 def stripe_beats(width: int, depth: int, columns: int) -> int:

@@ -8,17 +8,17 @@ from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from cnna.hw.axi.read_master import OUTSTANDING
-from cnna.hw.base.ports import BEAT_BITS, BURST_BEATS, BUS_BITS, ReadClient, command_layout
+from cnna.hw.base.ports import ReadClient, command_layout
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES, SegmentCheck
 from cnna.hw.weights.ring import stripe_beats
 from cnna.spec.config import Config
+from cnna.spec.machine import BEAT_BITS, BURST_BEATS, BUS_BITS, READS_OUTSTANDING, width
 
-BEATS_BITS, TIMES_BITS = 28, 20
+BEATS_BITS, TIMES_BITS = width("weight", "beats"), width("weight", "repeat")
 PATIENCE_CLOCKS = 32  # before a burst is cut to the room that there is
-BURSTS = OUTSTANDING + 2  # of a port, asked for and not come: on the bus, and on their way to it
+BURSTS = READS_OUTSTANDING + 2  # of a port, asked for and not come: on the bus, and on their way to it
 
 
 class Stripe(data.Struct):
@@ -60,7 +60,7 @@ class WeightPort(wiring.Component):
         m = Module()
         rings = [getattr(self, f"ring{number}") for number in range(len(self.bits))]
         burst, beat = self.client.burst, self.client.beat
-        m.submodules.order = order = RegisteredFifo(unsigned(1), 2 * OUTSTANDING)  # which ring each of up to BURSTS is for
+        m.submodules.order = order = RegisteredFifo(unsigned(1), 2 * READS_OUTSTANDING)  # which ring each of up to BURSTS is for
         ring, asked, room, ended = Signal(), Signal(), Signal(max(self.bits)), Signal()
         spent, spent_ring = Signal(5), Signal()  # beats asked for a clock ago, and for which ring
         m.d.comb += [asked.eq(burst.valid & burst.ready), order.push.eq(asked), order.item.eq(ring)]

@@ -6,6 +6,7 @@ Names and versions of parameters are Vivado 2022.1's. Those of the PS that pynq 
 from cnna.sim.board import dma
 from cnna.sim.board.blocks import PS, STREAM, Cell, Interface
 from cnna.spec.config import Config, as_dict
+from cnna.spec.machine import BEAT_BITS
 from cnna.spec.vlnv import DMA_VLNV, VLNV
 
 ACCELERATOR, LEDS, DMA, DDR4 = "cnna_0", "leds_gpio", "axi_dma_0", "ddr4_0"
@@ -21,9 +22,9 @@ DDR4_BOARD, DDR4_CLOCK = "ddr4_sdram_062", "user_si570_sysclk"  # interfaces of 
 
 def accelerator(config: Config) -> Cell:
     """Ours."""
-    masters = (Interface(f"m_axi_gmem{port}", True, 128) for port in range(config.ports))
+    masters = (Interface(f"m_axi_gmem{port}", True, BEAT_BITS) for port in range(config.ports))
     buses = (Interface("s_axi_control", False, 32, "AXI4LITE"), *masters)
-    streams = (Interface("s_axis", False, 128, "AXIS", STREAM), Interface("m_axis", True, 128, "AXIS", STREAM))
+    streams = (Interface("s_axis", False, BEAT_BITS, "AXIS", STREAM), Interface("m_axis", True, BEAT_BITS, "AXIS", STREAM))
     return Cell(
         ACCELERATOR,
         VLNV,
@@ -49,12 +50,12 @@ def axi_dma() -> Cell:
         DMA_VLNV,
         (
             Interface("S_AXI_LITE", False, 32, "AXI4LITE"),
-            Interface("M_AXI_MM2S", True, 128),
-            Interface("M_AXI_S2MM", True, 128),
-            Interface("M_AXIS_MM2S", True, 128, "AXIS", STREAM),
-            Interface("S_AXIS_S2MM", False, 128, "AXIS", STREAM),
+            Interface("M_AXI_MM2S", True, BEAT_BITS),
+            Interface("M_AXI_S2MM", True, BEAT_BITS),
+            Interface("M_AXIS_MM2S", True, BEAT_BITS, "AXIS", STREAM),
+            Interface("S_AXIS_S2MM", False, BEAT_BITS, "AXIS", STREAM),
         ),
-        {**dma.PARAMETERS, "c_m_axis_mm2s_tdata_width": "128"},
+        {**dma.PARAMETERS, "c_m_axis_mm2s_tdata_width": str(BEAT_BITS)},
     )
 
 
@@ -64,7 +65,7 @@ def ddr4() -> Cell:
         DDR4,
         "xilinx.com:ip:ddr4:2.2",
         (
-            Interface("C0_DDR4_S_AXI", False, 128),
+            Interface("C0_DDR4_S_AXI", False, BEAT_BITS),
             Interface("C0_DDR4", True, 16, "", "xilinx.com:interface:ddr4:1.0"),
             Interface("C0_SYS_CLK", False, 1, "", "xilinx.com:interface:diff_clock:1.0"),
         ),
@@ -72,7 +73,7 @@ def ddr4() -> Cell:
             "C0_DDR4_BOARD_INTERFACE": DDR4_BOARD,
             "C0_CLOCK_BOARD_INTERFACE": DDR4_CLOCK,
             "C0.DDR4_AxiSelection": "true",
-            "C0.DDR4_AxiDataWidth": "128",
+            "C0.DDR4_AxiDataWidth": str(BEAT_BITS),
         },
     )
 
@@ -106,8 +107,8 @@ def processing_system(config: Config, hp_ports: int) -> Cell:
     for port in range(hp_ports):  # HP0..HP3 are the PS's S_AXI_GP2..GP5
         parameters |= {
             f"PSU__USE__S_AXI_GP{port + 2}": "1",
-            f"C_SAXIGP{port + 2}_DATA_WIDTH": "128",
-            f"PSU__SAXIGP{port + 2}__DATA_WIDTH": "128",
+            f"C_SAXIGP{port + 2}_DATA_WIDTH": str(BEAT_BITS),
+            f"PSU__SAXIGP{port + 2}__DATA_WIDTH": str(BEAT_BITS),
         }
     divisor = round(IOPLL_MHZ / config.clock_mhz)
     for clock in range(4):
@@ -120,5 +121,5 @@ def processing_system(config: Config, hp_ports: int) -> Cell:
             f"{prefix}FREQMHZ": str(config.clock_mhz if used else 100),
             f"{prefix}ACT_FREQMHZ": f"{IOPLL_MHZ / divisor if used else 100:.6f}",
         }
-    ports = tuple(Interface(f"S_AXI_HP{port}_FPD", False, 128) for port in range(hp_ports))
+    ports = tuple(Interface(f"S_AXI_HP{port}_FPD", False, BEAT_BITS) for port in range(hp_ports))
     return Cell(PS, "xilinx.com:ip:zynq_ultra_ps_e:3.4", (Interface(CONTROL_MASTER, True, 128), *ports), parameters)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cnna.sim.board.dram import Dram
 from cnna.sim.board.refused import RefusedError
+from cnna.spec.machine import BEAT_BITS, BUS_BITS
 
 LENGTH_BITS = 26
 CR, SR, ADDRESS, ADDRESS_HIGH, LENGTH = 0x00, 0x04, 0x18, 0x1C, 0x28  # of a channel; S2MM's from S2MM on
@@ -40,9 +41,9 @@ PARAMETERS = {  # of the IP, from which the stock driver learns what it has
     "c_include_s2mm": "1",
     "c_include_mm2s_dre": "0",
     "c_include_s2mm_dre": "0",
-    "c_m_axi_mm2s_data_width": "128",
-    "c_m_axi_s2mm_data_width": "128",
-    "c_addr_width": "40",
+    "c_m_axi_mm2s_data_width": str(BEAT_BITS),
+    "c_m_axi_s2mm_data_width": str(BEAT_BITS),
+    "c_addr_width": str(BUS_BITS),
 }
 
 

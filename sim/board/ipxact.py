@@ -10,6 +10,7 @@ from cnna.sim.board.cells import ACCELERATOR
 from cnna.sim.board.design import design, variant_of
 from cnna.sim.board.hwh import ACCESS, bus_parameters, register_access, signals
 from cnna.spec.config import Config
+from cnna.spec.machine import BUS_BITS
 from cnna.spec.regmap import REGISTERS, SPACE_BYTES, Register
 from cnna.spec.vlnv import LIBRARY, NAME, VENDOR, VLNV
 
@@ -22,7 +23,6 @@ SINGLE = {  # port: interface type, logical signal, parameters
     "interrupt": ("interrupt", "INTERRUPT", {"SENSITIVITY": "LEVEL_HIGH"}),
 }
 OUTPUTS = ("interrupt",)  # of SINGLE
-SPACE_BITS = 40  # of an address that a master sends
 
 
 def component(config: Config, verilog: str) -> str:
@@ -44,7 +44,7 @@ def component(config: Config, verilog: str) -> str:
     for interface in interfaces:
         if interface.master and interface.vlnv != STREAM:
             space = SubElement(spaces, _("addressSpace"))
-            _texts(space, name=interface.name, range=f"{1 << SPACE_BITS:#x}", width=str(interface.bits))
+            _texts(space, name=interface.name, range=f"{1 << BUS_BITS:#x}", width=str(interface.bits))
     _memory_map(SubElement(root, _("memoryMaps")))
     _model(SubElement(root, _("model")), interfaces)
     file_set = SubElement(SubElement(root, _("fileSets")), _("fileSet"))

@@ -5,9 +5,9 @@ from typing import Any
 from cocotb.triggers import RisingEdge
 
 from cnna.spec.errors import RunError
+from cnna.spec.machine import RESPONSES
 
 PATIENCE_CLOCKS = 100_000_000  # a GO write waits while its engine's queue is full; the watchdog is much sooner
-RESPONSES = ("OKAY", "EXOKAY", "SLVERR", "DECERR")
 
 
 class AxiLite:

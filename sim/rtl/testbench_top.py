@@ -5,69 +5,33 @@ Verilator may optimise it. The probes only read; the accelerator's Verilog is th
 """
 
 from cnna.spec.config import Config
+from cnna.spec.machine import AXI_BITS, AXI_LITE_BITS, STREAM_BITS, signal_bits
 from cnna.spec.regmap import COUNT_BITS, COUNTED
 
 FEATURES, COUNTERS, ISSUE = "dut.featmem", "dut.counters", "dut.conv.issue"  # instances that the probes look into
 CONTROL = "dut.control"  # that the streams' ends look into
 PORTS = 4  # that the DDR model has; those that the accelerator lacks stay idle
-_CONTROL = (  # (AXI4-Lite signal, bits, driven by cocotb)
-    ("awaddr", 12, True),
-    ("awprot", 3, True),
-    ("awvalid", 1, True),
-    ("awready", 1, False),
-    ("wdata", 32, True),
-    ("wstrb", 4, True),
-    ("wvalid", 1, True),
-    ("wready", 1, False),
-    ("bresp", 2, False),
-    ("bvalid", 1, False),
-    ("bready", 1, True),
-    ("araddr", 12, True),
-    ("arprot", 3, True),
-    ("arvalid", 1, True),
-    ("arready", 1, False),
-    ("rdata", 32, False),
-    ("rresp", 2, False),
-    ("rvalid", 1, False),
-    ("rready", 1, True),
+
+
+def _signals(widths: dict[str, int], *names: str) -> tuple[tuple[str, int], ...]:
+    """(signal, bits) of bus signals by their names."""
+    return tuple((name, signal_bits(name, widths)) for name in names)
+
+
+FROM_MASTER = _signals(  # in the order of ddr_clock's arguments
+    AXI_BITS,
+    *("arvalid", "araddr", "arlen", "arsize", "arburst", "rready", "awvalid", "awaddr", "awlen", "awsize", "awburst"),
+    *("wvalid", "wdata", "wstrb", "wlast", "bready"),
 )
-FROM_MASTER = (  # (AXI4 signal, bits), in the order of ddr_clock's arguments
-    ("arvalid", 1),
-    ("araddr", 40),
-    ("arlen", 8),
-    ("arsize", 3),
-    ("arburst", 2),
-    ("rready", 1),
-    ("awvalid", 1),
-    ("awaddr", 40),
-    ("awlen", 8),
-    ("awsize", 3),
-    ("awburst", 2),
-    ("wvalid", 1),
-    ("wdata", 128),
-    ("wstrb", 16),
-    ("wlast", 1),
-    ("bready", 1),
+TO_MASTER = _signals(AXI_BITS, "arready", "rvalid", "rdata", "rresp", "rlast", "awready", "wready", "bvalid", "bresp")
+_FROM_STREAMS = _signals(STREAM_BITS, "s_tready", "m_tvalid", "m_tdata", "m_tkeep", "m_tlast")  # as packets_clock's arguments
+_TO_STREAMS = _signals(STREAM_BITS, "s_tvalid", "s_tdata", "s_tkeep", "s_tlast", "m_tready")
+_CONTROL = _signals(
+    AXI_LITE_BITS,
+    *("awaddr", "awprot", "awvalid", "awready", "wdata", "wstrb", "wvalid", "wready", "bresp", "bvalid", "bready"),
+    *("araddr", "arprot", "arvalid", "arready", "rdata", "rresp", "rvalid", "rready"),
 )
-TO_MASTER = (
-    ("arready", 1),
-    ("rvalid", 1),
-    ("rdata", 128),
-    ("rresp", 2),
-    ("rlast", 1),
-    ("awready", 1),
-    ("wready", 1),
-    ("bvalid", 1),
-    ("bresp", 2),
-)
-_FROM_STREAMS = (
-    ("s_tready", 1),
-    ("m_tvalid", 1),
-    ("m_tdata", 128),
-    ("m_tkeep", 16),
-    ("m_tlast", 1),
-)  # as packets_clock's arguments
-_TO_STREAMS = (("s_tvalid", 1), ("s_tdata", 128), ("s_tkeep", 16), ("s_tlast", 1), ("m_tready", 1))
+_ANSWERS = ("awready", "wready", "bresp", "bvalid", "arready", "rdata", "rresp", "rvalid")  # of _CONTROL; cocotb drives the rest
 
 TRACE = (  # clocks trace_first..trace_last from the first start on, to the file of +cnna_trace=FILE; clock n is at 2 n
     "  reg [31:0] trace_first /* verilator public_flat_rw */ = 0;",
@@ -110,8 +74,8 @@ def text(config: Config, top: str, probes: bool, trace: bool) -> str:
         "  reg aresetn /* verilator public_flat_rw */ = 0;",
         "  wire interrupt /* verilator public_flat_rd */;",
     ]
-    for name, bits, driven in _CONTROL:
-        kind, access, start = ("reg", "rw", " = 0") if driven else ("wire", "rd", "")
+    for name, bits in _CONTROL:
+        kind, access, start = ("wire", "rd", "") if name in _ANSWERS else ("reg", "rw", " = 0")
         lines.append(f"  {kind} [{bits - 1}:0] s_{name} /* verilator public_flat_{access} */{start};")
     lines += [f"  wire [{PORTS * bits - 1}:0] {name};" for name, bits in FROM_MASTER]
     lines += [f"  reg [{PORTS * bits - 1}:0] {name} = 0;" for name, bits in TO_MASTER]
@@ -177,7 +141,7 @@ def _slice(port: int, bits: int) -> str:
 def _connections(config: Config) -> list[tuple[str, str]]:
     """(port of the accelerator, signal of the testbench)."""
     found = [(name, name) for name in ("aclk", "aresetn", "interrupt")]
-    found += [(f"s_axi_control_{name}", f"s_{name}") for name, _, _ in _CONTROL]
+    found += [(f"s_axi_control_{name}", f"s_{name}") for name, _ in _CONTROL]
     for port in range(config.ports):
         found += [(f"m_axi_gmem{port}_{name}", f"{name}[{_slice(port, bits)}]") for name, bits in FROM_MASTER + TO_MASTER]
     if config.streams:

@@ -16,13 +16,14 @@ from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 
 from cnna.hw.array.conv import Conv
-from cnna.hw.base.ports import ADDRESS_BITS, BEAT_BITS, command_layout, feature_write_request
+from cnna.hw.base.ports import ADDRESS_BITS, command_layout, feature_write_request
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.memory.feature_memory import FeatureMemory
 from cnna.hw.units.waits import UnitCounts
 from cnna.hw.vector.vector import Vector
 from cnna.hw.weights.ring import WordRing
 from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.machine import BEAT_BITS
 from cnna.spec.regmap import COUNTED, STALLS
 from tests.rigs import bench
 

@@ -4,12 +4,10 @@ from collections import deque
 
 import pytest
 
-from cnna.compiler.predict import ddr_beats
 from cnna.compiler.predict.ddr_beats import Ddr, Transfer
 from cnna.compiler.predict.shared_port import play
-from cnna.hw.base import ports
-from cnna.hw.dma import load, store
 from cnna.spec.config import Config, preset
+from cnna.spec.machine import STORE_ROOM_BEATS
 
 ZCU102 = preset("zcu102")
 CLOCKS = 200
@@ -102,7 +100,7 @@ def test_a_store_reads_ahead_of_ddr_by_its_fifos():
     ddr = Ddr(1, ZCU102.ports)
     ddr.store = transfer("store")
     play([ddr.store], CLOCKS, ddr.clock)
-    assert ddr.store.done == pytest.approx(4 * ddr_beats.STORE_BEATS + CLOCKS, abs=4)
+    assert ddr.store.done == pytest.approx(4 * STORE_ROOM_BEATS + CLOCKS, abs=4)
 
 
 @pytest.mark.parametrize(("beats", "written"), [(3, 1), (2, 1)])
@@ -115,7 +113,7 @@ def test_ddr_reads_before_it_writes_at_each_port(beats, written):
     ddr.store._waiting = [0, 0, 0, 0]
     for _ in range(64):
         ddr.clock()
-    assert before == [ddr_beats.STORE_BEATS] * 4
+    assert before == [STORE_ROOM_BEATS] * 4
     assert sum(ddr.store._waiting) == pytest.approx(64 * written, abs=3)
 
 
@@ -126,12 +124,6 @@ def test_bursts_of_the_rings_and_of_a_load_take_turns_at_a_port():
     play([ddr.load], 64, ddr.clock)
     assert ddr.others[0] <= 32
     assert ddr.load._moved[0] < min(ddr.load._moved[1:]) - 8
-
-
-def test_fifos_and_bursts_are_those_of_the_hardware():
-    """`compiler` does not import blocks of the hardware, so the numbers are written there a second time."""
-    assert (load.ROOM_BEATS, store.ROOM_BEATS) == (ddr_beats.LOAD_BEATS, ddr_beats.STORE_BEATS)
-    assert ports.BURST_BEATS == ddr_beats.BURST_BEATS
 
 
 def test_a_load_goes_back_to_where_it_stood():

@@ -9,11 +9,7 @@ from cnna.compiler.compile import compile_graph
 from cnna.compiler.cost.cost import ddr_bytes
 from cnna.compiler.cost.engine_steps import command_steps
 from cnna.compiler.graph import ir
-from cnna.compiler.predict import transfers, weight_ports
 from cnna.compiler.predict.predict import QUEUED, predicted_spans
-from cnna.hw.axi.read_master import OUTSTANDING
-from cnna.hw.base.ports import BURST_BEATS
-from cnna.hw.dma import load, store
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.planned import PLANNED, DdrSpeed
@@ -72,9 +68,3 @@ def test_slower_memory_takes_longer():
     ends = [predicted_spans(program.program, program.config, DdrSpeed(rate))[-1].end for rate in (48, 12)]
     weights = sum(ddr_bytes(c.engine, vars(c.f), program.config) for c in commands(program.program) if c.engine == "weight")
     assert ends[1] - ends[0] == pytest.approx(weights / 12 - weights / 48, rel=0.02)
-
-
-def test_open_bursts_and_runs_are_those_of_the_hardware():
-    """`compiler` does not import blocks of the hardware, so the numbers are written there a second time."""
-    assert weight_ports.OPEN_BEATS == OUTSTANDING * BURST_BEATS
-    assert transfers.RUNS_AHEAD == load.RUNS_AHEAD == store.RUNS_AHEAD

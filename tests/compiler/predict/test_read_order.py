@@ -2,10 +2,10 @@
 
 import pytest
 
-from cnna.compiler.predict.ddr_beats import LOAD_BEATS
 from cnna.compiler.predict.flow_rates import AtWork, Flow
 from cnna.compiler.predict.read_order import ReadOrder
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.machine import LOAD_ROOM_BEATS
 
 PORTS = 4
 
@@ -20,9 +20,9 @@ def test_a_load_asks_for_a_burst_a_clock_as_far_as_its_fifos_have_room(work):
     """Weights that are asked for meanwhile come after as much of it, and no more."""
     reads = ReadOrder(work, PORTS)
     reads.begin(3000, 10)
-    assert [reads.asked(clock) for clock in (10, 11, 14, 1000)] == [0, 64, 256, LOAD_BEATS * PORTS]
+    assert [reads.asked(clock) for clock in (10, 11, 14, 1000)] == [0, 64, 256, LOAD_ROOM_BEATS * PORTS]
     work.begun, work.flows["load"] = 3000, Flow(2500 * BEAT_BYTES, 64.0, 48.0)
-    assert (reads.moved, reads.asked(1000)) == (500, 500 + LOAD_BEATS * PORTS)
+    assert (reads.moved, reads.asked(1000)) == (500, 500 + LOAD_ROOM_BEATS * PORTS)
     del work.flows["load"]
     reads.begin(100, 1000)
     assert [reads.asked(clock) for clock in (1000, 1001, 1002)] == [3000, 3064, 3100]

@@ -7,10 +7,10 @@ from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
 from cnna.hw.array.issue import ROOM, SLOTS, Issue
-from cnna.hw.base.ports import BEAT_BITS
 from cnna.hw.vector.issue import DEPTHWISE, MAX, VectorIssue
 from cnna.hw.weights.ring import WordRing
 from cnna.spec.config import preset
+from cnna.spec.machine import BEAT_BITS
 
 CONFIG = preset("tiny")
 

@@ -6,10 +6,10 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
-from cnna.hw.axi import read_master, write_master
 from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.axi.write_master import WriteMaster
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.machine import READS_OUTSTANDING, WRITES_OUTSTANDING
 
 from ...rigs.axi_memory import BusMemory, BusPace, ProtocolError, serve_reads, serve_writes
 
@@ -105,7 +105,7 @@ def test_every_reader_gets_its_beats(pace):
     simulate(dut, serve_reads, memory, *benches, count, idle)
     assert sorted(memory.reads) == sorted(burst for own in wanted for burst in own)
     assert not bad
-    assert pace != "slow" or 16 <= memory.most_outstanding <= read_master.OUTSTANDING
+    assert pace != "slow" or 16 <= memory.most_outstanding <= READS_OUTSTANDING
 
 
 def test_a_bad_read_is_reported():
@@ -258,7 +258,7 @@ def test_a_bad_write_is_reported_and_outstanding_is_bounded():
 
     simulate(dut, serve_writes, memory, drive, count)
     assert bad == [(5, 3)]
-    assert max(outstanding) == write_master.OUTSTANDING
+    assert max(outstanding) == WRITES_OUTSTANDING
 
 
 def test_the_memory_catches_a_burst_over_4_kib():

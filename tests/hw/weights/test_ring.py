@@ -6,8 +6,9 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
-from cnna.hw.base.ports import BEAT_BITS, RING_LATENCY
+from cnna.hw.base.ports import RING_LATENCY
 from cnna.hw.weights.ring import RingCursor, WordRing, stripe_beats
+from cnna.spec.machine import BEAT_BITS
 
 
 @pytest.mark.parametrize(("width", "depth", "columns"), [(128, 24, 1), (256, 17, 1), (512, 12, 2), (768, 16, 3)])
