@@ -1,4 +1,4 @@
-"""The capability registers as a `Config`: what a device says it is."""
+"""The capability registers: what a device says it is, from its `Config` and back."""
 
 from collections.abc import Callable
 
@@ -8,6 +8,14 @@ from cnna.spec.regmap import REGISTERS, VERSION, offset
 
 MAGIC = REGISTERS["ID"].fields[0].reset
 SIZES = ("ARRAY", "MEMORY", "RINGS")
+
+
+def capability_words(config: Config) -> dict[str, int]:
+    """The words of the registers that say what an accelerator is, by name."""
+    sizes = as_dict(config)
+    words = {name: REGISTERS[name].pack(**{f.name: int(sizes[f.name]) for f in REGISTERS[name].fields}) for name in SIZES}
+    version = REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1])
+    return {"ID": MAGIC, "VERSION": version, **words, "CLOCK": REGISTERS["CLOCK"].pack(mhz=config.clock_mhz)}
 
 
 def read_config(read: Callable[[int], int]) -> Config:

@@ -24,18 +24,11 @@ from cnna.hw.axi.lite import AxiLiteSlave, LiteWrite
 from cnna.hw.base.attributes import COPY
 from cnna.hw.base.ports import command_layout
 from cnna.hw.control.sequencer import ProgramWrite
-from cnna.hw.control.status_registers import (
-    ALWAYS,
-    COPYING,
-    capability_words,
-    general_registers,
-    is_writable,
-    kept_mask,
-    reports_layout,
-)
+from cnna.hw.control.status_registers import ALWAYS, COPYING, general_registers, is_writable, kept_mask, reports_layout
 from cnna.hw.control.writes import SHADOWED, ProgramWrites, Refusal, slices
 from cnna.hw.dma.segments import BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES
 from cnna.hw.dma.streams import CopyRequest
+from cnna.spec.capability import capability_words
 from cnna.spec.config import Config
 from cnna.spec.machine import BUS_BITS
 from cnna.spec.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS

@@ -3,12 +3,11 @@
 from amaranth.lib import data
 
 from cnna.spec.config import Config
-from cnna.spec.regmap import REGISTERS, VERSION, Register
+from cnna.spec.regmap import REGISTERS, Register
 
 STREAMED = tuple(r for r in REGISTERS.values() if r.name.startswith("STREAM_"))  # those of accelerators with stream ports
 ALWAYS = ("CTRL", "STATUS", "WATCHDOG")  # the host may write these whatever runs, and those for copies:
 COPYING = tuple(r for r in STREAMED if any(field.access != "ro" for field in r.fields))
-CAPABILITY = ("ID", "VERSION", "ARRAY", "MEMORY", "RINGS", "CLOCK")
 OUTSTANDING = ("OUTSTANDING_READS", "OUTSTANDING_WRITES")
 REPORTED = (*(r.name for r in REGISTERS.values() if r.block == "counters"), "STATUS", "ERROR", "ERROR_INFO", "PC", *OUTSTANDING)
 STATUSES = ("STREAM_IN_STATUS", "STREAM_OUT_STATUS")
@@ -17,18 +16,6 @@ STATUSES = ("STREAM_IN_STATUS", "STREAM_OUT_STATUS")
 def reports_layout(config: Config) -> data.StructLayout:
     """Words that other blocks keep."""
     return data.StructLayout(dict.fromkeys(REPORTED + (STATUSES if config.streams else ()), 32))
-
-
-def capability_words(config: Config) -> dict[str, int]:
-    """The words of the registers that say what the accelerator is."""
-    return {
-        "ID": REGISTERS["ID"].pack(),
-        "VERSION": REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1]),
-        "ARRAY": REGISTERS["ARRAY"].pack(pix=config.pix, ci=config.ci, co=config.co, ports=config.ports),
-        "MEMORY": REGISTERS["MEMORY"].pack(bank_words=config.bank_words, regions=config.regions, streams=config.streams),
-        "RINGS": REGISTERS["RINGS"].pack(ring_words=config.ring_words, vector_ring_words=config.vector_ring_words),
-        "CLOCK": REGISTERS["CLOCK"].pack(mhz=config.clock_mhz),
-    }
 
 
 def general_registers(config: Config) -> tuple[Register, ...]:

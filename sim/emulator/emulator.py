@@ -1,22 +1,27 @@
 """The emulator: a `spec.device.Device` that executes the register program on a memory image, without a clock.
 
-Each command runs to completion at its GO write (program order is a valid serial order, see `docs/engines.md`);
-a wait that program order cannot meet is an error that names the command. It has no clock, so RUN_LIMIT stops a program as soon as
-an engine's commands take longer even if nothing ever holds them up. Decoding is `commands`', the engines are
-`engines`'; nothing is shared with the compiler's scheduling.
+Each command runs to completion at its GO write: program order is a valid serial order, see `docs/engines.md`. A command that no
+accelerator could carry out (`spec.program.fault`) stops the emulator with `illegal_value` at the engine's GO; a wait that program
+order cannot meet stops it with `watchdog`. In both cases `wait` names the command. The emulator has no clock, so RUN_LIMIT stops a
+program as soon as an engine's commands would take longer even if nothing ever held them up. `spec.commands` decodes, `engines`
+executes; nothing is shared with the compiler's scheduling.
 """
 
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
 from cnna.sim.emulator.engines import ENGINE_RUNS
 from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
 from cnna.sim.emulator.state import BusError, EmulatorState, LoggedWrite, OutsideError, ProgramError
+from cnna.spec.capability import capability_words
 from cnna.spec.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError
-from cnna.spec.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, SEGMENTS, VERSION, Register, command_fields
+from cnna.spec.program import fault
+from cnna.spec.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, SEGMENTS, Register
+
+FAULTS_KEPT = 1 << 12  # commands of which it is known whether they can be carried out
 
 
 class EmulatorDevice(SimulatedMemory):
@@ -83,16 +88,9 @@ class EmulatorDevice(SimulatedMemory):
     def _reset(self) -> None:
         """State after a reset; read-write registers of the general block survive a soft one."""
         kept = {n: self._registers.get(n, _word(r)) for n, r in REGISTERS.items() if r.block == "general"}
-        c = self.config
-        self._registers = kept | {
-            "VERSION": REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1]),
-            "ARRAY": REGISTERS["ARRAY"].pack(pix=c.pix, ci=c.ci, co=c.co, ports=c.ports),
-            "MEMORY": REGISTERS["MEMORY"].pack(bank_words=c.bank_words, regions=c.regions, streams=c.streams),
-            "RINGS": REGISTERS["RINGS"].pack(ring_words=c.ring_words, vector_ring_words=c.vector_ring_words),
-            "CLOCK": REGISTERS["CLOCK"].pack(mhz=c.clock_mhz),
-        }
+        self._registers = kept | capability_words(self.config)
         state = self.state
-        self.state = EmulatorState(c, state.ddr, state.ddr_base)
+        self.state = EmulatorState(self.config, state.ddr, state.ddr_base)
         self.state.features = state.features  # memories keep what they hold
         self._decoder = Decoder()
         self._restart(busy=False)
@@ -159,7 +157,7 @@ class EmulatorDevice(SimulatedMemory):
                 made = self._decoder.write(offset, value)
                 if isinstance(made, Command) and self._too_long(made):
                     self._stop("run_limit")
-                elif isinstance(made, Command):
+                elif isinstance(made, Command) and not self._refuses(made):
                     self._execute(made)
                 elif made == "end":
                     self._busy = False
@@ -172,7 +170,7 @@ class EmulatorDevice(SimulatedMemory):
             except BusError as error:
                 self._stop(error.cause, port=error.port, response=error.response)
             except (ProgramError, ValueError) as error:
-                self._busy = False
+                self._stop("watchdog")
                 self._failure = RunError(f"emulator: {made} {error}")
 
     def _too_long(self, command: Command) -> bool:
@@ -180,10 +178,15 @@ class EmulatorDevice(SimulatedMemory):
         self._clocks[command.engine] += command.least_clocks(self.config)
         return 0 < self._registers["RUN_LIMIT"] < self._clocks[command.engine]
 
+    def _refuses(self, command: Command) -> bool:
+        """Whether the command is one that no accelerator could carry out; then it has stopped."""
+        wrong = _fault(command.engine, tuple(vars(command.f).items()), self.config)
+        if wrong is not None:
+            self._stop("illegal_value", offset=REGISTERS[f"{command.engine.upper()}_GO"].offset)
+            self._failure = RunError(f"emulator: {command} {wrong}")
+        return wrong is not None
+
     def _execute(self, command: Command) -> None:
-        for name, low in _least(command.engine):
-            if getattr(command.f, name) < low:
-                raise ProgramError(f"has {name} {getattr(command.f, name)}, which the program has not set: {low} is the least")
         units = command.units(self.config.chunk_blocks)
         if command.engine in COUNTED:
             self._check_waits(command, units)
@@ -204,10 +207,10 @@ class EmulatorDevice(SimulatedMemory):
                     raise ProgramError(f"waits for unit {needed} of {engine}, which program order never reaches (at {done})")
 
 
-@cache
-def _least(engine: str) -> list[tuple[str, int]]:
-    """The members of an engine's commands that have a least value which they do not have after a reset, and that value."""
-    return [(name, field.limits[0]) for name, field in command_fields(engine).items() if field.limits[0] > field.reset]
+@lru_cache(maxsize=FAULTS_KEPT)
+def _fault(engine: str, fields: tuple[tuple[str, int], ...], config: Config) -> str | None:
+    """`program.fault`, once for commands that are alike: batches play the same program again."""
+    return fault(engine, dict(fields), config)
 
 
 def _word(register: Register) -> int:

@@ -5,16 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.hw.control.status_registers import (
-    ALWAYS,
-    COPYING,
-    STREAMED,
-    capability_words,
-    general_registers,
-    kept_mask,
-    reports_layout,
-)
+from cnna.hw.control.status_registers import ALWAYS, COPYING, STREAMED, general_registers, kept_mask, reports_layout
 from cnna.hw.control.writes import SHADOWED
+from cnna.spec.capability import capability_words
 from cnna.spec.regmap import BY_OFFSET, REGISTERS, SPACE_BYTES, offset
 
 from ...rigs.regfile_host import CONFIG, HOST, IDLE, OKAY, SEQUENCER, SLVERR, random_word, run

@@ -272,6 +272,31 @@ def test_an_illegal_write_stops_with_its_cause(writes, cause, where):
     assert device.read(offset("PC")) == len(writes) - 1
 
 
+@pytest.mark.parametrize(
+    ("go", "cause", "where", "what"),
+    [
+        ({"engine": "load", "run": 1 << 15}, "illegal_value", "LOAD_GO", "words of feature memory"),
+        ({"engine": "store", "ddr": 8}, "illegal_value", "STORE_GO", "no multiple of 16"),
+        (
+            {"engine": "load", "run": 1, "wait_store_enable": 1, "wait_store_count": 1},
+            "watchdog",
+            None,
+            "waits for unit 1 of store",
+        ),
+    ],
+)
+def test_a_command_that_cannot_be_carried_out_stops_with_a_cause(go, cause, where, what):
+    """A driver that polls STATUS, as behind a board, waited for its time-out: neither done nor error was ever set."""
+    program, device = Program(), EmulatorDevice(preset("tiny"), 1 << 16)
+    program.go(**go)
+    with pytest.raises(RunError, match=what):
+        run(device, program)
+    status = REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))
+    assert (status["busy"], status["done"], status["error"]) == (0, 0, 1)
+    assert ERRORS[REGISTERS["ERROR"].unpack(device.read(offset("ERROR")))["cause"]] == cause
+    assert device.read(offset("ERROR_INFO")) == (offset(where) if where else 0)
+
+
 def test_a_load_outside_memory_is_a_bad_response():
     """An address that no memory has must stop the accelerator as DECERR does, and a soft reset must clear it."""
     program, device = Program(), EmulatorDevice(preset("tiny"), 1 << 16)
