@@ -13,8 +13,7 @@ from cnna.cli import ddr_options
 from cnna.cli.arrays import Arrays, read_arrays, write_arrays
 from cnna.cli.main import Outcome
 from cnna.host.model import Model
-from cnna.host.model.answers import outputs_of
-from cnna.host.model.compare import compare
+from cnna.host.model.answers import compare_answers, outputs_of
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError
@@ -106,7 +105,7 @@ def _traced(device: Device | None) -> bool:
 def _checked_board(artifact: Artifact, inputs: Arrays, answers: Arrays) -> str:
     """A board shows its outputs alone: those equal the reference's. CheckError: the first difference."""
     with Model(artifact, device="reference") as reference:
-        return compare("board", answers, "reference", reference.run(inputs))
+        return compare_answers("board", answers, "reference", reference.run(inputs))
 
 
 def _check_values(args: argparse.Namespace) -> None:

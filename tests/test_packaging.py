@@ -24,12 +24,12 @@ print(" ".join(names))
 RUN = """
 import numpy as np
 from cnna.spec import cpu_ops
-from cnna.host.selftest.network import known
+from cnna.host.selftest.selftest_network import network_for
 from cnna.host.model.model import Model
 from cnna.spec.config import PRESETS
 
 for config in PRESETS.values():
-    artifact, pictures, answers = known(config)
+    artifact, pictures, answers = network_for(config)
     with Model(artifact, "emulator") as model:  # of the wheel's own tools, this one needs no more than numpy
         y = model.run(pictures)
     assert np.array_equal(y, answers)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.board.deferred_signals import said, unbroken
+from cnna.host.board.deferred_signals import reporting_failures, signals_deferred
 from cnna.host.board.remote_turn import RemoteTurn
 from cnna.host.board.run_wait import await_end
 from cnna.host.board.turn import LocalTurn, Turns
@@ -66,13 +66,13 @@ class BoardDevice:
 
     def read(self, offset: int) -> int:
         """The register at a byte offset. RunError: the bus or the network answers with an error."""
-        with self.said("reading", offset):
+        with self.reporting_failures("reading", offset):
             return int(self._mmio.read(offset))
 
     def write(self, offset: int, value: int) -> None:
         """Sets a register. RunError: as `read`. TurnLostError: it is another process's now."""
         self.turns.check()
-        with self.said("writing", offset):
+        with self.reporting_failures("writing", offset):
             self._mmio.write(offset, int(value))
 
     def allocate(self, size_bytes: int) -> int:
@@ -86,7 +86,7 @@ class BoardDevice:
         """Gives back what `allocate` gave."""
         allocation = self.buffers.pop(address)  # first: once it is free, another thread may be given the address
         try:
-            with self.said("freeing", address):
+            with self.reporting_failures("freeing", address):
                 allocation.buffer.freebuffer()
         except BaseException:  # Ctrl-C: it can be freed again
             self.buffers.setdefault(address, allocation)
@@ -99,14 +99,14 @@ class BoardDevice:
         start = address - allocation.address
         allocation.buffer[start : start + raw.size] = raw
         self.turns.check()
-        with self.said("sending", address):
+        with self.reporting_failures("sending", address):
             allocation.buffer.flush()
 
     def load(self, address: int, size_bytes: int) -> bytes:
         """Copies bytes that the accelerator has written out of an allocation."""
         allocation = self.within(address, size_bytes)
         start = address - allocation.address
-        with self.said("fetching", address):
+        with self.reporting_failures("fetching", address):
             allocation.buffer.invalidate()
         return np.asarray(allocation.buffer)[start : start + size_bytes].tobytes()
 
@@ -121,14 +121,14 @@ class BoardDevice:
 
     # --- beyond a device ---
 
-    def said(self, doing: str, place: int | str) -> AbstractContextManager[None]:
-        """`said` of this board."""
-        return said(doing, place, self._remote)
+    def reporting_failures(self, doing: str, place: int | str) -> AbstractContextManager[None]:
+        """`deferred_signals.reporting_failures` for this board."""
+        return reporting_failures(doing, place, self._remote)
 
     def contiguous(self, size_bytes: int) -> Any:
         """A buffer of the host's contiguous memory, as `pynq.allocate` gives it. RunError: as `allocate`."""
         try:
-            with unbroken() if self._remote else nullcontext():
+            with signals_deferred() if self._remote else nullcontext():
                 buffer = self._allocate(size_bytes)
                 int(buffer.physical_address)
         except Exception as error:
@@ -196,7 +196,7 @@ class BoardDevice:
         for address, allocation in self.buffers.copy().items():
             self.turns.check()
             if address in self.buffers:  # no other thread has closed its model meanwhile
-                with self.said("sending", address):
+                with self.reporting_failures("sending", address):
                     allocation.buffer.flush()
 
     def _ended(self) -> bool:

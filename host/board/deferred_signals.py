@@ -16,7 +16,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def unbroken() -> Iterator[None]:
+def signals_deferred() -> Iterator[None]:
     """A block in the course of which the first signal is kept. Only the main thread is told of signals, so others need none."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -41,13 +41,13 @@ def unbroken() -> Iterator[None]:
 
 
 @contextmanager
-def said(doing: str, place: int | str, remote: bool) -> Iterator[None]:
+def reporting_failures(doing: str, place: int | str, remote: bool) -> Iterator[None]:
     """Makes a RunError of whatever pynq, its network or the kernel raises at a register, an address or something with a name.
 
     `remote`: pynq asks over the network, so Ctrl-C waits for the answer.
     """
     try:
-        with unbroken() if remote else nullcontext():
+        with signals_deferred() if remote else nullcontext():
             yield
     except RunError:
         raise

@@ -64,7 +64,7 @@ class Registers(Protocol):
     def reset(self) -> None:
         """A soft reset, which ends copies."""
 
-    def said(self, doing: str, place: int | str) -> AbstractContextManager[None]:
+    def reporting_failures(self, doing: str, place: int | str) -> AbstractContextManager[None]:
         """As of `BoardDevice`."""
 
     def contiguous(self, size_bytes: int) -> Any:
@@ -111,7 +111,7 @@ class Mover:
         if self._dma is None:
             self.device.reset()
             try:
-                with self.device.said("opening", "the AXI DMA"):
+                with self.device.reporting_failures("opening", "the AXI DMA"):
                     self._dma = self._open_dma()
             except TimedOutError as stuck:
                 raise TimedOutError(f"{stuck}; {state_of(self.device)}") from None
@@ -121,10 +121,10 @@ class Mover:
                 self.device.write(offset(f"{way.copy}_{name}"), word)
             channel = getattr(self._dma, way.channel)
             self.device.turns.check()
-            with self.device.said("starting", f"the AXI DMA ({way.words})"):
+            with self.device.reporting_failures("starting", f"the AXI DMA ({way.words})"):
                 channel.transfer(buffer)
             self._wait(way, address, buffer.nbytes)
-            with self.device.said("ending", f"the AXI DMA ({way.words})"):
+            with self.device.reporting_failures("ending", f"the AXI DMA ({way.words})"):
                 channel.wait()  # brings what came into the host's view
             if not self.device.turns.certain:
                 self._check_places(way, words, int(buffer.physical_address))
@@ -140,7 +140,7 @@ class Mover:
         place = f"{size:,} bytes at {address:#x}"
         while True:
             copy = REGISTERS[f"{way.copy}_STATUS"].unpack(self.device.read(offset(f"{way.copy}_STATUS")))
-            with self.device.said("reading", f"the AXI DMA ({way.words})"):
+            with self.device.reporting_failures("reading", f"the AXI DMA ({way.words})"):
                 status = int(self._dma.read(way.status))
             if failed := [text for bit, text in FAILURES.items() if status & bit]:
                 raise RunError(f"the AXI DMA ({way.words}) stopped with {' and '.join(failed)}; {place}")
@@ -162,7 +162,7 @@ class Mover:
     def _check_places(self, way: Way, words: dict[str, int], place: int) -> None:
         """TurnLostError: a late access of another process, that had lost its turn, has sent the packet elsewhere."""
         found = {name: self.device.read(offset(f"{way.copy}_{name}")) for name in ("LO", "HI", "BYTES")}
-        with self.device.said("reading", f"the AXI DMA ({way.words})"):
+        with self.device.reporting_failures("reading", f"the AXI DMA ({way.words})"):
             low, high = (int(self._dma.read(way.status + at)) for at in DMA_ADDRESS)
         if any(words[name] != word for name, word in found.items()) or high << 32 | low != place:
             raise TurnLostError(
@@ -194,7 +194,7 @@ class Mover:
 
     def _drop(self, size: int) -> None:
         buffer = self._buffers.pop(size)
-        with self.device.said("freeing", f"{size:,} bytes"):
+        with self.device.reporting_failures("freeing", f"{size:,} bytes"):
             buffer.freebuffer()
 
 

@@ -18,7 +18,7 @@ import uuid
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from cnna.host.board.deferred_signals import unbroken
+from cnna.host.board.deferred_signals import signals_deferred
 from cnna.spec.errors import RunError, TurnLostError
 
 LOOK_SECONDS = 0.02  # between two looks at a file that is being written
@@ -187,7 +187,7 @@ class RemoteTurn:
         if path not in self._known and not self._exists(path):
             return None
         try:
-            with unbroken():
+            with signals_deferred():
                 raw = bytes(self.files.read_file(path))
         except Exception:  # of whatever way leads to the files: a file that has gone is none, anything else is raised again
             self._known.discard(path)
@@ -198,11 +198,11 @@ class RemoteTurn:
         return raw
 
     def _write(self, name: str, **fields: object) -> None:
-        with unbroken():
+        with signals_deferred():
             self.files.write_file(self._path(name), json.dumps(fields).encode().ljust(RECORD_BYTES))
 
     def _exists(self, path: str) -> bool:
-        with unbroken():
+        with signals_deferred():
             return bool(self.files.exists_file(path).exists)
 
     def _path(self, name: str) -> str:

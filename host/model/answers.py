@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.spec.errors import ArtifactError
+from cnna.spec.errors import ArtifactError, CheckError
 from cnna.spec.manifest import TRACED
 
 WHOLE = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))  # types of outputs that stay as they are
@@ -83,3 +83,20 @@ def outputs_of(manifest: Mapping[str, Any]) -> list[Output]:
         shape, axis = (entry["shape"], entry["batch_axis"]) if traced else ([1, *entry["shape"]], 0)
         outputs.append(Output(entry["name"], None if shape is None else tuple(shape), entry["dtype"], axis))
     return outputs
+
+
+def compare_answers(name: str, found: Mapping[str, NDArray[Any]], other: str, wanted: Mapping[str, NDArray[Any]]) -> str:
+    """`NAME == OTHER: N outputs, M elements`. CheckError: where they differ first, with both values."""
+    for output, want in wanted.items():
+        have = found[output]
+        if have.shape != want.shape:
+            raise CheckError(f"{name} != {other}: output {output} has shape {list(have.shape)}, not {list(want.shape)}")
+        differ = np.argwhere(~((have == want) | (np.isnan(have) & np.isnan(want))))
+        if len(differ):
+            place = tuple(int(index) for index in differ[0])
+            raise CheckError(
+                f"{name} != {other}: output {output}, element {list(place)}: {have[place]} and {want[place]}; "
+                f"{len(differ):,} of {want.size:,} elements differ"
+            )
+    outputs = f"{len(wanted)} output{'s' * (len(wanted) != 1)}"
+    return f"{name} == {other}: {outputs}, {sum(want.size for want in wanted.values())} elements"

@@ -98,7 +98,7 @@ class BoardModel(model.Model):
         return opened
 
     def _streamed(self, batches: Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]) -> Generator[Any, None, None]:
-        waiting: list[tuple[Any, model.Known, int]] = []  # the user's array, what is known of it, its samples
+        waiting: list[tuple[Any, model.KnownTensors, int]] = []  # the user's array, what is known of it, its samples
 
         def prepared() -> Iterator[Ports]:
             for x in batches:

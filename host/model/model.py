@@ -35,7 +35,7 @@ Opened = TypeVar("Opened", bound="Model")
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownTensors:
     """What is known of a user's samples before the accelerator runs: their inputs [N, ...], and for each what the head made."""
 
     inputs: Arrays
@@ -109,20 +109,22 @@ class Model:
         self.last = self._figures([run for run in counters if run], time.perf_counter() - started)
         return answer
 
-    def prepare(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> tuple[Known, dict[str, NDArray[np.int8]], int]:
+    def prepare(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> tuple[KnownTensors, dict[str, NDArray[np.int8]], int]:
         """What the accelerator is given for x: what is known by now, int8 by input port, and how many samples.
 
         DataError: as `run`.
         """
         inputs = self._inputs.checked(x)
         samples = len(next(iter(inputs.values())))
-        known = Known(inputs, [{} for _ in range(samples)])
+        known = KnownTensors(inputs, [{} for _ in range(samples)])
         if head := self._parts["head"]:
-            known = Known(inputs, [head.run(known.sample(number)) for number in range(samples)])
+            known = KnownTensors(inputs, [head.run(known.sample(number)) for number in range(samples)])
         made = {name: np.stack([made[name] for made in known.made]) for name in self._head_ports}
         return known, self._inputs.to_ports(inputs | made), samples
 
-    def answer(self, x: NDArray[Any] | Mapping[str, NDArray[Any]], ports: Mapping[str, NDArray[np.int8]], known: Known) -> Any:
+    def answer(
+        self, x: NDArray[Any] | Mapping[str, NDArray[Any]], ports: Mapping[str, NDArray[np.int8]], known: KnownTensors
+    ) -> Any:
         """What `run` answers to x, from int8 by output port and the tensors that `prepare` gave."""
         outputs = self._from_ports(ports, known)
         return next(iter(outputs.values())) if not isinstance(x, Mapping) and len(outputs) == 1 else outputs
@@ -192,7 +194,7 @@ class Model:
 
     # --- ports to floats ---
 
-    def _from_ports(self, answers: Mapping[str, NDArray[np.int8]], known: Known) -> Arrays:
+    def _from_ports(self, answers: Mapping[str, NDArray[np.int8]], known: KnownTensors) -> Arrays:
         """The model's outputs, from the accelerator's answers and what is `known` before it runs."""
         floats = {p["name"]: pack.dequantise(answers[p["name"]], p["scale"], p["zero"]) for p in self.manifest["outputs"]}
         straight = {o.name for o in self._outputs if o.name in floats and o.in_order(floats[o.name])}
@@ -205,7 +207,7 @@ class Model:
                 outputs |= output.joined([values[output.name] for values in singles])
         return outputs
 
-    def _singles(self, floats: Arrays, known: Known) -> list[Arrays]:
+    def _singles(self, floats: Arrays, known: KnownTensors) -> list[Arrays]:
         """Every tensor of each sample, the tail's included: it runs sample by sample, for it may mix what is in a batch."""
         singles = []
         for number in range(len(known.made)):

@@ -1,6 +1,6 @@
 """A network on a board, again and again: the same right answers, as quick as the accelerator's own counter says, and at what power.
 
-What `cnna board selftest` does after registers and memory (`selftest`), with the network in `known` or a user's.
+What `cnna board selftest` does after registers and memory (`selftest`), with the network of `selftest_network` or a user's.
 """
 
 import statistics
@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.board.board_device import BoardDevice
+from cnna.host.model.answers import compare_answers
 from cnna.host.model.board_model import BoardModel
-from cnna.host.model.compare import compare
-from cnna.host.selftest.network import known
 from cnna.host.selftest.selftest import CLOCK_PART, Finding
+from cnna.host.selftest.selftest_network import network_for
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import CheckError, RunError
 from cnna.spec.regmap import offset
@@ -46,7 +46,7 @@ class Job:
 
 def own_job(board: BoardDevice, batches: int = BATCHES) -> Job | None:
     """The network that is brought along, with pictures for so many batches; None where there is none for this accelerator."""
-    found = known(board.config)
+    found = network_for(board.config)
     if found is None:
         return None
     manifest = found.artifact.manifest
@@ -121,7 +121,7 @@ def _compared(job: Job, answers: Mapping[str, NDArray[Any]], before: int) -> Fin
         return Finding("network", True, "it ran; --expect Y.npz would compare the answers")
     try:
         again = f", {before + 1:,} times" if before else ""
-        return Finding("network", True, compare("board", answers, job.source, job.expected) + again)
+        return Finding("network", True, compare_answers("board", answers, job.source, job.expected) + again)
     except CheckError as error:
         return Finding("network", False, f"run {before + 1}: {error}")
 

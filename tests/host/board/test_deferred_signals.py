@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from cnna.host.board.deferred_signals import unbroken
+from cnna.host.board.deferred_signals import signals_deferred
 
 
 def test_the_first_signal_waits_for_the_end():
@@ -13,7 +13,7 @@ def test_the_first_signal_waits_for_the_end():
     done = []
 
     def call():
-        with unbroken():
+        with signals_deferred():
             signal.raise_signal(signal.SIGINT)
             done.append("to the end")
 
@@ -28,7 +28,7 @@ def test_the_second_does_not():
     done = []
 
     def call():
-        with unbroken():
+        with signals_deferred():
             signal.raise_signal(signal.SIGINT)
             done.append("the first is kept")
             signal.raise_signal(signal.SIGINT)
@@ -45,7 +45,7 @@ def test_other_threads_set_no_handlers():
 
     def call():
         try:
-            with unbroken():
+            with signals_deferred():
                 pass
         except ValueError as error:
             caught.append(error)

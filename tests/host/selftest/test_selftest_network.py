@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnna.host.model.model import Model
-from cnna.host.selftest.network import ANSWERS, known, path_of
+from cnna.host.selftest.selftest_network import ANSWERS, network_for, path_of
 from cnna.spec.config import PRESETS, preset
 from cnna.spec.regmap import offset
 
@@ -16,8 +16,8 @@ MOST_BYTES = 100_000  # of all files: they travel with every installation
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("device", ["reference", "emulator"])
 def test_its_answers_are_right(name: str, device: str) -> None:
-    """A self-test that expects something else fails every sound board; tools/known_network.py makes the files anew."""
-    found = known(preset(name))
+    """A self-test that expects something else fails every sound board; tools/selftest_network.py makes the files anew."""
+    found = network_for(preset(name))
     assert found is not None
     with Model(found.artifact, device) as model:
         assert np.array_equal(model.run(found.pictures), found.answers)
@@ -27,7 +27,7 @@ def test_its_answers_are_right(name: str, device: str) -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_engine_works(name: str) -> None:
     """What no layer uses is not tested."""
-    found = known(preset(name))
+    found = network_for(preset(name))
     assert found is not None
     assert {command["engine"] for command in found.artifact.manifest["commands"]} == {"weight", "load", "conv", "vector", "store"}
     layers = found.artifact.manifest["layers"]
@@ -39,8 +39,8 @@ def test_every_engine_works(name: str) -> None:
 def test_it_is_chosen_by_sizes() -> None:
     """A board says what sizes it has, not what they are called; of other sizes there is none."""
     config = preset("tiny")
-    assert known(replace(config, name="device", clock_mhz=200, streams=True)) is not None
-    assert known(replace(config, bank_words=512)) is None
+    assert network_for(replace(config, name="device", clock_mhz=200, streams=True)) is not None
+    assert network_for(replace(config, bank_words=512)) is None
 
 
 def test_it_is_small() -> None:

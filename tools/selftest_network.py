@@ -1,4 +1,4 @@
-"""Makes the network of `cnna board selftest` and its answers, which travel with the host (`host/known`).
+"""Makes the network of `cnna board selftest` and its answers, which travel with the host (`host/selftest/network`).
 
 One small network with a layer of every kind, so that each engine works: convolutions of two strides, depthwise, residual addition,
 both pools. Its output is a feature map, not a few scores: a wrong byte anywhere shows. To be run again when artifacts of
@@ -18,7 +18,7 @@ from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.model import Model
-from cnna.host.selftest.network import ANSWERS, SIDE, path_of, pictures
+from cnna.host.selftest.selftest_network import ANSWERS, SIDE, path_of, pictures
 from cnna.spec.artifact import save
 from cnna.spec.config import PRESETS
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from cnna.host.model.compare import compare
+from cnna.host.model.answers import compare_answers
 from cnna.spec.errors import CheckError
 
 
 def test_equal_answers_are_counted():
     """NaN equals itself here: both executions made it."""
     y = {"a": np.array([[1.0, np.nan]]), "b": np.zeros((3, 2))}
-    assert compare("board", y, "reference", y) == "board == reference: 2 outputs, 8 elements"
+    assert compare_answers("board", y, "reference", y) == "board == reference: 2 outputs, 8 elements"
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ def test_equal_answers_are_counted():
 def test_the_first_difference_is_named(found, said):
     """A check that passes over a difference proves nothing."""
     with pytest.raises(CheckError, match=said):
-        compare("board", {"y": found}, "reference", {"y": np.array([[1.0, 2.0, 3.0]])})
+        compare_answers("board", {"y": found}, "reference", {"y": np.array([[1.0, 2.0, 3.0]])})

@@ -1,0 +1,52 @@
+"""The network that the self-test brings along: compiled for each preset, with pictures and the answers that it must give.
+
+`tools/selftest_network.py` makes the files in `network/`, so that a board needs no compiler for them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.spec.artifact import Artifact, load
+from cnna.spec.config import PRESETS, Config
+
+FOLDER = Path(__file__).resolve().parent / "network"
+ANSWERS = FOLDER / "answers.npz"
+COUNT, SIDE = 4, 32  # pictures, and their rows and columns
+
+
+class SelftestNetwork(NamedTuple):
+    """An artifact, uint8 pictures [N, H, W, C] for it, and its float32 answers to them."""
+
+    artifact: Artifact
+    pictures: NDArray[np.uint8]
+    answers: NDArray[np.float32]
+
+
+def path_of(name: str) -> Path:
+    """The file of the artifact for a preset."""
+    return FOLDER / f"{name}.cnna"
+
+
+def pictures() -> NDArray[np.uint8]:
+    """[N, H, W, C] of noise: multiples of a large odd number, which are the same with every version of numpy."""
+    numbers = np.arange(COUNT * SIDE * SIDE * 3, dtype=np.uint64) * np.uint64(2_654_435_761)
+    return (numbers >> np.uint64(15)).astype(np.uint8).reshape(COUNT, SIDE, SIDE, 3)
+
+
+def network_for(config: Config) -> SelftestNetwork | None:
+    """The network for an accelerator of these sizes, whatever its name, clock and streams. None: no preset has these sizes."""
+    for name in _same(config):
+        with np.load(ANSWERS) as answers:
+            return SelftestNetwork(load(path_of(name)), pictures(), answers["y"])
+    return None
+
+
+def _same(config: Config) -> Iterator[str]:
+    for name, other in PRESETS.items():
+        if replace(config, name=name, clock_mhz=other.clock_mhz, streams=other.streams) == other:
+            yield name
