@@ -13,6 +13,13 @@ Words = NDArray[np.int64]  # [requests, lanes]: addresses; NONE where a lane ask
 NONE = -1
 
 
+WALK = (  # the fields that `walk_clocks` depends on: where the map begins only moves all its words by as many banks
+    *("images", "out_height", "out_width", "in_height", "in_width", "kernel_height", "kernel_width", "first_y", "first_x"),
+    *("stride_y", "stride_x", "stride_dilation_y", "stride_dilation_x"),
+    *("src_x", "src_row", "src_image", "src_ky", "src_kx"),
+)
+
+
 def walk_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:
     """For each group of `pix` output pixels of a conv or vector command: clocks to read all taps of one block."""
     words = source_words(fields, config, 0, (0, command_groups(fields, config)))
@@ -25,18 +32,16 @@ def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, 
     width, height = fields["out_width"], fields["out_height"]
     count = fields["images"] * height * width
     n = np.arange(groups[0] * config.pix, min(groups[1], command_groups(fields, config)) * config.pix)
+    n = n.reshape(-1, 1, 1, config.pix)  # groups, rows and columns of the kernel, lanes
+    ky = np.arange(fields["kernel_height"]).reshape(-1, 1, 1)
+    kx = np.arange(fields["kernel_width"]).reshape(-1, 1)
     rows = n // width
-    y, x = rows % height, n % width
+    row = fields["first_y"] + rows % height * fields["stride_y"] + ky * fields["stride_dilation_y"]
+    column = fields["first_x"] + n % width * fields["stride_x"] + kx * fields["stride_dilation_x"]
+    inside = (row >= 0) & (row < fields["in_height"]) & (n < count) & ((column >= 0) & (column < fields["in_width"]))
     address = _addresses("src", fields, n) + block * fields["src_block"]
-    found = []
-    for ky in range(fields["kernel_height"]):
-        row = fields["first_y"] + y * fields["stride_y"] + ky * fields["stride_dilation_y"]
-        for kx in range(fields["kernel_width"]):
-            column = fields["first_x"] + x * fields["stride_x"] + kx * fields["stride_dilation_x"]
-            inside = (row >= 0) & (row < fields["in_height"]) & (column >= 0) & (column < fields["in_width"]) & (n < count)
-            word = (address + ky * fields["src_ky"] + kx * fields["src_kx"]) % config.feature_words
-            found.append(np.where(inside, word, NONE).reshape(-1, 1, config.pix))
-    return np.concatenate(found, axis=1).reshape(-1, config.pix)
+    words = (address + ky * fields["src_ky"] + kx * fields["src_kx"]) % config.feature_words
+    return np.where(inside, words, NONE).reshape(-1, config.pix)
 
 
 def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, int], groups: tuple[int, int]) -> Words:

@@ -23,11 +23,11 @@ class Transfer(User):
 
     def __init__(self, engine: str, fields: Fields, config: Config) -> None:
         super().__init__()
-        self._fields, self._config = fields, config
         self._store = engine == "store"
         self._room = STORE_ROOM_BEATS if self._store else LOAD_ROOM_BEATS
-        self._beat_words, self._bank_count = config.beat_words, config.banks
-        self._region_words = config.banks * config.bank_words
+        self._fm, self._fm_block, self._fm_run = fields["fm"], fields["fm_block"], fields["fm_run"]
+        self._run, self._runs, self._ports, self._beat_words = fields["run"], fields["runs"], config.ports, config.beat_words
+        self._bank_count, self._region_words = config.banks, config.banks * config.bank_words
         self._run_beats = -(-fields["run"] // config.beat_words)
         runs = fields["runs"] * fields["blocks"]
         self._share = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
@@ -60,16 +60,31 @@ class Transfer(User):
             self.following.restore(tuple(others))
 
     def offer(self, clock: int) -> int:
-        """The next request."""
-        self.over = self._moved == self._share
-        return self._joined()
+        """One request: a beat of each port that has one, except where a lower port uses its bank (`hw/dma/runs.py`)."""
+        moved, share, waits, needs = self._moved, self._share, self._waiting, self._needs
+        self.over = moved == share
+        asked, goes = 0, 0
+        for port, waiting in enumerate(waits):
+            if waiting and moved[port] < share[port]:
+                need = needs[port] or self._banks(port)
+                banks, places = need
+                if banks & asked:
+                    needs[port] = need
+                else:
+                    goes |= places
+                    waits[port] = waiting - 1
+                    moved[port] += 1
+                    needs[port] = None
+                    self.done += 1
+                asked |= banks
+        return goes
 
     def bring(self, port: int, others: int = 0) -> bool:
         """Lets DDR move a beat of a port, or of the load to follow, if one is to come; `others` share the FIFO with it."""
         if port >= len(self._share):
             return False
         waiting = self._waiting[port]
-        if waiting < min(self._room - others, self._share[port] - self._moved[port]):
+        if waiting < self._room - others and waiting + self._moved[port] < self._share[port]:
             self._waiting[port] += 1
             return True
         if self.following is None:
@@ -81,40 +96,27 @@ class Transfer(User):
         """Beats of a port that DDR has brought."""
         return self._moved[port] + self._waiting[port] if port < len(self._share) else inf
 
-    def _joined(self) -> int:
-        """One request: a beat of each port that has one, except where a lower port uses its bank (`hw/dma/runs.py`)."""
-        asked, goes, needs, moved = 0, 0, self._needs, self._moved
-        for port, waiting in enumerate(self._waiting):
-            if waiting and moved[port] < self._share[port]:
-                banks, places = needs[port] = needs[port] or self._banks(port)
-                if not banks & asked:
-                    goes |= places
-                    self._waiting[port] -= 1
-                    moved[port] += 1
-                    needs[port] = None
-                    self.done += 1
-                asked |= banks
-        return goes
-
     def _banks(self, port: int) -> tuple[int, int]:
         """What a port's next beat needs: a bit for each bank, whatever its region, and one for each bank of every region."""
-        config, fields = self._config, self._fields
         run, beat = divmod(self._moved[port], self._run_beats)
-        block, row = divmod(run * config.ports + port, fields["runs"])
-        low = beat * config.beat_words
-        first = fields["fm"] + block * fields["fm_block"] + row * fields["fm_run"] + low
+        block, row = divmod(run * self._ports + port, self._runs)
+        low = beat * self._beat_words
+        count = min(self._beat_words, self._run - low)
+        region, place = divmod(self._fm + block * self._fm_block + row * self._fm_run + low, self._region_words)
+        bank_count = self._bank_count
+        if place + count > self._region_words or count > bank_count:
+            return self._banks_around(region * self._region_words + place, count)
+        mask = (1 << count) - 1 << place % bank_count
+        mask = (mask | mask >> bank_count) & (1 << bank_count) - 1
+        return mask, mask << region * bank_count
+
+    def _banks_around(self, first: int, count: int) -> tuple[int, int]:
+        """The same for `count` words from `first` on, word by word: they cross the end of a region, or need more than all banks."""
         banks, places = 0, 0
-        count = min(self._beat_words, fields["run"] - low)
-        region, place = divmod(first, self._region_words)
-        while count:  # one time, unless the beat's words go over the end of a region or of the banks
-            bank = place % self._bank_count
-            piece = min(count, self._bank_count - bank)
-            mask = (1 << piece) - 1 << bank
+        for word in range(first, first + count):
+            mask = 1 << word % self._bank_count
             banks |= mask
-            places |= mask << region * self._bank_count
-            count, place = count - piece, place + piece
-            if place == self._region_words:
-                region, place = region + 1, 0
+            places |= mask << word // self._region_words * self._bank_count
         return banks, places
 
 
@@ -130,42 +132,59 @@ class Ddr:
         self.store: Transfer | None = None
         self.others = [0 for _ in range(ports)]
         self.behind: list[deque[tuple[float, int]]] = [deque() for _ in range(ports)]
-        self._beats, self._left, self._first = beats, 0.0, 0
+        self._beats, self._most, self._left, self._first = beats, beats + 1, 0.0, 0
+        self._orders = [[(first + step) % ports for step in range(ports)] for first in range(ports)]
         self._turn = [0 for _ in range(ports)]  # beats of two bursts that a port has read, a load's first
 
     def clock(self) -> None:
         """The port that is asked first is another one each clock in which a beat can go."""
-        ports, left = len(self.others), min(self._left + self._beats, self._beats + 1)
-        self._first += left >= 1
-        if self.load:
-            self.load.asked += 1
-        wanted = self.load or self.store or any(self.others)
-        for step in range(ports if wanted else 0):
-            if left < 1:
-                break
-            port = (self._first + step) % ports
-            if self._read(port):
-                left -= 1
-            if left >= 1 and self.store and self.store.bring(port):
-                left -= 1
+        load, store, left = self.load, self.store, self._left + self._beats
+        if left > self._most:
+            left = self._most
+        if left >= 1:
+            self._first += 1
+        if load:
+            load.asked += 1
+        if load or store or any(self.others):
+            for port in self._orders[self._first % len(self.others)]:
+                if left < 1:
+                    break
+                if (load or self.others[port]) and self._read(port):
+                    left -= 1
+                if store and left >= 1 and store.bring(port):
+                    left -= 1
         self._left = left
 
+    def alone(self, clocks: int) -> None:
+        """So many clocks, without a load or a store."""
+        for clock in range(clocks):
+            if self._left == self._most and not any(self.others):
+                self._first += clocks - clock
+                return
+            self.clock()
+
     def _read(self, port: int) -> bool:
-        turn, others, behind = self._turn[port], self.others[port] > 0, self.behind[port]
-        if not self.load and not others:
+        """Whether a beat could be read at a port."""
+        load = self.load
+        if not self.others[port]:
+            if load and port < load.asked and load.bring(port):
+                self._turn[port] = 0
+                return True
             return False
-        if self.load and behind and self.load.brought(port) < behind[0][0]:
-            turn, others = 0, False
-        first = others and turn >= BURST_BEATS
-        if not first and self.load and port < self.load.asked and self.load.bring(port):
-            self._turn[port] = turn + 1 if others else 0
-        elif others:
-            self.others[port] -= 1
-            self._turn[port] = (turn + first) % (2 * BURST_BEATS)
-            if behind:
-                load, beats = behind.popleft()
-                if beats > 1:
-                    behind.appendleft((load, beats - 1))
-        else:
+        turn, behind = self._turn[port], self.behind[port]
+        if load and behind and load.brought(port) < behind[0][0]:
+            if port < load.asked and load.bring(port):
+                self._turn[port] = 0
+                return True
             return False
+        first = turn >= BURST_BEATS
+        if not first and load and port < load.asked and load.bring(port):
+            self._turn[port] = turn + 1
+            return True
+        self.others[port] -= 1
+        self._turn[port] = (turn + first) % (2 * BURST_BEATS)
+        if behind:
+            beats, count = behind.popleft()
+            if count > 1:
+                behind.appendleft((beats, count - 1))
         return True

@@ -84,17 +84,16 @@ class Machine:
 
     def play(self, processes: dict[str, Process]) -> None:
         """Until every process stands still for ever."""
-        processes = {**processes, "speeds": self._looking()}
+        processes = dict(sorted({**processes, "speeds": self._looking()}.items()))
         waiting = {name: next(process) for name, process in processes.items()}
+        names = list(waiting)
         while True:
             self._speeds.set(self.work, self.now)
-            clock, name = inf, ""
-            for key, ready in waiting.items():
-                at = ready()
-                if at < clock or (at == clock and key < name):
-                    clock, name = at, key
+            clocks = [ready() for ready in waiting.values()]
+            clock = min(clocks)
             if clock == inf:
                 return
+            name = names[clocks.index(clock)]  # of several, the first by name
             passed = max(clock - self.now, 0.0)
             self.now += passed
             for flow in self.work.flows.values():
@@ -104,6 +103,7 @@ class Machine:
                 waiting[name] = following
             else:
                 del waiting[name]
+                names.remove(name)
 
     def after(self, clocks: float) -> Ready:
         """Ready so many clocks from now."""

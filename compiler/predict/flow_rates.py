@@ -132,7 +132,8 @@ class Speeds:
 
     def _played(self, work: AtWork, now: float) -> dict[str, float]:
         """What feature memory lets them have: of loads and stores in bytes a clock, where it is less than DDR gives them."""
-        users = self._users_now(work, now)
+        clocks = _played_clocks(work, now)
+        users = self._users_now(work, now, clocks)
         self._go_back(work, now)
         for engine, transfer in work.moving.items():
             transfer.go_to(transfer.size - work.flows[engine].left / BEAT_BYTES)
@@ -142,7 +143,7 @@ class Speeds:
         self._ddr.behind = [deque(((load - before) / len(others), beats) for load, beats in behind) for behind in work.behind]
         others[0] += work.fetched  # the sequencer reads at port 0
         work.asked = [0 for _ in others]
-        speeds = dict(zip(users, play(list(users.values()), _played_clocks(work, now), partial(self._clock, work)), strict=True))
+        speeds = dict(zip(users, self._played_together(list(users.values()), clocks, work), strict=True))
         work.fetched = min(work.fetched, max(others[0] - others[-1], 0))
         found = {"vector": max(speeds["vector"], LEAST)} if "vector" in speeds else {}
         for engine, transfer in work.moving.items():
@@ -153,10 +154,17 @@ class Speeds:
                 found[engine] = speed
         return found
 
-    def _clock(self, work: AtWork) -> None:
+    def _played_together(self, users: list[User], clocks: int, work: AtWork) -> list[float]:
+        """Users and DDR side by side: what passed a clock of each user. Without a load or a store neither looks at the other."""
+        if work.moving:
+            return play(users, clocks, partial(self._clock, list(work.moving.values())))
+        self._ddr.alone(clocks)
+        return play(users, clocks)
+
+    def _clock(self, moving: list[Transfer]) -> None:
         """A clock of DDR; now and then it is noted where loads and stores stand."""
         if self._clocks % NOTED_CLOCKS == 0:
-            self._notes.append([(transfer, transfer.state()) for transfer in work.moving.values()])
+            self._notes.append([(transfer, transfer.state()) for transfer in moving])
         self._clocks += 1
         self._ddr.clock()
 
@@ -168,19 +176,19 @@ class Speeds:
                 transfer.restore(state)
         self._begin, self._clocks, self._notes = now, 0, []
 
-    def _users_now(self, work: AtWork, now: float) -> dict[str, User]:
-        """Who is at the port, in its order of priority."""
-        config, users, groups = self._config, dict[str, User](), 1 + PLAYED_CLOCKS // 2
+    def _users_now(self, work: AtWork, now: float, clocks: int) -> dict[str, User]:
+        """Who is at the port, in its order of priority, with what they can do within so many clocks."""
+        config, users = self._config, dict[str, User]()
         if walk := work.writing:
             first = walk.group_at(now - walk.begin)
             for prefix in ("dst", "res") if walk.fields["res_enable"] else ("dst",):
-                clocks = walk.groups[first : first + groups].tolist()
-                users[prefix] = Writes(prefix, walk.fields, config, walk.blocks, clocks, first)
+                groups = walk.groups[first : first + clocks].tolist()
+                users[prefix] = Writes(prefix, walk.fields, config, walk.blocks, groups, first, clocks)
         if walk := work.reading:
             first = min(walk.group_at(walk.ends[-1] - work.flows["vector"].left), len(walk.ends) - 1)
             users["written"] = written = Written()
             pace = max(float(walk.groups.mean()), 2.0)
-            users["vector"] = Reads(walk.fields, config, walk.blocks[0], first, groups, pace, written)
+            users["vector"] = Reads(walk.fields, config, walk.blocks[0], first, clocks, pace, written)
         return users | {engine: work.moving[engine] for engine in ("load", "store") if engine in work.moving}
 
 

@@ -11,9 +11,10 @@ from itertools import count
 from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cnna.compiler.cost.engine_steps import Fields, command_steps
-from cnna.compiler.predict.bank_clocks import walk_clocks
+from cnna.compiler.predict.bank_clocks import WALK, walk_clocks
 from cnna.compiler.predict.event_loop import Machine, Process, Queue, Ready
 from cnna.compiler.predict.flow_rates import Walk
 from cnna.compiler.predict.transfers import Transfers
@@ -67,6 +68,7 @@ class _Player:
         self.queues = {engine: Queue() for engine in QUEUED}
         self.written: list[Written] = []
         self.spans: dict[int, Span] = {}
+        self.walks: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `walk_clocks` by the fields that it depends on
 
     def play(self) -> list[Span]:
         """Runs all engines until the program has ended."""
@@ -111,7 +113,14 @@ class _Player:
         for engine in COUNTED:
             if fields[f"wait_{engine}_enable"]:
                 counts.append((self.machine.units[engine], fields[f"wait_{engine}_count"] + unit * fields[f"wait_{engine}_step"]))
-        return lambda: max((_when(units, number) + late for units, number in counts), default=0.0)
+        return partial(_when_all, counts, late)
+
+    def _walk_clocks(self, fields: Fields) -> NDArray[np.int64]:
+        """`walk_clocks`, made once for all tiles and layers whose walks are alike."""
+        key = tuple(fields[name] for name in WALK)
+        if key not in self.walks:
+            self.walks[key] = walk_clocks(fields, self.config)
+        return self.walks[key]
 
     def _span(self, command: Command, begin: float, end: float, held: tuple[float, float]) -> None:
         self.spans[command.number] = Span(command.engine, int(begin), int(end), (int(held[0]), int(held[1])))
@@ -123,7 +132,7 @@ class _Player:
         fields, config, machine = vars(command.f), self.config, self.machine
         taken, begin = machine.now, inf
         work = command_steps("conv", fields, config)
-        groups = np.maximum(work.blocks * walk_clocks(fields, config), work.written)
+        groups = np.maximum(work.blocks * self._walk_clocks(fields), work.written)
         ends = groups.cumsum()
         for chunk in range(fields["chunks"]):
             waits = self._waits(fields, chunk, READ_CLOCKS["conv"])
@@ -182,7 +191,7 @@ class _Player:
         taken, begin = machine.now, inf
         work = command_steps("vector", fields, config)
         depthwise = VECTOR_OPS[fields["op"]] == "depthwise"
-        groups = np.maximum(walk_clocks(fields, config), work.written)
+        groups = np.maximum(self._walk_clocks(fields), work.written)
         ends = groups.cumsum()
         for block in range(fields["blocks"]):
             unit, inner = divmod(block, config.chunk_blocks)
@@ -203,6 +212,11 @@ class _Player:
         self._span(command, begin, end, (taken, machine.now))
 
 
-def _when(clocks: Sequence[float], number: int) -> float:
-    """When that many units were finished; inf: not yet known."""
-    return (clocks[number - 1] if number <= len(clocks) else inf) if number else 0.0
+def _when_all(counts: Sequence[tuple[Sequence[float], int]], late: int) -> float:
+    """`late` clocks after the last of these numbers of units was finished; inf: not yet known."""
+    latest = 0.0
+    for clocks, number in counts:
+        if number > len(clocks):
+            return inf
+        latest = max(latest, (clocks[number - 1] if number else 0.0) + late)
+    return latest

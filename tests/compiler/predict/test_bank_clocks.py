@@ -7,7 +7,7 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
-from cnna.compiler.predict.bank_clocks import walk_clocks
+from cnna.compiler.predict.bank_clocks import WALK, walk_clocks
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 
@@ -45,3 +45,23 @@ def test_a_padded_strided_pool_waits_as_its_lanes_do(pitch, waits):
     clocks = walk_clocks(fields, program.config)
     assert clocks.tolist() == [turns(fields, program.config, group) for group in range(len(clocks))]
     assert (clocks.sum() > 1.2 * 9 * len(clocks)) == waits
+
+
+class Noting(dict):
+    """Fields that note which of them were read."""
+
+    def __init__(self, fields):
+        super().__init__(fields)
+        self.read = set()
+
+    def __getitem__(self, name):
+        self.read.add(name)
+        return super().__getitem__(name)
+
+
+def test_the_clocks_of_a_walk_depend_on_nothing_that_their_key_lacks():
+    """The predictor keeps them by WALK: two walks that differ elsewhere would get each other's clocks."""
+    fields = Noting(dict.fromkeys((*WALK, "src", "src_block"), 1) | {"out_width": 9, "in_width": 9, "src_x": 2})
+    clocks = walk_clocks(fields, preset("zcu102"))
+    assert fields.read == {*WALK, "src", "src_block"}
+    assert (walk_clocks({**fields, "src": 77}, preset("zcu102")) == clocks).all()

@@ -162,3 +162,15 @@ def test_no_port_starves_where_ddr_has_less_than_a_beat_a_clock():
     for _ in range(240):
         ddr.clock()
     assert all(ddr.load.brought(port) >= 38 for port in range(4))
+
+
+@pytest.mark.parametrize("beats", [15 / 16, 3])
+def test_ddr_alone_skips_to_where_it_would_stand(beats):
+    """What it has saved up, and whose turn it is, count as soon as a load comes."""
+    played, skipped = Ddr(beats, ZCU102.ports), Ddr(beats, ZCU102.ports)
+    for ddr in (played, skipped):
+        ddr.others = [5, 0, 40, 0]
+    for _ in range(101):
+        played.clock()
+    skipped.alone(101)
+    assert vars(skipped) == vars(played)
