@@ -1,27 +1,27 @@
 """The compiler's entry points: an int8 graph to a register program, and a quantised ONNX model to an artifact."""
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from math import prod
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto
 
 from cnna.compiler.cost import cost
-from cnna.compiler.frontend.cpu_trial import try_part
+from cnna.compiler.frontend.cpu_parts import operators_of, try_part
+from cnna.compiler.frontend.model_ports import model_inputs, model_outputs
 from cnna.compiler.frontend.preprocess import stored
-from cnna.compiler.frontend.quantised_import import QuantisedModel, import_quantised
+from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph import ir
-from cnna.compiler.graph.dump import GraphWriter, describe_program
+from cnna.compiler.graph.dump import GraphWriter
 from cnna.compiler.lower.kernels import ConvKernel, Lowered
 from cnna.compiler.lower.lower import lower, macs_of
 from cnna.compiler.passes.pipeline import Dump
 from cnna.compiler.plan.allocate import Allocation, activation_bytes
 from cnna.compiler.plan.command import Command
+from cnna.compiler.plan.emit import describe_program
 from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.plan import plan
@@ -32,7 +32,6 @@ from cnna.spec.errors import ModelError
 from cnna.spec.planned import PLANNED, DdrSpeed
 from cnna.spec.regmap import VERSION, command_fields
 
-SMALL_CONSTANT = 64  # elements: shapes, the k of a top-k
 MAX_BATCH = command_fields("conv")["images"].limits[1]
 
 
@@ -201,91 +200,17 @@ def compile_model(
     if writer:
         writer.text("program", describe_program(program.commands, program.program))
     preprocess = stored(model)
-    ends = {name: _operators(part) for name, part in (("head", parts.head), ("tail", parts.tail))}
-    for name, part in (("head", parts.head), ("tail", parts.tail)):
-        if part is not None:
-            try_part(part, ends[name])
+    head_operators, tail_operators = operators_of(parts.head), operators_of(parts.tail)
+    try_part(parts.head, head_operators)
+    try_part(parts.tail, tail_operators)
     manifest = {
         **program.manifest(),
         "version": version("cnna"),
-        "model_inputs": _inputs(model),
-        "model_outputs": _outputs(model, parts),
-        "cpu_head": ends["head"],
-        "cpu_tail": ends["tail"],
+        "model_inputs": model_inputs(model),
+        "model_outputs": model_outputs(model, parts.shapes, parts.axes),
+        "cpu_head": head_operators,
+        "cpu_tail": tail_operators,
         "preprocess": {**asdict(preprocess), "mean": list(preprocess.mean), "std": list(preprocess.std)} if preprocess else None,
     }
     head, tail = (part.SerializeToString(deterministic=True) if part else None for part in (parts.head, parts.tail))
     return Artifact(manifest, program.program, program.constants, model.SerializeToString(deterministic=True), head, tail)
-
-
-def _inputs(model: ModelProto) -> list[dict[str, Any]]:
-    """Name, shape without the batch axis (None where it is not fixed) and numpy type of the inputs that a user gives."""
-    weights = {tensor.name for tensor in model.graph.initializer}
-    values = [value for value in model.graph.input if value.name not in weights]
-    return [{"name": value.name, "shape": _dims(value)[1:], "dtype": _dtype(value)} for value in values]
-
-
-def _outputs(model: ModelProto, parts: QuantisedModel) -> list[dict[str, Any]]:
-    """Name, shape of the answer to one sample (None where it depends on the data), numpy type and batch axis of the outputs.
-
-    Where ONNX cannot infer a shape, the model's own word is taken, if its sizes but for the batch are fixed.
-    """
-    found = []
-    batches = {dims[0].dim_param for value in model.graph.input if (dims := value.type.tensor_type.shape.dim)} - {""}
-    for value in model.graph.output:
-        shape: list[int | None] | None = [size or None for size in parts.shapes[value.name]]
-        axis, declared = parts.axes[value.name], _dims(value)
-        names = [dim.dim_param in batches for dim in value.type.tensor_type.shape.dim]
-        if value.type.tensor_type.HasField("shape") and (not shape or None in shape):
-            told = [1 if batch else size for size, batch in zip(declared, names, strict=True)]
-            shape = told if not shape or None not in told else shape
-            axis = names.index(True) if axis is None and sum(names) == 1 else axis
-        elif not shape:
-            shape = None
-        fixed = shape is not None and None not in shape
-        entry = {"name": value.name, "shape": shape, "dtype": _dtype(value), "batch_axis": axis if fixed else None}
-        found.append(entry)
-    names = [entry["name"] for entry in found]
-    for entry in found:
-        numbered = re.compile(re.escape(entry["name"]) + r"\.\d+")
-        if (entry["shape"] is None or None in entry["shape"]) and (taken := next(filter(numbered.fullmatch, names), None)):
-            remedy = "rename one of them"
-            raise ModelError(
-                f"output '{entry['name']}' of several samples would be called '{taken}', as another output is; {remedy}"
-            )
-    return found
-
-
-def _dims(value: ValueInfoProto) -> list[int | None]:
-    """The sizes that a model says, None where it says none."""
-    return [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
-
-
-def _dtype(value: ValueInfoProto) -> str:
-    return str(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
-
-
-def _operators(part: ModelProto | None) -> list[dict[str, Any]]:
-    """The operators of a CPU part; attributes that are no numbers or words, and large constants, are left to the ONNX file."""
-    operators = []
-    small = {t.name: numpy_helper.to_array(t) for t in (part.graph.initializer if part else ()) if prod(t.dims) <= SMALL_CONSTANT}
-    for node in part.graph.node if part else ():
-        plain = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        plain = {key: value.decode() if isinstance(value, bytes) else value for key, value in plain.items()}
-        attributes = {key: value for key, value in plain.items() if isinstance(value, int | float | str)}
-        lists = {key: list(value) for key, value in plain.items() if isinstance(value, list | tuple) and _numbers(value)}
-        operators.append(
-            {
-                "name": node.name,
-                "op": node.op_type,
-                "inputs": list(node.input),
-                "outputs": list(node.output),
-                "attributes": {**attributes, **lists},
-                "constants": {n: {"dtype": str(small[n].dtype), "values": small[n].tolist()} for n in node.input if n in small},
-            }
-        )
-    return operators
-
-
-def _numbers(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, int | float) for value in values)

@@ -7,10 +7,10 @@ from onnx import ModelProto
 
 from cnna.compiler.frontend import support
 from cnna.compiler.frontend.batch_axis import batch_axes
+from cnna.compiler.frontend.cpu_parts import cpu_parts
 from cnna.compiler.frontend.integer import to_integer
-from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import to_graph
-from cnna.compiler.frontend.split import Parts, split
+from cnna.compiler.frontend.split import split
 from cnna.compiler.graph.ir import Graph, Quant
 from cnna.compiler.graph.validate import validate_integer
 from cnna.compiler.passes.fold_constants import fold_constants
@@ -58,7 +58,7 @@ def import_quantised(model: ModelProto, dump: Dump | None = None, sources: Mappi
         dump("to_integer", body)
     body = run_passes(body, INTEGER, dump)
     validate_integer(body)
-    head, tail = _cpu_parts(parts, graph.outputs)
+    head, tail = cpu_parts(parts, graph.outputs)
     plain = fold_constants(source)  # as the model has it, with the shapes that it computes
     axes = batch_axes(plain)
     return QuantisedModel(
@@ -70,25 +70,6 @@ def import_quantised(model: ModelProto, dump: Dump | None = None, sources: Mappi
         {name: axes.get(name) for name in plain.outputs},
         {name: plain.tensors[name].shape for name in plain.outputs},
     )
-
-
-def _cpu_parts(parts: Parts, outputs: tuple[str, ...]) -> tuple[ModelProto | None, ModelProto | None]:
-    """Head and tail as models, rounding what a quantised model rounds, except where their neighbour has done so or will.
-
-    The accelerator's outputs are int8 before they are the tail's floats; the host rounds what it puts into the accelerator, and
-    may leave that alone in the head where nobody else reads it. `outputs` are the whole model's.
-    """
-    seen = {*outputs}.union(*(node.inputs for part in (parts.head, parts.tail) if part for node in part.nodes))
-    for_body = {*parts.head.outputs} - seen if parts.head else set()
-    return _cpu(parts.head, for_body), _cpu(parts.tail, {*parts.body.outputs})
-
-
-def _cpu(part: Graph | None, plain: set[str]) -> ModelProto | None:
-    """A part without Q and DQ at the tensors `plain`."""
-    if part is None:
-        return None
-    tensors = {name: replace(tensor, quant=None) if name in plain else tensor for name, tensor in part.tensors.items()}
-    return to_model(replace(part, tensors=tensors))
 
 
 def _quants(graph: Graph, names: tuple[str, ...]) -> dict[str, Quant]:

@@ -1,6 +1,5 @@
-"""Writes what the compiler works on as text, a file a pass: `cnna compile --dump DIR`."""
+"""Graphs as text, and the folder that gets one file a pass: `cnna compile --dump DIR`."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,10 @@ import numpy as np
 
 from cnna.compiler.graph.ir import Graph
 from cnna.spec.files import make_folder, write_text
-from cnna.spec.regmap import BY_OFFSET
 
 
 class GraphWriter:
-    """Called with each pass's name and its graph, numbers the files of a folder in that order. UserError: it cannot be written."""
+    """Writes one numbered text file a call into a folder: a pass's name and its graph. UserError: it cannot be written."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -23,7 +21,7 @@ class GraphWriter:
         self.text(name, describe_graph(graph))
 
     def text(self, name: str, text: str) -> None:
-        """One more file."""
+        """Writes one more file."""
         path = self.folder / f"{self.written:02}_{name}.txt"
         make_folder(self.folder)
         write_text(path, text)
@@ -40,23 +38,6 @@ def describe_graph(graph: Graph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def describe_program(commands: Sequence[Mapping[str, Any]], program: bytes) -> str:
-    """The register writes, each command's own under a line that says what it does."""
-    lines: list[str] = []
-    pending: list[str] = []
-    found = iter(commands)
-    for offset, word in np.frombuffer(program, "<u4").reshape(-1, 2).tolist():
-        register = BY_OFFSET[offset]
-        values = ", ".join(f"{name} {value}" for name, value in register.unpack(word).items())
-        pending.append(f"  {register.name}: {values}")
-        if register.name.endswith("_GO"):
-            command = next(found)
-            lines.append(f"layer {command['layer']} {command['engine']} {command['tensor'] or '-'} {command['origin']}")
-            lines += pending
-            pending = []
-    return "\n".join([*lines, *pending]) + "\n"
-
-
 def _tensor(graph: Graph, name: str) -> str:
     tensor = graph.tensors.get(name)
     if tensor is None:
@@ -66,7 +47,7 @@ def _tensor(graph: Graph, name: str) -> str:
 
 
 def _op(op: Any) -> str:
-    """An operator with the fields that it has."""
+    """An operator with its fields."""
     if not is_dataclass(op):
         return str(op)
     return f"{type(op).__name__}<{', '.join(f'{f.name}={_value(getattr(op, f.name))}' for f in fields(op))}>"

@@ -1,12 +1,13 @@
 """Writes commands as a register program: each register only where its shadow's value changes; the last write is END."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from cnna.compiler.plan.command import Command
 from cnna.spec.errors import ModelError
-from cnna.spec.regmap import ENGINES, REGISTERS, Register, command_fields, offset
+from cnna.spec.regmap import BY_OFFSET, ENGINES, REGISTERS, Register, command_fields, offset
 
 
 def _members(engine: str) -> list[tuple[Register, dict[str, str]]]:
@@ -47,3 +48,20 @@ def emit(commands: Sequence[Command]) -> bytes:
 def _check_names(fields: Mapping[str, int], known: Mapping[str, int]) -> None:
     unknown = set(fields) - set(known)
     assert not unknown, f"no such command fields: {', '.join(sorted(unknown))}"
+
+
+def describe_program(commands: Sequence[Mapping[str, Any]], program: bytes) -> str:
+    """A program as text: a line for each command, and below it the register writes that lead up to it."""
+    lines: list[str] = []
+    pending: list[str] = []
+    found = iter(commands)
+    for place, word in np.frombuffer(program, "<u4").reshape(-1, 2).tolist():
+        register = BY_OFFSET[place]
+        values = ", ".join(f"{name} {value}" for name, value in register.unpack(word).items())
+        pending.append(f"  {register.name}: {values}")
+        if register.name.endswith("_GO"):
+            command = next(found)
+            lines.append(f"layer {command['layer']} {command['engine']} {command['tensor'] or '-'} {command['origin']}")
+            lines += pending
+            pending = []
+    return "\n".join([*lines, *pending]) + "\n"

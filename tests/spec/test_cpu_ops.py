@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from cnna.compiler.compile import _operators
+from cnna.compiler.frontend.cpu_parts import operators_of
 from cnna.spec.cpu_ops import CpuPart, softmax, top_k
 from cnna.spec.errors import ToolError
 
@@ -87,9 +87,9 @@ def test_numpy_answers_as_onnxruntime(name, seed, monkeypatch):
     model = part(*TAILS[name])
     outputs = list(TAILS[name][1])
     x = np.random.default_rng(seed).integers(-3, 4, (1, *SIZE)).astype(np.float32)  # with ties
-    with_onnxruntime = CpuPart(model.SerializeToString(), _operators(model), outputs).run({"x": x})
+    with_onnxruntime = CpuPart(model.SerializeToString(), operators_of(model), outputs).run({"x": x})
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    in_numpy = CpuPart(b"", _operators(model), outputs).run({"x": x})
+    in_numpy = CpuPart(b"", operators_of(model), outputs).run({"x": x})
     for output in outputs:
         assert in_numpy[output].dtype == with_onnxruntime[output].dtype
         assert np.allclose(in_numpy[output], with_onnxruntime[output], atol=1e-6)
@@ -100,7 +100,7 @@ def test_what_numpy_lacks_is_named(monkeypatch):
     model = part([helper.make_node("Erf", ["x"], ["y"])], {"y": FLOAT})
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ToolError, match="Erf runs on the CPU and needs onnxruntime"):
-        CpuPart(b"", _operators(model), ["y"])
+        CpuPart(b"", operators_of(model), ["y"])
 
 
 def test_softmax_does_not_overflow():

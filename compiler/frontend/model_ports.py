@@ -1,0 +1,62 @@
+"""Inputs and outputs of a model as its user knows them, for the manifest."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from onnx import ModelProto, ValueInfoProto, helper
+
+from cnna.spec.errors import ModelError
+
+
+def model_inputs(model: ModelProto) -> list[dict[str, Any]]:
+    """Name, shape without the batch axis (None where it is not fixed) and numpy type of the inputs that a user gives."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    values = [value for value in model.graph.input if value.name not in weights]
+    return [{"name": value.name, "shape": _dims(value)[1:], "dtype": _dtype(value)} for value in values]
+
+
+def model_outputs(model: ModelProto, shapes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int | None]) -> list[dict[str, Any]]:
+    """Name, shape of the answer to one sample (None where it depends on the data), numpy type and batch axis of the outputs.
+
+    `shapes` and `axes` are those of `QuantisedModel`. Where ONNX cannot infer a shape, the one that the model declares counts, if
+    its sizes but for the batch are fixed. ModelError: two outputs would have the same name.
+    """
+    found = []
+    batches = {dims[0].dim_param for value in model.graph.input if (dims := value.type.tensor_type.shape.dim)} - {""}
+    for value in model.graph.output:
+        shape: list[int | None] | None = [size or None for size in shapes[value.name]]
+        axis, declared = axes[value.name], _dims(value)
+        names = [dim.dim_param in batches for dim in value.type.tensor_type.shape.dim]
+        if value.type.tensor_type.HasField("shape") and (not shape or None in shape):
+            told = [1 if batch else size for size, batch in zip(declared, names, strict=True)]
+            shape = told if not shape or None not in told else shape
+            axis = names.index(True) if axis is None and sum(names) == 1 else axis
+        elif not shape:
+            shape = None
+        fixed = shape is not None and None not in shape
+        entry = {"name": value.name, "shape": shape, "dtype": _dtype(value), "batch_axis": axis if fixed else None}
+        found.append(entry)
+    _check_numbered_names(found)
+    return found
+
+
+def _check_numbered_names(found: list[dict[str, Any]]) -> None:
+    """ModelError: an output has the name that one sample of another, whose size depends on the data, would get (`boxes.0`)."""
+    names = [entry["name"] for entry in found]
+    for entry in found:
+        numbered = re.compile(re.escape(entry["name"]) + r"\.\d+")
+        if (entry["shape"] is None or None in entry["shape"]) and (taken := next(filter(numbered.fullmatch, names), None)):
+            remedy = "rename one of them"
+            raise ModelError(
+                f"output '{entry['name']}' of several samples would be called '{taken}', as another output is; {remedy}"
+            )
+
+
+def _dims(value: ValueInfoProto) -> list[int | None]:
+    """The sizes that a model declares, None where it declares none."""
+    return [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
+
+
+def _dtype(value: ValueInfoProto) -> str:
+    return str(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
