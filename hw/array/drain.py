@@ -5,19 +5,18 @@ The array holds a group's sums until the next group ends, and `issue` lets group
 
 from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.array.issue import ROOM, SLOTS, group_layout, param_write_layout
+from cnna.hw.array.issue import PARAM_WORD, ROOM, group_layout
 from cnna.hw.base.ports import params_layout, sums_layout
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.base.slices import SlicedSelector
+from cnna.hw.lanes.parameter_slots import GROUPS, Part, SlotPorts, param_write_layout, parameter_slots
 from cnna.hw.lanes.requant import Lanes, Modes
 from cnna.spec.config import Config
 
-GROUPS = 16  # that may have left `issue` and not yet drained
 PARAM_BITS = 64  # of a channel
-SLOT_CHANNELS = 8  # that share a slot's number: 35 loads each
+SLOT_CHANNELS = 8  # whose memories share a queue of slot numbers: 35 loads each
 
 
 def half_layout(config: Config) -> data.StructLayout:
@@ -41,7 +40,7 @@ class Drain(wiring.Component):
                 "group_push": In(1),
                 "group": In(group_layout()),
                 "param_valid": In(1),
-                "param": In(param_write_layout()),
+                "param": In(param_write_layout(PARAM_WORD)),
                 "ring_data": In(8 * config.ring_word_bytes),
                 "slot_free": Out(1),
                 "room_free": Out(1),
@@ -110,27 +109,12 @@ class Drain(wiring.Component):
                 m.d.comb += sums.options[half * blocks + index].eq(option)
 
     def _params(self, m: Module, last: Signal) -> list[Value]:
-        """Each channel's parameters, from a small memory of its own that is read without a clock.
-
-        Every few memories have their own queue of slots, which goes with the queue of groups: one number would drive them all.
-        """
-        size, answers = self.config.ring_word_bytes, []
-        for channel in range(self.config.co):
-            if channel % SLOT_CHANNELS == 0:
-                m.submodules[f"slots{channel}"] = slots = CreditFifo(range(SLOTS), GROUPS, copy=True)
-                m.d.comb += [slots.push.eq(self.group_push), slots.item.eq(self.group.slot), slots.o.ready.eq(last)]
-            word, byte = divmod(8 * channel, size)
-            memory = Memory(shape=PARAM_BITS, depth=SLOTS, init=[])
-            m.submodules[f"params{channel}"] = memory
-            into, out = memory.write_port(), memory.read_port(domain="comb")
-            m.d.comb += [
-                into.en.eq(self.param_valid & (self.param.word == word)),
-                into.addr.eq(self.param.slot),
-                into.data.eq(self.ring_data[8 * byte : 8 * byte + PARAM_BITS]),
-                out.addr.eq(slots.o.p),
-            ]
-            answers.append(out.data)
-        return answers
+        """Each channel's parameters, those of the oldest group's slot."""
+        size = self.config.ring_word_bytes
+        places = [divmod(8 * channel, size) for channel in range(self.config.co)]  # (word, first byte in it)
+        parts = [Part(word, self.ring_data[8 * byte : 8 * byte + PARAM_BITS]) for word, byte in places]
+        ports = SlotPorts(self.param_valid, self.param, self.group_push, self.group.slot, last)
+        return parameter_slots(m, ports, parts, SLOT_CHANNELS)
 
 
 assert params_layout().size == PARAM_BITS

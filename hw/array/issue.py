@@ -11,12 +11,13 @@ from amaranth.lib.wiring import In, Out
 from cnna.hw.base.ports import RING_LATENCY, RingRead
 from cnna.hw.base.timing import delayed
 from cnna.hw.lanes.group_credit import GroupCredit
+from cnna.hw.lanes.parameter_slots import SLOTS, param_write_layout
 from cnna.hw.walk.fetch import fetched_layout
 from cnna.hw.weights.ring import RingCursor
 from cnna.spec.config import Config
 from cnna.spec.regmap import COUNTED, STALLS
 
-SLOTS = 4  # sets of requantiser parameters; a chunk has one from its first step until its last group has drained
+PARAM_WORD = unsigned(1)  # number of a slot's word in the ring
 ROOM = 64  # items behind the requantiser that may be under way, half groups of one block: about its latency and the array's
 
 
@@ -42,11 +43,6 @@ def group_layout() -> data.StructLayout:
     )
 
 
-def param_write_layout() -> data.StructLayout:
-    """Which word of which slot the ring's data is."""
-    return data.StructLayout({"slot": range(SLOTS), "word": unsigned(1)})
-
-
 class Issue(wiring.Component):
     """Takes a chunk's parameters, then its steps.
 
@@ -67,7 +63,7 @@ class Issue(wiring.Component):
                 "feed": Out(data.StructLayout({"valid": 1, "first": 1, "last": 1})),
                 "words": Out(words),
                 "param_valid": Out(1),
-                "param": Out(param_write_layout()),
+                "param": Out(param_write_layout(PARAM_WORD)),
                 "group_push": Out(1),
                 "group": Out(group_layout()),
                 "slot_free": In(1),

@@ -2,19 +2,18 @@
 
 from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.base.slices import SlicedSelector
+from cnna.hw.lanes.parameter_slots import GROUPS, Part, SlotPorts, param_write_layout, parameter_slots
 from cnna.hw.lanes.requant import Lanes, Modes, placed
-from cnna.hw.vector.issue import ROOM, SLOTS, vector_group_layout, vector_param_layout
+from cnna.hw.vector.issue import ROOM, param_word, vector_group_layout
 from cnna.hw.vector.sums import vector_sums_layout
 from cnna.spec.config import Config
 from cnna.spec.machine import BEAT_BITS
 
-GROUPS = 16  # that may have left `vector_issue` and not yet drained
-SLOT_WORDS = 4  # parameter memories that share a slot's number: 70 loads each
+SLOT_WORDS = 4  # whose memories share a queue of slot numbers: 70 loads each
 
 
 class VectorDrain(wiring.Component):
@@ -33,7 +32,7 @@ class VectorDrain(wiring.Component):
                 "group_push": In(1),
                 "group": In(vector_group_layout()),
                 "param_valid": In(1),
-                "param": In(vector_param_layout(config)),
+                "param": In(param_write_layout(param_word(config))),
                 "ring_data": In(BEAT_BITS),
                 "slot_free": Out(1),
                 "room_free": Out(1),
@@ -91,22 +90,7 @@ class VectorDrain(wiring.Component):
         return Mux(ahead.o.ready, ahead.o.p, first)
 
     def _params(self, m: Module, last: Signal) -> Value:
-        """A block's parameters, from a small memory for each word (two channels) that is read without a clock.
-
-        Every few memories have their own queue of slots, which goes with the queue of groups.
-        """
-        answers = []
-        for word in range(self.config.ci // 2):
-            if word % SLOT_WORDS == 0:
-                m.submodules[f"slots{word}"] = slots = CreditFifo(range(SLOTS), GROUPS, copy=True)
-                m.d.comb += [slots.push.eq(self.group_push), slots.item.eq(self.group.slot), slots.o.ready.eq(last)]
-            m.submodules[f"params{word}"] = memory = Memory(shape=BEAT_BITS, depth=SLOTS, init=[])
-            into, out = memory.write_port(), memory.read_port(domain="comb")
-            m.d.comb += [
-                into.en.eq(self.param_valid & (self.param.word == word)),
-                into.addr.eq(self.param.slot),
-                into.data.eq(self.ring_data),
-                out.addr.eq(slots.o.p),
-            ]
-            answers.append(out.data)
-        return Cat(answers)
+        """The parameters of the oldest group's block. Each memory keeps a word of the ring, which is two channels."""
+        parts = [Part(word, self.ring_data) for word in range(self.config.ci // 2)]
+        ports = SlotPorts(self.param_valid, self.param, self.group_push, self.group.slot, last)
+        return Cat(parameter_slots(m, ports, parts, SLOT_WORDS))

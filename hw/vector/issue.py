@@ -12,13 +12,13 @@ from amaranth.lib.wiring import In, Out
 from cnna.hw.base.ports import RING_LATENCY, RingRead
 from cnna.hw.base.timing import delayed
 from cnna.hw.lanes.group_credit import GroupCredit
+from cnna.hw.lanes.parameter_slots import SLOTS, param_write_layout
 from cnna.hw.walk.fetch import fetched_layout
 from cnna.hw.weights.ring import RingCursor
 from cnna.spec.config import Config
 from cnna.spec.machine import BEAT_BITS
 from cnna.spec.regmap import VECTOR_OPS
 
-SLOTS = 4  # sets of parameters, a block's each
 ROOM = 64  # items behind the lanes that may be under way: about twice the clocks that they are
 DEPTHWISE, AVERAGE, MAX, ELEMENTWISE = range(len(VECTOR_OPS))
 
@@ -54,9 +54,9 @@ def vector_group_layout() -> data.StructLayout:
     )
 
 
-def vector_param_layout(config: Config) -> data.StructLayout:
-    """Which word of which slot the ring's data is."""
-    return data.StructLayout({"slot": range(SLOTS), "word": range(config.ci // 2)})
+def param_word(config: Config) -> range:
+    """Numbers of a slot's words in the ring; a word holds two channels."""
+    return range(config.ci // 2)
 
 
 def vector_feed_layout() -> data.StructLayout:
@@ -81,7 +81,7 @@ class VectorIssue(wiring.Component):
                 "feed": Out(vector_feed_layout()),
                 "words": Out(data.ArrayLayout(8 * config.ci, config.pix)),
                 "param_valid": Out(1),
-                "param": Out(vector_param_layout(config)),
+                "param": Out(param_write_layout(param_word(config))),
                 "group_push": Out(1),
                 "group": Out(vector_group_layout()),
                 "slot_free": In(1),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cnna.hw.array.drain import Drain
-from cnna.hw.array.issue import SLOTS
+from cnna.hw.lanes.parameter_slots import SLOTS
 from cnna.spec.arith import requantise
 from cnna.spec.config import Config, preset
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from cnna.hw.lanes.parameter_slots import SLOTS
 from cnna.hw.vector.drain import VectorDrain
-from cnna.hw.vector.issue import SLOTS
 from cnna.spec.arith import combine, requantise
 from cnna.spec.config import Config, preset
 
