@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from cnna.sim.rtl.cache import default_cache, private, prune, use
 from cnna.sim.rtl.lifetime import scratch
 
-DSP48E2 = Path(__file__).with_name("dsp48e2.v")
+DSP48E2 = Path(str(files("cnna.sim.rtl") / "dsp48e2.v"))
 FLAGS = ("--cc", "--prefix", "Vbench", "-O3", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint", "-Wno-style")
 COMPILE = (  # one call for all files, unoptimised: these runs are short, and Verilator's make would build its runtime each time
     *("g++", "-O0", "-std=gnu++17", "-faligned-new", "-pthread", "-w", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0"),

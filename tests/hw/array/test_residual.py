@@ -2,12 +2,17 @@
 
 import numpy as np
 import pytest
+from amaranth import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from cnna.hw.array.residual import NAMES, ResidualAdd, add_layout
 from cnna.spec.arith import combine
 from cnna.spec.config import preset
 
 from ...rigs import bench
+from ...rigs.paced import PacedStream, run_paced
+from ...rigs.streams import PACES
 
 pytestmark = pytest.mark.cosim
 
@@ -86,3 +91,64 @@ def test_an_item_waits_for_its_residual():
     np.testing.assert_array_equal(found["late"][:, 0], (clock >= 10) & (clock < come))
     np.testing.assert_array_equal(found["mid__ready"][:, 0], clock == come)
     assert found["o__valid"].sum() == 1
+
+
+class PacedAdd(wiring.Component):
+    """A ResidualAdd behind three `PacedStream`s: the bench fills them first, then says when each may offer its next item."""
+
+    def __init__(self) -> None:
+        self.add = ResidualAdd(CONFIG)
+        self.streams = {
+            name: PacedStream(getattr(self.add, name).payload.shape(), depth)
+            for name, depth in (("command", 8), ("mid", 256), ("residual", 256))
+        }
+        ports = {"o": Out(self.add.signature.members["o"].signature)}
+        for name, source in self.streams.items():
+            ports |= {f"{name}_push": In(1), f"{name}_item": In(source.shape), f"{name}_offer": In(1)}
+        super().__init__(ports)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.add = self.add
+        wiring.connect(m, self.add.o, wiring.flipped(self.o))
+        for name, source in self.streams.items():
+            m.submodules[name] = source
+            wiring.connect(m, source.o, getattr(self.add, name))
+            m.d.comb += [
+                source.push.eq(getattr(self, f"{name}_push")),
+                source.item.eq(getattr(self, f"{name}_item")),
+                source.offer.eq(getattr(self, f"{name}_offer")),
+            ]
+        return m
+
+
+@pytest.mark.parametrize("pace", PACES)
+def test_adds_under_back_pressure(pace):
+    """Sources and a sink that come and go: an item lost, doubled, changed while it waits, or added to another one's residual."""
+    rng, manner = np.random.default_rng(8), PACES[pace]
+    width, enables = CONFIG.half * CONFIG.ci, (1, 0, 1, 1, 0)
+    commands = [command(rng, enable) for enable in enables]
+    fill = len(enables) * ITEMS  # clocks before anything is offered: every item stands in its stream by then
+    clocks = fill + 50 + int(2 * fill / (manner.offer * manner.accept))
+    dut = PacedAdd()
+    a, r = (rng.integers(-128, 128, (len(enables), ITEMS, width)).astype(np.int8) for _ in range(2))
+    lasts = np.arange(ITEMS) == ITEMS - 1
+    rows = {
+        "command": np.array([packed(values) for values in commands]),
+        "mid": np.concatenate([np.column_stack([one.view(np.uint8), lasts]) for one in a]),
+        "residual": np.concatenate([one.view(np.uint8) for one, enable in zip(r, enables, strict=True) if enable]),
+    }
+    inputs = {"o__ready": (rng.random(clocks) < manner.accept).astype(np.int64)}
+    for name, items in rows.items():
+        inputs[f"{name}_push"] = (np.arange(clocks) < len(items)).astype(np.int64)
+        inputs[f"{name}_item"] = np.zeros((clocks, -(-dut.streams[name].item.shape().size // 8)), np.uint8)
+        inputs[f"{name}_item"][: len(items), : items.shape[1]] = items
+        inputs[f"{name}_offer"] = ((rng.random(clocks) < manner.offer) & (np.arange(clocks) > fill)).astype(np.int64)
+    found = run_paced(dut, inputs, pace)
+    taken = found["o__valid"][:, 0] & inputs["o__ready"] == 1
+    wanted = []
+    for number, values in enumerate(commands):
+        b = r[number] if values["res_enable"] else np.int8(0)
+        add = [values[name] for name in NAMES[1:]]
+        wanted.append(combine(a[number], add[0], b, add[1], *add[2:]))
+    np.testing.assert_array_equal(found["o__payload"][taken].view(np.int8), np.concatenate(wanted))
