@@ -1,10 +1,13 @@
 """The convolution array: `pix * ci * co` multiply-accumulates a clock in `pix * co / 2 * ci` DSP48E2.
 
-Two output channels share a DSP (see `dsp`), `min(8, ci)` input channels a cascade. It sits in `conv`, between the
-words that `fetch` brings and the requantiser, and runs free: nothing holds it still.
+Two output channels share a DSP (see `dsp`), and `min(8, ci)` input channels share a cascade. The array stands in `conv`, between
+the words that `fetch` brings and the requantiser. It cannot be stopped.
 
-Clock 0 is the one in which an input stands at the ports. The input is registered once, then channel i of a cascade
-waits i clocks more, so that its product meets the sum coming down PCIN. `ArrayTile` has the cascades and what follows them.
+Clock 0 is the clock in which an input stands at the ports. The input is registered once. Then channel i of a cascade waits i
+clocks more, so that its product meets the sum that comes down PCIN.
+
+`Array` consists of equal `ArrayTile`s, each a module by itself, so that synthesis has to look at only one. A tile contains the
+cascades and accumulators; attributes keep its copies of the control bits apart from those of other tiles.
 """
 
 from amaranth import Cat, Module, Mux, Signal, Value, signed, unsigned
@@ -17,17 +20,18 @@ from cnna.hw.base.timing import delayed
 from cnna.hw.lanes import dsp
 from cnna.spec.config import Config
 
-TILE_PAIRS = 4  # of output channels in a tile, at most: 256 accumulator bits that a control bit drives
-HIGH_BITS = 19  # of a cascade's high lane: 8 products of -128 by -128 are 2^17
+TILE_PAIRS = 4  # pairs of output channels in a tile, at most: a control bit drives 256 accumulator bits
+HIGH_BITS = 19  # of a cascade's high lane: 8 products of -128 by -128 make 2^17
 TILE_LATENCY = 2 + dsp.LATENCY  # clocks from a cascade's last byte to `sums`
 
 
 class ArrayTile(wiring.Component):
-    """`pairs` pairs' sums over a group, int32 by output channel.
+    """One pixel's sums over a group for `pairs` pairs of output channels, int32 by output channel.
 
-    `activations` and `weights` (by channel, then output channel) stand at a cascade's channel i when its product meets the sum
-    coming down PCIN: a clock later than channel i - 1. `valid`, `first` and `last` (only with `valid`) come dsp.LATENCY clocks
-    after the cascade's last channel; `sums` has the group's from two clocks after `last` to two after the next one.
+    `activations` and `weights` (by channel, then output channel) come skewed: channel i of a cascade comes a clock after channel
+    i - 1, when its product meets the sum that comes down PCIN. `valid`, `first` and `last` (only with `valid`) come dsp.LATENCY
+    clocks after the cascade's last channel. `sums` holds the group's sums from two clocks after its `last` to two clocks after the
+    next `last`.
     """
 
     def __init__(self, config: Config, pairs: int) -> None:
@@ -51,7 +55,7 @@ class ArrayTile(wiring.Component):
         return m
 
     def _totals(self, m: Module, pair: int) -> tuple[Signal, Signal]:
-        """The low and the high lane of a pair, summed over its cascades."""
+        """The low and the high lane of a pair, each summed over all cascades."""
         lows, highs = [], []
         for start in range(0, self._config.ci, self._config.cascade):
             pcin = None
@@ -75,7 +79,7 @@ class ArrayTile(wiring.Component):
         return low, high
 
     def _accumulated(self, m: Module, total: Value, valid: Signal, first: Signal, last: Signal) -> Signal:
-        """One output channel's sum, from the clock after `last` on."""
+        """One output channel's sum, held from the clock after `last` until the next `last`."""
         accumulator, held = (Signal(signed(32), reset_less=True) for _ in range(2))
         following = Signal(signed(32))
         m.d.comb += following.eq(Mux(first, 0, accumulator) + total)
@@ -87,14 +91,14 @@ class ArrayTile(wiring.Component):
 
 
 class Array(wiring.Component):
-    """Sums of products of pixel groups.
+    """The sum of products of each pixel group.
 
-    A step is a clock with `valid`: word p is channels 0..ci-1 of pixel p, the weight of (output channel k, input channel
-    i) is byte `k * ci + i` of `weights`. `first` and `last` mark the first and the last step of a group (they may be
-    the same); clocks without `valid` may lie anywhere. `latency` clocks after `last`, `o_valid` is 1 for a clock, and
-    `sums` holds the group's sums from then to the next `o_valid`.
+    Each clock with `valid` is a step: word p is channels 0..ci-1 of pixel p, and byte `k * ci + i` of `weights` is the weight from
+    input channel i to output channel k. `first` and `last` mark the first and the last step of a group, which may be the same
+    step. Clocks without `valid` may lie anywhere. `latency` clocks after `last`, `o_valid` is 1 for one clock; `sums` holds the
+    group's sums from then to the next `o_valid`.
 
-    One case fails: eight weights of an even output channel and their eight inputs in one cascade all -128.
+    One case overflows: eight weights of an even output channel and their eight inputs in one cascade are all -128.
     """
 
     def __init__(self, config: Config) -> None:
@@ -116,7 +120,7 @@ class Array(wiring.Component):
         m = Module()
         config = self.config
         activations, weights = self._activations(m), self._weights(m)
-        wait = self.latency - 2  # clocks to one before the totals: the tiles have copies of the control bits
+        wait = self.latency - 2  # clocks to one before the totals: each tile registers its own copies
         valid = delayed(m, self.valid, wait, cleared=True)
         first = delayed(m, self.first, wait, attrs=CHAIN)
         last = delayed(m, self.last & self.valid, wait, cleared=True)
@@ -135,7 +139,7 @@ class Array(wiring.Component):
         return m
 
     def _skewed(self, m: Module, bytes_by_channel: list[list[Value]]) -> list[list[Value]]:
-        """[channel][...] bytes, registered, and as many clocks later again as the channel's place in its cascade."""
+        """[channel][...] bytes, registered, then delayed by the channel's place in its cascade."""
         late: list[list[Value]] = [[] for _ in bytes_by_channel]
         for place in range(self.config.cascade):
             channels = range(place, self.config.ci, self.config.cascade)

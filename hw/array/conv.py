@@ -1,4 +1,4 @@
-"""The convolution engine: reads, array, requantiser, residual add, writes. It only connects; each part holds its own command.
+"""The convolution engine: reads, array, requantiser, residual add, writes. `Conv` only connects; each part has its own command.
 
 gate ─▶ source fetch ─▶ issue ─▶ array ─▶ drain ─▶ residual add ─▶ scatter
   └──────────── residual fetch ──────────────────────┘
@@ -21,8 +21,8 @@ from cnna.hw.walk.walk import plane_walk, source_walk, walk_layout
 from cnna.spec.config import Config
 from cnna.spec.regmap import STALLS
 
-UNITS_AHEAD_BITS = 6  # of units permitted but not yet issued: those that fetch holds, at worst a step each
-OPEN_BITS = 20  # of units taken but not yet written
+UNITS_AHEAD_BITS = 6  # counts units permitted but not yet issued: fetch holds them, at worst each a single step
+OPEN_BITS = 20  # counts units taken but not yet written
 
 
 def _gate(share: data.View, command: data.View) -> Statements:
@@ -38,10 +38,10 @@ def _source(walk: data.View, command: data.View) -> Statements:
 
 
 class Conv(wiring.Component):
-    """Plays `conv` commands. `unit` pulses when a chunk's words can be seen by every reader; `done` are all engines' counts.
+    """Plays `conv` commands. `unit` pulses when every reader can see a chunk's words; `done` holds the counts of all engines.
 
-    `active` and `stall` (an index into STALLS, of use while not active) are for counters; `started` is the number of
-    commands of which the array has taken a step, since reset.
+    `active` and `stall` are for the counters; `stall` is an index into STALLS and counts only while `active` is 0. `started` is
+    the number of commands since reset of which the array has taken a step.
     """
 
     def __init__(self, config: Config) -> None:
@@ -93,7 +93,7 @@ class Conv(wiring.Component):
         return m
 
     def _shares(self) -> dict[str, Share]:
-        """What each part gets of a command."""
+        """Each part's share of a command."""
 
         def plane(name: str) -> Share:
             def assign(walk: data.View, command: data.View) -> Statements:
@@ -112,7 +112,7 @@ class Conv(wiring.Component):
         }
 
     def _multiply(self, m: Module, broadcast: Broadcast, source: Fetch, add: ResidualAdd) -> Issue:
-        """From fetched words to the requantiser's results."""
+        """Connects what leads from fetched words to the results of the requantiser."""
         m.submodules.issue = issue = Issue(self.config)
         m.submodules.array = array = Array(self.config)
         m.submodules.drain = drain = Drain(self.config)

@@ -1,6 +1,6 @@
-"""Behind the array: takes a pixel group's sums to the requantiser, half a group of one channel block a clock.
+"""Behind the array: brings the sums of a pixel group to the requantiser, half a group of one channel block a clock.
 
-The array holds a group's sums until the next group ends, and `issue` lets groups end no faster than they drain.
+The array holds a group's sums until the next group ends. `issue` lets groups end no faster than they drain.
 """
 
 from amaranth import Cat, Module, Mux, Signal, Value
@@ -20,15 +20,16 @@ SLOT_CHANNELS = 8  # whose memories share a queue of slot numbers: 35 loads each
 
 
 def half_layout(config: Config) -> data.StructLayout:
-    """The words of half a group, one channel block; `last` of a command."""
+    """The words of half a group, one channel block; `last` marks the last item of a command."""
     return data.StructLayout({"words": data.ArrayLayout(8 * config.ci, config.half), "last": 1})
 
 
 class Drain(wiring.Component):
-    """Sums to int8 by each channel's parameters; half groups outside, blocks inside.
+    """Turns sums into int8 by each channel's parameters. The order of the items is halves first, then blocks within a half.
 
-    `param` says which part of a slot `ring_data` is. Groups are pushed in order, well before their sums come. `slot_free` pulses
-    when a chunk's last group has drained. An item at `o` was paid for in `issue`, which gets `room_free` when it is taken.
+    `param` says which word of which slot `ring_data` is. Groups are pushed in order, well before their sums come. `slot_free`
+    pulses when a chunk's last group has drained. `issue` has booked room for every item at `o`, and gets it back by `room_free`
+    when the item is taken.
     """
 
     def __init__(self, config: Config) -> None:
@@ -89,7 +90,7 @@ class Drain(wiring.Component):
         return m
 
     def _choose(self, m: Module, block: Signal, upper: Signal, last: Signal, lanes: Lanes) -> None:
-        """The half group's sums and the block's parameters, into the lanes' registers; `block` and `upper` of the next clock."""
+        """Chooses the half group's sums and the block's parameters for the lanes; `block` and `upper` are the next clock's."""
         config, blocks = self.config, self.config.chunk_blocks
         params = self._params(m, last)
         m.submodules.sums_selector = sums = SlicedSelector(len(lanes.acc.as_value()), 2 * blocks)

@@ -1,7 +1,7 @@
 """The head of the convolution engine: pairs words from feature memory with weights and feeds the array.
 
-The array and the requantiser behind it cannot be stopped, so a step is only taken when its weight is in the ring and, for the last
-of a group, when the group's results have room and time: the requantiser takes half a group of one block a clock.
+The array and the requantiser behind it cannot be stopped. So a step waits until its weight is in the ring. The last step of a group
+also waits until the drain has time and room for the group's results: the requantiser takes half a group of one block a clock.
 """
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
@@ -18,18 +18,18 @@ from cnna.spec.config import Config
 from cnna.spec.regmap import COUNTED, STALLS
 
 PARAM_WORD = unsigned(1)  # number of a slot's word in the ring
-ROOM = 64  # items behind the requantiser that may be under way, half groups of one block: about its latency and the array's
+ROOM = 64  # items (half groups of one block) that may be under way behind the requantiser: about its latency plus the array's
 
 
 def issue_layout() -> data.StructLayout:
-    """What the head needs of a command."""
+    """The members of a command that the head needs."""
     return data.StructLayout(
         {"stream": unsigned(1), "mid_zero": signed(8), "mid_clamp_low": signed(8), "mid_clamp_high": signed(8)}
     )
 
 
 def group_layout() -> data.StructLayout:
-    """What the drain must know of a pixel group: its parameters, whether its upper half has pixels, what it ends."""
+    """What the drain must know of a pixel group: its parameters, whether its upper half has pixels, and what it ends."""
     return data.StructLayout(
         {
             "slot": range(SLOTS),
@@ -46,10 +46,10 @@ def group_layout() -> data.StructLayout:
 class Issue(wiring.Component):
     """Takes a chunk's parameters, then its steps.
 
-    `feed` and `words` go to the array, `param` to the drain, all when the ring's data is there. `group` is pushed when a
-    group's last step is taken. `slot_free` and `room_free` give back what the drain and the residual add are done with.
-    `chunk_end` pulses with a chunk's last step. While the array works `active` is set; else `stall` says why not, as an index
-    into STALLS.
+    `feed` and `words` go to the array and `param` to the drain, in the clock in which the ring's data arrives. `group` is pushed
+    when the last step of a group is taken. `slot_free` returns a slot of the drain; `room_free` returns room for an item.
+    `chunk_end` pulses with the last step of a chunk. `active` is set while the array works; otherwise `stall` says why not, as an
+    index into STALLS.
     """
 
     def __init__(self, config: Config) -> None:
@@ -124,7 +124,7 @@ class Issue(wiring.Component):
         return m
 
     def _slots(self, m: Module) -> tuple[Signal, Signal]:
-        """The slot of the chunk at hand, and whether it is free to be loaded."""
+        """The slot of the current chunk, and whether it may be loaded."""
         slot, used, slot_ok = Signal(range(SLOTS)), Signal(range(SLOTS + 1)), Signal()
         after = Signal(range(SLOTS + 1))
         m.d.comb += after.eq(used + self.chunk_end - self.slot_free)
@@ -132,7 +132,7 @@ class Issue(wiring.Component):
         return slot, slot_ok
 
     def _load(self, m: Module, load: Signal, slot: Signal) -> Value:
-        """Tells the drain which parameter word comes out of the ring; answers whether the one at hand is a chunk's last."""
+        """Tells the drain which parameter word comes out of the ring. Returns whether the current word is the last of its chunk."""
         word = Signal(1)
         m.d.comb += [
             self.param_valid.eq(delayed(m, load, RING_LATENCY, cleared=True)),
@@ -144,7 +144,7 @@ class Issue(wiring.Component):
         return word
 
     def _count(self, m: Module, step: Signal, running: Signal, loading: Signal, there: Signal, slot_ok: Signal) -> None:
-        """`active` and `stall`, both a clock late."""
+        """Drives `active` and `stall`, both a clock late."""
         cause = {name: index for index, name in enumerate(STALLS)}
         waits = {name: self.blocked[COUNTED.index(name)] for name in COUNTED}
         m.d.sync += self.active.eq(step)

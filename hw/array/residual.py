@@ -1,6 +1,6 @@
-"""The residual add behind the requantiser: brings an optional second operand to the first's half groups, and adds.
+"""The residual add behind the requantiser: adds an optional second operand to the half groups that come from the drain.
 
-It stands between `drain` and `scatter`. A convolution without a residual goes through it too, by constants that change nothing.
+It stands between `drain` and `scatter`. A convolution without a residual passes through it too, with constants that change nothing.
 """
 
 from amaranth import Cat, Module, Mux, Shape, Signal
@@ -14,7 +14,7 @@ from cnna.hw.walk.fetch import fetched_layout
 from cnna.spec.config import Config
 from cnna.spec.regmap import command_fields
 
-ROOM = 32  # items that may be under way: more than the lanes' latency
+ROOM = 32  # items that may be under way: more than the latency of the lanes
 NAMES = ("res_enable", "add_a", "add_b", "add_offset", "add_shift", "out_zero", "out_clamp_low", "out_clamp_high")
 
 
@@ -25,9 +25,9 @@ def add_layout() -> data.StructLayout:
 
 
 class ResidualAdd(wiring.Component):
-    """`combine` of `mid` and the residual's words, pixel by pixel in the same order, `half` words a clock.
+    """Applies `combine` to the words of `mid` and of the residual, which come in the same order, `half` words a clock.
 
-    A command serves the items up to the one marked `last`. `late` is set while an item waits for its residual.
+    A command applies to all items up to the one marked `last`. `late` is set while an item waits for its residual.
     """
 
     def __init__(self, config: Config) -> None:
@@ -49,7 +49,7 @@ class ResidualAdd(wiring.Component):
         m.submodules.lanes = lanes = Lanes(count, Modes.COMBINE)
         m.submodules.fifo = fifo = CreditFifo(data.ArrayLayout(8 * config.ci, config.half), ROOM)
         running, room, take, free = Signal(), Signal(), Signal(), Signal(range(ROOM + 1), init=ROOM)
-        m.d.sync += [free.eq(free - take + (fifo.o.valid & fifo.o.ready)), room.eq(free >= 2)]  # 2: `room` is a clock late
+        m.d.sync += [free.eq(free - take + (fifo.o.valid & fifo.o.ready)), room.eq(free >= 2)]  # 2, because `room` is a clock late
         m.d.comb += [
             self.command.ready.eq(~running),
             take.eq(running & room & self.mid.valid & (self.residual.valid | ~command.res_enable)),
@@ -69,7 +69,7 @@ class ResidualAdd(wiring.Component):
             lanes.params[0].factor.eq(command.add_a),
             lanes.params[0].offset.eq(command.add_offset),
             lanes.params[0].shift.eq(command.add_shift),
-            lanes.factor_b.eq(Mux(command.res_enable, command.add_b, 0)),  # whatever b is
+            lanes.factor_b.eq(Mux(command.res_enable, command.add_b, 0)),  # 0 makes b count for nothing
             lanes.zero.eq(command.out_zero),
             lanes.low.eq(command.out_clamp_low),
             lanes.high.eq(command.out_clamp_high),

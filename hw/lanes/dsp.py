@@ -1,10 +1,10 @@
-"""One DSP48E2 as this project uses it: `P = A * B + Z`, `(A + D) * B + Z` or `A * (B + D) + Z + W`, every register on.
+"""One DSP48E2 as this project uses it: `P = A * B + Z`, `(A + D) * B + Z` or `A * (B + D) + Z + W`, with every register in use.
 
-`array`, `depthwise` and `requant` make their multipliers here; `sim/rtl/dsp48e2.v` stands in for the primitive in
-simulation. Names and meanings are those of the vendor's user guide UG579.
+`array`, `vector.sums` and `requant` make their multipliers here. In simulation `sim/rtl/dsp48e2.v` stands in for the primitive.
+Names and meanings are those of the vendor's user guide UG579.
 
-Packing: with `packed(w1, w0)` on A and D and x on B, P = (w1 * x << 18) + w0 * x. LANE_PRESET, added once to the sum,
-keeps the low lane P[17:0] from going negative: the high lane is P[:18] as it stands, the low one P[17:0] - LANE_PRESET.
+Packing: with `packed(w1, w0)` on A and D and x on B, P = (w1 * x << 18) + w0 * x. LANE_PRESET is added once to the sum, so
+that the low lane P[17:0] never goes negative. Then the high lane is P[47:18], and the low lane is P[17:0] - LANE_PRESET.
 """
 
 from amaranth import Cat, ClockSignal, Const, Instance, Signal, Value, ValueLike
@@ -15,7 +15,7 @@ C_LATENCY = 2  # clocks from C and a driven OPMODE to P and PCOUT
 LANE_BITS = 18  # from the low product of a packed pair to the high one
 LANE_PRESET = 1 << (LANE_BITS - 1)
 
-# What the adder sums beside the product, for `opmode`.
+# What the adder adds to the product, for `opmode`.
 ADD_PCIN = 0b00_001_00_00
 ADD_PCIN_SHIFTED = 0b00_101_00_00  # PCIN >> 17
 ADD_C = 0b00_011_00_00
@@ -36,12 +36,12 @@ _TIED = {  # inputs that this project never drives
     "i_CARRYINSEL": Const(0, 3),
     "i_MULTSIGNIN": _ZERO,
 }
-# Registers of constant controls are off: after configuration they would only delay the constant once.
+# Control inputs that are constant have no register: it would only delay the constant once, after configuration.
 _STATIC = {"p_ALUMODEREG": 0, "p_CARRYINREG": 0, "p_CARRYINSELREG": 0}
 _ONE_A, _TWO_A = {"p_AREG": 1, "p_ACASCREG": 1}, {"p_AREG": 2, "p_ACASCREG": 2}
 _ONE_B, _TWO_B = {"p_BREG": 1, "p_BCASCREG": 1}, {"p_BREG": 2, "p_BCASCREG": 2}
 _PLAIN = {**_STATIC, **_TIED, **_TWO_A, **_TWO_B, "p_AMULTSEL": "A"}
-_PREADDED = {  # by the port that D is added to: the sum's register takes the place of one of that port's
+_PREADDED = {  # by the port that D is added to: the register of the sum replaces one of that port's two
     "A": {**_STATIC, **_TIED, **_ONE_A, **_TWO_B, "p_AMULTSEL": "AD"},
     "B": {**_STATIC, **_TIED, **_TWO_A, **_ONE_B, "p_AMULTSEL": "A", "p_BMULTSEL": "AD", "p_PREADDINSEL": "B"},
 }
@@ -50,7 +50,7 @@ _NO_C, _NO_D, _NO_PCIN = Const(0, C_BITS), Const(0, D_BITS), Const(0, P_BITS)
 
 
 def sign_extended(value: ValueLike, bits: int) -> Value:
-    """`value`, whose top bit is its sign, as `bits` bits: DSP48E2 ports take no narrower values."""
+    """`value` widened to `bits` bits by its sign, which is its top bit: a DSP48E2 port must be driven at its full width."""
     value = Value.cast(value)
     return Cat(value, value[-1].replicate(bits - len(value)))
 
@@ -62,12 +62,12 @@ def packed(high: ValueLike, low: ValueLike) -> tuple[Value, Value]:
 
 
 def opmode(*added: int) -> Const:
-    """The OPMODE port for the product (X = Y = M) and what is ADDed to it."""
+    """The OPMODE port for the product (X = Y = M) and the ADD_* and ALSO_C terms that are added to it."""
     return Const(0b00_000_01_01 | sum(added), 9)
 
 
 def low_lane(p: Value) -> Value:
-    """The signed low lane of a packed sum that holds LANE_PRESET once."""
+    """The signed low lane of a packed sum that contains LANE_PRESET once."""
     return Cat(p[: LANE_BITS - 1], ~p[LANE_BITS - 1]).as_signed()
 
 
@@ -87,8 +87,8 @@ def dsp48e2(
 ) -> Instance:
     """A multiplier with all ports at their full widths (A 30, B 18, C 48, D 27, P 48 bits).
 
-    `d` is added, before the multiplication, to the port `d_to` ("A" or "B", whose sum must stay within 18 bits) of the items
-    whose `adds` is 1. A constant `opmode` or `adds` costs no register; a driven one has a register of the DSP's own.
+    Before the multiplication, the pre-adder adds `d` to the port `d_to` for items whose `adds` is 1. `d_to` is "A", or "B", where
+    the sum must fit into 18 bits. A constant `opmode` or `adds` has no register; a driven one has a register inside the DSP.
     """
     ports = dict(_PLAIN if d is None else _PREADDED[d_to])
     static = d is None or isinstance(adds, Const)

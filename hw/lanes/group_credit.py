@@ -1,4 +1,4 @@
-"""When a pixel group may end: how fast the drain behind an engine takes groups, and the room behind its lanes."""
+"""Decides when a pixel group may end: the drain needs time for each group, and its results need room behind the lanes."""
 
 from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -6,9 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 
 class GroupCredit(wiring.Component):
-    """Keeps group ends `cost` clocks apart and books `cost` items for each (`short`: half as many) of `room`.
+    """Keeps the ends of groups at least `cost` clocks apart, and books `cost` of `room` items for each group.
 
-    `end` is only set while `ok` is. `room_free` gives an item back. `ok` comes from a register.
+    A `short` group books half as many. The user sets `end` only while `ok` is set. `room_free` gives one item back. `ok` comes
+    from a register.
     """
 
     def __init__(self, cost: int, room: int) -> None:

@@ -1,7 +1,13 @@
-"""Lanes that bring sums to int8: `arith.requantise` and `arith.combine`, with two DSP48E2 each.
+"""Lanes that turn sums into int8: `arith.requantise` and `arith.combine`, with two DSP48E2 for each lane.
 
-Used three times: behind the array (requantise), for the residual add (combine), and in the vector engine (either,
-item by item). They run free: one item a clock, `latency` clocks late, nothing holds them still. `LaneBundle` has what they do.
+They are used three times: behind the array (requantise), in the residual add (combine), and in the vector engine, where each
+item says which of the two it wants. Lanes cannot be stopped: they take one item a clock and answer `latency` clocks later.
+
+`Lanes` consists of `LaneBundle`s, each a module by itself. Synthesis looks at one module of all that are alike, and attributes
+keep their copies of an item's common bits apart.
+
+To requantise, DSP 0 multiplies the low 17 bits of the sum. DSP 1 multiplies the other bits and adds DSP 0's result, shifted right
+by 17. The pre-adders add the offset to each part. To combine, each DSP multiplies one operand.
 """
 
 import enum
@@ -16,16 +22,16 @@ from cnna.hw.base.timing import delayed
 from cnna.hw.lanes import dsp, rounding
 from cnna.hw.lanes.dsp import sign_extended
 
-BUNDLE_LANES = 4  # in a bundle, at most: below 300 loads a bit
-VALUE_AT = 3 + dsp.LATENCY  # clocks from a port to the register of an item's value
-OFFSET_AT = dsp.LATENCY - dsp.C_LATENCY  # clocks from a port to that of the offset, where lanes only combine
+BUNDLE_LANES = 4  # at most in one bundle: each common bit has fewer than 300 loads
+VALUE_AT = 3 + dsp.LATENCY  # clocks from an item at the ports to the register with its product
+OFFSET_AT = dsp.LATENCY - dsp.C_LATENCY  # clocks from an item to its offset, in lanes that only combine
 LOW_BITS = 17  # of a sum, for DSP 0
 _SUM_VALUE_BITS = 56  # of int32 times 24 bits
 _OPERAND_VALUE_BITS = 35  # of two products of 8 by 26 bits, and an int32
 
 
 class Modes(enum.Enum):
-    """What lanes can do. BOTH: as the item's `combine` bit says."""
+    """What lanes can do. With BOTH, the `combine` bit of each item decides."""
 
     REQUANTISE = enum.auto()
     COMBINE = enum.auto()
@@ -33,7 +39,7 @@ class Modes(enum.Enum):
 
 
 def lane_ports(lanes: int, modes: Modes) -> dict[str, wiring.Member]:
-    """What goes into lanes that requantise, combine, or both, one by one, and comes out of them."""
+    """The ports that each lane has for itself: a sum or two operands in, an int8 out."""
     ports = {"o": Out(data.ArrayLayout(signed(8), lanes))}
     if modes is not Modes.COMBINE:
         return ports | {"acc": In(data.ArrayLayout(signed(32), lanes))}
@@ -41,10 +47,11 @@ def lane_ports(lanes: int, modes: Modes) -> dict[str, wiring.Member]:
 
 
 class LaneBundle(wiring.Component):
-    """`count` lanes with the same parameters; ports as `requant.Lanes` has them, but for those that come when they are needed:
+    """`count` lanes with the same parameters. The ports are those of `Lanes`, but some come only when they are needed.
 
-    `factor_b` a clock after the item's others, `offset` OFFSET_AT where lanes only combine, `shift` VALUE_AT - 1, `base`
-    VALUE_AT + rounding.BASE_AT, `low` and `span` VALUE_AT + rounding.CLAMP_AT (`rounding.to_int8` says what they are).
+    Clocks after the item's other ports: `factor_b` 1; `offset` OFFSET_AT in lanes that only combine, otherwise 0; `shift`
+    VALUE_AT - 1; `base` VALUE_AT + rounding.BASE_AT; `low` and `span` VALUE_AT + rounding.CLAMP_AT. `rounding.to_int8` explains
+    `base` and `span`.
     """
 
     def __init__(self, count: int, modes: Modes) -> None:
@@ -79,20 +86,20 @@ class LaneBundle(wiring.Component):
         return Mux(combine, combined, requantised)
 
     def _combine(self, m: Module) -> list[Value]:
-        """The `combine` bit: [clocks after the port's]."""
+        """The `combine` bit, delayed: element n is n clocks late."""
         if not (self.sums and self.operands):
             return [Const(self.operands, 1)] * (VALUE_AT - 1)
         return _line(m, self.combine, VALUE_AT - 2)
 
     def _value(self, m: Module, lane: int, common: dict[str, Value | None], offset: list[Value], combine: list[Value]) -> Signal:
-        """What is to be shifted and rounded: the sum's or the operands' product."""
-        first = 1 + dsp.LATENCY - dsp.C_LATENCY  # clocks after the port's in which DSP 0 looks at OPMODE
+        """The value to shift and round: the scaled sum, or the sum of the scaled operands."""
+        first = 1 + dsp.LATENCY - dsp.C_LATENCY  # clocks from an item to DSP 0's use of OPMODE
         added_0 = self._choice(combine[first], dsp.opmode(dsp.ADD_C), dsp.opmode())
         added_1 = self._choice(combine[first + 1], dsp.opmode(dsp.ADD_PCIN), dsp.opmode(dsp.ADD_PCIN_SHIFTED, dsp.ALSO_C))
         if self.sums:
             acc = delayed(m, self.acc[lane].as_unsigned(), 1)
             low, high = Cat(acc[:LOW_BITS], acc[LOW_BITS - 1] & combine[1]), dsp.sign_extended(acc[LOW_BITS:], dsp.B_BITS)
-            # less 2^17, so that the sum stays within 18 bits; a factor at DSP 1's C gives them back
+            # D is 2^17 too small, so that the pre-adder's sum fits into 18 bits; the factor at DSP 1's C makes up for it
             own_0 = {"d": Cat(offset[1][:LOW_BITS], Const(-1, dsp.D_BITS - LOW_BITS)), "adds": ~combine[1]}
             own_1 = {"d": dsp.sign_extended(offset[2][LOW_BITS:], dsp.D_BITS), "adds": ~combine[2]}
             own_0 |= {"d_to": "B"}
@@ -120,7 +127,7 @@ class LaneBundle(wiring.Component):
 
 
 def _line(m: Module, value: Value, clocks: int) -> list[Value]:
-    """`value` 0 to `clocks` clocks later; all lanes share it."""
+    """`value` delayed by 0 to `clocks` clocks, a list; all lanes of a bundle share it."""
     late = [value]
     for _ in range(clocks):
         late.append(delayed(m, late[-1], 1, attrs=COPY))
@@ -128,12 +135,14 @@ def _line(m: Module, value: Value, clocks: int) -> list[Value]:
 
 
 class Lanes(wiring.Component):
-    """`lanes` results a clock, by `sets` sets of parameters: lane i's is set i % `sets`.
+    """`lanes` results a clock. There are `sets` sets of parameters; lane i uses set i % `sets`.
 
-    Requantise: `o = requantise(acc + offset, factor, shift, zero, low, high)`; acc + offset within int32, factor below 2^24.
-    Combine: `o = combine(a, factor, b, factor_b, offset, shift, zero, low, high)`; in lanes that do both, where the item's
-    `combine` says so, with what `placed(a, b)` makes of them at `acc`. All inputs are sampled with `valid`; `o`, `o_valid` and
-    `o_tag` (the item's `tag`) come `latency` clocks later. Ports that the modes do not need are absent, and so are tags of no bits.
+    Requantise: `o = requantise(acc + offset, factor, shift, zero, low, high)`; acc + offset must fit into int32, factor is below
+    2^24. Combine: `o = combine(a, factor, b, factor_b, offset, shift, zero, low, high)`. Lanes that can do both combine the items
+    whose `combine` is set, and take `placed(a, b)` at `acc`.
+
+    All inputs are sampled with `valid`. `o`, `o_valid` and `o_tag` (the item's `tag`) come `latency` clocks later. Ports that the
+    modes do not need are absent; so are `tag` and `o_tag` if `tag_bits` is 0.
     """
 
     def __init__(self, lanes: int, modes: Modes, tag_bits: int = 0, *, sets: int = 1) -> None:
@@ -169,7 +178,7 @@ class Lanes(wiring.Component):
         return m
 
     def _common(self, m: Module) -> dict[str, Value]:
-        """What all bundles get, when they need it."""
+        """What every bundle gets, delayed to the clock in which it is needed."""
         base, span = Signal(signed(9), reset_less=True), Signal(8, reset_less=True)
         m.d.sync += [base.eq(self.zero - self.low), span.eq(self.high - self.low)]
         clamp_at = VALUE_AT + rounding.CLAMP_AT
@@ -182,10 +191,10 @@ class Lanes(wiring.Component):
         return common
 
     def _parameters(self, m: Module, params: data.View) -> dict[str, Value]:
-        """A set's parameters, when its bundles need them."""
+        """The parameters of one set, delayed to the clocks in which its bundles need them."""
         shift = params.shift
         if self.sums and self.operands:
-            # an operands' product stands where a sum's has its high part; 63 shifts all of it out, as anything from 35 up does
+            # the operands' product stands 17 bits up; 63 shifts all of it out, as any shift from 35 up does
             raised = params.shift + LOW_BITS
             shift = Mux(self.combine, raised[:6] | raised[6].replicate(6), params.shift)
         return {
@@ -196,5 +205,5 @@ class Lanes(wiring.Component):
 
 
 def placed(a: ValueLike, b: ValueLike) -> Value:
-    """Operands (int8) as lanes that also requantise take them, 32 bits."""
+    """Two int8 operands as one 32-bit value, for the `acc` of lanes that do both."""
     return Cat(sign_extended(a, LOW_BITS), sign_extended(b, 32 - LOW_BITS))
