@@ -1,7 +1,7 @@
 """What the accelerator is doing: idle, running a program, stopped by an error, or in a soft reset.
 
-It lives outside of the soft reset, which it makes: the read and write masters finish what is outstanding, then domain `core`
-is reset. A start or begin after an error does the same first.
+It makes the soft reset and stands outside of it: the read and write masters finish what is outstanding, then domain `core` is
+reset. A start or begin after an error does a soft reset first.
 """
 
 from amaranth import Module, Signal
@@ -10,12 +10,12 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.spec.regmap import ENGINES
 
-QUIET_CLOCKS = 8  # that the masters must have been idle for: more than a burst under way needs to show
+QUIET_CLOCKS = 8  # for which the masters must have been idle: a burst under way shows itself sooner
 RESET_CLOCKS = 4
 
 
 class Control(wiring.Component):
-    """`clear` pulses as a program begins; `play` pulses after it, if the sequencer plays it (`sequencer_idle` is waited for)."""
+    """`clear` pulses as a program begins, once `sequencer_idle` is set. `play` follows it if the sequencer plays the program."""
 
     start: In(1)
     begin: In(1)
@@ -23,11 +23,11 @@ class Control(wiring.Component):
     clear_done: In(1)
     irq_enable: In(1)
     end: In(1)  # the program's last write was taken
-    engines: In(len(ENGINES))  # busy, a bit each
+    engines: In(len(ENGINES))  # busy, one bit for each engine
     error: In(1)  # `faults` has stopped the accelerator
     masters_idle: In(1)
     sequencer_idle: In(1)
-    busy: Out(1)  # runs a program, or is about to
+    busy: Out(1)  # a program runs or is about to
     running: Out(1)
     by_host: Out(1)
     done: Out(1)
@@ -36,13 +36,13 @@ class Control(wiring.Component):
     reset: Out(1)  # of domain `core`
     clear: Out(1)
     play: Out(1)
-    drop: Out(1)  # whatever the sequencer still holds
+    drop: Out(1)  # tells the sequencer to drop what it still holds
     interrupt: Out(1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         waiting, ended, settled = Signal(), Signal(), Signal()  # waiting: for the program to begin
-        quiet, masters_idle = Signal(), Signal()  # no engine was busy, no master at work a clock ago
+        quiet, masters_idle = Signal(), Signal()  # a clock ago no engine was busy, or no master at work
         m.d.sync += [quiet.eq(~self.engines.any()), masters_idle.eq(self.masters_idle)]
         m.d.comb += [self.halt.eq(self.resetting | self.error), self.busy.eq(self.running | waiting)]
         m.d.sync += self.interrupt.eq(self.irq_enable & (self.done | self.error))
@@ -54,7 +54,7 @@ class Control(wiring.Component):
             m.d.sync += self.running.eq(0)
         with m.Elif(settled & quiet & self.running):
             m.d.sync += [self.running.eq(0), self.done.eq(1)]
-        with m.If(self.end & self.running):  # or it is the END of a program that a reset has just stopped
+        with m.If(self.end & self.running):  # otherwise it is the END of a program that a reset has just stopped
             m.d.sync += ended.eq(1)
         self._reset(m, waiting, masters_idle)
         with m.If(self.start | self.begin):

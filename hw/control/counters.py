@@ -1,4 +1,4 @@
-"""Performance counters: what the registers of the counters block say, counted while a program runs."""
+"""Performance counters: the registers of the counters block, counted while a program runs."""
 
 from amaranth import Const, Module, Signal, Value
 from amaranth.lib import data, wiring
@@ -12,7 +12,7 @@ COUNTER_WORDS = data.StructLayout(dict.fromkeys(COUNTER_NAMES, 32))
 
 
 class Counter(wiring.Component):
-    """One of them. A block of its own, so that no net of it is wide."""
+    """One counter. It is a module by itself, so that none of its nets is wide."""
 
     clear: In(1)
     up: In(1)
@@ -28,9 +28,9 @@ class Counter(wiring.Component):
 
 
 class Counters(wiring.Component):
-    """One clock late and 32 bits wide each, modulo 2^32. `clear` zeroes them as a program begins.
+    """All counters. Each is 32 bits wide, counts modulo 2^32 and is one clock late. `clear` zeroes them as a program begins.
 
-    `stall` is the index into `regmap.STALLS` of why the array is not active, where it is not.
+    `stall` says why the array is not active, as an index into `regmap.STALLS`; it is ignored while the array is active.
     """
 
     def __init__(self, ports: int) -> None:
@@ -62,7 +62,7 @@ class Counters(wiring.Component):
         return m
 
     def _events(self) -> dict[str, Value]:
-        """What each counter counts; ports that there are not have none."""
+        """The event that each counter counts. A port that the configuration lacks has no counter."""
         events: dict[str, Value] = {
             "CYCLES": Const(1, 1),
             "ARRAY_ACTIVE": self.array_active,

@@ -1,7 +1,7 @@
-"""Stops the accelerator on the first error and keeps what it was; counts the program's writes; holds watchdog and run limit.
+"""Stops the accelerator on the first error and records its cause; counts the program's writes; contains watchdog and run limit.
 
-Once `error` is set, `control.py` halts the masters and the sequencer, `writes.py` acts on nothing more, and the engines
-run dry. A soft reset clears it.
+Once `error` is set, `control.py` halts the masters and the sequencer, `writes.py` ignores further writes, and the engines run
+dry. A soft reset clears the error.
 """
 
 from amaranth import Cat, Module, Signal
@@ -13,17 +13,17 @@ from cnna.spec.regmap import BOUNDED, ERRORS, REGISTERS
 
 
 class BadResponse(data.Struct):
-    """A port's answer: that it was an error, and which."""
+    """An AXI4 response that is an error."""
 
     valid: 1
     response: 2
 
 
 class Faults(wiring.Component):
-    """The first cause wins; of several seen in one clock the illegal write, then what goes outside of its segment, then the lowest
-    port's read, then write, then watchdog, then run limit.
+    """The first error wins. Among several in one clock, the order is: illegal write, access outside a segment, read response,
+    write response, watchdog, run limit; among ports the lowest wins.
 
-    Errors count only while a program is `running`. `progress` pulses for anything that shows life.
+    Errors count only while a program is `running`. `progress` pulses whenever anything in the accelerator moves.
     """
 
     def __init__(self, ports: int) -> None:
@@ -37,7 +37,7 @@ class Faults(wiring.Component):
                 "reads": In(data.ArrayLayout(BadResponse, ports)),
                 "writes": In(data.ArrayLayout(BadResponse, ports)),
                 "progress": In(1),
-                "outside": In(len(BOUNDED)),  # an engine is about to go outside of its segment
+                "outside": In(len(BOUNDED)),  # an engine is about to access memory outside of its segment
                 "watchdog": In(32),  # clocks; 0: never
                 "run_limit": In(32),  # clocks; 0: none
                 "written": In(1),  # a program write has acted
@@ -78,8 +78,8 @@ class Faults(wiring.Component):
         return m
 
     def _watch(self, m: Module) -> Signal:
-        """Counts clocks without progress down from `watchdog`; answers whether none is left."""
-        left, late, alive = Signal(32), Signal(), Signal(init=1)  # alive: or a reset would look like a long silence
+        """Counts clocks without progress down from `watchdog`. Returns whether none is left."""
+        left, late, alive = Signal(32), Signal(), Signal(init=1)  # alive starts at 1, or a reset would look like a long silence
         m.d.sync += [alive.eq(self.progress | ~self.running | (self.watchdog == 0)), late.eq(~alive & (left == 0))]
         with m.If(alive):
             m.d.sync += left.eq(self.watchdog)
@@ -88,7 +88,7 @@ class Faults(wiring.Component):
         return late
 
     def _limit(self, m: Module) -> Signal:
-        """Counts the program's clocks down from `run_limit`; answers whether none is left, from the clock after the last on."""
+        """Counts the program's clocks down from `run_limit`. Returns whether none is left, from the clock after the last one on."""
         left, limited, long = Signal(32), Signal(), Signal()
         with m.If(self.clear):
             m.d.sync += [left.eq(self.run_limit), limited.eq(self.run_limit != 0)]
@@ -99,7 +99,7 @@ class Faults(wiring.Component):
 
 
 def fault_words(faults: Faults) -> dict[str, Signal]:
-    """The registers that the block keeps."""
+    """The words of the registers that `Faults` keeps."""
     return {
         "ERROR": Cat(faults.cause, faults.port, faults.response),
         "ERROR_INFO": faults.offset,

@@ -1,18 +1,20 @@
 """The register file: what the host reads and writes over AXI4-Lite, made from `regmap`.
 
-The general block's registers live here; the engines' are in `writes.py`, which also takes the sequencer's writes. What a
-host's write may do:
+The registers of the general block stand here. Those of the engines stand in `writes.py`, which also takes the sequencer's writes.
+What a write from the host may do:
 
-- Any time: CTRL, STATUS, WATCHDOG, and where there are stream ports their copies' registers. CTRL.start and CTRL.begin
-  while busy are SLVERR; so is the start of a copy that is, or while the accelerator resets or is stopped by an error.
-- While not busy: the rest of the general block that is "rw". An engine's register or END is SLVERR; nothing stops.
-- While a program of the sequencer runs: nothing else; SLVERR, and the program runs on.
-- While the host plays a program (CTRL.begin): every other write is a write of the program. It is answered when it has
-  acted; one that programs may not do stops the accelerator (ERROR) and is SLVERR too. So is one that the program's
-  end, an error or a reset overtakes: a begin that has to reset first (STATUS.resetting) is to be waited for.
+- At any time it may write CTRL, STATUS, WATCHDOG and, if there are stream ports, the registers of their copies. CTRL.start and
+  CTRL.begin while busy get SLVERR. So does the start of a copy that is busy, or any start of a copy while the accelerator resets
+  or is stopped by an error.
+- While the accelerator is not busy, it may also write the other "rw" registers of the general block. A write to an engine's
+  register or to END gets SLVERR and stops nothing.
+- While the sequencer plays a program, every other write gets SLVERR, and the program runs on.
+- While the host plays a program (CTRL.begin), every other write is a write of the program. It is answered when it has acted. A
+  write that a program may not do stops the accelerator (ERROR) and gets SLVERR. A write that is overtaken by the program's end, an
+  error or a reset gets SLVERR too, so the host waits while a begin has to reset first (STATUS.resetting).
 
-A write with strobes other than all four, or to an offset without a register, is SLVERR. A write of a "ro" register is
-SLVERR. Reads always work; one of an offset without a register is SLVERR. Fields that act read 0.
+A write gets SLVERR if it does not strobe all four bytes, if its offset has no register, or if its register is "ro". Reads always
+work, but an offset without a register answers SLVERR. Fields that act when they are written read 0.
 """
 
 from amaranth import Cat, Const, DomainRenamer, Module, Signal, Value
@@ -35,9 +37,10 @@ from cnna.spec.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS
 
 
 class ReadGroup(wiring.Component):
-    """Chooses among up to 16 words, two clocks late. A block of its own, as the choices of 32 bits load the offset's copy in it.
+    """Chooses among up to 16 words, two clocks late. It is a module by itself: the choice of 32 bits loads its copy of the offset.
 
-    `indices`: for each of `words` the value of `offset`, in words; `known`: there is one. An offset within a word is none.
+    `indices` has the offset of each of `words`, counted in words. `known` says that a word has the offset asked for; an offset
+    that is not a multiple of 4 has none.
     """
 
     def __init__(self, indices: tuple[int, ...]) -> None:
@@ -56,7 +59,7 @@ class ReadGroup(wiring.Component):
 
 
 class RegFile(wiring.Component):
-    """Lives in domain `sync`, outside of the soft reset; its program writes in domain `core`, which soft reset clears."""
+    """Stands in domain `sync`, outside of the soft reset; its program writes stand in domain `core`, which soft reset clears."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -67,9 +70,9 @@ class RegFile(wiring.Component):
                 "bus": In(Axi4Lite()),
                 "reports": In(reports_layout(config)),
                 **copies,
-                "busy": In(1),  # a program runs, or is about to
-                "running": In(1),  # its writes may act
-                "by_host": In(1),  # it is the host's own
+                "busy": In(1),  # a program runs or is about to
+                "running": In(1),  # the program's writes may act
+                "by_host": In(1),  # the host plays the program
                 "resetting": In(1),
                 "clear": In(1),  # a program begins
                 "stop": In(1),
@@ -129,12 +132,17 @@ class RegFile(wiring.Component):
         return m
 
     def _write(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
-        """One AXI4-Lite write at a time: take, decide what it is, act, answer."""
+        """Handles one AXI4-Lite write at a time: takes it, decides what it is, acts, answers."""
         request, answer = Signal(LiteWrite), slave.written
-        m.d.sync += [pulse.eq(0) for pulse in (self.soft_reset, self.start, self.begin, self.clear_done)]  # a clock after ACT
-        hit, writable = Signal(len(self.general)), Signal()  # of the general block; one that the host may write, copies' apart
+        m.d.sync += [
+            pulse.eq(0) for pulse in (self.soft_reset, self.start, self.begin, self.clear_done)
+        ]  # they pulse in the clock after ACT
+        hit, writable = (
+            Signal(len(self.general)),
+            Signal(),
+        )  # hit: in the general block; writable: by the host, copies' registers excepted
         always, whole, mine, gone = Signal(), Signal(), Signal(), Signal()
-        m.d.comb += gone.eq(self.stop | self.resetting | ~self.busy)  # the program that a write was for
+        m.d.comb += gone.eq(self.stop | self.resetting | ~self.busy)  # the program that the write belonged to is over
         m.d.comb += [writes.write.valid.eq(self.program.valid), writes.write.payload.eq(self.program.payload)]
         m.d.comb += self.program.ready.eq(writes.write.ready)
         with m.FSM(name="writing"):
@@ -171,7 +179,7 @@ class RegFile(wiring.Component):
             self._play(m, slave, writes, request, gone)
 
     def _play(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, request: data.View, gone: Value) -> None:
-        """The states of a write that is one of the program: it goes to `writes`, and is answered when it has acted."""
+        """The states of a write that belongs to the program: it goes to `writes` and is answered when it has acted."""
         answer = slave.written
         with m.State("PLAY"):
             m.d.comb += [
@@ -189,7 +197,7 @@ class RegFile(wiring.Component):
                 m.next = "IDLE"
 
     def _act(self, m: Module, hit: Value, value: Value, wrong: Signal, held: dict[str, Signal]) -> None:
-        """Writes a register of the general block, if hit says one."""
+        """Writes the register of the general block that `hit` names, if any."""
         for number, register in enumerate(self.general):
             with m.If(hit[number]):
                 if register.name in held:
@@ -208,14 +216,14 @@ class RegFile(wiring.Component):
                     m.d.sync += self.clear_done.eq(slices(register, value)["done"])
 
     def _copies(self, m: Module, held: dict[str, Signal]) -> None:
-        """What the stream ports' copies are asked for."""
+        """Drives the requests for copies by the stream ports."""
         for name, request in self._requests().items():
             m.d.sync += request.start.eq(0)
             high = slices(REGISTERS[f"{name}_HI"], held[f"{name}_HI"])["address"]
             m.d.comb += [request.address.eq(Cat(held[f"{name}_LO"], high)), request.bytes.eq(held[f"{name}_BYTES"])]
 
     def _start_copy(self, m: Module, hit: Value, value: Value, wrong: Signal) -> None:
-        """Starts one if hit says so and it is not busy, nor the accelerator about to halt or reset it."""
+        """Starts the copy that `hit` names, unless it is busy or the accelerator is about to halt or reset it."""
         for name, request in self._requests().items():
             register = REGISTERS[f"{name}_START"]
             busy = slices(REGISTERS[f"{name}_STATUS"], self.reports[f"{name}_STATUS"])["busy"]
@@ -227,9 +235,9 @@ class RegFile(wiring.Component):
         return {"STREAM_IN": self.stream_in, "STREAM_OUT": self.stream_out} if self.config.streams else {}
 
     def _read(self, m: Module, slave: AxiLiteSlave, writes: ProgramWrites, held: dict[str, Signal]) -> None:
-        """Two levels of choice, a register between them: 16 registers of a group, then the group."""
+        """Chooses in two levels with a register between them: first among the 16 registers of a group, then among the groups."""
         words: dict[str, Value] = {name: Const(word, 32) for name, word in capability_words(self.config).items()}
-        status = Signal(32)  # a clock late: engines tell it from what is deep in them
+        status = Signal(32)  # a clock late: the engines derive it from signals deep inside them
         m.d.sync += status.eq(self.reports["STATUS"])
         words |= {name: self.reports[name] for name, _ in self.reports.shape()} | {"STATUS": status}
         words |= held
@@ -245,7 +253,7 @@ class RegFile(wiring.Component):
                 m.d.comb += [group.offset.eq(slave.read.payload[:6]), group.words.eq(Cat(members.values()))]
                 with m.Case(number):
                     m.d.sync += [found.eq(group.known), value.eq(group.value)]
-        clocks = Signal(4)  # since the request, one-hot
+        clocks = Signal(4)  # since the request, one bit each
         m.d.comb += [
             slave.read.ready.eq(1),
             slave.answer.valid.eq(clocks[-1]),

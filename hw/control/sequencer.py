@@ -1,6 +1,6 @@
-"""Plays a register program from DDR: fetches it ahead in bursts and hands its writes on, one by one.
+"""Plays a register program from DDR: fetches it ahead in bursts and hands on its writes one by one.
 
-A client of port 0's read master; `writes.py` takes what it plays, at its own pace.
+The sequencer is a client of port 0's read master. `writes.py` takes its writes and may hold it back.
 """
 
 from amaranth import Module, Mux, ResetInserter, Signal, Value, unsigned
@@ -23,9 +23,9 @@ class ProgramWrite(data.Struct):
 
 
 class Sequencer(wiring.Component):
-    """`start` (only while `idle`) plays `count` writes from `base`. `stop` drops what has not been played.
+    """`start` (only while `idle`) plays `count` writes from address `base`. `stop` drops the writes that have not been played.
 
-    `idle` is set when nothing is left and no burst is outstanding.
+    `idle` is set when no write is left and no burst is outstanding.
     """
 
     start: In(1)
@@ -45,7 +45,7 @@ class Sequencer(wiring.Component):
         return m
 
     def _fetch(self, m: Module, freed: Value) -> Value:
-        """Asks for the program's beats while there is room; answers whether none is left, outstanding or in the queue."""
+        """Asks for the program's beats while there is room. Returns whether none is left to ask for, outstanding or queued."""
         burst, address, left = self.client.burst, Signal(BEAT_ADDRESS_BITS), Signal(32)
         room, spent, asked, idle = Signal(range(ROOM_BEATS + 1), init=ROOM_BEATS), Signal(5), Signal(), Signal()
         to_boundary = BURST_BEATS - address[:4]
@@ -75,10 +75,16 @@ class Sequencer(wiring.Component):
         return idle & (spent == 0) & (room == ROOM_BEATS)
 
     def _play(self, m: Module, beats: stream.Interface) -> Value:
-        """Splits beats into their two writes; beats that nobody wants any more are dropped. Answers whether none is wanted."""
+        """Splits each beat into its two writes and drops beats that are no longer wanted. Returns whether no write is wanted."""
         m.submodules.pair = ResetInserter(self.stop)(pair := SkidBuffer(ProgramWrite))
         connect(m, pair.o, flipped(self.write))
-        left, high, moves, wanted, one = Signal(32), Signal(), Signal(), Signal(), Signal()  # wanted, one: of `left`
+        left, high, moves, wanted, one = (
+            Signal(32),
+            Signal(),
+            Signal(),
+            Signal(),
+            Signal(),
+        )  # wanted: `left` is not 0; one: `left` is 1
         m.d.comb += [
             pair.i.valid.eq(beats.valid & wanted),
             pair.i.payload.eq(beats.payload.word_select(high, BEAT_BITS // 2)),

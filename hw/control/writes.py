@@ -1,7 +1,7 @@
-"""Program writes: checked, kept in shadow registers, queued as commands.
+"""Program writes: they are checked, kept in shadow registers and queued as commands.
 
-They come from the sequencer or, in a program that the host plays, from AXI4-Lite (`regfile.py`). A write takes a clock each
-in four stages: decode, check of its field limits, verdict, act.
+They come from the sequencer or, if the host plays the program, from AXI4-Lite (`regfile.py`). A write passes four stages of a
+clock each: decode, check of the field limits, verdict, act.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ ILLEGAL_REGISTER, ILLEGAL_VALUE = ERRORS.index("illegal_register"), ERRORS.index
 
 
 def slices(register: Register, word: Value) -> dict[str, Value]:
-    """The fields' bits of a register's word."""
+    """The bits of each field of a register's word, by name."""
     found, bit = {}, 0
     for field in register.fields:
         found[field.name], bit = word[bit : bit + field.bits], bit + field.bits
@@ -46,14 +46,14 @@ def command_value(engine: str, words: dict[str, Value]) -> Value:
 
 
 class Refusal(data.Struct):
-    """Why a write was refused, numbered as in `regmap.ERRORS`, and where it went."""
+    """Why a write was refused, as an index into `regmap.ERRORS`, and its offset."""
 
     cause: unsigned(8)
     offset: unsigned(16)
 
 
 class FieldLimits(wiring.Component):
-    """Which registers a word may not be written to, for its fields' limits: a bit for each of `targets`."""
+    """Which registers a word must not be written to because of their field limits: one bit for each of `targets`."""
 
     def __init__(self, targets: Sequence[Register]) -> None:
         self._targets = targets
@@ -66,9 +66,9 @@ class FieldLimits(wiring.Component):
 
 
 class GoWait(wiring.Component):
-    """Whether a write waits for the queue of the GO that it is, and whether another may come.
+    """Whether a write to a GO register waits for its engine's queue, and whether another write may come.
 
-    A module by itself, since the sequencer waits for it: among the rest synthesis would trade its depth for area.
+    It is a module by itself because the sequencer waits for it: synthesis would otherwise trade its depth for area.
     """
 
     wanted: In(len(ENGINES))
@@ -87,11 +87,11 @@ class GoWait(wiring.Component):
 
 
 class ProgramWrites(wiring.Component):
-    """Takes a write a clock; one to a GO register whose queue is full holds all behind it.
+    """Takes one write a clock. A write to a GO register whose queue is full holds up all writes behind it.
 
-    `done` pulses a clock after a write has acted; `refused`, with `fault`, a clock after one that may not: nothing acts after
-    that write until reset. `stop` keeps what is under way from acting. `end` pulses when END is taken; no more is taken
-    then until `clear`. `shadow` is every engine register's word, in the order of SHADOWED.
+    `done` pulses in the clock after a write has acted. `refused` pulses, with `fault`, in the clock after a write that must not
+    act; no later write acts until reset. `stop` keeps the writes under way from acting. `end` pulses when END is taken; then no
+    write is taken until `clear`. `shadow` holds the word of every engine register, in the order of SHADOWED.
     """
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class ProgramWrites(wiring.Component):
     def _act(
         self, m: Module, hit: Signal, value: Signal, right: Signal, wrong: Signal, wanted: Signal, holding: GoWait, closed: Signal
     ) -> None:
-        """Refuses a wrong write; does what the register is for with a right one. `wanted`: its GO, if it is one that acts."""
+        """Refuses a wrong write and carries out a right one. `wanted` has the bit of the engine whose GO the write is."""
         count, live, dead, ended, refused = len(SHADOWED), Signal(), Signal(), Signal(), Signal()
         go, go_ready = Signal(len(ENGINES)), Signal(len(ENGINES))
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""Behind the vector engine's accumulators: takes a group's sums or operands to int8, half a group a clock."""
+"""Behind the vector engine's accumulators: turns a group's sums or operands into int8, half a group a clock."""
 
 from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -19,8 +19,9 @@ SLOT_WORDS = 4  # whose memories share a queue of slot numbers: 70 loads each
 class VectorDrain(wiring.Component):
     """Requantises sums, or combines operands, by each channel's parameters.
 
-    `param` says which part of a slot `ring_data` is. Groups are pushed in order, well before their sums come. `slot_free` pulses
-    when a slot's last group has drained. An item at `o` was paid for in `vector_issue`, which gets `room_free` when it is taken.
+    `param` says which word of which slot `ring_data` is. Groups are pushed in order, well before their sums come. `slot_free`
+    pulses when a slot's last group has drained. `VectorIssue` has booked room for every item at `o`, and gets it back by
+    `room_free` when the item is taken.
     """
 
     def __init__(self, config: Config) -> None:
@@ -81,7 +82,7 @@ class VectorDrain(wiring.Component):
         return m
 
     def _combines(self, m: Module, last: Signal) -> Value:
-        """Whether the group that a clock later is the first in the queue combines: its bit is a clock ahead of the others."""
+        """Whether the group that heads the queue a clock later combines. This bit runs a clock ahead of the others."""
         m.submodules.combines = ahead = CreditFifo(1, GROUPS)
         first, valid = Signal(), Signal()
         with m.If(ahead.o.ready):

@@ -19,12 +19,12 @@ from cnna.spec.config import Config
 from cnna.spec.machine import BEAT_BITS
 from cnna.spec.regmap import VECTOR_OPS
 
-ROOM = 64  # items behind the lanes that may be under way: about twice the clocks that they are
+ROOM = 64  # items that may be under way behind the accumulators: about twice the clocks that an item takes
 DEPTHWISE, AVERAGE, MAX, ELEMENTWISE = range(len(VECTOR_OPS))
 
 
 def vector_issue_layout() -> data.StructLayout:
-    """What the head needs of a command: named as there."""
+    """The members of a command that the head needs, under the command's names."""
     return data.StructLayout(
         {
             "op": unsigned(2),
@@ -39,7 +39,7 @@ def vector_issue_layout() -> data.StructLayout:
 
 
 def vector_group_layout() -> data.StructLayout:
-    """What the drain must know of a group: its parameters and whether it is their last, and whether its upper half has pixels."""
+    """What the drain must know of a group: its parameters, whether it uses them last, and whether its upper half has pixels."""
     return data.StructLayout(
         {
             "slot": range(SLOTS),
@@ -67,8 +67,8 @@ def vector_feed_layout() -> data.StructLayout:
 class VectorIssue(wiring.Component):
     """Loads parameters and takes steps.
 
-    `feed` and `words` go to the accumulators, `param` to the drain, all when the ring's data is there. `group` is pushed when a
-    group's last step is taken. `slot_free` and `room_free` give back what the drain and the writer are done with.
+    `feed` and `words` go to the accumulators and `param` to the drain, in the clock in which the ring's data arrives. `group` is
+    pushed when the last step of a group is taken. `slot_free` returns a slot of the drain; `room_free` returns room for an item.
     """
 
     def __init__(self, config: Config) -> None:
@@ -135,10 +135,10 @@ class VectorIssue(wiring.Component):
     def _sets(
         self, m: Module, command: data.View, running: Signal, load: Signal, cursor: RingCursor, depthwise: Signal, block_end: Signal
     ) -> tuple[Signal, Signal]:
-        """Loads parameter sets; answers the slot of the block at hand, and whether it is loaded."""
+        """Loads parameter sets. Returns the slot of the current block, and whether it is loaded."""
         last_word = self.config.ci // 2 - 1
         word, filling, slot = Signal(range(last_word + 1)), Signal(range(SLOTS)), Signal(range(SLOTS))
-        left, more, room = Signal(16), Signal(), Signal()  # sets that the command still brings
+        left, more, room = Signal(16), Signal(), Signal()  # `left`: sets that the command still has to load
         used, loaded, ready = Signal(range(SLOTS + 1)), Signal(range(SLOTS + 1)), Signal()
         filled, left_behind, after = Signal(), Signal(), Signal(range(SLOTS + 1))
         m.d.comb += [

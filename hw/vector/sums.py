@@ -1,6 +1,9 @@
 """The vector engine's accumulators, one a pixel and channel: sums, maxima, or the operands of an elementwise operation.
 
-Between `vector_issue` and `vector_drain`; free-running. An average is a depthwise convolution with weights of 1.
+They stand between `VectorIssue` and `VectorDrain` and cannot be stopped. `PixelProducts` multiplies for depthwise convolution: two
+pixels share a weight, and so a DSP48E2 (see `dsp`). An average is a depthwise convolution with weights of 1.
+
+`VectorSums` consists of `VectorTile`s, each a module by itself; attributes keep their copies of the step's bits apart.
 """
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
@@ -13,7 +16,7 @@ from cnna.hw.lanes import dsp
 from cnna.hw.vector.issue import DEPTHWISE, ELEMENTWISE, MAX, vector_feed_layout
 from cnna.spec.config import Config
 
-TILE_CHANNELS = 8  # in a tile, at most: 256 accumulator bits that a bit of the step drives
+TILE_CHANNELS = 8  # channels in a tile, at most: a bit of the step drives 256 accumulator bits
 PRODUCT_BITS = 16
 
 
@@ -25,7 +28,7 @@ def products_layout(config: Config) -> data.ArrayLayout:
 class PixelProducts(wiring.Component):
     """`products[p][i] = words[p] byte i * weight byte i` (int8 each), `latency` clocks later.
 
-    The weight stands at the port in the clock of its words. `o_valid` is `valid`, as late as the products.
+    The weight comes in the same clock as its words. `o_valid` is `valid`, delayed like the products.
     """
 
     def __init__(self, config: Config) -> None:
@@ -61,7 +64,7 @@ class PixelProducts(wiring.Component):
 
 
 class VectorTile(wiring.Component):
-    """Sums as `VectorSums` has them. `feed` comes a clock before its `words` and `products`."""
+    """The sums of a few channels of one pixel, as in `VectorSums`. `feed` comes a clock before its `words` and `products`."""
 
     def __init__(self, channels: int) -> None:
         self.channels = channels
@@ -88,7 +91,7 @@ class VectorTile(wiring.Component):
         return m
 
     def _accumulated(self, m: Module, feed: data.View, x: Value, product: Value) -> Signal:
-        """One accumulator."""
+        """One channel's accumulator."""
         held, greater = Signal(signed(32), reset_less=True), Signal()
         a = held[:8].as_signed()
         m.d.comb += greater.eq(x > a)
@@ -103,14 +106,14 @@ class VectorTile(wiring.Component):
 
 
 def vector_sums_layout(config: Config) -> data.ArrayLayout:
-    """By pixel, then channel: the int32 sum, or operand a in bits 0..7 and b in bits 8..15."""
+    """By pixel, then channel: the int32 sum, or operand a in bits 0..7 and operand b in bits 8..15."""
     return data.ArrayLayout(data.ArrayLayout(signed(32), config.ci), config.pix)
 
 
 class VectorSums(wiring.Component):
-    """A clock with `feed.valid` is a step of all pixels and channels; `weight` is the ring's word, of use to depthwise alone.
+    """Each clock with `feed.valid` is a step of all pixels and channels. `weight` is the ring's word; only depthwise uses it.
 
-    `latency` clocks after a group's last step `o_valid` is 1 for a clock, and `sums` holds until the next `o_valid`.
+    `latency` clocks after a group's last step, `o_valid` is 1 for one clock. `sums` holds until the next `o_valid`.
     """
 
     def __init__(self, config: Config) -> None:
@@ -136,7 +139,9 @@ class VectorSums(wiring.Component):
             products.words.eq(self.words),
             products.weight.eq(Mux(self.feed.op == DEPTHWISE, self.weight, ones)),
         ]
-        feed = delayed(m, self.feed, products.latency, cleared=True)  # a clock before its products: each tile has a copy
+        feed = delayed(
+            m, self.feed, products.latency, cleared=True
+        )  # a clock before its products, because each tile registers a copy
         words = delayed(m, products.words, products.latency)
         m.d.comb += self.o_valid.eq(delayed(m, feed.valid & feed.last, 3, cleared=True))
         for pixel in range(self.config.pix):

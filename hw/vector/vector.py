@@ -1,6 +1,6 @@
-"""The vector engine: pooling, depthwise convolution, elementwise operations. It only connects; each part holds its own command.
+"""The vector engine: pooling, depthwise convolution, elementwise operations. `Vector` only connects; each part has its own command.
 
-gate ─▶ fetch ─▶ vector_issue ─▶ vector_sums ─▶ vector_drain ─▶ scatter
+gate ─▶ fetch ─▶ issue ─▶ sums ─▶ drain ─▶ scatter
 """
 
 from amaranth import Module, Mux, Signal, unsigned
@@ -19,7 +19,7 @@ from cnna.hw.walk.walk import plane_walk, source_walk, walk_layout
 from cnna.spec.config import Config
 from cnna.spec.machine import BEAT_BITS
 
-OPEN_BITS = 20  # of blocks taken but not yet written
+OPEN_BITS = 20  # counts blocks taken but not yet written
 
 
 def _gate(share: data.View, command: data.View) -> Statements:
@@ -35,7 +35,7 @@ def _destination(walk: data.View, command: data.View) -> Statements:
 
 
 class UnitCount(wiring.Component):
-    """Makes unit pulses of block pulses: one for every `span` blocks of a command, and one for what is left."""
+    """Turns block pulses into unit pulses: one for every `span` blocks of a command, and one for the blocks that remain."""
 
     def __init__(self, span: int) -> None:
         self.span = span
@@ -57,9 +57,9 @@ class UnitCount(wiring.Component):
 
 
 class Vector(wiring.Component):
-    """Plays `vector` commands. `unit` pulses when a unit's words can be seen by every reader; `done` are all engines' counts.
+    """Plays `vector` commands. `unit` pulses when every reader can see a unit's words; `done` holds the counts of all engines.
 
-    `active` is set for a clock after each step.
+    `active` is set in the clock after each step.
     """
 
     def __init__(self, config: Config) -> None:

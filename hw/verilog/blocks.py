@@ -1,4 +1,4 @@
-"""Every block that can be made alone, by a short name, built as an accelerator of a configuration builds it."""
+"""Every block that can be generated alone, by a short name, with the parameters that it has in an accelerator."""
 
 from collections.abc import Callable
 
@@ -47,7 +47,7 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "counters": lambda config: Counters(config.ports),
     "counts": lambda config: UnitCounts(),
     "depthwise": PixelProducts,
-    "dma": Load,  # the name by which a reader looks for it
+    "dma": Load,  # another name for `load`, under which a reader may look for it
     "drain": Drain,
     "faults": lambda config: Faults(config.ports),
     "featmem": FeatureMemory,

@@ -1,6 +1,6 @@
-"""Makes one Verilog module of those that are alike: 64 memory banks are one module with 64 instances.
+"""Replaces Verilog modules that are alike by one: 64 memory banks become one module with 64 instances.
 
-Amaranth writes a module for every instance. Instance names, and so a testbench's paths, stay as they are.
+Amaranth writes a module for every instance. Instance names stay, and with them the paths that a testbench uses.
 """
 
 import re
@@ -11,7 +11,7 @@ _INSTANCE = re.compile(r"^  (\\\S+ |\w+) (?:#\(|(?:\\\S+ |\w+) \($)", re.M)
 
 
 def share_modules(text: str, top: str) -> str:
-    """The text with every module that is alike an earlier one replaced by it, from the leaves up; `top` stays last."""
+    """The text with every module that equals an earlier one replaced by it, from the leaves up. `top` stays last."""
     names, bodies = [], {}
     for part in re.split(r"(?<=^endmodule\n)", text, flags=re.M):
         if found := _HEAD.search(part):
@@ -36,12 +36,12 @@ def _renamed(alias: dict[str, str], found: re.Match[str]) -> str:
 
 
 def _written(name: str) -> str:
-    """An escaped name ends with a blank."""
+    """The name as Verilog writes it: an escaped name ends with a blank."""
     return f"{name} " if name.startswith("\\") else name
 
 
 def count_instances(text: str, top: str, kind: str) -> int:
-    """How often a module or primitive `kind` stands below `top`, every instance of a shared module counted."""
+    """How many instances of module or primitive `kind` there are below `top`; each instance of a shared module counts."""
     inside: dict[str, list[str]] = {}
     for part in re.split(r"(?<=^endmodule\n)", text, flags=re.M):
         if found := _HEAD.search(part):

@@ -1,6 +1,6 @@
-"""The register map for readers: SystemRDL for other tools, and docs/registers.md.
+"""The register map as documents: SystemRDL for other tools, and docs/registers.md.
 
-`python -m cnna.hw.verilog.describe FILE` writes the latter.
+`python -m cnna.hw.verilog.describe FILE` writes docs/registers.md.
 """
 
 import sys
@@ -18,8 +18,8 @@ _SOFTWARE = {
     "pulse": "sw = w; hw = r;",
 }
 _ABOUT = {
-    "general": "What the accelerator is, what it shall do, how it fares.",
-    "counters": "Counted from start to done; cleared by start and begin.",
+    "general": "What the accelerator is, what it is asked to do, and its state.",
+    "counters": "Counted while a program runs; start and begin clear them.",
     "load": "The load engine's next command.",
     "weight": "The weight engine's next command.",
     "conv": "The convolution engine's next command.",
@@ -27,9 +27,9 @@ _ABOUT = {
     "store": "The store engine's next command.",
 }
 _RULES = """\
-Offsets are in bytes; every register has 32 bits, fields lie from bit 0 up, and bits above the last field are ignored.
-Access: `ro` is set by hardware, `rw` keeps what is written, `w1c` is cleared by writing 1, `pulse` acts when 1 is written and
-reads 0. Signed fields are two's complement. Only aligned writes of all four bytes are legal.
+Offsets are in bytes. Every register has 32 bits; fields lie from bit 0 up, and bits above the last field are ignored. Access:
+hardware sets `ro`, `rw` keeps what is written, writing 1 clears `w1c`, `pulse` acts when 1 is written and reads 0. Signed fields
+are two's complement. Only aligned writes of all four bytes are legal.
 
 What a write over AXI4-Lite may do:
 
@@ -40,21 +40,21 @@ What a write over AXI4-Lite may do:
 | busy by CTRL.start | nothing more; CTRL.start and CTRL.begin are SLVERR | SLVERR, no effect; the program runs on |
 | busy by CTRL.begin | also engines' registers and END, as the program's: answered when they have acted | stops with ERROR; SLVERR |
 
-A `*_GO` write is answered when its command is queued. A program write that is not to an engine's register or END is
-`illegal_register`, one with a field outside its limits `illegal_value`; both stop the accelerator and are SLVERR for the host
-that wrote it. So is a write of a program that an error or a reset ends. Reads are answered at any time; one of an offset
-without a register is SLVERR.
+A write to a `*_GO` register is answered when its command is queued. A program write that is not to an engine's register or END is
+`illegal_register`; one with a field outside its limits is `illegal_value`. Both stop the accelerator, and the host that wrote them
+gets SLVERR. It also gets SLVERR for a write of a program that an error or a reset ends. Reads are answered at any time; a read of
+an offset without a register gets SLVERR.
 
 CTRL.start or CTRL.begin after an error does a soft reset first: STATUS.busy and STATUS.resetting are set at once, and a host that
 plays the program itself waits for STATUS.resetting to fall. A soft reset takes as long as the slowest outstanding AXI4 burst.
-Until it has ended, STATUS.error, ERROR and the interrupt are still the last program's: a host that means to wait for the next one's
-end resets first. A start or begin that comes during a soft reset begins its program when the reset has ended.
+Until it has ended, STATUS.error, ERROR and the interrupt still belong to the last program, so a host that waits for the end of the
+next program resets first. A start or begin that comes during a soft reset begins its program when the reset has ended.
 
-What bounds a program: WATCHDOG stops one that stands still, RUN_LIMIT one that goes on for too long, whatever it does. The
-sequencer fetches PROG_COUNT writes and no more. A command of load, weight or store whose beats do not all lie in the first
-`SEG_*_BYTES` of its segment stops the accelerator by outside_segment, before any beat that lies outside is on the bus; beats of it
-that lie inside may have been moved. These registers keep their words through soft resets: whoever starts a program sets them for
-it. Copies of the STREAM registers are the host's own and are not checked.
+Four things bound a program. WATCHDOG stops a program that makes no progress. RUN_LIMIT stops a program that runs for too long,
+whatever it does. The sequencer fetches PROG_COUNT writes and no more. A command of load, weight or store stops the accelerator by
+outside_segment unless all its beats lie in the first `SEG_*_BYTES` of its segment. No beat outside reaches the bus, but beats
+inside may have been moved. These registers keep their words through soft resets: whoever starts a program sets them for it.
+Copies by the STREAM registers belong to the host and are not checked.
 
 Where MEMORY.streams is 0, the STREAM registers read 0, and writing one is SLVERR.
 """
@@ -74,7 +74,7 @@ def _positions(register: Register) -> Iterator[tuple[Field, int, int]]:
 
 
 def markdown() -> str:
-    """docs/registers.md."""
+    """The text of docs/registers.md."""
     lines = [
         "# Registers",
         "",
@@ -122,7 +122,7 @@ def systemrdl(config: Config) -> str:
 
 
 def _identifier(name: str) -> str:
-    """Names that are words of SystemRDL are escaped."""
+    """The name, escaped if it is a keyword of SystemRDL."""
     return f"\\{name}" if name in ("end", "enable", "count", "low", "high", "shared", "field", "reg") else name
 
 

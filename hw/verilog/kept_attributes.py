@@ -1,16 +1,16 @@
-"""Puts the attributes of `attributes.py` where tools look for them in the Verilog that Yosys writes.
+"""Moves the attributes of `attributes.py` to where tools look for them in the Verilog that Yosys writes.
 
-- A port takes none: an output that has some gets a register or net inside that has them, and is assigned that.
-- What is only another name of a register or net has none either.
+- Tools ignore the attributes of a port. An output with attributes gets a register or net inside that has them and drives it.
+- A wire that is only another name of a register or net gets no attributes.
 - The `always` that writes a register which must stay has `keep`, for Yosys.
-- KEEP_HIERARCHY goes from the net that brought it to its module.
+- KEEP_HIERARCHY moves from the net that brought it to the net's module.
 """
 
 import re
 
 from cnna.hw.base.attributes import CHAIN, COPY, KEEP, NET
 
-INSIDE = "$inside"  # ends the name of what stands behind an output
+INSIDE = "$inside"  # suffix of the register or net behind an output
 _OURS = frozenset({*COPY, *NET, *CHAIN})
 _NAME = r"\\\S+ |\w[\w$]*"
 _MODULE = re.compile(r"^module .*?^endmodule$\n", re.M | re.S)
@@ -18,12 +18,12 @@ _ATTRIBUTE = re.compile(r"^  \(\* (\w+) = .* \*\)$")
 _DECLARATION = re.compile(rf"^  (?:output|input|wire|reg) (?:signed )?(?:\[\d+:0\] )?({_NAME});$")
 _OUTPUT = re.compile(rf"^  output (?:signed )?(?:\[\d+:0\] )?({_NAME});$", re.M)
 _ALWAYS = re.compile(rf"^  always @\(posedge .*\n    ({_NAME})(?: ?\[[\d:]+\])? <= ", re.M)
-_ASSIGN = re.compile(rf"^  assign ({_NAME}) = (?!(?:{_NAME}) ?(?:\[[\d:]+\])?;$)", re.M)  # of more than another name
+_ASSIGN = re.compile(rf"^  assign ({_NAME}) = (?!(?:{_NAME}) ?(?:\[[\d:]+\])?;$)", re.M)  # not of just another name
 _BORDER, _KEEP = f'(* keep_hierarchy = "{NET["keep_hierarchy"]}" *)', f'  (* keep = "{KEEP["keep"]}" *)'
 
 
 def place_attributes(text: str) -> str:
-    """The Verilog with its attributes in place; `text` is that of `lint_fixes.tidy_verilog`."""
+    """The Verilog with its attributes in place; `text` comes from `lint_fixes.tidy_verilog`."""
     return _MODULE.sub(lambda module: _kept(module[0]) if "  (* " in module[0] else module[0], text)
 
 
@@ -52,7 +52,7 @@ def _kept(module: str) -> str:
 
 
 def _parted(module: str, driven: set[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """By the name of what is driven here its attributes, with their lines, and the other lines."""
+    """The lines with attributes, by the driven name they belong to and by attribute, and the lines that remain."""
     attributes: dict[str, dict[str, str]] = {}
     lines: list[str] = []
     waiting: dict[str, str] = {}
@@ -79,7 +79,7 @@ def _inside(name: str) -> str:
 
 
 def _driving(line: str, outputs: set[str]) -> str:
-    """The line, where it drives one of these outputs, with what stands behind that."""
+    """The line; if it drives one of these outputs, it drives the register or net behind the output instead."""
     found = re.match(rf"^(  initial |  assign |    )({_NAME})(?=(?: ?\[[\d:]+\])? (?:<=|=) )", line)
     if not found or found[2].strip() not in outputs:
         return line

@@ -1,8 +1,8 @@
-"""Rewrites what `verilator -Wall` would find fault with in Amaranth's RTLIL and in Yosys' Verilog; the circuit stays the same.
+"""Rewrites what `verilator -Wall` would warn about in Amaranth's RTLIL and in Yosys' Verilog; the circuit stays the same.
 
-`writer.py` passes the RTLIL through `tidy_rtlil` before Yosys and the Verilog through `tidy_verilog` after it: names that
-nothing reads go, operands get the width of their operator, registers' first values stand in `initial` statements, and every
-`case` has a default. What remains and why it is right is in `sim/rtl/lint.vlt`.
+`writer.py` passes the RTLIL through `tidy_rtlil` before Yosys, and the Verilog through `tidy_verilog` after it. They remove names
+that nothing reads, widen operands to the width of their operator, move the first values of registers into `initial` statements, and
+give every `case` a default. `sim/rtl/lint.vlt` waives the warnings that remain and says why.
 """
 
 import re
@@ -14,10 +14,10 @@ _MODULE = re.compile(r"^module .*?^end$\n", re.M | re.S)
 _SUM, _COMPARISON, _SHIFT = ("$add", "$sub", "$and", "$or", "$xor"), ("$eq", "$ne", "$lt", "$le", "$gt", "$ge"), ("$shift", "$shr")
 _CELL = re.compile(rf"^  cell ({'|'.join(map(re.escape, (*_SUM, *_COMPARISON, *_SHIFT)))}) (\S+)\n((?:    .*\n)*)  end\n", re.M)
 _PARAMETER = re.compile(r"^    parameter \\(\w+) (\d+)$", re.M)
-_ELEMENT = re.compile(r"(\d+'[01xz]*|[\\$]\S+)(?: \[(\d+)(?::\d+)?\])?")  # a constant or a wire, whole or a slice of it
+_ELEMENT = re.compile(r"(\d+'[01xz]*|[\\$]\S+)(?: \[(\d+)(?::\d+)?\])?")  # a constant, a wire, or a slice of a wire
 
 _VERILOG_MODULE = re.compile(r"^module .*?^endmodule$\n", re.M | re.S)
-_IDENTIFIER = re.compile(r"\\\S+|(?<![\w$.'])[A-Za-z_][\w$]*")  # a pin's name is none
+_IDENTIFIER = re.compile(r"\\\S+|(?<![\w$.'])[A-Za-z_][\w$]*")  # the name of a pin is none of these
 _WIRE = re.compile(r"^(?:  \(\* \w+ = .* \*\)\n)*  wire (?:signed )?(?:\[\d+:0\] )?(\\\S+ |\w[\w$]*);\n", re.M)
 _PORT = re.compile(r"^  (?:input|output) (?:signed )?(?:\[\d+:0\] )?(\\\S+ |\w[\w$]*);\n", re.M)
 _ASSIGN = re.compile(r"^  assign (\\\S+ |\w[\w$]*) = (.*);\n", re.M)  # of a whole wire
@@ -26,22 +26,22 @@ _IS_ZERO = re.compile(r"^(  assign .* = )! (?=[^;]*;$)", re.M)
 
 
 def tidy_rtlil(text: str) -> str:
-    """Amaranth's RTLIL with every operand as wide as its operator."""
+    """Amaranth's RTLIL, with every operand as wide as its operator."""
     return _MODULE.sub(lambda module: _widened(module[0]), text)
 
 
 def tidy_verilog(text: str) -> str:
-    """Yosys' Verilog without unread names, with `initial` statements and a default in every `case`, and `~|` for `!`."""
+    """Yosys' Verilog without unread names, with `initial` statements, a default in every `case`, and `~|` instead of `!`."""
     text = _INITIAL.sub(lambda found: f"  reg {found[1]}{found[2]};\n  initial {found[2]}{found[3]}", text)
     text = _with_defaults(_IS_ZERO.sub(r"\1~| ", text))
     return _VERILOG_MODULE.sub(lambda module: _pruned(module[0]), text)
 
 
 def _pruned(module: str) -> str:
-    """Without wires that nothing reads: members of a structure, ends of connections, results that are not needed here."""
+    """The module without wires that nothing reads: members of a structure, ends of connections, results not needed here."""
     ports = {name.strip() for name in _PORT.findall(module)}
     wires = {name.strip() for name in _WIRE.findall(module)} - ports - PROBED
-    uses = Counter(_IDENTIFIER.findall(module))  # an unread wire occurs twice: where it is declared and where it is assigned
+    uses = Counter(_IDENTIFIER.findall(module))  # an unread wire occurs twice: in its declaration and in its assignment
     sources = {name.strip(): _IDENTIFIER.findall(source) for name, source in _ASSIGN.findall(module)}
     pending = [name for name in wires if uses[name] <= 1 + (name in sources)]
     gone = set()
@@ -63,7 +63,7 @@ def _widened(module: str) -> str:
 
 
 def _widened_cell(widths: dict[str, int], found: re.Match[str]) -> str:
-    """A cell whose operands have the width of its sum or comparison; a shift's result has that of what is shifted."""
+    """A cell whose operands are as wide as its sum or comparison. The result of a shift becomes as wide as its operand."""
     kind, name, body = found.groups()
     parameters = {key: int(value) for key, value in _PARAMETER.findall(body)}
     a, b, y = parameters["A_WIDTH"], parameters["B_WIDTH"], parameters["Y_WIDTH"]
@@ -89,11 +89,11 @@ def _widened_cell(widths: dict[str, int], found: re.Match[str]) -> str:
 
 
 def _extended(operand: str, more: int, signed: bool, widths: dict[str, int]) -> str:
-    """An operand with `more` bits above it."""
+    """An operand extended by `more` bits."""
     inside = operand[2:-2] if operand.startswith("{") else operand
     first = _ELEMENT.match(inside)
     top, at = first.groups() if first else ("", None)
-    if not signed or not top:  # no bits at all are a zero
+    if not signed or not top:  # an operand of no bits is 0
         above = f"{more}'{'0' * more}"
     elif top[0].isdigit():
         above = f"{more}'{top.partition(chr(39))[2][0] * more}"

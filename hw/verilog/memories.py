@@ -1,7 +1,7 @@
 """Memories of the generated Verilog: one short module for each shape, written so that every tool infers block or LUT RAM.
 
-Given to Amaranth as the platform, `MemoryModules` replaces each `lib.memory.Memory` by an instance of such a module. Amaranth's own
-text would list every row's initial value: 160,000 lines and a minute at zcu102. All memories here start as zeros.
+Amaranth gets a `MemoryModules` as its platform and asks it for an instance in place of each `lib.memory.Memory`. Amaranth's own
+text would list the initial value of every row, which takes 160,000 lines and a minute at zcu102. All memories here start as zeros.
 """
 
 from amaranth import ClockSignal, Const, Instance, Value
@@ -12,7 +12,7 @@ from cnna.hw.base.attributes import CASCADE_HEIGHT
 
 
 class MemoryModules:
-    """Collects the shapes that a design uses; `text` is their Verilog once it is elaborated."""
+    """Collects the shapes that a design uses. Once the design is elaborated, `text` is their Verilog."""
 
     def __init__(self) -> None:
         self._modules: dict[str, str] = {}
@@ -32,9 +32,9 @@ class MemoryModules:
         return "\n".join(text for _, text in sorted(self._modules.items()))
 
     def _two_ports(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
-        """True dual port, as `BankRam` uses it: writer and second reader have one address, and a write's clock reads too.
+        """True dual port, as `BankRam` uses it: the writer and the second reader share an address, and a write also reads.
 
-        What it reads then is the word before, which nobody wants; a port B that held its last word instead would cost a
+        That read returns the word before the write, and nobody uses it. A port B that kept its last word instead would cost a
         register and a multiplexer beside every block RAM.
         """
         name = f"cnna_ram_{width}x{depth}_dual"
@@ -71,7 +71,7 @@ endmodule
         )
 
     def _one_writer(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
-        """One writer beside readers, each with a register behind it ("r") or without ("c")."""
+        """One writer and any number of readers, each with a register behind it ("r") or without ("c")."""
         kinds = "".join("c" if port.domain == "comb" else "r" for port in reads)
         name, bits = f"cnna_ram_{width}x{depth}_{kinds}", max(1, ceil_log2(depth))
         ports = {
@@ -114,7 +114,7 @@ def _named(kinds: str) -> list[tuple[int, str]]:
 
 
 def _cascade(kinds: str) -> str:
-    """For what may become block RAM: LUT RAM has readers without a register."""
+    """The attribute for what may become block RAM; only LUT RAM has readers without a register."""
     return "" if "c" in kinds else f"(* cascade_height = {CASCADE_HEIGHT} *) "
 
 
@@ -123,10 +123,10 @@ def _members(kind: str) -> tuple[str, ...]:
 
 
 def _address(port: ReadPort | WritePort, bits: int) -> Value:
-    """A memory of one row has an address of no bits, which Verilog has not."""
+    """The address; that of a memory of one row has no bits, which Verilog cannot express, so it becomes one bit."""
     return port.addr if len(port.addr) else Const(0, bits)
 
 
 def _zeros(depth: int, width: int) -> str:
-    """Block RAM starts so on the chip; in simulation it must be said."""
+    """An `initial` for the simulator; on the chip block RAM starts as zeros anyway."""
     return f"  integer i;\n  initial for (i = 0; i < {depth}; i = i + 1) mem[i] = {width}'d0;"

@@ -1,7 +1,7 @@
 """Writes the accelerator, or any block of it alone, as Verilog-2001.
 
-The text depends on the configuration and this source alone: it has no paths, dates or order of hashes in it. What is
-simulated is what is synthesised; only `DSP48E2` must come from elsewhere (the vendor's, or `sim/rtl/dsp48e2.v`).
+The text depends only on the configuration and on this source: no path, date or hash order gets into it. Simulation and synthesis
+use the same text; only `DSP48E2` comes from elsewhere (the vendor's, or `sim/rtl/dsp48e2.v`).
 """
 
 import gc
@@ -28,9 +28,9 @@ from cnna.spec.config import BEAT_BYTES, Config, ConfigError, as_dict
 from cnna.spec.machine import AXI_LITE_BITS, BEAT_BITS, BURST_BEATS, BUS_BITS, CONTROL_BITS, READS_OUTSTANDING, WRITES_OUTSTANDING
 
 TOP = "cnna"  # name of the top module
-_EMPTY = re.compile(r"^  (?:wire|reg) \[-1:0\] .*\n", re.M)  # signals of no bits, which nothing uses: Verilog would make them two
+_EMPTY = re.compile(r"^  (?:wire|reg) \[-1:0\] .*\n", re.M)  # signals of no bits, which nothing uses; Verilog would read two bits
 _PORT = re.compile(r"^  (input|output) (\[\d+:0\] )?(\w+);$", re.M)
-_INTERFACES = {  # a port's prefix: interface type, parameters
+_INTERFACES = {  # prefix of the ports: interface type, parameters
     "s_axi_control": ("aximm", f"PROTOCOL AXI4LITE, DATA_WIDTH {AXI_LITE_BITS['data']}, ADDR_WIDTH {CONTROL_BITS}"),
     "m_axi_gmem": (
         "aximm",
@@ -54,16 +54,16 @@ def modules() -> tuple[str, ...]:
 
 
 def generate(config: Config) -> str:
-    """The whole accelerator; its top module is TOP."""
+    """The Verilog of the whole accelerator; its top module is TOP."""
     top = Top(config)
     ports = {"_".join(map(str, path)): (signal, member.flow) for path, member, signal in _signals(top)}
     return _with_interfaces(_convert(top, ports, TOP, config), config)
 
 
 def generate_module(config: Config, name: str) -> str:
-    """One block alone, as it stands in an accelerator of that configuration; its top module is `cnna_NAME`.
+    """The Verilog of one block alone, as it is in an accelerator of that configuration; its top module is `cnna_NAME`.
 
-    ConfigError: no such block; the message lists those there are.
+    ConfigError: there is no such block; the message lists the blocks.
     """
     if name not in BLOCKS:
         raise ConfigError(f"module {name}: no such block; there are {', '.join(modules())}")
@@ -73,7 +73,10 @@ def generate_module(config: Config, name: str) -> str:
 
 
 def write(config: Config, directory: Path, module: str | None = None) -> list[Path]:
-    """Writes cnna_CONFIG.v or cnna_CONFIG_MODULE.v, registers.rdl and registers.md; answers where. ConfigError: no such block."""
+    """Writes cnna_CONFIG.v or cnna_CONFIG_MODULE.v, registers.rdl and registers.md; returns their paths.
+
+    ConfigError: there is no such block.
+    """
     name = f"cnna_{config.name}" + (f"_{module}" if module else "") + ".v"
     text = generate_module(config, module) if module else generate(config)
     files = {name: text, "registers.rdl": describe.systemrdl(config), "registers.md": describe.markdown()}
@@ -83,7 +86,7 @@ def write(config: Config, directory: Path, module: str | None = None) -> list[Pa
 
 
 def _signals(component: wiring.Component) -> Iterator[tuple[tuple[str | int, ...], wiring.Member, Signal]]:
-    """Every port that is a signal; the `ready` of a stream that is always ready is a constant."""
+    """Every port that is a signal. The `ready` of a stream that is always ready is a constant and left out."""
     for path, member, value in component.signature.flatten(component):
         signal = Value.cast(value)
         if isinstance(signal, Signal):
@@ -91,7 +94,7 @@ def _signals(component: wiring.Component) -> Iterator[tuple[tuple[str | int, ...
 
 
 def _convert(block: Elaboratable, ports: dict, name: str, config: Config) -> str:
-    """Verilog with the memories' modules and a header."""
+    """The Verilog, with the modules of its memories and a header."""
     directions = {
         port: (signal, verilog._ir.PortDirection.Input if flow == In else verilog._ir.PortDirection.Output)
         for port, (signal, flow) in ports.items()
@@ -108,7 +111,7 @@ def _convert(block: Elaboratable, ports: dict, name: str, config: Config) -> str
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Millions of small objects that all live to the end: looking for garbage among them would take half of the time."""
+    """Switches the garbage collector off: searching millions of small objects that all live to the end would take half the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -119,7 +122,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _with_interfaces(text: str, config: Config) -> str:
-    """Tells Vivado's IP packager which ports are which interface."""
+    """Adds the attributes that tell Vivado's IP packager which ports belong to which interface."""
     at = text.index(f"module {TOP}(")
     end = text.index("endmodule", at)
     masters, streams = [f"m_axi_gmem{port}" for port in range(config.ports)], ["s_axis", "m_axis"] if config.streams else []
