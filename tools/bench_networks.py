@@ -3,18 +3,16 @@
 They are kept in a folder named after the sources of quantisation, so that a change of the scheduler quantises nothing again.
 """
 
+import ast
 import hashlib
-import re
 import shutil
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import cnna.compiler.quantise.quantise
-
-ROOTS = ("quantise", "model_zoo", "onnx_import")  # what `cnna models` and `cnna quantize` run
-IMPORTED = re.compile(r"from cnna\.compiler(?:\.([\w.]+))? import ([\w, ]+)")
+ROOT = Path(__file__).resolve().parent.parent
+ROOTS = ("compiler/quantise/quantise.py", "compiler/zoo/catalogue.py")  # what `cnna quantize` and `cnna models` run
 
 
 def network(name: str, folder: Path, cnna: Callable[..., None]) -> Path:
@@ -48,26 +46,33 @@ def _make(name: str, part: Path, cnna: Callable[..., None]) -> None:
 
 
 def sources_digest() -> str:
-    """Of the compiler's modules that ROOTS import, directly or not, and of the libraries that calibrate."""
-    texts = {name: text for name, text in _sources(ROOTS).items() if text}
-    parts = [
-        version("onnx"),
-        version("onnxruntime"),
-        version("numpy"),
-        *(part for name in sorted(texts) for part in (name, texts[name])),
-    ]
+    """Digest of the compiler's modules that ROOTS import, directly or not, and of the versions of the libraries that calibrate."""
+    texts = sources(ROOT, ROOTS)
+    parts = [version("onnx"), version("onnxruntime"), version("numpy")]
+    parts += [part for name in sorted(texts) for part in (name, texts[name])]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
-def _sources(roots: tuple[str, ...]) -> dict[str, str]:
-    """{module of cnna.compiler: its text}, an empty text for what is no module but a name in one."""
-    package, waiting = Path(cnna.compiler.quantise.quantise.__file__).parent, list(roots)
-    found: dict[str, str] = {}
+def sources(root: Path, roots: tuple[str, ...]) -> dict[str, str]:
+    """{file below `root`: its text} of the roots and all modules of `cnna.compiler` that they import, directly or not.
+
+    FileNotFoundError: a root or an imported module has no file; the digest would then miss what it is made for.
+    """
+    waiting, found = list(roots), dict[str, str]()
     while waiting:
         name = waiting.pop()
-        path = package / f"{name.replace('.', '/')}.py"
-        found[name] = path.read_text() if path.exists() else ""
-        for module, names in IMPORTED.findall(found[name]):
-            imported = [module] if module else names.replace(" ", "").split(",")
-            waiting += [other for other in imported if other not in found]
+        if name not in found:
+            found[name] = (root / name).read_text()
+            waiting += _imported(root, found[name])
     return found
+
+
+def _imported(root: Path, text: str) -> list[str]:
+    """Files of the modules of `cnna.compiler` that a text imports; `from package import name` names modules of a package."""
+    files = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module and f"{node.module}.".startswith("cnna.compiler."):
+            path = node.module.removeprefix("cnna.").replace(".", "/")
+            package = (root / path).is_dir()
+            files += [f"{path}/{name.name}.py" for name in node.names] if package else [f"{path}.py"]
+    return files
