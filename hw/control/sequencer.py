@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.base.ports import ReadClient
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
+from cnna.hw.dma.bursts import next_burst
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT
 from cnna.spec.machine import BEAT_BITS, BURST_BEATS, BUS_BITS
 
@@ -48,7 +49,6 @@ class Sequencer(wiring.Component):
         """Asks for the program's beats while there is room. Returns whether none is left to ask for, outstanding or queued."""
         burst, address, left = self.client.burst, Signal(BEAT_ADDRESS_BITS), Signal(32)
         room, spent, asked, idle = Signal(range(ROOM_BEATS + 1), init=ROOM_BEATS), Signal(5), Signal(), Signal()
-        to_boundary = BURST_BEATS - address[:4]
         m.d.comb += [asked.eq(burst.valid & burst.ready), burst.payload.address.eq(address << BEAT_SHIFT)]
         m.d.sync += [spent.eq(Mux(asked, burst.payload.beats, 0)), room.eq(room - spent + freed)]
         with m.FSM(name="fetching"):
@@ -58,7 +58,7 @@ class Sequencer(wiring.Component):
                 with m.If(self.start & ~self.stop):
                     m.next = "SIZE"
             with m.State("SIZE"):
-                m.d.sync += burst.payload.beats.eq(Mux(left < to_boundary, left, to_boundary))
+                m.d.sync += burst.payload.beats.eq(next_burst(address, left)[0])
                 m.next = "ROOM"
                 with m.If(self.stop | (left == 0)):
                     m.next = "IDLE"

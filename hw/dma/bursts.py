@@ -3,7 +3,7 @@
 `BurstCutter` cuts the runs of load and store, a burst a clock. `CopyBursts` cuts the packets of the stream ports.
 """
 
-from amaranth import Cat, Module, Mux, Signal, unsigned
+from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,6 +14,12 @@ from cnna.spec.machine import BURST_BEATS, COPY_BITS, width
 BLOCK_SHIFT = BURST_BEATS.bit_length() - 1  # of an address in beats: no burst goes beyond so many
 RUN_BITS = width("load", "run")  # of a run's words and beats
 COPY_BEATS_BITS = COPY_BITS - BEAT_SHIFT + 1  # of a copy's beats
+
+
+def next_burst(address: Value, left: Value) -> tuple[Value, Value]:
+    """Cuts the next burst of `left` beats from `address` (in beats), at multiples of 256 bytes: (beats, whether it is the last)."""
+    to_boundary = BURST_BEATS - address[:BLOCK_SHIFT]
+    return Mux(left < to_boundary, left, to_boundary), left <= to_boundary
 
 
 class ByteRun(data.Struct):
@@ -94,8 +100,8 @@ class CopyBursts(wiring.Component):
                 with m.If(self.start):
                     m.next = "SIZE"
             with m.State("SIZE"):
-                to_boundary = BURST_BEATS - address[:4]
-                m.d.sync += [beats.eq(Mux(left < to_boundary, left, to_boundary)), last.eq(left <= to_boundary)]
+                size, ends = next_burst(address, left)
+                m.d.sync += [beats.eq(size), last.eq(ends)]
                 m.next = "OFFER"
                 with m.If(self.stop):
                     m.next = "IDLE"

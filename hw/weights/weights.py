@@ -11,10 +11,11 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from cnna.hw.base.ports import ReadClient, command_layout
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
+from cnna.hw.dma.bursts import next_burst
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES, SegmentCheck
 from cnna.hw.weights.ring import stripe_beats
 from cnna.spec.config import Config
-from cnna.spec.machine import BEAT_BITS, BURST_BEATS, BUS_BITS, READS_OUTSTANDING, width
+from cnna.spec.machine import BEAT_BITS, BUS_BITS, READS_OUTSTANDING, width
 
 BEATS_BITS, TIMES_BITS = width("weight", "beats"), width("weight", "repeat")
 PATIENCE_CLOCKS = 32  # before a burst is cut to the room that there is
@@ -99,8 +100,8 @@ class WeightPort(wiring.Component):
                 with m.If(self.stripe.valid):
                     m.next = "SIZE"
             with m.State("SIZE"):
-                to_boundary = BURST_BEATS - address[:4]
-                m.d.sync += [beats.eq(Mux(left < to_boundary, left, to_boundary)), last.eq(left <= to_boundary), waited.eq(0)]
+                size, ends = next_burst(address, left)
+                m.d.sync += [beats.eq(size), last.eq(ends), waited.eq(0)]
                 m.next = "ROOM"
             with m.State("ROOM"):
                 m.d.comb += enough.eq(room >= beats)  # `room` is of the clock before, which knew of the last burst asked
