@@ -1,8 +1,7 @@
 """The buses of the accelerator as Amaranth signatures, with the channel signals' own names.
 
-Members are flat ("awaddr", not a channel struct), so that the ports of the generated Verilog are the names that Vivado,
-cocotbext-axi and every AXI tool look for. All are seen from the master. There is no ID signal: a port has one ID, so its
-answers come in order.
+Members are flat ("awaddr", not a channel struct), so that the generated Verilog has the port names that Vivado, cocotbext-axi and
+every AXI tool look for. All are seen from the master. There is no ID signal: a port has one ID, so its answers come in order.
 """
 
 from amaranth import Module
@@ -77,7 +76,7 @@ class Axi4(wiring.Signature):
 
 
 class AxiStream(wiring.Signature):
-    """AXI4-Stream, 128 bit, seen from the master: packets that end with TLAST, whole beats but for the last one's TKEEP."""
+    """AXI4-Stream, 128 bit, seen from the master. Packets end with TLAST; every beat but the last one is whole (TKEEP)."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -129,7 +128,7 @@ def connect_halves(m: Module, bus: wiring.PureInterface, *halves: wiring.PureInt
 
 
 def constants(bus: wiring.PureInterface, prefix: str) -> list:
-    """Assignments of an address channel's ("ar" or "aw") signals that never change: beats of 16 bytes, incrementing."""
+    """Assigns the signals of an address channel ("ar" or "aw") that never change: beats of 16 bytes, incrementing."""
     values = {
         "size": SIZE_BEAT,
         "burst": BURST_INCR,

@@ -1,7 +1,6 @@
-"""The AXI4-Lite handshakes of `regfile.py`: channels in any order and pace, one request of a kind at a time.
+"""The AXI4-Lite handshakes of `regfile.py`: one read and one write at a time, side by side.
 
-AW and W may come in either order and any clocks apart; B and R wait as long as the master likes. A read and a write run
-side by side.
+AW and W may come in either order and any number of clocks apart. B and R wait as long as the master likes.
 """
 
 from amaranth import Module, Signal, unsigned
@@ -13,7 +12,7 @@ from cnna.spec.machine import CONTROL_BITS
 
 
 class LiteWrite(data.Struct):
-    """A write that came whole."""
+    """A write whose address and data have both come."""
 
     offset: unsigned(CONTROL_BITS)
     value: unsigned(32)
@@ -28,7 +27,7 @@ class LiteAnswer(data.Struct):
 
 
 class AxiLiteSlave(wiring.Component):
-    """`write` and `read` give a request; the next comes only after its answer, which must come after the request is taken."""
+    """`write` and `read` each give a request. It must be taken before it is answered; the next comes only after the answer."""
 
     bus: In(Axi4Lite())
     write: Out(stream.Signature(LiteWrite))

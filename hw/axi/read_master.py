@@ -1,7 +1,7 @@
-"""The AXI4 read master of one port: bursts of several clients out on AR, their beats back in the same order.
+"""The AXI4 read master of one port: sends several clients' bursts out on AR, and returns their beats in the same order.
 
-`load.py`, `weights.py` and, on port 0, `sequencer.py` and perhaps `streams.py` are its clients. They reserved room before they
-asked, so RREADY never falls and a full ring of one client cannot block another's beats.
+Its clients are `load.py`, `weights.py` and, on port 0, `sequencer.py` and with streams `streams.py`. They reserve room before they
+ask, so RREADY never falls, and one client's full ring cannot block another client's beats.
 """
 
 from amaranth import Cat, Module, Signal, unsigned
@@ -16,13 +16,13 @@ from cnna.spec.machine import BEAT_BITS, READS_OUTSTANDING
 
 
 class ReadMaster(wiring.Component):
-    """Round robin over clients that ask, so that none starves: an idle client costs the others nothing. With `background`
-    the last client has no turn: it is asked when no other wants a burst.
+    """Round robin over the clients that ask, so that none starves and an idle client costs the others nothing. With `background`,
+    the last client has no turn: its bursts go out when no other client wants one.
 
-    `halt` lets no further burst start; a burst whose ARVALID is up, or that is outstanding, ends as it should. `idle` is set
-    when there is none. `bad` pulses with `response` for a beat that was not OKAY (the client gets it all the same, so
-    that its count stays right); `beat` pulses for every R beat. `outstanding` counts bursts taken on AR whose last beat has not
-    come. Turns begin anew whenever there is none, so that a program takes the same clocks each time.
+    `halt` lets no further burst start; a burst that is outstanding, or whose ARVALID is up, ends as it should. `idle` is set when
+    there is none. `beat` is set for every R beat, `bad` with `response` for one that was not OKAY. The client gets it too, so
+    that its count stays right. `outstanding` counts the bursts that AR has taken and whose last beat has not come. When there is
+    none, the round starts again at the first client, so that a program takes the same clocks each time.
     """
 
     def __init__(self, clients: int, background: bool = False) -> None:
@@ -66,7 +66,7 @@ class ReadMaster(wiring.Component):
         return m
 
     def _arbitrate(self, m: Module, wanted: list[stream.Interface], take: Signal, granted: Signal) -> Signal:
-        """The client whose burst goes out if one does (`granted`); the client after the last winner is asked first."""
+        """The client whose burst goes out if one does (`granted`). The client after the last winner comes first."""
         grant = Signal(range(max(2, self.count)))
         last = Signal.like(grant)
         m.d.comb += [grant.eq(number) for number in range(self.turns, self.count)]
@@ -86,7 +86,7 @@ class ReadMaster(wiring.Component):
         return grant
 
     def _answer(self, m: Module, order: stream.Interface, ended: Signal) -> None:
-        """Registers R and hands each beat to the client whose burst is the oldest."""
+        """Registers R and gives each beat to the client whose burst is the oldest."""
         data, last, valid, response = Signal(BEAT_BITS), Signal(), Signal(), Signal(2)
         m.d.comb += self.bus.rready.eq(1)
         m.d.sync += [valid.eq(self.bus.rvalid), data.eq(self.bus.rdata), last.eq(self.bus.rlast), response.eq(self.bus.rresp)]

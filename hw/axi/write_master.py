@@ -16,10 +16,10 @@ from cnna.spec.machine import WRITES_OUTSTANDING
 
 
 class WriteMaster(wiring.Component):
-    """AW and W run apart, each as the slave takes it; one burst's W beats follow another's without a gap.
+    """AW and W run independently, each as fast as the slave takes it. W beats of one burst follow those of another without a gap.
 
-    `halt` lets no further burst start, `idle` is set when none is unanswered. `bad` pulses with `response` for a B that was
-    not OKAY; `beat` pulses for every W beat. `outstanding` counts bursts taken on AW whose B has not come.
+    `halt` lets no further burst start. `idle` is set when no burst is unanswered. `beat` pulses for every W beat, `bad` with
+    `response` for a B that was not OKAY. `outstanding` counts the bursts that AW has taken and whose B has not come.
     """
 
     client: In(WriteClient())
@@ -56,7 +56,7 @@ class WriteMaster(wiring.Component):
         return m
 
     def _beats(self, m: Module, lengths: stream.Interface) -> None:
-        """Moves the client's beats to W, as many as the bursts taken say."""
+        """Moves the client's beats to W, as many as the bursts that were taken have."""
         beat, bus = self.client.beat, self.bus
         left, some, last = Signal(5), Signal(), Signal()  # beats of the current burst still to move: how many, any, just one
         room, move = Signal(), Signal()
@@ -83,7 +83,7 @@ class WriteMaster(wiring.Component):
 
 
 class WriteTurn(data.Struct):
-    """A burst whose beats are to come: whose, how many."""
+    """A burst whose beats are still to come: whether it is of the second client, and its length."""
 
     second: unsigned(1)
     beats: unsigned(5)
@@ -125,7 +125,7 @@ class WriteArbiter(wiring.Component):
         return m
 
     def _beats(self, m: Module, turns: RegisteredFifo) -> None:
-        """Passes the beats of one burst after another, each from its client."""
+        """Passes the beats of one burst after another, each burst from its client."""
         left, some, last, second = Signal(5), Signal(), Signal(), Signal()  # of the burst whose turn it is
         m.submodules.going = going = SkidBuffer(WriteBeat)
         connect(m, going.o, flipped(self.master.beat))

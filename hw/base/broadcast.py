@@ -1,6 +1,6 @@
-"""Hands a command to every part of an engine, each of which holds its own share and takes it when it is ready.
+"""Gives a command to every part of an engine. Each part holds its own share, and takes it when it is ready.
 
-So the front of an engine can start a command while its back still finishes the one before.
+The front of an engine can therefore start a command while its back still finishes the one before.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ class Share(NamedTuple):
 
     layout: data.Layout
     assign: Callable[[data.View, data.View], Statements]  # of (share, command)
-    wanted: Callable[[data.View], Value] = lambda command: Const(1)  # commands that the part gets at all
+    wanted: Callable[[data.View], Value] = lambda command: Const(1)  # whether the part gets the command at all
 
 
 def members(layout: data.StructLayout) -> Share:
-    """The command's members that have the names of the layout's."""
+    """A share of the command's members that have the names of the layout's members."""
     return Share(layout, lambda share, command: [share[name].eq(command[name]) for name, _ in layout])
 
 
 class Broadcast(wiring.Component):
-    """`command` to one stream for each share, named like it; each holds one share in a register.
+    """From `command` to one stream for each share, with the share's name. Each stream holds one share in a register.
 
-    A command is taken once every share's register that wants it has it; `taken` is set in that clock.
+    A command is taken once every share that wants it has it. `taken` is set in that clock.
     """
 
     def __init__(self, layout: data.Layout, shares: dict[str, Share]) -> None:

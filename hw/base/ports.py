@@ -1,7 +1,7 @@
-"""Interfaces between blocks: ports that travel together are one signature, named here.
+"""Interfaces between blocks: signals that travel together are one signature, and all are named here.
 
-`valid`/`ready` pairs are `amaranth.lib.stream`s. Where there is no `ready`, the receiver has promised room before it
-asked (a credit), so that long pipelines run free and no stall net fans out through them.
+`valid`/`ready` pairs are `amaranth.lib.stream`s. Where there is no `ready`, the receiver has reserved room before it asked (a
+credit), so that long pipelines run freely and no stall net fans out through them.
 """
 
 from amaranth import Shape, signed, unsigned
@@ -14,14 +14,14 @@ from cnna.spec.regmap import ADDRESS_BITS, command_fields
 
 
 class ReadBurst(data.Struct):
-    """A burst that a client wants: never crosses 4 KiB, at most BURST_BEATS, its room reserved by the client."""
+    """A burst that a client wants. It has at most BURST_BEATS, never crosses 4 KiB, and the client has reserved room for it."""
 
     address: unsigned(BUS_BITS)  # bytes, a multiple of 16
     beats: unsigned(5)
 
 
 class WriteBurst(data.Struct):
-    """A burst whose beats all stand ready in the client's data stream."""
+    """A burst to be written. All of its beats are ready in the client's data stream."""
 
     address: unsigned(BUS_BITS)
     beats: unsigned(5)
@@ -35,14 +35,14 @@ class WriteBeat(data.Struct):
 
 
 class ReadBeat(data.Struct):
-    """One R beat as the client gets it."""
+    """One R beat, as the client gets it."""
 
     data: unsigned(BEAT_BITS)
     last: unsigned(1)  # of its burst
 
 
 class ReadClient(wiring.Signature):
-    """A client of a port's read master, seen from the client: asks for bursts, gets their beats in order, no back-pressure."""
+    """A client of a port's read master, seen from the client. Beats come in the order of bursts, without back-pressure."""
 
     def __init__(self) -> None:
         super().__init__({"burst": Out(stream.Signature(ReadBurst)), "beat": In(stream.Signature(ReadBeat, always_ready=True))})
@@ -56,19 +56,19 @@ class WriteClient(wiring.Signature):
 
 
 def feature_read_request(config: Config, lanes: int, tag_bits: int) -> data.StructLayout:
-    """Lanes to read, whichever their banks; a lane that is not active reads nothing and answers anything."""
+    """Lanes to read, in any banks. A lane that is not active reads nothing, and its word is anything."""
     return data.StructLayout(
         {"active": unsigned(lanes), "address": data.ArrayLayout(ADDRESS_BITS, lanes), "tag": unsigned(tag_bits)}
     )
 
 
 def feature_read_response(config: Config, lanes: int, tag_bits: int) -> data.StructLayout:
-    """The words of one request, and its tag."""
+    """The words of one request, and the request's tag."""
     return data.StructLayout({"words": data.ArrayLayout(8 * config.ci, lanes), "tag": unsigned(tag_bits)})
 
 
 class FeatureRead(wiring.Signature):
-    """A read port of feature memory, seen from the reader. One response a request, in order, no back-pressure."""
+    """A read port of feature memory, seen from the reader. Each request has one response, in order, without back-pressure."""
 
     def __init__(self, config: Config, lanes: int, tag_bits: int) -> None:
         super().__init__(
@@ -80,7 +80,7 @@ class FeatureRead(wiring.Signature):
 
 
 def feature_write_request(config: Config, lanes: int) -> data.StructLayout:
-    """Words to write; a lane that is not active writes nothing. `last` asks for a `done` pulse."""
+    """Words to write. A lane that is not active writes nothing. `last` asks for a `done` pulse."""
     return data.StructLayout(
         {
             "active": unsigned(lanes),
@@ -94,9 +94,9 @@ def feature_write_request(config: Config, lanes: int) -> data.StructLayout:
 class FeatureWrite(wiring.Signature):
     """A write port of feature memory, seen from the writer.
 
-    Requests of one port are written in their order, and the lanes of one in the order of their numbers. `done` pulses once
-    for each request with `last` set, in order: what it and all requests before it wrote is seen by every read, at any port,
-    whose request is taken in the clock of the pulse or later. A read taken earlier may see old or new words.
+    Requests of one port are written in order, and the lanes of one request in the order of their numbers. `done` pulses once for
+    each request with `last` set, in order. Every read, at any port, that is taken in the clock of the pulse or later sees what this
+    request and all before it wrote. A read taken earlier may see old or new words.
     """
 
     def __init__(self, config: Config, lanes: int) -> None:
@@ -104,7 +104,7 @@ class FeatureWrite(wiring.Signature):
 
 
 class Permit(wiring.Signature):
-    """Permission to start one more unit, seen from who gives it; nothing but the handshake of a stream."""
+    """Permission to start one more unit, seen from the giver: the handshake of a stream, without a payload."""
 
     def __init__(self) -> None:
         super().__init__({"valid": Out(1), "ready": In(1)})
@@ -117,8 +117,8 @@ LEVEL_BITS = 13
 class RingRead(wiring.Signature):
     """The reading side of a ring, seen from the reader.
 
-    `level` words stand ready from the tail on. `enable` reads the word `offset` from the tail (below `level`), which is on
-    `data` RING_LATENCY clocks later; `pop` in the same or a later clock frees the tail's word (at most one a clock).
+    `level` words are ready, counted from the tail. `enable` reads the word at `offset` (below `level`) from the tail;
+    it is on `data` RING_LATENCY clocks later. `pop`, in the same or a later clock, frees the tail's word, at most one a clock.
     """
 
     def __init__(self, width: int) -> None:
@@ -134,15 +134,15 @@ class RingRead(wiring.Signature):
 
 
 def params_layout() -> data.StructLayout:
-    """Requantiser parameters of one output channel: 8 bytes in a ring, this order from bit 0."""
+    """Requantiser parameters of one output channel: 8 bytes in a ring, in this order from bit 0."""
     return data.StructLayout({"offset": signed(32), "factor": signed(26), "shift": unsigned(6)})
 
 
 def sums_layout(config: Config) -> data.ArrayLayout:
-    """What the array has summed for a pixel group: int32 by pixel, then output channel."""
+    """The array's sums of a pixel group: int32 by pixel, then output channel."""
     return data.ArrayLayout(data.ArrayLayout(signed(32), config.co), config.pix)
 
 
 def command_layout(engine: str) -> data.StructLayout:
-    """What `regfile` queues at the engine's GO register; members named as `regmap.command_fields` says."""
+    """An engine's command, which `regfile` queues at a write to its GO register. Its members are `regmap.command_fields`."""
     return data.StructLayout({name: Shape(field.bits, field.signed) for name, field in command_fields(engine).items()})

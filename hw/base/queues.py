@@ -40,7 +40,7 @@ class SkidBuffer(wiring.Component):
         return m
 
     def _slice(self, word: Value, first: Signal, second: Signal, number: int, count: int) -> Module:
-        """A part of the payload, one of `count`; its `valid` and `room` are its own, and the first slice's are the queue's."""
+        """One of `count` slices of the payload. It has its own `valid` and `room`; those of the first slice are the queue's."""
         m = Module()
         copy = COPY if count > 1 else None
         valid, room, free = Signal(attrs=copy), Signal(init=1, attrs=copy), Signal()  # in `first`; room in `second`, in `first`
@@ -63,11 +63,11 @@ class SkidBuffer(wiring.Component):
 
 
 class RegisteredFifo(wiring.Component):
-    """Items in order; one can be seen at `o` two clocks after `push`. `depth` of them may wait behind that.
+    """Holds items in order. An item is at `o` two clocks after `push` at the soonest, and `depth` more may wait behind it.
 
-    `room` is set while more than `spare` items more fit: a writer that pushes only after it has seen `room` may do so up to
-    `spare` clocks after it fell. A writer that counts the room itself has `depth` and need not look.
-    `late` puts a register more before `o` (a third clock), for what leads into logic from a block RAM.
+    `room`, `o.valid` and `o.payload` are registers. `room` is set while more than `spare` more items fit, so a writer that looks at
+    `room` may still push up to `spare` clocks after it fell. A writer that counts the room itself may count on `depth` and need not
+    look. `late` puts one more register before `o` (a third clock), for a block RAM whose word leads into logic.
     """
 
     def __init__(self, shape: ShapeLike, depth: int, spare: int = 0, late: bool = False) -> None:
@@ -79,7 +79,7 @@ class RegisteredFifo(wiring.Component):
         m = Module()
         m.submodules.storage = memory = Memory(shape=self.shape, depth=self.depth, init=[])
         into, out = memory.write_port(), memory.read_port()
-        moves, read, free = Signal(), Signal(), Signal()  # a row is read; it has been, and waits; the row behind it may come
+        moves, read, free = Signal(), Signal(), Signal()  # a row is being read; one was read and waits; the next may come
         stored = tally(m, self.depth, self.push, moves, self.depth - self.spare)
         m.d.comb += [
             self.room.eq(stored.room),
@@ -101,11 +101,10 @@ class RegisteredFifo(wiring.Component):
 
 
 class CreditFifo(wiring.Component):
-    """Up to `depth` items, in order; an item can be seen at `o` two clocks after `push`. `o` comes from a register.
+    """Holds up to `depth` items, in order. An item is at `o`, a register, two clocks after `push`.
 
-    `copy`: there are others that hold the same; they stay apart.
-
-    The room that a writer may count on is `depth`; it gets one back whenever an item is taken at `o`.
+    The writer may count on room for `depth` items, and gets one back whenever an item is taken at `o`. `copy`: other FIFOs hold the
+    same items, and synthesis must not merge them.
     """
 
     def __init__(self, shape: ShapeLike, depth: int, copy: bool = False) -> None:
@@ -128,9 +127,9 @@ class CreditFifo(wiring.Component):
         return m
 
     def _slice(self, word: Value, item: Signal, first: bool, copy: dict[str, str] | None) -> Module:
-        """A part of the items, from `word` to `item`, with control registers of its own; the `first`'s are the FIFO's.
+        """One slice of the items, from `word` to `item`, with its own control registers; those of the `first` are the FIFO's.
 
-        `copy`: their attributes.
+        `copy`: the control registers' attributes.
         """
         m = Module()
         m.submodules.memory = memory = Memory(shape=len(word), depth=self.depth, init=[])

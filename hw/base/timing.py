@@ -36,9 +36,9 @@ class Tally(NamedTuple):
 
 
 def tally(m: Module, most: int, up: Value, down: Value, limit: int | None = None, *, attrs: dict[str, str] | None = None) -> Tally:
-    """A count within 0..most in domain `sync`; `up` and `down` in one clock leave it. `room` ends at `limit`.
+    """A count within 0..most in domain `sync`. `up` and `down` in the same clock leave it as it is. `room` ends at `limit`.
 
-    Whoever counts up has seen room for it, whoever counts down has seen some. `attrs`: attributes of the registers.
+    The user sets `up` only if it has seen `room`, and `down` only if it has seen `some`. `attrs`: attributes of the registers.
     """
     limit = most if limit is None else limit
     count, some = Signal(range(most + 1), attrs=attrs), Signal(attrs=attrs)

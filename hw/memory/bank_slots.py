@@ -1,6 +1,6 @@
-"""Behind the front of a feature memory port: slots that wait for their banks, and the way back of what was read.
+"""Behind a port's request splitter: slots that wait for their banks, and the way back of the words that were read.
 
-Flags of banks run over all regions: bank b of region r is bit `r * banks + b`.
+Flags of banks cover all regions: bank b of region r is bit `r * banks + b`.
 """
 
 from functools import reduce
@@ -17,26 +17,26 @@ from cnna.hw.base.timing import delayed
 from cnna.hw.memory.request_splitter import one_hot, part_layout, region_bits
 from cnna.spec.config import Config
 
-CHOICE_BITS = 64  # that one copy of a lane's bank chooses: 256 loads a bit
+CHOICE_BITS = 64  # of a word that one copy of the lane's bank number selects: 256 loads a bit
 READ_CLOCKS = 3  # from the clock of a grant to the one with the bank's word at its output: port register, RAM, its register
 
 
 def slot_layout(config: Config, request: data.StructLayout) -> data.StructLayout:
-    """What a part's slots remember of it beside its rows and words."""
+    """What the slots keep of a part beside its rows and words."""
     part = part_layout(config, request)
     kept = ("active", "bank", "tag", "last", "complete")
     return data.StructLayout({name: field.shape for name, field in part if name in kept})
 
 
 def all_of(flags: Value) -> Value:
-    """Whether all flags are set, by a carry chain, which is fast however many they are."""
+    """Whether all flags are set. A carry chain computes it, which is fast for any number of flags."""
     return (Cat(Const(1, 1), flags) + 1)[-1]
 
 
 def chosen(m: Module, values: list[Value], index: Value) -> Value:
-    """The value of that number, beyond the last one anything: a LUT for each four values, and again for four of these.
+    """values[index]; anything where `index` is beyond the last. One LUT selects among four values, then one among four of those.
 
-    Synthesis keeps the nets between: left to itself it takes seven LUTs for a bit of sixteen values, of which five do.
+    Attributes keep the nets between: left to itself, synthesis uses seven LUTs for a bit of sixteen values where five suffice.
     """
     fours = [_of_four(values[first : first + 4], index[:2]) for first in range(0, len(values), 4)]
     if len(fours) == 1:
@@ -47,7 +47,7 @@ def chosen(m: Module, values: list[Value], index: Value) -> Value:
 
 
 def _of_four(values: list[Value], index: Value) -> Value:
-    """By a tree of choices of two."""
+    """values[index] of up to four, as a tree of two-way multiplexers."""
     for bit in index:
         pairs = [values[at : at + 2] for at in range(0, len(values), 2)]
         values = [Mux(bit, pair[-1], pair[0]) for pair in pairs]
@@ -55,11 +55,11 @@ def _of_four(values: list[Value], index: Value) -> Value:
 
 
 class BankSlots(wiring.Component):
-    """Holds a part, bank by bank, until every bank has been granted; takes the next in the clock of the last grant.
+    """Holds a part, bank by bank, until every bank has been granted. Takes the next part in the clock of the last grant.
 
-    A bank that it `asks` for is `granted` where none of the `higher` asks for it: what the slots of higher priority ask for,
-    by slots, then bank. `row` and `words` are what each bank then gets. `complete` is set in the clock of a request's last
-    grant; `part` is what the slots hold.
+    A bank that it `asks` for is `granted` in the same clock unless slots of higher priority ask for it; `higher` has what those
+    ask for, by slots, then bank. `row` and `words` are what each granted bank gets. `complete` is set in the clock of a request's
+    last grant. `part` is the part that the slots hold.
     """
 
     def __init__(self, config: Config, request: data.StructLayout, higher: int) -> None:
@@ -104,14 +104,14 @@ class BankSlots(wiring.Component):
         return m
 
     def _take(self, m: Module, bank: int, moves: Signal, free: Signal) -> None:
-        """The slot of one bank takes its lane."""
+        """Loads the slot of one bank from the lane that needs it."""
         part, lane, lanes = self.i.p, self.i.p.lane[bank], range(len(self.i.p.active))
         region = chosen(m, [part.region[lane] for lane in lanes], lane)
         with m.If(moves):
             for number in range(self._config.regions):
                 wanted = self.i.valid & part.needs[bank] & (region == number)
                 m.d.sync += self.asks[number * self._config.banks + bank].eq(wanted)
-        # While its bank has been granted, a slot may take what is not its turn yet: it asks for nothing with it.
+        # Once its bank has been granted, a slot may already load the next part's row and words: it does not ask with them.
         for name in ("row", "words") if self._writes else ("row",):
             mine = Signal(len(part[name][0]), name=f"{name}_of_bank{bank}", reset_less=True)
             option = chosen(m, [part[name][lane] for lane in lanes], lane)
@@ -121,9 +121,9 @@ class BankSlots(wiring.Component):
 
 
 class LaneChoice(wiring.Component):
-    """Some bits of a lane's word: those of the bank that was `active` a clock ago, if it hits now; else what it held.
+    """Some bits of a lane's word. Takes those of `bank` (of a clock ago) if the lane was `active` and the bank hits; else holds.
 
-    Attributes keep its copy of the bank's number apart from others, so that it drives these bits alone.
+    It has a copy of the bank's number that drives these bits alone; attributes keep it apart from the other copies.
     """
 
     def __init__(self, bits: int, banks: int) -> None:
@@ -149,9 +149,9 @@ class LaneChoice(wiring.Component):
 
 
 class ReadAnswers(wiring.Component):
-    """Brings words from the banks back to their lanes, part by part, and answers when a request is complete.
+    """Returns the banks' words to their lanes, part by part, and answers when a request is complete.
 
-    `granted`, `complete` and `part` are those of the port's slots, in the clock of the grant; `words` the outputs of all banks.
+    `granted`, `complete` and `part` come from the port's slots in the clock of the grant; `words` are the outputs of all banks.
     """
 
     def __init__(self, config: Config, request: data.StructLayout, response: data.StructLayout) -> None:

@@ -23,12 +23,14 @@ from cnna.spec.config import Config
 
 
 class BankRam(wiring.Component):
-    """`depth` words; what port A or B reads, where `_enable` is set, is at `_word` two clocks later.
+    """One bank: `depth` words of block RAM in true dual port, with output registers.
 
-    `b_write` needs `b_enable` too (see verilog/memories.py); the word before it is then what is read.
+    Where `a_enable` or `b_enable` is set, the word is on `a_word` or `b_word` two clocks later. `b_write` needs `b_enable` too
+    (see verilog/memories.py); `b_word` is then the word from before the write. Port B has one address for a read or a write, so
+    that tools see two ports, not three.
 
-    A word that one port writes while the other reads it, in the same clock, is read as anything: users wait for
-    `ports.FeatureWrite.done`. Port B has one address, for a read or a write, so that tools see two ports, not three.
+    If one port writes a word while the other reads it in the same clock, the read gives anything: users wait for
+    `ports.FeatureWrite.done`.
     """
 
     def __init__(self, width: int, depth: int) -> None:
@@ -61,7 +63,7 @@ LATENCY = 9  # clocks from a read's request to its answer, where nothing conflic
 
 
 def port_signatures(config: Config) -> dict[str, wiring.Signature]:
-    """The ports by name, seen from their users; all but the first share port B of the banks, in this order of priority."""
+    """The ports by name, seen from their users. All but the first share port B of the banks; priority falls in this order."""
     beats = config.ports * config.beat_words
     return {
         "conv_read": fetch_read(config, config.pix),
@@ -75,7 +77,7 @@ def port_signatures(config: Config) -> dict[str, wiring.Signature]:
 
 
 class BankInputs(NamedTuple):
-    """Registered inputs of one port of every bank, region 0's banks first; `enable` is set for a write too."""
+    """Registered inputs of one port (A or B) of every bank, region 0's banks first. `enable` is set for a write too."""
 
     enable: Signal
     write: Signal
@@ -84,11 +86,11 @@ class BankInputs(NamedTuple):
 
 
 class FeatureMemory(wiring.Component):
-    """The ports of `port_signatures`: each takes a request a clock as long as nothing conflicts.
+    """The ports of `port_signatures`. Each takes a request a clock as long as nothing conflicts.
 
-    A read is answered LATENCY clocks after it is taken, later where it conflicts. `probe_write` (a bit a bank, region 0's
-    banks first), `probe_row` and `probe_word` (flat, the same order) are for a testbench that watches what is written: they
-    keep their names in the Verilog and lead nowhere.
+    A read is answered LATENCY clocks after it is taken, or later where it conflicts. `probe_write` (a bit a bank, region 0's
+    banks first), `probe_row` and `probe_word` (flat, in the same order) let a testbench watch what is written. They keep their
+    names in the Verilog and drive nothing.
     """
 
     def __init__(self, config: Config) -> None:
@@ -116,7 +118,7 @@ class FeatureMemory(wiring.Component):
         return m
 
     def _front(self, m: Module, name: str, higher: list[BankSlots]) -> BankSlots:
-        """A port's way to the arbiter, which grants each bank to the first user that asks for it."""
+        """A port's splitter and slots. A bank goes to these slots where none of `higher` priority asks for it."""
         request = self._ports[name].members["request"].signature.members["payload"].shape
         m.submodules[f"{name}_front"] = front = RequestSplitter(self._config, request, stalls=bool(higher))
         m.submodules[f"{name}_slots"] = slots = BankSlots(self._config, request, len(higher))
@@ -126,7 +128,7 @@ class FeatureMemory(wiring.Component):
         return slots
 
     def _arbitrate(self, m: Module, port: str, users: dict[str, BankSlots]) -> BankInputs:
-        """What each bank gets of whom it is granted to."""
+        """What each bank gets, from the user that it is granted to."""
         config, banks = self._config, self._config.regions * self._config.banks
         inputs = BankInputs(
             Signal(banks, name=f"{port}_enable"),
@@ -148,7 +150,7 @@ class FeatureMemory(wiring.Component):
         return inputs
 
     def _answer(self, m: Module, name: str, slots: BankSlots, words: data.View) -> None:
-        """A reader's words, or a writer's pulse."""
+        """Connects what goes back to the port's user: a reader's words, or a writer's `done`."""
         port = getattr(self, name)
         if isinstance(self._ports[name], FeatureWrite):
             m.d.sync += port.done.eq(slots.complete & slots.part.last)

@@ -1,4 +1,7 @@
-"""The front of a feature memory port: takes requests apart into subsets whose lanes need different banks."""
+"""The front of a feature memory port: splits each request into parts whose lanes need different banks.
+
+`bank_slots.py` takes the parts.
+"""
 
 from functools import reduce
 from operator import or_
@@ -19,10 +22,11 @@ def region_bits(config: Config) -> int:
 
 
 def part_layout(config: Config, request: data.StructLayout) -> data.StructLayout:
-    """A conflict-free part of a request: its members with `active` reduced, addresses taken apart, banks' own view.
+    """A part of a request without bank conflicts.
 
-    `needs`: the banks that the active lanes need; `lane`: by bank the lane that needs it, if one does. `complete`: no lanes of
-    the request come after these.
+    It has the request's members; `active` has this part's lanes only. Each address is split into `bank`, `row` and `region`.
+    `needs`: the banks that the active lanes need. `lane`: for each bank, the lane that needs it, if one does. `complete`: this is
+    the request's last part.
     """
     lanes = request["active"].shape.width
     others = {name: field.shape for name, field in request if name != "address"}
@@ -40,19 +44,19 @@ def part_layout(config: Config, request: data.StructLayout) -> data.StructLayout
 
 
 def one_hot(flags: list[Value], values: list[Value]) -> Value:
-    """The value whose flag is set; 0 where none is."""
+    """The value whose flag is set; 0 where none is. At most one may be set."""
     return reduce(or_, (Mux(flag, value, 0) for flag, value in zip(flags, values, strict=True)))
 
 
 def narrow_layout(layout: data.StructLayout) -> data.StructLayout:
-    """A request or part without its words, which go beside it in slices."""
+    """A request or part without its words, which travel beside it in slices."""
     return data.StructLayout({name: field.shape for name, field in layout if name != "words"})
 
 
 class RequestSplitter(wiring.Component):
-    """A part a clock, in order: all of a request where its lanes need different banks. Latency: three clocks.
+    """Gives a part a clock, in order. A request whose lanes need different banks is one part. Latency: three clocks.
 
-    Lanes of a request that need the same bank go one after another, the lowest first. `stalls`: `o.ready` may be clear.
+    Where lanes of a request need the same bank, each goes in a part of its own, the lowest first. `stalls`: `o.ready` may be clear.
     """
 
     def __init__(self, config: Config, request: data.StructLayout, stalls: bool) -> None:
@@ -91,7 +95,7 @@ class RequestSplitter(wiring.Component):
         return m
 
     def _pass_on(self, m: Module, work: data.View, now: Signal, complete: Signal, valid: Signal, room: Signal) -> None:
-        """A register before `o`, and where it stalls a spare one, so that `room` does not depend on `o.ready` in the same clock."""
+        """A register before `o`. Where `o` stalls there is a spare one, so `room` does not depend on this clock's `o.ready`."""
         layout = narrow_layout(self.o.p.shape())
         part = Signal(layout)
         out = Signal(layout, name="out", reset_less=True)
@@ -119,7 +123,7 @@ class RequestSplitter(wiring.Component):
             m.d.sync += [empty.eq(0), spare.eq(part)]
 
     def _pass_words(self, m: Module, held_valid: Signal, work_valid: Signal, complete: Signal) -> None:
-        """The words beside them, in slices."""
+        """Passes a request's words beside its other members, in slices."""
         words, found = Value.cast(self.i.p.words), []
         for number, part in enumerate(slices(len(words))):
             m.submodules[f"words{number}"] = cut = SplitterWords(part.stop - part.start, self._stalls)
@@ -133,7 +137,7 @@ class RequestSplitter(wiring.Component):
 
 
 class SplitterReady(wiring.Component):
-    """Whether the front takes a request: a LUT by itself, as its users go on from there; the front would share its parts."""
+    """Whether the splitter takes a request. A module keeps this one LUT: within the splitter, synthesis would share its parts."""
 
     held_valid: In(1)
     work_valid: In(1)
@@ -148,7 +152,7 @@ class SplitterReady(wiring.Component):
 
 
 class SplitterWords(wiring.Component):
-    """The front's registers for some bits of a request's words, in step with its others: what enables them is its own."""
+    """The splitter's registers for some bits of a request's words, in step with the other registers, with enables of its own."""
 
     def __init__(self, bits: int, stalls: bool) -> None:
         self._stalls = stalls

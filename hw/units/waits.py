@@ -19,7 +19,7 @@ COUNTS = data.ArrayLayout(unsigned(COUNT_BITS), len(COUNTED))  # finished units,
 
 
 def waits_layout() -> data.StructLayout:
-    """The wait_* members of a command: the same ones for every engine that waits."""
+    """The wait_* members of a command, which are the same for every engine that waits."""
     fields = command_fields("conv")
     return data.StructLayout({name: Shape(field.bits, field.signed) for name, field in fields.items() if name.startswith("wait_")})
 
@@ -47,10 +47,10 @@ class UnitCounts(wiring.Component):
 
 
 class UnitWaiter(wiring.Component):
-    """Says when a unit may begin.
+    """Tells when a unit may begin.
 
-    `check` takes `waits` and `unit`; `clear` falls in the next clock and rises, WAIT_CLOCKS later at the soonest, when
-    every enabled wait is met. It stays set until the next `check`, as counts only grow.
+    `check` takes `waits` and `unit`. `clear` falls in the next clock; it rises when every enabled wait is met, WAIT_CLOCKS after
+    `check` at the soonest. It stays set until the next `check`, since counts only grow.
     """
 
     waits: In(waits_layout())
@@ -80,15 +80,16 @@ class UnitWaiter(wiring.Component):
 
 
 def gate_layout(readers: int) -> data.StructLayout:
-    """`walks`: units of the walks to permit; `readers`: which of the readers take part (a bit each)."""
+    """`walks`: how many units of the walks to permit. `readers`: which readers take part, a bit each."""
     return data.StructLayout({"waits": waits_layout(), "walks": unsigned(UNIT_BITS), "readers": unsigned(readers)})
 
 
 class UnitGate(wiring.Component):
-    """Permits each walk's units to `readers` fetches; `span` walk units are one unit that other engines count.
+    """Permits `readers` fetches to begin their walks' units, one by one, as the WAIT registers of the engine's command say.
 
-    `blocked` names the engines waited for, a bit each, while there is such a wait. `given` pulses once for each walk unit,
-    when every reader has its permit.
+    It runs ahead of the engine: while `fetch` reads one unit, the next one is already checked, so a wait that is met costs nothing.
+    `span` units of a walk make one unit that other engines count. `blocked` names the engines that it waits for, a bit each.
+    `given` pulses once for each walk unit, when every reader has its permit.
     """
 
     def __init__(self, readers: int, span: int) -> None:

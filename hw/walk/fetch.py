@@ -1,8 +1,8 @@
-"""Reads feature memory along a walk: a stream of word groups with the padding already put in.
+"""Reads feature memory along a walk, and gives a stream of word groups with the padding already put in.
 
-A `Walker` says where, a read port of `featmem` brings the words, and a FIFO holds them until the engine behind takes them.
-A read is only asked for when its answer has room there, as feature memory cannot be stopped. What the engine must know of a
-step, and the value of its padding, goes through feature memory as the tag.
+A `Walker` says where, a read port of feature memory brings the words, and a FIFO holds them until the engine takes them. Feature
+memory cannot be stopped, so a read is asked for only when the FIFO has room for its answer. The flags of a step and the value of
+its padding go through feature memory as the tag.
 """
 
 from amaranth import Module, Mux, Signal, signed, unsigned
@@ -16,12 +16,12 @@ from cnna.hw.walk.walk import walk_layout
 from cnna.hw.walk.walker import Walker
 from cnna.spec.config import Config
 
-DEPTH = 16  # groups under way: the latency of feature memory and of the FIFO, and some
+DEPTH = 16  # groups under way: the latency of feature memory and of the FIFO, and a few more
 FLAGS = ("first", "last", "group_last", "unit_last")
 
 
 def fetched_layout(config: Config, lanes: int) -> data.StructLayout:
-    """A step's words, PAD where a lane's tap is outside; flags as in `walk.step_layout`."""
+    """A step's words, or the padding where a lane's tap lies outside the source; flags as in `walk.step_layout`."""
     return data.StructLayout(
         {
             "words": data.ArrayLayout(unsigned(8 * config.ci), lanes),
@@ -32,19 +32,19 @@ def fetched_layout(config: Config, lanes: int) -> data.StructLayout:
 
 
 def fetch_tag_layout(lanes: int) -> data.StructLayout:
-    """What comes back with the words."""
+    """The tag of a request: what comes back with its words."""
     return data.StructLayout(
         {"exists": unsigned(lanes), "inside": unsigned(lanes), **dict.fromkeys(FLAGS, unsigned(1)), "pad": signed(8)}
     )
 
 
 def fetch_read(config: Config, lanes: int) -> FeatureRead:
-    """The read port of a fetch of so many lanes."""
+    """The read port that a fetch of `lanes` lanes needs."""
     return FeatureRead(config, lanes, fetch_tag_layout(lanes).size)
 
 
 class Fetch(wiring.Component):
-    """Fetches a step a clock; each unit starts once `permit` has given it leave, and not before.
+    """Fetches a step a clock. A unit starts only after `permit` has allowed it.
 
     The next command's walk is set up while the last unit of this one is read.
     """

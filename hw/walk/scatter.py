@@ -1,6 +1,6 @@
-"""Writes word groups to feature memory along a walk, and says when a unit is written.
+"""Writes word groups to feature memory along a walk, and tells when a unit is written.
 
-A `Walker` says where; the words come from the requantiser (or the residual add) of an engine.
+A `Walker` says where. The words come from an engine's requantiser or residual add.
 """
 
 from amaranth import Module
@@ -14,10 +14,10 @@ from cnna.spec.config import Config
 
 
 class Scatter(wiring.Component):
-    """Writes a group of pix/2 words a clock, in the walk's order: half groups of pixels, the unit's blocks inside (fastest).
+    """Writes a group of pix/2 words a clock, in the walk's order: half groups of pixels outside, the unit's blocks inside.
 
-    `words` brings one item for every step of the walk, so ceil(pixels / half) * blocks a unit; words whose pixel or block
-    does not exist are dropped. `unit_done` pulses once a unit, when every reader's next request sees all its words.
+    `words` brings one item for every step of the walk, which is ceil(pixels / half) * blocks items a unit. Words whose pixel or
+    block does not exist are dropped. `unit_done` pulses once a unit, when every reader's next request sees all of its words.
     """
 
     def __init__(self, config: Config) -> None:

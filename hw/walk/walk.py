@@ -23,12 +23,12 @@ UNIT_BITS = width("vector", "blocks")  # of a number of units, and of all blocks
 
 
 def walk_layout() -> data.StructLayout:
-    """A walk. Steps are words, modulo 2^20; counts are at least 1.
+    """A walk. Address steps are in words, modulo 2^20; counts are at least 1.
 
-    Units outside, then groups of `lanes` pixels, then blocks, tap rows, taps (fastest). Unit u, block b, pixel n, tap (ky, kx)
-    are at `base + u * .unit + b * .block + n * .x + rows(n) * .row + images(n) * .image + ky * .ky + kx * .kx`. `pad` is what
-    a tap outside the source reads. A block whose number in the whole walk, `u * blocks + b`, is not below `blocks_total` does
-    not exist (0: all do).
+    The loops, from the outermost: units, groups of `lanes` pixels, blocks, tap rows, taps. Unit u, block b, pixel n, tap (ky, kx)
+    is at `base + u * .unit + b * .block + n * .x + rows(n) * .row + images(n) * .image + ky * .ky + kx * .kx`. A tap outside the
+    source reads `pad`. `blocks_total` limits the blocks of the whole walk: block number `u * blocks + b` exists if it is below
+    that, or if `blocks_total` is 0.
     """
     step = signed(ADDRESS_BITS)
     return data.StructLayout(
@@ -52,7 +52,7 @@ def walk_layout() -> data.StructLayout:
 def source_walk(
     walk: data.View, command: data.View, *, blocks: ValueLike, block: ValueLike, units: ValueLike, unit: ValueLike
 ) -> list[Any]:
-    """Sets a walk from the source members of an engine's command; the loops over blocks and units are the caller's."""
+    """Sets a walk from the source members of an engine's command. The caller gives the loops over blocks and units."""
     same = ("images", "kernel_width", "kernel_height", "first_x", "first_y", "stride_x", "stride_y", "in_width", "in_height", "pad")
     return [
         walk.base.eq(command.src),
@@ -71,7 +71,7 @@ def source_walk(
 def plane_walk(
     walk: data.View, command: data.View, plane: str, *, blocks: int, units: ValueLike, blocks_total: ValueLike
 ) -> list[Any]:
-    """Sets a walk from the members `plane`, `plane_x`.. of an engine's command: every pixel once, `blocks` blocks a unit."""
+    """Sets a walk over every pixel once from the members `plane`, `plane_x`.. of an engine's command; `blocks` blocks a unit."""
     return [
         walk.base.eq(command[plane]),
         *(walk[name].eq(command[f"{plane}_{name}"]) for name in ("x", "row", "image", "block")),
@@ -88,11 +88,10 @@ def plane_walk(
 
 
 def step_layout(lanes: int) -> data.StructLayout:
-    """One step: an address a lane, and where in the walk it is.
+    """One step: an address for each lane, and flags that tell where in the walk it is.
 
-    `exists`: the lane has a pixel and the block exists. `inside`: it exists, and its tap lies within the source.
-    `first`, `last`: of the steps of a group. `group_last`: on all steps of a unit's last group. `unit_last`: on all of
-    the last unit.
+    `exists`: the lane has a pixel, and the block exists. `inside`: that, and the tap lies within the source. `first`, `last`: the
+    first and last step of a group. `group_last`: set on all steps of a unit's last group. `unit_last`: on all of the last unit.
     """
     return data.StructLayout(
         {
@@ -105,14 +104,15 @@ def step_layout(lanes: int) -> data.StructLayout:
     )
 
 
-SPAN_BITS = SIZE_BITS + STRIDE_BITS  # of a source coordinate relative to the first
-IMAGE = signed(IMAGE_BITS + 1)  # an image's number less the number of images: negative where it exists
+SPAN_BITS = SIZE_BITS + STRIDE_BITS  # of a source coordinate, relative to that of pixel 0
+IMAGE = signed(IMAGE_BITS + 1)  # an image's number minus the number of images: negative if the image exists
 
 
 class PixelPlace(data.Struct):
-    """An output pixel, and its source relative to that of pixel 0; whether the group's step leads into a new row, and image.
+    """An output pixel and its place in the source, relative to that of pixel 0.
 
-    The flags stand ready a group ahead, so that nothing waits for the sums that tell.
+    `new_row` and `new_image`: the step to the next group leads into a new row, or a new image. These flags are known a group ahead,
+    so that no step waits for the comparison.
     """
 
     x: unsigned(SIZE_BITS)
@@ -126,10 +126,10 @@ class PixelPlace(data.Struct):
 
 
 class GroupStep(data.Struct):
-    """From a lane's pixel to the one `lanes` further. Bit 0 of an index says that it is in a new row, bit 1 in a new image.
+    """The step from a lane's pixel to the one `lanes` further, by index: bit 0 says that it is in a new row, bit 1 in a new image.
 
-    `x_two[i]` and `y_two[j][i]` tell of the step after: added to a place's x and y, they are negative where that one does
-    not leave the row or the image (j: it leaves the row).
+    `x_two[i]` and `y_two[j][i]` look one step further. Added to a place's x and y, they give a negative sum if the step after this
+    one does not leave the row, or the image; j says whether that step leaves the row.
     """
 
     x: data.ArrayLayout(signed(SIZE_BITS + 1), 2)
@@ -143,14 +143,19 @@ class GroupStep(data.Struct):
 
 
 def plan_layout(lanes: int) -> data.StructLayout:
-    """A walk, the places of its first `lanes` pixels and of the one after them, and the step of a group."""
+    """A walk, the places of its first `lanes` pixels and of the pixel after them, and the step from group to group."""
     return data.StructLayout(
         {"walk": walk_layout(), "lanes": data.ArrayLayout(PixelPlace, lanes), "ahead": PixelPlace, "group": GroupStep}
     )
 
 
 class WalkPlan(wiring.Component):
-    """Plans one walk at a time, in at most lanes + 12 clocks; takes the next one once the plan has been taken."""
+    """Sets up one walk at a time: where each lane starts, and how far it steps from group to group.
+
+    It goes pixel by pixel through the first `lanes` pixels. Where it then stands is the place of the second group, and also the
+    distance that every lane goes from group to group, so nothing divides. That takes at most lanes + 12 clocks. It takes the next
+    command once the plan has been taken.
+    """
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
@@ -159,7 +164,7 @@ class WalkPlan(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         plan, walk, place, group = self.plan.p, self.plan.p.walk, self.plan.p.ahead, self.plan.p.group
-        first_step = max(2, STRIDE_BITS - self._lanes)  # a clock; sums are ready at it, products when the last step is done
+        first_step = max(2, STRIDE_BITS - self._lanes)  # a clock's number: sums are ready by then, products after the last step
         finish = first_step + self._lanes
         busy, clock = Signal(), Signal(range(finish + 5))
         columns, rows = Signal(SPAN_BITS), Signal(SPAN_BITS)  # width * stride_x, height * stride_y
@@ -203,7 +208,7 @@ class WalkPlan(wiring.Component):
         return m
 
     def _look_ahead(self, m: Module, rows: Value, images: Value) -> None:
-        """Finishes the plan: which places' next step leads into a new row (in the clock `rows`), then image (`images`)."""
+        """Finishes the plan: finds which places step into a new row (in the clock `rows`), then into a new image (`images`)."""
         group = self.plan.p.group
         places = [self.plan.p.ahead, *self.plan.p.lanes]
         with m.If(rows):
@@ -215,7 +220,7 @@ class WalkPlan(wiring.Component):
             m.d.sync += self.plan.valid.eq(1)
 
     def _step(self, m: Module, enable: Value) -> None:
-        """Moves `plan.ahead` by one pixel where enabled. Whether it stands at an end is known a step ahead."""
+        """Moves `plan.ahead` by one pixel where enabled. Whether it is at the end of a row or image is known a step ahead."""
         walk, place = self.plan.p.walk, self.plan.p.ahead
         next_row, next_image = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)  # what a step into a new row, and image, adds
         before_x, before_y = Signal(SIZE_BITS), Signal(SIZE_BITS)  # the place one before the last

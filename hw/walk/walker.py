@@ -20,10 +20,10 @@ COORDINATE = signed(SPAN_BITS + 2)  # of a tap in its source, with first, stride
 
 
 class LanePlace(wiring.Component):
-    """`place` becomes `first` in the clock a unit starts, and moves by `group` with the last tap of a group.
+    """Holds one lane's pixel. `place` becomes `first` when a unit starts, and moves by `group` with the last tap of each group.
 
-    A step is taken where `running` and `moving`; `tap_last` says that it is a group's last, `group_last` that the group is the
-    unit's last. The next unit starts where none is running or its last step is taken, and `allowed`.
+    A step is taken while `running` and `moving` are set. `tap_last` marks a group's last step, `group_last` a unit's last
+    group. If `allowed`, the next unit starts when none is running or when the last step of one is taken.
     """
 
     running: In(1)
@@ -48,7 +48,7 @@ class LanePlace(wiring.Component):
         return m
 
     def _after(self, m: Module, place: Signal) -> Signal:
-        """The place one group further."""
+        """The lane's place in the next group."""
         group, after, edge = self.group, Signal(PixelPlace), Cat(place.new_row, place.new_image)
         m.d.comb += [
             after.x.eq(place.x + group.x[place.new_row]),
@@ -64,9 +64,10 @@ class LanePlace(wiring.Component):
 
 
 class EdgeCheck(wiring.Component):
-    """Whether a tap `exists` and is within the source.
+    """Tells whether one lane's tap `exists` and lies within the source.
 
-    The sums of the place's and the tap's share are taken where not `summed`, or with `room`.
+    A tap's coordinate is the sum of the pixel's and the tap's share. The sums are registered unless `summed` (they hold a step) and
+    there is no `room` for that step.
     """
 
     summed: In(1)
@@ -95,7 +96,7 @@ PERMITS = 3  # units that may be permitted ahead of their start
 
 
 def countdown(m: Module, name: str, count: Value, load: Value, move: Value) -> Signal:
-    """A flag that is set while the last of `count` steps is due. Where `move`, it begins with the count (`load`), or steps."""
+    """A flag that is set while the last of `count` steps is due. With `move`, the countdown starts (`load`) or goes on."""
     left, last = Signal(count.shape(), name=f"{name}_left"), Signal(name=f"{name}_last")
     with m.If(move):
         m.d.sync += [left.eq(Mux(load, count, left - 1)), last.eq(Mux(load, count == 1, left == 2))]
@@ -103,10 +104,11 @@ def countdown(m: Module, name: str, count: Value, load: Value, move: Value) -> S
 
 
 class TapLoops(wiring.Component):
-    """The loops inside a group (blocks, tap rows, taps), and what they add to every lane's place.
+    """Counts the loops inside a group (blocks, tap rows, taps), and sums what they add to every lane's place.
 
-    `start` begins a unit, `begin` with it a walk; `step` takes a step, `group_last` says that its group is the unit's last.
-    `begin` is set from when `walk` is there, and not while `running`; what counts is loaded before `start`, which comes late.
+    `start` begins a unit; with `begin` it also begins a walk. `step` takes a step; `group_last` says that its group is the unit's
+    last. `begin` rises when `walk` arrives and is never set while `running`. The counters are loaded before `start`, which comes
+    late in the clock.
     """
 
     walk: In(walk_layout())
@@ -158,9 +160,9 @@ class TapLoops(wiring.Component):
         return m
 
     def _count_blocks(self, m: Module, block_end: Value) -> None:
-        """Keeps `exists`: of the blocks of the whole walk, those left after this one are not negative.
+        """Drives `exists`: the number of the walk's blocks that are left after this one is not negative.
 
-        The next group of a unit begins with the unit's blocks again. `block_end` comes late, so that it only enables.
+        Each group of a unit begins again with the unit's first block. `block_end` comes late in the clock, so it only enables.
         """
         left, unit_left = Signal(signed(UNIT_BITS + 1)), Signal(signed(UNIT_BITS + 1))
         limited, fewer = Signal(), Signal(signed(UNIT_BITS + 1))
@@ -175,10 +177,10 @@ class TapLoops(wiring.Component):
 
 
 class Walker(wiring.Component):
-    """Walks: a step a clock, from group to group and unit to unit without a gap, 2 clocks more between commands.
+    """Runs walks: a step a clock, without a gap between groups or units, with 2 more clocks between commands.
 
-    A unit starts once `permit` has given it leave. Latency: lanes + 17 clocks at most from an idle walker's command to its
-    first step.
+    A unit starts only after `permit` has allowed it. Latency: at most lanes + 17 clocks from an idle walker's command to its first
+    step.
     """
 
     def __init__(self, lanes: int) -> None:
@@ -217,14 +219,14 @@ class Walker(wiring.Component):
             self.permit.ready.eq(permits != PERMITS),
             Cat(taps.begin, taps.running, taps.start, taps.step, taps.group_last).eq(Cat(begin, running, start, step, group_last)),
         ]
-        left = Signal(range(PERMITS + 2))  # but for this clock's start, whose own condition comes late
+        left = Signal(range(PERMITS + 2))  # without this clock's start, whose condition comes late in the clock
         m.d.comb += left.eq(permits + (self.permit.valid & self.permit.ready))
         m.d.sync += permits.eq(left - start)
         m.d.sync += allowed.eq(Mux(start, (left > 1) & ~final, (left != 0) & (more | take)))  # a unit is there, and may start
         with m.If(take):
             m.d.sync += [walk.eq(plan.p.walk), more.eq(1), begin.eq(1)]
         m.d.sync += loaded.eq(take)
-        with m.If(loaded):  # a clock later, as no group is stepped before that: two enables have half the loads each
+        with m.If(loaded):  # a clock later than `walk`, as no group is stepped before: each of two enables has half of the loads
             m.d.sync += group.eq(plan.p.group)
         with m.If(start):
             m.d.sync += [running.eq(1), more.eq(~final), begin.eq(0)]
@@ -233,7 +235,7 @@ class Walker(wiring.Component):
         return m
 
     def _places(self, m: Module, plan: data.View, group: data.View, decision: dict[str, Value]) -> list[data.View]:
-        """The pixel of each lane, and the one after them."""
+        """A `LanePlace` for each lane, and one for the pixel after the last lane."""
         places = []
         for name, first in [*((f"lane{i}", plan.lanes[i]) for i in range(self._lanes)), ("ahead", plan.ahead)]:
             m.submodules[name] = one = LanePlace()
@@ -244,7 +246,7 @@ class Walker(wiring.Component):
     def _finish(
         self, m: Module, places: list[data.View], taps: TapLoops, flags: dict[str, Value], step: Value, moving: Signal
     ) -> Signal:
-        """Sums a place and the taps' share, then compares with the source's edges into a queue. Returns the sums' valid."""
+        """Adds each place and the taps' share, compares with the source's edges, and queues the step. Returns the sums' valid."""
         m.submodules.steps = steps = SkidBuffer(step_layout(self._lanes))
         wiring.connect(m, steps.o, wiring.flipped(self.step))
         summed, held = Signal(), Signal(step_layout(self._lanes), reset_less=True)

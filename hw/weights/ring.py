@@ -15,18 +15,18 @@ from cnna.spec.machine import BEAT_BITS
 
 
 def stripe_beats(width: int, depth: int, columns: int) -> int:
-    """Beats of a word in each column. ValueError: not a whole number, or a depth that `level` cannot count."""
+    """Beats of a word in each column. ValueError: this is no whole number, or `level` cannot count so deep a ring."""
     if width % (BEAT_BITS * columns) or not 2 <= depth < 1 << LEVEL_BITS:
         raise ValueError(f"a ring of {depth} words of {width} bits in {columns} columns is not whole beats or too deep")
     return width // BEAT_BITS // columns
 
 
 class WordRing(wiring.Component):
-    """`depth` words of `width` bits in `columns` stripes, each appended to beat by beat, lowest beat of a stripe first.
+    """`depth` words of `width` bits. A word is cut into `columns` stripes. Each column's writer appends beats, the lowest first.
 
-    A word counts in `read.level` when its last stripe is whole. `free[c]` is the room of column c in beats, written
-    beats taken off and freed words added a clock after; a writer subtracts the beats that it still expects. Beats come
-    without back-pressure, so it must ask for none without room.
+    A word counts in `read.level` once all of its stripes are whole. `free[c]` is the room of column c in beats; it follows written
+    beats and freed words a clock later. There is no back-pressure: a writer subtracts the beats that it still expects from `free`
+    and asks for no beat without room.
     """
 
     def __init__(self, width: int, depth: int, columns: int) -> None:
@@ -60,9 +60,9 @@ class WordRing(wiring.Component):
         return m
 
     def _column(self, m: Module, column: int, address: Signal, joined: Signal, whole: Signal) -> list[Signal]:
-        """One writer's memories, an own one for each beat of its stripe; answers what they read.
+        """One column: a memory for each beat of its stripe. Returns what the memories read.
 
-        whole[column] is set while it has words of which other columns still lack their part.
+        whole[column] is set while the column has whole stripes of words that `read.level` does not count yet.
         """
         write, free, beats = self.write[column], self.free[column], self.beats
         beat, row, ahead, last = Signal(range(max(beats, 2))), Signal(range(self.depth)), Signal(range(self.depth + 1)), Signal()
@@ -93,7 +93,7 @@ class WordRing(wiring.Component):
         return read
 
     def _room(self, m: Module, free: Signal, beats: int, written: Signal) -> None:
-        """Counts a column's room. `pop` comes late: it only enables a count of words, where these are beats' upper bits."""
+        """Counts a column's room. `pop` comes late in the clock: for stripes of 2^n beats it only enables a count of words."""
         if beats & (beats - 1):
             m.d.sync += free.eq(free + Mux(self.read.pop, beats, 0) - written)
             return
@@ -116,11 +116,11 @@ def vector_ring(config: Config) -> WordRing:
 
 
 class RingCursor(wiring.Component):
-    """Uses the ring's words one after another.
+    """Where an engine stands in a ring. It uses the words one after another, holds those that it needs again, and frees the others.
 
-    `take` uses the word under the cursor, which must be `there`; it is on the ring's `data` RING_LATENCY clocks later. `free`
-    with it frees the word, and the cursor must stand on the ring's oldest word for that; else `rewind` with it brings the
-    cursor back to the oldest word.
+    `take` uses the word under the cursor; `there` must be set. The word is on the ring's `data` RING_LATENCY clocks later. `free`
+    with `take` also frees the word, for which the cursor must be on the ring's oldest word. Without `free`, `rewind` with `take`
+    returns the cursor to the oldest word.
     """
 
     def __init__(self, width: int) -> None:

@@ -1,7 +1,7 @@
 """The weight engine: streams weights and parameters from DDR into the two rings, ahead of their use.
 
-Each port brings its stripe of every weight ring word at its own pace (`WeightPort`); port 0 alone fills the vector ring.
-Bursts are asked for only where the ring has room for them.
+Each port brings its stripe of every word of the weight ring at its own pace (`WeightPort`). Port 0 alone fills the vector ring.
+A port asks for a burst only if the ring has room for it.
 """
 
 from amaranth import Cat, Module, Mux, Signal, unsigned
@@ -18,8 +18,8 @@ from cnna.spec.config import Config
 from cnna.spec.machine import BEAT_BITS, BUS_BITS, READS_OUTSTANDING, width
 
 BEATS_BITS, TIMES_BITS = width("weight", "beats"), width("weight", "repeat")
-PATIENCE_CLOCKS = 32  # before a burst is cut to the room that there is
-BURSTS = READS_OUTSTANDING + 2  # of a port, asked for and not come: on the bus, and on their way to it
+PATIENCE_CLOCKS = 32  # that a burst waits for room before it is cut to the room that is left
+BURSTS = READS_OUTSTANDING + 2  # of a port, asked for and not complete: on the bus, and on their way to it
 
 
 class Stripe(data.Struct):
@@ -32,7 +32,7 @@ class Stripe(data.Struct):
 
 
 def room_bits(width: int, depth: int, columns: int) -> int:
-    """Of `Ring.free`, for a ring of that size."""
+    """The width of `WordRing.free` for a ring of that size."""
     return (depth * stripe_beats(width, depth, columns)).bit_length()
 
 
@@ -44,7 +44,7 @@ class RingWrite(wiring.Signature):
 
 
 class WeightPort(wiring.Component):
-    """Streams its stripes in order. `rings`: a column of each ring it fills; `bits` wide is each one's room."""
+    """Streams its stripes in order. It fills one column of each of its rings, `ring0`..; `bits` has the widths of their room."""
 
     def __init__(self, bits: tuple[int, ...]) -> None:
         self.bits = bits
@@ -81,9 +81,10 @@ class WeightPort(wiring.Component):
         return m
 
     def _ask(self, m: Module, ring: Signal, room: Signal) -> Signal:
-        """Asks for one burst after another, up to the next multiple of 256 bytes; answers whether no stripe is under way.
+        """Asks for one burst after another, cut at multiples of 256 bytes. Returns whether no stripe is under way.
 
-        A burst waits for room for all of it, but not for ever: what frees the ring may need the words that just fit.
+        A burst waits until the ring has room for all of it, for PATIENCE_CLOCKS at most: the engine may free words only once it has
+        the words that fit now.
         """
         burst, stripe = self.client.burst, Signal(Stripe)
         address, left, beats, last = Signal(BEAT_ADDRESS_BITS), Signal(BEATS_BITS), Signal(5), Signal()
@@ -104,7 +105,7 @@ class WeightPort(wiring.Component):
                 m.d.sync += [beats.eq(size), last.eq(ends), waited.eq(0)]
                 m.next = "ROOM"
             with m.State("ROOM"):
-                m.d.comb += enough.eq(room >= beats)  # `room` is of the clock before, which knew of the last burst asked
+                m.d.comb += enough.eq(room >= beats)  # `room` is a clock old; it includes the last burst asked for
                 m.d.sync += waited.eq(Mux(waited[-1], waited, waited + 1))
                 with m.If(enough):
                     m.next = "ASK"
@@ -124,9 +125,9 @@ class WeightPort(wiring.Component):
 
 
 class Weights(wiring.Component):
-    """Splits each command into its ports' stripes; a port may be a few commands ahead of another.
+    """Splits each command into a stripe for each port. A port may be a few commands ahead of another.
 
-    `busy` from a command's arrival until its last beat has come. `outside` pulses for a stripe that does not lie in its segment.
+    `busy` is set from a command's arrival until its last beat has come. `outside` pulses for a stripe beyond its segment.
     """
 
     def __init__(self, config: Config) -> None:
