@@ -8,7 +8,7 @@ is 1, the answer to N samples is the N single answers, concatenated along `axis`
 A rule for each ONNX operator answers with the Spot of an output, or None where the samples can no longer be told apart by an axis.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
@@ -50,6 +50,26 @@ def check_front(graph: Graph, sizes: Mapping[str, int]) -> None:
             raise ModelError(
                 f"{graph.name}: the first axis of input '{name}', of size {sizes[name]}, is taken for the batch, but it is axis "
                 f"{spot.axis} for node '{node.name}' ({node.op.kind}); give the input a batch axis in front, [{wanted}]"
+            )
+
+
+def check_back(graph: Graph, samples: int, shapes: Mapping[str, Sequence[int | None]]) -> None:
+    """That the answers to `samples`, joined, have the shapes of the model, which was made for so many. None: an unknown size.
+
+    ModelError: they have others. A constant of the model holds the number of samples, so one sample alone is answered wrongly.
+    """
+    axes = batch_axes(graph)
+    for name in shapes:
+        shape, wanted, axis = graph.tensors[name].shape, tuple(shapes[name]), axes.get(name)
+        if None in wanted and (axis is None or 0 in shape):
+            continue  # it depends on the data
+        joined = tuple(samples * size if place == axis else size for place, size in enumerate(shape))
+        same = len(joined) == len(wanted) and all(size in (None, own) for size, own in zip(wanted, joined, strict=True))
+        if axis is None or not same:
+            whole = [size or "?" for size in wanted]
+            raise ModelError(
+                f"{graph.name}: output '{name}' has the shape {whole} for the {samples} samples that the model is made for, and "
+                f"{list(shape)} for one of them alone; export the model for a batch of 1, or of any size"
             )
 
 

@@ -13,7 +13,7 @@ def model_inputs(model: ModelProto) -> list[dict[str, Any]]:
     """Name, shape without the batch axis (None where it is not fixed) and numpy type of the inputs that a user gives."""
     weights = {tensor.name for tensor in model.graph.initializer}
     values = [value for value in model.graph.input if value.name not in weights]
-    return [{"name": value.name, "shape": _dims(value)[1:], "dtype": _dtype(value)} for value in values]
+    return [{"name": value.name, "shape": sizes_of(value)[1:], "dtype": _dtype(value)} for value in values]
 
 
 def model_outputs(model: ModelProto, shapes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int | None]) -> list[dict[str, Any]]:
@@ -26,7 +26,7 @@ def model_outputs(model: ModelProto, shapes: Mapping[str, tuple[int, ...]], axes
     batches = {dims[0].dim_param for value in model.graph.input if (dims := value.type.tensor_type.shape.dim)} - {""}
     for value in model.graph.output:
         shape: list[int | None] | None = [size or None for size in shapes[value.name]]
-        axis, declared = axes[value.name], _dims(value)
+        axis, declared = axes[value.name], sizes_of(value)
         names = [dim.dim_param in batches for dim in value.type.tensor_type.shape.dim]
         if value.type.tensor_type.HasField("shape") and (not shape or None in shape):
             told = [1 if batch else size for size, batch in zip(declared, names, strict=True)]
@@ -53,7 +53,7 @@ def _check_numbered_names(found: list[dict[str, Any]]) -> None:
             )
 
 
-def _dims(value: ValueInfoProto) -> list[int | None]:
+def sizes_of(value: ValueInfoProto) -> list[int | None]:
     """The sizes that a model declares, None where it declares none."""
     return [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
 

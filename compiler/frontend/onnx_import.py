@@ -8,15 +8,17 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
 
-from cnna.compiler.frontend.batch_axis import check_front
+from cnna.compiler.frontend.batch_axis import check_back, check_front
 from cnna.compiler.frontend.ceil_pools import settle_ceil_pools
 from cnna.compiler.frontend.model_checks import ELEMENTS_MAX, check_shapes, check_values, complete, first_line, inferred
+from cnna.compiler.frontend.model_ports import sizes_of
 from cnna.compiler.frontend.node_names import node_name, sources_of
 from cnna.compiler.frontend.old_opsets import raise_opset
 from cnna.compiler.frontend.qlinear import expand_qlinear
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.spec.errors import ModelError, about_model
 
 OPSET_MAX = onnx.defs.onnx_opset_version()
@@ -185,7 +187,8 @@ def attribute(value: onnx.AttributeProto) -> Any:
 
 
 def to_graph(model: ModelProto) -> Graph:
-    """The float graph of a model: `Onnx` nodes alone, each with a name. ModelError: as `check_front`."""
+    """The float graph of a model: `Onnx` nodes alone, each with a name. ModelError: as `check_front` and `check_back`."""
+    whole = model
     firsts = {value.name: value.type.tensor_type.shape.dim[0].dim_value for value in _inputs(model)}
     sources = sources_of(model)
     model = with_shapes(model)
@@ -213,4 +216,14 @@ def to_graph(model: ModelProto) -> Graph:
     )
     graph = Editor(graph).finish()
     check_front(graph, firsts)
+    if (samples := max(firsts.values())) > 1:
+        check_back(fold_constants(graph), samples, _output_shapes(whole))
     return graph
+
+
+def _output_shapes(model: ModelProto) -> dict[str, list[int | None]]:
+    """Of a model as it came, by output, where they are known; None for an unknown size."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    expand_qlinear(copy)
+    return {value.name: sizes_of(value) for value in inferred(copy).graph.output if value.type.tensor_type.HasField("shape")}
