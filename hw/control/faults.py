@@ -88,13 +88,16 @@ class Faults(wiring.Component):
         return late
 
     def _limit(self, m: Module) -> Signal:
-        """Counts the program's clocks down from `run_limit`. Returns whether none is left, from the clock after the last one on."""
+        """Counts the program's clocks down from `run_limit`. Returns whether none is left, from the clock after the last one on.
+
+        The count goes on between programs. It counts only for a running one, so that the next is not stopped as it begins.
+        """
         left, limited, long = Signal(32), Signal(), Signal()
         with m.If(self.clear):
             m.d.sync += [left.eq(self.run_limit), limited.eq(self.run_limit != 0)]
         with m.Elif(left != 0):
             m.d.sync += left.eq(left - 1)
-        m.d.sync += long.eq(limited & (left == 0) & ~self.clear)
+        m.d.sync += long.eq(self.running & limited & (left == 0) & ~self.clear)
         return long
 
 

@@ -231,6 +231,23 @@ def test_a_run_limit_stops_what_goes_on(clocks):
     run(test)
 
 
+def test_a_run_limit_that_passes_between_programs_stops_none():
+    """A host that waited for longer than the limit would find its next program stopped in the clock in which it begins."""
+
+    async def test(ctx, control, faults):
+        ctx.set(faults.run_limit, 20)
+        for idle_clocks in (1, 19, 20, 21, 60):
+            await pulse(ctx, control.start)
+            await within(ctx, control.clear, 5)
+            await ctx.tick().repeat(5)
+            await pulse(ctx, control.end)
+            await within(ctx, control.done, 4)
+            await ctx.tick().repeat(idle_clocks)
+            assert not ctx.get(faults.error)
+
+    run(test)
+
+
 def test_a_run_limit_of_zero_is_none():
     """A program that may take as long as it likes would be stopped."""
 
