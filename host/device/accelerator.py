@@ -73,14 +73,17 @@ class Accelerator:
         self.device.playing = self._played
         self._write("CTRL", start=1, irq_enable=1)
 
-    def set_registers(self, slot: int = 0) -> None:
-        """Tells the accelerator where program and segments are, as far as it does not know yet."""
+    def set_registers(self, slot: int = 0, by_host: bool = False) -> None:
+        """Tells the accelerator where program and segments are, as far as it does not know yet.
+
+        A program that is sent `by_host` has no RUN_LIMIT: it takes as long as the host does.
+        """
         addresses = {f"SEG_{name.upper()}": base for name, base in self._slots[slot].items()} | {"PROG_BASE": self._program}
         words = {f"{name}_LO": address & 0xFFFFFFFF for name, address in addresses.items()}
         words |= {f"{name}_HI": address >> 32 for name, address in addresses.items()}
         words |= self._sizes | {"PROG_COUNT": len(self.artifact.program) // 8}
         limit = run_limit(self.artifact, self.device.ddr)
-        words["RUN_LIMIT"] = limit if limit <= MOST else 0
+        words["RUN_LIMIT"] = limit if limit <= MOST and not by_host else 0
         if self.watchdog_clocks is not None:
             words["WATCHDOG"] = self.watchdog_clocks
         for name, word in words.items():
@@ -105,7 +108,7 @@ class Accelerator:
         """As `run`, but the program's writes are sent one at a time: slow, and the same answer."""
         self._make_idle()
         self.store_inputs(inputs)
-        self.set_registers()
+        self.set_registers(by_host=True)
         self.device.playing = self._played
         self._write("CTRL", begin=1, irq_enable=1)
         for register, value in struct.iter_unpack("<II", self.artifact.program):

@@ -38,7 +38,7 @@ def private(folder: Path) -> Path:
     if status.st_uid != os.geteuid():
         raise UserError(f"{folder}: belongs to another user, who could change the programs in it; name another folder with --cache")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        remedy = f"remove it, or, if you trust what is in it, chmod -R go-w {folder}"
+        remedy = f"name another with --cache, or, if you trust what is in this one, run chmod -R go-w {folder}"
         raise UserError(f"{folder}: other users can write into it, and what is in it is run: {remedy}")
     return folder
 

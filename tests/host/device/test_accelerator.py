@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from cnna.host.device.accelerator import Accelerator
+from cnna.host.device.accelerator import Accelerator, run_limit
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.errors import DataError, RunError
 from cnna.spec.regmap import REGISTERS, offset
@@ -88,3 +88,12 @@ def test_a_program_is_bounded_by_what_was_allocated_for_it(device):
     assert np.array_equal(others, before)
     accelerator.forget_registers()
     accelerator.run(X)
+
+
+def test_a_program_that_the_host_sends_has_no_run_limit():
+    """Its clocks are the host's: by MMIO from Python they are more than 20 times what the program takes from memory."""
+    device, artifact = EmulatorDevice(CONFIG), requantised_copy(batch=1)
+    accelerator, x = Accelerator(device, artifact), {"x": np.zeros((1, *SHAPE), np.int8)}
+    for run, limit in ((accelerator.run_by_register, 0), (accelerator.run, run_limit(artifact, device.ddr))):
+        run(x)
+        assert device.read(offset("RUN_LIMIT")) == limit
