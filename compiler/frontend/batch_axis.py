@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.errors import ModelError
@@ -43,13 +44,13 @@ def check_front(graph: Graph, sizes: Mapping[str, int]) -> None:
         return
     trace = _Trace(graph)
     for node in graph.nodes:
-        spot = trace.first(node) if node.op.kind in CONVOLUTIONS else None
+        spot = trace.first(node) if kind_of(node) in CONVOLUTIONS else None
         if spot and spot.axis:
             name = several[0]
             wanted = ", ".join(map(str, ("N", sizes[name], *graph.tensors[name].shape[1:])))
             raise ModelError(
                 f"{graph.name}: the first axis of input '{name}', of size {sizes[name]}, is taken for the batch, but it is axis "
-                f"{spot.axis} for node '{node.name}' ({node.op.kind}); give the input a batch axis in front, [{wanted}]"
+                f"{spot.axis} for node '{node.name}' ({kind_of(node)}); give the input a batch axis in front, [{wanted}]"
             )
 
 
@@ -83,7 +84,7 @@ class _Trace:
     def __post_init__(self) -> None:
         self.spots.update(dict.fromkeys(self.graph.inputs, Spot(0)))
         for node in self.graph.nodes:
-            if self.varying(node) and node.op.kind not in INDEPENDENT:
+            if self.varying(node) and kind_of(node) not in INDEPENDENT:
                 self.spots.update({name: self._spot(node, name) for name in outputs_of(node) if name})
 
     def _spot(self, node: Node, output: str) -> Spot | None:

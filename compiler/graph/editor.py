@@ -4,12 +4,14 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.compiler.graph.ir import AnyNode, AnyOperator, Graph, Node, Tensor
 from cnna.spec.errors import ModelError
+
+Kind = TypeVar("Kind", bound=AnyOperator)
 
 
 def outputs_of(node: Node) -> tuple[str, ...]:
@@ -28,7 +30,7 @@ class Editor:
         self.outputs = graph.outputs
         self.sources = graph.sources
 
-    def __iter__(self) -> Iterator[Node]:
+    def __iter__(self) -> Iterator[AnyNode]:
         """The nodes there are when the walk begins, as they are when it reaches them; removed ones are left out."""
         for output in list(self.nodes):
             if output in self.nodes:
@@ -38,16 +40,24 @@ class Editor:
         """How many node inputs and graph outputs a tensor is."""
         return sum(node.inputs.count(tensor) for node in self.nodes.values()) + self.outputs.count(tensor)
 
-    def consumers(self, tensor: str) -> list[Node]:
+    def consumers(self, tensor: str) -> list[AnyNode]:
         """The nodes that read a tensor."""
         return [node for node in self.nodes.values() if tensor in node.inputs]
 
-    def producer(self, tensor: str, kinds: type | tuple[type, ...] = object) -> Node | None:
+    @overload
+    def producer(self, tensor: str, kinds: type[Kind]) -> Node[Kind] | None: ...
+    @overload
+    def producer(self, tensor: str, kinds: tuple[type[Any], ...] = ()) -> Node[Any] | None: ...
+    def producer(self, tensor: str, kinds: type[Any] | tuple[type[Any], ...] = ()) -> Node[Any] | None:
         """The node that makes a tensor, if its operator is one of `kinds`."""
         node = self.nodes.get(tensor)
-        return node if node is not None and isinstance(node.op, kinds) else None
+        return node if node is not None and (not kinds or isinstance(node.op, kinds)) else None
 
-    def sole(self, tensor: str, kinds: type | tuple[type, ...] = object) -> Node | None:
+    @overload
+    def sole(self, tensor: str, kinds: type[Kind]) -> Node[Kind] | None: ...
+    @overload
+    def sole(self, tensor: str, kinds: tuple[type[Any], ...] = ()) -> Node[Any] | None: ...
+    def sole(self, tensor: str, kinds: type[Any] | tuple[type[Any], ...] = ()) -> Node[Any] | None:
         """`producer`, if nothing else uses the tensor."""
         node = self.producer(tensor, kinds)
         return node if node is not None and self.uses(tensor) == 1 else None
@@ -70,14 +80,14 @@ class Editor:
         self.constants[name] = value
         return name
 
-    def put(self, name: str, op: Any, inputs: tuple[str, ...], output: str, shape: tuple[int, ...] | None = None) -> str:
+    def put(self, name: str, op: AnyOperator, inputs: tuple[str, ...], output: str, shape: tuple[int, ...] | None = None) -> str:
         """Adds a node, or puts it in the place of the one that made `output`; a `shape` makes the tensor, if it is new."""
         self.nodes[output] = Node(name, op, inputs, output)
         if shape is not None and output not in self.tensors:
             self.tensors[output] = Tensor(tuple(int(size) for size in shape))
         return output
 
-    def insert(self, name: str, op: Any, inputs: tuple[str, ...], base: str, shape: tuple[int, ...]) -> str:
+    def insert(self, name: str, op: AnyOperator, inputs: tuple[str, ...], base: str, shape: tuple[int, ...]) -> str:
         """Adds a node with a new output; the output's name."""
         return self.put(name, op, inputs, self.fresh(base), shape)
 

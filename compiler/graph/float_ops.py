@@ -110,6 +110,7 @@ class Requantise:
 
 CLIPPED = (Conv, AveragePool, Affine, Add, Clip)
 VIEWS = (Reshape, Transpose)
+FloatOperator = Onnx | Reshape | Transpose | Conv | MaxPool | AveragePool | Affine | Add | Clip | Concat | Requantise
 
 
 def scale_name(constant: str) -> str:

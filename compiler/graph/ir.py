@@ -8,9 +8,12 @@ computes (`sim/reference/reference.py`) and `lower.py` turns into commands. Acti
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf, isinf
-from typing import Any
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from cnna.compiler.graph.float_ops import FloatOperator
 
 
 @dataclass(frozen=True)
@@ -135,14 +138,25 @@ class Concat:
     """Channels of the inputs one after another; all have the output's quantisation."""
 
 
+IntegerOperator = Combine | Conv | Depthwise | MaxPool | AveragePool | Affine | Concat  # of an int8 graph
+AnyOperator: TypeAlias = "IntegerOperator | FloatOperator"
+Operator = TypeVar("Operator", bound=AnyOperator, covariant=True)
+
+
 @dataclass(frozen=True)
-class Node:
-    """One operator: `name` is the source model's node it came from, `output` the tensor it makes."""
+class Node(Generic[Operator]):
+    """One operator: `name` is that of the source model's node it came from, `output` the tensor it makes.
+
+    `Node[Conv]` is a node whose operator is known to be a Conv.
+    """
 
     name: str
-    op: Any
+    op: Operator
     inputs: tuple[str, ...]
     output: str
+
+
+AnyNode: TypeAlias = "Node[AnyOperator]"
 
 
 @dataclass(frozen=True)
@@ -152,7 +166,7 @@ class Graph:
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[AnyNode, ...]
     tensors: Mapping[str, Tensor]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     opset: int = 17  # of the ONNX operators in a float graph
@@ -162,7 +176,7 @@ class Graph:
         """How many node inputs and graph outputs a tensor is."""
         return sum(node.inputs.count(tensor) for node in self.nodes) + self.outputs.count(tensor)
 
-    def producer(self, tensor: str) -> Node | None:
+    def producer(self, tensor: str) -> "AnyNode | None":
         """The node that makes a tensor; None for graph inputs and constants."""
         return next((node for node in self.nodes if node.output == tensor), None)
 

@@ -5,10 +5,8 @@ Ensures: every pool over one or two axes is a typed one; a reduction reads the m
 Leaves alone: a MaxPool whose indices are used, a reduction over other axes than those of all pixels.
 """
 
-from typing import Any
-
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import AveragePool, MaxPool, Onnx, Transpose
+from cnna.compiler.graph.float_ops import AveragePool, FloatOperator, MaxPool, Onnx, Transpose
 from cnna.compiler.graph.ir import Graph, Node, Window
 from cnna.compiler.passes.typed_operators import four_axes, put_framed, window_of
 
@@ -35,7 +33,7 @@ def _windowed(edit: Editor, node: Node) -> None:
         return
     window = window_of(node.op, kernel, edit.shape(node.inputs[0])[2:])
     include_pad = bool(node.op.attributes.get("count_include_pad", 0))
-    op: Any = MaxPool(window) if node.op.kind == "MaxPool" else AveragePool(window, include_pad)
+    op: FloatOperator = MaxPool(window) if node.op.kind == "MaxPool" else AveragePool(window, include_pad)
     put_framed(edit, node, op, node.inputs)
 
 

@@ -20,8 +20,9 @@ def dequantise_constants(graph: Graph) -> Graph:
     """Answers the graph with real constants. ModelError: real values beyond float32."""
     edit = Editor(graph)
     for node in edit:
-        constant = isinstance(node.op, Onnx) and all(name in edit.constants for name in node.inputs if name)
-        if not constant or node.op.attributes.get("block_size") or node.output in edit.outputs:
+        if not isinstance(node.op, Onnx) or not all(name in edit.constants for name in node.inputs if name):
+            continue
+        if node.op.attributes.get("block_size") or node.output in edit.outputs:
             continue
         if node.op.kind == "QuantizeLinear":
             edit.constants[node.output] = _quantised(node, edit)

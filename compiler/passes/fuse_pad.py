@@ -64,7 +64,7 @@ def unit_scale(edit: Editor, node: Node, channels: int) -> str:
     return edit.constant(f"{node.name}:unit", np.ones(channels))
 
 
-def _merged(edit: Editor, pad: Node, reader: Node, added: tuple[int, int, int, int]) -> object | None:
+def _merged(edit: Editor, pad: Node, reader: Node, added: tuple[int, int, int, int]) -> Conv | AveragePool | MaxPool | None:
     op = reader.op
     if not isinstance(op, Conv | AveragePool | MaxPool) or edit.tensors[pad.output].quant not in (
         None,

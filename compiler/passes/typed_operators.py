@@ -5,12 +5,11 @@ more; `window_of` reads a Conv's or pool's attributes; `weight_scales` keeps wha
 """
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import Onnx, Reshape, scale_name
+from cnna.compiler.graph.float_ops import FloatOperator, Onnx, Reshape, scale_name
 from cnna.compiler.graph.ir import Node, Window
 from cnna.spec.errors import ModelError
 
@@ -47,7 +46,9 @@ def four_axes(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     return shape[0], shape[1], prod(shape[2:-1]), prod(shape[2:][-1:])
 
 
-def put_framed(edit: Editor, node: Node, op: Any, inputs: tuple[str, ...], framed_output: tuple[int, ...] | None = None) -> None:
+def put_framed(
+    edit: Editor, node: Node, op: FloatOperator, inputs: tuple[str, ...], framed_output: tuple[int, ...] | None = None
+) -> None:
     """Puts `op` in the place of `node`, whose tensors may have two axes or more; `framed_output` is the output's shape there."""
     output = framed_output or four_axes(edit.shape(node.output))
     framed = []

@@ -73,7 +73,7 @@ def apply(graph: ir.Graph, folds: Mapping[str, Fold]) -> ir.Graph:
     nodes, tensors, constants = list(graph.nodes), dict(graph.tensors), dict(graph.constants)
     for number, node in enumerate(nodes):
         source = node.inputs[0]
-        if source not in folds:
+        if source not in folds or not isinstance(node.op, ir.Conv):
             continue
         fold, name = folds[source], f"{node.output}:folded"
         constants[name] = folded_weights(fold, constants[node.op.weights])
