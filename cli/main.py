@@ -81,10 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     """The command with its files, before and after; its exit code."""
-    _prepare_output()
-    args = _parser(arguments).parse_args(arguments)
+    prepare_output()
+    args = parser_for(arguments).parse_args(arguments)
     if args.command is None:
-        _parser([]).print_help()
+        parser_for([]).print_help()
         return BAD_INPUT
     _check_files(args)
     outcome: Outcome = args.run(args)
@@ -95,7 +95,7 @@ def _run(arguments: list[str]) -> int:
     return outcome.exit_code
 
 
-def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The parser; of the commands, only the one in `arguments` is imported and has its options."""
     parser = Parser(prog="cnna", description="An open int8 CNN accelerator: quantise, compile, run, equal to the bit.")
     parser.add_argument("--version", action="version", version=f"cnna {installed_version()}")
@@ -112,7 +112,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _prepare_output() -> None:
+def prepare_output() -> None:
     """Lets every name be printed: escaped where the terminal's encoding lacks its letters, nowhere where output is closed."""
     if sys.stdout is None:  # `cnna report M.cnna >&-`
         sys.stdout = io.StringIO()

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> Outcome:
     """Prints the table and writes what is asked for."""
     options = ddr_options.given(args)
     artifact = load(args.artifact)
-    measured = _measured(args.measured) if args.measured else None
+    measured = read_measured(args.measured) if args.measured else None
     from cnna.compiler.report import report
     from cnna.compiler.report.table import table
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> Outcome:
     return Outcome(figures, written=tuple(path for path in (args.html, args.png, args.trace) if path))
 
 
-def _measured(path: Path) -> dict[str, Any]:
+def read_measured(path: Path) -> dict[str, Any]:
     """DataError: it is not JSON, or a figure in it is not of the kind that `cnna run --json` writes."""
     try:
         found = json.loads(read_bytes(path))

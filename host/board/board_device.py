@@ -49,7 +49,7 @@ class BoardDevice:
     name = "pynq"
 
     def __init__(self, mmio: Any, pynq_device: Any, allocate: Allocate, parameters: Mapping[str, str] | None = None) -> None:
-        self._mmio, self._allocate = mmio, allocate
+        self.mmio, self._allocate = mmio, allocate
         self._remote = _is_remote(pynq_device)
         self.timeout_seconds, self.limit_clocks = 10.0, None  # type: float, int | None
         self.playing: Played | None = None
@@ -60,20 +60,20 @@ class BoardDevice:
         self._check_overlay(parameters or {})
         self._check_streams()
         self.turns = Turns(_turn(pynq_device, mmio.base_addr))
-        self.turns.taken = self._taken
+        self.turns.taken = self.turn_taken
 
     # --- the Device protocol ---
 
     def read(self, offset: int) -> int:
         """The register at a byte offset. RunError: the bus or the network answers with an error."""
         with self.reporting_failures("reading", offset):
-            return int(self._mmio.read(offset))
+            return int(self.mmio.read(offset))
 
     def write(self, offset: int, value: int) -> None:
         """Sets a register. RunError: as `read`. TurnLostError: it is another process's now."""
         self.turns.check()
         with self.reporting_failures("writing", offset):
-            self._mmio.write(offset, int(value))
+            self.mmio.write(offset, int(value))
 
     def allocate(self, size_bytes: int) -> int:
         """Address of fresh contiguous memory. RunError: there is none left; says what is taken."""
@@ -112,7 +112,7 @@ class BoardDevice:
 
     def wait(self) -> None:
         """Returns when STATUS has done or error set. TimedOutError: it stands still, or ran for more than `limit_clocks`; where."""
-        await_end(self, self._ended, self.timeout_seconds, self.limit_clocks)
+        await_end(self, self.ended, self.timeout_seconds, self.limit_clocks)
 
     def close(self) -> None:
         """Frees all memory."""
@@ -166,7 +166,7 @@ class BoardDevice:
             raise
         made += fresh()
 
-    def _taken(self, passed: bool) -> None:
+    def turn_taken(self, passed: bool) -> None:
         """At the beginning of a turn: whoever had it before may have been killed with a program that still writes.
 
         An end that nobody has cleared, or a reset that still waits for the bus, would be taken for the end of the next run;
@@ -199,7 +199,7 @@ class BoardDevice:
                 with self.reporting_failures("sending", address):
                     allocation.buffer.flush()
 
-    def _ended(self) -> bool:
+    def ended(self) -> bool:
         status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
         return bool(status["done"] or status["error"])
 

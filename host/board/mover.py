@@ -77,8 +77,8 @@ class Mover:
     def __init__(self, device: Registers, open_dma: Callable[[], Any]) -> None:
         self.device, self._open_dma = device, open_dma
         self.sent_bytes = 0  # of the last packet to the DDR4: what its register holds, unless the image was loaded again
-        self._dma: Any = None
-        self._buffers: dict[int, Any] = {}  # by size, the one used last at the end
+        self.dma: Any = None
+        self.buffers: dict[int, Any] = {}  # by size, the one used last at the end
 
     def send(self, address: int, data: NDArray[np.uint8]) -> None:
         """Puts whole beats at a multiple of 16. RunError: the DMA, a copy or the bus failed; says which, and how."""
@@ -100,30 +100,30 @@ class Mover:
 
     def forget(self) -> None:
         """Somebody else may have used DMA and copies, or broken off: both are reset before the next packet."""
-        self._dma = None
+        self.dma = None
 
     def release(self) -> None:
         """Gives the buffers back; they come again when they are needed."""
-        while self._buffers:
-            self._drop(next(iter(self._buffers)))
+        while self.buffers:
+            self._drop(next(iter(self.buffers)))
 
     def _packet(self, way: Way, address: int, buffer: Any) -> None:
-        if self._dma is None:
+        if self.dma is None:
             self.device.reset()
             try:
                 with self.device.reporting_failures("opening", "the AXI DMA"):
-                    self._dma = self._open_dma()
+                    self.dma = self._open_dma()
             except TimedOutError as stuck:
                 raise TimedOutError(f"{stuck}; {state_of(self.device)}") from None
         words = {"LO": address & 0xFFFF_FFFF, "HI": address >> 32, "BYTES": buffer.nbytes, "START": 1}
         try:
             for name, word in words.items():
                 self.device.write(offset(f"{way.copy}_{name}"), word)
-            channel = getattr(self._dma, way.channel)
+            channel = getattr(self.dma, way.channel)
             self.device.turns.check()
             with self.device.reporting_failures("starting", f"the AXI DMA ({way.words})"):
                 channel.transfer(buffer)
-            self._wait(way, address, buffer.nbytes)
+            self.wait(way, address, buffer.nbytes)
             with self.device.reporting_failures("ending", f"the AXI DMA ({way.words})"):
                 channel.wait()  # brings what came into the host's view
             if not self.device.turns.certain:
@@ -134,14 +134,14 @@ class Mover:
         if way is OUT and channel.transferred != buffer.nbytes:
             raise RunError(f"the AXI DMA ({way.words}) got {channel.transferred:,} of {buffer.nbytes:,} bytes")
 
-    def _wait(self, way: Way, address: int, size: int) -> None:
+    def wait(self, way: Way, address: int, size: int) -> None:
         """Until both ends are done."""
         began = time.monotonic()
         place = f"{size:,} bytes at {address:#x}"
         while True:
             copy = REGISTERS[f"{way.copy}_STATUS"].unpack(self.device.read(offset(f"{way.copy}_STATUS")))
             with self.device.reporting_failures("reading", f"the AXI DMA ({way.words})"):
-                status = int(self._dma.read(way.status))
+                status = int(self.dma.read(way.status))
             if failed := [text for bit, text in FAILURES.items() if status & bit]:
                 raise RunError(f"the AXI DMA ({way.words}) stopped with {' and '.join(failed)}; {place}")
             waited = time.monotonic() - began
@@ -163,7 +163,7 @@ class Mover:
         """TurnLostError: a late access of another process, that had lost its turn, has sent the packet elsewhere."""
         found = {name: self.device.read(offset(f"{way.copy}_{name}")) for name in ("LO", "HI", "BYTES")}
         with self.device.reporting_failures("reading", f"the AXI DMA ({way.words})"):
-            low, high = (int(self._dma.read(way.status + at)) for at in DMA_ADDRESS)
+            low, high = (int(self.dma.read(way.status + at)) for at in DMA_ADDRESS)
         if any(words[name] != word for name, word in found.items()) or high << 32 | low != place:
             raise TurnLostError(
                 f"{way.copy} or the AXI DMA ({way.words}) was told another address: another process, that had lost its turn, has "
@@ -176,7 +176,7 @@ class Mover:
 
     def _abandon(self) -> None:
         """Stops what may still be under way. What failed before is what the user must see, so this fails in silence."""
-        dma, self._dma = self._dma, None
+        dma, self.dma = self.dma, None
         with suppress(Exception):
             self.device.turns.check()  # or it would break off another process's
             dma.write(0, RESET)
@@ -184,16 +184,16 @@ class Mover:
 
     def _buffer(self, size: int) -> Any:
         """One of that size, kept from an earlier packet or fresh."""
-        buffer = self._buffers.pop(size, None)
+        buffer = self.buffers.pop(size, None)
         if buffer is None:
-            while len(self._buffers) >= KEPT_BUFFERS:
-                self._drop(next(iter(self._buffers)))
+            while len(self.buffers) >= KEPT_BUFFERS:
+                self._drop(next(iter(self.buffers)))
             buffer = self.device.contiguous(size)
-        self._buffers[size] = buffer
+        self.buffers[size] = buffer
         return buffer
 
     def _drop(self, size: int) -> None:
-        buffer = self._buffers.pop(size)
+        buffer = self.buffers.pop(size)
         with self.device.reporting_failures("freeing", f"{size:,} bytes"):
             buffer.freebuffer()
 

@@ -57,11 +57,11 @@ class RemoteTurn:
     def __init__(self, files: Any, path: str) -> None:
         self.files, self.path, self.passed = files, path, True
         self._token, self._count, self._beats = uuid.uuid4().hex, 0, 0
-        self._claim = ""  # the last that was ours
-        self._until = 0.0  # of the lease
+        self.claim = ""  # the last that was ours
+        self.until = 0.0  # of the lease
         self._lost: str | None = None  # to whom
         self._lock = threading.Lock()  # between a holder's threads
-        self._given = threading.Event()
+        self.given = threading.Event()
         self._known: set[str] = set()  # files that are there
         self._seen: tuple[object, float] = None, 0.0  # another's last sign of life, and when it came
 
@@ -78,7 +78,7 @@ class RemoteTurn:
         try:
             return self._begin(claim, owner, beat if free else None)
         except BaseException:  # Ctrl-C: a claim that stands would keep others waiting
-            self._given.set()
+            self.given.set()
             with suppress(Exception):
                 if free and self._is_alone(beat):
                     self._write("given", turn=claim)
@@ -96,9 +96,9 @@ class RemoteTurn:
         began = _now()
         if self._read("turn").turn != claim:
             return False
-        self.passed = not alone or owner.turn != self._claim
-        self._claim, self._until, self._lost, self._given = claim, began + LEASE_SECONDS, None, threading.Event()
-        threading.Thread(target=self._live, args=(claim, self._given), name="turn", daemon=True).start()
+        self.passed = not alone or owner.turn != self.claim
+        self.claim, self.until, self._lost, self.given = claim, began + LEASE_SECONDS, None, threading.Event()
+        threading.Thread(target=self._live, args=(claim, self.given), name="turn", daemon=True).start()
         return True
 
     def _is_alone(self, before: Record) -> bool:
@@ -111,11 +111,11 @@ class RemoteTurn:
         RunError: the board takes longer to answer than a lease lasts.
         """
         asked = 0
-        while self._lost is None and (sure > asked or _now() >= self._until):  # an answer that was long under way is an old one
+        while self._lost is None and (sure > asked or _now() >= self.until):  # an answer that was long under way is an old one
             if asked == MOST_ANSWERS:
                 raise RunError(f"the board has taken more than {LEASE_SECONDS:g} s to answer, {asked} times: look at the network")
             with self._lock:
-                self._renew(self._claim)
+                self._renew(self.claim)
             asked += 1
         if self._lost is not None:
             raise TurnLostError(
@@ -126,10 +126,10 @@ class RemoteTurn:
     def give(self) -> None:
         """Says so in the file for it, unless it was lost."""
         with self._lock:
-            self._given.set()
-            self._until = 0.0
+            self.given.set()
+            self.until = 0.0
             if self._lost is None:
-                self._write("given", turn=self._claim)
+                self._write("given", turn=self.claim)
 
     def holder(self) -> str:
         """As it calls itself."""
@@ -146,7 +146,7 @@ class RemoteTurn:
         began = _now()
         owner = self._read("turn")
         if owner.turn == claim:
-            self._until = began + LEASE_SECONDS
+            self.until = began + LEASE_SECONDS
         else:
             self._lost = str(owner.fields.get("who", "a process that has not said its name"))
 

@@ -72,9 +72,9 @@ class StreamDevice(BoardDevice):
         low = address // BEAT_BYTES * BEAT_BYTES
         return self.mover.receive(low, _whole(address + size_bytes) - low)[address - low :][:size_bytes].tobytes()
 
-    def _taken(self, passed: bool) -> None:
+    def turn_taken(self, passed: bool) -> None:
         """At the beginning of a turn: puts back what others may have overwritten, or lost by loading the image."""
-        super()._taken(passed)
+        super().turn_taken(passed)
         self._stale = self._stale or passed or self.read(offset("STREAM_IN_BYTES")) != self.mover.sent_bytes
         if self._stale:
             self.mover.forget()

@@ -140,17 +140,17 @@ class BoardModel(model.Model):
 
     def _open(self, device: Any, options: dict[str, Any]) -> model.Executor:
         """Places the model, with the accelerator to itself, since that resets it."""
-        self._limit_clocks = run_limit(self.artifact, self.board.ddr) + LATE_CLOCKS
+        self.limit_clocks = run_limit(self.artifact, self.board.ddr) + LATE_CLOCKS
         with self._turn(), self.board.kept(self._made):
-            self._accelerator = Accelerator(self.board, self.artifact, slots=SLOTS)
-        return self._accelerator
+            self.accelerator = Accelerator(self.board, self.artifact, slots=SLOTS)
+        return self.accelerator
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """This model's turn, within its own limits; those of the board hold again for the next."""
         with self.board.turns.mine(f"model {self.manifest['name']}", self.turn_seconds):
             before = self.board.timeout_seconds, self.board.limit_clocks
-            self.board.timeout_seconds, self.board.limit_clocks = self.timeout_seconds, self._limit_clocks
+            self.board.timeout_seconds, self.board.limit_clocks = self.timeout_seconds, self.limit_clocks
             try:
                 yield
             finally:
@@ -159,7 +159,7 @@ class BoardModel(model.Model):
     def _run_batches(self, batches: Iterable[Ports]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
         """In ping-pong, from when the turn has come."""
         with self._going(), self._turn():
-            yield from PingPong(self.board, self._accelerator, self.retries).run(batches)
+            yield from PingPong(self.board, self.accelerator, self.retries).run(batches)
 
     @contextmanager
     def _going(self) -> Iterator[None]:

@@ -34,7 +34,7 @@ class Connections:
 
     def __init__(self, dram: Dram, port: int, address: str = "", busy: Callable[[], bool] = lambda: False) -> None:
         self.dram, self.port, self.bound, self.busy = dram, port, _bound(address), busy
-        self._last: dict[str, float] = {}  # connection: when it last asked for something
+        self.last_seen: dict[str, float] = {}  # connection: when it last asked for something
         self._idle: set[str] = set()  # ended, but perhaps to come back
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="connections", daemon=True)
@@ -42,16 +42,16 @@ class Connections:
 
     def seen(self, peer: str) -> None:
         """This connection asks for something."""
-        self._last[peer] = time.monotonic()
+        self.last_seen[peer] = time.monotonic()
 
     def sweep(self, idle: bool = False) -> int:
         """Frees what ended connections own, with `idle` that of all of them; how many bytes that were."""
-        known, owners = list(self._last), self.dram.owners()  # before the kernel is asked: who comes meanwhile is not judged
+        known, owners = list(self.last_seen), self.dram.owners()  # before the kernel is asked: who comes meanwhile is not judged
         alive = self._alive()
         if alive is None:
             return 0
         for peer in [peer for peer in known if _end(peer) not in alive]:
-            if time.monotonic() - self._last.pop(peer) > IDLE_SECONDS:
+            if time.monotonic() - self.last_seen.pop(peer) > IDLE_SECONDS:
                 self._idle.add(peer)
         ended = {peer for peer in owners if _end(peer) not in alive}
         self._idle &= ended

@@ -92,7 +92,7 @@ class Loop:
 
 
 class Channel(ABC):
-    """One direction: its registers, and the transfer that waits. `_try` moves it; whether it did."""
+    """One direction: its registers, and the transfer that waits. `attempt` moves it; whether it did."""
 
     def __init__(self, dram: Dram) -> None:
         self.dram = dram
@@ -132,14 +132,14 @@ class Channel(ABC):
         try:
             view = self.dram.view(self.address, self.length)
         except RefusedError:
-            return self._fail(DECODE)
+            return self.fail(DECODE)
         if not self.length:
-            return self._fail(INTERNAL)
-        moved = self._try(view)
+            return self.fail(INTERNAL)
+        moved = self.attempt(view)
         if moved is None:
             return None
         if moved > self.length:
-            return self._fail(INTERNAL)
+            return self.fail(INTERNAL)
         self.length, self.waits = moved, False
         self.status |= IDLE | DONE
         return None
@@ -154,13 +154,13 @@ class Channel(ABC):
         elif not self.status & (INTERNAL | SLAVE | DECODE):  # an error stays until a reset
             self.status &= ~HALTED
 
-    def _fail(self, bit: int) -> None:
+    def fail(self, bit: int) -> None:
         self.waits = False
         self.control &= ~RUN
         self.status |= bit | HALTED | FAILED
 
     @abstractmethod
-    def _try(self, view: NDArray[np.uint8]) -> int | None:
+    def attempt(self, view: NDArray[np.uint8]) -> int | None:
         """The bytes that were moved, from or to `view`; None while the stream is not ready."""
 
 
@@ -171,7 +171,7 @@ class Send(Channel):
         super().__init__(dram)
         self.sink = sink
 
-    def _try(self, view: NDArray[np.uint8]) -> int | None:
+    def attempt(self, view: NDArray[np.uint8]) -> int | None:
         return len(view) if self.sink.put(view.tobytes()) else None
 
 
@@ -182,7 +182,7 @@ class Receive(Channel):
         super().__init__(dram)
         self.source = source
 
-    def _try(self, view: NDArray[np.uint8]) -> int | None:
+    def attempt(self, view: NDArray[np.uint8]) -> int | None:
         data = self.source.get()
         if data is not None and len(data) <= len(view):
             view[: len(data)] = np.frombuffer(data, np.uint8)

@@ -117,11 +117,11 @@ class EmulatorBackend:
         self.data, self.base = device.data, device.base
         self.streams = EmulatedStreams(device.read, self._view) if device.config.streams else None
         self._lock = threading.Lock()  # of whoever changes the device
-        self._running = threading.Event()
+        self.running = threading.Event()
 
     def read(self, offset: int) -> int:
         """A register, at once."""
-        if offset == STATUS and self._running.is_set():
+        if offset == STATUS and self.running.is_set():
             return REGISTERS["STATUS"].pack(busy=1)
         if self.streams and offset in STATUSES:
             return self.streams.read(offset)
@@ -133,7 +133,7 @@ class EmulatorBackend:
             return self._write_streamed(offset, value)
         self._lock.acquire()
         if offset == CTRL and REGISTERS["CTRL"].unpack(value)["start"]:
-            self._running.set()
+            self.running.set()
             threading.Thread(target=self._start, args=(value,), name="program", daemon=True).start()  # it has the lock
             return None
         try:
@@ -177,7 +177,7 @@ class EmulatorBackend:
         except Exception as error:  # a program that no accelerator could carry out: STATUS shows neither done nor error
             print(f"cnna board: {error}", file=sys.stderr, flush=True)
         finally:
-            self._running.clear()
+            self.running.clear()
             self._lock.release()
 
     @staticmethod

@@ -62,7 +62,7 @@ class EmulatorDevice(SimulatedMemory):
         elif self._busy:
             self._play([(offset, value)])
         else:
-            self._stop("illegal_register", offset=offset)
+            self.stop("illegal_register", offset=offset)
 
     def wait(self) -> None:
         """Returns when STATUS has done or error set. RunError: a command that no accelerator could carry out."""
@@ -120,7 +120,7 @@ class EmulatorDevice(SimulatedMemory):
         elif all(field.access == "rw" for field in register.fields):
             self._registers[register.name] = value & ((1 << sum(field.bits for field in register.fields)) - 1)
         else:
-            self._stop("illegal_register", offset=register.offset)
+            self.stop("illegal_register", offset=register.offset)
 
     def _begin(self) -> None:
         self._restart(busy=True)
@@ -136,11 +136,11 @@ class EmulatorDevice(SimulatedMemory):
         try:
             start = int(self.state.bus(np.array([base]), size)[0])
         except IndexError:
-            self._stop("read_response", port=0, response=3)
+            self.stop("read_response", port=0, response=3)
             return []
         return program_writes(self.state.ddr[start : start + size].tobytes())
 
-    def _stop(self, cause: str, offset: int = 0, port: int = 0, response: int = 0) -> None:
+    def stop(self, cause: str, offset: int = 0, port: int = 0, response: int = 0) -> None:
         """What an error does to the registers; PC stays at the write that failed."""
         self._busy = False
         self._registers["ERROR"] = REGISTERS["ERROR"].pack(cause=ERRORS.index(cause), port=port, response=response)
@@ -156,21 +156,21 @@ class EmulatorDevice(SimulatedMemory):
             try:
                 made = self._decoder.write(offset, value)
                 if isinstance(made, Command) and self._too_long(made):
-                    self._stop("run_limit")
+                    self.stop("run_limit")
                 elif isinstance(made, Command) and not self._refuses(made):
-                    self._execute(made)
+                    self.execute(made)
                 elif made == "end":
                     self._busy = False
                     self._registers["STATUS"] = REGISTERS["STATUS"].pack(done=1)
             except IllegalWriteError as error:
-                self._stop(error.cause, offset=error.offset)
+                self.stop(error.cause, offset=error.offset)
             except OutsideError:
                 assert isinstance(made, Command)
-                self._stop("outside_segment", offset=REGISTERS[f"{made.engine.upper()}_SEG"].offset)
+                self.stop("outside_segment", offset=REGISTERS[f"{made.engine.upper()}_SEG"].offset)
             except BusError as error:
-                self._stop(error.cause, port=error.port, response=error.response)
+                self.stop(error.cause, port=error.port, response=error.response)
             except (ProgramError, ValueError) as error:
-                self._stop("watchdog")
+                self.stop("watchdog")
                 self._failure = RunError(f"emulator: {made} {error}")
 
     def _too_long(self, command: Command) -> bool:
@@ -182,11 +182,12 @@ class EmulatorDevice(SimulatedMemory):
         """Whether the command is one that no accelerator could carry out; then it has stopped."""
         wrong = _fault(command.engine, tuple(vars(command.f).items()), self.config)
         if wrong is not None:
-            self._stop("illegal_value", offset=REGISTERS[f"{command.engine.upper()}_GO"].offset)
+            self.stop("illegal_value", offset=REGISTERS[f"{command.engine.upper()}_GO"].offset)
             self._failure = RunError(f"emulator: {command} {wrong}")
         return wrong is not None
 
-    def _execute(self, command: Command) -> None:
+    def execute(self, command: Command) -> None:
+        """Carries out one command to its end. ProgramError: no accelerator could; OutsideError, BusError: what stops it."""
         units = command.units(self.config.chunk_blocks)
         if command.engine in COUNTED:
             self._check_waits(command, units)

@@ -67,10 +67,10 @@ def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say)
     root = private(private(cache_folder) / "simulators")
     folder = root / _digest(sources, trace)
     try:
-        with _locked(folder, say):
+        with locked(folder, say):
             if not (is_sealed(folder / TOP) and use(folder)):
                 remove(folder)
-                _build(sources, folder, trace, say)
+                build_into(sources, folder, trace, say)
                 seal(folder / TOP)
                 prune((entry for entry in root.iterdir() if entry.is_dir()), _drop)
     except OSError as error:
@@ -136,7 +136,7 @@ def _processor() -> str:
 
 
 @contextmanager
-def _locked(folder: Path, say: Say | None) -> Iterator[None]:
+def locked(folder: Path, say: Say | None) -> Iterator[None]:
     """Holds the lock of a simulator's folder. BlockingIOError: another process does, and there is nobody to `say` so to."""
     path = folder.with_name(f"{folder.name}.lock")
     while True:
@@ -164,14 +164,15 @@ def _is_named(path: Path, file: int) -> bool:
 def _drop(folder: Path) -> None:
     """Removes a simulator and its lock, unless a process is about to use it."""
     try:
-        with _locked(folder, None):
+        with locked(folder, None):
             remove(folder)
             folder.with_name(f"{folder.name}.lock").unlink()
     except BlockingIOError:
         pass
 
 
-def _build(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> None:
+def build_into(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) -> None:
+    """Builds beside `folder`, and renames the finished simulator to it. RunError: as `build`."""
     started = time.monotonic()
     with scratch("building-", folder.parent) as part:
         for name, text in {**sources, **(TRACE_FILES if trace else {})}.items():

@@ -161,6 +161,13 @@ class CosimDevice(SimulatedMemory):
         return int(self._ask("time"))
 
     @property
+    def process_group(self) -> int:
+        """Of the simulator's processes. RunError: it is closed."""
+        if self._simulator is None:
+            raise RunError("the simulated device is closed")
+        return self._simulator.process.pid
+
+    @property
     def traced(self) -> bool:
         """Whether the waveform has begun: its first clock has come."""
         return (self._run / TRACE).exists()

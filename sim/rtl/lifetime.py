@@ -43,15 +43,15 @@ class Scratch:
         parent = parent or Path(tempfile.gettempdir())
         sweep(prefix, parent)
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        self._lock = os.open(self.path / _HELD, os.O_CREAT | os.O_RDWR)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.lock = os.open(self.path / _HELD, os.O_CREAT | os.O_RDWR)
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
 
     def close(self) -> None:
         """Removes the folder with all that is in it."""
-        if self._lock >= 0:
+        if self.lock >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
-            os.close(self._lock)
-            self._lock = -1
+            os.close(self.lock)
+            self.lock = -1
 
 
 @contextmanager

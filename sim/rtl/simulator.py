@@ -53,7 +53,7 @@ class Simulator:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
             try:
-                self._connect(listener)
+                self.connect(listener)
                 self._answer()
             except BaseException:
                 self.close()
@@ -82,7 +82,8 @@ class Simulator:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
-    def _connect(self, listener: socket.socket) -> None:
+    def connect(self, listener: socket.socket) -> None:
+        """Waits for the server to call. RunError: it does not."""
         until = time.monotonic() + START_SECONDS
         while self._connection is None:
             try:

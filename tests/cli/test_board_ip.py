@@ -3,11 +3,12 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from xml.etree import ElementTree
 
 from cnna.cli.main import main
+
+from ..waiting import PATIENCE_SECONDS, until
 
 SPIRIT = "{http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009}"
 
@@ -24,21 +25,14 @@ def test_the_component_names_the_verilog_beside_it(tmp_path: Path) -> None:
     assert all(f" {port}" in verilog for port in ports)
 
 
-def test_ctrl_c_ends_it_at_once_and_leaves_nothing(tmp_path: Path) -> None:
-    """At `zcu102` Python took a quarter of a minute to let go of what it had made, and a script's make went on."""
+def test_ctrl_c_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
+    """A script's make went on, and half an IP was left; that it ends at once is shown in `test_generate`."""
     command = [sys.executable, "-m", "cnna.cli.main", "board", "ip", "--config", "zcu102", "-o", str(tmp_path / "ip")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
-        until = time.monotonic() + 60
-        while not children.read_text().split():  # the generator
-            assert time.monotonic() < until, "it generates nothing"
-            time.sleep(0.05)
-        time.sleep(1.0)
-        began = time.monotonic()
+        until(lambda: children.read_text().split(), "it generates nothing")
         child.send_signal(signal.SIGINT)
-        _, said = child.communicate(timeout=60)
-        took = time.monotonic() - began
+        _, said = child.communicate(timeout=PATIENCE_SECONDS)
     lines = [line for line in said.splitlines() if line != "generating the Verilog of zcu102"]  # said after some seconds
     assert (child.returncode, lines) == (130, ["cnna: interrupted"])
-    assert took < 5
     assert not (tmp_path / "ip").exists()

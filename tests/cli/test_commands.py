@@ -207,7 +207,7 @@ def test_measured_figures_of_another_kind_are_one_line(tmp_path: Path, change: d
     path = tmp_path / "r.json"
     path.write_text(json.dumps({"config": "tiny", "device": "rtl", "batch": 1, "cycles": None, "layers": [], **change}))
     with pytest.raises(DataError, match=f"r.json: .*{said}.*`cnna run --json`"):
-        report._measured(path)
+        report.read_measured(path)
 
 
 def test_a_report_predicts_for_the_memory_of_the_run(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Signals that come while packages are imported: what a C extension would swallow waits for the import's end, and then ends us."""
 
 import importlib
+import inspect
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from cnna.cli.exit_signals import after_imports, ended_in_order, until_signal
+
+from ..waiting import until
 
 SWALLOWING = """
 import pathlib, time
@@ -39,9 +42,7 @@ def test_a_command_is_ended_by_it(tmp_path: Path, where: str, number: signal.Sig
         "sys.exit(cli.main(['doctor']))"
     )
     with subprocess.Popen([sys.executable, "-c", start], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as child:
-        until = time.monotonic() + 30
-        while not began.exists() and time.monotonic() < until:
-            time.sleep(0.02)
+        until(began.exists, "the import has not begun")
         child.send_signal(number)
         _, err = child.communicate(timeout=30)
     assert (child.returncode, err) == (code, said)
@@ -79,7 +80,7 @@ def test_it_is_not_lost_between_two_handlers(tmp_path: Path, monkeypatch: pytest
 def test_where_nothing_is_imported_it_is_not_put_off() -> None:
     """Also where we run in the middle of somebody's import ourselves."""
     came: list[int] = []
-    after_imports(lambda number, frame: came.append(number))(signal.SIGINT, sys._getframe())
+    after_imports(lambda number, frame: came.append(number))(signal.SIGINT, inspect.currentframe())
     assert came == [signal.SIGINT]
 
 

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +14,8 @@ import pytest
 
 from cnna.cli.main import COMMANDS, Outcome, main
 from cnna.spec.errors import CheckError, DataError
+
+from ..waiting import until
 
 CNNA = Path(sys.executable).with_name("cnna")
 
@@ -126,9 +127,7 @@ def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
         "sys.exit(cli.main(['doctor']))"
     )
     child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 30
-    while not ready.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(ready.exists, "the command has not begun")
     os.kill(child.pid, signal.SIGINT)
     _, said = child.communicate(timeout=30)
     assert child.returncode == 130
@@ -147,13 +146,13 @@ def test_output_that_goes_nowhere(redirection: str, code: int, said: str) -> Non
 
 def test_letters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:
     """A layer's name is the model's author's choice, the terminal's encoding its reader's."""
-    script = "import sys; import cnna.cli.main; cnna.cli.main._prepare_output(); print('Schicht_\\u00fc')"
+    script = "import sys; import cnna.cli.main; cnna.cli.main.prepare_output(); print('Schicht_\\u00fc')"
     got = subprocess.run([sys.executable, "-c", script], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert (got.returncode, got.stdout) == (0, b"Schicht_\\xfc\n")
 
 
 def test_ctrl_c_before_the_command_begins(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Importing a command's packages takes a moment in which a user may change their mind."""
-    monkeypatch.setattr("cnna.cli.main._parser", _raise(KeyboardInterrupt()))
+    monkeypatch.setattr("cnna.cli.main.parser_for", _raise(KeyboardInterrupt()))
     assert main(["doctor"]) == 130
     assert capsys.readouterr().err == "cnna: interrupted\n"

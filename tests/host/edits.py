@@ -3,6 +3,7 @@
 `edit` changes a thing or a few of an artifact, as the seed says; `write` makes a file of it without looking at it.
 """
 
+import hashlib
 import json
 import zipfile
 from collections.abc import Callable, Mapping
@@ -37,11 +38,11 @@ def write(path: Path, artifact: Artifact) -> None:
     """The file, whatever is in it, with the digests of what is in it."""
     named = {**files.MEMBERS, **files.OPTIONAL}
     contents = {name: getattr(artifact, field) for name, field in named.items() if getattr(artifact, field) is not None}
-    members = {name: {"bytes": len(data), "sha256": files._digest(data)} for name, data in contents.items()}
+    members = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()}
     manifest = {"format": files.FORMAT, "schema": files.SCHEMA, **artifact.manifest, "members": members}
     text = json.dumps(manifest).encode()
     with zipfile.ZipFile(path, "w") as archive:
-        for name, data in {files.MANIFEST: text, files.DIGEST: files._digest(text).encode(), **contents}.items():
+        for name, data in {files.MANIFEST: text, files.DIGEST: hashlib.sha256(text).hexdigest().encode(), **contents}.items():
             archive.writestr(name, data)
 
 

@@ -44,16 +44,16 @@ def expected(x: NDArray[np.float32], **changes: Any) -> NDArray[np.float32]:
 
 def failing(monkeypatch: pytest.MonkeyPatch, emulator: type[EmulatorDevice]) -> list[int]:
     """Lets an emulator's next commands stop by a bad answer of the bus: as many as the list says, 1 at first."""
-    execute, failures = emulator._execute, [1]
+    execute, failures = emulator.execute, [1]
 
     def stopped(self: EmulatorDevice, command: Command) -> None:
         if failures[0]:
             failures[0] -= 1
-            self._stop("read_response", port=0, response=2)
+            self.stop("read_response", port=0, response=2)
         else:
             execute(self, command)
 
-    monkeypatch.setattr(emulator, "_execute", stopped)
+    monkeypatch.setattr(emulator, "execute", stopped)
     return failures
 
 

@@ -74,7 +74,7 @@ def test_a_bus_that_falls_silent(board: ServedBoard, backend: RtlBackend, monkey
         with backend.exclusive() as device:
             device.set_ddr(stall=0)
         board.write(offset("WATCHDOG"), 0)
-        session._limit_clocks = 20_000
+        session.limit_clocks = 20_000
         with backend.exclusive() as device:
             device.set_ddr(hang_after=20)
         with pytest.raises(

@@ -1,6 +1,5 @@
 """A process that has lost its turn over the network, and one that is disturbed by it: neither takes wrong answers for right."""
 
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +12,7 @@ from cnna.host.model.board_model import BoardModel
 from cnna.spec.errors import TurnLostError
 from cnna.spec.regmap import REGISTERS, offset
 
+from ...waiting import until
 from ..emulated_board import EmulatedBoard, StreamedBoard
 from ..hand_made import expected, requantised_copy, samples
 
@@ -42,24 +42,22 @@ def board(request, files):
     """Of each variant, reached over the network."""
     made = request.param()
     made.turns = Turns(RemoteTurn(files, "/tmp/turn"))
-    made.turns.taken = made._taken
+    made.turns.taken = made.turn_taken
     yield made
     assert not made.buffers
 
 
 def overtaken(board, files):
     """Another process has the turn, after this one has stood still."""
-    board.turns.turn._given.set()
-    other, until = RemoteTurn(files, "/tmp/turn"), time.monotonic() + 10
-    while not other.take("another process"):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    board.turns.turn.given.set()
+    other = RemoteTurn(files, "/tmp/turn")
+    until(lambda: other.take("another process"), "it never gets the turn")
     return other
 
 
 def written(board, monkeypatch):
     """What is written to registers from now on."""
-    found, mmio = [], board._mmio
+    found, mmio = [], board.mmio
     write = mmio.write
     monkeypatch.setattr(mmio, "write", lambda where, value: (found.append((where, value)), write(where, value)))
     return found
@@ -91,15 +89,15 @@ def test_who_has_lost_the_turn_is_told_and_keeps_its_hands_off(board, files, mon
 def test_the_last_answer_is_not_given_either(board, files, monkeypatch):
     """Nothing is written after it any more: only looking who has the turn can tell."""
     with BoardModel(board, requantised_copy(batch=1)) as session:
-        load, others = session._accelerator.load_outputs, []
+        load, others = session.accelerator.load_outputs, []
 
         def loads(slot):
             answer = load(slot)
             others.append(overtaken(board, files))
-            board.turns.turn._until = float("inf")  # of a virtual machine whose clock stood still too
+            board.turns.turn.until = float("inf")  # of a virtual machine whose clock stood still too
             return answer
 
-        monkeypatch.setattr(session._accelerator, "load_outputs", loads)
+        monkeypatch.setattr(session.accelerator, "load_outputs", loads)
         with pytest.raises(TurnLostError, match="lost to another process"):
             session.run(samples(1))
         monkeypatch.undo()
@@ -111,18 +109,18 @@ def test_a_late_write_of_another_is_noticed(board, monkeypatch, register):
     """One that was under way for longer than anybody waits: the batch was computed to or from another place."""
     x = samples(2)
     with BoardModel(board, requantised_copy(batch=1)) as session:
-        finish = session._accelerator.finish
+        finish = session.accelerator.finish
 
         def disturbed():
             finish()
-            board._mmio.write(offset(register), 0x40)
+            board.mmio.write(offset(register), 0x40)
 
         with monkeypatch.context() as patch:
-            patch.setattr(session._accelerator, "finish", disturbed)
+            patch.setattr(session.accelerator, "finish", disturbed)
             with pytest.raises(TurnLostError, match=rf"{register} of the accelerator holds 0x40, not 0x.*answers since are void"):
                 session.run(x)
         memory = board.emulator if isinstance(board, EmulatedBoard) else board.board.backend.device
-        start = session._accelerator.address("constant") - memory.base
+        start = session.accelerator.address("constant") - memory.base
         memory.data[start : start + 16] = 0x55  # what it may have done
         assert np.array_equal(session.run(x), expected(x)), "all that was stored is stored again"
 
@@ -131,17 +129,15 @@ def test_a_late_start_of_another_is_noticed(board, monkeypatch):
     """Its done would be taken for that of the batch that has not run yet."""
     x = samples(3)
     with BoardModel(board, requantised_copy(batch=1)) as session:
-        set_registers = session._accelerator.set_registers
+        set_registers = session.accelerator.set_registers
 
         def disturbed(slot=0):
             set_registers(slot)
-            board._mmio.write(CONTROL, REGISTERS["CTRL"].pack(start=1))
-            until = time.monotonic() + 5
-            while not board._ended():
-                assert time.monotonic() < until
+            board.mmio.write(CONTROL, REGISTERS["CTRL"].pack(start=1))
+            until(board.ended, "it does not end")
 
         with monkeypatch.context() as patch:
-            patch.setattr(session._accelerator, "set_registers", disturbed)
+            patch.setattr(session.accelerator, "set_registers", disturbed)
             with pytest.raises(TurnLostError, match="has started the accelerator: answers since are void"):
                 session.run(x)
         assert np.array_equal(session.run(x), expected(x))
@@ -152,20 +148,20 @@ def test_a_packet_that_another_has_sent_elsewhere_is_noticed(files, monkeypatch,
     """Weights would lie where nobody looks, and the old ones be used."""
     board, x = StreamedBoard(), samples(1)
     board.turns = Turns(RemoteTurn(files, "/tmp/turn"))
-    board.turns.taken = board._taken
+    board.turns.taken = board.turn_taken
     with BoardModel(board, requantised_copy(batch=1)) as session:
         session.run(x)
-        wait = board.mover._wait
+        wait = board.mover.wait
 
         def disturbed(way, address, size):
             wait(way, address, size)
             if place == "dma":
-                board.mover._dma.write(0x18, 0x40)
+                board.mover.dma.write(0x18, 0x40)
             else:
-                board._mmio.write(offset(place), 0x40)
+                board.mmio.write(offset(place), 0x40)
 
         with monkeypatch.context() as patch:
-            patch.setattr(board.mover, "_wait", disturbed)
+            patch.setattr(board.mover, "wait", disturbed)
             with pytest.raises(TurnLostError, match=r"STREAM_IN or the AXI DMA \(MM2S, .*\) was told another address"):
                 session.run(x)
         assert np.array_equal(session.run(x), expected(x))

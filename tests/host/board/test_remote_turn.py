@@ -11,6 +11,7 @@ from cnna.host.board import remote_turn
 from cnna.host.board.remote_turn import LEASE_SECONDS, PASS_SECONDS, RemoteTurn
 from cnna.spec.errors import RunError, TurnLostError
 
+from ...waiting import until
 from ..simulated_time import Process, Simulation
 
 PROCESSES, TURNS = 3, 3
@@ -66,7 +67,7 @@ class Board:
 
     def act(self, turn: RemoteTurn) -> None:
         """Once another has acted, nobody acts again by an older claim; and whoever is told that nobody was there must be right."""
-        claim = turn._claim
+        claim = turn.claim
         if claim not in self.acts:
             before = self.acts[-1].partition(".")[0] if self.acts else ""
             assert turn.passed or before == claim.partition(".")[0], "somebody was there in between"
@@ -155,27 +156,24 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> tuple[RemoteTurn, RemoteTurn]:
 
 
 def _take_at_last(turn: RemoteTurn, who: str) -> None:
-    until = time.monotonic() + 10
-    while not turn.take(who):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    until(lambda: turn.take(who), "it never gets the turn")
 
 
 def test_a_holder_that_stood_still_keeps_what_nobody_wanted(pair: tuple[RemoteTurn, RemoteTurn]) -> None:
     """A breakpoint in a notebook must cost nothing where nobody else is there."""
     one, _ = pair
     assert one.take("the first")
-    one._given.set()  # its other thread stands still too
-    time.sleep(3 * remote_turn.LEASE_SECONDS)
+    one.given.set()  # its other thread stands still too
+    until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > one.until, "its lease does not end")
     one.check()
-    assert time.clock_gettime(time.CLOCK_BOOTTIME) < one._until
+    assert time.clock_gettime(time.CLOCK_BOOTTIME) < one.until
 
 
 def test_a_holder_that_stood_still_for_too_long_is_told(pair: tuple[RemoteTurn, RemoteTurn]) -> None:
     """Whom it was lost to and why; and it takes nothing from who has it now, nor gives it away."""
     one, two = pair
     assert one.take("the first")
-    one._given.set()
+    one.given.set()
     _take_at_last(two, "process 7 on pc, model b")
     assert two.passed
     for sure in (False, True):

@@ -73,7 +73,7 @@ def test_buffers_of_any_size_do_not_pile_up(board):
     address = board.allocate(1 << 16)
     for beats in range(1, 3 * mover.KEPT_BUFFERS):
         board.store(address, bytes(16 * beats))
-    assert len(board.mover._buffers) == mover.KEPT_BUFFERS
+    assert len(board.mover.buffers) == mover.KEPT_BUFFERS
     board.free(address)
 
 
@@ -205,11 +205,11 @@ def test_an_error_bit_of_the_dma_is_named_and_mended(board, bit, said):
     x = samples(2)
     with BoardModel(board, requantised_copy()) as session:
         send = board.board.dma.send
-        send._try = lambda view: send._fail(bit)
+        send.attempt = lambda view: send.fail(bit)
         with pytest.raises(RunError, match=rf"the AXI DMA \(MM2S, host to PL DDR4\) stopped with .*{said}.*bytes at 0x4"):
             session.run(x)
         assert not board.board.dram.used_bytes
-        del send._try
+        del send.attempt
         assert np.array_equal(session.run(x), expected(x))
 
 
@@ -288,7 +288,7 @@ def test_ctrl_c_in_a_transfer_leaves_no_memory_and_a_board_that_works(board, mon
             def interrupted(view):
                 raise KeyboardInterrupt
 
-            patch.setattr(board.board.dma.send, "_try", interrupted)
+            patch.setattr(board.board.dma.send, "attempt", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 session.run(x)
         assert not board.board.dram.used_bytes

@@ -114,7 +114,7 @@ def test_a_dead_holder_is_passed_over(monkeypatch):
     while time.monotonic() < until:
         assert not two.take("waiting")
         time.sleep(0.02)
-    one._given.set()  # its signs of life end, as if it had been killed
+    one.given.set()  # its signs of life end, as if it had been killed
     with Turns(two, patience_seconds=10).mine("next"):
         assert "next" in two.holder()
 

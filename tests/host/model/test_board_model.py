@@ -204,7 +204,7 @@ def test_a_thousand_runs_in_constant_memory(board):
 
 def test_what_a_killed_process_left_running_is_stopped_first(board, monkeypatch):
     """Its program would go on writing where the next model's weights and program now lie."""
-    busy, order, mmio = [True], [], board._mmio
+    busy, order, mmio = [True], [], board.mmio
     read, write, store = mmio.read, mmio.write, board.store
     soft_reset = REGISTERS["CTRL"].pack(soft_reset=1)
 

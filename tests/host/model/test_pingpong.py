@@ -54,7 +54,7 @@ def test_a_hang_says_where(board, monkeypatch):
     """`timed out` alone explains nothing: program counter, layer, engines, errors and traffic are in the message."""
     with BoardModel(board, requantised_copy(batch=1), retries=0, timeout_seconds=0.3) as session:
         with monkeypatch.context() as patch:
-            patch.setattr(board, "_ended", lambda: False)
+            patch.setattr(board, "ended", lambda: False)
             with pytest.raises(TimedOutError) as caught:
                 session.run(samples(1))
         said = str(caught.value)
@@ -67,16 +67,16 @@ def test_a_reset_that_does_not_end_says_where(board, monkeypatch):
     """It waits for the bus: which port owes the answer, and what was running, is what there is to find out."""
     with BoardModel(board, requantised_copy(batch=1)) as session:
         session.run(samples(1))
-        read, resetting = board._mmio.read, REGISTERS["STATUS"].pack(resetting=1)
+        read, resetting = board.mmio.read, REGISTERS["STATUS"].pack(resetting=1)
         monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.05)
-        monkeypatch.setattr(board._mmio, "read", lambda at: read(at) | (resetting if at == offset("STATUS") else 0))
+        monkeypatch.setattr(board.mmio, "read", lambda at: read(at) | (resetting if at == offset("STATUS") else 0))
         for playing, where in ((board.playing, "layer copy"), (None, "in no layer of this process's models")):
             board.playing = playing
             with pytest.raises(TimedOutError, match=r"a soft reset has not ended after 0.05 s.*; load the overlay again") as caught:
                 board.reset()
             for part in (*STANDING[:1], where, *STANDING[2:], "STATUS resetting"):
                 assert part in str(caught.value), caught.value
-        monkeypatch.setattr(board._mmio, "read", lambda at: resetting if at == offset("STATUS") else 1 // 0)
+        monkeypatch.setattr(board.mmio, "read", lambda at: resetting if at == offset("STATUS") else 1 // 0)
         with pytest.raises(TimedOutError, match=r"and its registers cannot be read: the board failed at reading"):
             board.reset()
         monkeypatch.undo()
@@ -87,7 +87,7 @@ def test_what_the_last_run_left_is_cleared_before_the_next(board, monkeypatch, l
     """STATUS would give the last run's end for the next one's. A reset is waited for, and one that does not end is said."""
     with BoardModel(board, requantised_copy(batch=1)) as session:
         session.run(samples(1))
-        read, write, looks, written = board._mmio.read, board._mmio.write, [3], []
+        read, write, looks, written = board.mmio.read, board.mmio.write, [3], []
 
         def status(at):
             looks[0] -= at == offset("STATUS")
@@ -98,8 +98,8 @@ def test_what_the_last_run_left_is_cleared_before_the_next(board, monkeypatch, l
                 written.append(REGISTERS["CTRL"].unpack(value))
             write(at, value)
 
-        monkeypatch.setattr(board._mmio, "read", status)
-        monkeypatch.setattr(board._mmio, "write", noted)
+        monkeypatch.setattr(board.mmio, "read", status)
+        monkeypatch.setattr(board.mmio, "write", noted)
         monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.05)
         assert np.array_equal(session.run(samples(1)), expected(samples(1)))
         assert [fields["soft_reset"] for fields in written] == [1, 0]
@@ -113,7 +113,7 @@ def test_what_the_last_run_left_is_cleared_before_the_next(board, monkeypatch, l
 
 def test_a_stream_that_is_left_resets_the_batch_that_runs(board, monkeypatch):
     """Its program would go on writing into memory that is freed next, or answer the next run's wait."""
-    written, mmio = [], board._mmio
+    written, mmio = [], board.mmio
     write = mmio.write
     monkeypatch.setattr(mmio, "write", lambda where, value: (written.append((where, value)), write(where, value)))
     start, reset = (

@@ -49,7 +49,7 @@ def test_a_wrong_byte_is_counted(board, monkeypatch):
 
 def test_an_accelerator_that_stops_is_a_finding(board, monkeypatch):
     """The self-test is for sick boards: it must get to its end."""
-    monkeypatch.setattr(type(board.emulator), "_execute", lambda self, command: self._stop("read_response", response=2))
+    monkeypatch.setattr(type(board.emulator), "execute", lambda self, command: self.stop("read_response", response=2))
     found = selftest.selftest(board, virtual=True)
     assert [finding.good for finding in found] == [True, False, False, False, False]
     assert "the accelerator stopped: cause 3, port 0, response 2" in found[1].text

@@ -74,13 +74,13 @@ def test_a_wrong_byte_in_a_later_run_is_found(board, monkeypatch):
 
 def test_an_accelerator_that_stops_is_a_finding(board, monkeypatch):
     """The findings before it must not be lost, and a second try, which would go well, must not hide it."""
-    real, commands = type(board.emulator)._execute, []
+    real, commands = type(board.emulator).execute, []
 
     def execute(self, command):
         commands.append(command)
-        return self._stop("read_response", response=2) if len(commands) == 1 else real(self, command)
+        return self.stop("read_response", response=2) if len(commands) == 1 else real(self, command)
 
-    monkeypatch.setattr(type(board.emulator), "_execute", execute)
+    monkeypatch.setattr(type(board.emulator), "execute", execute)
     found, _ = found_of(board)
     assert [*found] == ["network"]
     assert not found["network"].good

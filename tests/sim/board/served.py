@@ -1,6 +1,5 @@
 """A virtual board that serves while a test runs, and the check that its clients left nothing behind."""
 
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -8,8 +7,9 @@ from cnna.sim.board.board import Board, open_board
 from cnna.sim.board.server import Server
 from cnna.spec.config import preset
 
+from ...waiting import until
+
 MEMORY_BYTES = 64 << 20
-PATIENCE_SECONDS = 10  # until the server has noticed that a client is gone
 
 
 @contextmanager
@@ -17,8 +17,4 @@ def serving(address: str, variant: str = "ps", backend: str = "emulator") -> Ite
     """A board of `tiny` behind `address`. AssertionError: memory is still allocated when all is done."""
     with closing(open_board(preset("tiny"), variant, backend, MEMORY_BYTES)) as board, Server(board, address) as server:
         yield board
-        until = time.monotonic() + PATIENCE_SECONDS
-        while board.dram.used_bytes and time.monotonic() < until:
-            server.connections.sweep()
-            time.sleep(0.01)
-        assert not board.dram.used_bytes, "a client has left memory behind"
+        until(lambda: server.connections.sweep() >= 0 and not board.dram.used_bytes, "a client has left memory behind")

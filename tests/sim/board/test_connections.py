@@ -120,7 +120,7 @@ def test_one_that_was_dropped_for_idleness_keeps_it_until_it_is_needed(
     watching = _watching(dram, port, monkeypatch)
     peer = _peer(client)
     watching.seen(peer)
-    watching._last[peer] -= connections.IDLE_SECONDS + 1
+    watching.last_seen[peer] -= connections.IDLE_SECONDS + 1
     dram.allocate(5000, peer)
     client.close()
     assert watching.sweep() == 0

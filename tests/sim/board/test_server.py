@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from cnna.sim.board import board as board_module
 from cnna.sim.board.design import REGISTER_WINDOWS
 from cnna.sim.board.emulator_backend import EmulatorBackend
 
+from ...waiting import until
 from . import stock
 
 CONTROL = REGISTER_WINDOWS[0][3]
@@ -122,11 +123,18 @@ while True:
     assert board.dram.used_bytes == 4 << 20
     client.kill()
     client.communicate()
-    until = time.monotonic() + stock.PATIENCE_SECONDS
-    while board.dram.used_bytes:
-        assert time.monotonic() < until, "its memory was not freed"
-        time.sleep(0.05)
+    until(lambda: not board.dram.used_bytes, "its memory was not freed", stock.PATIENCE_SECONDS)
     assert stock.run(address, "print(allocate((60 << 20,), np.uint8).nbytes)") == f"{60 << 20}\n"
+
+
+class Asked(threading.Event):
+    """Counts how often somebody has asked whether it is set."""
+
+    asked = 0
+
+    def is_set(self) -> bool:
+        self.asked += 1
+        return super().is_set()
 
 
 def test_a_killed_clients_program_ends_before_its_memory_is_freed(board: object, address: str) -> None:
@@ -138,21 +146,19 @@ def test_a_killed_clients_program_ends_before_its_memory_is_freed(board: object,
     )  # fmt: skip
     assert client.stdout is not None
     assert isinstance(board.backend, EmulatorBackend)
-    running = board.backend._running
+    board.backend.running = running = Asked()
     try:
         client.stdout.readline()
         running.set()
         assert board.busy()
         client.kill()
         client.communicate()
-        time.sleep(3)
+        asked = running.asked
+        until(lambda: running.asked > asked + 3, "nobody has noticed that the client is gone")
         assert board.dram.used_bytes == 1 << 20
     finally:
         running.clear()
-    until = time.monotonic() + stock.PATIENCE_SECONDS
-    while board.dram.used_bytes:
-        assert time.monotonic() < until, "its memory was not freed"
-        time.sleep(0.05)
+    until(lambda: not board.dram.used_bytes, "its memory was not freed", stock.PATIENCE_SECONDS)
 
 
 def test_two_clients_at_once(board: object, address: str) -> None:
@@ -201,6 +207,7 @@ try:
     while True:
         buffer.flush()
         buffer.invalidate()
+        print("moved", flush=True)
 except Exception as error:
     print("ended", error.code().name)
 """
@@ -211,10 +218,11 @@ except Exception as error:
         with subprocess.Popen(stock.command(code), env=environment, stdout=subprocess.PIPE, text=True) as client:
             assert client.stdout is not None
             assert client.stdout.readline() == "allocated\n"
-            time.sleep(0.5)
+            assert client.stdout.readline() == "moved\n"
             server.terminate()
             assert server.wait(timeout=stock.PATIENCE_SECONDS) == 0
-            assert client.communicate(timeout=stock.PATIENCE_SECONDS)[0] in ("ended UNAVAILABLE\n", "ended CANCELLED\n")
+            said = client.communicate(timeout=stock.PATIENCE_SECONDS)[0].splitlines()
+            assert said[-1] in ("ended UNAVAILABLE", "ended CANCELLED")
 
 
 def test_a_taken_port_is_one_line(board: object, address: str, capfd: pytest.CaptureFixture[str]) -> None:

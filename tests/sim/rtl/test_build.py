@@ -48,7 +48,7 @@ def test_a_path_with_a_space_is_refused(tmp_path):
 def test_a_cache_that_cannot_be_written_is_one_line(kept, tmp_path, monkeypatch):
     """As on a full disk: the user's to mend, and no temporary file stays."""
     (tmp_path / kept).write_text("")
-    monkeypatch.setattr("cnna.sim.rtl.sources._from_disk", lambda config: "")
+    monkeypatch.setattr("cnna.sim.rtl.sources.generate_from_disk", lambda config: "")
     with pytest.raises(UserError, match=kept):
         building.build({}, tmp_path, False, print) if kept == "simulators" else generated(preset("tiny"), tmp_path, print)
     assert [entry.name for entry in tmp_path.iterdir()] == [kept]
@@ -108,7 +108,7 @@ def test_one_of_two_builds_the_other_waits(tmp_path, monkeypatch):
         folder.mkdir()
         (folder / building.TOP).write_text("done")
 
-    monkeypatch.setattr(building, "_build", slow)
+    monkeypatch.setattr(building, "build_into", slow)
     found = []
     threads = [
         threading.Thread(target=lambda: found.append(building.build({"a.v": "x"}, tmp_path, False, said.append))) for _ in range(2)

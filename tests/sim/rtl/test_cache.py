@@ -60,8 +60,8 @@ def test_a_build_drops_old_simulators_but_none_in_use(tmp_path, monkeypatch):
     """A simulator whose lock is held is about to be started."""
     root = tmp_path / "simulators"
     left, held = _entry(root, "left", 24 * KEEP_DAYS + 1), _entry(root, "held", 24 * KEEP_DAYS + 1)
-    monkeypatch.setattr(building, "_build", lambda sources, folder, trace, say: _entry(root, folder.name, 0))
-    with building._locked(held, print):
+    monkeypatch.setattr(building, "build_into", lambda sources, folder, trace, say: _entry(root, folder.name, 0))
+    with building.locked(held, print):
         built = building.build({"a.v": "x"}, tmp_path, False, print)
     assert not left.exists()
     assert not (root / "left.lock").exists()
@@ -73,7 +73,7 @@ def test_a_lock_that_is_removed_while_one_waits_is_no_lock(tmp_path, monkeypatch
     """Two would hold "the" lock: one of the removed file, one of the new."""
     folder, passed = tmp_path / "simulator", []
     monkeypatch.setattr(building, "_is_named", lambda path, file: len(passed) > 1 or passed.append(path) is not None)
-    with building._locked(folder, pytest.fail):
+    with building.locked(folder, pytest.fail):
         assert len(passed) == 2
 
 
@@ -110,7 +110,7 @@ def test_a_simulator_that_is_not_what_was_built_is_built_again(tmp_path, monkeyp
         folder.mkdir()
         (folder / building.TOP).write_text("a simulator")
 
-    monkeypatch.setattr(building, "_build", make)
+    monkeypatch.setattr(building, "build_into", make)
     program = building.build({}, tmp_path, False, print) / building.TOP
     assert is_sealed(building.build({}, tmp_path, False, print) / building.TOP)
     assert len(built) == 1

@@ -6,8 +6,9 @@ import signal
 import struct
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from cnna.spec.errors import RunError
 from cnna.spec.regmap import REGISTERS, offset
 
 from ...agreement import CONFIGS, ODD, WATCHDOG_CLOCKS, Case, agree
+from ...waiting import PATIENCE_SECONDS, until
 
 TINY = CONFIGS["tiny"]
 NETWORK = {config.name: Case(config, "network", number) for config, number in ((TINY, 7), (ODD, 12))}  # whose stores use all ports
@@ -253,7 +255,7 @@ import sys, time
 from cnna.spec.config import preset
 from cnna.sim.rtl.cosim import CosimDevice
 device = CosimDevice(preset("tiny"))
-print(device._simulator.process.pid, flush=True)
+print(device.process_group, flush=True)
 device.run_clocks(10_000_000_000)
 """
 
@@ -265,15 +267,31 @@ def test_no_process_outlives_its_client(how, rtl):
     rtl(TINY)  # built
     client = subprocess.Popen([sys.executable, "-c", CLIENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     group = int(client.stdout.readline())
-    time.sleep(1)
+    busy = _clock_ticks(group)
+    until(lambda: _clock_ticks(group) > busy + 10, "it does not simulate")
     client.send_signal(how)
-    client.wait(20)
+    client.wait(PATIENCE_SECONDS)
     client.stdout.close()
-    for _ in range(100):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    os.killpg(group, signal.SIGKILL)
-    raise AssertionError("the simulator is still there")
+    try:
+        until(lambda: not _is_alive(group), "the simulator is still there")
+    finally:
+        if _is_alive(group):
+            os.killpg(group, signal.SIGKILL)
+
+
+def _is_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _clock_ticks(group: int) -> int:
+    """CPU time that the processes of a group have used so far."""
+    used = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+            used += int(fields[11]) + int(fields[12]) if int(fields[2]) == group else 0
+    return used

@@ -39,8 +39,8 @@ def test_only_what_a_dead_owner_left_is_removed(tmp_path):
 def test_a_folder_that_is_being_made_is_left_alone(tmp_path):
     """Its owner may not have come to hold it yet."""
     made = Scratch("cnna-", tmp_path)
-    os.close(made._lock)  # as if not held yet
-    made._lock = -1
+    os.close(made.lock)  # as if not held yet
+    made.lock = -1
     with scratch("cnna-", tmp_path):
         assert made.path.exists()
     _age(made.path)
