@@ -12,24 +12,25 @@ Found = Mapping[str, Any]
 DSP = 2520  # of a ZU9
 HEAD = f"""# Performance
 
-Frames a second at 300 MHz, whole networks, image in and answer out, by the RTL's own cycle counters; DDR of {PLANNED_BYTES} bytes
-a clock shared by all ports, 120 clocks of latency. A row is measured again by
+Frames a second of whole networks at 300 MHz, from image to answer, by the RTL's own cycle counters. All ports share a DDR that
+moves {PLANNED_BYTES} bytes a clock and answers after 120 clocks. This command measures a row again:
 
     make bench ROWS=resnet50/b1      # patterns too: ROWS='vgg19/* */b4'; without ROWS all that is not measured yet
 
-and is, for batch N, a DDR of B bytes a clock and configuration C,
+For batch N, a DDR of B bytes a clock and configuration C, it does this:
 
     cnna models NETWORK -o m.onnx --calib calib.npz --test test.npz
     cnna quantize m.onnx --calib calib.npz -o q.onnx
     cnna compile q.onnx --config C --batch N -o m.cnna
     cnna run m.cnna --input test.npz --limit N --check --json r.json --ddr-bytes-per-cycle B
 
-The weights are random: clocks do not depend on them. *Predicted*: as by `cnna report`, the RTL has not run it. *Stale*: the RTL has
-run it, but program or Verilog have changed since. The column "predicted" has the predictor's clocks, and by how much they miss
-the measured. "DSP" is the share of what {DSP:,} DSP48E2 could multiply (two products a clock), "DDR" that of the bytes that the
-DDR could move: the physical limits. [performance.json](performance.json) has every figure, layer by layer.
+The weights are random, because clocks do not depend on them. *Predicted* means that `cnna report` predicts the row and
+the RTL has not run it. *Stale* means that the RTL has run it, but the program or the Verilog has changed since. The column
+"predicted" has the predictor's clocks and their error. "DSP" is the share of the products that {DSP:,} DSP48E2 could compute
+(two a clock), and "DDR" the share of the bytes that the DDR could move; these are the physical limits.
+[performance.json](performance.json) has every figure, layer by layer.
 
-The DPU's figures are of the ZCU102 (three B4096 cores at 281 MHz, many threads), from Xilinx/Vitis-AI, tag v3.0,
+The DPU's figures are for the ZCU102 (three B4096 cores at 281 MHz, many threads), from Xilinx/Vitis-AI, tag v3.0,
 `docsrc/source/docs/reference/ModelZoo_VAI3.0_Github_web.htm`; an older board had 40.3 on VGG-19 and 373.3 on Inception-v2
 (the same repository, tags v1.0 and v1.1, `AI-Model-Zoo/README.md`).
 """

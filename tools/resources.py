@@ -29,14 +29,14 @@ DEPTH, LOADS = 5, 512  # LUTs between two registers; pins on a net
 NAMED = 64  # of the paths and nets that are too long or too wide, so many are named
 HEAD = """# Resources
 
-What the configuration `{config}` takes, by Yosys (`{command}`, each module alone), of the ZU9 of a ZCU102. Written by
+How much of a ZCU102's ZU9 the configuration `{config}` takes. Yosys synthesised each module alone (`{command}`). This
+command wrote the page on {date}:
 
     make resources
 
-on {date}. Longest paths are joined over the borders of modules; they count LUTs between two registers, where a carry
-chain counts as one, and so does a MUXF, a LUT RAM or a shift register. A net other than clock and reset with more than {loads}
-loads, or an output of a DSP or block RAM that leads into logic without a register, would be a shortfall. Nothing here is placed
-or routed.
+The longest paths are joined across the borders of modules. They count the LUTs between two registers; a carry chain, a MUXF, a
+LUT RAM and a shift register count as one each. Two things would be listed as shortfalls: a net other than clock and reset with more
+than {loads} loads, and an output of a DSP or block RAM that leads into logic without a register. Nothing here is placed or routed.
 """
 
 
