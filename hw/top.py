@@ -6,12 +6,12 @@ and `write0`.., one a port, and with streams `stream_in` and `stream_out`; in th
 
 - `featmem.probe_write`, `probe_row`, `probe_word`: what is written to which bank;
 - `conv.started` (commands begun since reset), `conv.active`, `conv.stall`, `vector.active`;
-- `load.number`, `store.number` (commands since reset before the one that is written), `load.unit`, `store.unit`, `conv.unit`,
+- `load.number`, `store.number` (commands since reset before the one that is being written), `load.unit`, `store.unit`, `conv.unit`,
   `vector.unit`;
 - `counts.done__*` and `regfile.done` (a program write has acted).
 
-Domain `sync` is reset by `aresetn`, domain `core` by that and by soft reset; both have `aclk` for their clock. Each of the core's
-blocks has a copy of that reset (`timing.own_reset`).
+`aresetn` resets the domain `sync`; it and a soft reset reset the domain `core`. `aclk` is the clock of both. Each of the core's
+blocks has its own copy of that reset (`timing.own_reset`).
 """
 
 from amaranth import Cat, ClockDomain, Const, Module, Signal
@@ -43,7 +43,7 @@ from cnna.spec.regmap import COUNTED, ENGINES
 
 
 class Top(wiring.Component):
-    """One accelerator of the given size; see `writer.py` for its ports' names in Verilog."""
+    """One accelerator of the given size. `writer.py` has its ports' names in Verilog."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -93,10 +93,10 @@ class Top(wiring.Component):
         return m
 
     def _domains(self, m: Module) -> Signal:
-        """Both on the same clock; each reset is a register of its own. Answers what `core`'s reset is a clock later."""
+        """Makes the domains, both on the same clock; each reset is a register. Returns what `core`'s reset is a clock later."""
         m.domains.sync = sync = ClockDomain("sync")
         m.domains.core = core = ClockDomain("core")
-        m.domains.reset = reset = ClockDomain("reset", reset_less=True)  # makes the resets, so has none
+        m.domains.reset = reset = ClockDomain("reset", reset_less=True)  # it makes the resets, so it has none
         sync.clk = core.clk = reset.clk = self.aclk
         late, next_reset = Signal(init=1), Signal()
         core.rst = Signal(name="core_rst", attrs=COPY)
@@ -105,7 +105,7 @@ class Top(wiring.Component):
         return next_reset
 
     def _buses(self, m: Module, core: dict[str, wiring.Component]) -> None:
-        """Each port's masters to its bus, its clients to its masters; the sequencer shares port 0."""
+        """Connects each port's masters to its bus, and its clients to its masters. The sequencer shares port 0."""
         connect(m, flipped(self.s_axi_control), self.regfile.bus)
         for port in range(self.config.ports):
             bus, read, write = getattr(self, f"m_axi_gmem{port}"), core[f"read{port}"], core[f"write{port}"]
@@ -120,7 +120,7 @@ class Top(wiring.Component):
             self._streams(m, core)
 
     def _streams(self, m: Module, core: dict[str, wiring.Component]) -> None:
-        """The copies between stream ports and DDR: last clients of port 0's masters."""
+        """Connects the copies between stream ports and DDR, the last clients of port 0's masters."""
         regfile, came, goes, share = self.regfile, core["stream_in"], core["stream_out"], core["write_share"]
         read, write = core["read0"], core["write0"]
         connect(m, flipped(self.s_axis), came.axis)
@@ -134,7 +134,7 @@ class Top(wiring.Component):
         m.d.comb += [regfile.reports[name].eq(copy.status) for name, copy in zip(STATUSES, (came, goes), strict=True)]
 
     def _memory(self, m: Module, core: dict[str, wiring.Component]) -> None:
-        """Engines to feature memory and rings."""
+        """Connects the engines to feature memory and the rings."""
         featmem, conv, vector, weights = core["featmem"], core["conv"], core["vector"], core["weights"]
         connect(m, conv.source, featmem.conv_read)
         connect(m, conv.residual, featmem.residual_read)
@@ -152,7 +152,7 @@ class Top(wiring.Component):
             m.d.comb += writer.free.eq(free)
 
     def _commands(self, m: Module, core: dict[str, wiring.Component]) -> None:
-        """Commands to the engines, their finished units to each other."""
+        """Connects the register file's commands to the engines, and the engines' finished units to each other."""
         regfile, counts = self.regfile, core["counts"]
         for engine, name in zip(ENGINES, ("load", "weights", "conv", "vector", "store"), strict=True):
             connect(m, getattr(regfile, engine), core[name].command)
@@ -165,7 +165,7 @@ class Top(wiring.Component):
             m.d.comb += core["faults"].outside[number].eq(core[name].outside)
 
     def _program(self, m: Module, core: dict[str, wiring.Component]) -> None:
-        """What starts, plays and ends a program."""
+        """Connects what starts, plays and ends a program."""
         regfile, control, sequencer, faults = self.regfile, self.control, core["sequencer"], core["faults"]
         connect(m, sequencer.write, regfile.program)
         masters = [core[f"{kind}{port}"] for kind in ("read", "write") for port in range(self.config.ports)]
@@ -186,7 +186,7 @@ class Top(wiring.Component):
             m.d.comb += getattr(regfile, name).eq(getattr(control, name))
 
     def _watch(self, m: Module, core: dict[str, wiring.Component]) -> None:
-        """Counters, faults and what the register file reports of them."""
+        """Connects counters and faults, and what the register file reports of them."""
         regfile, control, faults, counters = self.regfile, self.control, core["faults"], core["counters"]
         reads = [core[f"read{port}"] for port in range(self.config.ports)]
         writes = [core[f"write{port}"] for port in range(self.config.ports)]
@@ -224,7 +224,7 @@ class Top(wiring.Component):
             m.d.comb += regfile.reports[name].eq(Cat(counts))
 
     def _without_copies(self, m: Module, core: dict[str, wiring.Component], master: wiring.Component) -> tuple[Signal, Signal]:
-        """A master's bad answers, a clock late, but for those to a copy, which keeps its errors to itself."""
+        """A master's bad answers, a clock late, without those to a copy: a copy reports its own errors."""
         own = core["stream_out"].client.beat.valid if master is core["read0"] else core["write_share"].second_done
         bad, response = Signal(), Signal(2)
         m.d.core += [bad.eq(master.bad & ~own), response.eq(master.response)]

@@ -1,4 +1,4 @@
-"""Cuts what is to be copied into AXI bursts that end at multiples of 256 bytes, so that none crosses 4 KiB or has over 16 beats.
+"""Cuts transfers into AXI bursts at multiples of 256 bytes, so that none crosses 4 KiB or has more than 16 beats.
 
 `BurstCutter` cuts the runs of load and store, a burst a clock. `CopyBursts` cuts the packets of the stream ports.
 """
@@ -11,7 +11,7 @@ from cnna.hw.base.ports import ReadBurst
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT
 from cnna.spec.machine import BURST_BEATS, COPY_BITS, width
 
-BLOCK_SHIFT = BURST_BEATS.bit_length() - 1  # of an address in beats: no burst goes beyond so many
+BLOCK_SHIFT = BURST_BEATS.bit_length() - 1  # of an address in beats: no burst crosses a multiple of so many
 RUN_BITS = width("load", "run")  # of a run's words and beats
 COPY_BEATS_BITS = COPY_BITS - BEAT_SHIFT + 1  # of a copy's beats
 
@@ -23,7 +23,7 @@ def next_burst(address: Value, left: Value) -> tuple[Value, Value]:
 
 
 class ByteRun(data.Struct):
-    """A run's place in DDR, or the end of a command (then nothing else counts)."""
+    """A run's place in DDR, or the end of a command (then the other members mean nothing)."""
 
     address: unsigned(BEAT_ADDRESS_BITS)  # in beats
     more: unsigned(RUN_BITS)  # beats after the first
@@ -31,9 +31,9 @@ class ByteRun(data.Struct):
 
 
 class BurstCutter(wiring.Component):
-    """Cuts runs into bursts that end at multiples of 256 bytes or with their run, so none crosses 4 KiB or has over 16 beats.
+    """Cuts runs into bursts, one a clock. A burst ends at a multiple of 256 bytes or with its run.
 
-    A command's end waits with `at_end` set until `next`; all bursts before it have been taken by then.
+    At a command's end, `at_end` is set until `next`. All bursts before the end have then been taken.
     """
 
     runs: In(stream.Signature(ByteRun))
@@ -79,7 +79,7 @@ class BurstCutter(wiring.Component):
 
 
 class CopyBursts(wiring.Component):
-    """The bursts of a copy, each up to the next multiple of 256 bytes, one in two clocks; `stop` ends them."""
+    """Cuts a copy into bursts, one every two clocks. A burst ends at a multiple of 256 bytes or with the copy. `stop` ends them."""
 
     start: In(1)  # only while `idle`
     stop: In(1)

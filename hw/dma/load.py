@@ -1,8 +1,7 @@
 """The load engine: copies runs of feature words from DDR into feature memory.
 
-`Runs` deals a command's runs to the ports; on each, `LoadPort` asks its read master for their bursts, with room reserved,
-and unpacks the beats into words. The engine joins words of the ports that need different banks into one request a clock to
-feature memory.
+`Runs` deals a command's runs to the ports. On each port, `LoadPort` reserves room, asks its read master for bursts, and unpacks
+their beats into words. The engine joins words of ports that need different banks into one request to feature memory each clock.
 """
 
 from amaranth import Cat, Module, Mux, Signal, unsigned
@@ -24,7 +23,7 @@ COMMANDS = 2 * RUNS_AHEAD  # more than can be dealt and not finished: each has a
 
 
 def group_layout(config: Config) -> data.StructLayout:
-    """The words of one beat: lanes of a feature memory request; or the end of a command."""
+    """The words of one beat, as lanes of a feature memory request; or the end of a command."""
     lanes = config.beat_words
     return data.StructLayout(
         {
@@ -37,7 +36,7 @@ def group_layout(config: Config) -> data.StructLayout:
 
 
 class LoadPort(wiring.Component):
-    """One port's share: beats of its runs, unpacked, and the ends of commands between them. `groups` comes from registers."""
+    """One port's share: its runs' beats, unpacked into `groups`, and the ends of commands. `groups` comes from registers."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -70,14 +69,14 @@ class LoadPort(wiring.Component):
             spent.eq(Mux(asked, burst.payload.beats, 0)),
             freed.eq(beats.o.valid & beats.o.ready),
             room.eq(room - spent + freed),
-            # `room` knows nothing of bursts asked for now and a clock ago
+            # `room` does not yet include bursts asked for now and a clock ago
             roomy.eq((room >= 3 * BURST_BEATS) | ((room >= BURST_BEATS) & ~asked & (spent == 0))),
         ]
         self._unpack(m, beats.o)
         return m
 
     def _unpack(self, m: Module, beats: stream.Interface) -> None:
-        """Gives each beat the addresses of the run that it belongs to."""
+        """Gives each beat the addresses of its words."""
         lanes = self.config.beat_words
         m.submodules.pair = pair = SkidBuffer(group_layout(self.config))
         connect(m, pair.o, flipped(self.groups))
@@ -103,10 +102,10 @@ class LoadPort(wiring.Component):
 
 
 class Load(wiring.Component):
-    """Commands run in order: DDR is read ahead for the next one, but its first word is written after this one's last.
+    """Runs commands in order. It reads DDR ahead for the next command, but writes that one's first word after this one's last.
 
-    `unit` pulses when a command's words can all be seen; `busy` is set from a command's arrival until then. `number` counts
-    the commands since reset whose words have all been offered to feature memory: it numbers the one that `write` is for.
+    `unit` pulses when every reader can see all of a command's words. `busy` is set from a command's arrival until then. `number`
+    counts the commands since reset whose words have all been offered to feature memory: it numbers the command that `write` is for.
     """
 
     def __init__(self, config: Config) -> None:
@@ -148,9 +147,9 @@ class Load(wiring.Component):
         return m
 
     def _join(self, m: Module, groups: list[stream.Interface]) -> None:
-        """One request from what ports have that need different banks; while it waits, it may change.
+        """Joins the groups of ports that need different banks into one request, which may change while it waits.
 
-        A port at a command's end waits there for the others; then a request without words asks for `done`.
+        A port at a command's end waits for the others. Then a request without words asks for `done`.
         """
         request, ended, lanes = self.write.request, Signal(), self.config.beat_words
         goes = [~clash for clash in bank_conflicts(self.config, groups)]

@@ -1,8 +1,8 @@
-"""What `load` and `store` share: their commands walked run by run, dealt to the ports, cut into bursts.
+"""What `load` and `store` share: how a command's runs are dealt to the ports, and which ports must wait for a bank.
 
-`Runs` makes one run a clock and deals run k to port k mod ports, as two streams a port: where its bytes are (for `BurstCutter`)
-and where its words are (for the engine's port). Addresses are sums: nothing multiplies. The end of a command follows its
-last run to every port, so that an engine can tell when all ports have passed it.
+`Runs` makes one run a clock and deals run k to port k mod ports. Each port gets two streams: where the run's bytes are (for
+`BurstCutter`), and where its words are (for the engine's port). Addresses are sums; nothing multiplies. After the last run, the end
+of the command goes to every port, so that an engine can tell when all ports have passed it.
 """
 
 from amaranth import Cat, Const, Module, Signal, Value, unsigned
@@ -21,7 +21,7 @@ from cnna.spec.regmap import ADDRESS_BITS, COUNTED
 
 
 class WordRun(data.Struct):
-    """A run's place in feature memory, or the end of a command (then nothing else counts)."""
+    """A run's place in feature memory, or the end of a command (then the other members mean nothing)."""
 
     address: unsigned(ADDRESS_BITS)
     more: unsigned(RUN_BITS)  # beats after the first
@@ -30,7 +30,7 @@ class WordRun(data.Struct):
 
 
 class RunPosition(data.Struct):
-    """Where `Runs` stands: the run to be dealt next and what follows it."""
+    """Where `Runs` stands: the run to be dealt next, and what follows it."""
 
     bytes: unsigned(BEAT_ADDRESS_BITS)  # of the run
     words: unsigned(ADDRESS_BITS)
@@ -44,10 +44,10 @@ class RunPosition(data.Struct):
 
 
 class Runs(wiring.Component):
-    """Waits for what the command waits for, then deals its runs; the command stays on `command` until all are dealt.
+    """Waits until the command's waits are met, then deals its runs. The command stays on `command` until all are dealt.
 
-    `ahead` is how many runs a port's streams hold. `blocked` names the engines waited for. `outside` pulses for a run that
-    does not lie in its segment (`segments.py`).
+    A port's streams hold `ahead` runs. `blocked` names the engines that it waits for. `outside` pulses for a run that does not lie
+    in its segment (`segments.py`).
     """
 
     def __init__(self, config: Config, engine: str, ahead: int) -> None:
@@ -110,11 +110,9 @@ class Runs(wiring.Component):
         return m
 
     def _queues(self, m: Module, walk: data.View, write: Value, room: Signal, more: Signal) -> None:
-        """A queue for each port and kind of run; write[p] puts the run into both of port p. `room`: all have some.
+        """Makes a queue for each port and kind of run. write[p] puts the run into both queues of port p.
 
-        `more`: beats of a run after its first.
-
-        `room` is a clock old, which the queues' spare place makes up for.
+        `room`: all queues have room. It is a clock old, so the queues have a spare place. `more`: beats of a run after its first.
         """
         command, beat_words = self.command.payload, self.config.beat_words
         byte_run, word_run, before_last, rooms = Signal(ByteRun), Signal(WordRun), Signal(RUN_BITS), []
@@ -137,7 +135,7 @@ class Runs(wiring.Component):
         m.d.sync += room.eq(Cat(rooms).all())
 
     def _first(self, m: Module, walk: data.View, base: Signal) -> None:
-        """Stands before run 0 of block 0."""
+        """Goes to run 0 of block 0."""
         command = self.command.payload
         m.d.sync += [
             walk.bytes.eq(base[BEAT_SHIFT:]),
@@ -152,7 +150,7 @@ class Runs(wiring.Component):
         ]
 
     def _step(self, m: Module, walk: data.View) -> None:
-        """Moves on by one run, into the next block after a block's last."""
+        """Goes to the next run, which after a block's last run is in the next block."""
         command = self.command.payload
         with m.If(walk.last_run):
             m.d.sync += [
@@ -176,9 +174,13 @@ class Runs(wiring.Component):
 
 
 def bank_conflicts(config: Config, beats: list[stream.Interface]) -> list[Value]:
-    """For each port whether its beat shares a bank with a lower port's, be that one to wait too.
+    """Decides for each port whether it must wait this clock. Two beats conflict when they need the same bank of feature memory.
 
-    beats: streams with the `active` lanes and their `address`es. The lowest port that has a beat never waits.
+    The higher-numbered port waits, even if the lower one is itself waiting. The lowest port that has a beat never waits. If
+    conflicting beats went together, they would delay their whole request. Ports whose runs lie a multiple of the banks apart would
+    also stay in step, and share one bank after another. A port that waits falls a beat behind, and no longer conflicts.
+
+    beats: streams with the `active` lanes and their `address`es.
     """
     found: list[Value] = []
     for number, beat in enumerate(beats):
@@ -188,7 +190,7 @@ def bank_conflicts(config: Config, beats: list[stream.Interface]) -> list[Value]
 
 
 def _shared(config: Config, one: Value, other: Value) -> Value:
-    """Whether active lanes of two beats need the same bank, of whatever region."""
+    """Whether active lanes of two beats need banks of the same number, in any regions."""
     lanes, bits = range(config.beat_words), ceil_log2(config.banks)
     return Cat(
         one.active[a] & other.active[b] & (one.address[a][:bits] == other.address[b][:bits]) for a in lanes for b in lanes

@@ -1,7 +1,8 @@
-"""Checks that a transfer stays within its segment, beside the path that it takes: no transfer waits for its check.
+"""Segments of DDR: their bases and sizes, and the check that a transfer stays within its segment.
 
-`runs.py` checks runs so, `weights.py` stripes. A transfer needs longer from there to its first AXI address than its fault needs
-to halt the masters: BOUND_CLOCKS here, one in `faults.py`, where `control.py` halts by the register at once.
+The check stands beside the transfer's path, so no transfer waits for it. `runs.py` checks runs, `weights.py` stripes. A fault halts
+the masters before the transfer's first AXI address can go out: it takes BOUND_CLOCKS here and one clock in `faults.py`; its
+register makes `control.py` halt them at once.
 """
 
 from amaranth import Module, Signal, unsigned
@@ -21,10 +22,11 @@ BOUND_CLOCKS = 3  # from `check` to `outside`
 
 
 class SegmentCheck(wiring.Component):
-    """`outside` is set BOUND_CLOCKS after a `check` of beats `at`..`at + more` that do not all lie in the segment.
+    """Sets `outside`, BOUND_CLOCKS after a `check`, if beats `at`..`at + more` do not all lie in the segment.
 
-    `segment` and `more` stand from two clocks before the first check to the last one, `origin` (the segment's base) from the first.
-    Addresses are in beats; differences of them are modulo the bus, so what lies before the segment is far behind it.
+    `segment` and `more` must be stable from two clocks before the first check to the last check, `origin` (the segment's base) from
+    the first to the last. Addresses are in beats. Differences are modulo the bus's size, so a transfer before the segment counts as
+    far behind it.
     """
 
     def __init__(self, more_bits: int) -> None:

@@ -1,8 +1,7 @@
 """The store engine: copies runs of feature words from feature memory into DDR.
 
-`Runs` deals a command's runs to the ports; words of the ports that need different banks are asked of feature memory in one
-request a clock. On each port `StorePort` gathers what comes back into beats and gives its write master a burst when all its
-beats are there.
+`Runs` deals a command's runs to the ports. Each clock, one request asks feature memory for the words of ports that need different
+banks. On each port, `StorePort` gathers the words into beats, and gives its write master a burst once all of its beats are there.
 """
 
 from amaranth import Cat, Module, Mux, Signal, Value, unsigned
@@ -25,18 +24,18 @@ COMMANDS = 2 * RUNS_AHEAD  # more than can be dealt and not passed: each has an 
 
 
 def ask_layout(config: Config) -> data.StructLayout:
-    """The words of one beat, to be read."""
+    """The words of one beat that are to be read."""
     lanes = config.beat_words
     return data.StructLayout({"active": unsigned(lanes), "address": data.ArrayLayout(ADDRESS_BITS, lanes)})
 
 
 def answer_layout(config: Config) -> data.StructLayout:
-    """The words of one beat, read; a lane that is not active is not to be written to DDR."""
+    """The words of one beat as they were read. A lane that is not active is not written to DDR."""
     return data.StructLayout({"active": unsigned(config.beat_words), "words": unsigned(BEAT_BITS)})
 
 
 class StorePort(wiring.Component):
-    """One port's share. `at_end` is set when every burst of a command has its B response, until `next`."""
+    """One port's share. `at_end` is set from when every burst of a command has its B response until `next`."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -66,7 +65,7 @@ class StorePort(wiring.Component):
         return m
 
     def _ask(self, m: Module, freed: Value) -> None:
-        """Asks for the words of a beat at a time while the queue has room for their answer."""
+        """Asks for the words of one beat after another while the queue has room for the answers."""
         lanes = self.config.beat_words
         m.submodules.asking = pair = SkidBuffer(ask_layout(self.config))
         connect(m, pair.o, flipped(self.asks))
@@ -88,7 +87,7 @@ class StorePort(wiring.Component):
             m.d.sync += [left.eq(run.more), final.eq(run.more == 0)]
 
     def _burst(self, m: Module) -> None:
-        """Offers a burst when its beats stand in the queue, and counts what has no B response yet."""
+        """Offers a burst when all of its beats are in the queue, and counts the bursts without a B response."""
         m.submodules.bursts = bursts = BurstCutter()
         m.submodules.offer = offer = SkidBuffer(WriteBurst)
         connect(m, flipped(self.byte_runs), bursts.runs)
@@ -111,10 +110,10 @@ class StorePort(wiring.Component):
 
 
 class Store(wiring.Component):
-    """Commands run in order: the next one's words are read ahead, but its first burst waits for this one's last B.
+    """Runs commands in order. It reads the next command's words ahead, but that one's first burst waits for this one's last B.
 
-    `unit` pulses when a command's B responses have all come; `number` counts those commands since reset. `busy` is set
-    from a command's arrival until then. `words` and `number` are what a testbench watches.
+    `unit` pulses when all of a command's B responses have come; `number` counts these commands since reset, for a testbench. `busy`
+    is set from a command's arrival until then.
     """
 
     def __init__(self, config: Config) -> None:
@@ -165,9 +164,9 @@ class Store(wiring.Component):
         return m
 
     def _join(self, m: Module, ports: list[StorePort]) -> None:
-        """One request to feature memory from what ports ask that need different banks; its tag says which lanes were asked.
+        """Joins what ports ask of different banks into one request to feature memory, which may change while it waits.
 
-        While it waits, it may change.
+        The tag tells which lanes were asked for.
         """
         request, asks, lanes = self.read.request, [port.asks for port in ports], self.config.beat_words
         goes = [~clash for clash in bank_conflicts(self.config, asks)]

@@ -1,8 +1,8 @@
-"""Copies between the stream ports and DDR, beside the engines: what comes on `s_axis` goes to DDR, `m_axis` sends what is there.
+"""Copies between the stream ports and DDR, beside the engines: `StreamIn` from `s_axis` to DDR, `StreamOut` from DDR to `m_axis`.
 
-One packet at a time each way, any number of bytes from an address that is a multiple of 16. They are clients of port 0's
-masters, after all others (`read_master.py`, `write_master.py`). Whatever stops a copy, its packet is taken or sent to a TLAST,
-so that the other end of the stream is ready for the next one.
+Each way copies one packet at a time: any number of bytes, at an address that is a multiple of 16. The copies are the last clients
+of port 0's masters (`read_master.py`, `write_master.py`). If a copy stops early, its packet is taken or sent up to a TLAST, so
+that the other end of the stream is ready for the next packet.
 """
 
 from amaranth import Cat, Module, Mux, Signal, Value, unsigned
@@ -24,16 +24,16 @@ STATUS = data.StructLayout({field.name: field.bits for field in REGISTERS["STREA
 
 
 class CopyRequest(wiring.Signature):
-    """What the host asks for, seen from the register file; `start` pulses, only while the copy is not busy."""
+    """What the host asks for, seen from the register file. `start` pulses only while the copy is not busy."""
 
     def __init__(self) -> None:
         super().__init__({"start": Out(1), "address": Out(BUS_BITS), "bytes": Out(COPY_BITS)})
 
 
 class CopyPacket(wiring.Component):
-    """Checks a request and counts its transfers. `begins` pulses for a legal one, after which the rest is known.
+    """Checks a request and counts its transfers. `begins` pulses for a legal request; the other outputs are valid from then on.
 
-    `one`: the next transfer is the last. `keep`: its bytes. `moves` counts on.
+    `one`: the next transfer is the packet's last. `keep`: which of its bytes exist. `moves` counts one transfer.
     """
 
     request: In(CopyRequest())
@@ -65,7 +65,7 @@ class CopyPacket(wiring.Component):
 
 
 def packet_of(m: Module, request: wiring.PureInterface, moves: Value, failed: Value) -> tuple[CopyPacket, CopyBursts]:
-    """A copy's packet and its bursts, as submodules: `moves` counts the packet's transfers on, `failed` ends the bursts."""
+    """A copy's packet and its bursts, as submodules. `moves` counts one transfer of the packet; `failed` ends the bursts."""
     m.submodules.packet = packet = CopyPacket()
     m.submodules.bursts = bursts = CopyBursts()
     connect(m, flipped(request), packet.request)
@@ -82,7 +82,7 @@ def packet_of(m: Module, request: wiring.PureInterface, moves: Value, failed: Va
 def report(
     m: Module, start: Value, status: data.View, failed: Signal, causes: list[tuple[Value, int]], response: Value, over: Value
 ) -> None:
-    """The status register: the first cause stays, `failed` is set with it; an illegal request, or `over`, ends the copy."""
+    """Keeps the status register. The first cause stays and sets `failed`. An illegal request, or `over`, ends the copy."""
     m.d.comb += failed.eq(status.cause != 0)
     with m.If(start):
         m.d.sync += [status.busy.eq(1), status.done.eq(0), status.cause.eq(0), status.response.eq(0)]
@@ -108,16 +108,16 @@ class StreamTransfer(data.Struct):
 
 
 class AnsweredBeat(data.Struct):
-    """A beat of DDR and its response."""
+    """A beat from DDR with its response."""
 
     data: unsigned(BEAT_BITS)
     response: unsigned(2)
 
 
 class StreamIn(wiring.Component):
-    """From `axis` to DDR. `bad` and `response` come with the client's `done`.
+    """Copies from `axis` to DDR. `bad` and `response` come with the client's `done`.
 
-    A wrong transfer is not written, nor what stands with it in a burst: it is the last of what was counted, so its burst never
+    A wrong transfer is not written, nor are the others of its burst: it is the last transfer that is counted, so its burst never
     goes out.
     """
 
@@ -134,12 +134,12 @@ class StreamIn(wiring.Component):
         packet, bursts = packet_of(m, self.request, pushed, failed)
         m.submodules.beats = beats = RegisteredFifo(WriteBeat, IN_BEATS)
         m.submodules.coming = coming = SkidBuffer(StreamTransfer)
-        accepts, opened, begun = Signal(), Signal(), Signal()  # the packet's TLAST is to come: to the port, here; the copy is on
+        accepts, opened, begun = Signal(), Signal(), Signal()  # TLAST is to come to the port, and here; the copy is under way
         came, moves = coming.o, Signal()
         self._arrive(m, coming, accepts)
         free = tally(m, IN_BEATS, pushed, beats.o.valid & beats.o.ready)
         m.d.comb += [
-            came.ready.eq(opened & free.room),  # there will be some: what fills the queue is in bursts that were offered
+            came.ready.eq(opened & free.room),  # there will be room: the beats that fill the queue are in bursts that were offered
             moves.eq(came.valid & came.ready),
             pushed.eq(moves & ~failed),
             beats.push.eq(pushed),
@@ -147,7 +147,7 @@ class StreamIn(wiring.Component):
             beats.item.strobe.eq(came.payload.keep),
         ]
         unanswered = self._write(m, bursts, beats, pushed, failed)
-        rest, over = Signal(), Signal()  # rest: but for beats that no burst will take, it is over
+        rest, over = Signal(), Signal()  # rest: only beats that no burst will take are left
         m.d.comb += over.eq(rest & ~free.some)
         m.d.sync += rest.eq(begun & ~opened & bursts.idle & ~unanswered & ~over)
         with m.If(packet.begins):
@@ -163,7 +163,7 @@ class StreamIn(wiring.Component):
         return m
 
     def _arrive(self, m: Module, coming: SkidBuffer, accepts: Value) -> None:
-        """Registers what comes on the port; nothing is taken outside of a copy's packet."""
+        """Registers what comes on the port. Nothing is taken outside of a copy's packet."""
         axis, into = self.axis, coming.i
         m.d.comb += [
             into.payload.data.eq(axis.tdata),
@@ -174,7 +174,7 @@ class StreamIn(wiring.Component):
         ]
 
     def _write(self, m: Module, bursts: CopyBursts, beats: RegisteredFifo, pushed: Value, failed: Value) -> Value:
-        """Offers a burst when its beats stand in the queue; answers whether some have no B response."""
+        """Offers a burst when all of its beats are in the queue. Returns whether some burst has no B response."""
         m.submodules.offer = offer = SkidBuffer(WriteBurst)
         connect(m, offer.o, flipped(self.client.burst))
         standing, whole, taken = Signal(range(IN_BEATS + 1)), Signal(), Signal()
@@ -197,7 +197,7 @@ class StreamIn(wiring.Component):
 
 
 class StreamOut(wiring.Component):
-    """From DDR to `axis`. `response` comes with each of the client's beats; one that is bad ends the packet there."""
+    """Copies from DDR to `axis`. `response` comes with each of the client's beats; a bad one ends the packet at that beat."""
 
     request: In(CopyRequest())
     axis: Out(AxiStream())
@@ -211,7 +211,7 @@ class StreamOut(wiring.Component):
         packet, bursts = packet_of(m, self.request, moves, failed)
         m.submodules.beats = beats = RegisteredFifo(AnsweredBeat, OUT_BEATS, late=True)
         m.submodules.going = going = SkidBuffer(StreamTransfer)
-        opened, begun, over = Signal(), Signal(), Signal()  # the packet's TLAST is not on its way; the copy is on, is over
+        opened, begun, over = Signal(), Signal(), Signal()  # TLAST is yet to go; the copy is under way; it is over
         bad, item = Signal(), going.i.payload
         idle = self._read(m, bursts, beats, failed)
         m.d.comb += [
@@ -236,7 +236,7 @@ class StreamOut(wiring.Component):
         return m
 
     def _read(self, m: Module, bursts: CopyBursts, beats: RegisteredFifo, failed: Value) -> Value:
-        """Asks for bursts that have room; answers whether none is left, outstanding or in the queue."""
+        """Asks for bursts that have room. Returns whether none is left, outstanding or in the queue."""
         burst, beat, asked, freed = self.client.burst, self.client.beat, Signal(), Signal()
         room, roomy, spent = Signal(range(OUT_BEATS + 1), init=OUT_BEATS), Signal(init=1), Signal(5)
         m.d.comb += [
@@ -252,6 +252,6 @@ class StreamOut(wiring.Component):
             spent.eq(Mux(asked, burst.payload.beats, 0)),
             freed.eq(beats.o.valid & beats.o.ready),
             room.eq(room - spent + freed),
-            roomy.eq((room >= 2 * BURST_BEATS) & ~asked),  # `room` knows nothing of the burst two clocks ago
+            roomy.eq((room >= 2 * BURST_BEATS) & ~asked),  # `room` does not yet include the burst of two clocks ago
         ]
         return bursts.idle & (spent == 0) & ~freed & (room == OUT_BEATS)
