@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> Outcome:
     alive, separate = (manifest["activation_bytes"][name] for name in ("alive", "separate"))
     share = f", {1 - alive / separate:.1%} less than a buffer a tensor ({separate:,})" if alive < separate else ""
     print(f"activations: {alive:,} bytes at a time{share}; {figures['workspace_bytes']:,} bytes of workspace in DDR")
-    for part in ("head", "tail"):
-        if figures[f"cpu_{part}"]:
-            print(f"on the CPU, at the {part}: {', '.join(figures[f'cpu_{part}'])}")
+    for part, operators in (("head", manifest["cpu_head"]), ("tail", manifest["cpu_tail"])):
+        if operators:
+            print(f"on the CPU, at the {part}: {', '.join(node['op'] for node in operators)}")
     return Outcome(figures, written=(args.dump,) if args.dump else ())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from onnx import ModelProto
 
@@ -29,6 +29,7 @@ from cnna.compiler.predict.prediction import Prediction, predict
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import Config, as_dict
 from cnna.spec.errors import ModelError
+from cnna.spec.manifest import Manifest
 from cnna.spec.planned import PLANNED, DdrSpeed
 from cnna.spec.regmap import VERSION, command_fields
 
@@ -213,4 +214,5 @@ def compile_model(
         "preprocess": {**asdict(preprocess), "mean": list(preprocess.mean), "std": list(preprocess.std)} if preprocess else None,
     }
     head, tail = (part.SerializeToString(deterministic=True) if part else None for part in (parts.head, parts.tail))
-    return Artifact(manifest, program.program, program.constants, model.SerializeToString(deterministic=True), head, tail)
+    stored_model = model.SerializeToString(deterministic=True)
+    return Artifact(cast(Manifest, manifest), program.program, program.constants, stored_model, head, tail)

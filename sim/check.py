@@ -23,6 +23,7 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError
+from cnna.spec.manifest import Manifest
 from cnna.spec.regmap import SEGMENTS, offset
 
 Int8 = NDArray[np.int8]
@@ -116,7 +117,8 @@ def compare_tensors(artifact: Artifact, log: Sequence[LoggedWrite], golden: Tens
                 f"{name} {got[bad[0]]}, reference {want[tuple(element)]}"
             )
         seen[tensor][place] = True
-    written_tensors = {e["tensor"] for e in manifest["commands"] if e["engine"] in ("conv", "vector")} & set(seen)
+    tensors = (entry["tensor"] for entry in manifest["commands"] if entry["engine"] in ("conv", "vector"))
+    written_tensors = {tensor for tensor in tensors if tensor in seen}
     joined = {layer["output"] for layer in manifest["layers"] if layer["op"] == "Concat"}  # in parts, under the parts' names
     for tensor in sorted(written_tensors):
         if tensor not in joined and not seen[tensor].all():
@@ -243,6 +245,6 @@ def _place(artifact: Artifact, log: Sequence[LoggedWrite], position: int, channe
     return f"{where}, {written.command}, block {index[0]}, run {index[1]}, word {index[2]}, channel {channel}"
 
 
-def _where(manifest: Mapping[str, Any], written: LoggedWrite, tensor: str | None) -> str:
+def _where(manifest: Manifest, written: LoggedWrite, tensor: str | None) -> str:
     layer = manifest["commands"][written.command.number]["layer"]
     return f"layer {manifest['layers'][layer]['name']}, tensor {tensor or '(a copy)'}"

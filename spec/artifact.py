@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from cnna.spec import soundness
 from cnna.spec.config import Config, ConfigError
 from cnna.spec.errors import ArtifactError, UserError
 from cnna.spec.files import write_bytes
-from cnna.spec.manifest import misfit
+from cnna.spec.manifest import Manifest, StoredManifest, misfit
 from cnna.spec.planned import PLANNED, DdrSpeed
 from cnna.spec.program import UnsoundError
 from cnna.spec.regmap import VERSION
@@ -41,7 +41,7 @@ Need = Callable[[bool, str], None]  # refuses the file, with what is wrong, unle
 class Artifact:
     """A compiled model. `program` is (offset u32, value u32) pairs, little endian; `head` and `tail` are ONNX or None."""
 
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     program: bytes
     constants: bytes
     model: bytes
@@ -114,9 +114,8 @@ def load(path: str | os.PathLike[str]) -> Artifact:
     text, digest = contents.pop(MANIFEST), contents.pop(DIGEST)
     if digest.strip() != _digest(text).encode():
         raise ArtifactError(f"{path}: altered: {MANIFEST} does not have the digest in {DIGEST}; compile it again")
-    manifest = _manifest(path, text)
     try:
-        _check(path, manifest, contents)
+        manifest = _check(path, _manifest(path, text), contents)
     except (TypeError, KeyError, AttributeError, struct.error) as error:
         raise ArtifactError(f"{path}: {MANIFEST} is malformed ({error}); compile it again") from error
     fields = {**MEMBERS, **OPTIONAL}
@@ -174,15 +173,16 @@ def _manifest(path: Path, text: bytes) -> dict[str, Any]:
     return manifest
 
 
-def _check(path: Path, manifest: Mapping[str, Any], contents: Mapping[str, bytes]) -> None:
-    """What a sound manifest says, and that the members are what it says. ArtifactError: the first thing that is not."""
+def _check(path: Path, found: Mapping[str, Any], contents: Mapping[str, bytes]) -> StoredManifest:
+    """The manifest, once it is sound and the members are what it says. ArtifactError: the first thing that is not."""
 
     def need(true: bool, what: str) -> None:
         if not true:
             raise ArtifactError(f"{path}: {what}; compile it again")
 
-    wrong = misfit(manifest)
+    wrong = misfit(found)
     need(wrong is None, f"{MANIFEST} has no proper '{wrong}'")
+    manifest = cast(StoredManifest, found)
     _check_members(need, manifest["members"], contents)
     isa = manifest["isa"]
     need(isa[0] == VERSION[0], f"its programs are for register map {isa[0]}.{isa[1]}, this cnna has {VERSION[0]}.{VERSION[1]}")
@@ -194,6 +194,7 @@ def _check(path: Path, manifest: Mapping[str, Any], contents: Mapping[str, bytes
         soundness.check(manifest, config, contents)
     except UnsoundError as error:
         raise ArtifactError(f"{path}: {error}; compile it again") from None
+    return manifest
 
 
 def _check_members(need: Need, members: Mapping[str, Any], contents: Mapping[str, bytes]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.spec.errors import ArtifactError, ToolError, reason_of
+from cnna.spec.manifest import CpuOperator
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -90,12 +91,12 @@ _NUMPY: dict[str, Callable[..., Any]] = {  # ONNX operator: inputs, then attribu
 }
 
 
-def makes(operators: Sequence[Mapping[str, Any]]) -> set[str]:
+def makes(operators: Sequence[CpuOperator]) -> set[str]:
     """All tensors that these operators make."""
     return {name for entry in operators for name in entry["outputs"]}
 
 
-def reads(operators: Sequence[Mapping[str, Any]]) -> list[str]:
+def reads(operators: Sequence[CpuOperator]) -> list[str]:
     """The tensors that these operators read and do not make: the part's inputs, and constants that only its ONNX file has."""
     made = makes(operators)
     names = [name for entry in operators for name in entry["inputs"] if name not in entry["constants"]]
@@ -118,7 +119,7 @@ class CpuPart:
     """
 
     def __init__(
-        self, model: bytes, operators: Sequence[Mapping[str, Any]], outputs: Sequence[str], name: str = "the part on the CPU"
+        self, model: bytes, operators: Sequence[CpuOperator], outputs: Sequence[str], name: str = "the part on the CPU"
     ) -> None:
         self.operators, self.outputs, self.name = operators, list(outputs), name
         try:

@@ -1,13 +1,16 @@
-"""What kind of value each entry of a `.cnna` manifest holds (docs/artifact.md), for `artifact` to refuse what is of another.
+"""The manifest of a `.cnna` file (docs/artifact.md): its types, and the check that a file's values are of them.
 
-A kind is a function from a value to the place in it that is wrong: "" the value itself, "[2].name" what lies in it, None if none
-is. Entries that are not listed may hold anything. It is read on boards.
+Each `TypedDict` declares an entry once, for mypy and for `misfit`. A type stands for a kind of value: `int` for a count from 0 up,
+`float` for a finite number; `Annotated` names another kind. A kind is a function from a value to the place in it that is wrong:
+"" the value itself, "[2].name" what lies in it, None if nothing is. Entries that are not declared may hold anything. It is read on
+boards.
 """
 
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
 
 from cnna.spec.config import Config
 from cnna.spec.planned import DdrSpeed
@@ -18,12 +21,6 @@ MOST_SIZE = 1 << 32  # of an axis: a segment has fewer bytes
 Kind = Callable[[Any], str | None]
 PREDICTED_SINCE = 3  # the schema from which on the predictor's clocks are stored
 TRACED = 4  # the schema since which the compiler traces the batch to each output; before, it was taken for the first axis
-
-
-def misfit(manifest: Mapping[str, Any]) -> str | None:
-    """The first entry that is missing or of another kind, as `layers[2].macs`; None where all are sound."""
-    found = _MANIFEST(dict(manifest))
-    return found if found is None else found.removeprefix(".")
 
 
 def _plain(true: Callable[[Any], bool]) -> Kind:
@@ -89,58 +86,207 @@ def _entry(value: Mapping[str, Any], key: str, kind: Kind) -> str | None:
     return kind(value[key]) if key in value else ""
 
 
-_PREDICTED = ("predicted",)  # that older files lack, of which nothing is known but the compiler's own estimate of each layer
 _LATER = ("streams",)  # parameters of a configuration that older files lack: they have its default
 _ANYTHING = _plain(lambda value: True)
 _TEXT = _plain(lambda value: isinstance(value, str))
 _COUNT = _plain(_is_whole)
 _NUMBER = _plain(_is_number)
-_OBJECT = _table(_ANYTHING)
+_LIST = _each(_ANYTHING)
 _SCALE = _plain(lambda value: _is_number(value) and SMALLEST <= value <= GREATEST)
 _ZERO = _plain(lambda value: _is_whole(value, -128, 128))
 _SIZE = _plain(lambda value: _is_whole(value, 1, MOST_SIZE))
-_SHAPE = _each(_SIZE, 3)  # C, H, W
-_QUANTISED = {"shape": _SHAPE, "scale": _SCALE, "zero": _ZERO}
-_PLACED = dict.fromkeys(("offset", "image_bytes", "block_bytes", "row_bytes"), _COUNT)
-_FOLD = _maybe(_record(**dict.fromkeys(("shape", "step", "span", "before"), _each(_ANYTHING))))
-_PORT = _record(("fold",), fold=_FOLD, name=_TEXT, tensor=_TEXT, segment=_TEXT, **_QUANTISED, **_PLACED)
-_VALUE = _record(name=_TEXT, shape=_each(_maybe(_SIZE)), dtype=_TEXT)
-_OUTPUT = _record(("batch_axis",), name=_TEXT, shape=_maybe(_each(_maybe(_SIZE))), dtype=_TEXT, batch_axis=_maybe(_COUNT))
-_CPU_NODE = _record(
-    name=_TEXT,
-    op=_TEXT,
-    inputs=_each(_TEXT),
-    outputs=_each(_TEXT),
-    attributes=_OBJECT,
-    constants=_table(_record(dtype=_TEXT, values=_ANYTHING)),
-)
-_BYTES = {"ddr_read_bytes": _COUNT, "ddr_write_bytes": _COUNT}
-_LAYER = _record(
-    name=_TEXT, op=_TEXT, engine=_TEXT, output=_TEXT, macs=_COUNT, node_names=_each(_TEXT), predicted_cycles=_COUNT, **_BYTES
-)
-_SPAN = _plain(_is_span)
-_COMMAND = _record(_PREDICTED, engine=_TEXT, layer=_COUNT, tensor=_maybe(_TEXT), origin=_each(_COUNT, 4), predicted=_SPAN)
-_DDR = _record(**dict.fromkeys(DdrSpeed._fields, _plain(lambda value: _is_whole(value, 1))))
-_MANIFEST = _record(
-    _PREDICTED,
-    version=_TEXT,
-    isa=_each(_COUNT, 2),
-    config=_record(_LATER, name=_TEXT, **{size.name: _COUNT for size in fields(Config) if size.name != "name"}),
-    name=_TEXT,
-    batch=_plain(lambda value: _is_whole(value, 1)),
-    program_writes=_COUNT,
-    segments=_table(_COUNT),
-    inputs=_each(_PORT),
-    outputs=_each(_PORT),
-    model_inputs=_each(_VALUE),
-    model_outputs=_each(_OUTPUT),
-    cpu_head=_each(_CPU_NODE),
-    cpu_tail=_each(_CPU_NODE),
-    preprocess=_maybe(_record(scale=_NUMBER, mean=_each(_NUMBER), std=_each(_NUMBER))),
-    macs=_COUNT,
-    layers=_each(_LAYER),
-    predicted=_record(cycles=_COUNT, ddr=_DDR),
-    tensors=_table(_record(**_QUANTISED)),
-    commands=_each(_COMMAND),
-    members=_table(_record(bytes=_COUNT, sha256=_TEXT)),
-)
+_POSITIVE = _plain(lambda value: _is_whole(value, 1))
+_CONFIG = _record(_LATER, name=_TEXT, **{size.name: _COUNT for size in fields(Config) if size.name != "name"})
+_DDR = _record(**dict.fromkeys(DdrSpeed._fields, _POSITIVE))
+_PLAIN: dict[Any, Kind] = {str: _TEXT, int: _COUNT, float: _NUMBER, Any: _ANYTHING}
+
+Size = Annotated[int, _SIZE]
+MaybeSize = Annotated[int | None, _maybe(_SIZE)]  # None: not fixed
+Shape = Annotated[list[int], _each(_SIZE, 3)]  # C, H, W
+
+
+class TensorEntry(TypedDict):
+    """An int8 tensor: value = (q - zero) * scale."""
+
+    shape: Shape
+    scale: Annotated[float, _SCALE]
+    zero: Annotated[int, _ZERO]
+
+
+class Fold(TypedDict):
+    """How pixels of an input become channels; `soundness` checks the numbers. Pairs are (rows, columns)."""
+
+    shape: Annotated[list[int], _LIST]
+    step: Annotated[list[int], _LIST]
+    span: Annotated[list[int], _LIST]
+    before: Annotated[list[int], _LIST]
+
+
+class _MaybeFolded(TypedDict, total=False):
+    fold: Fold | None
+
+
+class Place(_MaybeFolded):
+    """Where the bytes of a tensor lie in a segment."""
+
+    name: str
+    tensor: str
+    segment: str
+    offset: int
+    image_bytes: int
+    block_bytes: int
+    row_bytes: int
+
+
+class Port(Place, TensorEntry):
+    """A tensor that the host writes or reads."""
+
+
+class ModelInput(TypedDict):
+    """What a user gives; the shape is without the batch axis."""
+
+    name: str
+    shape: list[MaybeSize]
+    dtype: str
+
+
+class _MaybeTraced(TypedDict, total=False):
+    batch_axis: int | None
+
+
+class ModelOutput(_MaybeTraced):
+    """What a user gets; the shape is the source model's, None where it is not known."""
+
+    name: str
+    shape: list[MaybeSize] | None
+    dtype: str
+
+
+class CpuConstant(TypedDict):
+    """A constant that an operator on the CPU reads."""
+
+    dtype: str
+    values: Any
+
+
+class CpuOperator(TypedDict):
+    """A node of head or tail."""
+
+    name: str
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any]
+    constants: dict[str, CpuConstant]
+
+
+class Preprocess(TypedDict):
+    """(picture * scale - mean) / std, by channel."""
+
+    scale: float
+    mean: list[float]
+    std: list[float]
+
+
+class LayerEntry(TypedDict):
+    """A node of the graph. macs and bytes: of a batch."""
+
+    name: str
+    op: str
+    engine: str
+    output: str
+    macs: int
+    node_names: list[str]
+    predicted_cycles: int
+    ddr_read_bytes: int
+    ddr_write_bytes: int
+
+
+class _MaybeTimed(TypedDict, total=False):
+    predicted: Annotated[list[int], _plain(_is_span)]  # older files lack it
+
+
+class CommandEntry(_MaybeTimed):
+    """A command of the program. origin: image, block, row, column of the first pixel that it writes."""
+
+    engine: str
+    layer: int
+    tensor: str | None
+    origin: Annotated[list[int], _each(_COUNT, 4)]
+
+
+class Predicted(TypedDict):
+    """Clocks of a batch, and the DDR that they hold for."""
+
+    cycles: int
+    ddr: Annotated[dict[str, int], _DDR]
+
+
+class Member(TypedDict):
+    """A file of the archive."""
+
+    bytes: int
+    sha256: str
+
+
+class _MaybeThere(TypedDict, total=False):
+    predicted: Predicted  # older files have the compiler's estimate of each layer alone
+    activation_bytes: Annotated[dict[str, int], _ANYTHING]
+    format: Annotated[str, _ANYTHING]  # `artifact` writes these two and checks them first
+    schema: Annotated[int, _ANYTHING]
+
+
+class Manifest(_MaybeThere):
+    """What the compiler knows of a model's program."""
+
+    version: str
+    isa: Annotated[list[int], _each(_COUNT, 2)]
+    config: Annotated[dict[str, Any], _CONFIG]
+    name: str
+    batch: Annotated[int, _POSITIVE]
+    program_writes: int
+    segments: dict[str, int]
+    inputs: list[Port]
+    outputs: list[Port]
+    model_inputs: list[ModelInput]
+    model_outputs: list[ModelOutput]
+    cpu_head: list[CpuOperator]
+    cpu_tail: list[CpuOperator]
+    preprocess: Preprocess | None
+    macs: int
+    layers: list[LayerEntry]
+    tensors: dict[str, TensorEntry]
+    commands: list[CommandEntry]
+
+
+class StoredManifest(Manifest):
+    """The manifest in a file."""
+
+    members: dict[str, Member]
+
+
+def misfit(manifest: Mapping[str, Any]) -> str | None:
+    """The first entry of a stored manifest that is missing or of another kind, as `layers[2].macs`; None where all are sound."""
+    found = _STORED(dict(manifest))
+    return found if found is None else found.removeprefix(".")
+
+
+def _kind(of: Any) -> Kind:
+    """The kind of value that a type stands for. KeyError: none does."""
+    origin, parts = get_origin(of), get_args(of)
+    if origin is Annotated:
+        kind: Kind = parts[1]
+        return kind
+    if is_typeddict(of):
+        hints = get_type_hints(of, include_extras=True)
+        return _record(of.__optional_keys__, **{name: _kind(hint) for name, hint in hints.items()})
+    if origin is list:
+        return _each(_kind(parts[0]))
+    if origin is dict:
+        return _table(_kind(parts[1]))
+    if origin is UnionType or NoneType in parts:
+        return _maybe(_kind(next(part for part in parts if part is not NoneType)))
+    return _PLAIN[of]
+
+
+_STORED = _kind(StoredManifest)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.manifest import LayerEntry, Manifest
 from cnna.spec.regmap import COUNTED, STALLS
 
 REPORT_MHZ = 300  # the clock that frames a second are stated for
@@ -12,7 +13,7 @@ Figures = dict[str, Any]
 
 
 def summary(
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     device: str,
     runs: Sequence[Mapping[str, int]],
     profile: Sequence[Mapping[str, Any]] | None,
@@ -71,7 +72,7 @@ def _unit_clocks(timeline: Sequence[tuple[int, str, int]]) -> dict[str, list[int
     return clocks
 
 
-def _layer(entry: Mapping[str, Any], measured: Mapping[str, Any] | None, batch: int, peak: int) -> Figures:
+def _layer(entry: LayerEntry, measured: Mapping[str, Any] | None, batch: int, peak: int) -> Figures:
     """One layer: what the compiler knows (of a batch), and what was measured where it was; MACs of one image."""
     cycles = measured["cycles"] if measured else None
     return {

@@ -4,7 +4,7 @@ A port (docs/artifact.md) says where image n, channel block b, row y begins; cha
 input is packed as another picture: each of its pixels holds several of the image's, and the zero point where there are none.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.spec.errors import DataError
+from cnna.spec.manifest import Fold, Port
 
-Port = Mapping[str, Any]
 Int8 = NDArray[np.int8]
 Float = NDArray[np.float32]
 
@@ -46,7 +46,7 @@ def dequantise(q: Int8, scale: float, zero: int) -> Float:
 def pack(port: Port, x: Int8, ci: int) -> NDArray[np.uint8]:
     """int8 [N, C, H, W] as the bytes of the port from its offset on, N * image_bytes of them; what x leaves is the zero point."""
     memory = np.full(len(x) * port["image_bytes"], port["zero"], np.int8)
-    fold = port.get("fold") or {"shape": x.shape[1:], "step": (1, 1), "span": (1, 1), "before": (0, 0)}
+    fold = port.get("fold") or Fold(shape=list(x.shape[1:]), step=[1, 1], span=[1, 1], before=[0, 0])
     channels, height, width = x.shape[1:]
     words = _words(port, memory, fold["shape"], ci)
     rows = [_shared(*axis, words.shape[2], height) for axis in _offsets(fold, 0)]
@@ -71,7 +71,7 @@ def _words(port: Port, memory: Int8, shape: Sequence[int], ci: int) -> Int8:
     return np.ndarray((images, blocks, height, width, ci), np.int8, memory, strides=strides)  # ValueError: beyond the bytes
 
 
-def _offsets(fold: Mapping[str, Any], axis: int) -> Iterator[tuple[int, int]]:
+def _offsets(fold: Fold, axis: int) -> Iterator[tuple[int, int]]:
     """(step, first) of each row, or column, that a folded pixel holds: pixel p holds p * step + first."""
     for within in range(fold["span"][axis]):
         yield fold["step"][axis], within - fold["before"][axis]

@@ -1,11 +1,12 @@
 """Where in a program the accelerator is, in words: registers to a layer's name, for the error that a user reads."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cnna.spec.machine import RESPONSES
+from cnna.spec.manifest import Manifest
 from cnna.spec.regmap import BOUNDED, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, STALLS, offset
 
 Read = Callable[[str], Mapping[str, int]]  # fields of a register, by its name
@@ -14,7 +15,7 @@ Read = Callable[[str], Mapping[str, int]]  # fields of a register, by its name
 class Played(NamedTuple):
     """What an accelerator was told to run: an artifact's manifest and program; `chunk_blocks` as of its `Config`."""
 
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     program: bytes
     chunk_blocks: int
 
@@ -44,7 +45,7 @@ def go_writes(program: bytes, chunk_blocks: int) -> list[Go]:
     return found
 
 
-def stopped(read: Read, manifest: Mapping[str, Any], program: bytes, chunk_blocks: int) -> str:
+def stopped(read: Read, manifest: Manifest, program: bytes, chunk_blocks: int) -> str:
     """Why and where the accelerator stopped: cause, then `whereabouts`."""
     error = read("ERROR")
     cause = ERRORS[error["cause"]] if error["cause"] < len(ERRORS) else f"cause {error['cause']}"
@@ -64,7 +65,7 @@ def stopped(read: Read, manifest: Mapping[str, Any], program: bytes, chunk_block
     return f"the accelerator stopped: {cause} {whereabouts(read, manifest, program, chunk_blocks)}{left}"
 
 
-def whereabouts(read: Read, manifest: Mapping[str, Any], program: bytes, chunk_blocks: int) -> str:
+def whereabouts(read: Read, manifest: Manifest, program: bytes, chunk_blocks: int) -> str:
     """Program counter, layer, and what each engine is at."""
     pc, gos = read("PC")["count"], go_writes(program, chunk_blocks)
     return f"at program write {pc} of {len(program) // 8}, {_layer(manifest, _after(gos, pc))}; {_engines(read, manifest, gos, pc)}"
@@ -103,14 +104,14 @@ def _after(gos: list[Go], pc: int) -> int | None:
     return next((index for index, go in enumerate(gos) if go.pc >= pc), len(gos) - 1 if gos else None)
 
 
-def _layer(manifest: Mapping[str, Any], command: int | None) -> str:
+def _layer(manifest: Manifest, command: int | None) -> str:
     if command is None or command >= len(manifest["commands"]):
         return "in no layer"
     index = manifest["commands"][command]["layer"]
     return "in no layer" if index is None or index < 0 else f"layer {manifest['layers'][index]['name']}"
 
 
-def _engines(read: Read, manifest: Mapping[str, Any], gos: list[Go], pc: int) -> str:
+def _engines(read: Read, manifest: Manifest, gos: list[Go], pc: int) -> str:
     """What every engine with unfinished commands was at."""
     busy = read("STATUS")["engines"]
     parts = []

@@ -6,18 +6,14 @@ to. A new entry of the manifest that others refer to gets its check here. It is 
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import makes
-from cnna.spec.manifest import PREDICTED_SINCE, TRACED
+from cnna.spec.manifest import PREDICTED_SINCE, TRACED, Fold, Manifest, ModelInput, ModelOutput, Port
 from cnna.spec.program import Table, UnsoundError, checked
 from cnna.spec.regmap import ENGINES, SEGMENTS
-
-Manifest = Mapping[str, Any]
-CPU_PARTS = {"cpu_head": "head.onnx", "cpu_tail": "tail.onnx"}
 
 
 def check(manifest: Manifest, config: Config, contents: Mapping[str, bytes]) -> None:
@@ -52,8 +48,8 @@ def _check_segments(manifest: Manifest, contents: Mapping[str, bytes]) -> None:
     _need(set(segments) == set(SEGMENTS), f"segments are not {', '.join(SEGMENTS)}")
     _need(all(size < 1 << 32 for size in segments.values()), "a segment has no proper size")
     _need(len(contents["constants.bin"]) == segments["constant"], f"constants.bin is not {segments['constant']} bytes")
-    for cpu, name in CPU_PARTS.items():
-        _need(bool(manifest[cpu]) == (name in contents), f"{cpu} and {name} disagree")
+    for part, operators in (("head", manifest["cpu_head"]), ("tail", manifest["cpu_tail"])):
+        _need(bool(operators) == (f"{part}.onnx" in contents), f"cpu_{part} and {part}.onnx disagree")
 
 
 # --- ports ---
@@ -61,24 +57,33 @@ def _check_segments(manifest: Manifest, contents: Mapping[str, bytes]) -> None:
 
 def _check_ports(manifest: Manifest, config: Config) -> None:
     """Each port lies in its segment, no two of its rows overlap, and no two ports have one name."""
-    for kind in ("inputs", "outputs", "model_inputs", "model_outputs"):
-        names = [entry["name"] for entry in manifest[kind]]
+    named: tuple[tuple[str, Sequence[Port | ModelInput | ModelOutput]], ...] = (
+        ("inputs", manifest["inputs"]),
+        ("outputs", manifest["outputs"]),
+        ("model_inputs", manifest["model_inputs"]),
+        ("model_outputs", manifest["model_outputs"]),
+    )
+    for kind, entries in named:
+        names = [entry["name"] for entry in entries]
         _need(len(names) == len(set(names)), f"two of its {kind} have one name")
         _need(bool(names), f"it has no {kind}")
-    for kind in ("inputs", "outputs"):
-        for port in manifest[kind]:
+    for kind, ports in (("inputs", manifest["inputs"]), ("outputs", manifest["outputs"])):
+        for port in ports:
             _need(port["segment"] in SEGMENTS, f"port {port['name']} lies in no segment")
             end = port["offset"] + manifest["batch"] * port["image_bytes"]
             _need(end <= manifest["segments"][port["segment"]], f"port {port['name']} ends beyond its segment")
             tensor = manifest["tensors"].get(port["tensor"], port)
             _need(tensor["shape"] == port["shape"], f"port {port['name']} has another shape than its tensor")
             fold = port.get("fold")
-            _need(fold is None or (kind == "inputs" and _sound_fold(port)), f"port {port['name']} has no proper 'fold'")
+            _need(
+                fold is None or (kind == "inputs" and _sound_fold(fold, port["shape"][0])),
+                f"port {port['name']} has no proper 'fold'",
+            )
             shape = fold["shape"] if fold else port["shape"]
             _need(_sound_layout(port, shape, config.ci), f"the bytes of port {port['name']} overlap")
 
 
-def _sound_layout(port: Mapping[str, Any], shape: Sequence[int], ci: int) -> bool:
+def _sound_layout(port: Port, shape: Sequence[int], ci: int) -> bool:
     """Whether rows, blocks and images of that shape have room beside each other."""
     channels, height, width = shape
     rows = (height - 1) * port["row_bytes"] + width * ci
@@ -89,9 +94,8 @@ def _sound_layout(port: Mapping[str, Any], shape: Sequence[int], ci: int) -> boo
     )
 
 
-def _sound_fold(port: Mapping[str, Any]) -> bool:
-    """Whether the numbers of a port's fold are possible."""
-    fold = port["fold"]
+def _sound_fold(fold: Fold, channels: int) -> bool:
+    """Whether the numbers of a fold are possible, of an input with so many channels."""
     pairs = [fold["step"], fold["span"], fold["before"]]
     numbers = [number for part in (fold["shape"], *pairs) for number in part]
     whole = all(type(number) is int and 0 <= number < 1 << 16 for number in numbers)
@@ -100,7 +104,7 @@ def _sound_fold(port: Mapping[str, Any]) -> bool:
         whole
         and sizes
         and min(*fold["shape"], *fold["step"], *fold["span"]) > 0
-        and (fold["shape"][0] == port["shape"][0] * fold["span"][0] * fold["span"][1])
+        and (fold["shape"][0] == channels * fold["span"][0] * fold["span"][1])
     )
 
 
@@ -109,12 +113,13 @@ def _sound_fold(port: Mapping[str, Any]) -> bool:
 
 def _check_ends(manifest: Manifest, contents: Mapping[str, bytes]) -> None:
     """Every tensor that a port, an operator on the CPU or the user asks for is made by something before it."""
-    head, tail = (manifest[cpu] for cpu in CPU_PARTS)
+    head, tail = manifest["cpu_head"], manifest["cpu_tail"]
     given = {entry["name"]: entry["shape"] for entry in manifest["model_inputs"]}
     for port in manifest["inputs"]:
         _need(port["name"] in {*given, *makes(head)}, f"the name of port {port['name']} is that of no input")
         shape = given.get(port["name"]) if port["name"] not in makes(head) else None
-        fits = shape is None or None in shape or prod(shape) == prod(port["shape"])
+        sizes = [size for size in shape or () if size is not None]
+        fits = shape is None or len(sizes) < len(shape) or prod(sizes) == prod(port["shape"])
         _need(fits, f"port {port['name']} has another size than the model's input")
     made = {*given, *makes(head), *(port["name"] for port in manifest["outputs"]), *makes(tail)}
     for entry in manifest["model_outputs"]:

@@ -16,6 +16,7 @@ from cnna.compiler.frontend.split import Parts
 from cnna.compiler.graph.ir import Graph
 from cnna.spec.cpu_ops import CpuPart
 from cnna.spec.errors import ArtifactError, ModelError, reason_of
+from cnna.spec.manifest import CpuOperator
 
 SEED = 1
 SMALL_CONSTANT = 64  # elements: shapes, the k of a top-k
@@ -40,12 +41,12 @@ def _cpu(part: Graph | None, plain: set[str]) -> ModelProto | None:
     return to_model(replace(part, tensors=tensors))
 
 
-def operators_of(part: ModelProto | None) -> list[dict[str, Any]]:
+def operators_of(part: ModelProto | None) -> list[CpuOperator]:
     """The operators of a part as the manifest lists them, for boards without onnxruntime.
 
     Attributes other than numbers and strings, and large constants, are in the ONNX file only.
     """
-    operators = []
+    operators: list[CpuOperator] = []
     small = {t.name: numpy_helper.to_array(t) for t in (part.graph.initializer if part else ()) if prod(t.dims) <= SMALL_CONSTANT}
     for node in part.graph.node if part else ():
         plain = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -69,7 +70,7 @@ def _numbers(values: Sequence[Any]) -> bool:
     return all(isinstance(value, int | float) for value in values)
 
 
-def try_part(part: ModelProto | None, operators: list[dict[str, Any]]) -> None:
+def try_part(part: ModelProto | None, operators: list[CpuOperator]) -> None:
     """Runs a part on one sample of seeded numbers within 0..1, if its inputs have known shapes. ModelError: it does not run."""
     if part is None:
         return

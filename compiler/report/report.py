@@ -13,6 +13,7 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.commands import commands
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.errors import DataError
+from cnna.spec.manifest import LayerEntry, Manifest
 from cnna.spec.metrics import REPORT_MHZ
 from cnna.spec.planned import PLANNED, DdrSpeed
 from cnna.spec.regmap import ENGINES
@@ -61,7 +62,7 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
     }
 
 
-def _check(manifest: Mapping[str, Any], measured: Mapping[str, Any]) -> None:
+def _check(manifest: Manifest, measured: Mapping[str, Any]) -> None:
     """DataError: figures of another artifact, or none."""
     try:
         names = [layer["name"] for layer in measured["layers"]]
@@ -86,7 +87,7 @@ def for_ddr(found: Figures) -> str:
     return "" if ddr == PLANNED else f" for {ddr}"
 
 
-def _total(manifest: Mapping[str, Any], cycles: float, peak: int) -> Figures:
+def _total(manifest: Manifest, cycles: float, peak: int) -> Figures:
     batch, macs = manifest["batch"], manifest["macs"]
     return {
         "cycles": cycles,
@@ -110,7 +111,7 @@ def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Fig
     }
 
 
-def _measured(manifest: Mapping[str, Any], run: Mapping[str, Any], peak: int) -> Figures:
+def _measured(manifest: Manifest, run: Mapping[str, Any], peak: int) -> Figures:
     """The whole, as a run had it. `array`: clocks in which it works, then those of every cause of a stall."""
     stalls = run.get("stalls") or {}
     known = bool(stalls) and all(clocks is not None for clocks in stalls.values())
@@ -160,7 +161,7 @@ def _engines(artifact: Artifact, bars: Mapping[str, Sequence[Bar] | None]) -> li
 
 
 def _layer(
-    entry: Mapping[str, Any], predicted: int, own: Mapping[str, Any], busy: Mapping[str, dict[str, int] | None], peak: int
+    entry: LayerEntry, predicted: int, own: Mapping[str, Any], busy: Mapping[str, dict[str, int] | None], peak: int
 ) -> Figures:
     work, array = busy["predicted"] or {}, entry["engine"] == "conv"
     return {

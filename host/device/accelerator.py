@@ -6,7 +6,6 @@ The same code drives the emulator, the simulated RTL and a board (`spec.device.D
 import struct
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from cnna.spec.capability import read_config
 from cnna.spec.config import BEAT_BYTES, PRESETS, as_dict
 from cnna.spec.device import Device, soft_reset
 from cnna.spec.errors import ArtifactError, DataError, RunError, TurnLostError
+from cnna.spec.manifest import Port
 from cnna.spec.planned import DdrSpeed
 from cnna.spec.regmap import REGISTERS, SEGMENTS, offset
 
@@ -152,7 +152,7 @@ class Accelerator:
         """Bus address of a segment."""
         return self._slots[0][segment]
 
-    def _address(self, port: Mapping[str, Any], slot: int) -> int:
+    def _address(self, port: Port, slot: int) -> int:
         return self._slots[slot][port["segment"]] + int(port["offset"])
 
     def _read(self, name: str) -> dict[str, int]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.spec.errors import ArtifactError, CheckError
-from cnna.spec.manifest import TRACED
+from cnna.spec.manifest import TRACED, Manifest
 
 WHOLE = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))  # types of outputs that stay as they are
 
@@ -75,12 +75,14 @@ class Output:
         return list(found[0]) if self.batch_axis is None else np.split(found[0], samples, self.batch_axis)
 
 
-def outputs_of(manifest: Mapping[str, Any]) -> list[Output]:
+def outputs_of(manifest: Manifest) -> list[Output]:
     """The model's outputs in its order. In files of an older schema shapes lack the first axis, which is the batch."""
     outputs = []
     traced = manifest.get("schema", TRACED) >= TRACED
     for entry in manifest["model_outputs"]:
-        shape, axis = (entry["shape"], entry["batch_axis"]) if traced else ([1, *entry["shape"]], 0)
+        shape, axis = entry["shape"], entry["batch_axis"] if traced else 0
+        if shape is not None and not traced:
+            shape = [1, *shape]
         outputs.append(Output(entry["name"], None if shape is None else tuple(shape), entry["dtype"], axis))
     return outputs
 

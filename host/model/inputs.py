@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cnna.spec import pack
 from cnna.spec.cpu_ops import reads
 from cnna.spec.errors import DataError, reason_of
+from cnna.spec.manifest import Manifest
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -19,7 +20,7 @@ Arrays = dict[str, NDArray[Any]]
 class Inputs:
     """Of one model, by its manifest. `straight`: the accelerator gets them as they are, with no part on the CPU before it."""
 
-    def __init__(self, manifest: Mapping[str, Any], straight: bool) -> None:
+    def __init__(self, manifest: Manifest, straight: bool) -> None:
         self.manifest = manifest
         self._tables = self._uint8_tables() if straight else {}
 
@@ -97,8 +98,9 @@ class Inputs:
 
     def _as_float(self, name: str, x: NDArray[Any]) -> NDArray[np.float32]:
         preprocess = self.manifest["preprocess"]
-        if x.dtype == np.uint8:
-            mean, std = (np.array(preprocess[key], np.float32).reshape(-1, *[1] * (x.ndim - 2)) for key in ("mean", "std"))
+        if x.dtype == np.uint8 and preprocess is not None:
+            planes = (preprocess["mean"], preprocess["std"])
+            mean, std = (np.array(numbers, np.float32).reshape(-1, *[1] * (x.ndim - 2)) for numbers in planes)
             return ((x.astype(np.float32) * np.float32(preprocess["scale"]) - mean) / std).astype(np.float32)
         with np.errstate(over="ignore"):  # float64 beyond float32 is infinity, which saturates
             return x.astype(np.float32)

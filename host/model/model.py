@@ -158,7 +158,8 @@ class Model:
         return accelerator
 
     def _cpu_part(self, name: str) -> CpuPart | None:
-        operators, model = self.manifest[f"cpu_{name}"], getattr(self.artifact, name)
+        operators = self.manifest["cpu_head"] if name == "head" else self.manifest["cpu_tail"]
+        model = getattr(self.artifact, name)
         if not operators:
             return None
         wanted = [entry["name"] for entry in self.manifest["model_outputs"]]

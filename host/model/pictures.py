@@ -4,7 +4,7 @@ For the notebooks. Pillow, which a PYNQ image has, is imported when a file is re
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.spec.errors import DataError, ToolError
+from cnna.spec.manifest import Manifest
 
 BILINEAR = 2  # Pillow's number for it, which every version has; the name has moved
 KINDS = (".jpg", ".jpeg", ".png")
@@ -81,7 +82,7 @@ def samples(where: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], sh
     return Samples(read(files, shape), None, [file.stem for file in files])
 
 
-def taken(pictures: NDArray[Any], manifest: Mapping[str, Any]) -> NDArray[Any]:
+def taken(pictures: NDArray[Any], manifest: Manifest) -> NDArray[Any]:
     """What a model takes of uint8 [N, H, W, C]: the same where it stores how to take pictures, else float32 [N, C, H, W].
 
     The latter as ImageNet's models want it. Floats are taken as they are. DataError: it stores nothing, and has not three channels.

@@ -16,6 +16,7 @@ from cnna.compiler.graph import ir
 from cnna.spec import arith
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import ArtifactError, DataError, ModelError
+from cnna.spec.manifest import TensorEntry
 
 Int8 = NDArray[np.int8]
 COLUMN_BYTES = 64 << 20  # of unfolded windows held at once
@@ -188,7 +189,7 @@ def int8_graph(artifact: Artifact) -> ir.Graph:
     return graph
 
 
-def _differs(graph: ir.Graph, tensor: str, entry: Mapping[str, Any]) -> bool:
+def _differs(graph: ir.Graph, tensor: str, entry: TensorEntry) -> bool:
     """Whether a tensor is another than a manifest's entry says."""
     found = graph.tensors.get(tensor)
     quant = (found.quant.scale, found.quant.zero) if found and found.quant else None
