@@ -1,6 +1,6 @@
-"""What walks ask of feature memory's banks, and the clocks that takes: lanes that share a bank take turns. Used by `predict`.
+"""The feature-memory words that a walk requests, and the clocks that takes: lanes that share a bank take turns. Used by `predict`.
 
-Exact for a walk that is alone; blocks differ from each other by nothing but a shift of all banks.
+Exact for a walk that runs alone. Blocks differ only by a shift of all banks.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ Words = NDArray[np.int64]  # [requests, lanes]: addresses; NONE where a lane ask
 NONE = -1
 
 
-WALK = (  # the fields that `walk_clocks` depends on: where the map begins only moves all its words by as many banks
+WALK = (  # the fields that `walk_clocks` depends on; the base address only shifts all banks
     *("images", "out_height", "out_width", "in_height", "in_width", "kernel_height", "kernel_width", "first_y", "first_x"),
     *("stride_y", "stride_x", "stride_dilation_y", "stride_dilation_x"),
     *("src_x", "src_row", "src_image", "src_ky", "src_kx"),
@@ -28,7 +28,7 @@ def walk_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:
 
 
 def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, int]) -> Words:
-    """What a block's requests read, tap by tap, for some groups of `pix` output pixels, as many as there are."""
+    """The words that a block's requests read, group by group and tap by tap. groups: first and one past the last."""
     width, height = fields["out_width"], fields["out_height"]
     count = fields["images"] * height * width
     n = np.arange(groups[0] * config.pix, min(groups[1], command_groups(fields, config)) * config.pix)
@@ -45,7 +45,7 @@ def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, 
 
 
 def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, int], groups: tuple[int, int]) -> Words:
-    """What is written or read along a walk `dst` or `res`: half a group of one block a request, blocks inside half groups."""
+    """The words of a walk `dst` or `res`. A request is half a group of one block; blocks run inside half groups."""
     count = fields["images"] * fields["out_height"] * fields["out_width"]
     n = np.arange(groups[0] * config.pix, min(groups[1], command_groups(fields, config)) * config.pix)
     first = _addresses(prefix, fields, n).reshape(-1, 1, config.half)
@@ -55,14 +55,14 @@ def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, 
 
 
 def _addresses(prefix: str, fields: Fields, n: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The words of output pixels `n`, block 0, tap 0."""
+    """The words of the output pixels `n`, for block 0 and tap 0."""
     rows = n // fields["out_width"]
     address = fields[prefix] + n * fields[f"{prefix}_x"] + rows * fields[f"{prefix}_row"]
     return address + rows // fields["out_height"] * fields[f"{prefix}_image"]
 
 
 def _most_alike(banks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each row of [groups, lanes]: how many lanes have the same number, at most."""
+    """For each row of [groups, lanes]: the most lanes that hold the same number."""
     ordered = np.sort(banks, axis=1)
     most, run = np.ones(len(banks), np.int64), np.ones(len(banks), np.int64)
     for lane in range(1, banks.shape[1]):

@@ -1,7 +1,7 @@
-"""Loads and stores clock by clock: what DDR has moved at each AXI port, and what the ports ask of feature memory. Used by `speeds`.
+"""Loads and stores clock by clock: the beats at each AXI port, and the requests to feature memory. Used by `flow_rates`.
 
 The model follows `hw/dma/load.py` and `hw/dma/store.py`. Runs are dealt to the ports, whose beats wait in FIFOs. The beats that
-the ports hold at one time form one request, except those that share a bank with a lower port's.
+the ports hold at one time form one request, except beats that share a bank with a lower port's beat.
 """
 
 from collections import deque
@@ -16,9 +16,9 @@ State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...]], ...]
 
 
 class Transfer(User):
-    """A load's writes or a store's reads, for those whose turn at feature memory it is. done, size: beats.
+    """A load's writes to feature memory, or a store's reads. done, size: beats.
 
-    A beat waits in its port's FIFO; of a store, room for it does. following: the load whose beats come next.
+    A load's beats wait in the FIFOs of the ports; for a store, free places in the FIFOs wait. following: the next load.
     """
 
     def __init__(self, engine: str, fields: Fields, config: Config) -> None:
@@ -32,14 +32,14 @@ class Transfer(User):
         runs = fields["runs"] * fields["blocks"]
         self._share = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
         self.size = sum(self._share)
-        self._moved = [0 for _ in self._share]  # to or from feature memory, by port
+        self._moved = [0 for _ in self._share]  # beats to or from feature memory, by port
         self._waiting = [min(beats, self._room) if self._store else 0 for beats in self._share]
         self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # `_banks` of each port's next beat, once known
         self.following: Transfer | None = None
-        self.asked = 0  # ports that have asked for their first burst: runs are dealt to one after the other
+        self.asked = 0  # ports that have asked for their first burst: the ports get their runs one after the other
 
     def go_to(self, beats: float) -> None:
-        """As if DDR had moved so many beats in all: ports go on, or back, abreast, as far apart as they are."""
+        """Moves all ports to where DDR has moved `beats` beats in all; the distances between the ports stay."""
         read_ahead = sum(self._room - waiting for waiting in self._waiting) if self._store else 0
         each = round((beats + read_ahead - self.done) / len(self._share))
         self._moved = [min(max(moved + each, 0), share) for moved, share in zip(self._moved, self._share, strict=True)]
@@ -47,12 +47,12 @@ class Transfer(User):
         self.done = float(sum(self._moved))
 
     def state(self) -> State:
-        """Where it stands, for `restore`; what the load to follow has is part of it."""
+        """Its position, for `restore`, with the position of the following load."""
         own = (self.asks, self.done, tuple(self._moved), tuple(self._waiting))
         return (own, *self.following.state()) if self.following else (own,)
 
     def restore(self, state: State) -> None:
-        """Goes back to where it stood."""
+        """Returns to a position."""
         (self.asks, self.done, moved, waiting), *others = state
         self._moved, self._waiting = list(moved), list(waiting)
         self._needs = [None for _ in self._share]
@@ -60,7 +60,7 @@ class Transfer(User):
             self.following.restore(tuple(others))
 
     def offer(self, clock: int) -> int:
-        """One request: a beat of each port that has one, except where a lower port uses its bank (`hw/dma/runs.py`)."""
+        """The next request: a beat of each port that has one, unless a lower port needs its bank (`hw/dma/runs.py`)."""
         moved, share, waits, needs = self._moved, self._share, self._waiting, self._needs
         self.over = moved == share
         asked, goes = 0, 0
@@ -80,7 +80,7 @@ class Transfer(User):
         return goes
 
     def bring(self, port: int, others: int = 0) -> bool:
-        """Lets DDR move a beat of a port, or of the load to follow, if one is to come; `others` share the FIFO with it."""
+        """Lets DDR move a beat of a port, or else of the following load; False if none fits. others: beats in the FIFO."""
         if port >= len(self._share):
             return False
         waiting = self._waiting[port]
@@ -93,11 +93,11 @@ class Transfer(User):
         return self.following.bring(port, waiting)
 
     def brought(self, port: int) -> float:
-        """Beats of a port that DDR has brought."""
+        """Beats that DDR has brought for a port."""
         return self._moved[port] + self._waiting[port] if port < len(self._share) else inf
 
     def _banks(self, port: int) -> tuple[int, int]:
-        """What a port's next beat needs: a bit for each bank, whatever its region, and one for each bank of every region."""
+        """The banks of a port's next beat: a bit for each bank number, and a bit for each bank of every region."""
         run, beat = divmod(self._moved[port], self._run_beats)
         block, row = divmod(run * self._ports + port, self._runs)
         low = beat * self._beat_words
@@ -121,10 +121,11 @@ class Transfer(User):
 
 
 class Ddr:
-    """What DDR moves in a clock: of each port in turn a beat read, then one written, as long as it has bytes (`sim/rtl/ddr.cpp`).
+    """DDR's beats in a clock: each port in turn reads a beat, then writes one, while bytes are left (`sim/rtl/ddr.cpp`).
 
-    others: beats that the rings and the sequencer are still to get, by port; their bursts and a load's take turns, but for those
-    that the load asked for before: `behind` says in order after how many beats of the port's load so many others come.
+    others: beats that the rings and the sequencer still have to receive, by port. Their bursts take turns with a load's, except
+    that beats which a load asked for earlier come first. behind: by port and in order, (beats of the load that come first, others
+    that follow them).
     """
 
     def __init__(self, beats: float, ports: int) -> None:
@@ -134,10 +135,10 @@ class Ddr:
         self.behind: list[deque[tuple[float, int]]] = [deque() for _ in range(ports)]
         self._beats, self._most, self._left, self._first = beats, beats + 1, 0.0, 0
         self._orders = [[(first + step) % ports for step in range(ports)] for first in range(ports)]
-        self._turn = [0 for _ in range(ports)]  # beats of two bursts that a port has read, a load's first
+        self._turn = [0 for _ in range(ports)]  # beats read of the present pair of bursts, a load's burst first
 
     def clock(self) -> None:
-        """The port that is asked first is another one each clock in which a beat can go."""
+        """Moves the beats of one clock. The port served first changes with every clock in which a beat can move."""
         load, store, left = self.load, self.store, self._left + self._beats
         if left > self._most:
             left = self._most
@@ -156,7 +157,7 @@ class Ddr:
         self._left = left
 
     def alone(self, clocks: int) -> None:
-        """So many clocks, without a load or a store."""
+        """Plays so many clocks without a load or store."""
         for clock in range(clocks):
             if self._left == self._most and not any(self.others):
                 self._first += clocks - clock
@@ -164,7 +165,7 @@ class Ddr:
             self.clock()
 
     def _read(self, port: int) -> bool:
-        """Whether a beat could be read at a port."""
+        """Reads a beat at a port; False if it wants none."""
         load = self.load
         if not self.others[port]:
             if load and port < load.asked and load.bring(port):

@@ -1,6 +1,7 @@
-"""A clock for `predict`'s model of the accelerator, and what its engines share: DDR, weight rings, unit counts.
+"""The event loop of `predict`'s model of the accelerator, and what its engines share: DDR, weight rings, unit counts.
 
-A process is a generator: what it yields says when it can go on, as far as is known now. The one that can first goes on.
+A process is a generator. It yields a function that tells, as far as is known now, when the process can go on. The loop resumes the
+process that can go on first.
 """
 
 from bisect import bisect_left
@@ -8,20 +9,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
-from cnna.compiler.predict.flow_rates import AtWork, Flow, Speeds
+from cnna.compiler.predict.flow_rates import AtWork, Flow, FlowRates
 from cnna.compiler.predict.read_order import ReadOrder
 from cnna.spec.commands import Command
 from cnna.spec.config import Config
 from cnna.spec.planned import DdrSpeed
 from cnna.spec.regmap import COUNTED
 
-Ready = Callable[[], float]  # the clock at which a process can go on; inf: another one must do something first
+Ready = Callable[[], float]  # the clock at which a process can go on; inf: it waits for another process
 Process = Iterator[Ready]
 
 
 @dataclass
 class Column:
-    """What some ports have brought of a ring: words asked for, and when each count of them had come."""
+    """The part of a ring that some ports bring: the words asked for, and the clock at which each count of words had come."""
 
     asked: int = 0
     counts: list[int] = field(default_factory=list)
@@ -35,7 +36,7 @@ class Column:
 
 @dataclass
 class Ring:
-    """A ring of weights; words are counted from the program's start. taken: those that its reader has begun with."""
+    """A ring of weights. Words are counted from the program's start. taken: words that its reader has begun to use."""
 
     size: int
     columns: list[Column]
@@ -43,17 +44,17 @@ class Ring:
     taken: int = 0
 
     def came(self, word: int) -> float:
-        """When that many words had come whole; inf: not known yet."""
+        """When that many whole words had come; inf: not known yet."""
         return max(column.came(word) for column in self.columns)
 
     def when_taken(self, piece: int) -> float:
-        """From when on the last `piece` words that were taken can be stepped through, one a clock, none before it comes."""
+        """The first clock from which the reader finds each of the last `piece` words there, stepping one a clock."""
         return self.came(self.taken) - piece
 
 
 @dataclass
 class Queue:
-    """Commands on their way to an engine, with the clock at which it has them; how many it has let go."""
+    """Commands handed to an engine, with the clock at which it has each; released: how many it has finished with."""
 
     commands: list[tuple[Command, float]] = field(default_factory=list)
     released: int = 0
@@ -63,12 +64,12 @@ class Queue:
         return self.commands[number][1] if number < len(self.commands) else inf
 
     def when_released(self, number: int) -> float:
-        """0 if the engine has let go of its command of that number, or there is none; inf: not yet."""
+        """0 if the engine has released its command of that number, or `number` is negative; inf: not yet."""
         return 0.0 if self.released > number else inf
 
 
-class Machine:
-    """The accelerator at one time, `now`. weight_ports: ports that bring weights abreast; port 0 brings the vector ring's too."""
+class EventLoop:
+    """The accelerator at the clock `now`. weight_ports: ports in each part; port 0 also fills the vector ring."""
 
     def __init__(self, config: Config, memory: DdrSpeed) -> None:
         self.config, self.memory = config, memory
@@ -80,10 +81,10 @@ class Machine:
         self.work = AtWork.idle(config.ports)
         ports = {f"weight{part}": ports for part, ports in enumerate(self.weight_ports)}
         self.reads = ReadOrder(self.work, config.ports)
-        self._speeds = Speeds(config, memory, ports | {"load": config.ports, "store": config.ports})
+        self._speeds = FlowRates(config, memory, ports | {"load": config.ports, "store": config.ports})
 
     def play(self, processes: dict[str, Process]) -> None:
-        """Until every process stands still for ever."""
+        """Runs the processes until none can go on."""
         processes = dict(sorted({**processes, "speeds": self._looking()}.items()))
         waiting = {name: next(process) for name, process in processes.items()}
         names = list(waiting)
@@ -93,7 +94,7 @@ class Machine:
             clock = min(clocks)
             if clock == inf:
                 return
-            name = names[clocks.index(clock)]  # of several, the first by name
+            name = names[clocks.index(clock)]  # the first by name where several can go on
             passed = max(clock - self.now, 0.0)
             self.now += passed
             for flow in self.work.flows.values():
@@ -106,12 +107,12 @@ class Machine:
                 names.remove(name)
 
     def after(self, clocks: float) -> Ready:
-        """Ready so many clocks from now."""
+        """Ready after so many clocks."""
         clock = self.now + clocks
         return lambda: clock
 
     def end_unit(self, engine: str, clocks: int) -> float:
-        """Notes that others see an engine's next unit so many clocks from now; answers when that is."""
+        """Notes that other engines see the next unit of `engine` after so many clocks; answers that clock."""
         self.units[engine].append(self.now + clocks)
         return self.now + clocks
 
@@ -120,7 +121,7 @@ class Machine:
         return lambda: self.reads.when_moved(beats, self.now)
 
     def flow(self, name: str, amount: float, most: float) -> Process:
-        """A flow, from its beginning to its end."""
+        """A process that lasts as long as a flow of this amount."""
         flow = self.work.flows[name] = Flow(amount, most)
         self.work.changed = True
         yield lambda: self.now + max(flow.left, 0.0) / flow.speed
@@ -132,12 +133,12 @@ class Machine:
         return range(1) if part == 0 else range(1, self.config.ports)
 
     def wait_for_beats(self, part: int, beats: int) -> None:
-        """Some ports are still to get so many beats more for the rings; less, where they have come."""
+        """Adds to the beats that a part's ports still have to receive for the rings; negative: beats that have come."""
         for port in self.ports_of(part):
             self.work.waiting[port] += beats
             self.work.asked[port] += max(beats, 0)
 
     def _looking(self) -> Process:
-        """Wakes the machine when speeds are to be looked at again."""
+        """Wakes the loop when speeds must be set again."""
         while True:
             yield lambda: max(self._speeds.until, self.now)

@@ -1,7 +1,7 @@
-"""How fast those go on who share something: DDR's bandwidth, and the port of feature memory's banks. Used by `machine`.
+"""Rates of the engines that share a resource: DDR bandwidth, and the shared port of the feature-memory banks. Used by `event_loop`.
 
-DDR is shared by a formula. Turns at the banks are played clock by clock (`shared_port`, `ddr_beats`), from where everybody stands,
-for a short while; what came of that holds until somebody else is at work or the while is over.
+A formula shares DDR. Conflicts at the banks are played clock by clock (`shared_port`, `ddr_beats`) for a short stretch, from the
+engines' present positions. The rates found hold until another engine starts or stops, or until the stretch ends.
 """
 
 from collections import deque
@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.ddr_beats import Ddr, State, Transfer
-from cnna.compiler.predict.shared_port import Reads, User, Writes, Written, play
+from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, User, VectorReads, play
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.planned import DdrSpeed
 
-PLAYED_CLOCKS = 256  # at a time
-NOTED_CLOCKS = 16  # from one note of where loads and stores stand to the next
-STEADY_CLOCKS = 512  # that the played ones stand for where neither a load nor a store is under way: banks come in turn, row by row
-ENOUGH = 0.95  # of what DDR gives: then feature memory does not hold a load or a store up
-LEAST = 0.01  # of the best speed: who is held up all the while goes on some time
+PLAYED_CLOCKS = 256  # length of a played stretch
+NOTED_CLOCKS = 16  # between two notes of the positions of loads and stores
+STEADY_CLOCKS = 512  # how long one played stretch is reused while no load or store runs: rows visit the banks in turn
+ENOUGH = 0.95  # share of DDR's rate from which feature memory does not limit a load or store
+LEAST = 0.01  # least rate: an engine that was blocked for a whole stretch still goes on
 
 
 @dataclass
 class Flow:
-    """What is left of a transfer, in bytes, or of the vector engine's work, in clocks. most: of it a clock."""
+    """What is left of a transfer, in bytes, or of the vector engine's work, in clocks. most: the highest rate, per clock."""
 
     left: float
     most: float
@@ -38,7 +38,7 @@ class Flow:
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """Blocks that the array or the vector engine works on, group by group. ends: clocks to the end of each, if nothing disturbs."""
+    """Blocks that the array or the vector engine works on, group by group. ends: when each ends if nothing delays it."""
 
     fields: Fields
     blocks: Range
@@ -47,17 +47,17 @@ class Walk:
     begin: float
 
     def group_at(self, clock: float) -> int:
-        """The group that is worked on so many clocks after the first one began."""
+        """The group in work `clock` clocks after the first one began."""
         return int(np.searchsorted(self.ends, clock, "right"))
 
 
 @dataclass
 class AtWork:
-    """Who shares DDR and feature memory at a time.
+    """The engines that share DDR and feature memory at one time.
 
-    waiting: beats that the rings are still to get, by port; asked: those asked for since speeds were looked at; fetched: the
-    program's since then. behind: of those that wait, in order, after how many beats of loads they come, and how many they are.
-    begun: beats of loads, with those of the one under way. changed: whether a flow has begun or ended since speeds were set.
+    waiting: beats that the rings still have to receive, by port. asked: those asked for since speeds were played. fetched: beats
+    of the program since then. behind: for the waiting beats of each port, in order, how many beats of loads precede them, and how
+    many they are. begun: beats of all loads that have begun. changed: whether a flow has begun or ended since speeds were set.
     """
 
     waiting: list[int]
@@ -73,32 +73,35 @@ class AtWork:
 
     @classmethod
     def idle(cls, ports: int) -> "AtWork":
-        """Nobody."""
+        """No engine at work."""
         return cls([0 for _ in range(ports)], [0 for _ in range(ports)], [[] for _ in range(ports)])
 
     def users(self) -> tuple[object, ...]:
-        """Those of feature memory, if anyone of them could be held up."""
+        """The users of feature memory; empty if none of them can be delayed."""
         if not (self.reading or self.moving):
             return ()
         return tuple(user for user in (self.writing, self.reading, *self.moving.values()) if user)
 
 
-class Speeds:
-    """Sets the flows' speeds. ports: how many each flow uses that DDR moves. until: when to look at them again, inf: never."""
+class FlowRates:
+    """Sets the speeds of the flows.
+
+    ports: the number of ports of each flow that DDR moves. until: the clock at which to set them again; inf: never.
+    """
 
     def __init__(self, config: Config, memory: DdrSpeed, ports: Mapping[str, int]) -> None:
         self._config, self._memory, self._ports = config, memory, ports
         beats = max(memory.bytes_per_cycle // BEAT_BYTES, 2)
-        self._writes = beats // 2 / beats  # of what DDR moves, where more is wanted: it asks each port for a read first
+        self._writes = beats // 2 / beats  # the writes' share of a busy DDR, which serves each port's read before its write
         self._ddr = Ddr(memory.bytes_per_cycle / BEAT_BYTES, config.ports)
-        self._most: dict[str, float] = {}  # speeds that feature memory allows
-        self._users: tuple[object, ...] = ()  # who were at work then
-        self._begin, self._clocks = 0.0, 0  # of what was played last
+        self._most: dict[str, float] = {}  # the speeds that feature memory allows
+        self._users: tuple[object, ...] = ()  # the users when speeds were last played
+        self._begin, self._clocks = 0.0, 0  # start and length of the last played stretch
         self._notes: list[list[tuple[Transfer, State]]] = []
         self.until = inf
 
     def set(self, work: AtWork, now: float) -> None:
-        """As they are now. A load, a store and the vector engine are no faster than their turns at feature memory."""
+        """Sets speeds for the engines now at work. Feature memory limits loads, stores and the vector engine."""
         users = work.users()
         if users and (users != self._users or now >= self.until):
             self._most = {}
@@ -117,7 +120,7 @@ class Speeds:
         work.changed = False
 
     def _share_ddr(self, flows: Mapping[str, Flow]) -> None:
-        """Reads and writes have their shares, up to `most`; those who read have it evenly by ports, none over a beat a clock."""
+        """Divides DDR between reads and writes, none above its `most`. Readers share by port, a beat a clock each at most."""
         most = {name: min(flows[name].most, self._most.get(name, inf)) for name in flows.keys() & self._ports.keys()}
         left, written = float(self._memory.bytes_per_cycle), most.pop("store", 0.0)
         wanted = min(sum(most.values()), float(BEAT_BYTES * self._config.ports))
@@ -131,7 +134,7 @@ class Speeds:
             left, ports = left - flows[name].speed, ports - own
 
     def _played(self, work: AtWork, now: float) -> dict[str, float]:
-        """What feature memory lets them have: of loads and stores in bytes a clock, where it is less than DDR gives them."""
+        """Speeds that feature memory allows; for loads and stores in bytes a clock, and only where it is slower than DDR."""
         clocks = _played_clocks(work, now)
         users = self._users_now(work, now, clocks)
         self._go_back(work, now)
@@ -155,21 +158,21 @@ class Speeds:
         return found
 
     def _played_together(self, users: list[User], clocks: int, work: AtWork) -> list[float]:
-        """Users and DDR side by side: what passed a clock of each user. Without a load or a store neither looks at the other."""
+        """Plays users and DDR together; answers each user's rate. Without a load or store the two are independent."""
         if work.moving:
             return play(users, clocks, partial(self._clock, list(work.moving.values())))
         self._ddr.alone(clocks)
         return play(users, clocks)
 
     def _clock(self, moving: list[Transfer]) -> None:
-        """A clock of DDR; now and then it is noted where loads and stores stand."""
+        """One clock of DDR. Every NOTED_CLOCKS it notes the positions of loads and stores."""
         if self._clocks % NOTED_CLOCKS == 0:
             self._notes.append([(transfer, transfer.state()) for transfer in moving])
         self._clocks += 1
         self._ddr.clock()
 
     def _go_back(self, work: AtWork, now: float) -> None:
-        """Brings loads and stores to where they stood at this time if others are at work before the while is over."""
+        """Returns loads and stores to their positions at `now`, if the engines change before the played stretch has ended."""
         number = int((now - self._begin) / NOTED_CLOCKS)
         if number < len(self._notes):
             for transfer, state in self._notes[number]:
@@ -177,23 +180,23 @@ class Speeds:
         self._begin, self._clocks, self._notes = now, 0, []
 
     def _users_now(self, work: AtWork, now: float, clocks: int) -> dict[str, User]:
-        """Who is at the port, in its order of priority, with what they can do within so many clocks."""
+        """The users of the port in order of priority, with their requests for so many clocks."""
         config, users = self._config, dict[str, User]()
         if walk := work.writing:
             first = walk.group_at(now - walk.begin)
             for prefix in ("dst", "res") if walk.fields["res_enable"] else ("dst",):
                 groups = walk.groups[first : first + clocks].tolist()
-                users[prefix] = Writes(prefix, walk.fields, config, walk.blocks, groups, first, clocks)
+                users[prefix] = ArrayWrites(prefix, walk.fields, config, walk.blocks, groups, first, clocks)
         if walk := work.reading:
             first = min(walk.group_at(walk.ends[-1] - work.flows["vector"].left), len(walk.ends) - 1)
-            users["written"] = written = Written()
+            users["written"] = written = DueParts()
             pace = max(float(walk.groups.mean()), 2.0)
-            users["vector"] = Reads(walk.fields, config, walk.blocks[0], first, clocks, pace, written)
+            users["vector"] = VectorReads(walk.fields, config, walk.blocks[0], first, clocks, pace, written)
         return users | {engine: work.moving[engine] for engine in ("load", "store") if engine in work.moving}
 
 
 def _played_clocks(work: AtWork, now: float) -> int:
-    """How long those at work now will be: speeds are looked at again when the array has written a chunk."""
+    """Length of the stretch to play: it ends early when the array has written its chunk."""
     if work.writing is None:
         return PLAYED_CLOCKS
     left = int(work.writing.ends[-1] - (now - work.writing.begin))

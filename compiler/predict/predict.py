@@ -1,7 +1,7 @@
-"""Predicts when each command of a program begins and ends, by playing it on a model of the accelerator: what reports show.
+"""Predicts when each command of a program begins and ends, by playing it on a model of the accelerator. Reports show these figures.
 
-`cost` estimates quickly, for the compiler to compare plans by. Here queues, waits, rings and banks are followed as the hardware has
-them; each engine is a process of a `machine`.
+`cost` gives the compiler quick estimates to compare plans. This model follows queues, waits, rings and banks as the hardware has
+them. Each engine is a process of the `event_loop`.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cnna.compiler.cost.engine_steps import Fields, command_steps
 from cnna.compiler.predict.bank_clocks import WALK, walk_clocks
-from cnna.compiler.predict.event_loop import Machine, Process, Queue, Ready
+from cnna.compiler.predict.event_loop import EventLoop, Process, Queue, Ready
 from cnna.compiler.predict.flow_rates import Walk
 from cnna.compiler.predict.transfers import Transfers
 from cnna.compiler.predict.weight_ports import WeightPorts
@@ -26,19 +26,19 @@ from cnna.spec.machine import BURST_BEATS
 from cnna.spec.planned import PLANNED, DdrSpeed
 from cnna.spec.regmap import COUNTED, VECTOR_OPS
 
-START_CLOCKS = 130  # until the program's first write acts
+START_CLOCKS = 130  # from start until the program's first write acts
 TAKE_CLOCKS = 6  # from a GO to the engine
-QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, under way or queued
-READ_CLOCKS = {"conv": 19, "vector": 14}  # from a wait that is met to the first step
-WRITE_CLOCKS = {"conv": 54, "vector": 31}  # from a unit's last step until others see it
-ARRAY_CLOCKS = 48  # from the array's steps to the writes of what they make
-PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # of the program in a burst
-PIECE = 64  # words of a ring that are taken together
+QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, the one in work included
+READ_CLOCKS = {"conv": 19, "vector": 14}  # from the clock a wait is met to the first step
+WRITE_CLOCKS = {"conv": 54, "vector": 31}  # from a unit's last step until other engines see it
+ARRAY_CLOCKS = 48  # from the array's steps to the writes of their results
+PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # register writes in a burst of the program
+PIECE = 64  # words of a ring that a reader takes together
 
 
 @dataclass(frozen=True)
 class Span:
-    """When a command's engine works on it, in clocks from start. held: from when to when the engine's head has the command."""
+    """When a command's engine works on it, in clocks from start. held: from when to when the command is at the engine's input."""
 
     engine: str
     begin: int
@@ -47,28 +47,28 @@ class Span:
 
 
 def predicted_spans(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[Span]:
-    """A span for each command of a program, in its order. ArtifactError: the engines wait for each other, for ever."""
+    """A span for each command of a program, in program order. ArtifactError: the engines wait for each other for ever."""
     return _Player(list(commands(program)), config, memory).play()
 
 
 @dataclass
-class Written:
-    """What the array writes of a chunk, and until when; inf: not yet known."""
+class ChunkWrites:
+    """The array's writes of a chunk, and the clock at which they end; inf: not known yet."""
 
     walk: Walk
     end: float = inf
 
 
 class _Player:
-    """The engines' processes, and what they have done so far."""
+    """The processes of the engines, and what they have done so far."""
 
     def __init__(self, program: Sequence[Command], config: Config, memory: DdrSpeed) -> None:
         self.program, self.config, self.memory = program, config, memory
-        self.machine = Machine(config, memory)
+        self.machine = EventLoop(config, memory)
         self.queues = {engine: Queue() for engine in QUEUED}
-        self.written: list[Written] = []
+        self.written: list[ChunkWrites] = []
         self.spans: dict[int, Span] = {}
-        self.walks: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `walk_clocks` by the fields that it depends on
+        self.walks: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `walk_clocks`, by the fields that it depends on
 
     def play(self) -> list[Span]:
         """Runs all engines until the program has ended."""
@@ -88,7 +88,7 @@ class _Player:
         return [self.spans[command.number] for command in self.program]
 
     def _handing(self) -> Process:
-        """Plays the program's writes, one a clock; a full queue holds it."""
+        """Plays the program's register writes, one a clock; a full queue stops it."""
         clock, written, handed = float(START_CLOCKS), 0, dict.fromkeys(QUEUED, 0)
         for command in self.program:
             engine, queue = command.engine, self.queues[command.engine]
@@ -101,14 +101,14 @@ class _Player:
             handed[engine] += 1
 
     def _engine(self, engine: str, work: Callable[[Command], Process]) -> Process:
-        """The commands of an engine, one after another."""
+        """Works through an engine's commands in order."""
         queue = self.queues[engine]
         for number in count():
             yield partial(queue.when_handed, number)
             yield from work(queue.commands[number][0])
 
     def _waits(self, fields: Fields, unit: int, late: int = 0) -> Ready:
-        """Ready `late` clocks after all that a unit waits for was finished."""
+        """Ready `late` clocks after all units that this one waits for have finished."""
         counts = []
         for engine in COUNTED:
             if fields[f"wait_{engine}_enable"]:
@@ -116,7 +116,7 @@ class _Player:
         return partial(_when_all, counts, late)
 
     def _walk_clocks(self, fields: Fields) -> NDArray[np.int64]:
-        """`walk_clocks`, made once for all tiles and layers whose walks are alike."""
+        """`walk_clocks`, computed once for all tiles and layers whose walks are alike."""
         key = tuple(fields[name] for name in WALK)
         if key not in self.walks:
             self.walks[key] = walk_clocks(fields, self.config)
@@ -128,7 +128,7 @@ class _Player:
     # --- the array ---
 
     def _conv(self, command: Command) -> Process:
-        """Chunk by chunk; a group takes a clock a step, or what its reads or the writer behind the array take."""
+        """Works chunk by chunk. A group takes a clock a step, or longer where its reads or the writer behind the array need it."""
         fields, config, machine = vars(command.f), self.config, self.machine
         taken, begin = machine.now, inf
         work = command_steps("conv", fields, config)
@@ -141,7 +141,7 @@ class _Player:
             begin = min(begin, machine.now)
             low = chunk * config.chunk_blocks
             blocks = (low, min(low + config.chunk_blocks, fields["dst_blocks"]))
-            self.written.append(written := Written(Walk(fields, blocks, groups, ends, machine.now + ARRAY_CLOCKS)))
+            self.written.append(written := ChunkWrites(Walk(fields, blocks, groups, ends, machine.now + ARRAY_CLOCKS)))
             yield from self._chunk(work.each, groups.tolist(), bool(fields["stream"]))
             written.end = machine.now + ARRAY_CLOCKS
             end = machine.end_unit("conv", WRITE_CLOCKS["conv"])
@@ -149,7 +149,7 @@ class _Player:
         self._span(command, begin, end, (taken, machine.now))
 
     def _writing(self) -> Process:
-        """What the array writes, chunk by chunk, later than its steps."""
+        """The array's writes, chunk by chunk; they come later than its steps."""
         for number in count():
             yield partial(self._when_written, number)
             self.machine.work.writing = self.written[number].walk
@@ -157,13 +157,13 @@ class _Player:
             self.machine.work.writing = None
 
     def _when_written(self, number: int, whole: bool = False) -> float:
-        """When the writes of the chunk of that number begin, or end; inf: not known yet."""
+        """When the writes of chunk `number` begin, or with `whole` end; inf: not known yet."""
         if number >= len(self.written):
             return inf
         return self.written[number].end if whole else self.written[number].walk.begin
 
     def _chunk(self, steps: int, groups: Sequence[int], stream: bool) -> Process:
-        """All groups of a chunk: the first takes its weights as they come, the last frees them; each does both if they stream."""
+        """All groups of a chunk. The first takes the weights, the last frees them; if weights stream, each does both."""
         if stream or len(groups) == 1:
             for clocks in groups:
                 yield from self._take(steps, clocks, True)
@@ -174,7 +174,7 @@ class _Player:
         yield from self._take(steps, groups[-1], True)
 
     def _take(self, words: int, clocks: float, free: bool) -> Process:
-        """Takes words of the weight ring in so many clocks, none before it has come."""
+        """Takes words of the weight ring over so many clocks, none before it has come."""
         machine, ring = self.machine, self.machine.rings[0]
         for low in range(0, words, PIECE):
             piece = min(PIECE, words - low)
@@ -186,7 +186,7 @@ class _Player:
     # --- the vector engine ---
 
     def _vector(self, command: Command) -> Process:
-        """Block by block; a depthwise block's parameters are only taken when the block before is done."""
+        """Works block by block. A depthwise block takes its parameters only when the block before is done."""
         fields, config, machine, ring = vars(command.f), self.config, self.machine, self.machine.rings[1]
         taken, begin = machine.now, inf
         work = command_steps("vector", fields, config)
@@ -213,7 +213,7 @@ class _Player:
 
 
 def _when_all(counts: Sequence[tuple[Sequence[float], int]], late: int) -> float:
-    """`late` clocks after the last of these numbers of units was finished; inf: not yet known."""
+    """`late` clocks after all these counts of units were reached; inf: not known yet."""
     latest = 0.0
     for clocks, number in counts:
         if number > len(clocks):

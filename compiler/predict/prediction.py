@@ -1,6 +1,6 @@
 """The predicted clocks of a program, as its manifest holds them: of the whole, of each layer and of each command.
 
-They are the predictor's (`predict`), so that reports, the driver and users who read a manifest all have one figure.
+They come from the predictor (`predict`), so reports, the driver and readers of a manifest all have the same figures.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from cnna.spec.planned import DdrSpeed
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a program takes with a memory. layers: clocks of each, which sum to those of the whole."""
+    """The clocks of a program with a given DDR. layers: the clocks of each; they sum to the total."""
 
     memory: DdrSpeed
     bars: tuple[Bar, ...]
@@ -31,6 +31,6 @@ class Prediction:
 
 
 def predict(program: bytes, config: Config, commands: Sequence[Mapping[str, Any]], layers: int, memory: DdrSpeed) -> Prediction:
-    """Plays a program of so many layers. commands: those of its manifest, which say whose each command is."""
+    """Plays a program. commands: the manifest's entries, which name the layer of each command. layers: their number."""
     bars = bars_of(program, config, [int(command["layer"]) for command in commands], memory)
     return Prediction(memory, tuple(bars), tuple(layer_clocks(bars, layers)))

@@ -1,4 +1,4 @@
-"""How loads and weights follow each other at the AXI ports, for `predict`'s machine.
+"""The order of loads and weights at the AXI ports, for `predict`'s event loop.
 
 A port answers reads in the order in which they were asked for (`hw/axi/read_master.py`). Weights therefore come after the beats of
 loads that were asked for earlier (`ReadOrder`), and a load comes after the weights before it (`weight_ports.when_answered`).
@@ -13,15 +13,15 @@ from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS
 
 
 class ReadOrder:
-    """What loads have asked of DDR, in beats of all ports together since the program's start: a burst a clock at each port."""
+    """What loads have asked of DDR: beats of all ports together since the program's start. Each port asks for a burst a clock."""
 
     def __init__(self, work: AtWork, ports: int) -> None:
         self._work, self._ports = work, ports
         self._whole = 0  # beats of the loads that are not in `_asking`
-        self._asking: deque[tuple[float, int]] = deque()  # loads: from when on they ask, beats
+        self._asking: deque[tuple[float, int]] = deque()  # loads: the clock from which they ask, beats
 
     def begin(self, beats: int, now: float) -> None:
-        """A load asks for so many beats from now on, as its ports' FIFOs have room."""
+        """A load begins to ask for so many beats, as the FIFOs of its ports have room."""
         self._asking.append((now, beats))
 
     def asked(self, now: float) -> float:
@@ -42,7 +42,7 @@ class ReadOrder:
         return self._work.begun - (max(flow.left, 0.0) / BEAT_BYTES if flow else 0.0)
 
     def when_moved(self, beats: float, now: float) -> float:
-        """When DDR has brought so many; inf: not known yet."""
+        """When DDR has brought that many beats; inf: not known yet."""
         left = beats - self.moved
         if left <= 0:
             return 0.0

@@ -1,8 +1,8 @@
-"""The port of feature memory's banks that all but the array's reads share, played clock by clock. Used by `speeds`.
+"""The shared port of the feature-memory banks, played clock by clock: all accesses but the array's reads. Used by `flow_rates`.
 
 Users ask in the order of priority of `hw/memory/feature_memory.py`. A request is served in parts; each part waits until no user of
-higher priority needs its banks. The model leaves out a request's latency. Load and store ask for what DDR has moved: see
-`ddr_beats`.
+higher priority needs its banks. The model leaves out a request's latency. `ddr_beats` makes the requests of loads
+and stores.
 """
 
 from abc import ABC, abstractmethod
@@ -18,12 +18,12 @@ from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.bank_clocks import NONE, Words, plane_words, source_words
 from cnna.spec.config import Config
 
-WORD_BITS = 64  # that numpy shifts
+WORD_BITS = 64  # width of numpy's shifts
 WRITTEN_CLOCKS = 24  # from a group's last read by the vector engine to its first write
 
 
 def parts_of(words: Words, config: Config) -> list[list[int]]:
-    """For each request the sets of banks that it takes one after another: a bit for each bank of every region."""
+    """For each request, the sets of banks that it uses one after another: a bit for each bank of every region."""
     bank = words % config.banks
     place = words // (config.banks * config.bank_words) * config.banks + bank
     masks: list[int] = []
@@ -40,7 +40,7 @@ def parts_of(words: Words, config: Config) -> list[list[int]]:
 
 
 def turns_of(words: Sequence[int], config: Config) -> list[int]:
-    """The same for one request: lanes that share a bank, of whatever region, take turns."""
+    """The same for one request. Lanes that share a bank number take turns, even in different regions."""
     turns: list[int] = []
     taken: dict[int, int] = {}
     banks, region_words = config.banks, config.banks * config.bank_words
@@ -56,7 +56,7 @@ def turns_of(words: Sequence[int], config: Config) -> list[int]:
 class User(ABC):
     """One user of the port.
 
-    asks: the banks that it still needs for the part under way. wake: before this clock it has no part to offer. done: how much has
+    asks: the banks that its present part still needs. wake: it has no part to offer before this clock. done: the amount that has
     passed. over: nothing is left.
     """
 
@@ -65,13 +65,13 @@ class User(ABC):
 
     @abstractmethod
     def offer(self, clock: int) -> int:
-        """The banks of its next part, 0 if it has none in this clock; called when the part before has passed."""
+        """The banks of its next part; 0 if it has none in this clock. Called when the part before has passed."""
 
 
 def play(users: Sequence[User], clocks: int, each: Callable[[], None] | None = None) -> list[float]:
-    """Plays so many clocks of users in order of priority, the highest first; of each, how much passed a clock until it was over.
+    """Plays so many clocks of users, given in order of priority, the highest first; answers each user's rate until it was over.
 
-    each: what else happens in a clock, before the users ask.
+    each: called in every clock before the users ask.
     """
     before, worked = [user.done for user in users], [0 for _ in users]
     numbered = list(enumerate(users))
@@ -91,8 +91,8 @@ def play(users: Sequence[User], clocks: int, each: Callable[[], None] | None = N
     return [(user.done - done) / max(clocks, 1) for user, done, clocks in zip(users, before, worked, strict=True)]
 
 
-class Written(User):
-    """Parts that are due at known clocks: here what the vector engine writes, half a group a clock, after it has read the group."""
+class DueParts(User):
+    """Parts that are due at known clocks, such as the vector engine's writes: half a group a clock, after its reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,10 +112,10 @@ class Written(User):
         return part
 
 
-class Writes(Written):
-    """What the array writes, or reads as residual operands: half a group and one block a clock, at the end of each group.
+class ArrayWrites(DueParts):
+    """The array's writes, or its reads of residual operands: half a group of one block a clock, at the end of each group.
 
-    groups: the clocks of each, from number `first` on. Only what is due within `clocks` is made. The array is never held up.
+    groups: the clocks of each, from group `first` on. Only parts that are due within `clocks` are made. Nothing delays the array.
     """
 
     def __init__(
@@ -131,13 +131,13 @@ class Writes(Written):
         self.extend([(due, part) for due, parts in made for part in parts])
 
 
-class Reads(User):
-    """What the vector engine reads of a block, from group `first` on: a part a clock, but no group in less than two. done: clocks.
+class VectorReads(User):
+    """The vector engine's reads of a block, from group `first` on: a part a clock, at least two clocks a group. done: clocks.
 
-    Only what can be read within `clocks` is made. The writes of the groups before are still to come, `pace` clocks apart.
+    Only parts that it can read within `clocks` are made. The writes of earlier groups are still to come, `pace` clocks apart.
     """
 
-    def __init__(self, fields: Fields, config: Config, block: int, first: int, clocks: int, pace: float, written: Written) -> None:
+    def __init__(self, fields: Fields, config: Config, block: int, first: int, clocks: int, pace: float, written: DueParts) -> None:
         super().__init__()
         taps = taps_of(fields)
         early = min(first, int(WRITTEN_CLOCKS / pace))
@@ -156,7 +156,7 @@ class Reads(User):
         self._clock = clock
         return next(self._parts, 0)
 
-    def _made(self, groups: list[list[int]], writes: list[list[int]], written: Written) -> Iterator[int]:
+    def _made(self, groups: list[list[int]], writes: list[list[int]], written: DueParts) -> Iterator[int]:
         for number, parts in enumerate(groups):
             for part in [*parts, *repeat(0, 2 - len(parts))]:
                 yield part

@@ -1,6 +1,6 @@
-"""What each engine did when: as predicted, and as measured from the clocks at which a run finished its units.
+"""What each engine did and when: as predicted, and as measured from the clocks at which a run finished its units.
 
-Between `predict` (or a run's figures) and the report's tables and drawings.
+Reports make their tables and drawings from these bars.
 """
 
 from collections import deque
@@ -23,8 +23,8 @@ UnitClocks = Mapping[str, Sequence[int]]  # by engine: the clock at which its fi
 class Bar:
     """A command's time on its engine, in clocks from start. `command`: its number among the program's.
 
-    held: from when to when the engine's head has the command, which may be before its first step, and is before its last word
-    is written; where it is not known, from begin to end.
+    held: from when to when the command is at the engine's input. This may begin before the first step, and it ends before the last
+    word is written. Where it is not known, it runs from begin to end.
     """
 
     engine: str
@@ -36,7 +36,7 @@ class Bar:
 
 
 def predicted_bars(artifact: Artifact, memory: DdrSpeed | None = None) -> list[Bar]:
-    """A bar for each command, in program order: the manifest's, unless it has none or they are for another memory."""
+    """A bar for each command, in program order: from the manifest, or predicted if it has none for this memory."""
     entries, memory = artifact.manifest["commands"], memory or artifact.predicted_for
     if "predicted" not in artifact.manifest or memory != artifact.predicted_for:
         return bars_of(artifact.program, artifact.config, [int(entry["layer"]) for entry in entries], memory)
@@ -48,9 +48,9 @@ def predicted_bars(artifact: Artifact, memory: DdrSpeed | None = None) -> list[B
 
 
 def bars_of(program: bytes, config: Config, layers: Sequence[int], memory: DdrSpeed) -> list[Bar]:
-    """The same for any program, by the predictor. layers: whose each command is."""
+    """The predictor's bars for any program. layers: the layer of each command."""
     bars: list[Bar] = []
-    free = dict.fromkeys(ENGINES, 0)  # when the last word of the command before was written: the next one may have begun
+    free = dict.fromkeys(ENGINES, 0)  # when the last word of the command before was written; the next may have begun earlier
     for number, span in enumerate(predicted_spans(program, config, memory)):
         begin = min(max(span.begin, free[span.engine]), span.end)
         free[span.engine] = span.end
@@ -59,15 +59,15 @@ def bars_of(program: bytes, config: Config, layers: Sequence[int], memory: DdrSp
 
 
 def last_clock(bars: Iterable[Bar]) -> int:
-    """When all is done: weights that come have a user, who ends later."""
+    """When all is done. Weight commands do not count: the engine that uses the weights ends later."""
     return max((bar.end for bar in bars if bar.engine != "weight"), default=0)
 
 
 def measured_bars(artifact: Artifact, finished: UnitClocks) -> list[Bar]:
     """A bar for each command whose units are counted (all but those of `weight`), in program order.
 
-    It ends when its last unit was finished, and begins when it could: its engine free, the units that it waits for
-    finished, its GO written (a full queue holds the program). DataError: the clocks are not of this program.
+    A bar ends when the command's last unit was finished. It begins when the command could: its engine is free, the units that it
+    waits for are finished, and its GO is written (a full queue stops the program). DataError: the clocks are of another program.
     """
     bars: list[Bar] = []
     ends: dict[str, deque[int]] = {engine: deque([0], maxlen=QUEUE_COMMANDS) for engine in ENGINES}
@@ -93,14 +93,14 @@ def measured_bars(artifact: Artifact, finished: UnitClocks) -> list[Bar]:
 
 
 def _released(command: Command, finished: UnitClocks) -> int:
-    """When the units that a command's first unit waits for were finished."""
+    """When all units that a command's first unit waits for were finished."""
     fields = vars(command.f)
     counts = {engine: fields[f"wait_{engine}_count"] for engine in COUNTED if fields[f"wait_{engine}_enable"]}
     return max((_clock_of(finished, engine, count) for engine, count in counts.items()), default=0)
 
 
 def _clock_of(finished: UnitClocks, engine: str, units: int) -> int:
-    """When an engine had finished that many units. DataError: it never had."""
+    """When an engine had finished that many units. DataError: it never did."""
     clocks = finished.get(engine, ())
     if units > len(clocks):
         raise DataError(f"the measured timeline has {len(clocks)} units of {engine}, the program more")
@@ -108,7 +108,7 @@ def _clock_of(finished: UnitClocks, engine: str, units: int) -> int:
 
 
 def busy(bars: Iterable[Bar]) -> dict[str, int]:
-    """Clocks that each engine works."""
+    """The clocks in which each engine works."""
     found = dict.fromkeys(ENGINES, 0)
     for bar in bars:
         found[bar.engine] += bar.end - bar.begin
@@ -116,10 +116,10 @@ def busy(bars: Iterable[Bar]) -> dict[str, int]:
 
 
 def layer_clocks(bars: Sequence[Bar], layers: int) -> list[int]:
-    """Clocks of each layer, which sum to the last bar's end: those in which the array has a command are its layer's; those in which
-    it has none are the layer's of the first unfinished command in program order.
+    """Clocks of each layer, which sum to the last bar's end.
 
-    The rule by which `sim.rtl.profile` gives a run's clocks to layers. bars: in program order.
+    Clocks in which the array has a command belong to that command's layer. The others belong to the layer of the first unfinished
+    command in program order. `sim.rtl.profile` gives a run's clocks to layers by the same rule. bars: in program order.
     """
     found, clock = [0] * layers, 0
     others = deque(bar for bar in bars if bar.engine not in ("conv", "weight"))
@@ -136,9 +136,9 @@ def layer_clocks(bars: Sequence[Bar], layers: int) -> list[int]:
 
 
 def _without_array(found: list[int], others: deque[Bar], following: Bar | None, clock: int, until: int) -> int:
-    """Gives the clocks from `clock` to `until` to the first unfinished of `others` or the array's `following` command.
+    """Gives the clocks from `clock` to `until` to the first unfinished command of `others`, or to the array's `following` command.
 
-    Drops those of `others` that are finished; answers the clock up to which there was somebody to give to.
+    Drops finished commands from `others`. Answers the clock up to which all clocks were given to a command.
     """
     while clock < until:
         while others and others[0].end <= clock:

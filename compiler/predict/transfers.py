@@ -1,4 +1,4 @@
-"""Loads and stores as processes of `predict`'s machine: dealt to the ports, asked of DDR and moved, one command after another."""
+"""Loads and stores as processes of `predict`'s event loop: commands are dealt to the ports, asked of DDR and moved, in order."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,28 +6,28 @@ from itertools import count
 from math import inf
 
 from cnna.compiler.predict.ddr_beats import Transfer
-from cnna.compiler.predict.event_loop import Machine, Process, Queue, Ready
+from cnna.compiler.predict.event_loop import EventLoop, Process, Queue, Ready
 from cnna.compiler.predict.weight_ports import Ended, WeightPorts
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import LOAD_ROOM_BEATS, RUNS_AHEAD
 
-ASK_CLOCKS = 17  # from a store's wait that is met to its first burst
-END_CLOCKS = {"load": 20, "store": 13}  # from the last beat, or DDR's answer to it, until others see the unit
+ASK_CLOCKS = 17  # from the clock a store's wait is met to its first burst
+END_CLOCKS = {"load": 20, "store": 13}  # from the last beat, or DDR's answer to it, until other engines see the unit
 
 
 class Transfers:
-    """queues: of the engines. waits: of a command. weights: whose reads take turns with a load's."""
+    """queues: by engine. waits: tells when a command's waits are met. weights: the ports whose reads take turns with a load's."""
 
     def __init__(
-        self, machine: Machine, queues: dict[str, Queue], weights: WeightPorts, waits: Callable[[Command], Ready], ended: Ended
+        self, machine: EventLoop, queues: dict[str, Queue], weights: WeightPorts, waits: Callable[[Command], Ready], ended: Ended
     ) -> None:
         self.machine, self.queues, self.weights, self.waits, self.ended = machine, queues, weights, waits, ended
         self.dealt: dict[str, list[tuple[Command, Transfer]]] = {"load": [], "store": []}
-        self.asked: list[Ready] = []  # of each load that has asked: when its first beat can come
+        self.asked: list[Ready] = []  # for each load that has asked, when its first beat can come
 
     def deal(self, command: Command) -> Process:
-        """Deals a command's runs to the ports, a clock each, as far as they fit beside those of commands before."""
+        """Deals a command's runs to the ports, one a clock, as far as they fit beside the runs of earlier commands."""
         fields, dealt, machine = vars(command.f), self.dealt[command.engine], self.machine
         yield self.waits(command)
         transfer = Transfer(command.engine, fields, machine.config)
@@ -42,7 +42,7 @@ class Transfers:
         self.queues[command.engine].released += 1
 
     def asking(self) -> Process:
-        """Loads ask for their beats when they are dealt and the ports' FIFOs have room, behind the weights asked for before."""
+        """Loads ask for their beats once they are dealt and the FIFOs have room. Weights that were asked for earlier come first."""
         machine, beats = self.machine, 0
         for number in count():
             yield partial(self._when_dealt, "load", number)
@@ -54,7 +54,7 @@ class Transfers:
             beats += size
 
     def loads(self) -> Process:
-        """Moves what loads have asked for."""
+        """Moves the beats that loads have asked for."""
         for number in count():
             yield partial(self._when_asked, number)
             command, transfer = self.dealt["load"][number]
@@ -62,7 +62,7 @@ class Transfers:
             yield from self._move(command, transfer, 0)
 
     def stores(self) -> Process:
-        """Moves what stores were dealt: a command's first burst waits for the last B of the one before (`hw/dma/store.py`)."""
+        """Moves the dealt stores. A command's first burst waits for the last B of the one before (`hw/dma/store.py`)."""
         machine = self.machine
         for number in count():
             yield partial(self._when_dealt, "store", number)

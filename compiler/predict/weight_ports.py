@@ -1,6 +1,6 @@
-"""The ports that bring weights, as processes of `predict`'s machine: what they ask of DDR for the rings, and when it has come.
+"""The ports that bring weights, as processes of `predict`'s event loop: what they ask of DDR for the rings, and when it comes.
 
-Port 0 brings the vector ring's words too, and is dealt commands before the others, which go abreast.
+Port 0 also brings the words of the vector ring, and gets commands before the other ports, which work in step.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,22 +10,22 @@ from itertools import count
 from math import inf
 from typing import NamedTuple
 
-from cnna.compiler.predict.event_loop import Column, Machine, Process, Queue
+from cnna.compiler.predict.event_loop import Column, EventLoop, Process, Queue
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import BURST_BEATS, QUEUE_COMMANDS, READS_OUTSTANDING
 
-OPEN_BEATS = READS_OUTSTANDING * BURST_BEATS  # that a port's read master has under way
+OPEN_BEATS = READS_OUTSTANDING * BURST_BEATS  # beats that a port's read master has under way
 DEALT = QUEUE_COMMANDS  # weight commands that wait at a port
-ASKED = 16  # words of a ring that are asked for together, at most
-ASKED_BEATS = OPEN_BEATS // 2  # the same in beats: wide words at few ports are many
-ASK_CLOCKS = 3  # from one burst that a port asks for to the next
-RING_CLOCKS = 16  # from the last beat of a weight to its step
-Ended = Callable[[Command, float, float, tuple[float, float]], None]  # notes from when to when a command's beats came
+ASKED = 16  # words of a ring that a port asks for together, at most
+ASKED_BEATS = OPEN_BEATS // 2  # the same in beats: with few ports a wide word takes many
+ASK_CLOCKS = 3  # between two bursts that a port asks for
+RING_CLOCKS = 16  # from the last beat of a weight to the step that uses it
+Ended = Callable[[Command, float, float, tuple[float, float]], None]  # notes between which clocks a command's beats came
 
 
 class Request(NamedTuple):
-    """For `words` of a column in all, so many beats of each port. loads: their beats that come first. ends: the command's last."""
+    """Asks each port for `beats`; the column then has `words`. loads: beats of loads that come first. ends: the command it ends."""
 
     column: Column
     words: int
@@ -37,14 +37,14 @@ class Request(NamedTuple):
 
 @dataclass
 class Requests:
-    """What a port, or some side by side, have asked of DDR for the rings. open: beats that have not come."""
+    """What one part of the ports has asked of DDR for the rings. open: beats that have not come."""
 
     made: list[Request] = field(default_factory=list)
     open: int = 0
     answered: int = 0
 
     def when_open(self, beats: int) -> float:
-        """0 if a port may ask for so many beats more; inf: not yet."""
+        """0 if a port may ask for that many more beats; inf: not yet."""
         return 0.0 if self.open + beats <= OPEN_BEATS else inf
 
     def when_answered(self, number: int, latency: int) -> float:
@@ -55,13 +55,13 @@ class Requests:
 class WeightPorts:
     """Port 0 as part 0, the others as part 1. queue: of the engine `weight`."""
 
-    def __init__(self, machine: Machine, queue: Queue, ended: Ended) -> None:
+    def __init__(self, machine: EventLoop, queue: Queue, ended: Ended) -> None:
         self.machine, self.queue, self.ended = machine, queue, ended
         self.dealt = [0 for _ in machine.weight_ports]  # commands whose words have all been asked for, by part
         self.requests = [Requests() for _ in machine.weight_ports]
 
     def ask(self, part: int, command: Command) -> Process:
-        """Asks for what these ports bring of a command, as soon as the ring has room for it."""
+        """Asks for the part of a command that these ports bring, as soon as the ring has room."""
         machine, requests = self.machine, self.requests[part]
         ring, vector = machine.rings[command.f.ring], bool(command.f.ring)
         if part:
@@ -106,15 +106,15 @@ class WeightPorts:
                 begin = inf
 
     def asked(self) -> list[int]:
-        """By part, how many requests it has made."""
+        """The number of requests that each part has made."""
         return [len(requests.made) for requests in self.requests]
 
     def when_answered(self, before: Sequence[int], clock: float) -> float:
-        """`clock`, if so many requests of each part have been answered; inf: not yet."""
+        """`clock` if that many requests of each part have been answered; inf: not yet."""
         return clock if all(r.answered >= number for r, number in zip(self.requests, before, strict=True)) else inf
 
     def _note(self, part: int) -> None:
-        """Tells whoever shares DDR what is not answered, and after how many beats of loads it comes."""
+        """Notes for the sharing of DDR which requests are unanswered, and how many beats of loads precede each."""
         requests = self.requests[part]
         behind = [(made.loads, made.beats) for made in requests.made[requests.answered :]]
         for port in self.machine.ports_of(part):

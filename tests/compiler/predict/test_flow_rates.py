@@ -3,7 +3,7 @@
 import pytest
 
 from cnna.compiler.predict.ddr_beats import Transfer
-from cnna.compiler.predict.flow_rates import AtWork, Flow, Speeds
+from cnna.compiler.predict.flow_rates import AtWork, Flow, FlowRates
 from cnna.spec.config import BEAT_BYTES, preset
 from cnna.spec.planned import DdrSpeed
 
@@ -14,7 +14,7 @@ MOST = float(BEAT_BYTES * ZCU102.ports)
 @pytest.fixture
 def speeds():
     """Of a zcu102 with four ports and 48 bytes a clock."""
-    return Speeds(ZCU102, DdrSpeed(), {"load": 4, "store": 4, "weight0": 1, "weight1": 3})
+    return FlowRates(ZCU102, DdrSpeed(), {"load": 4, "store": 4, "weight0": 1, "weight1": 3})
 
 
 def at_work(*engines, fm_run=164, run=4000):

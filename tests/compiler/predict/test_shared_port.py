@@ -6,7 +6,7 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.predict.bank_clocks import NONE, plane_words, source_words, walk_clocks
-from cnna.compiler.predict.shared_port import Reads, User, Writes, Written, parts_of, play
+from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, User, VectorReads, parts_of, play
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 
@@ -67,7 +67,7 @@ def test_a_part_waits_for_each_of_its_banks_and_keeps_those_it_got():
 def test_what_passes_a_clock_counts_no_clock_after_the_end():
     """A short block would seem slow if the clocks after its end were counted."""
     fields = fields_of("vector", lambda b: b.max_pool(b.input(16, 6, 6), ir.Window((3, 3))))
-    reads = Reads(fields, ZCU102, 0, 0, 500, 9.0, Written())
+    reads = VectorReads(fields, ZCU102, 0, 0, 500, 9.0, DueParts())
     (speed,) = play([reads], 500, lambda: None)
     assert speed == pytest.approx(1, rel=0.05)
     assert reads.done == walk_clocks(fields, ZCU102).sum()
@@ -79,9 +79,9 @@ def test_reads_wait_for_the_arrays_writes_in_their_region_alone():
     conv = fields_of("conv", lambda b: b.conv(b.input(16, 30, 30), 32, ir.Window()))
     speeds = []
     for base in (pool["src"], (pool["src"] + 2 * ZCU102.banks * ZCU102.bank_words) % ZCU102.feature_words):
-        written = Written()
-        writes = Writes("dst", {**conv, "dst": base}, ZCU102, (0, 2), [4.0] * 100, 0, 256)
-        users = [writes, written, Reads({**pool, "dst": 0}, ZCU102, 0, 0, 256, 9.0, written)]
+        written = DueParts()
+        writes = ArrayWrites("dst", {**conv, "dst": base}, ZCU102, (0, 2), [4.0] * 100, 0, 256)
+        users = [writes, written, VectorReads({**pool, "dst": 0}, ZCU102, 0, 0, 256, 9.0, written)]
         speeds.append(play(users, 256, lambda: None)[-1])
     assert speeds[0] < 0.9 < speeds[1]
 

@@ -8,7 +8,7 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
-from cnna.compiler.predict.event_loop import Machine, Queue
+from cnna.compiler.predict.event_loop import EventLoop, Queue
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.predict.transfers import ASK_CLOCKS, END_CLOCKS, Transfers
 from cnna.compiler.predict.weight_ports import Request, WeightPorts
@@ -25,7 +25,7 @@ RUNS = {"fm": 0, "fm_run": 164, "fm_block": 0, "run": 40, "runs": 4, "blocks": 1
 @pytest.fixture
 def transfers():
     """A machine's loads and stores, which wait for no unit, beside weights that have not asked for anything."""
-    machine, queues = Machine(ZCU102, PLANNED), {"load": Queue(), "store": Queue()}
+    machine, queues = EventLoop(ZCU102, PLANNED), {"load": Queue(), "store": Queue()}
     weights = WeightPorts(machine, Queue(), lambda *_: None)
     return Transfers(machine, queues, weights, lambda command: lambda: 0.0, lambda *_: None)
 
