@@ -1,8 +1,8 @@
-"""Rewrites pools of `ceil_mode` whose inferred size is not what runs; `onnx_import` calls it before it infers shapes for good.
+"""Rewrites pools with `ceil_mode` whose inferred size is not the one that runs; `onnx_import` calls it before shape inference.
 
 ONNX's shape inference counts a last window that starts beyond the input and its front padding; onnxruntime, and the
-specification's text, drop it. Such a pool is written without `ceil_mode`, or with less padding, so that its size is the same
-to everybody. An average over whole windows, as QLinearAveragePool takes it, is written with the padding that fills its last one.
+specification's text, drop it. Such a pool is written without `ceil_mode`, or with less padding, so that all agree on its size.
+QLinearAveragePool averages over whole windows; it is written with the padding that fills its last window.
 """
 
 from collections.abc import Set
@@ -21,7 +21,7 @@ POOLS = ("MaxPool", "AveragePool")
 
 
 def settle_ceil_pools(model: ModelProto, name: str, whole: Set[str] = frozenset()) -> None:
-    """In place, first pool first, as one pool's size is the next one's input. ModelError: a pool that cannot be rewritten.
+    """Works in place and in order, since one pool's size is the next one's input. ModelError: a pool that cannot be rewritten.
 
     `whole`: outputs of the pools whose divisor, where it counts padding, is the window's size even over the edge.
     """

@@ -1,4 +1,4 @@
-"""Turns the quantised body of a float graph into the int8 graph of `ir`: multipliers, folded biases, limits."""
+"""Converts the quantised body of a float graph to the int8 graph of `ir`: multipliers, folded biases, limits."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -111,7 +111,7 @@ def _affine(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constan
 
 
 def _concat(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
-    """The Concat behind a requantised copy of each input whose scale is not the output's."""
+    """A Concat, and in front of it a requantised copy of each input whose scale differs from the output's."""
     y = _quant(tensors, node.output)
     copies, inputs = [], []
     for number, name in enumerate(node.inputs):

@@ -1,4 +1,4 @@
-"""What a model must be before anything is read out of it, beyond what ONNX's own checker asks: all behind it relies on that.
+"""What a model must satisfy before anything reads it, beyond what ONNX's own checker asks; all later steps rely on it.
 
 `onnx_import.load_model` calls `check_values` and `complete` before that checker, and `check_shapes` behind shape inference.
 """
@@ -61,7 +61,7 @@ def _check_parts(model: ModelProto, name: str) -> None:
 
 
 def _check_inputs(node: NodeProto, opset: int, name: str) -> None:
-    """The checker counts inputs, but lets those be empty that may not be left out."""
+    """ONNX's checker counts inputs, but accepts empty names for inputs that are required."""
     if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type, opset):
         return  # the checker, or the table of what runs, says so by name
     formal = onnx.defs.get_schema(node.op_type, opset).inputs
@@ -80,7 +80,7 @@ def _check_type(kind: TypeProto, place: str) -> None:
 
 
 def _check_numeric(value: ValueInfoProto, place: str) -> None:
-    """Answers are real numbers: text has no place in an .npz, and of complex numbers a half would be lost."""
+    """Outputs must be real numbers: an .npz cannot hold text, and complex numbers would lose their imaginary part."""
     kind = value.type.tensor_type.elem_type
     if kind in _NO_REALS:
         name = TensorProto.DataType.Name(kind)
@@ -204,7 +204,7 @@ def check_shapes(model: ModelProto) -> None:
 
 
 def _shapes(model: ModelProto) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Of every tensor; an axis that is not known counts as 1."""
+    """The shape of every tensor; an unknown axis counts as 1."""
     for value in (*model.graph.value_info, *model.graph.output):
         dims = value.type.tensor_type.shape.dim
         yield value.name, tuple(dim.dim_value if dim.HasField("dim_value") else 1 for dim in dims)

@@ -1,4 +1,4 @@
-"""Rewrites a model of an old opset in the terms of opset 13, in place; `onnx_import` calls it before it infers shapes.
+"""Converts a model of an old opset to opset 13, in place; `onnx_import` calls it before shape inference.
 
 From opset 13 on, quantisation has axes and Softmax works along one axis. onnx.version_converter does not do here: it loses the
 axis at which an operand's axes began up to opset 6, and it stops at some operators.
@@ -148,7 +148,7 @@ class _Converter:
         return [*found.value_info, *found.input]
 
     def _convert(self, old: NodeProto) -> list[NodeProto]:
-        """What takes the place of one node."""
+        """The nodes that replace one node."""
         node = NodeProto()
         node.CopyFrom(old)
         self._convert_inside(node)
@@ -249,7 +249,7 @@ def _cast(converter: _Converter, node: NodeProto, values: dict[str, object]) -> 
 
 
 def _concat(converter: _Converter, node: NodeProto, values: dict[str, object]) -> None:
-    """The axis was 1 where nothing said so."""
+    """Without an attribute, the axis was 1."""
     if "axis" not in values:
         node.attribute.append(helper.make_attribute("axis", 1))
 

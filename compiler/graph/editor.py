@@ -1,4 +1,4 @@
-"""What passes change a graph with: a scratch copy that ends as a new, ordered graph without dead nodes."""
+"""How passes change a graph: a scratch copy that `finish` turns into a new, ordered graph without dead nodes."""
 
 import heapq
 from collections import Counter
@@ -31,7 +31,7 @@ class Editor:
         self.sources = graph.sources
 
     def __iter__(self) -> Iterator[AnyNode]:
-        """The nodes there are when the walk begins, as they are when it reaches them; removed ones are left out."""
+        """The nodes that exist when the walk begins, in their state when it reaches them, without those removed meanwhile."""
         for output in list(self.nodes):
             if output in self.nodes:
                 yield self.nodes[output]
@@ -63,11 +63,11 @@ class Editor:
         return node if node is not None and self.uses(tensor) == 1 else None
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """Of an activation or a constant."""
+        """The shape of an activation or a constant."""
         return self.constants[tensor].shape if tensor in self.constants else self.tensors[tensor].shape
 
     def fresh(self, base: str) -> str:
-        """A tensor or constant name that is not taken, beginning with `base`."""
+        """A free name for a tensor or constant, beginning with `base`."""
         taken = self.tensors.keys() | self.constants.keys()
         name, number = base, 1
         while name in taken:
@@ -75,7 +75,7 @@ class Editor:
         return name
 
     def constant(self, base: str, value: np.ndarray) -> str:
-        """Adds a constant; its name."""
+        """Adds a constant; returns its name."""
         name = self.fresh(base)
         self.constants[name] = value
         return name
@@ -88,20 +88,20 @@ class Editor:
         return output
 
     def insert(self, name: str, op: AnyOperator, inputs: tuple[str, ...], base: str, shape: tuple[int, ...]) -> str:
-        """Adds a node with a new output; the output's name."""
+        """Adds a node with a new output; returns the output's name."""
         return self.put(name, op, inputs, self.fresh(base), shape)
 
     def remove(self, node: Node) -> None:
-        """Takes a node out."""
+        """Removes a node."""
         self.nodes.pop(node.output)
 
     def redirect(self, old: str, new: str) -> None:
-        """Lets all that read `old` read `new`; graph outputs keep their name, so call it only where `old` is none."""
+        """Makes all readers of `old` read `new`. Graph outputs keep their names, so `old` must not be one."""
         for node in self.consumers(old):
             self.nodes[node.output] = replace(node, inputs=tuple(new if name == old else name for name in node.inputs))
 
     def bypass(self, node: Node) -> bool:
-        """Takes out a node whose output equals its first input; False, and nothing done, where a graph output needs it."""
+        """Removes a node whose output equals its first input; returns False, without effect, where a graph output needs it."""
         source = node.inputs[0]
         if node.output not in self.outputs:
             self.remove(node)
@@ -118,7 +118,7 @@ class Editor:
         return True
 
     def finish(self) -> Graph:
-        """The new graph: topological order (the old one where it may be), no dead node, tensor or constant."""
+        """The new graph: topological order (the old order where possible), no dead node, tensor or constant."""
         makers = {output: node for node in self.nodes.values() for output in outputs_of(node)}
         alive: dict[str, Node] = {}
         pending = [makers[output] for output in self.outputs if output in makers]
@@ -142,7 +142,7 @@ class Editor:
 
 
 def _ordered(nodes: dict[str, Node], position: dict[str, int]) -> list[Node]:
-    """Topological order of `nodes` that takes, of those that are ready, the one of least position. ModelError: a cycle."""
+    """Topological order of `nodes`; of several that are ready, the one with the least position comes first. ModelError: a cycle."""
     makers = {output: node.output for node in nodes.values() for output in outputs_of(node)}
     needs = {key: {makers[name] for name in node.inputs if name in makers} for key, node in nodes.items()}
     waiting = Counter({key: len(before) for key, before in needs.items()})

@@ -1,8 +1,8 @@
-"""Operators of the float graph: `Onnx` is whatever the model said, the others are the few forms that rewrites bring it to.
+"""Operators of the float graph: `Onnx` is any operator of the model; the others are the few forms that the passes reduce it to.
 
-Tensors are as ONNX has them, batch axis first and of size 1 (`onnx_import.py` sets it). Typed operators but the views take
-and give [1, C, H, W]; their constants are named in fields, not in `Node.inputs`. A constant that a model holds in int8 is its
-real value, near enough to divide back, and beside it `scale_name(constant)` has each element's scale, of a shape that broadcasts.
+Tensors have ONNX's shapes; the batch axis comes first and has size 1 (`onnx_import` sets it). Typed operators other than views take
+and give [1, C, H, W]; fields name their constants, which are not in `Node.inputs`. A constant that a model stores in int8 is held
+as real values, exact enough to divide back; `scale_name(constant)` holds the scale of each element, in a shape that broadcasts.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from cnna.compiler.graph.ir import Quant, Window
 
 @dataclass(frozen=True)
 class Onnx:
-    """Any ONNX operator; inputs as in the model, constants and "" (absent) among them."""
+    """Any ONNX operator; inputs as in the model, including constants and "" (absent)."""
 
     kind: str
     attributes: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The graph that passes rewrite: frozen, so that a pass cannot edit its input but only answer with a new graph.
+"""The graph that passes rewrite: frozen, so that a pass cannot edit its input and must return a new graph.
 
 `Graph`, `Node`, `Tensor` serve float and int8 graphs. The operators here are those of the int8 graph: what the reference
 computes (`sim/reference/reference.py`) and `lower.py` turns into commands. Activations are (C, H, W), one image; a vector is

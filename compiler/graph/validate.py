@@ -1,4 +1,4 @@
-"""What a sound graph is; `pipeline.py` checks it after every pass, so that a pass that breaks one is named at once."""
+"""What makes a graph sound. `pipeline` checks it after every pass, so that the pass that breaks a graph is found at once."""
 
 from cnna.compiler.graph import ir
 from cnna.compiler.graph.editor import outputs_of

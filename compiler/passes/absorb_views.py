@@ -16,7 +16,7 @@ from cnna.compiler.passes.sink_views import elements_behind
 
 
 def absorb_views(graph: Graph) -> Graph:
-    """Answers the graph in which those convolutions read their maps."""
+    """Returns the graph in which those convolutions read their maps."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Conv) and node.op.window == Window() and node.op.groups == 1:

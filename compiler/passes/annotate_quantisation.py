@@ -14,7 +14,7 @@ from cnna.compiler.graph.ir import Graph, Node, Tensor
 
 
 def annotate_quantisation(graph: Graph) -> Graph:
-    """Answers the graph with quantisations on its tensors; every Requantise that stays has one on its output."""
+    """Returns the graph with quantisations on its tensors; every Requantise that stays has one on its output."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Requantise):

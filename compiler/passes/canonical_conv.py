@@ -15,7 +15,7 @@ from cnna.spec.errors import ModelError
 
 
 def canonical_conv(graph: Graph) -> Graph:
-    """Answers the graph with typed convolutions. ModelError: weights or a bias that do not fit."""
+    """Returns the graph with typed convolutions. ModelError: weights or a bias that do not fit."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind != "Conv":

@@ -22,7 +22,7 @@ LIMITS = ("Relu", "Clip", "Min", "Max")
 
 
 def canonical_elementwise(graph: Graph) -> Graph:
-    """Answers the graph with typed elementwise operators.
+    """Returns the graph with typed elementwise operators.
 
     ModelError: a BatchNormalization's constants are not one a channel, or leave no variance; a Clip's limit is not one number.
     """
@@ -104,7 +104,7 @@ def _along_one_axis(value: np.ndarray, shape: tuple[int, ...]) -> tuple[int, np.
 
 
 def _put_affine(edit: Editor, node: Node, x: str, scale: np.ndarray, shift: np.ndarray, axis: int) -> None:
-    """With a Transpose on either side where `axis` is not 1 (they go where layouts meet)."""
+    """Puts an Affine, between two Transposes where `axis` is not 1; `sink_views` removes them where layouts meet."""
     op = Affine(edit.constant(f"{node.name}:scale", scale), edit.constant(f"{node.name}:shift", shift))
     if axis == 1:
         put_framed(edit, node, op, (x,))
@@ -120,7 +120,7 @@ def _put_affine(edit: Editor, node: Node, x: str, scale: np.ndarray, shift: np.n
 
 
 def _sum(edit: Editor, node: Node) -> None:
-    """Two by two; one tensor twice is twice that tensor."""
+    """Adds the operands two by two; the sum of a tensor and itself is an Affine with factor 2."""
     if any(edit.shape(name) != edit.shape(node.output) for name in node.inputs) or len(node.inputs) < 2:
         return
     total = node.inputs[0]

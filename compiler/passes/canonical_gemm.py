@@ -15,7 +15,7 @@ from cnna.spec.errors import ModelError
 
 
 def canonical_gemm(graph: Graph) -> Graph:
-    """Answers the graph with those products as convolutions.
+    """Returns the graph with those products as convolutions.
 
     ModelError: an offset that is neither one number nor one an output, or that differs between samples.
     """

@@ -14,7 +14,7 @@ GLOBAL = {"GlobalAveragePool": AveragePool, "GlobalMaxPool": MaxPool, "ReduceMea
 
 
 def canonical_pools(graph: Graph) -> Graph:
-    """Answers the graph with typed pools."""
+    """Returns the graph with typed pools."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or node.inputs[:1] == () or node.inputs[0] in edit.constants:

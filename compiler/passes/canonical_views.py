@@ -16,7 +16,7 @@ RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 def canonical_views(graph: Graph) -> Graph:
-    """Answers the graph with typed views. ModelError: a view makes another number of elements than there are."""
+    """Returns the graph with typed views. ModelError: a view makes another number of elements than there are."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or node.inputs[0] in edit.constants:

@@ -15,7 +15,7 @@ from cnna.compiler.passes.sink_views import elements_behind
 
 
 def channel_shuffle(graph: Graph) -> Graph:
-    """Answers the graph with channel shuffles as convolutions."""
+    """Returns the graph with channel shuffles as convolutions."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, VIEWS) and len(edit.shape(node.output)) == 4:

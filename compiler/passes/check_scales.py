@@ -19,7 +19,7 @@ KINDS = ("QuantizeLinear", "DequantizeLinear")
 
 
 def check_scales(graph: Graph) -> Graph:
-    """Answers the graph as it is. ModelError: a scale or zero point that is empty, not finite, or not of the axis's length."""
+    """Returns the graph as it is. ModelError: a scale or zero point that is empty, not finite, or not of the axis's length."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Onnx) and node.op.kind in KINDS and not node.op.domain and node.inputs[1] in edit.constants:

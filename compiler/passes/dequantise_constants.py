@@ -17,7 +17,7 @@ FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 def dequantise_constants(graph: Graph) -> Graph:
-    """Answers the graph with real constants. ModelError: real values beyond float32."""
+    """Returns the graph with real constants. ModelError: real values beyond float32."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or not all(name in edit.constants for name in node.inputs if name):

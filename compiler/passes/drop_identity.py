@@ -17,7 +17,7 @@ FLOAT = 1  # TensorProto.FLOAT
 
 
 def drop_identity(graph: Graph) -> Graph:
-    """Answers the graph without those operators."""
+    """Returns the graph without those operators."""
     edit = Editor(graph)
     for node in edit:
         if _is_identity(edit, node):

@@ -24,7 +24,7 @@ ELEMENTS_MAX = 1 << 26  # a constant beyond this is more likely a mistake
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Answers the graph with those constants.
+    """Returns the graph with those constants.
 
     A folded value may be the target of a Reshape; that makes its shape known, and with it the next Shape can be folded. So both
     are done in turns until nothing more becomes known.
@@ -40,7 +40,7 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def infer_again(graph: Graph) -> Graph:
-    """The graph with shapes that ONNX infers where there is none yet; the same graph where that finds nothing new."""
+    """Fills in shapes that ONNX infers; returns the same graph where that finds nothing new."""
     unknown = {name for node in graph.nodes for name in outputs_of(node) if name and not _whole(graph.tensors[name].shape)}
     if not unknown:
         return graph
@@ -66,7 +66,7 @@ def infer_again(graph: Graph) -> Graph:
 
 
 def _whole(shape: tuple[int, ...]) -> bool:
-    """Whether a shape is known; one without axes may be a scalar's, or unknown."""
+    """Whether a shape is known; () may be a scalar's shape, or unknown."""
     return bool(shape) and min(shape) > 0
 
 
@@ -107,7 +107,7 @@ def _constant(op: Onnx) -> np.ndarray:
 
 
 def _as_node(node: Node) -> onnx.NodeProto:
-    """The node as ONNX has it, without a name."""
+    """The node as an ONNX node without a name."""
     attributes: dict[str, Any] = {
         name: onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         for name, value in node.op.attributes.items()

@@ -18,7 +18,7 @@ from cnna.compiler.graph.ir import Graph, Node
 
 
 def fuse_affine(graph: Graph) -> Graph:
-    """Answers the graph with those Affines folded."""
+    """Returns the graph with those Affines folded."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Affine):
@@ -54,7 +54,7 @@ def _into_before(edit: Editor, node: Node) -> None:
 
 
 def _scaled(edit: Editor, op: Conv, scale: np.ndarray) -> Conv | None:
-    """The convolution with its output channels times `scale`; None where int8 weights would not stay int8 (128 is not -(-128))."""
+    """The convolution with its output channels times `scale`; None where int8 weights would leave int8 (-128 has no negative)."""
     if (scale == 1).all():
         return op
     weights = edit.constants[op.weights]
@@ -68,7 +68,7 @@ def _scaled(edit: Editor, op: Conv, scale: np.ndarray) -> Conv | None:
 
 
 def _into_after(edit: Editor, node: Node) -> None:
-    """Exact if no padding is read, whose zeros the Affine would have made `shift`, or `shift` is 0."""
+    """Exact without padding, or where `shift` is 0: the Affine does not apply to the zeros that padding adds."""
     users = edit.consumers(node.output)
     if len(users) != 1 or edit.uses(node.output) != 1 or _limits(node.op) != (-inf, inf) or edit.tensors[node.output].quant:
         return

@@ -13,7 +13,7 @@ from cnna.compiler.graph.ir import Graph, Node, Tensor
 
 
 def fuse_clip(graph: Graph) -> Graph:
-    """Answers the graph with those limits folded."""
+    """Returns the graph with those limits folded."""
     edit = Editor(graph)
     again = True
     while again:

@@ -16,7 +16,7 @@ from cnna.compiler.graph.ir import Graph, Node, Window
 
 
 def fuse_pad(graph: Graph) -> Graph:
-    """Answers the graph without those Pads."""
+    """Returns the graph without those Pads."""
     edit = Editor(graph)
     for node in edit:
         pads = zero_pads(edit, node)
@@ -33,7 +33,7 @@ def fuse_pad(graph: Graph) -> Graph:
 
 
 def zero_pads(edit: Editor, node: Node) -> tuple[int, ...] | None:
-    """Of a Pad with constant zeros of a tensor with four axes: all befores, then all afters; None for other nodes."""
+    """The widths of a Pad with constant zeros on four axes, all begins and then all ends; None for other nodes."""
     op = node.op
     if not isinstance(op, Onnx) or op.domain or op.kind != "Pad" or op.attributes.get("mode", "constant") != "constant":
         return None
@@ -52,7 +52,7 @@ def zero_pads(edit: Editor, node: Node) -> tuple[int, ...] | None:
 
 
 def copy_window(edit: Editor, node: Node, window: Window) -> None:
-    """Lets a depthwise convolution with weight 1 take the place of a node that pads or steps."""
+    """Replaces a node that pads or steps by a depthwise convolution with weight 1."""
     channels = edit.shape(node.inputs[0])[1]
     weights = edit.constant(f"{node.name}:ones", np.ones((channels, 1, 1, 1), np.float32))
     bias = edit.constant(f"{node.name}:zeros", np.zeros(channels, np.float32))

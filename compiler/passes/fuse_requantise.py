@@ -14,7 +14,7 @@ from cnna.compiler.graph.ir import Combine, Conv, Graph
 
 
 def fuse_requantise(graph: Graph) -> Graph:
-    """Answers the graph with those copies folded; every value of what remains is the same int8."""
+    """Returns the graph with those copies folded; every value of what remains is the same int8."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Combine) or len(node.inputs) != 1:

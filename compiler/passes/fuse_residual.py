@@ -13,7 +13,7 @@ from cnna.compiler.graph.ir import Combine, Conv, Graph, Node
 
 
 def fuse_residual(graph: Graph) -> Graph:
-    """Answers the graph with those Adds folded; every value of what remains is the same int8."""
+    """Returns the graph with those Adds folded; every value of what remains is the same int8."""
     edit = Editor(graph)
     position = {node.output: number for number, node in enumerate(graph.nodes)}
     for node in edit:

@@ -17,7 +17,7 @@ MOVERS = ("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", 
 
 
 def hoist_dequantise(graph: Graph) -> Graph:
-    """Answers the graph with DequantizeLinear as far up as it goes."""
+    """Returns the graph with DequantizeLinear as far up as it goes."""
     edit = Editor(graph)
     again = True
     while again:
@@ -31,7 +31,7 @@ def hoist_dequantise(graph: Graph) -> Graph:
 
 
 def _mover(edit: Editor, node: Node) -> Node | None:
-    """What stands before a DequantizeLinear of one scale, if it may stand behind."""
+    """The operator in front of a DequantizeLinear of one scale, if the two may change places."""
     if not isinstance(node.op, Onnx) or node.op.kind != "DequantizeLinear":
         return None
     scale, mover = edit.constants.get(node.inputs[1]), edit.producer(node.inputs[0], Onnx)
@@ -41,7 +41,7 @@ def _mover(edit: Editor, node: Node) -> Node | None:
 
 
 def _hoist(edit: Editor, mover: Node, node: Node) -> None:
-    """Puts `mover` behind a DequantizeLinear in the place of `node` and of all that equal it."""
+    """Moves `mover` behind a DequantizeLinear, which replaces `node` and all nodes equal to it."""
     equal = [reader for reader in edit.consumers(mover.output) if (reader.op, reader.inputs) == (node.op, node.inputs)]
     output = next((reader.output for reader in equal if reader.output in edit.outputs), node.output)
     for reader in equal:

@@ -15,7 +15,7 @@ from cnna.compiler.graph.ir import Graph, Node
 
 
 def inherit_quantisation(graph: Graph) -> Graph:
-    """Answers the graph with those quantisations."""
+    """Returns the graph with those quantisations."""
     edit = Editor(graph)
     for node in edit:
         quants = {edit.tensors[name].quant for name in node.inputs if name in edit.tensors}

@@ -16,7 +16,7 @@ Key = tuple[str, Quant]  # the tensor that is rounded, and how
 
 
 def pair_quantisation(graph: Graph) -> Graph:
-    """Answers the graph with pairs joined."""
+    """Returns the graph with pairs joined."""
     edit = Editor(graph)
     made: dict[Key, str] = {}
     for node in edit:
@@ -36,7 +36,7 @@ def pair_quantisation(graph: Graph) -> Graph:
 
 
 def _join(edit: Editor, node: Node, name: str, key: Key, one: str | None) -> str:
-    """Lets a DequantizeLinear's tensor and `one`, that of an equal pair, become one; its name."""
+    """Makes one tensor of a DequantizeLinear's output and `one`, the output of an equal pair; returns its name."""
     source, quant = key
     if one is None:
         return edit.put(name, Requantise(quant), (source,), node.output)
@@ -53,7 +53,7 @@ def _join(edit: Editor, node: Node, name: str, key: Key, one: str | None) -> str
 
 
 def _read_behind(edit: Editor, node: Node, made: dict[Key, str]) -> None:
-    """Lets a QuantizeLinear whose int8 is wanted as such (by the CPU or the user) read the Requantise equal to it."""
+    """Makes a QuantizeLinear whose int8 the CPU or the user reads take the output of the Requantise equal to it."""
     quant = _quant(edit, node)
     one = made.get((node.inputs[0], quant)) if quant else None
     if one:

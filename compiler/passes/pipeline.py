@@ -59,7 +59,7 @@ INTEGER: tuple[Pass, ...] = (fuse_residual, fuse_requantise)  # of an int8 graph
 
 
 def run_passes(graph: Graph, passes: tuple[Pass, ...], dump: Dump | None = None) -> Graph:
-    """The graph after all passes, validated after each; `dump` gets each pass's name and its graph."""
+    """Runs the passes in order and validates the graph after each; `dump` gets each pass's name and its graph."""
     for one in passes:
         graph = one(graph)
         validate(graph)

@@ -16,7 +16,7 @@ from cnna.compiler.graph.ir import Graph, Quant
 
 
 def quantise_between(graph: Graph) -> Graph:
-    """Answers the graph with those quantisations."""
+    """Returns the graph with those quantisations."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Add) or edit.tensors[node.output].quant is None:

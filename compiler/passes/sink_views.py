@@ -18,7 +18,7 @@ from cnna.compiler.passes.typed_operators import put_framed
 
 
 def sink_views(graph: Graph) -> Graph:
-    """Answers the graph with its views moved as far down as they go."""
+    """Returns the graph with its views moved as far down as they go."""
     edit = Editor(graph)
     again = True
     while again:
@@ -104,7 +104,7 @@ def _sink(edit: Editor, node: Node) -> bool:
 
 
 def _sink_affine(edit: Editor, node: Node) -> bool:
-    """As `_sink` for an Affine, where what it does to an element depends on the channel alone before the views as well."""
+    """`_sink` for an Affine whose constants depend on the channel alone in front of the views too."""
     view = edit.producer(node.inputs[0], VIEWS) if isinstance(node.op, Affine) else None
     if view is None or _is_heads(edit, view.inputs[0]):
         return False
@@ -132,7 +132,7 @@ def _sink_affine(edit: Editor, node: Node) -> bool:
 
 
 def _sink_concat(edit: Editor, node: Node) -> bool:
-    """As `_sink` for a Concat of maps whose rows and columns alone were put in another shape, all in the same way."""
+    """`_sink` for a Concat of maps whose Reshapes change rows and columns only, all in the same way."""
     views = [edit.producer(name, Reshape) for name in node.inputs] if isinstance(node.op, Concat) else []
     sources = tuple(view.inputs[0] for view in views if view)
     if not views or len(sources) < len(views) or any(_is_heads(edit, source) for source in sources):
@@ -148,7 +148,7 @@ def _sink_concat(edit: Editor, node: Node) -> bool:
 
 
 def elements_behind(shape: tuple[int, ...], views: Iterable[Reshape | Transpose]) -> np.ndarray:
-    """The number of the element of a tensor of `shape`, in raster order, at each place behind the views."""
+    """Which element of a tensor of `shape`, counted in raster order, is at each place behind the views."""
     order = np.arange(int(np.prod(shape))).reshape(shape)
     for view in views:
         order = order.reshape(view.shape) if isinstance(view, Reshape) else order.transpose(view.perm)
@@ -156,7 +156,7 @@ def elements_behind(shape: tuple[int, ...], views: Iterable[Reshape | Transpose]
 
 
 def _raise(edit: Editor, node: Node) -> bool:
-    """view(Requantise(x)) becomes Requantise(view(x)) where x is the head's."""
+    """view(Requantise(x)) becomes Requantise(view(x)) where x belongs to the head."""
     before = edit.producer(node.inputs[0], Requantise) if isinstance(node.op, VIEWS) else None
     if before is None or not _is_heads(edit, before.inputs[0]):
         return False

@@ -15,7 +15,7 @@ from cnna.compiler.passes.fuse_pad import copy_window, unit_scale, zero_pads
 
 
 def slice_pad(graph: Graph) -> Graph:
-    """Answers the graph with those copies as convolutions."""
+    """Returns the graph with those copies as convolutions."""
     edit = Editor(graph)
     for node in edit:
         pads = zero_pads(edit, node)
@@ -40,7 +40,7 @@ def _pad_channels(edit: Editor, node: Node, source: str, steps: tuple[int, int],
 
 
 def _steps(edit: Editor, node: Node) -> tuple[int, int] | None:
-    """Rows and columns from a pixel to the next of a Slice that keeps pixel (0, 0) and every channel."""
+    """The steps in rows and columns of a Slice that keeps pixel (0, 0) and every channel; None for other nodes."""
     if not isinstance(node.op, Onnx) or node.op.kind != "Slice" or node.op.domain or len(edit.shape(node.inputs[0])) != 4:
         return None
     if not all(name in edit.constants for name in node.inputs[1:] if name) or len(node.inputs) < 3:

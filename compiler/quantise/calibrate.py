@@ -1,4 +1,4 @@
-"""Runs the float graph over calibration samples, one at a time, and keeps what ranges are chosen from."""
+"""Runs the float graph on calibration samples, one at a time, and collects the statistics that ranges are chosen from."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class Statistics:
-    """Of one tensor over all samples: extremes, the mean of each channel, and (second round) a histogram between the extremes."""
+    """One tensor over all samples: extremes, the mean of each channel and, in a second round, a histogram between the extremes."""
 
     low: float = np.inf
     high: float = -np.inf
@@ -27,7 +27,7 @@ class Statistics:
     histogram: np.ndarray = field(default_factory=lambda: np.zeros(BINS, np.int64))
 
     def extend(self, value: np.ndarray) -> None:
-        """Takes in one sample, [1, C, H, W]."""
+        """Adds one sample, [1, C, H, W], to extremes and means."""
         self.low, self.high = min(self.low, float(value.min())), max(self.high, float(value.max()))
         sums = value.sum(axis=(0, 2, 3), dtype=np.float64)
         self.channel_sums = sums if self.channel_sums is None else self.channel_sums + sums
@@ -40,7 +40,7 @@ class Statistics:
 
     @property
     def means(self) -> np.ndarray:
-        """Of each channel."""
+        """The mean of each channel."""
         assert self.channel_sums is not None
         return self.channel_sums / self.pixels
 
@@ -78,7 +78,7 @@ def calibrate(
     preprocess: Preprocess | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Statistics]:
-    """Statistics of `tensors`; memory for one sample's activations, however many samples there are.
+    """Statistics of `tensors`. It needs memory for the activations of one sample, however many samples there are.
 
     DataError: as `check_samples`, or NaN or infinity in a sample. ModelError: a tensor that is not finite on finite samples, or
     onnxruntime cannot run the model.

@@ -1,4 +1,4 @@
-"""Post-training quantisation: a float model and some samples in, standard QDQ ONNX out."""
+"""Post-training quantisation: takes a float model and samples, returns standard QDQ ONNX."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -85,7 +85,7 @@ def _has_requantise(graph: Graph) -> bool:
 
 
 def _activation_quants(body: Graph, statistics: dict[str, Statistics], method: str) -> dict[str, Quant]:
-    """One for each tensor; the same for those that are tied: around MaxPool and Clip, and all around a Concat."""
+    """A quantisation for each tensor; the inputs and the output of a MaxPool, Clip or Concat share one."""
     leader = {name: name for name in body.tensors}
 
     def find(name: str) -> str:
@@ -110,7 +110,7 @@ def _activation_quants(body: Graph, statistics: dict[str, Statistics], method: s
 def _quantise_weights(
     edit: Editor, node: Node, quants: dict[str, Quant], statistics: dict[str, Statistics], correct_bias: bool
 ) -> None:
-    """Rounds a convolution's weights; the bias takes what that changes at the mean of the input."""
+    """Rounds a convolution's weights; the bias compensates for the change at the mean of the input."""
     op: Conv = node.op
     weights = edit.constants[op.weights].astype(np.float64)
     bias = edit.constants[op.bias].astype(np.float64)

@@ -1,4 +1,4 @@
-"""From a tensor's statistics to the range that int8 shall hold: min-max, percentile, least squared error."""
+"""Chooses the range that int8 covers from a tensor's statistics: min-max, percentile, least squared error."""
 
 from collections.abc import Callable
 
@@ -14,12 +14,12 @@ Range = tuple[float, float]
 
 
 def minmax(statistics: Statistics) -> Range:
-    """All that was seen."""
+    """All values that were seen."""
     return statistics.low, statistics.high
 
 
 def percentile(statistics: Statistics, percent: float = PERCENTILE) -> Range:
-    """What is left when (100 - percent) % of the values are cut off at each end; ends at 0 are kept."""
+    """The range without the outer (100 - percent) % of the values at each end; an end at 0 is kept."""
     low, high = minmax(statistics)
     total = statistics.histogram.sum()
     if not total:
@@ -32,7 +32,7 @@ def percentile(statistics: Statistics, percent: float = PERCENTILE) -> Range:
 
 
 def squared_error(statistics: Statistics) -> Range:
-    """The shrunk range whose int8 values are nearest to what was seen, in squares."""
+    """The shrunk range whose int8 values have the least squared error."""
     low, high = minmax(statistics)
     if not statistics.histogram.sum():
         return low, high
@@ -52,7 +52,7 @@ METHODS: dict[str, Callable[[Statistics], Range]] = {"minmax": minmax, "percenti
 
 
 def quant_of(limits: Range) -> Quant:
-    """256 steps from the range's low to its high end, 0 among them exactly; the scale is a float32, as ONNX keeps it."""
+    """256 values across the range, one of them exactly 0; the scale is a float32, as ONNX stores it."""
     low, high = min(limits[0], 0.0), max(limits[1], 0.0)
     scale = float(np.float32((high - low) / 255))
     if not scale > np.finfo(np.float32).tiny:

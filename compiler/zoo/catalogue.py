@@ -1,6 +1,6 @@
 """Models to try: the project's own trained one, and the graphs of well-known networks, shipped by the onnx package or generated.
 
-Those graphs are real, their weights are not: `build` gives them seeded ones (`model_weights`). They answer nothing sensible; their
+Those graphs are real, their weights are not: `build` gives them seeded weights (`weights`). Their answers mean nothing; their
 layers, sizes and cycles are those of the network.
 """
 
@@ -44,7 +44,7 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """Every model there is on this machine, the trained one first, then by name."""
+    """Every model that this machine has: the trained one first, the rest by name."""
     found = []
     for path in LIGHT.glob("light_*.onnx"):
         name = path.stem.removeprefix("light_").removeprefix("bvlc_")
@@ -62,7 +62,7 @@ def entries() -> list[Entry]:
 
 
 def entry(name: str) -> Entry:
-    """The model of that name. ModelError: there is none; names those there are."""
+    """The model with that name. ModelError: there is none; the message lists the names."""
     found = {one.name: one for one in entries()}
     if name not in found:
         raise ModelError(f"model {name!r} is unknown; there are {', '.join(found)}")

@@ -1,6 +1,6 @@
 """Graphs of networks that the onnx package does not ship: ResNets and MobileNets, as torchvision and their papers have them.
 
-They come as the shipped ones do, with a ConstantOfShape node in the place of each weight; `model_weights` fills them.
+Like the shipped ones they have a ConstantOfShape node in place of each weight; `weights` fills them.
 224x224 pictures in, 1,000 classes out (logits), BatchNorm not yet folded, opset 13, a picture at a time.
 """
 
@@ -37,7 +37,7 @@ class Feature(NamedTuple):
 
 
 class _Network:
-    """A graph that grows node by node; node names are the layers', tensor names those of the nodes that write them."""
+    """A graph that grows node by node. A node is named after its layer, a tensor after the node that writes it."""
 
     def __init__(self, name: str, activation: str) -> None:
         self.name, self.activation = name, activation
@@ -113,7 +113,7 @@ def _bottleneck(net: _Network, x: Feature, name: str, channels: int, stride: int
 
 
 def _joined(net: _Network, x: Feature, y: Feature, name: str, stride: int) -> Feature:
-    """y plus x, which is projected where its shape is another."""
+    """y plus x; x is projected where its shape differs."""
     if stride != 1 or x.channels != y.channels:
         x = net.conv(x, f"{name}.downsample", y.channels, 1, stride)
     return net.active(net.add(y, x, name))

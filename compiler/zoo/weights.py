@@ -1,7 +1,7 @@
-"""Weights for graphs that come without: seeded He-normal ones, and batch-norm statistics measured on a picture.
+"""Weights for graphs without any: seeded He-normal weights, and batch-norm statistics measured on a picture.
 
-The graphs (the onnx package's light ones, `model_graphs`) have a ConstantOfShape node or an initializer of one value for each
-weight. Statistics are those of the layer's own input, so that activations keep the range they have in a trained network.
+The graphs (the onnx package's light ones, and those of `graphs`) have a ConstantOfShape node or an initializer of one value
+for each weight. Statistics are those of the layer's own input, so that activations keep the range they have in a trained network.
 """
 
 from collections.abc import Callable, Iterator
