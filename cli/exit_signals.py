@@ -1,7 +1,7 @@
-"""Signals that end a command: as an exception that unwinds it, and never in the middle of an import.
+"""Signals that end a command: each becomes an exception that unwinds the command, but never in the middle of an import.
 
-An exception out of a handler while a C extension begins is lost, or comes out as an ImportError: numpy, onnx and gRPC have both.
-So a signal that comes while something is imported comes again, a little later, until nothing is.
+An exception that a handler raises while a C extension is initialised is lost, or turns into an ImportError; numpy, onnx and gRPC
+show both. So a signal that arrives during an import is sent again a little later, until no import is under way.
 """
 
 import os
@@ -23,7 +23,7 @@ Handler = Callable[[int, FrameType | None], Any]
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Lets a signal that ends the command unwind it, so that it takes along what it has started and the folders it works in.
+    """Makes a signal unwind the command, so that it ends the processes that it has started and removes its temporary folders.
 
     SIGINT raises KeyboardInterrupt, the others SystemExit with the shell's code.
     """
@@ -50,7 +50,7 @@ def ended_in_order() -> Iterator[None]:
 
 
 class EndedError(BaseException):
-    """A signal asks us to end; no `except Exception` on the way may keep it."""
+    """A signal asks us to end. Not an Exception, so that no `except Exception` on the way catches it."""
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def until_signal() -> Iterator[None]:
 
 
 def after_imports(handle: Handler) -> Handler:
-    """A handler that does what `handle` does once no import is under way but those that are now."""
+    """A handler that calls `handle` as soon as no import is under way except those that are under way now."""
     most = _imports(sys._getframe())
 
     def handler(number: int, frame: FrameType | None) -> None:

@@ -1,8 +1,8 @@
 """`--check`: RTL against emulator, word by word as written; emulator against reference, tensor by tensor.
 
-What the testbench saw written (every word of feature memory and DDR, in order of time) must be, address by address, what the
-emulator writes in program order. Every element that a command of the program writes of a tensor of the int8 graph must be the
-reference's. The first difference in program order is named.
+The testbench records every word that is written to feature memory and DDR, in order of time. Address by address, these words must
+be those that the emulator writes in program order. Every element of an int8 tensor that a command writes must equal the
+reference's. The error names the first difference in program order.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,8 @@
-"""Calls of pynq: what they raise in our words, and, over the network, not broken off by Ctrl-C in the middle.
+"""Calls of pynq: their errors become RunErrors, and Ctrl-C does not interrupt a call over the network.
 
-gRPC for Python takes a lock that an exception from a signal's handler can leave taken: every later call of the process then waits
-for ever (grpc issues 19973 and 3820). So the signal is kept until the call has ended, and raised then; a second one is not kept.
+gRPC for Python takes a lock that stays locked when a signal handler raises inside a call: every later call of the process then
+waits for ever (grpc issues 19973 and 3820). So a signal is held back until the call has ended, and delivered then. A second signal
+is delivered at once.
 """
 
 import signal
@@ -17,7 +18,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """A block in the course of which the first signal is kept. Only the main thread is told of signals, so others need none."""
+    """Holds the first signal back until the block ends. Only the main thread receives signals, so in others this does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -42,9 +43,9 @@ def signals_deferred() -> Iterator[None]:
 
 @contextmanager
 def reporting_failures(doing: str, place: int | str, remote: bool) -> Iterator[None]:
-    """Makes a RunError of whatever pynq, its network or the kernel raises at a register, an address or something with a name.
+    """Turns every error of pynq, its network or the kernel into a RunError that says what was being done, and where.
 
-    `remote`: pynq asks over the network, so Ctrl-C waits for the answer.
+    `place` is a register's offset, an address or a name. `remote`: pynq asks over the network, so Ctrl-C waits for the answer.
     """
     try:
         with signals_deferred() if remote else nullcontext():

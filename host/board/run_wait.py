@@ -1,6 +1,6 @@
-"""How the end of a run on a board is waited for: by looks that cost little, until nothing moves any more or it takes too long.
+"""Waits for the end of a run on a board: polls at little cost, and gives up when nothing moves or the run takes too long.
 
-Clocks are the limit of a run, since a simulated board's second is longer; seconds only where nothing moves at all.
+The limit of a run is in clocks, because a simulated board needs more seconds for them. Only a standstill is limited in seconds.
 """
 
 import time
@@ -11,13 +11,13 @@ from cnna.spec.errors import TimedOutError
 from cnna.spec.regmap import COUNTED, offset
 
 POLL_SECONDS = (50e-6, 10e-3)  # between two looks at STATUS, at least and at most
-POLL_PART = 1 / 16  # of the time that a run has taken so far: as much longer than need be may it seem
+POLL_PART = 1 / 16  # a pause lasts this part of the time waited so far, so polling lengthens a run by at most this part
 PROGRESS_SECONDS = 0.2  # between two looks at how far it is
 PROGRESS = tuple(offset(name) for name in ("CYCLES", "PC", *(f"DONE_{engine.upper()}" for engine in COUNTED)))
 
 
 def pause_seconds(waited_seconds: float) -> float:
-    """How long to wait for the next look at a run that has been waited for so long."""
+    """The pause before the next poll, given how long the run has been waited for."""
     return min(POLL_SECONDS[1], max(POLL_SECONDS[0], POLL_PART * waited_seconds))
 
 

@@ -1,8 +1,8 @@
 """The accelerator of variant `pl`: it works on the PL's own DDR4, which only streams reach. A `BoardDevice` but for its memory.
 
-`mover` moves the bytes, `pl_memory` plans the DDR4. Every process plans all of it as its own: what it stored is kept here too, and
-put there again when another process has had the accelerator meanwhile, or has loaded its image again. So nothing of a process that
-was killed is left behind.
+`mover` moves the bytes, `pl_memory` plans the DDR4. Every process plans the whole DDR4 as its own. It keeps a copy of what it
+stored, and stores it again when another process has used the accelerator or loaded the image meanwhile. So a killed process leaves
+nothing behind.
 """
 
 import threading

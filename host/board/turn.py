@@ -1,7 +1,7 @@
-"""Who may use a board's accelerator now: one process at a time, and whoever waits too long is told who has it.
+"""Whose turn it is to use a board's accelerator: one process at a time. A process that waits too long is told which one has it.
 
-On the board itself a locked file says so, which the kernel unlocks when its process ends. `remote_turn` is the turn of processes
-elsewhere, which have only the board's files to write and read, over the network.
+Processes on the board lock a file, which the kernel unlocks when its owner ends. `remote_turn` is for processes on other machines,
+which can only read and write files of the board over the network.
 """
 
 import os
@@ -86,9 +86,9 @@ class LocalTurn:
 
 
 class Turns:
-    """A turn for the threads of this process too; `patience_seconds` is how long one waits that does not say.
+    """Shares a turn among the threads of this process too. `patience_seconds` is how long `mine` waits by default.
 
-    `taken` is called with each turn first, told whether another process or object has had it since.
+    `taken` is called at the beginning of every turn; its argument says whether another process or object has had a turn since.
     """
 
     def __init__(self, turn: Turn, patience_seconds: float = 60.0) -> None:
@@ -100,8 +100,8 @@ class Turns:
 
     @contextmanager
     def mine(self, what: str, patience_seconds: float | None = None) -> Iterator[None]:
-        """Waits for the turn and keeps it for the block. RunError: it did not come in time, or would wait for this very thread."""
-        if self.ours:  # an open stream's, say: nobody but this thread could end it
+        """Waits for the turn and keeps it for the block. RunError: it did not come in time, or this very thread has it."""
+        if self.ours:  # for an open stream, say: only this thread could end it
             raise RunError(f"this thread has the accelerator already: {self._who}; end or close its open stream first, then go on")
         patience = self.patience_seconds if patience_seconds is None else patience_seconds
         until = time.monotonic() + patience
@@ -120,7 +120,7 @@ class Turns:
                 yield
             finally:
                 self._held = False
-                with suppress(Exception):  # of a board that cannot be reached any more, nobody waits for
+                with suppress(Exception):  # a board that cannot be reached has nobody waiting
                     self.turn.give()
         finally:
             self._thread = None

@@ -1,11 +1,11 @@
-"""Numbers that a caller sets, checked where they come in: one that makes no sense is refused in a line, not met later as a hang."""
+"""Checks the numbers that a caller sets: a senseless one is refused at once, in one line, instead of causing a hang later."""
 
 import math
 from typing import Any
 
 from cnna.spec.errors import DataError
 
-FOREVER_SECONDS = 1e6  # more than any wait: the operating system's own limits are above
+FOREVER_SECONDS = 1e6  # longer than any wait; the operating system allows more
 
 
 def whole(name: str, value: Any, low: int, high: int) -> int:
@@ -20,7 +20,7 @@ def whole(name: str, value: Any, low: int, high: int) -> int:
 
 
 def seconds(name: str, value: Any, zero: bool = False) -> float:
-    """A time to wait, above 0 or, with `zero`, from it on. DataError: it is none; names it and the limits."""
+    """A time to wait in seconds, above 0; with `zero`, 0 is allowed. DataError: it is not one; names it and the limits."""
     try:
         number = math.nan if isinstance(value, bool | str) else float(value)
     except (TypeError, ValueError):

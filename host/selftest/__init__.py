@@ -1,4 +1,4 @@
-"""Is the accelerator on this board well, and how quick? A self-test with a network of its own.
+"""The self-test of a board: is the accelerator sound, and how fast is it? It brings its own network.
 
 The command line imports it; it imports `board` and `model`.
 Begin with `selftest`.

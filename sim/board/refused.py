@@ -1,4 +1,4 @@
-"""What the virtual board answers to a request that it cannot meet: `server` makes a gRPC status of it, the client an exception."""
+"""Requests that the virtual board refuses: `services` turns the error into a gRPC status, and the client raises that."""
 
 
 class RefusedError(Exception):

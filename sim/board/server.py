@@ -1,4 +1,4 @@
-"""`serve`: a `Board` behind PYNQ.remote's port, until its process ends; `Server` is it for a program that goes on meanwhile."""
+"""`serve` puts a `Board` behind PYNQ.remote's port until the process ends; `Server` does so beside a program that goes on."""
 
 import errno
 import socket

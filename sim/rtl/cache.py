@@ -1,8 +1,8 @@
-"""The user's cache folder: where it is, and how long what stands in it stays.
+"""The user's cache folder: where it is, how long entries stay, and which programs in it may be run.
 
-Everything in it can be made again. An entry (a file, or a simulator's folder) is as old as its last use; whoever adds one drops
-those of its kind that nobody has used for KEEP_DAYS, and the oldest beyond KEEP_ENTRIES. Programs in it are run: it is this user's
-alone, and a program that is not what was built is not run.
+Everything in it can be made again. The age of an entry (a file, or a simulator's folder) counts from its last use. Adding an entry
+removes those of its kind that were not used for KEEP_DAYS, and the oldest beyond KEEP_ENTRIES. Since programs in the cache are
+run, it belongs to this user alone, and a program whose digest is not that of the build is not run.
 """
 
 import hashlib

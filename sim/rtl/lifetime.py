@@ -1,4 +1,8 @@
-"""What ends with its owner, however the owner ends: child processes, and folders of temporary files (Linux)."""
+"""Things that end with their owner, however it ends: child processes, and temporary folders (Linux).
+
+The owner of a folder holds a lock on a file in it. A killed process cannot tidy up, so whoever makes the next folder of that name
+removes those whose lock nobody holds any more.
+"""
 
 import ctypes
 import fcntl
