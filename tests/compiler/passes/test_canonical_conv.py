@@ -60,12 +60,20 @@ def test_scales_of_int8_weights_are_kept():
     np.testing.assert_array_equal(np.rint(divided), whole)
 
 
-@pytest.mark.parametrize("operands", ["z, x", "x, w, z"])
-def test_computed_weights_and_biases_stay(operands):
+COMPUTED = {
+    "weights": ("float[1,2,3,1,1] z", "Conv (x, v)", {}),
+    "bias": ("float[1,2] z", "Conv (x, w, v)", {"w": (2, 3, 1, 1)}),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_computed_weights_and_biases_stay(name):
     """Neither can be put into the constant segment."""
-    shapes = {"z, x": "[1,3,4,4]", "x, w, z": "[2]"}
-    text = f"""g (float[1,3,4,4] x, float{shapes[operands]} z) => (float[1,?,?,?] y) {{ y = Conv ({operands}) }}"""
-    assert left_alone(canonical_conv, untyped(text, {"w": (2, 3, 1, 1)} if "w" in operands else {}))
+    given, node, weights = COMPUTED[name]
+    text = f"""g (float[1,3,4,4] x, {given}) => (float[1,2,4,4] y) {{
+        v = Squeeze (z, first)
+        y = {node} }}"""
+    assert left_alone(canonical_conv, untyped(text, {**weights, "first": np.array([0])}))
 
 
 def test_volumes_stay():
