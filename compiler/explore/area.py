@@ -1,4 +1,4 @@
-"""What a configuration takes of a chip: DSP slices exactly, block RAM by the shapes of its large memories.
+"""The chip area of a configuration: DSP slices exactly, block RAM from the shapes of its large memories.
 
 `explore` compares configurations by it. Logic is not predicted, and FIFOs are left out: those of load and store, alike in all
 configurations of as many ports, are a few block RAMs, others LUTs. A tool may pack a bank tighter, or not as tight.
@@ -26,5 +26,5 @@ def bram36(config: Config) -> float:
 
 
 def _halves(bits: int, words: int, shapes: tuple[tuple[int, int, int], ...]) -> int:
-    """Halves of a BRAM36 that a memory takes, all of one shape."""
+    """Halves of a BRAM36 that a memory takes, all used in one shape."""
     return min(-(-bits // width) * -(-words // depth) * halves for width, depth, halves in shapes)

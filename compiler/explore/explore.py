@@ -1,4 +1,4 @@
-"""`cnna explore`: a network's predicted speed on every configuration of a grid that fits into a chip.
+"""`cnna explore`: the predicted speed of a network on every configuration of a grid that fits a chip.
 
 Each is compiled, and its program predicted as reports predict it (`prediction`): nothing is simulated. `area` says what it takes.
 """
@@ -27,7 +27,7 @@ Say = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Point:
-    """A configuration and batch, and what is predicted. `bytes`: DDR traffic of a batch, read and written."""
+    """A configuration, a batch and their prediction. `bytes`: DDR traffic of a batch, read and written."""
 
     config: Config
     batch: int
@@ -44,7 +44,7 @@ class Point:
 
     @property
     def utilization(self) -> float:
-        """Share of the array's multiply-accumulates that are the network's."""
+        """Share of the array's multiply-accumulates that the network uses."""
         return self.macs * self.batch / (self.cycles * self.config.macs)
 
     def figures(self) -> dict[str, int | float]:
@@ -63,7 +63,7 @@ class Point:
 
 
 def configurations(dsp: int, bram: int) -> list[Config]:
-    """Those of the grid that are legal and fit. UserError: none does."""
+    """The legal configurations of the grid that fit. UserError: none does."""
     found = []
     for pix, ci, co in product(PIX, CI, CO):
         sizes = [config for config in _memories(pix, ci, co) if bram36(config) <= bram]
@@ -95,7 +95,7 @@ def _memories(pix: int, ci: int, co: int) -> Iterator[Config]:
 def explore(
     graph: Graph, configs: Sequence[Config], batch: int | None, say: Say, memory: DdrSpeed = PLANNED
 ) -> tuple[list[Point], int]:
-    """What each configuration is predicted to do, and how many cannot run the network.
+    """The predictions of all configurations, and how many of them cannot run the network.
 
     batch: None tries 1 everywhere, and BATCHES where that was quickest. `say`: called with done, all, and what is compiled.
     ModelError: none can run it, as the last one says it.
@@ -127,7 +127,7 @@ def evaluate(graph: Graph, config: Config, batch: int, memory: DdrSpeed = PLANNE
 
 
 def pareto(points: Iterable[Point]) -> list[Point]:
-    """Those that no other one beats or equals in speed, DSPs and block RAM at once; the quickest first, one of equal ones."""
+    """The points that no other matches or beats in speed, DSPs and block RAM together; quickest first, one of equal points."""
     kept: list[Point] = []
     for point in sorted(points, key=lambda p: (-p.fps, p.dsp, p.bram36, p.batch)):
         if not any(other.dsp <= point.dsp and other.bram36 <= point.bram36 for other in kept):

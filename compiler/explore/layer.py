@@ -40,7 +40,7 @@ class Choice:
 
 
 def tilings(graph: Graph, config: Config, name: str) -> list[Choice]:
-    """All legal ones of the layer's first pass. UserError: no layer has that name. ModelError: the network does not fit."""
+    """All legal tilings of the layer's first pass. UserError: no layer has that name. ModelError: the network does not fit."""
     folded, _ = fold_inputs(graph, config)
     lowered = set_pitches(lower(folded, config, 1), config)
     names = [folded.nodes[kernel.layer].name for kernel in lowered.kernels]
@@ -53,7 +53,7 @@ def tilings(graph: Graph, config: Config, name: str) -> list[Choice]:
 
 
 def best(choices: Sequence[Choice]) -> list[str]:
-    """A line for the compiler's choice and those of the fewest clocks and bytes, one for all that are the same.
+    """A line for each of the compiler's choice, the fewest clocks and the fewest bytes; equal tilings share a line.
 
     Where several are equally good the compiler's is named, else what is better in the other respect.
     """

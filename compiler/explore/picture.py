@@ -1,4 +1,4 @@
-"""The explored configurations as a picture: speed over DSPs, block RAM as colour, those that none beats on a line."""
+"""The explored configurations as a picture: speed over DSPs, block RAM as colour, the best ones joined by a line."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ def picture(name: str, points: Sequence[Point], budget: tuple[int, int], file: P
 
 
 def steps(points: Sequence[Point]) -> list[Point]:
-    """Those of the front that are quicker than all of no more DSPs, from the fewest DSPs up."""
+    """The points that are quicker than every point with no more DSPs, sorted by DSPs."""
     found: list[Point] = []
     for point in sorted(pareto(points), key=lambda p: (p.dsp, -p.fps)):
         if not found or point.fps > found[-1].fps:

@@ -1,4 +1,4 @@
-"""Finds, for every command, the units of other engines that must be finished before each of its own begins.
+"""Finds for every command which units of other engines must finish before each of its own units begins.
 
 Who last wrote and read each word of feature memory and each beat of DDR is kept exactly, so any two commands that touch the same
 word are ordered, and no others. Program order is assumed to be a valid serial order.
@@ -82,7 +82,7 @@ def _wait(engine: str, need: NDArray[np.int64], own: bool, issued: int) -> dict[
 
 
 def words_of(access: Access, unit: int) -> tuple[str, NDArray[np.int64]]:
-    """Which space, and which words (or beats) of it, one unit of a command touches."""
+    """The space that one unit of a command touches, and its words (or beats) there."""
     box = access.box
     if access.unit_blocks:
         low = box.blocks[0] + unit * access.unit_blocks

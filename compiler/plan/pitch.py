@@ -1,4 +1,4 @@
-"""Chooses how far apart rows of a map lie in feature memory, so that the pixels of a group are read from different banks.
+"""Chooses the distance of a map's rows in feature memory, so that the pixels of a group come from different banks.
 
 A group's `pix` pixels run on into the next row; there their banks may meet, above all at stride 2. A few unused words behind each
 row keep them apart. Maps of one width get one pitch: two of them may be the operands of one elementwise walk.
@@ -18,7 +18,7 @@ GROUPS = 512  # groups of a kernel that are looked at
 
 
 def set_pitches(lowered: Lowered, config: Config) -> Lowered:
-    """The same with the pitch of every map set."""
+    """The kernels with the pitch of every map set."""
     chosen = {width: _best(lowered, width, config) for width in {map_.width for map_ in lowered.maps.values()}}
     maps = {name: replace(map_, pitch=chosen[map_.width]) for name, map_ in lowered.maps.items()}
     return replace(lowered, maps=maps)
@@ -33,7 +33,7 @@ def _best(lowered: Lowered, width: int, config: Config) -> int:
 
 
 def _clocks(readers: list[Kernel], lowered: Lowered, pitch: int, config: Config) -> float:
-    """Clocks that the readers spend on their steps at that pitch."""
+    """Clocks that the readers need for their steps at that pitch."""
     total = 0.0
     for kernel in readers:
         dest = lowered.maps[kernel.dest.map]
@@ -43,7 +43,7 @@ def _clocks(readers: list[Kernel], lowered: Lowered, pitch: int, config: Config)
 
 
 def group_clocks(stride: tuple[int, int], size: tuple[int, int], pitch: int, config: Config) -> float:
-    """Mean clocks to read a group of output pixels once: as many as the most that one bank must give.
+    """Mean clocks to read a group of output pixels once: the most words that one bank must give.
 
     size: rows and columns of the output. Padding, which reads nothing, is not counted on.
     """

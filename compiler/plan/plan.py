@@ -1,4 +1,4 @@
-"""Places, commands and program of lowered kernels, in the way that is estimated to take the fewest clocks."""
+"""Places, commands and program of lowered kernels: the variant with the fewest estimated clocks."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ class Way:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A finished program, and what it was made from. clocks: as the cost model estimates."""
+    """A finished program and what it was made from. clocks: the cost model's estimate."""
 
     lowered: Lowered
     allocation: Allocation
@@ -71,7 +71,7 @@ class _Search:
     refused: list[ModelError] = field(default_factory=list)
 
     def attempt(self, ways: Iterable[Way]) -> None:
-        """Compiles them; one that meets the limits of a command is left out, another may not."""
+        """Compiles the variants. A variant that exceeds the limits of a command is left out; others may not."""
         for way in ways:
             try:
                 self.found.append(self._plan(way))
@@ -79,7 +79,7 @@ class _Search:
                 self.refused.append(error)
 
     def sorted(self) -> list[Plan]:
-        """The quickest first; of equal ones the first found."""
+        """Sorts the quickest first; equal variants keep the order in which they were found."""
         return sorted(self.found, key=lambda made: made.clocks)
 
     def _plan(self, way: Way) -> Plan:

@@ -1,4 +1,4 @@
-"""Where in feature memory a map disturbs others the least: the engines' writes and reads share a port of every bank.
+"""Finds the place in feature memory where a map disturbs others least: writes and reads of the engines share a port of every bank.
 
 Two maps that are written and read at the same time cost no clocks if they lie in different regions, whose banks are apart.
 """
@@ -53,7 +53,7 @@ def _bases(low: int, last: int, words: int, several: bool, config: Config) -> li
 
 
 def gaps_between(taken: Sequence[Range], size: int) -> list[Range]:
-    """What sorted ranges, which may overlap, leave free of 0..size-1."""
+    """The parts of 0..size-1 that sorted ranges, which may overlap, leave free."""
     gaps, top = [], 0
     for low, high in [*taken, (size, size)]:
         if low > top:

@@ -1,4 +1,4 @@
-"""Turns kernels and their places into commands, in an order that is right when they run one by one.
+"""Turns kernels and their places into commands, in an order that is correct when they run one by one.
 
 Loads, weights, the pass itself and stores of a tile follow each other; the engines' queues and `hazards`' waits let them overlap.
 `load_store`, `array_commands` and `vector_commands` make the commands.

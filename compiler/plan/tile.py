@@ -1,4 +1,4 @@
-"""Cuts a kernel whose maps are not all on chip into tiles: row bands of the output, and where that helps, block ranges.
+"""Cuts a kernel whose maps do not all lie on chip into tiles: row bands of the output and, where it helps, block ranges.
 
 A tile's operands are staged in free feature memory, in two copies where there is room, so that the next tile loads and the last
 one stores while the engine works. Kernels with everything on chip are one tile.
@@ -55,7 +55,7 @@ def views_of(kernel: Kernel) -> dict[str, View]:
 
 
 def box_of(kernel: Kernel, role: str, tile: Tile, map_: Map, chunk_blocks: int) -> Box:
-    """What a tile touches of the map it has in that role, whole rows."""
+    """The part of a role's map that a tile touches, in whole rows."""
     view = views_of(kernel)[role]
     rows, blocks = tile.rows, tile.blocks
     if role == "source":
@@ -68,7 +68,7 @@ def box_of(kernel: Kernel, role: str, tile: Tile, map_: Map, chunk_blocks: int) 
 
 
 def staged_place(base: int, box: Box, map_: Map) -> Place:
-    """A box staged at `base`, tightly but for the map's pitch."""
+    """A box staged at `base`, packed but for the map's pitch."""
     block_words = map_.pitch * (box.rows[1] - box.rows[0])
     image_words = block_words * (box.blocks[1] - box.blocks[0])
     return Place(base, map_.pitch, block_words, image_words, box.images[0], box.blocks[0], box.rows[0])
@@ -113,12 +113,12 @@ def least_words(kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str],
 
 
 def ddr_rate(config: Config) -> int:
-    """Bytes a clock that all ports together move."""
+    """Bytes that all ports together move in a clock."""
     return min(PLANNED.bytes_per_cycle, BEAT_BYTES * config.ports)
 
 
 def _row_candidates(height: int) -> list[int]:
-    """Rows of a band: whole, half, a third, ... without those that give no fewer rows."""
+    """Band heights: all rows, half, a third, ... without repetitions."""
     return list(dict.fromkeys(-(-height // bands) for bands in [*range(1, min(height, 17)), *range(18, height, 3), height]))
 
 

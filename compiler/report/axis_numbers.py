@@ -1,4 +1,4 @@
-"""Numbers at the axes of the pictures that `cnna report` and `cnna explore` write: whole, with separators, none on another.
+"""Tick numbers for the axes of `cnna report`'s and `cnna explore`'s pictures: whole, with separators, never overlapping.
 
 An axis is matplotlib's, after its limits are known; matplotlib itself is imported only where a picture is drawn.
 """
@@ -8,11 +8,11 @@ from math import ceil, floor, log10
 from typing import Any
 
 NUMBER = "{x:,.15g}"
-STEPS = 5  # of an axis at most: of more, numbers of millions would touch
+STEPS = 5  # ticks of an axis at most: with more, numbers in the millions would touch
 
 
 def linear(axis: Any) -> None:
-    """Some round numbers."""
+    """Sets a few round numbers."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axis.set_major_locator(MaxNLocator(STEPS, integer=True))
@@ -20,9 +20,9 @@ def linear(axis: Any) -> None:
 
 
 def logarithmic(axis: Any) -> None:
-    """Powers of ten: with 2 and 5 times each where there are few, not all of them where there are many.
+    """Sets powers of ten; with 2 and 5 times each where they are few, and only some of them where they are many.
 
-    Where even 1, 2 and 5 times are too few, other round numbers. The axis's limits stay as they are now.
+    Sets other round numbers where even those are too few. The limits of the axis stay.
     """
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 

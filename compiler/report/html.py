@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: light or dark as the reader's system is."""
+"""The report as one self-contained HTML page, light or dark as the reader's system asks."""
 
 from html import escape
 from string import Template
@@ -130,7 +130,7 @@ def html(found: Figures) -> str:
 
 
 def _totals(found: Figures) -> str:
-    """A column for each kind of figures, a row for each figure."""
+    """A column for each kind of figure, a row for each figure."""
     kinds = [kind for kind in ("predicted", "measured") if found[kind]]
     heads = {"predicted": f"predicted{for_ddr(found)}", "measured": f"measured, {found['device']}"}
     rows = [_tr([("word", ""), *(("", heads[kind]) for kind in kinds)], "th")]
@@ -193,7 +193,7 @@ def _bars(layer: Figures, most: float) -> str:
 
 
 def _hint(layer: Figures, key: str) -> str:
-    """A name that may be cut short, and all causes of stalls, when pointed at."""
+    """The tooltip of a cell: the whole name, or all causes of stalls."""
     if key == "name":
         return f' title="{escape(layer["name"])}"'
     if key != "stalls" or not layer["stalls"]:

@@ -1,6 +1,6 @@
-"""Where the numbers of a drawing's points stand: beside their point, none on another point, on a name or on another number.
+"""Places the numbers of a drawing's points beside their points, clear of other points, names and numbers.
 
-Page and picture share it for their rooflines. Lengths are in the drawing's units, in which y may go up or down.
+The page and the picture use it for their rooflines. Lengths are in the drawing's units, in which y may go up or down.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ NEAR = 0.8  # of a line's height: points closer than that share a label
 
 
 class Box(NamedTuple):
-    """A rectangle that is taken; low and high are the lesser and the greater y."""
+    """An occupied rectangle; low and high are its lesser and greater y."""
 
     left: float
     low: float
@@ -19,16 +19,16 @@ class Box(NamedTuple):
     high: float
 
     def overlaps(self, other: "Box") -> bool:
-        """Whether they have an area in common."""
+        """Whether the two share an area."""
         return self.left < other.right and other.left < self.right and self.low < other.high and other.low < self.high
 
     def within(self, other: "Box") -> bool:
-        """Whether it lies in the other one."""
+        """Whether it lies inside the other one."""
         return other.left <= self.left and self.right <= other.right and other.low <= self.low and self.high <= other.high
 
 
 class Label(NamedTuple):
-    """Numbers and where they stand; `spot` is the point that they are of."""
+    """Numbers and where they are drawn; `spot` is their point."""
 
     words: str
     box: Box

@@ -1,4 +1,4 @@
-"""The report as a picture: engines over time, clocks and utilisation of every layer, and the roofline that they lie under."""
+"""The report as a picture: engines over time, clocks and utilisation of every layer, and the roofline."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def picture(found: Figures, file: Path | BinaryIO) -> None:
 
 
 def drawn(found: Figures) -> Any:
-    """The matplotlib figure, all in its place."""
+    """The matplotlib figure with all its parts."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -81,7 +81,7 @@ def _draw_timeline(axes: Any, found: Figures) -> list[list[Any]]:
 
 
 def _number_timeline(axes: Any, rows: Sequence[Sequence[Any]]) -> None:
-    """Its layer's number in each bar that is wide enough, those of a layer that touch being one; the axes have been drawn once."""
+    """Writes the layer's number into each bar that is wide enough; touching bars of a layer count as one. Draw the axes first."""
     letter = 0.68 * NUMBER_POINTS * DPI / 72
     scale = axes.transData.transform((1, 0))[0] - axes.transData.transform((0, 0))[0]  # pixels a clock
     for row, bars in enumerate(rows):
@@ -98,7 +98,7 @@ def _number_timeline(axes: Any, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def _draw_bars(axes: Any, found: Figures, points: float) -> None:
-    """Clocks a layer, from the first at the top; the utilisation as text."""
+    """Clocks of each layer, the first at the top; utilisation as text."""
     layers, measured = found["layers"], bool(found["measured"])
     places = list(range(len(layers)))
     size = 0.4 if measured else 0.8
@@ -152,7 +152,7 @@ def _draw_roofline(axes: Any, found: Figures) -> dict[int, Spot]:
 
 
 def _name_slope(axes: Any, found: Figures) -> None:
-    """The memory's limit by name above its line, where the name is within the axes; they have been drawn once."""
+    """Writes the name of the memory's limit above its line, where it fits the axes. Draw the axes first."""
     peak, bandwidth = found["macs_per_cycle"], found["ddr_bytes_per_cycle"]
     words = f"DDR: {bandwidth} bytes a clock"
     room = (0.68 * NAME_POINTS * len(words) + 12) * DPI / 72
@@ -164,7 +164,7 @@ def _name_slope(axes: Any, found: Figures) -> None:
 
 
 def _number(axes: Any, spots: Mapping[int, Spot]) -> None:
-    """Numbers beside the points, as the bars have them, where each can be read; the axes have been drawn once."""
+    """Writes the bars' layer numbers beside the points, where they can be read. Draw the axes first."""
     scale = DPI / 72  # pixels a point
     at = axes.transData.transform
     dots = [at(spot) for dots in axes.collections for spot in dots.get_offsets()]

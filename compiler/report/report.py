@@ -77,12 +77,12 @@ def _check(manifest: Manifest, measured: Mapping[str, Any]) -> None:
 
 
 def _short(value: Any) -> str:
-    """Few of many layers' names."""
+    """Shortens a long list of layer names."""
     return f"{len(value)} from {value[0]} to {value[-1]}" if isinstance(value, list) and len(value) > 3 else str(value)
 
 
 def for_ddr(found: Figures) -> str:
-    """Which DDR figures are predicted for, where it is not the one planned on."""
+    """Names the DDR of the prediction where it is not the planned one."""
     ddr = DdrSpeed(**found["predicted"]["ddr"])
     return "" if ddr == PLANNED else f" for {ddr}"
 
@@ -97,7 +97,7 @@ def _total(manifest: Manifest, cycles: float, peak: int) -> Figures:
 
 
 def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Figures:
-    """The whole, as it is predicted. `array`: clocks in which it works, waits within a command, has no command."""
+    """Predicted figures of the whole. `array`: clocks in which it works, waits within a command, or has no command."""
     manifest, config = artifact.manifest, artifact.config
     cycles = last_clock(bars)
     steps = sum(command_steps("conv", vars(c.f), config).steps for c in commands(artifact.program) if c.engine == "conv")
@@ -112,7 +112,7 @@ def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Fig
 
 
 def _measured(manifest: Manifest, run: Mapping[str, Any], peak: int) -> Figures:
-    """The whole, as a run had it. `array`: clocks in which it works, then those of every cause of a stall."""
+    """Measured figures of the whole. `array`: clocks in which it works, then the clocks of each cause of a stall."""
     stalls = run.get("stalls") or {}
     known = bool(stalls) and all(clocks is not None for clocks in stalls.values())
     return {
@@ -124,7 +124,7 @@ def _measured(manifest: Manifest, run: Mapping[str, Any], peak: int) -> Figures:
 
 
 def _of_layer(bars: Sequence[Bar] | None, layer: int) -> dict[str, int] | None:
-    """Clocks that each engine works for a layer, engines that do not left out."""
+    """Clocks that each engine works for a layer, without idle engines."""
     if bars is None:
         return None
     return {engine: clocks for engine, clocks in busy(bar for bar in bars if bar.layer == layer).items() if clocks}

@@ -37,7 +37,7 @@ def roofline(found: Figures) -> str:
 
 
 def longest(found: Figures) -> list[int]:
-    """The layers that are numbered in a roofline, from the one of the most clocks on."""
+    """The layers to number in a roofline, those with the most clocks first."""
     layers = found["layers"]
     return sorted(range(len(layers)), key=lambda n: -layers[n]["predicted_cycles"])[:LABELLED]
 

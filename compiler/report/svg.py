@@ -1,4 +1,4 @@
-"""Drawings of the report's page, as SVG text: engines over time, what the array's clocks go to (`report_roofline` has the third).
+"""Drawings of the report's page, as SVG text: engines over time, and how the array spends its clocks (`roofline` draws the third).
 
 Colours are CSS classes of the page, so that they follow its light or dark scheme; every mark says what it is when pointed at.
 """
@@ -39,7 +39,7 @@ def timeline(found: Figures) -> str:
 
 
 def _row(bars: Sequence[Sequence[Any]], y: float, scale: float, found: Figures) -> list[str]:
-    """Bars of one engine; those of one layer that nearly touch are one."""
+    """Bars of one engine; bars of one layer that nearly touch are joined."""
     merged: list[list[Any]] = []
     for engine, layer, begin, end in bars:
         if merged and merged[-1][1] == layer and (begin - merged[-1][3]) * scale < NARROWEST:
@@ -72,7 +72,7 @@ def _clock_axis(y: float, most: int, scale: float) -> list[str]:
 
 
 def array(found: Figures) -> str:
-    """What the clocks of the array go to: one bar for each of predicted and measured."""
+    """How the array spends its clocks: one bar predicted, one measured."""
     kinds = [kind for kind in ("predicted", "measured") if found[kind] and found[kind]["array"]]
     most = max((sum(found[kind]["array"].values()) for kind in kinds), default=0) or 1
     scale, parts = (WIDTH - LEFT - 10) / most, []

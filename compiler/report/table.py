@@ -1,4 +1,4 @@
-"""The report as text: headline and a line for each layer. Columns of measurements are there only where there are any."""
+"""The report as text: headline and a line for each layer. Columns of measurements appear only where there are measurements."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -42,7 +42,7 @@ def cell(layer: Mapping[str, Any], key: str, form: str) -> str:
 
 
 def stalls_text(stalls: Mapping[str, int] | None, most: int = 2) -> str:
-    """The greatest causes with their clocks."""
+    """The largest causes of stalls with their clocks."""
     greatest = sorted((stalls or {}).items(), key=lambda item: -(item[1] or 0))[:most]
     return ", ".join(f"{cause} {clocks:,}" for cause, clocks in greatest if clocks) or "-"
 

@@ -48,7 +48,7 @@ def _rows(artifact: Artifact, process: int, name: str, bars: Sequence[Bar], engi
 
 
 def _layers(artifact: Artifact, run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A process with one row, in which the clocks of every layer follow those of the layer before."""
+    """A process with one row, in which the layers' clocks follow each other."""
     clock, begin = artifact.config.clock_mhz, 0.0
     events = [_name("process_name", MEASURED, 0, f"measured ({run['device']})")]
     events.append(_name("thread_name", MEASURED, 0, "layers, in sum"))
