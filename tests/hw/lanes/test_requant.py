@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pytest
 
-from cnna.hw.lanes.bundle import LOW_BITS
-from cnna.hw.lanes.requant import Lanes, Modes
+from cnna.hw.lanes.requant import LOW_BITS, Lanes, Modes
 from cnna.spec.arith import combine, requantise
 
 from ...rigs import bench

@@ -55,7 +55,7 @@ class Streamed:
     """A device whose bytes go in and out by streams alone."""
 
     def __init__(self, device):
-        self.device, self.config, self.name = device, device.config, device.name
+        self.device, self.config, self.name, self.ddr = device, device.config, device.name, device.ddr
         self.read, self.write, self.wait, self.allocate = device.read, device.write, device.wait, device.allocate
 
     def store(self, address, data):
