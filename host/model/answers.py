@@ -36,7 +36,8 @@ class Output:
     @property
     def elements(self) -> int | None:
         """Of the answer to one sample; None where that depends on the data."""
-        return int(np.prod(self.shape or (1,))) if self.fixed else None  # type: ignore[arg-type]
+        sizes = [size for size in self.shape or () if size is not None]
+        return int(np.prod(sizes)) if self.fixed else None
 
     def names(self, samples: int) -> list[str]:
         """Under which names the answers are found: answers of different shapes are told apart by the sample's number."""
