@@ -4,10 +4,10 @@ An exception that a handler raises while a C extension is initialised is lost, o
 show both. So a signal that arrives during an import is sent again a little later, until no import is under way.
 """
 
-import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -39,7 +39,7 @@ def ended_in_order() -> Iterator[None]:
     # Those that nohup or a program around us has set otherwise stay as they are.
     usual = {signal.SIGINT: signal.default_int_handler, **dict.fromkeys(ENDING, signal.SIG_DFL)}
     ours = {number: before for number, before in usual.items() if main_thread and signal.getsignal(number) is before}
-    handler = after_imports(end)
+    handler = AfterImports(end)
     for number in ours:
         signal.signal(number, handler)
     try:
@@ -62,7 +62,7 @@ def until_signal() -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)
         raise EndedError
 
-    handler = after_imports(end)
+    handler = AfterImports(end)
     before = {number: signal.signal(number, handler) for number in SERVING}
     try:
         yield
@@ -73,19 +73,36 @@ def until_signal() -> Iterator[None]:
             signal.signal(number, own)
 
 
-def after_imports(handle: Handler) -> Handler:
-    """A handler that calls `handle` as soon as no import is under way except those that are under way now."""
-    most = _imports(sys._getframe())
+class AfterImports:
+    """A signal handler that calls `handle` as soon as no import is under way except those that were under way when it was made."""
 
-    def handler(number: int, frame: FrameType | None) -> None:
-        if _imports(frame) > most:
-            again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))  # to whoever's turn it is then
-            again.daemon = True
-            again.start()
+    def __init__(self, handle: Handler) -> None:
+        self.handle = handle
+        self.imports = _imports(sys._getframe())
+        self.calls = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """What Python calls in the main thread, between two of its instructions."""
+        self.calls += 1
+        if _imports(frame) > self.imports:
+            threading.Thread(target=_send_again, args=(number,), daemon=True).start()
         else:
-            handle(number, frame)
+            self.handle(number, frame)
 
-    return handler
+
+def _send_again(number: int) -> None:
+    """Sends a signal until the handler in place has been called: it may be another one by now, or not one of ours any more.
+
+    Once is not enough: a signal that comes between the main thread's last instruction and the system call in which it then waits
+    is seen only when that call returns.
+    """
+    time.sleep(AGAIN_SECONDS)
+    while isinstance(handler := signal.getsignal(number), AfterImports):
+        calls = handler.calls
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+        time.sleep(AGAIN_SECONDS)
+        if handler.calls != calls:
+            return
 
 
 def _imports(frame: FrameType | None) -> int:

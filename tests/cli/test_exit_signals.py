@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cnna.cli.exit_signals import after_imports, ended_in_order, until_signal
+from cnna.cli.exit_signals import AfterImports, ended_in_order, until_signal
 
 from ..waiting import until
 
@@ -77,10 +77,31 @@ def test_it_is_not_lost_between_two_handlers(tmp_path: Path, monkeypatch: pytest
     assert reached == ["served"]
 
 
+def test_one_that_is_missed_is_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that came just before a system call was seen when that call returned, a minute later: here the first is lost."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "swallowing_four.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    send, sent = signal.pthread_kill, []
+
+    def lossy(thread: int, number: int) -> None:
+        sent.append(number)
+        if len(sent) > 1:
+            send(thread, number)
+
+    monkeypatch.setattr(signal, "pthread_kill", lossy)
+    reached = []
+    with until_signal():
+        importlib.import_module("swallowing_four")
+        time.sleep(10)
+        reached.append("served on")
+    assert reached == []
+    assert sent == [signal.SIGINT, signal.SIGINT]
+
+
 def test_where_nothing_is_imported_it_is_not_put_off() -> None:
     """Also where we run in the middle of somebody's import ourselves."""
     came: list[int] = []
-    after_imports(lambda number, frame: came.append(number))(signal.SIGINT, inspect.currentframe())
+    AfterImports(lambda number, frame: came.append(number))(signal.SIGINT, inspect.currentframe())
     assert came == [signal.SIGINT]
 
 
