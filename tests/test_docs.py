@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 
+import accuracy
 import numpy as np
 import picture
 import pytest
@@ -20,6 +21,11 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_registers_are_current(root: Path) -> None:
     """`make docs` after every change of the register map."""
     assert (root / "docs" / "registers.md").read_text() == describe.markdown()
+
+
+def test_accuracy_begins_as_its_tool_writes_it(root: Path) -> None:
+    """A text that was mended in the page alone would be lost when a row is measured again."""
+    assert (root / "docs" / "accuracy.md").read_text().startswith(accuracy.HEAD)
 
 
 def test_the_picture_shows_modules_that_exist(root: Path) -> None:

@@ -21,18 +21,23 @@ OUT = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
 CONFIG, BATCH = "zcu102", 4  # the emulator answers the same at every size; this one takes the fewest steps
 HEAD = """# Accuracy
 
-Top-1 of trained networks that others published, over all test samples: in float32 (onnxruntime), and in int8 through the
-emulator, which equals the RTL to the bit. "As float" is the share of samples whose top-1 is the float network's. `model` is
-quantised by `cnna quantize` (min-max, 100 calibration samples, per-channel weights); `model_ort_qdq_*` come quantised by
-onnxruntime (`sym` without zero points) and are taken as they are; "as onnxruntime" is the share of samples whose top-1
-is that of onnxruntime, graph optimisations off, on the same file. `ultraface_slim320` is a detector: its faces are counted.
+The table has the top-1 accuracy of trained networks that others published, measured on all test samples. Each network has
+three files: its float model, and two that onnxruntime quantised.
 
-A row is measured again by
+- *float* is the accuracy in float32 by onnxruntime. *int8* is the accuracy by the emulator, which equals the RTL to the bit.
+- *As float* is the share of samples whose top-1 class is the same as the float network's.
+- *As onnxruntime* is the share of samples whose top-1 class is the same as onnxruntime's for the same file, without graph
+  optimisations.
+- `model` is quantised by `cnna quantize` (min-max, 100 calibration samples, per-channel weights). `model_ort_qdq_*` were
+  quantised by onnxruntime (`sym`: without zero points), and the compiler takes them as they are.
+- `ultraface_slim320` is a detector; its rows count faces.
+
+The standard error of a top-1 accuracy is 1.3 points at 1,000 samples, 2.5 at 400 and 3 at 128. Models and data are not part
+of the project. This command measures a row again:
 
     .venv/bin/python tools/accuracy.py --models DIR --only MODEL
 
-and held by `pytest tests/test_models.py --models DIR`, which also runs five samples of each through the RTL. The standard
-error of a top-1 is 1.3 points at 1,000 samples, 2.5 at 400 and 3 at 128. Models and data are not part of the project.
+`pytest tests/test_models.py --models DIR` compares the figures with bounds. It also runs five samples of each model on the RTL.
 
 | model | samples | float | int8 | as float | as onnxruntime |
 |---|---|---|---|---|---|
