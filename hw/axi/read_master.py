@@ -9,7 +9,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi.buses import AxiRead, constants
-from cnna.hw.base.ports import ReadBurst, ReadClient
+from cnna.hw.base.ports import Burst, ReadClient
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
 from cnna.spec.machine import BEAT_BITS, READS_OUTSTANDING
@@ -45,7 +45,7 @@ class ReadMaster(wiring.Component):
         m.submodules.order = order = RegisteredFifo(unsigned(max(1, (self.count - 1).bit_length())), READS_OUTSTANDING)
         take, granted, ended, wanted = Signal(), Signal(), Signal(), []
         for number, client in enumerate(self.clients):
-            m.submodules[f"wanted{number}"] = pair = SkidBuffer(ReadBurst)
+            m.submodules[f"wanted{number}"] = pair = SkidBuffer(Burst)
             connect(m, flipped(client.burst), pair.i)
             wanted.append(pair.o)
         outstanding = tally(m, READS_OUTSTANDING, granted, ended)  # bursts whose last beat has not come

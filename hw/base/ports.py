@@ -13,17 +13,13 @@ from cnna.spec.machine import BEAT_BITS, BUS_BITS
 from cnna.spec.regmap import ADDRESS_BITS, command_fields
 
 
-class ReadBurst(data.Struct):
-    """A burst that a client wants. It has at most BURST_BEATS, never crosses 4 KiB, and the client has reserved room for it."""
+class Burst(data.Struct):
+    """A burst that a client wants. It has at most BURST_BEATS and never crosses 4 KiB.
+
+    The client of a read has reserved room for its beats. The client of a write has all of them ready in its data stream.
+    """
 
     address: unsigned(BUS_BITS)  # bytes, a multiple of 16
-    beats: unsigned(5)
-
-
-class WriteBurst(data.Struct):
-    """A burst to be written. All of its beats are ready in the client's data stream."""
-
-    address: unsigned(BUS_BITS)
     beats: unsigned(5)
 
 
@@ -45,14 +41,14 @@ class ReadClient(wiring.Signature):
     """A client of a port's read master, seen from the client. Beats come in the order of bursts, without back-pressure."""
 
     def __init__(self) -> None:
-        super().__init__({"burst": Out(stream.Signature(ReadBurst)), "beat": In(stream.Signature(ReadBeat, always_ready=True))})
+        super().__init__({"burst": Out(stream.Signature(Burst)), "beat": In(stream.Signature(ReadBeat, always_ready=True))})
 
 
 class WriteClient(wiring.Signature):
     """A client of a port's write master, seen from the client. `done` pulses once for each burst's B response, in order."""
 
     def __init__(self) -> None:
-        super().__init__({"burst": Out(stream.Signature(WriteBurst)), "beat": Out(stream.Signature(WriteBeat)), "done": In(1)})
+        super().__init__({"burst": Out(stream.Signature(Burst)), "beat": Out(stream.Signature(WriteBeat)), "done": In(1)})
 
 
 def feature_read_request(config: Config, lanes: int, tag_bits: int) -> data.StructLayout:

@@ -1,19 +1,23 @@
 """Cuts transfers into AXI bursts at multiples of 256 bytes, so that none crosses 4 KiB or has more than 16 beats.
 
-`BurstCutter` cuts the runs of load and store, a burst a clock. `CopyBursts` cuts the packets of the stream ports.
+`BurstCutter` cuts the runs of load and store, a burst a clock. `CopyBursts` cuts the packets of the stream ports. A read burst then
+goes through a `BurstCredit`, which waits for room, and a write burst through a `BurstOffer`, which waits for its beats.
 """
 
 from amaranth import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from cnna.hw.base.ports import ReadBurst
+from cnna.hw.base.ports import Burst
+from cnna.hw.base.queues import SkidBuffer
+from cnna.hw.base.timing import tally
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT
-from cnna.spec.machine import BURST_BEATS, COPY_BITS, width
+from cnna.spec.machine import BURST_BEATS, COPY_BITS, WRITES_OUTSTANDING, width
 
 BLOCK_SHIFT = BURST_BEATS.bit_length() - 1  # of an address in beats: no burst crosses a multiple of so many
 RUN_BITS = width("load", "run")  # of a run's words and beats
 COPY_BEATS_BITS = COPY_BITS - BEAT_SHIFT + 1  # of a copy's beats
+BURSTS = WRITES_OUTSTANDING + 2  # of a client of a write master, taken and not answered: on the bus, and on their way to it
 
 
 def next_burst(address: Value, left: Value) -> tuple[Value, Value]:
@@ -37,7 +41,7 @@ class BurstCutter(wiring.Component):
     """
 
     runs: In(stream.Signature(ByteRun))
-    bursts: Out(stream.Signature(ReadBurst))
+    bursts: Out(stream.Signature(Burst))
     at_end: Out(1)
     next: In(1)
 
@@ -85,7 +89,7 @@ class CopyBursts(wiring.Component):
     stop: In(1)
     address: In(BEAT_ADDRESS_BITS)
     beats: In(COPY_BEATS_BITS)  # not 0
-    burst: Out(stream.Signature(ReadBurst))
+    burst: Out(stream.Signature(Burst))
     idle: Out(1)
 
     def elaborate(self, platform: object) -> Module:
@@ -112,4 +116,92 @@ class CopyBursts(wiring.Component):
                     m.next = "SIZE"
                 with m.If(self.stop | (self.burst.ready & last)):
                     m.next = "IDLE"
+        return m
+
+
+class BurstCredit(wiring.Component):
+    """Passes a read burst on when the queue for its beats has room for all of them.
+
+    `depth`: beats that the queue holds. `freed`: a beat leaves the queue. `stop` lets no burst through. `empty`: no beat is in the
+    queue or asked for.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        super().__init__(
+            {
+                "bursts": In(stream.Signature(Burst)),
+                "o": Out(stream.Signature(Burst)),
+                "freed": In(1),
+                "stop": In(1),
+                "empty": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        room = Signal(range(self.depth + 1), init=self.depth)
+        enough = Signal(init=1)  # for any burst
+        asked = Signal()
+        spent = Signal(5)  # the beats asked for a clock ago
+        freed = Signal()
+        opened = enough & ~self.stop
+        m.d.comb += [
+            self.o.valid.eq(self.bursts.valid & opened),
+            self.o.payload.eq(self.bursts.payload),
+            self.bursts.ready.eq(self.o.ready & opened),
+            asked.eq(self.o.valid & self.o.ready),
+            self.empty.eq((spent == 0) & ~freed & (room == self.depth)),
+        ]
+        m.d.sync += [
+            spent.eq(Mux(asked, self.o.payload.beats, 0)),
+            freed.eq(self.freed),
+            room.eq(room - spent + freed),
+            # `room` does not yet include bursts asked for now and a clock ago
+            enough.eq((room >= 3 * BURST_BEATS) | ((room >= BURST_BEATS) & ~asked & (spent == 0))),
+        ]
+        return m
+
+
+class BurstOffer(wiring.Component):
+    """Offers a write burst when all of its beats are in the queue, and counts the bursts without a B response.
+
+    `depth`: beats that the queue holds. `pushed`: a beat enters it. `done`: a response has come. `stop` holds back bursts that are
+    not offered yet. `clear` forgets the beats that no burst has taken. `unanswered`: a burst that was offered has no response.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        super().__init__(
+            {
+                "bursts": In(stream.Signature(Burst)),
+                "o": Out(stream.Signature(Burst)),
+                "pushed": In(1),
+                "done": In(1),
+                "stop": In(1),
+                "clear": In(1),
+                "unanswered": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.queue = queue = SkidBuffer(Burst)
+        connect(m, queue.o, flipped(self.o))
+        burst = self.bursts
+        standing = Signal(range(self.depth + 1))  # beats in the queue that no burst has taken
+        whole = Signal()  # they are enough for this burst
+        taken = Signal()
+        m.d.comb += [
+            queue.i.valid.eq(burst.valid & whole),
+            queue.i.payload.eq(burst.payload),
+            burst.ready.eq(whole & queue.i.ready),
+            taken.eq(burst.valid & burst.ready),
+            self.unanswered.eq(tally(m, BURSTS, taken, self.done).some),
+        ]
+        m.d.sync += whole.eq(burst.valid & ~taken & ~self.stop & (standing >= burst.payload.beats))
+        with m.If(self.clear):
+            m.d.sync += standing.eq(0)
+        with m.Else():
+            m.d.sync += standing.eq(standing - Mux(taken, burst.payload.beats, 0) + self.pushed)
         return m

@@ -1,9 +1,12 @@
 """What `load` and `store` share: how a command's runs are dealt to the ports, and which ports must wait for a bank.
 
 `Runs` makes one run a clock and deals run k to port k mod ports. Each port gets two streams: where the run's bytes are (for
-`BurstCutter`), and where its words are (for the engine's port). Addresses are sums; nothing multiplies. After the last run, the end
-of the command goes to every port, so that an engine can tell when all ports have passed it.
+`BurstCutter`), and where its words are (for `RunBeats`). Addresses are sums; nothing multiplies. After the last run, the end of the
+command goes to every port, so that an engine can tell when all ports have passed it. `RunBeats` steps through a port's runs beat by
+beat.
 """
+
+from collections.abc import Sequence
 
 from amaranth import Cat, Const, Module, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
@@ -12,12 +15,15 @@ from amaranth.utils import ceil_log2
 
 from cnna.hw.base.ports import command_layout
 from cnna.hw.base.queues import RegisteredFifo
+from cnna.hw.base.timing import tally
 from cnna.hw.dma.bursts import RUN_BITS, ByteRun
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES, SegmentCheck
 from cnna.hw.units.waits import COUNTS, UnitWaiter, waits_of
 from cnna.spec.config import Config
-from cnna.spec.machine import BUS_BITS
-from cnna.spec.regmap import ADDRESS_BITS, COUNTED
+from cnna.spec.machine import BUS_BITS, RUNS_AHEAD
+from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED
+
+COMMANDS = 2 * RUNS_AHEAD  # more than can be dealt and not ended: each has an end in a port's queue, or just behind it
 
 
 class WordRun(data.Struct):
@@ -171,6 +177,93 @@ class Runs(wiring.Component):
                 walk.runs_left.eq(walk.runs_left - 1),
                 walk.last_run.eq(walk.runs_left == 1),
             ]
+
+
+def run_engine_members(engine: str) -> dict[str, wiring.Member]:
+    """What `Load` and `Store` show of a command, beside their clients and their port of feature memory."""
+    return {
+        "command": In(stream.Signature(command_layout(engine))),
+        "segments": In(SEGMENT_BASES),
+        "sizes": In(SEGMENT_SIZES),
+        "done": In(COUNTS),
+        "unit": Out(1),
+        "busy": Out(1),
+        "blocked": Out(len(COUNTED)),
+        "outside": Out(1),
+        "number": Out(COUNT_BITS),
+    }
+
+
+def deal_runs(m: Module, engine: wiring.Component, name: str, ports: Sequence[wiring.Component], ended: Value) -> None:
+    """Deals the runs of an engine's commands to its ports, and drives `unit`, `busy`, `blocked` and `outside` of the engine.
+
+    `ended` pulses at the end of each command; `unit` follows it. The ports and their `Runs` become submodules.
+    """
+    m.submodules.runs = runs = Runs(engine.config, name, RUNS_AHEAD)
+    connect(m, flipped(engine.command), runs.command)
+    for number, port in enumerate(ports):
+        m.submodules[f"port{number}"] = port
+        connect(m, runs.byte_runs[number], port.byte_runs)
+        connect(m, runs.word_runs[number], port.word_runs)
+        connect(m, port.client, flipped(engine.clients[number]))
+    dealt = Signal()
+    begun = tally(m, COMMANDS, dealt, ended)  # dealt and not ended
+    m.d.sync += [dealt.eq(runs.command.valid & runs.command.ready), engine.unit.eq(ended)]
+    m.d.comb += [
+        runs.segments.eq(engine.segments),
+        runs.sizes.eq(engine.sizes),
+        runs.done.eq(engine.done),
+        engine.blocked.eq(runs.blocked),
+        engine.outside.eq(runs.outside),
+        engine.busy.eq(engine.command.valid | dealt | begun.some | engine.unit),
+    ]
+
+
+def run_beat_layout(config: Config) -> data.StructLayout:
+    """The words of one beat as lanes of a request to feature memory; or the end of a command, which has no active lane."""
+    lanes = config.beat_words
+    return data.StructLayout({"end": unsigned(1), "active": unsigned(lanes), "address": data.ArrayLayout(ADDRESS_BITS, lanes)})
+
+
+class RunBeats(wiring.Component):
+    """Steps through a port's runs beat by beat, and passes on the ends of commands. `beat.valid` comes from a register."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        super().__init__({"runs": In(stream.Signature(WordRun)), "beat": Out(stream.Signature(run_beat_layout(config)))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        lanes, run, beat = self.config.beat_words, self.runs.payload, self.beat.payload
+        address = Signal(ADDRESS_BITS)
+        left = Signal(RUN_BITS)  # beats of the run after this one
+        last = Signal(2)  # words of the run's last beat after its first
+        final = Signal()
+        busy = Signal()
+        end = Signal()
+        take = Signal()
+        fetch = Signal()
+        m.d.comb += [
+            self.beat.valid.eq(busy),
+            beat.end.eq(end),
+            beat.active.eq(Cat(1, *(~final | (last >= lane) for lane in range(1, lanes))) & (~end).replicate(lanes)),
+            take.eq(busy & self.beat.ready),
+            fetch.eq(~busy | (take & (final | end))),
+            self.runs.ready.eq(fetch),
+        ]
+        m.d.comb += [beat.address[lane].eq(address + lane) for lane in range(lanes)]
+        with m.If(take):
+            m.d.sync += [address.eq(address + lanes), left.eq(left - 1), final.eq(left == 1)]
+        with m.If(fetch):
+            m.d.sync += [
+                busy.eq(self.runs.valid),
+                end.eq(run.end),
+                address.eq(run.address),
+                left.eq(run.more),
+                last.eq(run.last),
+                final.eq(run.more == 0),
+            ]
+        return m
 
 
 def bank_conflicts(config: Config, beats: list[stream.Interface]) -> list[Value]:

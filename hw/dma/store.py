@@ -4,23 +4,18 @@
 banks. On each port, `StorePort` gathers the words into beats, and gives its write master a burst once all of its beats are there.
 """
 
-from amaranth import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth import Cat, Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from cnna.hw.base.ports import FeatureRead, WriteBeat, WriteBurst, WriteClient, command_layout
+from cnna.hw.base.ports import FeatureRead, WriteBeat, WriteClient
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
-from cnna.hw.dma.bursts import RUN_BITS, BurstCutter, ByteRun
-from cnna.hw.dma.runs import Runs, WordRun, bank_conflicts
-from cnna.hw.dma.segments import SEGMENT_BASES, SEGMENT_SIZES
-from cnna.hw.units.waits import COUNTS
+from cnna.hw.dma.bursts import BurstCutter, BurstOffer, ByteRun
+from cnna.hw.dma.runs import RunBeats, WordRun, bank_conflicts, deal_runs, run_engine_members
 from cnna.spec.config import Config
-from cnna.spec.machine import BEAT_BITS, RUNS_AHEAD, STORE_ROOM_BEATS, WRITES_OUTSTANDING
-from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED
-
-BURSTS = WRITES_OUTSTANDING + 2  # of a port, taken and not answered: on the bus, and on their way to it
-COMMANDS = 2 * RUNS_AHEAD  # more than can be dealt and not passed: each has an end in a port's queue, or just behind it
+from cnna.spec.machine import BEAT_BITS, STORE_ROOM_BEATS
+from cnna.spec.regmap import ADDRESS_BITS
 
 
 def ask_layout(config: Config) -> data.StructLayout:
@@ -54,58 +49,38 @@ class StorePort(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.beats = beats = RegisteredFifo(WriteBeat, STORE_ROOM_BEATS)
+        m.submodules.cutter = cutter = BurstCutter()
+        m.submodules.offer = offer = BurstOffer(STORE_ROOM_BEATS)
         connect(m, beats.o, flipped(self.client.beat))
+        connect(m, flipped(self.byte_runs), cutter.runs)
+        connect(m, cutter.bursts, offer.bursts)
+        connect(m, offer.o, flipped(self.client.burst))
         m.d.comb += [
             beats.item.data.eq(self.answer.payload.words),
             beats.item.strobe.eq(Cat(lane.replicate(self.config.ci) for lane in self.answer.payload.active)),
             beats.push.eq(self.answer.valid),
+            offer.pushed.eq(self.answer.valid),
+            offer.done.eq(self.client.done),
+            self.at_end.eq(cutter.at_end & ~offer.unanswered),
+            cutter.next.eq(self.next),
         ]
-        self._ask(m, beats.o.valid & beats.o.ready)
-        self._burst(m)
+        self._ask(m, beats.o)
         return m
 
-    def _ask(self, m: Module, freed: Value) -> None:
+    def _ask(self, m: Module, beats: stream.Interface) -> None:
         """Asks for the words of one beat after another while the queue has room for the answers."""
-        lanes = self.config.beat_words
-        m.submodules.asking = pair = SkidBuffer(ask_layout(self.config))
-        connect(m, pair.o, flipped(self.asks))
-        address, left, last = Signal(ADDRESS_BITS), Signal(RUN_BITS), Signal(2)
-        final, busy, take, fetch, run = Signal(), Signal(), Signal(), Signal(), self.word_runs.payload
-        room = tally(m, STORE_ROOM_BEATS, take, freed).room
+        m.submodules.run_beats = run_beats = RunBeats(self.config)
+        m.submodules.asking = asking = SkidBuffer(ask_layout(self.config))
+        connect(m, flipped(self.word_runs), run_beats.runs)
+        connect(m, asking.o, flipped(self.asks))
+        here, ask, asked = run_beats.beat, asking.i, Signal()
+        room = tally(m, STORE_ROOM_BEATS, asked, beats.valid & beats.ready).room
         m.d.comb += [
-            pair.i.valid.eq(busy & room),
-            pair.i.payload.active.eq(Cat(1, *(~final | (last >= lane) for lane in range(1, lanes)))),
-            take.eq(pair.i.valid & pair.i.ready),
-            fetch.eq(~busy | (take & final)),
-            self.word_runs.ready.eq(fetch),
-        ]
-        m.d.comb += [pair.i.payload.address[lane].eq(address + lane) for lane in range(lanes)]
-        with m.If(take):
-            m.d.sync += [address.eq(address + lanes), left.eq(left - 1), final.eq(left == 1)]
-        with m.If(fetch):
-            m.d.sync += [busy.eq(self.word_runs.valid & ~run.end), address.eq(run.address), last.eq(run.last)]
-            m.d.sync += [left.eq(run.more), final.eq(run.more == 0)]
-
-    def _burst(self, m: Module) -> None:
-        """Offers a burst when all of its beats are in the queue, and counts the bursts without a B response."""
-        m.submodules.bursts = bursts = BurstCutter()
-        m.submodules.offer = offer = SkidBuffer(WriteBurst)
-        connect(m, flipped(self.byte_runs), bursts.runs)
-        connect(m, offer.o, flipped(self.client.burst))
-        burst = bursts.bursts
-        standing, whole, taken = Signal(range(STORE_ROOM_BEATS + 1)), Signal(), Signal()
-        unanswered = tally(m, BURSTS, taken, self.client.done)
-        m.d.comb += [
-            taken.eq(burst.valid & whole & offer.i.ready),
-            burst.ready.eq(whole & offer.i.ready),
-            offer.i.valid.eq(burst.valid & whole),
-            offer.i.payload.eq(burst.payload),
-            self.at_end.eq(bursts.at_end & ~unanswered.some),
-            bursts.next.eq(self.next),
-        ]
-        m.d.sync += [
-            standing.eq(standing - Mux(taken, burst.payload.beats, 0) + self.answer.valid),
-            whole.eq(burst.valid & ~taken & (standing >= burst.payload.beats)),
+            ask.valid.eq(here.valid & ~here.payload.end & room),
+            ask.payload.active.eq(here.payload.active),
+            ask.payload.address.eq(here.payload.address),
+            asked.eq(ask.valid & ask.ready),
+            here.ready.eq(here.payload.end | (ask.ready & room)),  # nothing is asked for an end
         ]
 
 
@@ -121,46 +96,26 @@ class Store(wiring.Component):
         lanes = config.ports * config.beat_words
         super().__init__(
             {
-                "command": In(stream.Signature(command_layout("store"))),
-                "segments": In(SEGMENT_BASES),
-                "sizes": In(SEGMENT_SIZES),
-                "done": In(COUNTS),
+                **run_engine_members("store"),
                 "clients": Out(WriteClient()).array(config.ports),
                 "read": Out(FeatureRead(config, lanes, lanes)),
-                "unit": Out(1),
-                "busy": Out(1),
-                "blocked": Out(len(COUNTED)),
-                "outside": Out(1),
-                "number": Out(COUNT_BITS),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.runs = runs = Runs(self.config, "store", RUNS_AHEAD)
-        connect(m, flipped(self.command), runs.command)
-        m.d.comb += [runs.segments.eq(self.segments), runs.sizes.eq(self.sizes), self.outside.eq(runs.outside)]
-        m.d.comb += [runs.done.eq(self.done), self.blocked.eq(runs.blocked)]
-        ports = [StorePort(self.config) for _ in range(self.config.ports)]
+        ports, ended = [StorePort(self.config) for _ in range(self.config.ports)], Signal()
+        deal_runs(m, self, "store", ports, ended)
         lanes, response = self.config.beat_words, self.read.response
         for number, port in enumerate(ports):
-            m.submodules[f"port{number}"] = port
-            connect(m, runs.byte_runs[number], port.byte_runs)
-            connect(m, runs.word_runs[number], port.word_runs)
-            connect(m, port.client, flipped(self.clients[number]))
             active = response.payload.tag[number * lanes : (number + 1) * lanes]
             words = response.payload.words.as_value()[number * BEAT_BITS : (number + 1) * BEAT_BITS]
             m.d.comb += [port.answer.valid.eq(response.valid & active[0])]
             m.d.comb += [port.answer.payload.active.eq(active), port.answer.payload.words.eq(words)]
 
         self._join(m, ports)
-        ended, dealt = Signal(), Signal()
-        m.d.sync += dealt.eq(runs.command.valid & runs.command.ready)
-        m.d.sync += ended.eq(Cat(port.at_end for port in ports).all() & ~ended)
+        m.d.sync += [ended.eq(Cat(port.at_end for port in ports).all() & ~ended), self.number.eq(self.number + ended)]
         m.d.comb += [port.next.eq(ended) for port in ports]
-        begun = tally(m, COMMANDS, dealt, ended)
-        m.d.sync += [self.unit.eq(ended), self.number.eq(self.number + ended)]
-        m.d.comb += self.busy.eq(self.command.valid | dealt | begun.some | self.unit)
         return m
 
     def _join(self, m: Module, ports: list[StorePort]) -> None:

@@ -10,13 +10,13 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.axi.buses import AxiStream
-from cnna.hw.base.ports import ReadClient, WriteBeat, WriteBurst, WriteClient
+from cnna.hw.base.ports import ReadClient, WriteBeat, WriteClient
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
-from cnna.hw.dma.bursts import CopyBursts
+from cnna.hw.dma.bursts import BurstCredit, BurstOffer, CopyBursts
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT
 from cnna.spec.config import BEAT_BYTES
-from cnna.spec.machine import BEAT_BITS, BURST_BEATS, BUS_BITS, COPY_BITS, WRITES_OUTSTANDING
+from cnna.spec.machine import BEAT_BITS, BUS_BITS, COPY_BITS
 from cnna.spec.regmap import REGISTERS, STREAM_ERRORS
 
 ILLEGAL, RESPONSE, EARLY_END, LATE_END = (STREAM_ERRORS.index(e) for e in ("illegal", "response", "early_end", "late_end"))
@@ -174,26 +174,19 @@ class StreamIn(wiring.Component):
         ]
 
     def _write(self, m: Module, bursts: CopyBursts, beats: RegisteredFifo, pushed: Value, failed: Value) -> Value:
-        """Offers a burst when all of its beats are in the queue. Returns whether some burst has no B response."""
-        m.submodules.offer = offer = SkidBuffer(WriteBurst)
+        """Offers the bursts, and gives their beats. Returns whether a burst that was offered has no B response."""
+        m.submodules.offer = offer = BurstOffer(IN_BEATS)
+        connect(m, bursts.burst, offer.bursts)
         connect(m, offer.o, flipped(self.client.burst))
-        standing, whole, taken = Signal(range(IN_BEATS + 1)), Signal(), Signal()
-        burst = bursts.burst
-        unanswered = tally(m, WRITES_OUTSTANDING + 2, taken, self.client.done)
         m.d.comb += [
-            offer.i.payload.eq(burst.payload),
-            offer.i.valid.eq(burst.valid & whole),
-            taken.eq(offer.i.valid & offer.i.ready),
-            burst.ready.eq(taken),
+            offer.pushed.eq(pushed),
+            offer.done.eq(self.client.done),
+            offer.stop.eq(failed),
+            offer.clear.eq(self.request.start),
             self.client.beat.payload.eq(beats.o.payload),
             self.client.beat.valid.eq(beats.o.valid),
         ]
-        m.d.sync += whole.eq(burst.valid & ~taken & ~failed & (standing >= burst.payload.beats))
-        with m.If(self.request.start):
-            m.d.sync += standing.eq(0)
-        with m.Else():
-            m.d.sync += standing.eq(standing - Mux(taken, burst.payload.beats, 0) + pushed)
-        return taken | unanswered.some
+        return offer.unanswered
 
 
 class StreamOut(wiring.Component):
@@ -237,21 +230,15 @@ class StreamOut(wiring.Component):
 
     def _read(self, m: Module, bursts: CopyBursts, beats: RegisteredFifo, failed: Value) -> Value:
         """Asks for bursts that have room. Returns whether none is left, outstanding or in the queue."""
-        burst, beat, asked, freed = self.client.burst, self.client.beat, Signal(), Signal()
-        room, roomy, spent = Signal(range(OUT_BEATS + 1), init=OUT_BEATS), Signal(init=1), Signal(5)
+        m.submodules.credit = credit = BurstCredit(OUT_BEATS)
+        connect(m, bursts.burst, credit.bursts)
+        connect(m, credit.o, flipped(self.client.burst))
+        beat = self.client.beat
         m.d.comb += [
-            burst.payload.eq(bursts.burst.payload),
-            burst.valid.eq(bursts.burst.valid & roomy & ~failed),
-            asked.eq(burst.valid & burst.ready),
-            bursts.burst.ready.eq(asked),
+            credit.freed.eq(beats.o.valid & beats.o.ready),
+            credit.stop.eq(failed),
             beats.push.eq(beat.valid),
             beats.item.data.eq(beat.payload.data),
             beats.item.response.eq(self.response),
         ]
-        m.d.sync += [
-            spent.eq(Mux(asked, burst.payload.beats, 0)),
-            freed.eq(beats.o.valid & beats.o.ready),
-            room.eq(room - spent + freed),
-            roomy.eq((room >= 2 * BURST_BEATS) & ~asked),  # `room` does not yet include the burst of two clocks ago
-        ]
-        return bursts.idle & (spent == 0) & ~freed & (room == OUT_BEATS)
+        return bursts.idle & credit.empty
