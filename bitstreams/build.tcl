@@ -11,14 +11,14 @@ lassign $argv config variant out
 if {$variant ni {ps pl}} { error "variant $variant: there are ps and pl" }
 set here [file dirname [file normalize [info script]]]
 set cnna [expr {[info exists env(CNNA)] ? $env(CNNA) : "cnna"}]
-set ports [expr {$config eq "tiny" ? 1 : 4}]
-set hp_ports [expr {$variant eq "pl" ? 1 : $ports}] ;# of the PS: the DMA's, or one for each master of the accelerator
 set name cnna_$variant
 file mkdir $out/ip $out/reports
 
 # --- the accelerator as an IP ---
 
 exec $cnna board ip --config $config --variant $variant -o $out/ip
+source $out/ip/settings.tcl ;# sets `ports` and `clock_mhz` as the configuration has them
+set hp_ports [expr {$variant eq "pl" ? 1 : $ports}] ;# of the PS: the DMA's, or one for each master of the accelerator
 create_project -in_memory -part xczu9eg-ffvb1156-2-e
 set_property board_part xilinx.com:zcu102:part0:3.4 [current_project]
 set_property ip_repo_paths $out/ip [current_project]
@@ -38,7 +38,7 @@ create_bd_cell -type ip -vlnv xilinx.com:ip:zynq_ultra_ps_e:3.4 zynq_ultra_ps_e_
 apply_bd_automation -rule xilinx.com:bd_rule:zynq_ultra_ps_e -config {apply_board_preset 1} [get_bd_cells zynq_ultra_ps_e_0]
 set ps [list CONFIG.PSU__USE__M_AXI_GP0 1 CONFIG.PSU__USE__M_AXI_GP1 0 CONFIG.PSU__USE__M_AXI_GP2 0 CONFIG.PSU__USE__IRQ0 1 \
     CONFIG.PSU__MAXIGP0__DATA_WIDTH 128 CONFIG.PSU__FPGA_PL0_ENABLE 1 CONFIG.PSU__FPGA_PL1_ENABLE 0 \
-    CONFIG.PSU__CRL_APB__PL0_REF_CTRL__SRCSEL IOPLL CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ 300]
+    CONFIG.PSU__CRL_APB__PL0_REF_CTRL__SRCSEL IOPLL CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ $clock_mhz]
 for {set port 0} {$port < $hp_ports} {incr port} { ;# HP0..HP3 are the PS's S_AXI_GP2..GP5
     set gp [expr {$port + 2}]
     lappend ps CONFIG.PSU__USE__S_AXI_GP$gp 1 CONFIG.PSU__SAXIGP${gp}__DATA_WIDTH 128
@@ -152,11 +152,11 @@ file copy -force [lindex [glob -directory . -types f *.gen/sources_1/bd/$name/hw
 
 set slack [get_property SLACK [lindex [get_timing_paths] 0]]
 set manifest [open $out/manifest.json w]
-puts $manifest "{\"config\": \"$config\", \"variant\": \"$variant\", \"vivado\": \"[version -short]\", \"clock_mhz\": 300, \"slack_ns\": $slack,"
+puts $manifest "{\"config\": \"$config\", \"variant\": \"$variant\", \"vivado\": \"[version -short]\", \"clock_mhz\": $clock_mhz, \"slack_ns\": $slack,"
 puts $manifest " \"cnna\": \"[lindex [exec $cnna --version] 1]\","
 foreach {file end} {cnna.bit , cnna.hwh ""} {
     puts $manifest " \"$file\": \"[lindex [exec sha256sum $out/$file] 0]\"$end"
 }
 puts $manifest "}"
 close $manifest
-if {$slack < 0} { puts stderr "cnna: timing is not met: slack $slack ns at 300 MHz (see $out/reports/timing.rpt)"; exit 1 }
+if {$slack < 0} { puts stderr "cnna: timing is not met: slack $slack ns at $clock_mhz MHz (see $out/reports/timing.rpt)"; exit 1 }

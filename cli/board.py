@@ -84,14 +84,15 @@ def _ip(args: argparse.Namespace, config: Config) -> Outcome:
     """Writes what Vivado's IP catalogue takes."""
     from cnna.cli.rtl import generated
     from cnna.sim.board.design import design
-    from cnna.sim.board.ipxact import component
+    from cnna.sim.board.ipxact import SETTINGS, component, settings
 
     config = design(config, args.variant).config
     name, verilog = next(iter(generated(config).items()))
     make_folder(args.folder)
-    paths = [args.folder / name, args.folder / "component.xml"]
+    paths = [args.folder / name, args.folder / "component.xml", args.folder / SETTINGS]
     write_bytes(paths[0], verilog)
     write_text(paths[1], component(config, name))
+    write_text(paths[2], settings(config))
     print(f"{paths[0]}, {paths[1]}: accelerator {config.name}, variant {args.variant}, for Vivado's IP catalogue")
     return Outcome({"config": config.name, "variant": args.variant, "written": [str(path) for path in paths]})
 

@@ -6,6 +6,7 @@ The block design that it makes must be the one of `sim/board/design.py`, from wh
 import itertools
 import json
 import tkinter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,25 +16,29 @@ from cnna.cli.main import Parser
 from cnna.sim.board.blocks import PS, Design
 from cnna.sim.board.cells import DDR4, LEDS_WIDTH
 from cnna.sim.board.design import BOARD_PART, PART, VARIANTS, design
-from cnna.spec.config import PRESETS, preset
+from cnna.sim.board.ipxact import SETTINGS, settings
+from cnna.spec.config import PRESETS, Config
 
 OWN = ("exec", "glob", "exit")  # Tcl's own commands that must not touch this machine
 ANSWERS = {"get_property": "0.1", "version": "2022.1", "make_wrapper": "wrapper.v", "glob": "made.hwh"}
+UNLIKE = replace(PRESETS["zcu102"], name="unlike", ports=2, clock_mhz=200)  # no preset: the script must not know them by name
 
 
 class Vivado:
     """Plays a script; `calls` is what it asked Vivado for, words of each command."""
 
-    def __init__(self, script: Path, *arguments: str) -> None:
-        self.tcl, self.calls = tkinter.Tcl(), list[tuple[str, ...]]()
+    def __init__(self, script: Path, config: Config, variant: str) -> None:
+        self.tcl, self.calls, self.config = tkinter.Tcl(), list[tuple[str, ...]](), config
         for name in OWN:
             self.tcl.createcommand(name, lambda *words, name=name: self._called(name, *words))
         self.tcl.createcommand("unknown", self._called)
-        self.tcl.setvar("argv", " ".join(arguments))
+        self.tcl.setvar("argv", f"{config.name} {variant} out")
         self.tcl.call("source", str(script))
 
     def _called(self, name: str, *words: str) -> str:
         self.calls.append((name, *map(str, words)))
+        if name == "exec" and "ip" in words:  # `cnna board ip`, which also writes what the script reads
+            (Path(words[-1]) / SETTINGS).write_text(settings(self.config))
         if name == "exec":
             return "cnna 9.9.9" if "--version" in words else "digest file"
         return ANSWERS.get(name, str(words[-1]) if words else "")
@@ -52,13 +57,13 @@ class Vivado:
         return {str(key): str(value) for key, value in itertools.zip_longest(words[::2], words[1::2])}
 
 
-@pytest.fixture(params=itertools.product(PRESETS, VARIANTS), ids="-".join)
+@pytest.fixture(params=itertools.product((*PRESETS.values(), UNLIKE), VARIANTS), ids=lambda pair: f"{pair[0].name}-{pair[1]}")
 def played(request: pytest.FixtureRequest, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Design, Vivado]:
     """The script for each configuration and variant, and the block design that it must make."""
     monkeypatch.chdir(tmp_path)
     Path("made.hwh").write_text("handoff")
-    config, variant = request.param
-    return design(preset(config), variant), Vivado(root / "bitstreams" / "build.tcl", config, variant, "out")
+    made = design(*request.param)
+    return made, Vivado(root / "bitstreams" / "build.tcl", made.config, made.variant)
 
 
 def test_cells_and_their_parameters(played: tuple[Design, Vivado]) -> None:
@@ -119,6 +124,7 @@ def test_commands_files_and_manifest(played: tuple[Design, Vivado]) -> None:
     assert (args.part, args.config, args.variant, str(args.folder)) == ("ip", made.config.name, made.variant, "out/ip")
     manifest = json.loads(Path("out/manifest.json").read_text())
     assert (manifest["config"], manifest["variant"]) == (made.config.name, made.variant)
+    assert manifest["clock_mhz"] == made.config.clock_mhz
     assert manifest["cnna.bit"] == manifest["cnna.hwh"] == "digest"
     assert Path("out/cnna.hwh").read_text() == "handoff"
     steps = [name for name, *_ in vivado.calls]
@@ -129,7 +135,7 @@ def test_commands_files_and_manifest(played: tuple[Design, Vivado]) -> None:
 
 def test_constraints_place_every_led_once(root: Path) -> None:
     """Two LEDs on one pin do not place."""
-    vivado = Vivado(root / "bitstreams" / "zcu102.xdc")
+    vivado = Vivado(root / "bitstreams" / "zcu102.xdc", UNLIKE, "ps")
     placed = {words[-1]: vivado.pairs(words[1]) for words in vivado.of("set_property")}
     assert set(placed) == {f"leds_tri_o[{index}]" for index in range(LEDS_WIDTH)}
     assert len({each["PACKAGE_PIN"] for each in placed.values()}) == LEDS_WIDTH

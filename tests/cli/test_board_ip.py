@@ -18,7 +18,8 @@ def test_the_component_names_the_verilog_beside_it(tmp_path: Path) -> None:
     assert main(["board", "ip", "--config", "tiny", "--variant", "pl", "-o", str(tmp_path)]) == 0
     component = ElementTree.parse(tmp_path / "component.xml")
     named = {file.findtext(f"{SPIRIT}name") for file in component.iter(f"{SPIRIT}file")}
-    assert named | {"component.xml"} == {path.name for path in tmp_path.iterdir()}
+    assert named | {"component.xml", "settings.tcl"} == {path.name for path in tmp_path.iterdir()}
+    assert (tmp_path / "settings.tcl").read_text() == "set ports 1\nset clock_mhz 300\n"
     verilog = (tmp_path / "cnna_tiny.v").read_text()
     ports = [port.findtext(f"{SPIRIT}name") for port in component.iter(f"{SPIRIT}port")]
     assert "s_axis_tdata" in ports
