@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from cnna.cli.configuration import HELP, configuration
 from cnna.cli.main import Outcome
+from cnna.cli.options import CONFIG_HELP, configuration
 from cnna.spec.artifact import save
 from cnna.spec.errors import about_model
 from cnna.spec.files import make_folder
@@ -15,7 +15,7 @@ OUTPUTS = ("output",)
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("model", type=Path, metavar="Q.onnx", help="quantised: by cnna quantize, or QDQ or QLinear from elsewhere")
-    parser.add_argument("--config", required=True, metavar="C", help=HELP)
+    parser.add_argument("--config", required=True, metavar="C", help=CONFIG_HELP)
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="images in one run of the program (default: 1)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna")
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write the graph after every pass")

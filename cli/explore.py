@@ -6,9 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cnna.cli import ddr_options
-from cnna.cli.configuration import configuration
 from cnna.cli.main import Outcome
+from cnna.cli.options import add_ddr_options, configuration, given_ddr, predicted_ddr
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import writing
 
@@ -25,14 +24,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", metavar="NAME", help="show all legal tilings of this layer instead, for --config")
     parser.add_argument("--config", metavar="C", help="of --layer (default: zcu102)")
     parser.add_argument("--png", type=Path, metavar="F", help="write a picture: speed over DSPs; clocks over DDR bytes of a layer")
-    ddr_options.add_options(parser)
+    add_ddr_options(parser)
 
 
 def run(args: argparse.Namespace) -> Outcome:
     """Compiles for every configuration and prints those that none beats."""
     if args.batch is not None and args.batch < 1:
         raise UserError(f"--batch {args.batch}: must be at least 1")
-    ddr = ddr_options.given(args)
+    ddr = given_ddr(args)
     if args.layer is not None:
         if ddr:
             raise UserError(
@@ -48,7 +47,7 @@ def run(args: argparse.Namespace) -> Outcome:
     configs = explore.configurations(args.dsp, args.bram)
     with about_model(args.model):
         graph = _graph(args.model)
-    memory = ddr_options.predicted(ddr)
+    memory = predicted_ddr(ddr)
     points, refused = explore.explore(graph, configs, args.batch, _say, memory)
     best = explore.pareto(points)
     print(explore.table(best))
@@ -57,7 +56,7 @@ def run(args: argparse.Namespace) -> Outcome:
         "DSP48E2 and BRAM36 at once" + (f"; {refused} configurations cannot run the model" if refused else "")
     )
     if args.png:
-        from cnna.compiler.explore.picture import picture
+        from cnna.compiler.explore.explore import picture
 
         with writing(args.png) as file:
             picture(graph.name, points, (args.dsp, args.bram), file)

@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from cnna.cli import ddr_options
 from cnna.cli.main import Outcome
+from cnna.cli.options import add_ddr_options, given_ddr, predicted_ddr
 from cnna.spec.artifact import load
 from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text, writing
@@ -24,19 +24,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", type=Path, metavar="F", help="write a page")
     parser.add_argument("--png", type=Path, metavar="F", help="write a picture of engines over time, layers' clocks and roofline")
     parser.add_argument("--trace", type=Path, metavar="F", help="write the engines' timeline, for chrome://tracing or Perfetto")
-    ddr_options.add_options(parser)
+    add_ddr_options(parser)
 
 
 def run(args: argparse.Namespace) -> Outcome:
     """Prints the table and writes what is asked for."""
-    options = ddr_options.given(args)
+    options = given_ddr(args)
     artifact = load(args.artifact)
     measured = read_measured(args.measured) if args.measured else None
     from cnna.compiler.report import report
     from cnna.compiler.report.table import table
 
     try:
-        memory = ddr_options.predicted(options, measured)
+        memory = predicted_ddr(options, measured)
         figures = report.figures(artifact, measured, memory)
     except DataError as error:  # of the measured figures
         raise DataError(f"{args.measured}: {error}") from None

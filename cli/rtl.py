@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cnna.cli.configuration import HELP, configuration
 from cnna.cli.main import Outcome
+from cnna.cli.options import CONFIG_HELP, configuration
 from cnna.spec.config import Config, ConfigError
 from cnna.spec.errors import UserError
 from cnna.spec.files import make_folder, write_bytes
@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 5.0  # before a line says what takes so long
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("--config", default="tiny", metavar="C", help=f"{HELP} (default: tiny)")
+    parser.add_argument("--config", default="tiny", metavar="C", help=f"{CONFIG_HELP} (default: tiny)")
     parser.add_argument("--module", metavar="NAME", help="write this block alone (default: the whole accelerator)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
 

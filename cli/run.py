@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.cli import ddr_options
 from cnna.cli.arrays import Arrays, read_arrays, write_arrays
 from cnna.cli.main import Outcome
+from cnna.cli.options import add_ddr_options, ddr_figures, given_ddr, simulated_ddr
 from cnna.host.model import Model
 from cnna.host.model.answers import compare_answers, outputs_of
 from cnna.spec.artifact import Artifact, load
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from-cycle", type=int, metavar="N", help="first clock of the waveform")
     parser.add_argument("--to-cycle", type=int, metavar="N", help="last clock of the waveform")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="where simulators are kept (default: the user's cache folder)")
-    ddr_options.add_options(parser)
+    add_ddr_options(parser)
 
 
 def run(args: argparse.Namespace) -> Outcome:
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
         private(args.cache)
     started = time.perf_counter()
-    ddr = ddr_options.figures(options.get("ddr", {})) if args.device == "rtl" else None
+    ddr = ddr_figures(options.get("ddr", {})) if args.device == "rtl" else None
     try:
         with _model(args, artifact, options) as model:
             answers: Arrays = model.run(inputs)
@@ -134,14 +134,14 @@ def _device_options(args: argparse.Namespace) -> dict[str, Any]:
         "cache": args.cache,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    ddr = ddr_options.given(args)
+    ddr = given_ddr(args)
     if args.device != "rtl" and ddr:
         raise UserError(f"--ddr-bytes-per-cycle and --ddr-latency are for --device rtl, not {args.device}")
     if args.device != "rtl" and set(options) - {"cache"}:
         raise UserError(f"--trace, --from-cycle and --to-cycle are for --device rtl, not {args.device}")
     if args.trace is None and set(options) & {"from_cycle", "to_cycle"}:
         raise UserError("--from-cycle and --to-cycle say which part --trace writes: give --trace too")
-    return {**options, **({"ddr": ddr_options.simulated(ddr)} if ddr else {})} if args.device == "rtl" else {}
+    return {**options, **({"ddr": simulated_ddr(ddr)} if ddr else {})} if args.device == "rtl" else {}
 
 
 def _inputs(args: argparse.Namespace, artifact: Artifact) -> Arrays:

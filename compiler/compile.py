@@ -25,12 +25,12 @@ from cnna.compiler.plan.emit import describe_program
 from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.plan import plan
-from cnna.compiler.predict.prediction import Prediction, predict
+from cnna.compiler.predict.timeline import Prediction, predict
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import Config, as_dict
+from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import Manifest
-from cnna.spec.planned import PLANNED, DdrSpeed
 from cnna.spec.regmap import VERSION, command_fields
 
 MAX_BATCH = command_fields("conv")["images"].limits[1]

@@ -41,7 +41,8 @@ class ObservedRtl(Protocol):
         """Records every write from now on, and drops what was recorded."""
 
     def logged(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The recorded writes to feature memory and to DDR, in order of time: arrays of `rtl.probes.STORED`, `rtl.ddr.WRITTEN`."""
+        """The recorded writes to feature memory and to DDR, in order of time: arrays of `rtl.linked_models.STORED` and
+        `WRITTEN`."""
 
 
 @dataclass(frozen=True)

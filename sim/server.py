@@ -15,8 +15,7 @@ from typing import Any
 
 import cocotb
 
-from cnna.sim.rtl import probes
-from cnna.sim.rtl.packets import Packets
+from cnna.sim.rtl.linked_models import Packets, Probes
 from cnna.sim.testbench import Testbench
 from cnna.spec.errors import CnnaError, RunError
 
@@ -31,7 +30,7 @@ class Session:
     """Requests of one client, each a method `do_NAME`."""
 
     def __init__(self, tb: Testbench, connection: socket.socket) -> None:
-        self.tb, self.connection = tb, connection
+        self.tb, self.connection, self.probes = tb, connection, Probes()
         self.lines = connection.makefile("r")
         self.began = 0, 0.0  # clocks and time when the request came
 
@@ -135,24 +134,24 @@ class Session:
     async def do_log(self, enable: bool) -> None:
         """Starts or ends the logs of writes."""
         self.tb.ddr.log(enable)
-        probes.log(enable)
+        self.probes.log(enable)
 
     async def do_logged(self, ddr: str, features: str) -> None:
         """Writes the logs to two files."""
         self.tb.ddr.logged().tofile(ddr)
-        probes.logged().tofile(features)
+        self.probes.logged().tofile(features)
 
     async def do_profile(self) -> list[list[int]]:
         """Clocks by command and state since the last start."""
-        return probes.profile()
+        return self.probes.profile()
 
     async def do_timeline(self) -> list[list[int]]:
         """When engines finished units, since the last start."""
-        return probes.timeline()
+        return self.probes.timeline()
 
     async def do_trace(self, first: int, last: int) -> None:
         """Clocks of the waveform, counted from the next start."""
-        probes.trace(self.tb.dut, first, last)
+        self.probes.trace(self.tb.dut, first, last)
 
 
 @cocotb.test()

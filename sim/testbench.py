@@ -27,18 +27,16 @@ from numpy.typing import NDArray
 
 from cnna.host.model.model import Model
 from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
-from cnna.sim.rtl import packets
 from cnna.sim.rtl.axilite import AxiLite
 from cnna.sim.rtl.build import build, to_stderr
 from cnna.sim.rtl.cache import default_cache
-from cnna.sim.rtl.ddr import SETTINGS, Ddr
 from cnna.sim.rtl.lifetime import scratch
-from cnna.sim.rtl.packets import Packets
+from cnna.sim.rtl.linked_models import SETTINGS, Ddr, Packets, has_streams
 from cnna.sim.rtl.sources import sources
-from cnna.spec.capability import read_config
 from cnna.spec.config import Config, preset
 from cnna.spec.device import Device
 from cnna.spec.errors import RunError
+from cnna.spec.identity import read_config
 from cnna.spec.regmap import REGISTERS, offset
 
 PERIOD_STEPS = 2  # simulator time steps in a clock
@@ -61,7 +59,7 @@ class Testbench:
     def __init__(self, dut: Any) -> None:
         self.dut, self.ddr = dut, Ddr()
         self.registers = AxiLite(dut)
-        self.packets = Packets() if packets.linked() else None
+        self.packets = Packets() if has_streams() else None
 
     async def start(self) -> None:
         """Starts the clock (cocotb's own, no Python in it) and resets."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import Config
+from cnna.spec.ddr import DdrSpeed
 from cnna.spec.errors import RunError, TimedOutError
-from cnna.spec.planned import DdrSpeed
 from cnna.spec.progress import Played, standing
 from cnna.spec.regmap import REGISTERS, offset
 

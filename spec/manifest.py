@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
 
 from cnna.spec.config import Config
-from cnna.spec.planned import DdrSpeed
+from cnna.spec.ddr import DdrSpeed
 
 SMALLEST, GREATEST = 2.0**-126, 2.0**127  # scales: float32 holds them, and what is divided by them
 MOST_SIZE = 1 << 32  # of an axis: a segment has fewer bytes

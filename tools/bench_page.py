@@ -5,8 +5,8 @@ from typing import Any
 
 from bench_rows import BATCHES, DPU, EXTRA, NETWORKS, PIX, PLANNED_BYTES, SCALED, SLOW_BYTES, WHY, Row, rows
 
-from cnna.cli.configuration import configuration
-from cnna.compiler.explore.area import bram36, dsp48e2
+from cnna.cli.options import configuration
+from cnna.compiler.explore.explore import bram36, dsp48e2
 
 Found = Mapping[str, Any]
 DSP = 2520  # of a ZU9

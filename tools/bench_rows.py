@@ -7,7 +7,7 @@ import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cnna.spec.planned import PLANNED
+from cnna.spec.ddr import PLANNED
 
 PLANNED_BYTES, SLOW_BYTES = PLANNED.bytes_per_cycle, 32  # of DDR traffic a clock
 BATCHES = (1, 4)

@@ -21,7 +21,7 @@ from cnna.host.model import pictures
 from cnna.host.model.model import Model
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.config import Config, preset
-from cnna.spec.planned import PLANNED
+from cnna.spec.ddr import PLANNED
 from cnna.spec.progress import Played
 from cnna.spec.regmap import REGISTERS, offset
 

@@ -16,8 +16,8 @@ from cnna.compiler.lower.kernels import Range
 from cnna.compiler.lower.layout import together
 from cnna.spec.commands import Command, commands
 from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.machine import QUEUE_COMMANDS
-from cnna.spec.planned import PLANNED, DdrSpeed
 from cnna.spec.regmap import ADDRESS_BITS, COUNTED, VECTOR_OPS
 
 FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  # pipeline fill and drain of a command

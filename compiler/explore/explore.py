@@ -1,19 +1,23 @@
 """`cnna explore`: the predicted speed of a network on every configuration of a grid that fits a chip.
 
-Each is compiled, and its program predicted as reports predict it (`prediction`): nothing is simulated. `area` says what it takes.
+Each is compiled, and its program is predicted as reports predict it: nothing is simulated. DSP slices are exact, and block RAM
+comes from the shapes of the large memories. Logic is not predicted. FIFOs are left out: those of load and store are a few block
+RAMs, alike in all configurations of as many ports, and the others are LUTs. A tool may pack a bank tighter, or not as tight.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
+from typing import BinaryIO
 
 from cnna.compiler.compile import Program, compile_graph
-from cnna.compiler.explore.area import bram36, dsp48e2
 from cnna.compiler.graph.ir import Graph
+from cnna.compiler.report.axis_numbers import linear
 from cnna.spec.config import BEAT_BYTES, Config, ConfigError
+from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ModelError, UserError
 from cnna.spec.metrics import REPORT_MHZ
-from cnna.spec.planned import PLANNED, DdrSpeed
 
 PIX, CI, CO = (2, 4, 8, 16), (4, 8, 16), (4, 8, 16, 32, 64)
 BANK_WORDS, RING_WORDS = (512, 1024, 2048, 4096, 8192), (512, 1024)
@@ -22,7 +26,31 @@ MEMORIES = 2  # sizes of feature memory for each array: the greatest that fit
 LEAST_SHARE = 4  # an array takes at least a quarter of the DSPs: smaller ones are for smaller chips
 BATCHES = (2, 4)  # tried beside 1, on the best configurations
 BEST = 4
+SIZE_INCHES = (9.0, 6.0)  # of the picture
 Say = Callable[[int, int, str], None]
+
+MULTIPLIERS_A_LANE = 2  # of a requantiser: a 32-bit by 24-bit product
+REQUANTISERS = 3  # of convolutions, of residuals, of the vector engine
+TWO_PORTS = ((18, 1024, 1), (36, 1024, 2), (18, 2048, 2), (9, 4096, 2), (4, 8192, 2))  # (bits, words, halves of a BRAM36)
+ONE_READS = ((36, 512, 1), *TWO_PORTS, (72, 512, 2))  # where one port only writes and the other only reads
+
+
+def dsp48e2(config: Config) -> int:
+    """DSP48E2: two products each in the array, one each in the depthwise lanes, two for each lane of a requantiser."""
+    lanes = config.half * config.ci
+    return config.macs // 2 + lanes + REQUANTISERS * MULTIPLIERS_A_LANE * lanes
+
+
+def bram36(config: Config) -> float:
+    """BRAM36, in halves: the banks of feature memory, the weight ring's beats, the vector engine's ring."""
+    banks = config.regions * config.banks * _halves(8 * config.ci, config.bank_words, TWO_PORTS)
+    beats = config.ring_word_bytes // BEAT_BYTES * _halves(8 * BEAT_BYTES, config.ring_words, ONE_READS)
+    return (banks + beats + _halves(8 * BEAT_BYTES, config.vector_ring_words, ONE_READS)) / 2
+
+
+def _halves(bits: int, words: int, shapes: tuple[tuple[int, int, int], ...]) -> int:
+    """Halves of a BRAM36 that a memory takes, all used in one shape."""
+    return min(-(-bits // width) * -(-words // depth) * halves for width, depth, halves in shapes)
 
 
 @dataclass(frozen=True)
@@ -147,3 +175,38 @@ def table(points: Sequence[Point]) -> str:
         rows.append((*map(str, sizes), *figures))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows)
+
+
+def picture(name: str, points: Sequence[Point], budget: tuple[int, int], file: Path | BinaryIO) -> None:
+    """Writes a PNG. budget: DSP48E2 and BRAM36."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    drawn = sorted(points, key=lambda p: -p.bram36)  # of those at one place the cheapest is seen
+    dots = axes.scatter([p.dsp for p in drawn], [p.fps for p in drawn], c=[p.bram36 for p in drawn], cmap="viridis", s=30)
+    figure.colorbar(dots, ax=axes, label="BRAM36")
+    front = steps(points)
+    axes.plot([p.dsp for p in front], [p.fps for p in front], drawstyle="steps-post", color="gray", zorder=0, label="none quicker")
+    for p in front:
+        about = f"{p.config.pix}x{p.config.ci}x{p.config.co}" + (f" b{p.batch}" if p.batch > 1 else "")
+        axes.annotate(about, (p.dsp, p.fps), xytext=(-4, 5), textcoords="offset points", fontsize=8, ha="right")
+    axes.margins(x=0.12, y=0.1)
+    axes.set_xlabel(f"DSP48E2, of {budget[0]:,} (numbers: PIX x CI x CO)")
+    axes.set_ylabel("images a second at 300 MHz, predicted")
+    linear(axes.xaxis)
+    linear(axes.yaxis)
+    axes.set_title(f"{name}, at most {budget[0]:,} DSP48E2 and {budget[1]:,} BRAM36")
+    axes.legend(loc="lower right")
+    figure.savefig(file, dpi=110, format="png")
+
+
+def steps(points: Sequence[Point]) -> list[Point]:
+    """The points that are quicker than every point with no more DSPs, sorted by DSPs."""
+    found: list[Point] = []
+    for point in sorted(pareto(points), key=lambda p: (p.dsp, -p.fps)):
+        if not found or point.fps > found[-1].fps:
+            found.append(point)
+    return found

@@ -1,12 +1,16 @@
-"""A command before its waits, which `load_store`, `array_commands` and `vector_commands` make and `hazards` reads."""
+"""What the commands of all engines are made from: a command before its waits, and the register fields of walks over output pixels.
+
+`schedule`, `array_commands` and `vector_commands` make commands; `hazards` reads them. docs/engines.md has the formulas of walks.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cnna.compiler.lower.kernels import Kernel, Lowered
+from cnna.compiler.lower.kernels import Kernel, Lowered, Map, Range, View, source_columns, source_rows
 from cnna.compiler.lower.layout import Box, DdrPlace, Place
 from cnna.compiler.plan.allocate import Allocation
 from cnna.spec.config import Config
+from cnna.spec.regmap import ADDRESS_BITS
 
 
 @dataclass(frozen=True)
@@ -46,3 +50,64 @@ def origin(kernel: Kernel, output: Box) -> tuple[int, int, int, int]:
     """Image, block, row and column of the kernel's tensor at which a box of its map begins."""
     block = output.blocks[0] - kernel.dest.block + kernel.tensor_block
     return output.images[0], block, output.rows[0], output.columns[0]
+
+
+def signed(value: int) -> int:
+    """A step as its register holds it: addresses count modulo 2^20."""
+    half = 1 << (ADDRESS_BITS - 1)
+    return (value + half) % (2 * half) - half
+
+
+def shift(span: Range, by: int) -> Range:
+    """A range moved."""
+    return span[0] + by, span[1] + by
+
+
+def plane(prefix: str, place: Place, box: Box) -> dict[str, int]:
+    """The walk over a destination or residual operand."""
+    width, height = box.columns[1] - box.columns[0], box.rows[1] - box.rows[0]
+    return {
+        prefix: place.address(box.images[0], box.blocks[0], box.rows[0], box.columns[0]),
+        f"{prefix}_x": 1,
+        f"{prefix}_row": signed(place.pitch - width),
+        f"{prefix}_image": signed(place.image_words - height * place.pitch),
+        f"{prefix}_block": signed(place.block_words),
+    }
+
+
+def source(
+    kernel: Kernel, maps: Mapping[str, Map], view: View, blocks: Range, output: Box, place: Place
+) -> tuple[dict[str, int], Box]:
+    """The walk over the source for an output box, and what it reads.
+
+    Coordinates count from the first row and column read, so that bands and rectangles are masked as the whole map is.
+    """
+    window, map_ = kernel.window, maps[view.map]
+    (down, right), (dilation_y, dilation_x) = window.stride, window.dilation
+    rows, columns = source_rows(window, output.rows, map_.height), source_columns(window, output.columns, map_.width)
+    row, column = output.rows[0] * down - window.pads[0], output.columns[0] * right - window.pads[1]
+    width, height = output.columns[1] - output.columns[0], output.rows[1] - output.rows[0]
+    fields = {
+        "src": place.address(output.images[0], blocks[0], row, column) % (1 << ADDRESS_BITS),
+        "src_x": right,
+        "src_row": signed(place.pitch * down - width * right),
+        "src_image": signed(place.image_words - height * place.pitch * down),
+        "src_kx": dilation_x,
+        "src_ky": signed(dilation_y * place.pitch),
+        "src_block": signed(place.block_words),
+        "out_width": width,
+        "out_height": height,
+        "images": output.images[1] - output.images[0],
+        "kernel_width": window.kernel[1],
+        "kernel_height": window.kernel[0],
+        "first_x": column - columns[0],
+        "first_y": row - rows[0],
+        "stride_x": right,
+        "stride_y": down,
+        "stride_dilation_x": dilation_x,
+        "stride_dilation_y": dilation_y,
+        "in_width": columns[1] - columns[0],
+        "in_height": rows[1] - rows[0],
+        "pad": kernel.pad,
+    }
+    return fields, Box(output.images, blocks, rows, columns)

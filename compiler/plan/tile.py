@@ -11,7 +11,7 @@ from cnna.compiler.cost.engine_steps import EngineSteps, array_steps, groups_of,
 from cnna.compiler.lower.kernels import ConvKernel, Kernel, Map, Range, View, source_rows
 from cnna.compiler.lower.layout import Box, Place
 from cnna.spec.config import BEAT_BYTES, Config
-from cnna.spec.planned import PLANNED
+from cnna.spec.ddr import PLANNED
 
 TILE_CLOCKS = 300  # a tile's own cost: DDR latency, fill and drain
 TRIED = 5  # band heights that are compared, from the greatest that fits on

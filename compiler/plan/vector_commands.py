@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from cnna.compiler.lower.kernels import Lowered, Range, VectorKernel, VectorPart
 from cnna.compiler.lower.layout import Box, Place
-from cnna.compiler.plan.command import Access, Command, Context, origin
+from cnna.compiler.plan.command import Access, Command, Context, origin, plane, shift, signed, source
 from cnna.compiler.plan.tile import Tile
-from cnna.compiler.plan.walks import plane, shift, signed, source
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS
 

@@ -18,7 +18,7 @@ from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.ddr_beats import Ddr, State, Transfer
 from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, User, VectorReads, play
 from cnna.spec.config import BEAT_BYTES, Config
-from cnna.spec.planned import DdrSpeed
+from cnna.spec.ddr import DdrSpeed
 
 PLAYED_CLOCKS = 256  # length of a played stretch
 NOTED_CLOCKS = 16  # between two notes of the positions of loads and stores

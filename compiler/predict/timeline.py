@@ -6,14 +6,15 @@ Reports make their tables and drawings from these bars.
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import Command, commands
 from cnna.spec.config import Config
+from cnna.spec.ddr import DdrSpeed
 from cnna.spec.errors import DataError
 from cnna.spec.machine import QUEUE_COMMANDS
-from cnna.spec.planned import DdrSpeed
 from cnna.spec.regmap import COUNTED, ENGINES
 
 UnitClocks = Mapping[str, Sequence[int]]  # by engine: the clock at which its first, second, ... unit was finished
@@ -150,3 +151,27 @@ def _without_array(found: list[int], others: deque[Bar], following: Bar | None, 
         found[first.layer] += upto - clock
         clock = upto
     return clock
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The clocks of a program with a given DDR. layers: the clocks of each; they sum to the total."""
+
+    memory: DdrSpeed
+    bars: tuple[Bar, ...]
+    layers: tuple[int, ...]
+
+    @property
+    def cycles(self) -> int:
+        """Clocks from start to done, for one batch."""
+        return last_clock(self.bars)
+
+    def total(self) -> dict[str, Any]:
+        """The manifest's entry `predicted`."""
+        return {"cycles": self.cycles, "ddr": self.memory.entry()}
+
+
+def predict(program: bytes, config: Config, commands: Sequence[Mapping[str, Any]], layers: int, memory: DdrSpeed) -> Prediction:
+    """Plays a program. commands: the manifest's entries, which name the layer of each command. layers: their number."""
+    bars = bars_of(program, config, [int(command["layer"]) for command in commands], memory)
+    return Prediction(memory, tuple(bars), tuple(layer_clocks(bars, layers)))

@@ -12,10 +12,10 @@ from cnna.compiler.predict.timeline import Bar, busy, last_clock, layer_clocks, 
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import commands
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import LayerEntry, Manifest
 from cnna.spec.metrics import REPORT_MHZ
-from cnna.spec.planned import PLANNED, DdrSpeed
 from cnna.spec.regmap import ENGINES
 
 Figures = dict[str, Any]

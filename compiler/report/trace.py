@@ -5,7 +5,7 @@ from typing import Any
 
 from cnna.compiler.predict.timeline import Bar, measured_bars, predicted_bars
 from cnna.spec.artifact import Artifact
-from cnna.spec.planned import DdrSpeed
+from cnna.spec.ddr import DdrSpeed
 from cnna.spec.regmap import ENGINES
 
 PREDICTED, MEASURED = 1, 2  # process numbers

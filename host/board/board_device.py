@@ -18,11 +18,11 @@ from cnna.host.board.deferred_signals import reporting_failures, signals_deferre
 from cnna.host.board.remote_turn import RemoteTurn
 from cnna.host.board.run_wait import await_end
 from cnna.host.board.turn import LocalTurn, Turns
-from cnna.spec.capability import read_config
 from cnna.spec.config import as_dict
+from cnna.spec.ddr import ddr_of
 from cnna.spec.device import soft_reset
 from cnna.spec.errors import ArtifactError, RunError, TurnLostError, reason_of
-from cnna.spec.planned import ddr_of
+from cnna.spec.identity import read_config
 from cnna.spec.progress import Played
 from cnna.spec.regmap import REGISTERS, offset
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from cnna.spec.errors import DataError, reason_of
 from cnna.spec.files import read_bytes
-from cnna.spec.vlnv import VIRTUAL, VLNV
+from cnna.spec.identity import VIRTUAL, VLNV
 
 MANIFEST = "manifest.json"
 HEADER_BYTES = 256  # of a .bit: where Vivado has its own version, and a virtual image has VIRTUAL

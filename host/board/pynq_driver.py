@@ -14,7 +14,7 @@ from cnna.host.board.mover import reset_dma
 from cnna.host.board.overlay import check_loaded, check_remembered
 from cnna.host.board.stream_device import StreamDevice
 from cnna.spec.errors import DataError, ToolError
-from cnna.spec.vlnv import DMA_VLNV, VLNV
+from cnna.spec.identity import DMA_VLNV, VLNV
 
 KEPT = "_cnna_accelerator"  # of a pynq device: what it has loaded, and the accelerator in it
 

@@ -1,6 +1,6 @@
 """The accelerator of variant `pl`: it works on the PL's own DDR4, which only streams reach. A `BoardDevice` but for its memory.
 
-`mover` moves the bytes, `pl_memory` plans the DDR4. Every process plans the whole DDR4 as its own. It keeps a copy of what it
+`mover` moves the bytes, `spec.ddr` plans the DDR4. Every process plans the whole DDR4 as its own. It keeps a copy of what it
 stored, and stores it again when another process has used the accelerator or loaded the image meanwhile. So a killed process leaves
 nothing behind.
 """
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from cnna.host.board.board_device import Allocate, Allocation, BoardDevice, as_bytes
 from cnna.host.board.mover import Mover
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.ddr import Plan
 from cnna.spec.errors import ArtifactError
-from cnna.spec.pl_memory import Plan
 from cnna.spec.regmap import offset
 
 

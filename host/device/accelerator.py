@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from cnna.host.device.limits import whole
 from cnna.spec import pack, progress
 from cnna.spec.artifact import Artifact
-from cnna.spec.capability import read_config
 from cnna.spec.config import BEAT_BYTES, PRESETS, as_dict
+from cnna.spec.ddr import DdrSpeed
 from cnna.spec.device import Device, soft_reset
 from cnna.spec.errors import ArtifactError, DataError, RunError, TurnLostError
+from cnna.spec.identity import read_config
 from cnna.spec.manifest import Port
-from cnna.spec.planned import DdrSpeed
 from cnna.spec.regmap import REGISTERS, SEGMENTS, offset
 
 SETTLE_SECONDS = 20.0  # that a soft reset may take: milliseconds, unless the bus owes an answer

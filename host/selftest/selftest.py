@@ -14,8 +14,8 @@ import numpy as np
 
 from cnna.host.board.board_device import BoardDevice
 from cnna.spec.config import BEAT_BYTES
+from cnna.spec.ddr import ddr_of
 from cnna.spec.errors import RunError
-from cnna.spec.planned import ddr_of
 from cnna.spec.regmap import REGISTERS, offset
 
 PATTERNS = (0x0000_0000, 0xFFFF_FFFF, 0xAAAA_AAAA, 0x5555_5555, 0x1234_5678)

@@ -30,8 +30,8 @@ from cnna.hw.control.status_registers import ALWAYS, COPYING, general_registers,
 from cnna.hw.control.writes import SHADOWED, ProgramWrites, Refusal, slices
 from cnna.hw.dma.segments import BEAT_SHIFT, SEGMENT_BASES, SEGMENT_SIZES
 from cnna.hw.dma.streams import CopyRequest
-from cnna.spec.capability import capability_words
 from cnna.spec.config import Config
+from cnna.spec.identity import capability_words
 from cnna.spec.machine import BUS_BITS
 from cnna.spec.regmap import BY_OFFSET, ENGINES, REGISTERS, SEGMENTS
 

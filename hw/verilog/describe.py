@@ -101,7 +101,7 @@ def markdown() -> str:
 
 def systemrdl(config: Config) -> str:
     """The map as SystemRDL 2.0, with the capability words of the configuration as resets."""
-    from cnna.spec.capability import capability_words
+    from cnna.spec.identity import capability_words
 
     words = capability_words(config)
     lines = [f"// Register map {VERSION[0]}.{VERSION[1]} of cnna, configuration {config.name}.", "addrmap cnna {"]

@@ -1,26 +1,81 @@
 """`Board`: the virtual ZCU102 without its network: files, memory, registers and the accelerator, as `services` and tests use it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cnna.sim.board import image
-from cnna.sim.board.backend import Backend, open_backend
 from cnna.sim.board.blocks import Design
 from cnna.sim.board.cells import ACCELERATOR, DMA, LEDS
 from cnna.sim.board.design import design
-from cnna.sim.board.dma import Dma
+from cnna.sim.board.dma import Dma, Sink, Source
 from cnna.sim.board.dram import Dram
+from cnna.sim.board.emulator_backend import EmulatorBackend
 from cnna.sim.board.fabric import Fabric, Leds, Slave, Window, processing_system
 from cnna.sim.board.files import Files
 from cnna.sim.board.refused import RefusedError, invalid
+from cnna.sim.board.rtl_backend import RtlBackend
+from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.sim.emulator.memory import DDR_BASE
 from cnna.spec.config import Config
-from cnna.spec.pl_memory import PL_DDR_BASE, PL_DDR_BYTES
-from cnna.spec.planned import PL
+from cnna.spec.ddr import PL, PL_DDR_BASE, PL_DDR_BYTES
 from cnna.spec.regmap import REGISTERS, offset
+
+BACKENDS = ("rtl", "emulator")
+
+Say = Callable[[str], None]
+
+
+class Streams(Sink, Source, Protocol):
+    """The accelerator's end of both streams."""
+
+
+class Backend(Protocol):
+    """One accelerator as a slave of the fabric (`fabric.Slave`), and the memory that its masters see."""
+
+    data: NDArray[np.uint8]
+    base: int
+
+    @property
+    def streams(self) -> Streams | None:
+        """The ends of the accelerator's, where it has them."""
+
+    def read(self, offset: int) -> int:
+        """A register. RefusedError: the bus answers with an error, or the simulation has died."""
+
+    def write(self, offset: int, value: int) -> None:
+        """Sets a register. RefusedError: as `read`."""
+
+    def reset(self) -> None:
+        """What loading an image does to it."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
+def open_backend(
+    name: str,
+    config: Config,
+    memory_bytes: int,
+    cache: Path | None = None,
+    say: Say | None = None,
+    base: int = DDR_BASE,
+    ddr: dict[str, int] | None = None,
+) -> Backend:
+    """One of BACKENDS, its memory from bus address `base` on; `ddr`: of `sim.rtl.linked_models.SETTINGS`, for the RTL.
+
+    ToolError, RunError: the simulator cannot be built or started.
+    """
+    if name == "emulator":
+        return EmulatorBackend(EmulatorDevice(config, memory_bytes, base=base))
+    from cnna.sim.rtl.cosim import CosimDevice
+
+    return RtlBackend(CosimDevice(config, memory_bytes, cache=cache, say=say, base=base, ddr=ddr))
+
 
 PL_DDR = {"bytes_per_clock": PL.bytes_per_cycle}
 

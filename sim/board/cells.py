@@ -6,8 +6,8 @@ Names and versions of parameters are Vivado 2022.1's. Those of the PS that pynq 
 from cnna.sim.board import dma
 from cnna.sim.board.blocks import PS, STREAM, Cell, Interface
 from cnna.spec.config import Config, as_dict
+from cnna.spec.identity import DMA_VLNV, VLNV
 from cnna.spec.machine import BEAT_BITS
-from cnna.spec.vlnv import DMA_VLNV, VLNV
 
 ACCELERATOR, LEDS, DMA, DDR4 = "cnna_0", "leds_gpio", "axi_dma_0", "ddr4_0"
 CONTROL_MASTER = "M_AXI_HPM0_FPD"

@@ -12,7 +12,7 @@ from cnna.sim.board import cells
 from cnna.sim.board.blocks import PS, Design, External, Part, Window, Wire
 from cnna.sim.board.cells import ACCELERATOR, CONTROL_MASTER, DDR4, DDR4_BOARD, DDR4_CLOCK, DMA, LEDS
 from cnna.spec.config import Config
-from cnna.spec.pl_memory import PL_DDR_BASE, PL_DDR_BYTES
+from cnna.spec.ddr import PL_DDR_BASE, PL_DDR_BYTES
 from cnna.spec.regmap import SPACE_BYTES
 
 VARIANTS = ("ps", "pl")

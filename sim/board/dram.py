@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.sim.board.refused import exhausted, invalid, missing
-from cnna.spec.pl_memory import PAGE_BYTES, first_fit
+from cnna.spec.ddr import PAGE_BYTES, first_fit
 
 
 @dataclass(frozen=True)

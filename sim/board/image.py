@@ -11,8 +11,8 @@ from typing import Any
 from cnna.sim.board.blocks import Design
 from cnna.sim.board.design import BOARD, PART
 from cnna.spec.config import as_dict
+from cnna.spec.identity import VIRTUAL
 from cnna.spec.regmap import VERSION
-from cnna.spec.vlnv import VIRTUAL
 
 MAGIC = b"CNNA virtual board image\n"
 STAMP = ("1980/01/01", "00:00:00")  # of every image, so that it depends on its content alone

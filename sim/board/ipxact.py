@@ -10,9 +10,9 @@ from cnna.sim.board.cells import ACCELERATOR
 from cnna.sim.board.design import design, variant_of
 from cnna.sim.board.hwh import ACCESS, bus_parameters, register_access, signals
 from cnna.spec.config import Config
+from cnna.spec.identity import LIBRARY, NAME, VENDOR, VLNV
 from cnna.spec.machine import BUS_BITS
 from cnna.spec.regmap import REGISTERS, SPACE_BYTES, Register
-from cnna.spec.vlnv import LIBRARY, NAME, VENDOR, VLNV
 
 SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 XILINX, FAMILY = "http://www.xilinx.com", "zynquplus"  # Vivado offers an IP only for families that it names

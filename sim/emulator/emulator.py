@@ -14,10 +14,10 @@ import numpy as np
 from cnna.sim.emulator.engines import ENGINE_RUNS
 from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
 from cnna.sim.emulator.state import BusError, EmulatorState, LoggedWrite, OutsideError, ProgramError
-from cnna.spec.capability import capability_words
 from cnna.spec.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError
+from cnna.spec.identity import capability_words
 from cnna.spec.program import fault
 from cnna.spec.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, SEGMENTS, Register
 

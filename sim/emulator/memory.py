@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.spec.ddr import PLANNED
 from cnna.spec.errors import RunError
-from cnna.spec.planned import PLANNED
 from cnna.spec.progress import Played
 
 PAGE_BYTES = 4096

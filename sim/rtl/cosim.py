@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
 from cnna.sim.rtl.build import Say, build, to_stderr
 from cnna.sim.rtl.cache import default_cache
-from cnna.sim.rtl.ddr import WRITTEN
 from cnna.sim.rtl.lifetime import Scratch
-from cnna.sim.rtl.probes import STORED
+from cnna.sim.rtl.linked_models import STORED, WRITTEN
 from cnna.sim.rtl.profile import Layer, layers
 from cnna.sim.rtl.simulator import TRACE, Simulator
 from cnna.sim.rtl.sources import sources
@@ -35,8 +34,8 @@ Progress = Callable[[int, float], None]  # clocks, real seconds of the present r
 class CosimDevice(SimulatedMemory):
     """One simulated accelerator with `memory_bytes` of DDR from bus address `base` on (touched pages only cost memory).
 
-    `ddr` has settings of `sim.rtl.ddr.SETTINGS`. `trace` names an FST file for clocks `from_cycle`..`to_cycle` (None: to the end),
-    counted from the first start. `verilog` replaces the accelerator's own text, for tests that break it.
+    `ddr` has settings of `sim.rtl.linked_models.SETTINGS`. `trace` names an FST file for clocks `from_cycle`..`to_cycle` (None: to
+    the end), counted from the first start. `verilog` replaces the accelerator's own text, for tests that break it.
     """
 
     name = "rtl"
@@ -106,13 +105,13 @@ class CosimDevice(SimulatedMemory):
     # --- beyond a device ---
 
     def set_ddr(self, **settings: int) -> None:
-        """Settings of the DDR model, see `sim.rtl.ddr.SETTINGS`."""
+        """Settings of the DDR model, see `sim.rtl.linked_models.SETTINGS`."""
         self._ask("ddr", **settings)
         speeds = {SPEEDS[name]: value for name, value in settings.items() if name in SPEEDS}
         self.ddr = self.ddr._replace(**speeds)
 
     def fault(self, **fault: Any) -> None:
-        """A bad response to come: arguments of `sim.rtl.ddr.Ddr.fault`."""
+        """A bad response to come: arguments of `sim.rtl.linked_models.Ddr.fault`."""
         self._ask("fault", **fault)
 
     def clear_faults(self) -> None:
@@ -177,7 +176,7 @@ class CosimDevice(SimulatedMemory):
         self._ask("log", enable=True)
 
     def logged(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The writes to feature memory (array of `probes.STORED`) and to DDR (of `ddr.WRITTEN`), in order of time."""
+        """The writes to feature memory (array of `linked_models.STORED`) and to DDR (of `WRITTEN`), in order of time."""
         files = {name: self._run / f"{name}.log" for name in ("ddr", "features")}
         self._ask("logged", **{name: str(path) for name, path in files.items()})
         found = np.fromfile(files["features"], STORED), np.fromfile(files["ddr"], WRITTEN)

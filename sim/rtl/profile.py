@@ -7,7 +7,7 @@ is the layer's of the first unfinished command in program order, of any engine. 
 from collections.abc import Sequence
 from typing import Any
 
-from cnna.sim.rtl.probes import PHASES
+from cnna.sim.rtl.linked_models import PHASES
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import WRITE_BYTES, Command, commands
 from cnna.spec.config import BEAT_BYTES, Config
@@ -18,7 +18,7 @@ IDLE = 1 + STALLS.index("idle")  # state 0: the array works; 1 + n: the stall of
 
 
 def layers(artifact: Artifact, phases: Sequence[Sequence[int]]) -> list[Layer]:
-    """For each layer of the manifest, in its order; `phases` has rows of `probes.PHASES`."""
+    """For each layer of the manifest, in its order; `phases` has rows of `linked_models.PHASES`."""
     config, manifest = artifact.config, artifact.manifest
     program = list(commands(artifact.program))
     owner = [int(entry["layer"]) for entry in manifest["commands"]]

@@ -11,7 +11,7 @@ from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import Command
 from cnna.spec.config import as_dict, preset
-from cnna.spec.planned import PLANNED
+from cnna.spec.ddr import PLANNED
 from cnna.spec.regmap import REGISTERS, VERSION, command_fields
 
 CONFIG = preset("tiny")

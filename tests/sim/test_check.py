@@ -11,8 +11,7 @@ from cnna.sim import check
 from cnna.sim.emulator import engines
 from cnna.sim.rtl.build import to_stderr
 from cnna.sim.rtl.cache import default_cache
-from cnna.sim.rtl.ddr import WRITTEN
-from cnna.sim.rtl.probes import STORED
+from cnna.sim.rtl.linked_models import STORED, WRITTEN
 from cnna.sim.rtl.sources import generated
 from cnna.spec.commands import commands
 from cnna.spec.errors import CheckError

@@ -9,8 +9,8 @@ import pytest
 from cnna.spec import artifact as files
 from cnna.spec.artifact import Artifact, load, save
 from cnna.spec.config import as_dict, preset
+from cnna.spec.ddr import PL, PLANNED, DdrSpeed
 from cnna.spec.errors import ArtifactError
-from cnna.spec.planned import PL, PLANNED, DdrSpeed
 from cnna.spec.regmap import VERSION
 
 from ..host.hand_made import requantised_copy

@@ -9,7 +9,7 @@ from cnna.compiler.cost.engine_steps import command_groups, command_steps
 from cnna.compiler.graph import ir
 from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
-from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.ddr import PLANNED, DdrSpeed
 
 from ... import networks
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from cnna.compiler.compile import compile_graph
+from cnna.compiler.cost.cost import moving_clocks
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.layout import Place
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import allocate
-from cnna.compiler.plan.command import Context
+from cnna.compiler.plan.command import Context, signed
 from cnna.compiler.plan.hazards import words_of
-from cnna.compiler.plan.schedule import schedule, stream_keys
-from cnna.compiler.plan.walks import signed
+from cnna.compiler.plan.schedule import joined_run, schedule, stream_keys
 from cnna.sim.emulator import walk
 from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
@@ -131,3 +131,15 @@ def test_what_is_staged_already_is_not_loaded_again():
 @pytest.mark.parametrize(("value", "wanted"), [(0, 0), (-1, -1), (1 << 19, -(1 << 19)), ((1 << 20) + 5, 5)])
 def test_steps_wrap_as_addresses_do(value, wanted):
     assert signed(value) == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "blocks"), [(28 * 112, 1), (29 * 112, 1), (56 * 56, 64), (28 * 28, 8), (7 * 7, 64), (1, 64), (16, 1)]
+)
+def test_runs_keep_every_port_busy(words, blocks):
+    """A block whose words lie together is moved as quickly as its beats allow, or the ports would take turns at a bank."""
+    config = preset("zcu102")
+    run = joined_run(words, blocks, config)
+    fields = {"run": run, "runs": words // run, "fm_run": run, "blocks": blocks, "fm_block": words}
+    assert words % run == 0
+    assert moving_clocks(fields, config) == max(words * blocks // config.ports, run)

@@ -22,7 +22,7 @@ from cnna.compiler.report.report import figures
 from cnna.host.device.accelerator import Accelerator
 from cnna.spec.artifact import load
 from cnna.spec.config import preset
-from cnna.spec.planned import DdrSpeed
+from cnna.spec.ddr import DdrSpeed
 
 from ... import networks
 from ...agreement import artifact_of

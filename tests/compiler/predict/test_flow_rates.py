@@ -5,7 +5,7 @@ import pytest
 from cnna.compiler.predict.ddr_beats import Transfer
 from cnna.compiler.predict.flow_rates import AtWork, Flow, FlowRates
 from cnna.spec.config import BEAT_BYTES, preset
-from cnna.spec.planned import DdrSpeed
+from cnna.spec.ddr import DdrSpeed
 
 ZCU102 = preset("zcu102")
 MOST = float(BEAT_BYTES * ZCU102.ports)

@@ -12,7 +12,7 @@ from cnna.compiler.graph import ir
 from cnna.compiler.predict.predict import QUEUED, predicted_spans
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
-from cnna.spec.planned import PLANNED, DdrSpeed
+from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.regmap import COUNTED
 
 from ... import networks

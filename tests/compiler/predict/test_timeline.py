@@ -11,8 +11,8 @@ from cnna.compiler.predict.timeline import bars_of, busy, layer_clocks, measured
 from cnna.compiler.report.report import figures
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
+from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import DataError
-from cnna.spec.planned import PLANNED, DdrSpeed
 from cnna.spec.regmap import COUNTED
 
 from ... import networks

@@ -14,7 +14,7 @@ from cnna.compiler.predict.transfers import ASK_CLOCKS, END_CLOCKS, Transfers
 from cnna.compiler.predict.weight_ports import Request, WeightPorts
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
-from cnna.spec.planned import PLANNED
+from cnna.spec.ddr import PLANNED
 
 from ... import networks
 

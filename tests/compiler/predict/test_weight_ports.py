@@ -11,7 +11,7 @@ from cnna.compiler.graph import ir
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.spec.commands import commands
 from cnna.spec.config import BEAT_BYTES, preset
-from cnna.spec.planned import PLANNED
+from cnna.spec.ddr import PLANNED
 
 from ... import networks
 

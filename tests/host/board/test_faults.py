@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from cnna.host.model.board_model import BoardModel
-from cnna.sim.board.backend import open_backend
-from cnna.sim.board.board import Board
+from cnna.sim.board.board import Board, open_backend
 from cnna.sim.board.design import design
 from cnna.sim.board.rtl_backend import RtlBackend
 from cnna.spec.config import preset

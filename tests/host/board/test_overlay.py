@@ -11,7 +11,7 @@ import pytest
 from cnna.cli.main import main
 from cnna.host.board.overlay import MANIFEST, check_files, check_remembered, is_virtual
 from cnna.spec.errors import DataError, UserError
-from cnna.spec.vlnv import VLNV
+from cnna.spec.identity import VLNV
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from cnna.host.model import model
 from cnna.spec import artifact
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError
-from cnna.spec.vlnv import VLNV
+from cnna.spec.identity import VLNV
 
 from ...sim.board import stock
 from ...sim.board.served import serving

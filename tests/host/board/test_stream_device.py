@@ -10,8 +10,8 @@ from cnna.host.board import mover
 from cnna.host.model.board_model import BoardModel
 from cnna.host.selftest import selftest
 from cnna.sim.board.board import open_board
-from cnna.spec import pl_memory
 from cnna.spec.config import preset
+from cnna.spec.ddr import PL_DDR_BASE, PL_DDR_BYTES
 from cnna.spec.errors import ArtifactError, RunError, TimedOutError
 from cnna.spec.regmap import REGISTERS, offset
 
@@ -33,7 +33,7 @@ def test_answers_are_those_of_the_emulator(board, count):
     x = samples(count)
     with BoardModel(board, requantised_copy(batch=2)) as session:
         assert np.array_equal(session.run(x), expected(x))
-        assert all(pl_memory.PL_DDR_BASE <= address < pl_memory.PL_DDR_BASE + pl_memory.PL_DDR_BYTES for address in session.memory)
+        assert all(PL_DDR_BASE <= address < PL_DDR_BASE + PL_DDR_BYTES for address in session.memory)
         answers = list(session.stream(samples(2, seed=n) for n in range(4)))
         assert all(np.array_equal(answer, expected(samples(2, seed=n))) for n, answer in enumerate(answers))
 
@@ -234,7 +234,7 @@ def test_a_buffer_that_the_dma_does_not_reach(board, monkeypatch):
 def test_a_copy_that_fails_says_why(board):
     """The bus behind the accelerator, or a packet of another length than was told."""
     with board.turns.mine("a test"), pytest.raises(RunError, match=r"STREAM_OUT stopped: response DECERR; 64 bytes at 0x4200"):
-        board.mover.receive(pl_memory.PL_DDR_BASE + pl_memory.PL_DDR_BYTES, 64)
+        board.mover.receive(PL_DDR_BASE + PL_DDR_BYTES, 64)
     address = board.allocate(64)
     streams = board.board.backend.streams
     board.board.dma.send.sink = SimpleNamespace(put=lambda data: streams.put(data[:-16]), drop_put=streams.drop_put)

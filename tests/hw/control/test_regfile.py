@@ -7,7 +7,7 @@ import pytest
 
 from cnna.hw.control.status_registers import ALWAYS, COPYING, STREAMED, general_registers, kept_mask, reports_layout
 from cnna.hw.control.writes import SHADOWED
-from cnna.spec.capability import capability_words
+from cnna.spec.identity import capability_words
 from cnna.spec.regmap import BY_OFFSET, REGISTERS, SPACE_BYTES, offset
 
 from ...rigs.regfile_host import CONFIG, HOST, IDLE, OKAY, SEQUENCER, SLVERR, random_word, run

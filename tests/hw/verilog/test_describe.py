@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from cnna.hw.verilog import describe
-from cnna.spec.capability import capability_words
 from cnna.spec.config import preset
+from cnna.spec.identity import capability_words
 from cnna.spec.regmap import REGISTERS
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cnna.sim.board.board import Board
-from cnna.spec.pl_memory import PL_DDR_BASE
+from cnna.spec.ddr import PL_DDR_BASE
 
 from . import stock
 

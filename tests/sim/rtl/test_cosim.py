@@ -15,10 +15,10 @@ import pytest
 
 from cnna.host.device.accelerator import Accelerator
 from cnna.sim.rtl.cosim import CosimDevice
-from cnna.sim.rtl.ddr import SETTINGS
-from cnna.spec.capability import read_config
+from cnna.sim.rtl.linked_models import SETTINGS
 from cnna.spec.config import as_dict
 from cnna.spec.errors import RunError
+from cnna.spec.identity import read_config
 from cnna.spec.regmap import REGISTERS, offset
 
 from ...agreement import CONFIGS, ODD, WATCHDOG_CLOCKS, Case, agree

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cnna.host.device.accelerator import Accelerator
-from cnna.sim.rtl.ddr import SETTINGS
-from cnna.spec.capability import read_config
+from cnna.sim.rtl.linked_models import SETTINGS
 from cnna.spec.errors import RunError
+from cnna.spec.identity import read_config
 from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
 
 from ...agreement import CONFIGS, WATCHDOG_CLOCKS, Case

@@ -1,10 +1,19 @@
-"""The capability registers: what a device says it is, from its `Config` and back."""
+"""What a device says it is.
+
+Its capability registers, from its `Config` and back; the names of IPs that pynq and block designs go by; the mark of a virtual
+board.
+"""
 
 from collections.abc import Callable
 
 from cnna.spec.config import PRESETS, Config, ConfigError, as_dict
 from cnna.spec.errors import ArtifactError
 from cnna.spec.regmap import REGISTERS, VERSION, offset
+
+VENDOR, LIBRARY, NAME = "cnna", "ip", "cnna"
+VLNV = f"{VENDOR}:{LIBRARY}:{NAME}:{VERSION[0]}.{VERSION[1]}"  # a new register map is a new version of the IP
+DMA_VLNV = "xilinx.com:ip:axi_dma:7.1"  # the only one that pynq has a driver for
+VIRTUAL = "Version=virtual"  # in the header of a virtual board's .bit, where Vivado has its own version
 
 MAGIC = REGISTERS["ID"].fields[0].reset
 SIZES = ("ARRAY", "MEMORY", "RINGS")

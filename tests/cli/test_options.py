@@ -1,11 +1,11 @@
-"""`--config` makes presets and changed ones, and says what is legal."""
+"""The options that commands share: `--config` makes presets and changed ones, and says what is legal."""
 
 from dataclasses import replace
 
 import pytest
 
-from cnna.cli.configuration import configuration
 from cnna.cli.main import main
+from cnna.cli.options import configuration
 from cnna.spec.config import PRESETS, Config, as_dict, preset
 from cnna.spec.errors import UserError
 

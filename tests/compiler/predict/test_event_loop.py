@@ -2,8 +2,8 @@
 
 import pytest
 
+from cnna.compiler.predict.event_loop import ReadOrder
 from cnna.compiler.predict.flow_rates import AtWork, Flow
-from cnna.compiler.predict.read_order import ReadOrder
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import LOAD_ROOM_BEATS
 

@@ -1,0 +1,95 @@
+"""Options that several commands share: `--config`, and the DDR to simulate or predict with.
+
+`--config` names a preset, or one with parameters changed, as `zcu102,pix=4,bank_words=4096`. `--ddr-bytes-per-cycle` and
+`--ddr-latency` describe another DDR than the one planned on.
+"""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from cnna.spec.config import Config, ConfigError, as_dict, preset
+from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.errors import DataError, UserError
+
+CONFIG_HELP = "tiny or zcu102, or one with parameters changed: zcu102,pix=4,bank_words=4096"
+DDR_LIMITS = {"ddr_bytes_per_cycle": (1, 64), "ddr_latency": (1, 10_000)}  # of the options; 64: four ports of 16 bytes
+DDR_FIGURES = DdrSpeed._fields  # of `ddr` in the figures of a run
+
+
+def configuration(text: str) -> Config:
+    """The configuration of that text, named after what it changes. UserError: there is no such one, with what is legal."""
+    name, *changes = text.split(",")
+    try:
+        base = preset(name)
+        legal = {key: value for key, value in as_dict(base).items() if key != "name"}
+        values: dict[str, Any] = {}
+        for change in changes:
+            key, _, value = change.partition("=")
+            if key not in legal or key in values or not value.isdecimal():
+                raise UserError(f"--config {text}: {change!r} is no change; one is PARAMETER=NUMBER, of {', '.join(legal)}")
+            values[key] = int(value)
+        if not values:
+            return base
+        return replace(base, name="-".join([name, *(f"{key}{value}" for key, value in values.items())]), **values)
+    except ConfigError as error:
+        raise UserError(f"--config: {error}") from None
+
+
+def add_ddr_options(parser: argparse.ArgumentParser) -> None:
+    """Adds both options of the DDR to a command."""
+    parser.add_argument(
+        "--ddr-bytes-per-cycle",
+        type=int,
+        metavar="N",
+        help=f"bytes that all AXI ports move a clock (default: {PLANNED.bytes_per_cycle})",
+    )
+    parser.add_argument(
+        "--ddr-latency", type=int, metavar="N", help=f"clocks until a read or write is answered (default: {PLANNED.latency_cycles})"
+    )
+
+
+def given_ddr(args: argparse.Namespace) -> dict[str, int]:
+    """The options of the DDR that were given, by name. UserError: a value that no memory here has."""
+    found = {name: value for name in DDR_LIMITS if (value := getattr(args, name)) is not None}
+    for name, value in found.items():
+        low, high = DDR_LIMITS[name]
+        if not low <= value <= high:
+            raise UserError(f"--{name.replace('_', '-')} {value}: must be within {low}..{high}")
+    return found
+
+
+def simulated_ddr(found: Mapping[str, int]) -> dict[str, int]:
+    """The options of the DDR as settings of the simulated one."""
+    names = {"ddr_bytes_per_cycle": ("bytes_per_clock",), "ddr_latency": ("latency", "write_latency")}
+    return {setting: value for name, value in found.items() for setting in names[name]}
+
+
+def ddr_figures(settings: Mapping[str, int]) -> dict[str, int]:
+    """What a run's figures say of its DDR, simulated with these `settings` and the model's own where there are none."""
+    from cnna.sim.rtl.linked_models import SETTINGS
+
+    whole = {name: default for name, (default, _) in SETTINGS.items()} | dict(settings)
+    return dict(zip(DDR_FIGURES, (whole["bytes_per_clock"], whole["latency"]), strict=True))
+
+
+def predicted_ddr(found: Mapping[str, int], measured: Mapping[str, Any] | None = None) -> DdrSpeed:
+    """The DDR to predict for, as the options have it; what is not given is as in the `measured` run, or as planned.
+
+    DataError: the run's `ddr` is not what a run writes.
+    """
+    values = dict(zip(DDR_LIMITS, PLANNED, strict=True))
+    if run := (measured or {}).get("ddr"):
+        if not isinstance(run, dict) or not all(
+            _is_legal(run.get(figure), name) for name, figure in zip(DDR_LIMITS, DDR_FIGURES, strict=True)
+        ):
+            raise DataError(f"ddr is {run}; not what `cnna run --json` writes")
+        values = {name: run[figure] for name, figure in zip(DDR_LIMITS, DDR_FIGURES, strict=True)}
+    values |= found
+    return DdrSpeed(values["ddr_bytes_per_cycle"], values["ddr_latency"])
+
+
+def _is_legal(value: Any, name: str) -> bool:
+    low, high = DDR_LIMITS[name]
+    return type(value) is int and low <= value <= high

@@ -1,0 +1,172 @@
+"""The C++ half of the testbench, from inside of the simulator process: `ddr.cpp`, `packets.cpp` and `probes.cpp` by ctypes.
+
+`Ddr` is the memory: settings, faults, statistics and logs. `Packets` is the other end of the stream ports. `Probes` reads what
+the testbench saw inside of the accelerator.
+"""
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.spec.ddr import PLANNED
+from cnna.spec.errors import RunError
+
+WRITTEN = np.dtype([("clock", "<u8"), ("address", "<u8"), ("data", "u1", 16), ("strobe", "<u8")])  # of the DDR write log
+STORED = np.dtype([("clock", "<u4"), ("address", "<u4"), ("word", "u1", 16)])  # of the feature write log
+PHASES = ("conv_started", "untouched", "state", "done_load", "done_vector", "done_store", "clocks")  # of a profile row
+EVENTS = ("clock", "engine", "units")  # of a timeline row: engine's number in regmap.COUNTED
+SETTINGS = {  # name: (default, what)
+    "bytes_per_clock": (PLANNED.bytes_per_cycle, "bytes that all ports move in a clock, reads and writes together"),
+    "latency": (PLANNED.latency_cycles, "clocks from a read address to its first beat"),
+    "write_latency": (PLANNED.latency_cycles, "clocks from the last beat written to its response"),
+    "stall": (0, "how often, in 256ths, a channel holds back at random"),
+    "outstanding": (64, "bursts that a port takes before it answers the first"),
+    "seed": (1, "of the random stalls"),
+    "hang_after": (-1, "beats after which nothing answers any more; -1: never"),
+}
+U64, I64 = ctypes.c_uint64, ctypes.c_int64
+
+
+class Ddr:
+    """The memory model that is linked into this process."""
+
+    def __init__(self) -> None:
+        self._library: Any = ctypes.CDLL(None)
+        self._library.ddr_open.argtypes = [ctypes.c_char_p, U64, U64]
+        self._library.ddr_set.argtypes = [ctypes.c_char_p, I64]
+        self._library.ddr_fault.argtypes = [ctypes.c_int, ctypes.c_int, U64, U64, ctypes.c_int, I64, I64]
+        self._library.ddr_violation.restype = ctypes.c_char_p
+        self._library.ddr_clocks.restype = U64
+        self._library.ddr_log_entries.restype = ctypes.c_void_p
+        self._library.ddr_log_entries.argtypes = [ctypes.POINTER(U64)]
+
+    def open(self, path: str | Path, base: int, size_bytes: int) -> None:
+        """Maps a file as the memory from bus address `base` on. RunError: it cannot."""
+        if self._library.ddr_open(str(path).encode(), base, size_bytes):
+            raise RunError(f"the DDR model cannot map {path}")
+
+    def set(self, name: str, value: int) -> None:
+        """One of SETTINGS. RunError: there is none of that name."""
+        if self._library.ddr_set(name.encode(), value):
+            raise RunError(f"the DDR model has no setting {name!r}; there are {', '.join(SETTINGS)}")
+
+    def fault(
+        self, write: bool, response: int, low: int = 0, high: int = 1 << 40, port: int = -1, skip: int = 0, times: int = 1
+    ) -> None:
+        """Answers `response` (2 SLVERR, 3 DECERR) to beats in low..high-1, after `skip` of them, `times` often (-1: always)."""
+        self._library.ddr_fault(port, int(write), low, high, response, skip, times)
+
+    def clear_faults(self) -> None:
+        """Every beat is answered as it should be again."""
+        self._library.ddr_clear_faults()
+        self.set("hang_after", -1)
+
+    def log(self, enable: bool) -> None:
+        """Starts an empty log of written beats, or ends it."""
+        self._library.ddr_log(int(enable))
+
+    def logged(self) -> NDArray[Any]:
+        """The log so far, an array of WRITTEN."""
+        count = U64()
+        data = self._library.ddr_log_entries(ctypes.byref(count))
+        return np.frombuffer(ctypes.string_at(data, count.value * WRITTEN.itemsize), WRITTEN)
+
+    @property
+    def clocks(self) -> int:
+        """Clocks since the simulation began."""
+        return int(self._library.ddr_clocks())
+
+    @property
+    def violation(self) -> str:
+        """The first breach of the AXI4 protocol that the model saw, or an empty string."""
+        return str(self._library.ddr_violation().decode())
+
+
+def has_streams() -> bool:
+    """Whether the accelerator that is simulated in this process has streams: only then are packets linked into it."""
+    return hasattr(ctypes.CDLL(None), "packets_send")
+
+
+class Packets:
+    """What is linked into this process where the accelerator has streams."""
+
+    def __init__(self) -> None:
+        self._library: Any = ctypes.CDLL(None)
+        self._library.packets_send.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
+        self._library.packets_stall.argtypes = [ctypes.c_int64]
+        self._library.packets_unsent.restype = ctypes.c_uint64
+        self._library.packets_waiting.restype = ctypes.c_int64
+        self._library.packets_violation.restype = ctypes.c_char_p
+
+    def send(self, data: bytes) -> None:
+        """Queues a packet for `s_axis`; ValueError: it has no byte."""
+        if not data:
+            raise ValueError("a packet has a byte at least")
+        self._library.packets_send(data, len(data))
+
+    @property
+    def unsent(self) -> int:
+        """Bytes queued that the accelerator has not taken."""
+        return int(self._library.packets_unsent())
+
+    def receive(self) -> bytes | None:
+        """The oldest packet that came whole on `m_axis`; None: there is none."""
+        size = self._library.packets_waiting()
+        if size < 0:
+            return None
+        data = ctypes.create_string_buffer(max(1, size))
+        self._library.packets_take(data)
+        return data.raw[:size]
+
+    def drop_sent(self) -> None:
+        """Forgets what was not taken; half a packet stays with the accelerator, which is to be reset then."""
+        self._library.packets_drop_sent()
+
+    def drop_received(self) -> None:
+        """Forgets what came."""
+        self._library.packets_drop_received()
+
+    def stall(self, share: int) -> None:
+        """How often, in 256ths, either end holds back at random."""
+        self._library.packets_stall(share)
+
+    @property
+    def violation(self) -> str:
+        """The first breach of the AXI4-Stream protocol, or an empty string."""
+        return str(self._library.packets_violation().decode())
+
+
+class Probes:
+    """What the testbench sees inside of the accelerator: writes to feature memory, what the engines are at, waveforms."""
+
+    def log(self, enable: bool) -> None:
+        """Starts an empty log of feature memory writes, or ends it."""
+        ctypes.CDLL(None).probe_log(int(enable))
+
+    def logged(self) -> NDArray[Any]:
+        """The log so far, an array of STORED, in order of time."""
+        return np.frombuffer(self._bytes("probe_log_entries", STORED.itemsize), STORED)
+
+    def profile(self) -> list[list[int]]:
+        """Clocks of the last program by what the engines were at: rows of PHASES."""
+        return np.frombuffer(self._bytes("probe_phases", 8 * len(PHASES)), "<u8").reshape(-1, len(PHASES)).tolist()
+
+    def timeline(self) -> list[list[int]]:
+        """When each engine finished units, in clocks since the last start: rows of EVENTS."""
+        return np.frombuffer(self._bytes("probe_events", 8 * len(EVENTS)), "<u8").reshape(-1, len(EVENTS)).tolist()
+
+    @staticmethod
+    def _bytes(function: str, item_bytes: int) -> bytes:
+        entries: Any = getattr(ctypes.CDLL(None), function)
+        entries.restype, entries.argtypes = ctypes.c_void_p, [ctypes.POINTER(U64)]
+        count = U64()
+        data = entries(ctypes.byref(count))
+        return ctypes.string_at(data, count.value * item_bytes) if count.value else b""
+
+    @staticmethod
+    def trace(tb: Any, first: int, last: int) -> None:
+        """Has the testbench write the waveform of clocks first..last (-1: to the end), counted from the next start."""
+        tb.trace_first.value, tb.trace_last.value, tb.trace_armed.value = first, last & 0xFFFFFFFF, 1
