@@ -81,7 +81,7 @@ PL_DDR = {"bytes_per_clock": PL.bytes_per_cycle}
 
 
 def open_board(config: Config, variant: str, backend: str, memory_bytes: int, cache: Path | None = None) -> "Board":
-    """A board with a backend of `backend.BACKENDS` and so much memory for the host. ToolError, RunError: as `open_backend`."""
+    """A board with a backend of BACKENDS and so much memory for the host. ToolError, RunError: as `open_backend`."""
     made = design(config, variant)
     if variant == "pl":
         return Board(made, open_backend(backend, made.config, PL_DDR_BYTES, cache, base=PL_DDR_BASE, ddr=PL_DDR), memory_bytes)

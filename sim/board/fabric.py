@@ -1,6 +1,6 @@
 """The virtual board's registers by physical address: those of the programmable logic, and of the processing system what pynq sets.
 
-The accelerator's own are a `Slave` like the others (`backend`).
+The accelerator's own are a `Slave` like the others (`board.Backend`).
 """
 
 from collections.abc import Mapping
