@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from cnna.cli.main import Outcome
-from cnna.cli.options import CONFIG_HELP, configuration
+from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes
 from cnna.spec.artifact import save
 from cnna.spec.errors import about_model
 from cnna.spec.files import make_folder
@@ -17,6 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="Q.onnx", help="quantised: by cnna quantize, or QDQ or QLinear from elsewhere")
     parser.add_argument("--config", required=True, metavar="C", help=CONFIG_HELP)
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="images in one run of the program (default: 1)")
+    add_shape_option(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna")
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write the graph after every pass")
 
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.frontend.onnx_import import load_model
 
     with about_model(args.model):
-        artifact = compile_model(load_model(args.model), config, batch=args.batch, dump=args.dump)
+        artifact = compile_model(load_model(args.model, shapes=given_shapes(args)), config, batch=args.batch, dump=args.dump)
     save(artifact, args.output)
     manifest = artifact.manifest
     figures = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cnna.cli.main import Outcome
-from cnna.cli.options import add_ddr_options, configuration, given_ddr, predicted_ddr
+from cnna.cli.options import add_ddr_options, add_shape_option, configuration, given_ddr, given_shapes, predicted_ddr
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import writing
 
@@ -24,6 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", metavar="NAME", help="show all legal tilings of this layer instead, for --config")
     parser.add_argument("--config", metavar="C", help="of --layer (default: zcu102)")
     parser.add_argument("--png", type=Path, metavar="F", help="write a picture: speed over DSPs; clocks over DDR bytes of a layer")
+    add_shape_option(parser)
     add_ddr_options(parser)
 
 
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
     configs = explore.configurations(args.dsp, args.bram)
     with about_model(args.model):
-        graph = _graph(args.model)
+        graph = _graph(args)
     memory = predicted_ddr(ddr)
     points, refused = explore.explore(graph, configs, args.batch, _say, memory)
     best = explore.pareto(points)
@@ -71,7 +72,7 @@ def _layer(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.explore import layer
 
     with about_model(args.model):
-        choices = layer.tilings(_graph(args.model), config, args.layer)
+        choices = layer.tilings(_graph(args), config, args.layer)
     print(f"{args.layer} on {config.name}, {len(choices) - 1:,} legal tilings, estimated for one image")
     for line in layer.best(choices):
         print(line)
@@ -82,7 +83,7 @@ def _layer(args: argparse.Namespace) -> Outcome:
     return Outcome(figures, written=(args.png,) if args.png else ())
 
 
-def _graph(path: Path) -> Any:
+def _graph(args: argparse.Namespace) -> Any:
     """The int8 graph. Speed does not depend on what a float model is quantised with."""
     import numpy as np
 
@@ -90,12 +91,12 @@ def _graph(path: Path) -> Any:
     from cnna.compiler.frontend.quantised_import import import_quantised
     from cnna.compiler.quantise.quantise import quantise
 
-    model = load_model(path)
+    model = load_model(args.model, shapes=given_shapes(args))
     if not any(node.op_type.startswith(("QLinear", "QuantizeLinear", "DequantizeLinear")) for node in model.graph.node):
-        print(f"{path}: float, so it is quantised with random numbers; this changes no clock", file=sys.stderr)
+        print(f"{args.model}: float, so it is quantised with random numbers; this changes no clock", file=sys.stderr)
         graph, rng = to_graph(model), np.random.default_rng(1)
-        shapes = {name: (1, *graph.tensors[name].shape[1:]) for name in graph.inputs}
-        model, _ = quantise(model, {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()})
+        sizes = {name: (1, *graph.tensors[name].shape[1:]) for name in graph.inputs}
+        model, _ = quantise(model, {name: rng.standard_normal(shape).astype(np.float32) for name, shape in sizes.items()})
     return import_quantised(model).graph
 
 

@@ -1,7 +1,7 @@
-"""Options that several commands share: `--config`, and the DDR to simulate or predict with.
+"""Options that several commands share: `--config`, `--shape`, and the DDR to simulate or predict with.
 
 `--config` names a preset, or one with parameters changed, as `zcu102,pix=4,bank_words=4096`. `--ddr-bytes-per-cycle` and
-`--ddr-latency` describe another DDR than the one planned on.
+`--ddr-latency` describe another DDR than the one planned on. `--shape` gives an input the sizes that a model leaves open.
 """
 
 import argparse
@@ -35,6 +35,30 @@ def configuration(text: str) -> Config:
         return replace(base, name="-".join([name, *(f"{key}{value}" for key, value in values.items())]), **values)
     except ConfigError as error:
         raise UserError(f"--config: {error}") from None
+
+
+def add_shape_option(parser: argparse.ArgumentParser) -> None:
+    """`--shape`, which may be given once for each input."""
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME:1,3,640,640",
+        help="sizes of an input where the model has none, the batch (1) in front; once for each input; of one input without NAME:",
+    )
+
+
+def given_shapes(args: argparse.Namespace) -> dict[str, tuple[int, ...]]:
+    """What was given: sizes by input, "" for the only one. UserError: it cannot be read, or an input is given twice."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in args.shape:
+        name, _, sizes = text.rpartition(":")  # names may have colons: input:0
+        if not all(size.strip().isdecimal() for size in sizes.split(",")):
+            raise UserError(f"--shape {text}: not NAME:SIZE,SIZE,... with whole numbers, as in images:1,3,640,640")
+        if name in found:
+            raise UserError(f"--shape {text}: {f'input {name}' if name else 'an input'} is given twice")
+        found[name] = tuple(map(int, sizes.split(",")))
+    return found
 
 
 def add_ddr_options(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from cnna.cli.arrays import read_arrays
 from cnna.cli.main import Outcome
+from cnna.cli.options import add_shape_option, given_shapes
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes
 
@@ -21,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="M.onnx", help="float32")
     parser.add_argument("--calib", type=Path, required=True, metavar="X", help=".npy or .npz of typical inputs; 100 are enough")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="Q.onnx")
+    add_shape_option(parser)
     parser.add_argument("--method", choices=METHODS, default="minmax", help="how ranges are picked (default: minmax)")
     group = parser.add_argument_group("preprocessing of uint8 pictures, stored in the model: (x * scale - mean) / std")
     group.add_argument("--scale", type=float, metavar="S", help="default: 1")
@@ -36,11 +38,11 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.quantise.quantise import quantise
 
     with about_model(args.model):
-        model = load_model(args.model)
+        model = load_model(args.model, shapes=given_shapes(args))
         graph = to_graph(model)
-        shapes = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
-        preprocess = _preprocess(args, shapes)
-        images = read_arrays(args.calib, shapes, allow_uint8=preprocess is not None)
+        wanted = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
+        preprocess = _preprocess(args, wanted)
+        images = read_arrays(args.calib, wanted, allow_uint8=preprocess is not None)
         quantised, report = quantise(model, images, args.method, preprocess, progress=_progress())
     write_bytes(args.output, quantised.SerializeToString())
     print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.method})")
@@ -61,15 +63,15 @@ def run(args: argparse.Namespace) -> Outcome:
     return Outcome(figures)
 
 
-def _preprocess(args: argparse.Namespace, shapes: Mapping[str, Sequence[int]]) -> Any:
+def _preprocess(args: argparse.Namespace, wanted: Mapping[str, Sequence[int]]) -> Any:
     """What uint8 pictures will go through; None where no option says so. UserError: it does not fit the model's input."""
     if args.scale is None and args.mean is None and args.std is None:
         return None
     from cnna.compiler.frontend.preprocess import Preprocess
 
-    if len(shapes) != 1:
-        raise UserError(f"{args.model}: --scale, --mean and --std are for models of one input; it has {', '.join(shapes)}")
-    channels = next(iter(shapes.values()))[0]
+    if len(wanted) != 1:
+        raise UserError(f"{args.model}: --scale, --mean and --std are for models of one input; it has {', '.join(wanted)}")
+    channels = next(iter(wanted.values()))[0]
     for name in ("mean", "std"):
         values = getattr(args, name) or [0.0]
         if len(values) not in (1, channels):

@@ -6,14 +6,13 @@ from typing import Any
 
 from onnx import ModelProto, ValueInfoProto, helper
 
+from cnna.compiler.frontend.input_shapes import inputs_of
 from cnna.spec.errors import ModelError
 
 
 def model_inputs(model: ModelProto) -> list[dict[str, Any]]:
     """Name, shape without the batch axis (None where it is not fixed) and numpy type of the inputs that a user gives."""
-    weights = {tensor.name for tensor in model.graph.initializer}
-    values = [value for value in model.graph.input if value.name not in weights]
-    return [{"name": value.name, "shape": sizes_of(value)[1:], "dtype": _dtype(value)} for value in values]
+    return [{"name": value.name, "shape": sizes_of(value)[1:], "dtype": _dtype(value)} for value in inputs_of(model)]
 
 
 def model_outputs(model: ModelProto, shapes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int | None]) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """Reads an ONNX model and brings it into the float graph, every operator still as the model has it."""
 
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from cnna.compiler.frontend.batch_axis import check_back, check_front
 from cnna.compiler.frontend.ceil_pools import settle_ceil_pools
-from cnna.compiler.frontend.model_checks import ELEMENTS_MAX, check_shapes, check_values, complete, first_line, inferred
+from cnna.compiler.frontend.input_shapes import Sizes, check_inputs, inputs_of, set_shapes
+from cnna.compiler.frontend.model_checks import check_shapes, check_values, complete, first_line, inferred
 from cnna.compiler.frontend.model_ports import sizes_of
 from cnna.compiler.frontend.node_names import node_name, sources_of
 from cnna.compiler.frontend.old_opsets import raise_opset
@@ -25,8 +25,8 @@ OPSET_MAX = onnx.defs.onnx_opset_version()
 BEGINNING = b"\x08"  # of an ONNX file: protobuf's tag of field 1, `ir_version`
 
 
-def load_model(source: str | Path | bytes, name: str | None = None) -> ModelProto:
-    """A checked model, as it is. `name` is what errors call it.
+def load_model(source: str | Path | bytes, name: str | None = None, shapes: Sizes | None = None) -> ModelProto:
+    """A checked model, as it is. `name` is what errors call it, `shapes` gives sizes to inputs (`set_shapes`).
 
     What onnxruntime infers where it is left out (types and shapes of outputs) is added.
 
@@ -38,6 +38,7 @@ def load_model(source: str | Path | bytes, name: str | None = None) -> ModelProt
     _check_opsets(model, name)
     check_values(model, name)
     with about_model(name):
+        set_shapes(model, shapes or {})
         complete(model)
     _check(_with_empty_shapes(model), name)
     with_shapes(model, name)
@@ -52,12 +53,13 @@ def _check(model: ModelProto, name: str) -> None:
 
 
 def _with_empty_shapes(model: ModelProto) -> ModelProto:
-    """The model as the checker wants it: with a shape for outputs of a shape that nobody knows."""
-    if all(value.type.tensor_type.HasField("shape") for value in model.graph.output if value.type.HasField("tensor_type")):
+    """The model as the checker wants it: with a shape for inputs without one, and for outputs of a shape that nobody knows."""
+    values = (*model.graph.input, *model.graph.output)
+    if all(value.type.tensor_type.HasField("shape") for value in values if value.type.HasField("tensor_type")):
         return model
     copy = ModelProto()
     copy.CopyFrom(model)
-    for value in copy.graph.output:
+    for value in (*copy.graph.input, *copy.graph.output):
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.shape.SetInParent()
     return copy
@@ -67,7 +69,8 @@ def with_shapes(model: ModelProto, name: str = "the model") -> ModelProto:
     """A copy whose batch axis is 1, with the shape of every tensor; QLinear operators are written as Q and DQ."""
     copy = ModelProto()
     copy.CopyFrom(model)
-    _set_batch(copy, name)
+    with about_model(name):
+        _set_batch(copy)
     raise_opset(copy, opset(copy), name)
     with about_model(name):
         settle_ceil_pools(copy, name, whole=expand_qlinear(copy))
@@ -130,28 +133,15 @@ def opset(model: ModelProto) -> int:
     return next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
 
 
-def _inputs(model: ModelProto) -> list[onnx.ValueInfoProto]:
-    """Inputs that the user gives: old models list their weights as inputs as well."""
-    weights = {tensor.name for tensor in model.graph.initializer}
-    return [value for value in model.graph.input if value.name not in weights]
-
-
-def _set_batch(model: ModelProto, name: str) -> None:
-    given = {value.name: value for value in _inputs(model)}
-    if not given:
-        raise ModelError(f"{name}: it has no input; export it with one for the images")
+def _set_batch(model: ModelProto) -> None:
+    check_inputs(model)
+    given = {value.name: value for value in inputs_of(model)}
     for value in given.values():
         kind = value.type.tensor_type
         if kind.elem_type != TensorProto.FLOAT:
-            raise ModelError(f"{name}: input '{value.name}' is {TensorProto.DataType.Name(kind.elem_type)}; it must be FLOAT")
+            raise ModelError(f"input '{value.name}' is {TensorProto.DataType.Name(kind.elem_type)}; it must be FLOAT")
         if not kind.shape.dim:
-            raise ModelError(f"{name}: input '{value.name}' has no shape; give it one with a batch axis in front")
-        for axis, dim in enumerate(kind.shape.dim[1:], 1):
-            if dim.dim_value <= 0:
-                raise ModelError(f"{name}: axis {axis} of input '{value.name}' has no fixed size; export the model with one")
-        if prod(dim.dim_value for dim in kind.shape.dim[1:]) > ELEMENTS_MAX:
-            sizes = [dim.dim_value for dim in kind.shape.dim[1:]]
-            raise ModelError(f"{name}: input '{value.name}' is {sizes}, above {ELEMENTS_MAX:,} elements; use smaller images")
+            raise ModelError(f"input '{value.name}' has no axes; give it one with a batch axis in front")
         _free_reshapes(model, kind.shape.dim[0].dim_value)
         kind.shape.dim[0].Clear()
         kind.shape.dim[0].dim_value = 1
@@ -189,7 +179,7 @@ def attribute(value: onnx.AttributeProto) -> Any:
 def to_graph(model: ModelProto) -> Graph:
     """The float graph of a model: `Onnx` nodes alone, each with a name. ModelError: as `check_front` and `check_back`."""
     whole = model
-    firsts = {value.name: value.type.tensor_type.shape.dim[0].dim_value for value in _inputs(model)}
+    firsts = {value.name: value.type.tensor_type.shape.dim[0].dim_value for value in inputs_of(model)}
     sources = sources_of(model)
     model = with_shapes(model)
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -206,7 +196,7 @@ def to_graph(model: ModelProto) -> Graph:
             shapes.setdefault(output, Tensor(()))
     graph = Graph(
         model.graph.name or "model",
-        tuple(value.name for value in _inputs(model)),
+        tuple(value.name for value in inputs_of(model)),
         tuple(value.name for value in model.graph.output),
         tuple(nodes),
         {name: tensor for name, tensor in shapes.items() if name not in constants},

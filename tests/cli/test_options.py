@@ -1,11 +1,12 @@
-"""The options that commands share: `--config` makes presets and changed ones, and says what is legal."""
+"""The options that commands share: `--config` makes presets and changed ones, and says what is legal; `--shape` as it is typed."""
 
+import argparse
 from dataclasses import replace
 
 import pytest
 
 from cnna.cli.main import main
-from cnna.cli.options import configuration
+from cnna.cli.options import add_shape_option, configuration, given_shapes
 from cnna.spec.config import PRESETS, Config, as_dict, preset
 from cnna.spec.errors import UserError
 
@@ -53,3 +54,23 @@ def test_one_that_there_is_not(text: str, said: str, capsys: pytest.CaptureFixtu
     assert said in str(caught.value)
     assert main(["rtl", "--config", text, "-o", "nowhere"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def shapes_given(*words: str) -> dict[str, tuple[int, ...]]:
+    parser = argparse.ArgumentParser()
+    add_shape_option(parser)
+    return given_shapes(parser.parse_args([word for text in words for word in ("--shape", text)]))
+
+
+def test_names_may_have_colons() -> None:
+    """TensorFlow's do: cut at the first colon, `input:0` would be an input called `input` with sizes that cannot be read."""
+    assert shapes_given("input:0:1,3,4,4", "x:1,2") == {"input:0": (1, 3, 4, 4), "x": (1, 2)}
+    assert shapes_given("1,3,224,224") == {"": (1, 3, 224, 224)}
+    assert shapes_given() == {}
+
+
+@pytest.mark.parametrize("text", ["x:1,3,,4", "x:", "x:1,3,4.5", "x=1,3", "x:1,-3"])
+def test_what_is_no_shape(text: str) -> None:
+    """One line with an example of what is; int() would say `invalid literal`."""
+    with pytest.raises(UserError, match="as in images:1,3,640,640"):
+        shapes_given(text)

@@ -90,10 +90,6 @@ def test_a_way_of_padding_that_there_is_not():
     assert "node 'y' (Conv): auto_pad is 'SAME', not one of NOTSET," in refused(written(text, {"w": (2, 3, 1, 1)}))
 
 
-def test_axis_without_a_size():
-    assert "axis 2 of input 'x' has no fixed size" in refused(written(TEXT.replace("N,3,4,4", "N,3,H,4"), {"w": (2, 3, 1, 1)}))
-
-
 def test_input_of_another_type():
     assert "input 'x' is UINT8; it must be FLOAT" in refused(written("g (uint8[N,3] x) => (float[N,3] y) { y = Cast <to=1> (x) }"))
 

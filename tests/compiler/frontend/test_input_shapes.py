@@ -1,0 +1,99 @@
+"""Sizes that a model leaves open, and that its user gives."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler.compile import compile_model
+from cnna.compiler.frontend.model_ports import model_inputs
+from cnna.compiler.frontend.onnx_import import load_model, to_graph
+from cnna.compiler.quantise.quantise import quantise
+from cnna.spec.config import preset
+from cnna.spec.errors import ModelError
+
+from ..written import images, written
+
+OPEN = """g (float[N,3,height,width] x, float[N,3,height,width] mask) => (float[N,4,oh,ow] y) {
+    s = Add (x, mask) a = Conv <pads=[1,1,1,1]> (s, w) y = Relu (a) }"""
+ONE = "g (float[N,3,height,width] x) => (float[N,4,height,width] y) { a = Conv <pads=[1,1,1,1]> (x, w) y = Relu (a) }"
+WEIGHTS = {"w": (4, 3, 3, 3)}
+
+
+def read(text, shapes, edit=lambda model: None):
+    model = written(text, WEIGHTS)
+    edit(model)
+    return load_model(model.SerializeToString(), "net.onnx", shapes)
+
+
+def refused(text, shapes, edit=lambda model: None):
+    with pytest.raises(ModelError) as caught:
+        read(text, shapes, edit)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def no_shape(model):
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+
+
+def test_sizes_of_one_input_are_those_of_all_that_have_their_names():
+    """A detector's second input would have to be given although the model says that it is as large as the first."""
+    graph = to_graph(read(OPEN, {"x": (1, 3, 6, 8)}))
+    assert [graph.tensors[name].shape for name in ("x", "mask", "y")] == [(1, 3, 6, 8), (1, 3, 6, 8), (1, 4, 6, 8)]
+
+
+@pytest.mark.parametrize("shape", [{"x": (1, 3, 6, 8)}, {"": (1, 3, 6, 8)}])
+def test_a_quantised_model_keeps_the_sizes(shape):
+    """`cnna compile` would ask for them again; the batch stays free, as it is of every model."""
+    model = read(ONE, shape)
+    quantised, _ = quantise(model, images(written(ONE.replace("height", "6").replace("width", "8"), WEIGHTS), 2))
+    assert [entry["shape"] for entry in model_inputs(quantised)] == [[3, 6, 8]]
+    artifact = compile_model(load_model(quantised.SerializeToString()), preset("tiny"))
+    assert artifact.manifest["model_inputs"] == [{"name": "x", "shape": [3, 6, 8], "dtype": "float32"}]
+    assert artifact.manifest["model_outputs"][0]["shape"] == [1, 4, 6, 8]
+
+
+def test_an_input_without_a_shape():
+    """Some exporters leave it out altogether."""
+    assert "input 'x' has no shape; give it one with --shape x:1,CHANNELS,ROWS,COLUMNS" in refused(ONE, {}, no_shape)
+    assert to_graph(read(ONE, {"x": (1, 3, 5, 5)}, no_shape)).tensors["y"].shape == (1, 4, 5, 5)
+
+
+def test_sizes_that_are_asked_for():
+    """The line must say what to type: every axis that is open, and the sizes that the model has."""
+    line = refused(ONE, {})
+    assert line == "net.onnx: axes 2 and 3 of input 'x' have no fixed size; say it with --shape x:1,3,SIZE2,SIZE3"
+    assert "axis 3 of input 'x' has no fixed size; say it with --shape x:1,3,4,SIZE3" in refused(ONE.replace("height", "4"), {})
+    for unknown in (0, -1):
+
+        def edit(model, unknown=unknown):
+            model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = unknown
+
+        assert "axes 2 and 3" in refused(ONE, {}, edit)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ({"y": (1, 3, 4, 4)}, "--shape: there is no input 'y'; there are x, mask"),
+        ({"": (1, 3, 4, 4)}, "--shape: name the input; there are x, mask"),
+        ({"x": (2, 3, 4, 4)}, "--shape x:2,3,4,4: the first axis is the batch; give 1 there, `cnna compile --batch 2`"),
+        ({"x": (3, 4, 4)}, "--shape x:3,4,4: has 3 sizes, but the input has 4 axes, [N, 3, height, width]"),
+        ({"x": (1, 1, 4, 4)}, "--shape x:1,1,4,4: axis 1 has the fixed size 3 in the model, [N, 3, height, width]"),
+        ({"x": (1, 3, 0, 4)}, "--shape x:1,3,0,4: sizes must be within 1.."),
+        ({"x": (1, 3, 4, 10**30)}, "sizes must be within 1.."),
+        ({"x": (1, 3, 4, 4), "mask": (1, 3, 4, 5)}, "the size 'width' is 4 and, in input 'mask', 5"),
+        ({"x": (1, 3, 1 << 20, 1 << 20)}, "above 268,435,456 elements"),
+    ],
+)  # fmt: skip
+def test_sizes_that_cannot_be(shapes, said):
+    """Each would be another network than the user's, or one that fails somewhere inside with a line about something else."""
+    line = refused(OPEN, shapes)
+    assert line.startswith("net.onnx: ")
+    assert said in line
+
+
+def test_a_fixed_size_may_be_said_again():
+    """A script gives all sizes of all its models; one for a batch of several is seen with 1 as well."""
+    fixed = ONE.replace("height", "4").replace("width", "4")
+    for text in (fixed, fixed.replace("N", "2")):
+        assert np.prod(to_graph(read(text, {"x": (1, 3, 4, 4)})).tensors["y"].shape) == 64
