@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from cnna.spec import soundness
+from cnna.spec.commands import UnsoundError
 from cnna.spec.config import Config, ConfigError
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ArtifactError, UserError
 from cnna.spec.files import write_bytes
 from cnna.spec.manifest import Manifest, StoredManifest, misfit
-from cnna.spec.program import UnsoundError
 from cnna.spec.regmap import VERSION
 
 FORMAT = "cnna"

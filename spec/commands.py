@@ -1,20 +1,35 @@
-"""Decodes register writes into commands, from `spec.regmap` alone: the emulator's front end and the report's reader.
+"""Decodes register writes into commands, from `spec.regmap` alone, for the emulator, reports and the check of programs.
 
-A `Decoder` keeps every engine's shadow registers as the RTL's register file does; a write to an engine's GO register
-answers with the command it queues.
+A `Decoder` keeps every engine's shadow registers as the RTL's register file does, write by write. A write to an engine's GO
+register answers with the command that it queues. `tables_of` decodes a whole program at once, into a table for each engine.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cnna.spec.config import Config
-from cnna.spec.regmap import BY_OFFSET, ENGINES, REGISTERS, VECTOR_OPS, command_fields
+from cnna.spec.regmap import (
+    BY_OFFSET,
+    ENGINES,
+    GO_OFFSETS,
+    IN_PROGRAMS,
+    REGISTERS,
+    VECTOR_OPS,
+    Register,
+    command_fields,
+    registers_of,
+)
 
 WRITE_BYTES = 8  # of one program write: offset, then value, 32 bit each, little endian
+
+Numbers = NDArray[np.int64]
+Fields = Mapping[str, Numbers]
 
 
 class IllegalWriteError(Exception):
@@ -23,6 +38,10 @@ class IllegalWriteError(Exception):
     def __init__(self, cause: str, offset: int) -> None:
         super().__init__(f"{cause} at register offset {offset:#x}")
         self.cause, self.offset = cause, offset
+
+
+class UnsoundError(Exception):
+    """What is wrong with a program, in words that go behind a file's name."""
 
 
 @dataclass(frozen=True)
@@ -56,32 +75,20 @@ class Command:
 
 
 @cache
-def _names(register: str) -> tuple[str, ...]:
-    """The command members that a register's fields become, in order."""
-    engine = REGISTERS[register].block
-    names = iter(command_fields(engine))
-    for other in REGISTERS.values():
-        if other.block == engine and not other.name.endswith("_GO"):
-            members = tuple(next(names) for _ in other.fields)
-            if other.name == register:
-                return members
-    raise KeyError(register)
-
-
-@cache
 def _decode(offset: int, value: int) -> tuple[str, str, dict[str, int] | None]:
     """(engine, register, command members) of a legal program write; members None for GO and END."""
-    register = BY_OFFSET.get(offset)
-    if register is None or (register.block not in ENGINES and register.name != "END"):
+    if offset not in IN_PROGRAMS:
         raise IllegalWriteError("illegal_register", offset)
-    if register.name == "END" or register.name.endswith("_GO"):
+    register = BY_OFFSET[offset]
+    if offset in GO_OFFSETS or register.name == "END":
         return register.block, register.name, None
     values = register.unpack(value)
     for spec in register.fields:
         low, high = spec.limits
         if not low <= values[spec.name] <= high:
             raise IllegalWriteError("illegal_value", offset)
-    return register.block, register.name, dict(zip(_names(register.name), values.values(), strict=True))
+    names = next(names for other, names in registers_of(register.block) if other is register)
+    return register.block, register.name, dict(zip(names, values.values(), strict=True))
 
 
 @dataclass
@@ -111,9 +118,22 @@ class Decoder:
         return Command(number, pc, engine, SimpleNamespace(**self.shadow[engine]))
 
 
+class Table(NamedTuple):
+    """All commands of one engine. numbers: of each among the program's GO writes; f: by `regmap.command_fields`, one entry each."""
+
+    engine: str
+    numbers: Numbers
+    f: Fields
+
+
 def program_writes(program: bytes) -> list[tuple[int, int]]:
     """(offset, value) of each write of a program."""
     return [(int(o), int(v)) for o, v in np.frombuffer(program, "<u4").reshape(-1, 2)]
+
+
+def go_writes(program: bytes) -> NDArray[np.int64]:
+    """The numbers of the writes that end a command, in order: those to a `*_GO` register."""
+    return np.flatnonzero(np.isin(np.frombuffer(program, "<u4")[::2], list(GO_OFFSETS)))
 
 
 def commands(program: bytes) -> Iterator[Command]:
@@ -123,3 +143,49 @@ def commands(program: bytes) -> Iterator[Command]:
         made = decoder.write(offset, value)
         if isinstance(made, Command):
             yield made
+
+
+def tables_of(program: bytes) -> dict[str, Table]:
+    """The commands of a program by engine, from fresh shadow registers.
+
+    UnsoundError: a write that programs may not make, a field outside its limits, or no END, or one that is not the last write.
+    """
+    offsets, values = np.frombuffer(program, "<u4").reshape(-1, 2).T.astype(np.int64)
+    foreign = np.flatnonzero(~np.isin(offsets, list(IN_PROGRAMS)))
+    if foreign.size:
+        raise UnsoundError(f"write {foreign[0]} of program.bin is to offset {offsets[foreign[0]]:#x}, which no program may write")
+    if np.flatnonzero(offsets == REGISTERS["END"].offset).tolist() != [len(offsets) - 1]:
+        raise UnsoundError("program.bin does not end with a write to END, its only one")
+    pcs = go_writes(program)
+    tables = {}
+    for go, engine in GO_OFFSETS.items():
+        numbers = np.flatnonzero(offsets[pcs] == go)
+        tables[engine] = Table(engine, numbers, _fields(engine, offsets, values, pcs[numbers]))
+    return tables
+
+
+def _fields(engine: str, offsets: Numbers, values: Numbers, at: Numbers) -> dict[str, Numbers]:
+    """What each field of an engine's commands is at the GO writes `at`."""
+    found = {}
+    for register, names in registers_of(engine):
+        written = np.flatnonzero(offsets == register.offset)
+        last = np.searchsorted(written, at) - 1
+        for name, own, reset in _unpacked(register, written, values[written], names):
+            found[name] = np.where(last >= 0, own[last], reset) if own.size else np.full(len(at), reset, np.int64)
+    return found
+
+
+def _unpacked(register: Register, written: Numbers, words: Numbers, names: Sequence[str]) -> Iterator[tuple[str, Numbers, int]]:
+    """(name, values, reset value) of each field of a register's words. UnsoundError: a value outside the field's limits."""
+    bit = 0
+    for name, spec in zip(names, register.fields, strict=True):
+        own = (words >> bit) & ((1 << spec.bits) - 1)
+        if spec.signed:
+            own = own - ((own >> (spec.bits - 1)) << spec.bits)
+        low, high = spec.limits
+        bad = np.flatnonzero((own < low) | (own > high))
+        if bad.size:
+            what = f"{register.name}.{spec.name} to {own[bad[0]]}, not within {low}..{high}"
+            raise UnsoundError(f"write {written[bad[0]]} of program.bin sets {what}")
+        yield name, own, spec.reset
+        bit += spec.bits

@@ -1,4 +1,4 @@
-"""One field of a register: what `regmap` lists and every reader of the map (RTL, driver, emulator, tables) sees."""
+"""Registers and their fields: what `regmap` lists and every reader of the map (RTL, driver, emulator, tables) sees."""
 
 from typing import NamedTuple
 
@@ -27,3 +27,40 @@ class Field(NamedTuple):
             floor if self.low is None else self.low,
             floor + (1 << self.bits) - 1 if self.high is None else self.high,
         )
+
+
+class Register(NamedTuple):
+    """One 32-bit register and where it stands."""
+
+    name: str
+    offset: int
+    block: str
+    fields: tuple[Field, ...]
+
+    def pack(self, **values: int) -> int:
+        """The register's word from field values (reset values where none is given).
+
+        ValueError: a value outside its field's limits, with register, field, value and limits.
+        """
+        word, bit = 0, 0
+        for field in self.fields:
+            value = int(values.pop(field.name, field.reset))
+            low, high = field.limits
+            if not low <= value <= high:
+                raise ValueError(f"{self.name}.{field.name} = {value} is not within {low}..{high}")
+            word |= (value & ((1 << field.bits) - 1)) << bit
+            bit += field.bits
+        if values:
+            raise ValueError(f"{self.name} has no field {', '.join(values)}")
+        return word
+
+    def unpack(self, word: int) -> dict[str, int]:
+        """Field values of a register's word."""
+        values, bit = {}, 0
+        for field in self.fields:
+            value = (word >> bit) & ((1 << field.bits) - 1)
+            if field.signed and value >> (field.bits - 1):
+                value -= 1 << field.bits
+            values[field.name] = value
+            bit += field.bits
+        return values

@@ -1,4 +1,4 @@
-"""A register program as tables of commands, and what about them no accelerator could carry out.
+"""What about the commands of a register program no accelerator could carry out.
 
 A `.cnna` is checked here once, when it is read, so that emulator, simulator, board and report can believe the program: its
 registers are those that programs may write, it stays within its DDR segments and feature memory, every wait is met in program
@@ -6,44 +6,18 @@ order, and every ring word that is taken was brought. numpy alone: it runs on bo
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.spec.commands import Fields, Numbers, Table, UnsoundError, tables_of
 from cnna.spec.config import BEAT_BYTES, Config
-from cnna.spec.regmap import (
-    ADDRESS_BITS,
-    BY_OFFSET,
-    COUNT_BITS,
-    COUNTED,
-    ENGINES,
-    REGISTERS,
-    SEGMENTS,
-    VECTOR_OPS,
-    Register,
-    command_fields,
-    offset,
-)
+from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, SEGMENTS, VECTOR_OPS, command_fields
 
 MOST_CLOCKS = 1 << 32  # of a run: the accelerator counts them in 32 bits
 MOST_TAKEN_BYTES = 1 << 32  # of weights, for one command: what an emulator can hold
 
-Numbers = NDArray[np.int64]
-Fields = Mapping[str, Numbers]
 Fault = tuple[NDArray[np.bool_], str]  # which of a table's commands have it, and what it is
-
-
-class UnsoundError(Exception):
-    """What is wrong with a program, in words that go behind a file's name."""
-
-
-class Table(NamedTuple):
-    """All commands of one engine. numbers: of each among the program's GO writes; f: by `regmap.command_fields`, one entry each."""
-
-    engine: str
-    numbers: Numbers
-    f: Fields
 
 
 def checked(program: bytes, config: Config, segments: Mapping[str, int]) -> dict[str, Table]:
@@ -51,7 +25,7 @@ def checked(program: bytes, config: Config, segments: Mapping[str, int]) -> dict
 
     UnsoundError: the first thing that is not.
     """
-    tables = decode(program)
+    tables = tables_of(program)
     sizes = np.array([segments[name] for name in SEGMENTS], np.int64)
     for table in tables.values():
         for bad, what in _faults(table.engine, table.f, config, sizes):
@@ -71,56 +45,6 @@ def fault(engine: str, f: Mapping[str, int], config: Config) -> str | None:
     rows = {name: np.array([value], np.int64) for name, value in f.items()}
     anywhere = np.full(len(SEGMENTS), np.iinfo(np.int64).max)
     return next((what for bad, what in _faults(engine, rows, config, anywhere) if bad.any()), None)
-
-
-def decode(program: bytes) -> dict[str, Table]:
-    """The commands of a program by engine, from fresh shadow registers.
-
-    UnsoundError: a write that programs may not make, a field outside its limits, or no END, or one that is not the last write.
-    """
-    offsets, values = np.frombuffer(program, "<u4").reshape(-1, 2).T.astype(np.int64)
-    legal = [register.offset for register in BY_OFFSET.values() if register.block in ENGINES] + [offset("END")]
-    foreign = np.flatnonzero(~np.isin(offsets, legal))
-    if foreign.size:
-        raise UnsoundError(f"write {foreign[0]} of program.bin is to offset {offsets[foreign[0]]:#x}, which no program may write")
-    if np.flatnonzero(offsets == offset("END")).tolist() != [len(offsets) - 1]:
-        raise UnsoundError("program.bin does not end with a write to END, its only one")
-    gos = [offset(f"{engine.upper()}_GO") for engine in ENGINES]
-    number = np.cumsum(np.isin(offsets, gos)) - 1
-    tables = {}
-    for engine, go in zip(ENGINES, gos, strict=True):
-        at = np.flatnonzero(offsets == go)
-        tables[engine] = Table(engine, number[at], _fields(engine, offsets, values, at))
-    return tables
-
-
-def _fields(engine: str, offsets: Numbers, values: Numbers, at: Numbers) -> dict[str, Numbers]:
-    """What each field of an engine's commands is at the GO writes `at`."""
-    found, names = {}, iter(command_fields(engine))
-    for register in REGISTERS.values():
-        if register.block != engine or register.name.endswith("_GO"):
-            continue
-        written = np.flatnonzero(offsets == register.offset)
-        last = np.searchsorted(written, at) - 1
-        for name, own, reset in _unpacked(register, written, values[written], names):
-            found[name] = np.where(last >= 0, own[last], reset) if own.size else np.full(len(at), reset, np.int64)
-    return found
-
-
-def _unpacked(register: Register, written: Numbers, words: Numbers, names: Iterator[str]) -> Iterator[tuple[str, Numbers, int]]:
-    """(name, values, reset value) of each field of a register's words. UnsoundError: a value outside the field's limits."""
-    bit = 0
-    for field in register.fields:
-        own = (words >> bit) & ((1 << field.bits) - 1)
-        if field.signed:
-            own = own - ((own >> (field.bits - 1)) << field.bits)
-        low, high = field.limits
-        bad = np.flatnonzero((own < low) | (own > high))
-        if bad.size:
-            what = f"{register.name}.{field.name} to {own[bad[0]]}, not within {low}..{high}"
-            raise UnsoundError(f"write {written[bad[0]]} of program.bin sets {what}")
-        yield next(names), own, field.reset
-        bit += field.bits
 
 
 def _command(table: Table, row: int) -> str:

@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from cnna.spec.commands import go_writes
 from cnna.spec.machine import RESPONSES
 from cnna.spec.manifest import Manifest
-from cnna.spec.regmap import BOUNDED, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, STALLS, offset
+from cnna.spec.regmap import BOUNDED, COUNT_BITS, COUNTED, ENGINES, ERRORS, GO_OFFSETS, REGISTERS, STALLS, offset
 
 Read = Callable[[str], Mapping[str, int]]  # fields of a register, by its name
 
@@ -28,21 +30,23 @@ class Go(NamedTuple):
     units: int
 
 
-def go_writes(program: bytes, chunk_blocks: int) -> list[Go]:
-    """Every command of a program, in order; what `chunk_blocks` is to the accelerator, it is here."""
-    writes = np.frombuffer(program, "<u4").reshape(-1, 2)
-    gos = {offset(f"{engine.upper()}_GO"): engine for engine in ENGINES}
-    chunks, blocks = offset("CONV_CHUNKS"), offset("VECTOR_BLOCKS")
-    last, found = {chunks: 0, blocks: 0}, []
-    for pc in np.flatnonzero(np.isin(writes[:, 0], [*gos, chunks, blocks])):
-        register, value = (int(part) for part in writes[pc])
-        if register in last:
-            last[register] = value
-            continue
-        engine = gos[register]
-        units = {"conv": last[chunks], "vector": -(-last[blocks] // chunk_blocks), "weight": 0}.get(engine, 1)
-        found.append(Go(engine, int(pc), units))
-    return found
+def gos_of(program: bytes, chunk_blocks: int) -> list[Go]:
+    """Every command of a program, in order, for an accelerator with that many blocks in a chunk. The program may be damaged."""
+    writes, pcs = np.frombuffer(program, "<u4").reshape(-1, 2), go_writes(program)
+    engines = [GO_OFFSETS[register] for register in writes[pcs, 0].tolist()]
+    chunks, blocks = (_last(writes, name, pcs) for name in ("CONV_CHUNKS", "VECTOR_BLOCKS"))
+    units = {"conv": chunks, "vector": -(-blocks // chunk_blocks), "weight": np.zeros_like(pcs)}
+    ones = np.ones_like(pcs)
+    return [
+        Go(engine, int(pc), int(units.get(engine, ones)[row])) for row, (engine, pc) in enumerate(zip(engines, pcs, strict=True))
+    ]
+
+
+def _last(writes: NDArray[np.uint32], register: str, pcs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What a register was last set to before each of the writes `pcs`; 0 where it was not set."""
+    own = np.flatnonzero(writes[:, 0] == offset(register))
+    values = np.concatenate([[0], writes[own, 1].astype(np.int64)])
+    return values[np.searchsorted(own, pcs)]
 
 
 def stopped(read: Read, manifest: Manifest, program: bytes, chunk_blocks: int) -> str:
@@ -67,7 +71,7 @@ def stopped(read: Read, manifest: Manifest, program: bytes, chunk_blocks: int) -
 
 def whereabouts(read: Read, manifest: Manifest, program: bytes, chunk_blocks: int) -> str:
     """Program counter, layer, and what each engine is at."""
-    pc, gos = read("PC")["count"], go_writes(program, chunk_blocks)
+    pc, gos = read("PC")["count"], gos_of(program, chunk_blocks)
     return f"at program write {pc} of {len(program) // 8}, {_layer(manifest, _after(gos, pc))}; {_engines(read, manifest, gos, pc)}"
 
 

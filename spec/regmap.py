@@ -2,20 +2,26 @@
 
 The AXI4-Lite slave (`regfile`), the command structs of the engines (`command`), the driver, the emulator's decode, the
 compiler's emitter, `docs/registers.md` and the SystemRDL description are made from it. Pure Python: it imports on a board.
+`command_registers` has the tables of the engines; the names that it shares with this file are imported from here.
 
 A register program is a list of (offset, value) writes. Writes to an engine's registers fill its shadow set; a write to
 its `*_GO` register queues one command with the shadow set's values, which stay for the next command. What the commands
 do is in `docs/engines.md`.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from functools import cache
 
+from cnna.spec.command_registers import ADDRESS_BITS as ADDRESS_BITS
+from cnna.spec.command_registers import CONV, COUNTED, LOAD, STORE, VECTOR, WEIGHT
+from cnna.spec.command_registers import COUNT_BITS as COUNT_BITS
+from cnna.spec.command_registers import VECTOR_OPS as VECTOR_OPS
 from cnna.spec.field import Field
+from cnna.spec.field import Register as Register
 
 VERSION = (1, 2)  # of this map: major, minor; a driver refuses another major, and an older minor
 SPACE_BYTES = 0x1000
 ENGINES = ("load", "weight", "conv", "vector", "store")  # their numbers, in status and error registers
-COUNTED = ("load", "conv", "vector", "store")  # the engines that commands can wait for
 SEGMENTS = ("constant", "workspace", "input", "output")  # DDR regions that the host places: numbers of *_SEG
 ERRORS = (  # causes, in the order of their numbers
     "none",
@@ -35,116 +41,10 @@ STREAM_ERRORS = (  # why a copy between a stream port and DDR stopped, in the or
     "early_end",  # the packet ended before the copy
     "late_end",  # the packet went on after it
 )
-VECTOR_OPS = ("depthwise", "average", "max", "elementwise")
 
-ADDRESS_BITS = 20  # of a feature word address
-COUNT_BITS = 24  # of a progress counter
 SIZE_BITS = 32  # of a segment's size in bytes
 NO_LIMIT = (1 << SIZE_BITS) - 1  # as a segment's size
 BOUNDED = ("load", "weight", "store")  # the engines that reach into segments
-
-
-def _address(name: str, doc: str) -> list[Field]:
-    return [Field(name, ADDRESS_BITS, "rw", doc)]
-
-
-def _step(name: str, doc: str) -> list[Field]:
-    return [Field(name, ADDRESS_BITS, "rw", doc, signed=True)]
-
-
-def _number(name: str, bits: int, doc: str, low: int | None = None, high: int | None = None, signed: bool = False) -> list[Field]:
-    return [Field(name, bits, "rw", doc, low=low, high=high, signed=signed)]
-
-
-def _dma(prefix: str, direction: str) -> dict[str, list[Field]]:
-    return {
-        f"{prefix}_SEG": _number("segment", 2, "Segment that DDR offsets count from (constant, workspace, input, output)."),
-        f"{prefix}_DDR": _number("offset", 32, "Byte offset of the first run in the segment; a multiple of 16."),
-        f"{prefix}_FM": _address("address", "Feature word address of the first run."),
-        f"{prefix}_RUN": _number("words", 17, f"Feature words in a run, contiguous on both sides; {direction}.", low=1),
-        f"{prefix}_RUNS": _number("runs", 16, "Runs in a block.", low=1),
-        f"{prefix}_DDR_RUN": _number("bytes", 32, "Bytes in DDR from a run to the next; a multiple of 16."),
-        f"{prefix}_FM_RUN": _step("words", "Words from a run to the next."),
-        f"{prefix}_BLOCKS": _number("blocks", 16, "Blocks.", low=1),
-        f"{prefix}_DDR_BLOCK": _number("bytes", 32, "Bytes in DDR from a block to the next; a multiple of 16."),
-        f"{prefix}_FM_BLOCK": _step("words", "Words from a block to the next."),
-    }
-
-
-def _source(prefix: str) -> dict[str, list[Field]]:
-    """The walk over a source: output pixels outside, window taps inside."""
-    return {
-        f"{prefix}_SRC": _address(
-            "address", "Word that output pixel 0 reads at tap 0, block 0 (modulo 2^20; may lie in the padding)."
-        ),
-        f"{prefix}_SRC_X": _step("words", "Words from an output pixel's source to the next pixel's (column stride)."),
-        f"{prefix}_SRC_ROW": _step("words", "Words added at each new output row, on top of SRC_X for each pixel."),
-        f"{prefix}_SRC_IMAGE": _step("words", "Words added at each new image, on top of SRC_X and SRC_ROW."),
-        f"{prefix}_SRC_KX": _step("words", "Words from a tap to the next in its row (column dilation)."),
-        f"{prefix}_SRC_KY": _step("words", "Words from a tap row to the next (row dilation x pitch)."),
-        f"{prefix}_SRC_BLOCK": _step("words", "Words from a channel block to the next."),
-        f"{prefix}_OUT": [
-            Field("width", 13, "rw", "Output columns.", low=1),
-            Field("height", 13, "rw", "Output rows.", low=1),
-        ],
-        f"{prefix}_IMAGES": _number("images", 9, "Images.", low=1),
-        f"{prefix}_KERNEL": [
-            Field("width", 8, "rw", "Taps in a row.", low=1),
-            Field("height", 8, "rw", "Tap rows.", low=1),
-        ],
-        f"{prefix}_FIRST": [
-            Field("x", 12, "rw", "Source column of pixel 0, tap 0: minus the left padding.", signed=True),
-            Field("y", 12, "rw", "Source row of pixel 0, tap 0: minus the top padding.", signed=True),
-        ],
-        f"{prefix}_STRIDE": [
-            Field("x", 6, "rw", "Source columns from an output pixel to the next."),
-            Field("y", 6, "rw", "Source rows from an output row to the next."),
-            Field("dilation_x", 6, "rw", "Source columns from a tap to the next."),
-            Field("dilation_y", 6, "rw", "Source rows from a tap row to the next."),
-        ],
-        f"{prefix}_IN": [
-            Field("width", 13, "rw", "Source columns; a tap outside 0..width-1 reads PAD.", low=1),
-            Field("height", 13, "rw", "Source rows; a tap outside 0..height-1 reads PAD.", low=1),
-        ],
-        f"{prefix}_PAD": _number("value", 8, "What a tap outside the source reads.", signed=True),
-    }
-
-
-def _plane(prefix: str, what: str) -> dict[str, list[Field]]:
-    """A walk over output pixels, a chunk's channel blocks inside."""
-    return {
-        prefix: _address("address", f"Word of {what}'s pixel 0, block 0."),
-        f"{prefix}_X": _step("words", "Words from a pixel to the next."),
-        f"{prefix}_ROW": _step("words", "Words added at each new row, on top of X for each pixel."),
-        f"{prefix}_IMAGE": _step("words", "Words added at each new image, on top of X and ROW."),
-        f"{prefix}_BLOCK": _step("words", "Words from a channel block to the next."),
-    }
-
-
-def _clamp(prefix: str, what: str) -> dict[str, list[Field]]:
-    return {
-        f"{prefix}_ZERO": _number("zero", 8, f"Zero point of {what}.", signed=True),
-        f"{prefix}_CLAMP": [
-            Field("low", 8, "rw", f"Least value of {what}.", signed=True),
-            Field("high", 8, "rw", f"Greatest value of {what}.", signed=True),
-        ],
-    }
-
-
-def _waits(prefix: str) -> dict[str, list[Field]]:
-    return {
-        f"{prefix}_WAIT_{engine.upper()}": [
-            Field(
-                "count",
-                COUNT_BITS,
-                "rw",
-                f"Units that `{engine}` must have finished since start, before unit 0 begins.",
-            ),
-            Field("step", 1, "rw", "Adds the unit's number to count."),
-            Field("enable", 1, "rw", "Waits at all."),
-        ]
-        for engine in COUNTED
-    }
 
 
 def _outstanding(what: str) -> list[Field]:
@@ -165,10 +65,6 @@ def _stream(prefix: str, what: str) -> dict[str, list[Field]]:
             Field("response", 2, "ro", "The bad RRESP or BRESP."),
         ],
     }
-
-
-def _go(prefix: str, what: str) -> dict[str, list[Field]]:
-    return {f"{prefix}_GO": [Field("go", 1, "pulse", f"Queues {what}; holds the write while the queue is full.")]}
 
 
 _GENERAL: dict[str, list[Field]] = {
@@ -276,98 +172,15 @@ _COUNTERS: dict[str, list[Field]] = {
     },
 }
 
-_LOAD = {**_dma("LOAD", "read from DDR"), **_waits("LOAD"), **_go("LOAD", "a copy from DDR into feature memory")}
-_STORE = {**_dma("STORE", "written to DDR"), **_waits("STORE"), **_go("STORE", "a copy from feature memory into DDR")}
-
-_WEIGHT = {
-    "WEIGHT_RING": _number("ring", 1, "0: weight ring, every port. 1: vector ring, port 0 alone."),
-    "WEIGHT_SEG": _number("segment", 2, "Segment that WEIGHT_DDR counts from."),
-    "WEIGHT_DDR": _number("offset", 32, "Byte offset of port 0's stripe; a multiple of 16."),
-    "WEIGHT_PORT": _number("bytes", 32, "Bytes from a port's stripe to the next port's; a multiple of 16."),
-    "WEIGHT_BEATS": _number("beats", 28, "Beats of 16 bytes on each port, contiguous.", low=1),
-    "WEIGHT_REPEAT": _number("times", 20, "How often the same beats are brought.", low=1),
-    **_go("WEIGHT", "a stream into a ring"),
-}
-
-_CONV = {
-    **_source("CONV"),
-    "CONV_BLOCKS": _number("blocks", 12, "Input channel blocks summed over.", low=1),
-    "CONV_CHUNKS": _number("chunks", 12, "Output channel chunks: the units of this engine.", low=1),
-    "CONV_STREAM": _number("stream", 1, "1: every pixel group takes fresh weights from the ring. 0: a chunk's groups share them."),
-    **_clamp("CONV_MID", "the sum's own int8 result"),
-    **_plane("CONV_DST", "the destination"),
-    "CONV_DST_BLOCKS": _number("blocks", 16, "Channel blocks written in all; those beyond are dropped.", low=1),
-    "CONV_RES_ENABLE": _number("enable", 1, "Adds a residual operand."),
-    **_plane("CONV_RES", "the residual operand"),
-    "CONV_ADD_A": _number("factor", 26, "Multiplier of the sum's int8 result.", signed=True),
-    "CONV_ADD_B": _number("factor", 26, "Multiplier of the residual operand.", signed=True),
-    "CONV_ADD_OFFSET": _number("offset", 32, "Added to both products.", signed=True),
-    "CONV_ADD_SHIFT": _number("bits", 6, "Right shift of the sum, rounded half to even.", low=1, high=55),
-    **_clamp("CONV_OUT", "what is written"),
-    **_waits("CONV"),
-    **_go("CONV", "a convolution"),
-}
-
-_VECTOR = {
-    "VECTOR_OP": _number("op", 2, "0 depthwise, 1 average, 2 max, 3 elementwise."),
-    **_source("VECTOR"),
-    "VECTOR_BLOCKS": _number("blocks", 16, "Channel blocks, one after another; co / ci of them (or the rest) are a unit.", low=1),
-    "VECTOR_UNIFORM": _number(
-        "uniform", 1, "1: block 0's parameters serve all blocks. 0: every block takes its own from the ring."
-    ),
-    "VECTOR_ADD_B": _number("factor", 26, "Multiplier of tap 1 in an elementwise operation.", signed=True),
-    **_clamp("VECTOR_OUT", "what is written"),
-    **_plane("VECTOR_DST", "the destination"),
-    **_waits("VECTOR"),
-    **_go("VECTOR", "a pass of the vector engine"),
-}
-
 BLOCKS: dict[str, tuple[int, dict[str, list[Field]]]] = {  # name: (first offset, registers four bytes apart)
     "general": (0x000, _GENERAL),
     "counters": (0x100, _COUNTERS),
-    "load": (0x200, _LOAD),
-    "weight": (0x280, _WEIGHT),
-    "conv": (0x300, _CONV),
-    "vector": (0x400, _VECTOR),
-    "store": (0x500, _STORE),
+    "load": (0x200, LOAD),
+    "weight": (0x280, WEIGHT),
+    "conv": (0x300, CONV),
+    "vector": (0x400, VECTOR),
+    "store": (0x500, STORE),
 }
-
-
-class Register(NamedTuple):
-    """One 32-bit register and where it stands."""
-
-    name: str
-    offset: int
-    block: str
-    fields: tuple[Field, ...]
-
-    def pack(self, **values: int) -> int:
-        """The register's word from field values (reset values where none is given).
-
-        ValueError: a value outside its field's limits, with register, field, value and limits.
-        """
-        word, bit = 0, 0
-        for field in self.fields:
-            value = int(values.pop(field.name, field.reset))
-            low, high = field.limits
-            if not low <= value <= high:
-                raise ValueError(f"{self.name}.{field.name} = {value} is not within {low}..{high}")
-            word |= (value & ((1 << field.bits) - 1)) << bit
-            bit += field.bits
-        if values:
-            raise ValueError(f"{self.name} has no field {', '.join(values)}")
-        return word
-
-    def unpack(self, word: int) -> dict[str, int]:
-        """Field values of a register's word."""
-        values, bit = {}, 0
-        for field in self.fields:
-            value = (word >> bit) & ((1 << field.bits) - 1)
-            if field.signed and value >> (field.bits - 1):
-                value -= 1 << field.bits
-            values[field.name] = value
-            bit += field.bits
-        return values
 
 
 REGISTERS: dict[str, Register] = {
@@ -376,6 +189,10 @@ REGISTERS: dict[str, Register] = {
     for index, (name, fields) in enumerate(registers.items())
 }
 BY_OFFSET: dict[int, Register] = {register.offset: register for register in REGISTERS.values()}
+GO_OFFSETS: dict[int, str] = {REGISTERS[f"{engine.upper()}_GO"].offset: engine for engine in ENGINES}  # where a command ends
+IN_PROGRAMS: frozenset[int] = frozenset(  # offsets that a program may write
+    [register.offset for register in REGISTERS.values() if register.block in ENGINES] + [REGISTERS["END"].offset]
+)
 
 
 def offset(name: str) -> int:
@@ -383,15 +200,38 @@ def offset(name: str) -> int:
     return REGISTERS[name].offset
 
 
+@cache
+def registers_of(engine: str) -> tuple[tuple[Register, tuple[str, ...]], ...]:
+    """The registers that a command of that engine carries, in order; of each, the names of its fields as in `command_fields`."""
+    prefix, found = f"{engine.upper()}_", []
+    for register in REGISTERS.values():
+        if register.block == engine and register.offset not in GO_OFFSETS:
+            short = register.name.removeprefix(prefix).lower()
+            names = [short] if len(register.fields) == 1 else [f"{short}_{field.name}" for field in register.fields]
+            found.append((register, tuple(names)))
+    return tuple(found)
+
+
 def command_fields(engine: str) -> dict[str, Field]:
     """What a command of that engine carries: `register_field` in lower case, without the engine's prefix.
 
     A register whose only field is a number keeps just its own name: CONV_SRC_X is `src_x`, CONV_OUT.width is `out_width`.
     """
-    prefix, found = engine.upper() + "_", {}
-    for register in REGISTERS.values():
-        if register.block == engine and not register.name.endswith("_GO"):
-            short = register.name.removeprefix(prefix).lower()
-            for field in register.fields:
-                found[short if len(register.fields) == 1 else f"{short}_{field.name}"] = field
-    return found
+    return {name: field for register, names in registers_of(engine) for name, field in zip(names, register.fields, strict=True)}
+
+
+def command_writes(engine: str, values: Mapping[str, int]) -> list[tuple[int, int]]:
+    """All register writes (offset, value) of one command. A field that is not given holds 0, or its least legal value if that is
+    more.
+
+    ValueError: there is no such field, or its value is outside of the limits.
+    """
+    fields = {name: max(0, field.limits[0]) for name, field in command_fields(engine).items()}
+    if unknown := values.keys() - fields.keys():
+        raise ValueError(f"{engine} has no field {', '.join(sorted(unknown))}")
+    fields |= values
+    found = [
+        (register.offset, register.pack(**{field.name: fields[name] for field, name in zip(register.fields, names, strict=True)}))
+        for register, names in registers_of(engine)
+    ]
+    return [*found, (offset(f"{engine.upper()}_GO"), 1)]

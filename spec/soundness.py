@@ -9,10 +9,11 @@ from math import prod
 
 import numpy as np
 
+from cnna.spec.commands import Table, UnsoundError
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import makes
 from cnna.spec.manifest import PREDICTED_SINCE, TRACED, Fold, Manifest, ModelInput, ModelOutput, Port
-from cnna.spec.program import Table, UnsoundError, checked
+from cnna.spec.program import checked
 from cnna.spec.regmap import ENGINES, SEGMENTS
 
 

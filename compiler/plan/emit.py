@@ -7,16 +7,7 @@ import numpy as np
 
 from cnna.compiler.plan.command import Command
 from cnna.spec.errors import ModelError
-from cnna.spec.regmap import BY_OFFSET, ENGINES, REGISTERS, Register, command_fields, offset
-
-
-def _members(engine: str) -> list[tuple[Register, dict[str, str]]]:
-    """An engine's registers in order, each with the command field that every field of it is."""
-    names, found = iter(command_fields(engine)), []
-    for register in REGISTERS.values():
-        if register.block == engine and not register.name.endswith("_GO"):
-            found.append((register, {field.name: next(names) for field in register.fields}))
-    return found
+from cnna.spec.regmap import BY_OFFSET, ENGINES, GO_OFFSETS, command_fields, offset, registers_of
 
 
 def emit(commands: Sequence[Command]) -> bytes:
@@ -26,15 +17,16 @@ def emit(commands: Sequence[Command]) -> bytes:
     do not matter to it (they keep their value, at first the least legal one). ModelError: a value that its field cannot hold.
     """
     writes: list[tuple[int, int]] = []
-    members = {engine: _members(engine) for engine in ENGINES}
     values = {engine: {name: max(0, field.limits[0]) for name, field in command_fields(engine).items()} for engine in ENGINES}
     shadow: dict[str, int] = {}
     for command in commands:
         _check_names(command.fields, values[command.engine])
         values[command.engine].update(command.fields)
-        for register, names in members[command.engine]:
+        for register, names in registers_of(command.engine):
             try:
-                word = register.pack(**{field: values[command.engine][name] for field, name in names.items()})
+                word = register.pack(
+                    **{field.name: values[command.engine][name] for field, name in zip(register.fields, names, strict=True)}
+                )
             except ValueError as error:
                 raise ModelError(f"layer {command.layer}, tensor '{command.tensor}': {error}; the layer is too large") from None
             if shadow.get(register.name) != word:
@@ -59,7 +51,7 @@ def describe_program(commands: Sequence[Mapping[str, Any]], program: bytes) -> s
         register = BY_OFFSET[place]
         values = ", ".join(f"{name} {value}" for name, value in register.unpack(word).items())
         pending.append(f"  {register.name}: {values}")
-        if register.name.endswith("_GO"):
+        if register.offset in GO_OFFSETS:
             command = next(found)
             lines.append(f"layer {command['layer']} {command['engine']} {command['tensor'] or '-'} {command['origin']}")
             lines += pending

@@ -12,7 +12,7 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.commands import Command
 from cnna.spec.config import as_dict, preset
 from cnna.spec.ddr import PLANNED
-from cnna.spec.regmap import REGISTERS, VERSION, command_fields
+from cnna.spec.regmap import REGISTERS, VERSION, command_writes
 
 CONFIG = preset("tiny")
 SHAPE = (6, 3, 4)  # channels, rows, columns: two blocks, the second half empty; a row is 16 bytes
@@ -21,13 +21,7 @@ SCALE_IN, ZERO_IN, SCALE_OUT, ZERO_OUT = 0.5, 3, 1.0, -4
 
 def writes(engine: str, **members: int) -> list[tuple[int, int]]:
     """The register writes of one command; members not given are 0, or their least legal value."""
-    values = {name: max(0, field.limits[0]) for name, field in command_fields(engine).items()} | members
-    numbers, found = iter(values.values()), []
-    for register in REGISTERS.values():
-        if register.block == engine and not register.name.endswith("_GO"):
-            fields = {field.name: next(numbers) for field in register.fields}
-            found.append((register.offset, register.pack(**fields)))
-    return [*found, (REGISTERS[f"{engine.upper()}_GO"].offset, 1)]
+    return command_writes(engine, members)
 
 
 def samples(count: int, seed: int = 0) -> NDArray[np.float32]:

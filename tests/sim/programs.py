@@ -3,7 +3,7 @@
 import numpy as np
 
 from cnna.spec.config import Config
-from cnna.spec.regmap import ENGINES, REGISTERS, command_fields
+from cnna.spec.regmap import REGISTERS, command_writes
 
 
 class Program:
@@ -16,15 +16,7 @@ class Program:
         self.writes.append((REGISTERS[name].offset, value & 0xFFFFFFFF))
 
     def go(self, engine: str, **members: int) -> None:
-        assert engine in ENGINES
-        values = {name: field.limits[0] if field.limits[0] > 0 else 0 for name, field in command_fields(engine).items()} | members
-        assert values.keys() == command_fields(engine).keys(), "an unknown member"
-        names = iter(values.values())
-        for register in REGISTERS.values():
-            if register.block == engine and not register.name.endswith("_GO"):
-                fields = {field.name: next(names) for field in register.fields}
-                self.write(register.name, register.pack(**fields))
-        self.write(f"{engine.upper()}_GO", 1)
+        self.writes += command_writes(engine, members)
 
     def bytes(self) -> bytes:
         return np.array(self.writes, "<u4").tobytes()
