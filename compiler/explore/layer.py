@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cnna.compiler.graph.ir import Graph
-from cnna.compiler.lower.kernels import Kernel, Lowered
+from cnna.compiler.lower.kernels import Kernel, Lowered, views_of
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan.fold import fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.plan import plan
-from cnna.compiler.plan.tile import Tiling, box_of, box_words, tiles, tiling_clocks, tiling_work, views_of
+from cnna.compiler.plan.tile import Tiling, box_of, box_words, tiles, tiling_clocks, tiling_work
 from cnna.compiler.report.axis_numbers import from_zero, logarithmic
 from cnna.spec.config import Config
 from cnna.spec.errors import UserError

@@ -114,6 +114,12 @@ class VectorKernel(Common):
 Kernel = ConvKernel | VectorKernel
 
 
+def views_of(kernel: Kernel) -> dict[str, View]:
+    """The view that a kernel has in each of its roles."""
+    views = {"source": kernel.source, "second": kernel.second, "dest": kernel.dest}
+    return {role: view for role, view in views.items() if view is not None}
+
+
 @dataclass(frozen=True)
 class Lowered:
     """Kernels in order, the maps they work on, where each tensor lies, and what the host fills and fetches."""

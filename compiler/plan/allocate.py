@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from cnna.compiler.lower.kernels import Kernel, Lowered, Range
+from cnna.compiler.lower.kernels import Kernel, Lowered, Range, views_of
 from cnna.compiler.lower.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_bytes, map_words, whole_place
 from cnna.compiler.plan.regions import Rivals, best_base, gaps_between, rivals_of
-from cnna.compiler.plan.tile import TILE_CLOCKS, Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, tiling_work, views_of
+from cnna.compiler.plan.tile import TILE_CLOCKS, Tiling, ddr_rate, find_tiling, least_words, tiling_clocks, tiling_work
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 

@@ -6,9 +6,8 @@ Two maps that are written and read at the same time cost no clocks if they lie i
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Range
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Range, views_of
 from cnna.compiler.lower.layout import map_words, region_words, together
-from cnna.compiler.plan.tile import views_of
 from cnna.spec.config import Config
 
 Rivals = Mapping[str, Mapping[str, int]]  # by map: the maps that should lie elsewhere, and how much that matters, in words

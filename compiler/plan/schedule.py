@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from math import isqrt
 
 from cnna.compiler.cost.cost import moving_clocks
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, views_of
 from cnna.compiler.lower.layout import Box, Place
 from cnna.compiler.plan.allocate import Allocation
 from cnna.compiler.plan.array_commands import conv_commands
 from cnna.compiler.plan.command import Access, Command, Context, signed
-from cnna.compiler.plan.tile import box_of, staged_place, tiles, views_of
+from cnna.compiler.plan.tile import box_of, staged_place, tiles
 from cnna.compiler.plan.vector_commands import newest_block, vector_commands
 from cnna.spec.config import Config
 from cnna.spec.regmap import SEGMENTS, command_fields

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cnna.compiler.cost.engine_steps import kernel_steps
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Map, View
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Map, View, views_of
 from cnna.compiler.lower.layout import whole_place
-from cnna.compiler.plan.tile import ddr_rate, views_of
+from cnna.compiler.plan.tile import ddr_rate
 from cnna.spec.config import Config
 
 KERNEL_CLOCKS = 100  # a kernel's own cost: fill and drain

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cnna.compiler.cost.engine_steps import EngineSteps, array_steps, groups_of, vector_steps
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, Map, Range, View, source_rows
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, Map, Range, source_rows, views_of
 from cnna.compiler.lower.layout import Box, Place
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED
@@ -46,12 +46,6 @@ def tiles(kernel: Kernel, tiling: Tiling, height: int) -> Iterator[Tile]:
                     (row, min(row + tiling.rows, height)),
                     (block, min(block + tiling.blocks, kernel.dest.blocks)),
                 )
-
-
-def views_of(kernel: Kernel) -> dict[str, View]:
-    """The view that a kernel has in each of its roles."""
-    views = {"source": kernel.source, "second": kernel.second, "dest": kernel.dest}
-    return {role: view for role, view in views.items() if view is not None}
 
 
 def box_of(kernel: Kernel, role: str, tile: Tile, map_: Map, chunk_blocks: int) -> Box:

@@ -15,7 +15,7 @@ from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.frontend.split import split
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import Clip, Concat, Conv, MaxPool, Onnx
+from cnna.compiler.graph.float_ops import Clip, Concat, Conv, MaxPool, Onnx, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate
@@ -57,7 +57,11 @@ def quantise(
         raise DataError(f"calibration method '{method}' is unknown; there are {', '.join(METHODS)}")
     graph = run_passes(to_graph(model), REWRITES, dump)
     quantised = next((n for n in graph.nodes if isinstance(n.op, Onnx) and n.op.kind == "QuantizeLinear"), None)
-    if quantised or any(tensor.quant for tensor in graph.tensors.values()) or _has_requantise(graph):
+    if (
+        quantised
+        or any(tensor.quant for tensor in graph.tensors.values())
+        or any(isinstance(node.op, Requantise) for node in graph.nodes)
+    ):
         already = support.foreign_quantisation(graph) or "the model is quantised already; compile it as it is"
         raise ModelError(f"{graph.name}: {already}")
     if foreign := support.foreign_quantisation(graph):
@@ -78,10 +82,6 @@ def quantise(
     ends = [tuple(kind_of(node) for node in part.nodes) if part else () for part in (parts.head, parts.tail)]
     ranges = {name: (one.low, one.high) for name, one in statistics.items()}
     return result, Report(method, len(next(iter(samples.values()))), ranges, quants, *ends)
-
-
-def _has_requantise(graph: Graph) -> bool:
-    return any(type(node.op).__name__ == "Requantise" for node in graph.nodes)
 
 
 def _activation_quants(body: Graph, statistics: dict[str, Statistics], method: str) -> dict[str, Quant]:

@@ -6,10 +6,10 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.cost import cost
 from cnna.compiler.graph import ir
+from cnna.compiler.lower.kernels import views_of
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan import plan
 from cnna.compiler.plan.segment import cuts, segment
-from cnna.compiler.plan.tile import views_of
 from cnna.spec.config import Config, preset
 
 from ... import networks

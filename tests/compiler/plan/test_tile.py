@@ -5,8 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from cnna.compiler.lower.kernels import views_of
 from cnna.compiler.lower.lower import lower
-from cnna.compiler.plan.tile import box_of, box_words, find_tiling, least_words, tiles, views_of
+from cnna.compiler.plan.tile import box_of, box_words, find_tiling, least_words, tiles
 from cnna.spec.config import preset
 
 from ... import networks
