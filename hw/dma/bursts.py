@@ -1,7 +1,7 @@
 """Cuts transfers into AXI bursts at multiples of 256 bytes, so that none crosses 4 KiB or has more than 16 beats.
 
 `BurstCutter` cuts the runs of load and store, a burst a clock. `CopyBursts` cuts the packets of the stream ports. A read burst then
-goes through a `BurstCredit`, which waits for room, and a write burst through a `BurstOffer`, which waits for its beats.
+waits for room (`ask_with_room`), and a write burst for its beats (`BurstOffer`).
 """
 
 from amaranth import Cat, Module, Mux, Signal, Value, unsigned
@@ -119,48 +119,33 @@ class CopyBursts(wiring.Component):
         return m
 
 
-class BurstCredit(wiring.Component):
-    """Passes a read burst on when the queue for its beats has room for all of them.
+def ask_with_room(
+    m: Module, bursts: stream.Interface, asks: stream.Interface, depth: int, taken: Value, stop: Value | None = None
+) -> Value:
+    """Passes read bursts on when the queue for their beats has room. Returns whether no beat is in the queue or asked for.
 
-    `depth`: beats that the queue holds. `freed`: a beat leaves the queue. `stop` lets no burst through. `empty`: no beat is in the
-    queue or asked for.
+    `depth`: beats that the queue holds. `taken`: a beat leaves the queue. `stop` lets no burst through.
     """
-
-    def __init__(self, depth: int) -> None:
-        self.depth = depth
-        super().__init__(
-            {
-                "bursts": In(stream.Signature(Burst)),
-                "o": Out(stream.Signature(Burst)),
-                "freed": In(1),
-                "stop": In(1),
-                "empty": Out(1),
-            }
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        room = Signal(range(self.depth + 1), init=self.depth)
-        enough = Signal(init=1)  # for any burst
-        asked = Signal()
-        spent = Signal(5)  # the beats asked for a clock ago
-        freed = Signal()
-        opened = enough & ~self.stop
-        m.d.comb += [
-            self.o.valid.eq(self.bursts.valid & opened),
-            self.o.payload.eq(self.bursts.payload),
-            self.bursts.ready.eq(self.o.ready & opened),
-            asked.eq(self.o.valid & self.o.ready),
-            self.empty.eq((spent == 0) & ~freed & (room == self.depth)),
-        ]
-        m.d.sync += [
-            spent.eq(Mux(asked, self.o.payload.beats, 0)),
-            freed.eq(self.freed),
-            room.eq(room - spent + freed),
-            # `room` does not yet include bursts asked for now and a clock ago
-            enough.eq((room >= 3 * BURST_BEATS) | ((room >= BURST_BEATS) & ~asked & (spent == 0))),
-        ]
-        return m
+    room = Signal(range(depth + 1), init=depth)
+    enough = Signal(init=1)  # room for any burst
+    asked = Signal()
+    spent = Signal(5)  # the beats asked for a clock ago
+    freed = Signal()
+    opened = enough if stop is None else enough & ~stop
+    m.d.comb += [
+        asks.valid.eq(bursts.valid & opened),
+        asks.payload.eq(bursts.payload),
+        bursts.ready.eq(asks.ready & opened),
+        asked.eq(asks.valid & asks.ready),
+    ]
+    m.d.sync += [
+        spent.eq(Mux(asked, asks.payload.beats, 0)),
+        freed.eq(taken),
+        room.eq(room - spent + freed),
+        # `room` does not yet include bursts asked for now and a clock ago
+        enough.eq((room >= 3 * BURST_BEATS) | ((room >= BURST_BEATS) & ~asked & (spent == 0))),
+    ]
+    return (spent == 0) & ~freed & (room == depth)
 
 
 class BurstOffer(wiring.Component):

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from cnna.hw.base.ports import FeatureWrite, ReadClient
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
-from cnna.hw.dma.bursts import BurstCredit, BurstCutter, ByteRun
+from cnna.hw.dma.bursts import BurstCutter, ByteRun, ask_with_room
 from cnna.hw.dma.runs import RunBeats, WordRun, bank_conflicts, deal_runs, run_beat_layout, run_engine_members
 from cnna.spec.config import Config
 from cnna.spec.machine import BEAT_BITS, LOAD_ROOM_BEATS
@@ -39,20 +39,17 @@ class LoadPort(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.cutter = cutter = BurstCutter()
-        m.submodules.credit = credit = BurstCredit(LOAD_ROOM_BEATS)
         m.submodules.arrived = arrived = RegisteredFifo(BEAT_BITS, LOAD_ROOM_BEATS, late=True)
         m.submodules.run_beats = run_beats = RunBeats(self.config)
         m.submodules.leaving = leaving = SkidBuffer(group_layout(self.config))
         connect(m, flipped(self.byte_runs), cutter.runs)
-        connect(m, cutter.bursts, credit.bursts)
-        connect(m, credit.o, flipped(self.client.burst))
         connect(m, flipped(self.word_runs), run_beats.runs)
         connect(m, leaving.o, flipped(self.groups))
+        ask_with_room(m, cutter.bursts, self.client.burst, LOAD_ROOM_BEATS, arrived.o.valid & arrived.o.ready)
         here, beat, group = run_beats.beat, self.client.beat, leaving.i
         come = Signal()  # the data of this beat; an end has none
         m.d.comb += [
             cutter.next.eq(1),
-            credit.freed.eq(arrived.o.valid & arrived.o.ready),
             arrived.push.eq(beat.valid),
             arrived.item.eq(beat.payload.data),
             come.eq(here.payload.end | arrived.o.valid),

@@ -13,7 +13,7 @@ from cnna.hw.axi.buses import AxiStream
 from cnna.hw.base.ports import ReadClient, WriteBeat, WriteClient
 from cnna.hw.base.queues import RegisteredFifo, SkidBuffer
 from cnna.hw.base.timing import tally
-from cnna.hw.dma.bursts import BurstCredit, BurstOffer, CopyBursts
+from cnna.hw.dma.bursts import BurstOffer, CopyBursts, ask_with_room
 from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import BEAT_BITS, BUS_BITS, COPY_BITS
@@ -230,15 +230,11 @@ class StreamOut(wiring.Component):
 
     def _read(self, m: Module, bursts: CopyBursts, beats: RegisteredFifo, failed: Value) -> Value:
         """Asks for bursts that have room. Returns whether none is left, outstanding or in the queue."""
-        m.submodules.credit = credit = BurstCredit(OUT_BEATS)
-        connect(m, bursts.burst, credit.bursts)
-        connect(m, credit.o, flipped(self.client.burst))
         beat = self.client.beat
         m.d.comb += [
-            credit.freed.eq(beats.o.valid & beats.o.ready),
-            credit.stop.eq(failed),
             beats.push.eq(beat.valid),
             beats.item.data.eq(beat.payload.data),
             beats.item.response.eq(self.response),
         ]
-        return bursts.idle & credit.empty
+        empty = ask_with_room(m, bursts.burst, self.client.burst, OUT_BEATS, beats.o.valid & beats.o.ready, failed)
+        return bursts.idle & empty
