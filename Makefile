@@ -4,7 +4,7 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 READY = .venv/installed
 
-.PHONY: help demo board-demo test test-all lint docs bench baseline resources clean
+.PHONY: help demo board-demo test test-all conformance lint docs bench baseline resources clean
 
 demo: $(READY)  ## quantise, compile and run the digits network on the simulated accelerator
 	$(BIN)/python examples/demo.py
@@ -15,8 +15,12 @@ board-demo: $(READY)  ## the same on a virtual ZCU102, through the stock pynq pa
 test: $(READY)  ## the tests, RTL simulation included
 	$(PYTEST) -m "not slow" --durations=10
 
-test-all: $(READY)  ## every test, slow ones too
+test-all: $(READY)  ## every test, slow ones too, and the whole of onnx's suites
 	$(PYTEST) -m "" --durations=20
+	$(BIN)/python tools/conformance.py
+
+conformance: $(READY)  ## runs onnx's own suites into docs/operators.md (a few minutes)
+	$(BIN)/python tools/conformance.py
 
 lint: $(READY)  ## style and types
 	$(BIN)/ruff check .

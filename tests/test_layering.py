@@ -81,7 +81,10 @@ ROOMS = {
             *("host.board", "host.model", "host.selftest", "sim.rtl", "sim.board"),
         ),
     ),
-    "api": ("`cnna` itself: the version, `python -m cnna`", ("cli",)),
+    "api": (
+        "`cnna` itself: the version, `python -m cnna`, the backend for ONNX's tests",
+        ("compiler", "compiler.frontend", "compiler.quantise", "host.model", "cli"),
+    ),
 }
 # What a room opens by name, inside functions, where the tools are installed: a board has no simulation.
 BY_NAME = {"host.model": ("sim", "sim.reference", "sim.emulator", "sim.rtl"), "sim.rtl": ("hw", "sim"), "cli": ("host",)}

@@ -19,7 +19,7 @@ def canonical_views(graph: Graph) -> Graph:
     """Returns the graph with typed views. ModelError: a view makes another number of elements than there are."""
     edit = Editor(graph)
     for node in edit:
-        if not isinstance(node.op, Onnx) or node.op.domain or node.inputs[0] in edit.constants:
+        if not isinstance(node.op, Onnx) or node.op.domain or not node.inputs or node.inputs[0] in edit.constants:
             continue
         before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
         known = before and after and min(before) > 0 and min(after) > 0

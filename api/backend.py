@@ -1,0 +1,155 @@
+"""cnna behind ONNX's own interface for backends (`onnx.backend.base`): `prepare`, `run_model`, `run_node`, `supports_device`.
+
+    import cnna.backend as backend
+    answers = backend.prepare(model).run([x])
+
+A float model is quantised when it first runs, with those inputs as calibration. A model that is quantised already, or that reads
+integers, stays as it is. Then it is compiled for a configuration and run on an execution of `cnna.host.model`. A model that does
+not run raises the UserError that `cnna quantize`, `compile` or `run` would show.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx.backend.base import Backend, BackendRep
+
+from cnna.compiler.compile import compile_model
+from cnna.compiler.frontend.model_ports import model_inputs
+from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.quantise.quantise import quantise
+from cnna.host.model.model import Model
+from cnna.spec.artifact import Artifact
+from cnna.spec.config import PRESETS
+from cnna.spec.errors import DataError
+
+INTEGER_OPERATORS = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
+NEWEST = max(version for domain, version in helper.OP_SET_ID_VERSION_MAP if domain == "ai.onnx")  # opset that has been released
+Inputs = Mapping[str, Any] | Sequence[Any]
+
+
+def runs_as_it_is(model: ModelProto) -> bool:
+    """Whether there is nothing in a model to quantise: it computes with integers, or one of its inputs is no float."""
+    kinds = {node.op_type for node in model.graph.node}
+    weights = {tensor.name for tensor in model.graph.initializer}
+    types = {value.type.tensor_type.elem_type for value in model.graph.input if value.name not in weights}
+    return bool(types - {TensorProto.FLOAT}) or any(kind in INTEGER_OPERATORS or kind.startswith("QLinear") for kind in kinds)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the operators of a compiled model run: how many layers the accelerator computes, and what the CPU does."""
+
+    layers: int
+    cpu: tuple[str, ...]
+
+    @property
+    def accelerated(self) -> bool:
+        """Whether the accelerator computes anything at all."""
+        return self.layers > 0
+
+
+def placement_of(artifact: Artifact) -> Placement:
+    """From an artifact's manifest; a layer without an engine only orders what others read."""
+    manifest = artifact.manifest
+    layers = [layer for layer in manifest["layers"] if layer["engine"] != "none"]
+    return Placement(len(layers), tuple(entry["op"] for entry in (*manifest["cpu_head"], *manifest["cpu_tail"])))
+
+
+class Prepared(BackendRep):
+    """A model that is compiled when it first runs. `config`: a preset's name; `execution`: as `device` of `Model`."""
+
+    def __init__(self, model: ModelProto, config: str = "tiny", execution: str = "emulator") -> None:
+        if config not in PRESETS:
+            raise DataError(f"there is no configuration '{config}'; there are {', '.join(PRESETS)}")
+        self.model = load_model(model.SerializeToString(), model.graph.name or "the model")
+        self.config, self.execution = PRESETS[config], execution
+        self.names = [entry["name"] for entry in model_inputs(self.model)]
+        self.artifact: Artifact | None = None
+
+    def compiled(self, inputs: Mapping[str, Any]) -> Artifact:
+        """The artifact; made now, with these inputs as calibration, if this is the first time."""
+        if self.artifact is None:
+            model = self.model if runs_as_it_is(self.model) else quantise(self.model, inputs)[0]
+            self.artifact = compile_model(model, self.config)
+        return self.artifact
+
+    def run(self, inputs: Inputs, **kwargs: Any) -> tuple[Any, ...]:
+        """The outputs in the model's order. `inputs`: in the model's order, or by name."""
+        given = self.named(inputs)
+        with Model(self.compiled(given), self.execution, **kwargs) as model:
+            answers = model.run(given)
+        return tuple(answers[value.name] for value in self.model.graph.output)
+
+    def named(self, inputs: Inputs) -> dict[str, Any]:
+        """Inputs by name. DataError: there are too many or too few."""
+        if isinstance(inputs, Mapping):
+            return dict(inputs)
+        values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+        if len(values) != len(self.names):
+            raise DataError(f"the model has the inputs {', '.join(self.names)}; {len(values)} arrays were given")
+        return dict(zip(self.names, values, strict=True))
+
+    @property
+    def placement(self) -> Placement:
+        """Where the model's operators run. DataError: it has not run yet, so nothing has been compiled."""
+        if self.artifact is None:
+            raise DataError("the model is compiled when it first runs, and it has not run yet")
+        return placement_of(self.artifact)
+
+
+class CnnaBackend(Backend):
+    """The interface as classmethods; the functions of this module are the same ones. Keywords are those of `Prepared`."""
+
+    @classmethod
+    def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
+        """A model that can be run. ModelError: it is unsound."""
+        return Prepared(model, **kwargs)
+
+    @classmethod
+    def run_model(cls, model: ModelProto, inputs: Inputs, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
+        """The model's answers to one set of inputs."""
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def run_node(
+        cls,
+        node: NodeProto,
+        inputs: Sequence[NDArray[Any]],
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """The answers of a model of this node alone. `opset_version` among the keywords: another than the newest."""
+        version = kwargs.pop("opset_version", NEWEST)
+        return cls.run_model(_model_of(node, inputs, outputs_info, version), inputs, device, **kwargs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """CPU alone: the accelerator is simulated on it."""
+        return device.partition(":")[0] == "CPU"
+
+
+def _model_of(
+    node: NodeProto, inputs: Sequence[NDArray[Any]], outputs: Sequence[tuple[Any, tuple[int, ...]]] | None, opset: int
+) -> ModelProto:
+    """A model of one node. What is not known of its outputs is inferred when the model is loaded."""
+    names = [name for name in dict.fromkeys(node.input) if name]
+    values = [helper.make_tensor_value_info(n, _type_of(x.dtype), x.shape) for n, x in zip(names, inputs, strict=True)]
+    made = [name for name in node.output if name]
+    answers = [helper.make_empty_tensor_value_info(name) for name in made]
+    if outputs is not None:
+        answers = [helper.make_tensor_value_info(n, _type_of(t), shape) for n, (t, shape) in zip(made, outputs, strict=True)]
+    graph = helper.make_graph([node], node.op_type, values, answers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def _type_of(dtype: Any) -> int:
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+
+prepare, run_model, run_node = CnnaBackend.prepare, CnnaBackend.run_model, CnnaBackend.run_node
+supports_device, is_compatible = CnnaBackend.supports_device, CnnaBackend.is_compatible

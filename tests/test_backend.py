@@ -1,0 +1,110 @@
+"""`cnna.backend`: the interface that the onnx package's runner and others call."""
+
+import unittest
+from collections.abc import Sequence
+from typing import Any
+
+import conformance
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.backend.test.runner import Runner
+
+import cnna.backend as backend
+from cnna.host.model.model import Model
+from cnna.spec.errors import DataError, ModelError
+
+from . import qdq_networks
+
+X = np.random.default_rng(1).normal(size=(2, 3, 6, 6)).astype(np.float32)
+W = np.random.default_rng(2).normal(size=(4, 3, 3, 3)).astype(np.float32)
+
+
+def conv() -> onnx.ModelProto:
+    """One convolution with its weights inside."""
+    node = helper.make_node("Conv", ["x", "w"], ["y"])
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "y")]
+    values[0] = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3, 6, 6])
+    graph = helper.make_graph([node], "conv", values[:1], values[1:], [onnx.numpy_helper.from_array(W, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+class SteppedRunner(Runner):
+    """The package's runner, which compares answers in quantisation steps."""
+
+    @classmethod
+    def assert_similar_outputs(
+        cls, ref_outputs: Sequence[Any], outputs: Sequence[Any], rtol: float, atol: float, model_dir: str | None = None
+    ) -> None:
+        """Within the steps that docs/operators.md states."""
+        for want, have in zip(ref_outputs, outputs, strict=True):
+            assert want.dtype == have.dtype
+            assert conformance.steps_off(want, have) <= conformance.NODE_STEPS
+
+
+def test_the_packages_own_runner_passes_convolutions_and_pools() -> None:
+    """Whoever runs onnx's suites on this backend does it through this runner, which would find a signature that differs."""
+    runner = SteppedRunner(backend).include(r"^test_(Conv2d|MaxPool2d|averagepool_2d_pads|Conv1d_stride)_cpu$")
+    suite = unittest.TestSuite(case for case in runner.test_suite if not _is_skipped(case))
+    assert suite.countTestCases() == 4
+    result = unittest.TestResult()
+    suite.run(result)
+    assert result.testsRun == 4
+    assert not result.errors + result.failures, result.errors + result.failures
+
+
+def _is_skipped(case: Any) -> bool:
+    return bool(getattr(getattr(case, case._testMethodName), "__unittest_skip__", False))
+
+
+def test_model_and_node_give_the_answer_of_the_float_model() -> None:
+    """Inputs in the wrong order, or a batch that is cut or joined wrongly, would give other values."""
+    (want,) = onnx.reference.ReferenceEvaluator(conv()).run(None, {"x": X})
+    (by_model,) = backend.run_model(conv(), [X])
+    (by_name,) = backend.run_model(conv(), {"x": X}, execution="reference")
+    assert conformance.steps_off(want, by_model) <= conformance.NODE_STEPS
+    assert np.array_equal(by_model, by_name)
+    (relu,) = backend.run_node(helper.make_node("Relu", ["a"], ["b"]), [X])
+    assert conformance.steps_off(np.maximum(X, 0), relu) <= 1
+    (older,) = backend.run_node(helper.make_node("Relu", ["a"], ["b"]), [X], outputs_info=[(X.dtype, X.shape)], opset_version=13)
+    assert np.array_equal(relu, older)
+
+
+def test_the_first_inputs_calibrate_and_the_model_is_compiled_once() -> None:
+    """Scales that change from run to run would make answers depend on the order of questions."""
+    prepared = backend.prepare(conv())
+    with pytest.raises(DataError, match="has not run yet"):
+        _ = prepared.placement
+    first = prepared.run([X])
+    artifact = prepared.artifact
+    prepared.run([X * 100])
+    assert prepared.artifact is artifact
+    assert np.array_equal(prepared.run([X])[0], first[0])
+    assert prepared.placement == backend.Placement(1, ())
+    assert prepared.placement.accelerated
+
+
+def test_a_quantised_model_stays_as_it_is() -> None:
+    """A second quantisation would round twice."""
+    model = qdq_networks.model(3)
+    x = qdq_networks.images(model, 2, 3)
+    prepared = backend.prepare(model, execution="reference")
+    answers = prepared.run(x)
+    assert prepared.artifact is not None
+    with Model(prepared.artifact, "emulator") as same:
+        assert all(np.array_equal(y, z) for y, z in zip(answers, same.run(x).values(), strict=True))
+    assert backend.runs_as_it_is(model)
+    assert not backend.runs_as_it_is(conv())
+
+
+def test_mistakes_are_user_errors() -> None:
+    """A caller tells a model that does not run from a fault of ours by the class."""
+    with pytest.raises(DataError, match="2 arrays were given"):
+        backend.run_model(conv(), [X, X])
+    with pytest.raises(DataError, match="no configuration 'huge'"):
+        backend.prepare(conv(), config="huge")
+    with pytest.raises(ModelError):
+        backend.prepare(onnx.ModelProto())
+    assert backend.supports_device("CPU:0")
+    assert not backend.supports_device("CUDA")
