@@ -8,6 +8,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cnna.spec.config import PARAM_BITS
+
 MULT_BITS = 24  # of a normalised multiplier
 SHIFT_MIN, SHIFT_MAX = 1, 55
 ADD_OFFSET_BITS = 32  # of the constant beside the two products of an add, signed
@@ -100,3 +102,20 @@ def factors(ratio_a: float, zero_a: int, ratio_b: float = 0.0, zero_b: int = 0, 
         if -(1 << (ADD_OFFSET_BITS - 1)) <= offset < 1 << (ADD_OFFSET_BITS - 1):
             return a, b, offset, shift
     raise ValueError(f"ratios {ratio_a:g}, {ratio_b:g} and constant {constant:g} are too large for the elementwise lanes")
+
+
+def pack_params(offset: ArrayLike, factor: ArrayLike, shift: ArrayLike) -> NDArray[np.uint64]:
+    """A channel's requantiser parameters as 64 bits of a ring word; shapes broadcast. offset int32; factor int26; shift 1..55."""
+    bit, word = 0, np.zeros((), np.uint64)
+    for value, bits in zip((offset, factor, shift), PARAM_BITS.values(), strict=True):
+        own = np.asarray(value, np.int64).astype(np.uint64) & np.uint64((1 << bits) - 1)
+        bit, word = bit + bits, np.asarray(word | own << np.uint64(bit))
+    return word
+
+
+def unpack_params(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """(offset, factor, shift) of what `pack_params` makes."""
+    high = np.asarray(words).astype(np.int64)
+    offset, factor, shift = PARAM_BITS.values()
+    signed = (high << (64 - offset)) >> (64 - offset), (high << (64 - offset - factor)) >> (64 - factor)
+    return *signed, (high >> (offset + factor)) & ((1 << shift) - 1)

@@ -4,6 +4,7 @@ A program may write these registers and END, nothing else. `regmap` says how the
 commands do. Names that `regmap` needs too stand here; everybody else imports them from there.
 """
 
+from cnna.spec.config import PARAM_BITS
 from cnna.spec.field import Field
 
 COUNTED = ("load", "conv", "vector", "store")  # the engines that commands can wait for
@@ -143,10 +144,10 @@ CONV = {
     "CONV_DST_BLOCKS": _number("blocks", 16, "Channel blocks written in all; those beyond are dropped.", low=1),
     "CONV_RES_ENABLE": _number("enable", 1, "Adds a residual operand."),
     **_plane("CONV_RES", "the residual operand"),
-    "CONV_ADD_A": _number("factor", 26, "Multiplier of the sum's int8 result.", signed=True),
-    "CONV_ADD_B": _number("factor", 26, "Multiplier of the residual operand.", signed=True),
+    "CONV_ADD_A": _number("factor", PARAM_BITS["factor"], "Multiplier of the sum's int8 result.", signed=True),
+    "CONV_ADD_B": _number("factor", PARAM_BITS["factor"], "Multiplier of the residual operand.", signed=True),
     "CONV_ADD_OFFSET": _number("offset", 32, "Added to both products.", signed=True),
-    "CONV_ADD_SHIFT": _number("bits", 6, "Right shift of the sum, rounded half to even.", low=1, high=55),
+    "CONV_ADD_SHIFT": _number("bits", PARAM_BITS["shift"], "Right shift of the sum, rounded half to even.", low=1, high=55),
     **_clamp("CONV_OUT", "what is written"),
     **_waits("CONV"),
     **_go("CONV", "a convolution"),
@@ -159,7 +160,7 @@ VECTOR = {
     "VECTOR_UNIFORM": _number(
         "uniform", 1, "1: block 0's parameters serve all blocks. 0: every block takes its own from the ring."
     ),
-    "VECTOR_ADD_B": _number("factor", 26, "Multiplier of tap 1 in an elementwise operation.", signed=True),
+    "VECTOR_ADD_B": _number("factor", PARAM_BITS["factor"], "Multiplier of tap 1 in an elementwise operation.", signed=True),
     **_clamp("VECTOR_OUT", "what is written"),
     **_plane("VECTOR_DST", "the destination"),
     **_waits("VECTOR"),

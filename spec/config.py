@@ -6,6 +6,8 @@ Needs nothing but Python, so that the driver on a board can import it.
 from dataclasses import dataclass, fields
 
 BEAT_BYTES = 16  # width of every AXI4 data port
+PARAM_BITS = {"offset": 32, "factor": 26, "shift": 6}  # a channel's requantiser parameters in a ring word, from bit 0 up
+PARAM_BYTES = sum(PARAM_BITS.values()) // 8
 REGIONS_MAX = 4
 
 
@@ -100,8 +102,13 @@ class Config:
 
     @property
     def param_words(self) -> int:
-        """Ring words that hold a chunk's requantiser parameters, 8 bytes for each of its channels."""
-        return -(-8 // self.ci)
+        """Words of the weight ring that hold the requantiser parameters of a chunk's channels."""
+        return -(-PARAM_BYTES // self.ci)
+
+    @property
+    def vector_param_words(self) -> int:
+        """Words of the vector ring that hold the requantiser parameters of a channel block."""
+        return PARAM_BYTES * self.ci // BEAT_BYTES
 
     @property
     def beat_words(self) -> int:

@@ -240,6 +240,6 @@ def _taken_weights(f: Fields, config: Config) -> Numbers:
 
 def _taken_parameters(f: Fields, config: Config) -> Numbers:
     """Words that vector commands take of the vector ring."""
-    params = np.where(f["uniform"] == 1, 1, f["blocks"]) * (config.ci // 2)
+    params = np.where(f["uniform"] == 1, 1, f["blocks"]) * config.vector_param_words
     depthwise = f["op"] == VECTOR_OPS.index("depthwise")
     return params + depthwise * f["blocks"] * f["kernel_height"] * f["kernel_width"]

@@ -44,7 +44,7 @@ def estimated_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpe
     if engine == "vector":
         work = command_steps(engine, fields, config)
         lost = OWN_CONFLICT * _own_region(fields, config) if work.each > work.written else 0
-        params = config.ci // 2 if VECTOR_OPS[fields["op"]] == "depthwise" else 0  # they come between two blocks
+        params = config.vector_param_words if VECTOR_OPS[fields["op"]] == "depthwise" else 0  # they come between two blocks
         return int(work.times * (work.groups * max(work.written, work.each + lost) + params)) + FILL_CLOCKS[engine]
     ports = 1 if engine == "weight" and fields["ring"] else config.ports
     clocks = -(-ddr_bytes(engine, fields, config) // min(memory.bytes_per_cycle, BEAT_BYTES * ports))

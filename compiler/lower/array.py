@@ -9,7 +9,8 @@ from cnna.compiler.graph import ir
 from cnna.compiler.lower.concat import blocks_of
 from cnna.compiler.lower.context import FULL, UNIT_SHIFT, Lowering, blocked
 from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Range
-from cnna.compiler.lower.weights import conv_stream, pack_params, packing_overflows
+from cnna.compiler.lower.weights import conv_stream, packing_overflows
+from cnna.spec.arith import pack_params
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 

@@ -11,8 +11,9 @@ from cnna.compiler.graph import ir
 from cnna.compiler.lower.array import conv
 from cnna.compiler.lower.context import FULL, Lowering, blocked
 from cnna.compiler.lower.kernels import Kernel, Range, Stream, VectorKernel, VectorPart, View
-from cnna.compiler.lower.weights import pack_params, vector_stream
+from cnna.compiler.lower.weights import vector_stream
 from cnna.spec import arith
+from cnna.spec.arith import pack_params
 
 IDENTITY = ir.Combine(2, 0, 0, 1, FULL)  # y = x, exactly
 
@@ -21,7 +22,7 @@ def depthwise(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     """Each channel by its own kernel; the array's work where the vector ring cannot hold one."""
     op, graph, config = node.op, low.graph, low.config
     taps = op.window.kernel[0] * op.window.kernel[1]
-    if taps + config.ci // 2 > config.vector_ring_words:  # the vector engine cannot hold the kernel
+    if taps + config.vector_param_words > config.vector_ring_words:  # the vector engine cannot hold the kernel
         groups = low.channels(node.output)
         return conv(low, replace(node, op=ir.Conv(op.window, groups, op.weights, op.bias, op.mult, op.shift, op.out)), layer)
     bias, mult, shift = (blocked(graph.constants[name], config.ci) for name in (op.bias, op.mult, op.shift))

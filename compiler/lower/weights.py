@@ -4,21 +4,11 @@ import hashlib
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from cnna.compiler.lower.kernels import Stream
 from cnna.compiler.lower.layout import SEGMENT_ALIGN, STREAM_ALIGN
-from cnna.spec.config import BEAT_BYTES, Config
-
-PARAM_BYTES = 8  # of one channel: offset 32 bit, factor 26 bit, shift 6 bit
-FACTOR_BITS, SHIFT_BIT = 26, 58
-
-
-def pack_params(offset: ArrayLike, factor: ArrayLike, shift: ArrayLike) -> NDArray[np.uint64]:
-    """One 64-bit word a channel; shapes broadcast."""
-    low = np.asarray(offset, np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF)
-    middle = (np.asarray(factor, np.int64).astype(np.uint64) & np.uint64((1 << FACTOR_BITS) - 1)) << np.uint64(32)
-    return low | middle | (np.asarray(shift, np.int64).astype(np.uint64) << np.uint64(SHIFT_BIT))
+from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, Config
 
 
 def conv_stream(params: NDArray[np.uint64], weights: NDArray[np.int8], config: Config) -> Stream:
@@ -47,7 +37,7 @@ def vector_stream(params: NDArray[np.uint64], weights: NDArray[np.int8] | None, 
         lanes = np.zeros((blocks, weights.shape[1], BEAT_BYTES), np.uint8)
         lanes[:, :, : config.ci] = np.ascontiguousarray(weights).view(np.uint8).reshape(blocks, -1, config.ci)
         words = np.concatenate([words, lanes], axis=1)
-    return Stream(words.reshape(1, -1), words.shape[1], config.ci // 2)
+    return Stream(words.reshape(1, -1), words.shape[1], config.vector_param_words)
 
 
 def packing_overflows(weights: NDArray[np.int8], cascade: int) -> NDArray[np.bool_]:

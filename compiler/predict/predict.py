@@ -196,7 +196,7 @@ class _Player:
         for block in range(fields["blocks"]):
             unit, inner = divmod(block, config.chunk_blocks)
             waits = self._waits(fields, unit, READ_CLOCKS["vector"])
-            params = config.ci // 2 if block == 0 or not fields["uniform"] else 0
+            params = config.vector_param_words if block == 0 or not fields["uniform"] else 0
             ring.taken += params + (work.taps if depthwise else 0)
             yield partial(ring.when_taken, 0)
             yield machine.after(params if depthwise else 0)

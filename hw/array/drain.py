@@ -8,14 +8,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.array.issue import PARAM_WORD, ROOM, group_layout
-from cnna.hw.base.ports import params_layout, sums_layout
+from cnna.hw.base.ports import sums_layout
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.base.slices import SlicedSelector
 from cnna.hw.lanes.parameter_slots import GROUPS, Part, SlotPorts, param_write_layout, parameter_slots
 from cnna.hw.lanes.requant import Lanes, Modes
-from cnna.spec.config import Config
+from cnna.spec.config import PARAM_BYTES, Config
 
-PARAM_BITS = 64  # of a channel
 SLOT_CHANNELS = 8  # whose memories share a queue of slot numbers: 35 loads each
 
 
@@ -94,7 +93,7 @@ class Drain(wiring.Component):
         config, blocks = self.config, self.config.chunk_blocks
         params = self._params(m, last)
         m.submodules.sums_selector = sums = SlicedSelector(len(lanes.acc.as_value()), 2 * blocks)
-        m.submodules.params_selector = chosen = SlicedSelector(PARAM_BITS * config.ci, blocks)
+        m.submodules.params_selector = chosen = SlicedSelector(8 * PARAM_BYTES * config.ci, blocks)
         m.d.comb += [
             sums.upcoming.eq(Mux(upper, block + blocks, block)),
             chosen.upcoming.eq(block),
@@ -112,10 +111,7 @@ class Drain(wiring.Component):
     def _params(self, m: Module, last: Signal) -> list[Value]:
         """Each channel's parameters, those of the oldest group's slot."""
         size = self.config.ring_word_bytes
-        places = [divmod(8 * channel, size) for channel in range(self.config.co)]  # (word, first byte in it)
-        parts = [Part(word, self.ring_data[8 * byte : 8 * byte + PARAM_BITS]) for word, byte in places]
+        places = [divmod(PARAM_BYTES * channel, size) for channel in range(self.config.co)]  # (word, first byte in it)
+        parts = [Part(word, self.ring_data[8 * byte : 8 * (byte + PARAM_BYTES)]) for word, byte in places]
         ports = SlotPorts(self.param_valid, self.param, self.group_push, self.group.slot, last)
         return parameter_slots(m, ports, parts, SLOT_CHANNELS)
-
-
-assert params_layout().size == PARAM_BITS

@@ -8,7 +8,7 @@ from amaranth import Shape, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.config import BEAT_BYTES, PARAM_BITS, Config
 from cnna.spec.machine import BEAT_BITS, BUS_BITS
 from cnna.spec.regmap import ADDRESS_BITS, command_fields
 
@@ -130,8 +130,8 @@ class RingRead(wiring.Signature):
 
 
 def params_layout() -> data.StructLayout:
-    """Requantiser parameters of one output channel: 8 bytes in a ring, in this order from bit 0."""
-    return data.StructLayout({"offset": signed(32), "factor": signed(26), "shift": unsigned(6)})
+    """Requantiser parameters of one output channel, as in a ring from bit 0 up."""
+    return data.StructLayout({name: unsigned(bits) if name == "shift" else signed(bits) for name, bits in PARAM_BITS.items()})
 
 
 def sums_layout(config: Config) -> data.ArrayLayout:

@@ -92,6 +92,6 @@ class VectorDrain(wiring.Component):
 
     def _params(self, m: Module, last: Signal) -> Value:
         """The parameters of the oldest group's block. Each memory keeps a word of the ring, which is two channels."""
-        parts = [Part(word, self.ring_data) for word in range(self.config.ci // 2)]
+        parts = [Part(word, self.ring_data) for word in range(self.config.vector_param_words)]
         ports = SlotPorts(self.param_valid, self.param, self.group_push, self.group.slot, last)
         return Cat(parameter_slots(m, ports, parts, SLOT_WORDS))

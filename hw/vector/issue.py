@@ -56,7 +56,7 @@ def vector_group_layout() -> data.StructLayout:
 
 def param_word(config: Config) -> range:
     """Numbers of a slot's words in the ring; a word holds two channels."""
-    return range(config.ci // 2)
+    return range(config.vector_param_words)
 
 
 def vector_feed_layout() -> data.StructLayout:
@@ -136,7 +136,7 @@ class VectorIssue(wiring.Component):
         self, m: Module, command: data.View, running: Signal, load: Signal, cursor: RingCursor, depthwise: Signal, block_end: Signal
     ) -> tuple[Signal, Signal]:
         """Loads parameter sets. Returns the slot of the current block, and whether it is loaded."""
-        last_word = self.config.ci // 2 - 1
+        last_word = self.config.vector_param_words - 1
         word, filling, slot = Signal(range(last_word + 1)), Signal(range(SLOTS)), Signal(range(SLOTS))
         left, more, room = Signal(16), Signal(), Signal()  # `left`: sets that the command still has to load
         used, loaded, ready = Signal(range(SLOTS + 1)), Signal(range(SLOTS + 1)), Signal()

@@ -12,7 +12,7 @@ from cnna.sim.emulator import walk
 from cnna.sim.emulator.state import BusError, EmulatorState, ProgramError, Words
 from cnna.spec import arith
 from cnna.spec.commands import Command
-from cnna.spec.config import BEAT_BYTES
+from cnna.spec.config import BEAT_BYTES, PARAM_BYTES
 from cnna.spec.regmap import VECTOR_OPS
 
 GATHER_BYTES = 1 << 23  # of float32 operands that conv multiplies at a time: about a cache
@@ -80,11 +80,8 @@ def weight(state: EmulatorState, command: Command) -> None:
 
 
 def _params(words: Words, channels: int) -> tuple[Words, Words, Words]:
-    """(offset, factor, shift) int64 [channels] of ring words, 8 bytes a channel."""
-    packed = np.ascontiguousarray(words).reshape(-1)[: 8 * channels].view("<u8")
-    offset = (packed & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
-    factor = ((packed >> 32) & 0x3FFFFFF).astype(np.int64)
-    return offset, np.where(factor >> 25, factor - (1 << 26), factor), (packed >> 58).astype(np.int64)
+    """(offset, factor, shift) int64 [channels] of ring words."""
+    return arith.unpack_params(np.ascontiguousarray(words).reshape(-1)[: PARAM_BYTES * channels].view("<u8"))
 
 
 def _exact_parts(weights: Words) -> list[NDArray[np.float32]]:
@@ -172,7 +169,7 @@ def vector(state: EmulatorState, command: Command) -> None:
     weights: list[Words] = []
     for number in range(f.blocks):
         if number == 0 or not f.uniform:
-            params.append(_params(state.vector_ring.take(config.ci // 2), config.ci))
+            params.append(_params(state.vector_ring.take(config.vector_param_words), config.ci))
         if VECTOR_OPS[f.op] == "depthwise":
             weights.append(state.vector_ring.take(f.kernel_height * f.kernel_width)[:, : config.ci].view(np.int8))
     stacked = [np.stack(part) for part in zip(*params, strict=True)]  # offset, factor, shift, each [blocks or 1, ci]

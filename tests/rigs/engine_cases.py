@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.sim.emulator import walk
-from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, Config
 from cnna.spec.regmap import VECTOR_OPS, command_fields
 
 Words = NDArray[np.uint8]
-PARAM_BYTES = 8
 STREAM_WORDS = 150  # of a command at most: the bench brings no more than a few thousand beats
 
 
@@ -48,7 +47,7 @@ class Cases:
         for f in self.commands:
             passes, inner = (f.chunks, f.blocks) if self.engine == "conv" else (f.blocks, 1)
             groups, terms = -(-walk.pixels(f) // self.config.pix), inner * f.kernel_height * f.kernel_width
-            total += passes * (groups * max(terms, 2 * blocks) + self.config.ci // 2 + 2)
+            total += passes * (groups * max(terms, 2 * blocks) + self.config.vector_param_words + 2)
         return total
 
     def pick(self, low: int, high: int) -> int:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from cnna.compiler.lower.layout import SEGMENT_ALIGN, STREAM_ALIGN
-from cnna.compiler.lower.weights import constant_segment, conv_stream, pack_params, packing_overflows, vector_stream
+from cnna.compiler.lower.weights import constant_segment, conv_stream, packing_overflows, vector_stream
+from cnna.spec.arith import pack_params, unpack_params
 from cnna.spec.config import Config, preset
 
 OTHER = Config("other", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=328, vector_ring_words=264)
@@ -25,6 +26,7 @@ def test_parameters_keep_every_value():
     for word, *wanted in zip(pack_params(offset, factor, shift).tolist(), offset, factor, shift, strict=True):
         found = [word & (2**32 - 1), word >> 32 & (2**26 - 1), word >> 58]
         assert [found[0] - (found[0] >> 31 << 32), found[1] - (found[1] >> 25 << 26), found[2]] == wanted
+    np.testing.assert_array_equal(unpack_params(pack_params(offset, factor, shift)), [offset, factor, shift])
 
 
 @pytest.mark.parametrize("config", [preset("tiny"), OTHER, preset("zcu102")], ids=lambda config: config.name)
