@@ -76,7 +76,7 @@ struct Ddr {
     uint64_t random = 1;
     int64_t credit = 0;
     uint64_t clock = 0, read_beats = 0, write_beats = 0;
-    int first = 0;  // port that is served first in this clock: another one in each that has a beat to give
+    int first = 0;  // port that is served first in this clock: the next one in each that has a beat to give, 0 when all is idle
     Port ports[kPorts];
     std::vector<Fault> faults;
     std::vector<Written> log;
@@ -159,6 +159,15 @@ void write_beat(int port, Burst& burst, const WriteBeat& beat) {
     }
     burst.address += kBeat;
     if (beat.last != (--burst.beats == 0)) violate(port, "WLAST is not on the last beat");
+}
+
+// Whether no port has anything under way: then the turn begins anew, so a program's clocks do not depend on when it starts.
+bool idle() {
+    for (const Port& port : ddr.ports) {
+        if (!port.reads.empty() || !port.writes.empty() || !port.responses.empty() || !port.write_beats.empty()) return false;
+        if (port.rvalid || port.bvalid || port.wready) return false;
+    }
+    return true;
 }
 
 // Takes credit for one beat, if there is enough.
@@ -269,7 +278,8 @@ void ddr_clock(svBit reset_n, const svBitVecVal* arvalid, const svBitVecVal* ara
     ++ddr.clock;
     ddr.credit += ddr.bytes_per_clock;
     if (ddr.credit > ddr.bytes_per_clock + kBeat - 1) ddr.credit = ddr.bytes_per_clock + kBeat - 1;
-    if (ddr.credit >= kBeat) ddr.first = (ddr.first + 1) % kPorts;
+    if (idle()) ddr.first = 0;
+    else if (ddr.credit >= kBeat) ddr.first = (ddr.first + 1) % kPorts;
     for (int turn = 0; turn < kPorts; ++turn) {
         int p = (ddr.first + turn) % kPorts;
         Port& port = ddr.ports[p];

@@ -156,6 +156,20 @@ def test_a_read_takes_its_latency(bus, latency):
     assert run(b, [reader], lambda: b.see["rvalid"][2]) == latency - 1
 
 
+def test_bursts_take_the_same_clocks_whenever_they_start(bus):
+    """A program's clocks would depend on how many registers the host read or wrote before the start."""
+    b, found = bus(latency=9), set()
+    for pause in range(20, 20 + 2 * PORTS):
+        run(b, [], iter([False] * pause + [True]).__next__)
+        readers = [Reader(b, p, [(BASE + p * 65536 + 256 * i, 16) for i in range(3)]) for p in range(PORTS)]
+        progress = []
+        while not progress or min(progress[-1]) < 48:
+            run(b, readers, iter((False, True)).__next__)  # one clock
+            progress.append(tuple(len(reader.got) for reader in readers))
+        found.add(tuple(progress))
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize("bytes_per_clock", [48, 32, 12, 8, 4])
 def test_all_ports_share_the_bandwidth_fairly(bus, bytes_per_clock):
     """48 bytes a clock: four reading ports together get three beats a clock, none of them less than its part.

@@ -33,6 +33,7 @@ AGAIN = (  # what the host does to a program that runs before it starts anew: wr
 GAPS = (0, 1, 5, 12, 30, 90)  # clocks between two of these writes
 STEP_CLOCKS = 3  # from one moment of the first program's run to the next that is tried
 PATIENCE_CLOCKS = 2_000
+LIMIT_CLOCKS = 2_000  # RUN_LIMIT of a program that takes a few hundred
 
 
 @pytest.mark.cosim
@@ -108,3 +109,26 @@ def test_a_program_of_another_segment_or_without_an_end_is_stopped(rtl):
         assert np.array_equal(device.data[: before.size], before), changes
         accelerator.forget_registers()
         assert np.array_equal(accelerator.run(x)["y"], right)
+
+
+@pytest.mark.cosim
+def test_a_run_takes_the_same_clocks_whenever_it_starts_and_run_limit_does_not_count_pauses(rtl):
+    """Clocks would depend on register reads before the start, or RUN_LIMIT would stop a run that follows a longer pause."""
+    device = rtl(preset("tiny"))
+    device.release_all()
+    accelerator = Accelerator(device, requantised_copy(batch=1))
+    x = {"x": np.random.default_rng(0).integers(-128, 128, (1, *SHAPE), np.int8)}
+    right = accelerator.run(x)["y"]
+    clocks = set()
+    for pause in (0, 1, 2, 3, LIMIT_CLOCKS + 1000):
+        device.write(offset("RUN_LIMIT"), LIMIT_CLOCKS)
+        device.run_clocks(pause)
+        device.read(offset("STATUS"))
+        device.write(offset("CTRL"), START[1])
+        device.wait()
+        status = REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))
+        assert status == {"busy": 0, "done": 1, "error": 0, "resetting": 0, "engines": 0}, pause
+        assert np.array_equal(accelerator.load_outputs()["y"], right), pause
+        clocks.add(device.read(offset("CYCLES")))
+    assert len(clocks) == 1
+    assert max(clocks) < LIMIT_CLOCKS
