@@ -7,6 +7,11 @@
 # and never run in Vivado: tests/bitstreams/ runs it in a Tcl interpreter and compares what it asks for with the block design in
 # sim/board/design.py, from which the virtual board is made.
 
+set part xczu9eg-ffvb1156-2-e
+set board_part xilinx.com:zcu102:part0:3.4
+set constraints zcu102.xdc
+set leds 8
+
 lassign $argv config variant out
 if {$variant ni {ps pl}} { error "variant $variant: there are ps and pl" }
 set here [file dirname [file normalize [info script]]]
@@ -19,8 +24,8 @@ file mkdir $out/ip $out/reports
 exec $cnna board ip --config $config --variant $variant -o $out/ip
 source $out/ip/settings.tcl ;# sets `ports` and `clock_mhz` as the configuration has them
 set hp_ports [expr {$variant eq "pl" ? 1 : $ports}] ;# of the PS: the DMA's, or one for each master of the accelerator
-create_project -in_memory -part xczu9eg-ffvb1156-2-e
-set_property board_part xilinx.com:zcu102:part0:3.4 [current_project]
+create_project -in_memory -part $part
+set_property board_part $board_part [current_project]
 set_property ip_repo_paths $out/ip [current_project]
 update_ip_catalog -rebuild
 
@@ -46,7 +51,7 @@ for {set port 0} {$port < $hp_ports} {incr port} { ;# HP0..HP3 are the PS's S_AX
 set_property -dict $ps [get_bd_cells zynq_ultra_ps_e_0]
 
 cell cnna:ip:cnna:1.2 cnna_0
-cell xilinx.com:ip:axi_gpio:2.0 leds_gpio CONFIG.C_GPIO_WIDTH 8 CONFIG.C_ALL_OUTPUTS 1
+cell xilinx.com:ip:axi_gpio:2.0 leds_gpio CONFIG.C_GPIO_WIDTH $leds CONFIG.C_ALL_OUTPUTS 1
 cell xilinx.com:ip:proc_sys_reset:5.0 reset_300
 cell xilinx.com:ip:smartconnect:1.0 axi_control CONFIG.NUM_SI 1 CONFIG.NUM_MI [expr {$variant eq "pl" ? 3 : 2}] CONFIG.NUM_CLKS 1
 bus zynq_ultra_ps_e_0/M_AXI_HPM0_FPD axi_control/S00_AXI
@@ -108,7 +113,7 @@ wire zynq_ultra_ps_e_0/pl_clk0 {*}$clocked
 wire zynq_ultra_ps_e_0/pl_resetn0 reset_300/ext_reset_in
 wire reset_300/peripheral_aresetn {*}$held
 wire cnna_0/interrupt zynq_ultra_ps_e_0/pl_ps_irq0
-create_bd_port -dir O -from 7 -to 0 leds_tri_o
+create_bd_port -dir O -from [expr {$leds - 1}] -to 0 leds_tri_o
 connect_bd_net [get_bd_pins leds_gpio/gpio_io_o] [get_bd_ports leds_tri_o]
 
 place zynq_ultra_ps_e_0/Data cnna_0/s_axi_control/reg0 0xA0000000 0x1000
@@ -132,9 +137,9 @@ save_bd_design
 set bd [get_files $name.bd]
 generate_target all $bd
 read_verilog [make_wrapper -files $bd -top]
-read_xdc $here/zcu102.xdc
+read_xdc $here/$constraints
 # Copies of registers that must stay apart have attributes in the Verilog; -keep_equivalent_registers would keep all others too.
-synth_design -top ${name}_wrapper -part xczu9eg-ffvb1156-2-e -flatten_hierarchy rebuilt
+synth_design -top ${name}_wrapper -part $part -flatten_hierarchy rebuilt
 write_checkpoint -force $out/synthesised.dcp
 opt_design -directive Explore
 place_design -directive ExtraTimingOpt

@@ -82,6 +82,8 @@ def test_cells_and_their_parameters(played: tuple[Design, Vivado]) -> None:
     assert set(given.get(DDR4, {})) == own, "pins and timing of the PL's DDR4 come with the names of the board's interfaces"
     assert "CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ" in given[PS]
     assert vivado.of("create_project")[0][-1] == PART
+    assert PART in vivado.of("synth_design")[0]
+    assert vivado.of("create_bd_port")[0][2:] == ["-from", str(LEDS_WIDTH - 1), "-to", "0", "leds_tri_o"]
     assert ["board_part", BOARD_PART] in [list(words[:2]) for words in vivado.of("set_property")]
 
 
