@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from cnna.cli.main import Outcome, installed_version
-from cnna.cli.prerequisites import Finding, examine
+from cnna.cli.prerequisites import Need, examine
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> Outcome:
     return Outcome({"cnna": installed_version(), "installed": installed, "missing": missing, "remedies": remedies})
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: Need) -> str:
     if finding.version is None:
         return f"  MISSING {finding.name:15} for {finding.needed_by}; {finding.remedy}"
     return f"  ok      {finding.name:15} {finding.version}"

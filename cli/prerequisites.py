@@ -39,7 +39,7 @@ PROGRAMS = {  # name: (Debian's package, what needs it)
 
 
 @dataclass(frozen=True)
-class Finding:
+class Need:
     """One thing: `version` is None where it is missing, and `remedy` then says what to type."""
 
     name: str
@@ -48,30 +48,30 @@ class Finding:
     remedy: str
 
 
-def examine() -> list[Finding]:
+def examine() -> list[Need]:
     """Everything that cnna can use, present or not."""
     return [*machine(), *map(_package, PACKAGES)]
 
 
-def machine() -> list[Finding]:
+def machine() -> list[Need]:
     """What pip cannot install."""
     return [_python(), _libpython(), _venv(), *map(_program, PROGRAMS)]
 
 
-def _python() -> Finding:
+def _python() -> Need:
     wanted = ".".join(map(str, TOOLS_PYTHON))
     found = platform.python_version() if sys.version_info >= TOOLS_PYTHON else None
     remedy = f"this is {platform.python_version()}: use Python {wanted} or later (make PYTHON=python{wanted} .venv)"
-    return Finding("python", found, "the compiler, the RTL and its simulation", remedy)
+    return Need("python", found, "the compiler, the RTL and its simulation", remedy)
 
 
-def _libpython() -> Finding:
+def _libpython() -> Need:
     name = sysconfig.get_config_var("INSTSONAME") or ""
     shared = bool(sysconfig.get_config_var("Py_ENABLE_SHARED"))
     debian = f"libpython{sys.version_info.major}.{sys.version_info.minor}"
     found = name if shared and _is_somewhere(name) else None
     remedy = f"apt install {debian} (a Python of your own: build it with --enable-shared)"
-    return Finding("libpython", found, "run --device rtl (cocotb loads it)", remedy)
+    return Need("libpython", found, "run --device rtl (cocotb loads it)", remedy)
 
 
 def _is_somewhere(library: str) -> bool:
@@ -82,22 +82,22 @@ def _is_somewhere(library: str) -> bool:
     return any((folder / library).exists() for folder in folders)
 
 
-def _venv() -> Finding:
+def _venv() -> Need:
     found = "present" if importlib.util.find_spec("ensurepip") else None
-    return Finding("venv", found, "make demo, make test", "apt install python3-venv")
+    return Need("venv", found, "make demo, make test", "apt install python3-venv")
 
 
-def _package(name: str) -> Finding:
+def _package(name: str) -> Need:
     try:
         found: str | None = version(name)
     except PackageNotFoundError:
         found = None
-    return Finding(name, found, PACKAGES[name], REMEDIES.get(name, "pip install 'cnna[tools]'"))
+    return Need(name, found, PACKAGES[name], REMEDIES.get(name, "pip install 'cnna[tools]'"))
 
 
-def _program(name: str) -> Finding:
+def _program(name: str) -> Need:
     debian, needed_by = PROGRAMS[name]
-    return Finding(name, _program_version(name), needed_by, f"apt install {debian}")
+    return Need(name, _program_version(name), needed_by, f"apt install {debian}")
 
 
 def _program_version(name: str) -> str | None:

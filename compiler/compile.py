@@ -20,7 +20,7 @@ from cnna.compiler.lower.kernels import ConvKernel, Lowered
 from cnna.compiler.lower.lower import lower, macs_of
 from cnna.compiler.passes.pipeline import Dump
 from cnna.compiler.plan.allocate import Allocation, activation_bytes
-from cnna.compiler.plan.command import Command
+from cnna.compiler.plan.command import PlannedCommand
 from cnna.compiler.plan.emit import describe_program
 from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
@@ -148,7 +148,7 @@ def _tensors(graph: ir.Graph, lowered: Lowered) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _command(command: Command, tensors: Mapping[str, Any]) -> dict[str, Any]:
+def _command(command: PlannedCommand, tensors: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "engine": command.engine,
         "layer": command.layer,
@@ -158,7 +158,7 @@ def _command(command: Command, tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _layers(
-    graph: ir.Graph, lowered: Lowered, commands: Sequence[Command], config: Config, batch: int
+    graph: ir.Graph, lowered: Lowered, commands: Sequence[PlannedCommand], config: Config, batch: int
 ) -> tuple[dict[str, Any], ...]:
     """One entry a node of the graph."""
     engines = {kernel.layer: "conv" if isinstance(kernel, ConvKernel) else "vector" for kernel in lowered.kernels}

@@ -58,7 +58,7 @@ def first_fit(taken: Iterable[tuple[int, int]], low: int, high: int, size: int) 
     return address if address + size <= high else None
 
 
-class Plan:
+class PagePlan:
     """Allocations of whole pages in base..base+size-1, the lowest that fit first."""
 
     def __init__(self, base: int = PL_DDR_BASE, size: int = PL_DDR_BYTES) -> None:

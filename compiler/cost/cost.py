@@ -86,7 +86,7 @@ def walked(prefix: str, fields: Fields, blocks: Range) -> Range:
 
 
 @dataclass(frozen=True)
-class Span:
+class EstimatedSpan:
     """When a command's engine works on it, in clocks from start."""
 
     engine: str
@@ -94,9 +94,9 @@ class Span:
     end: int
 
 
-def timeline(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[Span]:
+def timeline(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[EstimatedSpan]:
     """A span for each command of a program: queues hold writes, engines wait for units and weights as the accelerator does."""
-    player = _Player(config, memory)
+    player = _Estimator(config, memory)
     clock = written = 0
     for command in commands(program):
         clock = player.play(command, clock + command.pc - written)
@@ -114,12 +114,12 @@ class _Writing:
     span: Range
 
 
-class _Player:
+class _Estimator:
     """Progress of every engine while a program is gone through once."""
 
     def __init__(self, config: Config, memory: DdrSpeed) -> None:
         self.config, self.memory = config, memory
-        self.spans: list[Span] = []
+        self.spans: list[EstimatedSpan] = []
         self.free = {"load": 0, "weight": 0, "conv": 0, "vector": 0, "store": 0}  # clock at which an engine is free
         self.units: dict[str, list[int]] = {engine: [] for engine in COUNTED}  # when each unit was finished
         self.queues: dict[str, deque[int]] = {engine: deque(maxlen=QUEUE_COMMANDS) for engine in self.free}  # ends of commands
@@ -142,7 +142,7 @@ class _Player:
             begin, end = self._work(command, fields, begin, duration)
         queue.append(end)
         self.free[engine] = end
-        self.spans.append(Span(engine, begin, end))
+        self.spans.append(EstimatedSpan(engine, begin, end))
         return clock
 
     def _bring(self, fields: Fields, begin: int, duration: int) -> int:
@@ -204,6 +204,6 @@ class _Player:
         return ready
 
 
-def total_cycles(spans: Iterable[Span]) -> int:
+def total_cycles(spans: Iterable[EstimatedSpan]) -> int:
     """Clocks from start until every engine has finished."""
     return max((span.end for span in spans), default=0)

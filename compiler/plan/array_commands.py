@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Range
 from cnna.compiler.lower.layout import Box, Place
-from cnna.compiler.plan.command import Access, Command, Context, origin, plane, shift, source
+from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, origin, plane, shift, source
 from cnna.compiler.plan.tile import Tile
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import SEGMENTS
@@ -13,8 +13,8 @@ WEIGHT_RING = 0
 
 
 def conv_commands(
-    context: Context, kernel: ConvKernel, part: ConvPart, stream: int, tile: Tile, places: Mapping[str, Place]
-) -> Iterator[Command]:
+    context: PlanContext, kernel: ConvKernel, part: ConvPart, stream: int, tile: Tile, places: Mapping[str, Place]
+) -> Iterator[PlannedCommand]:
     """A part's chunks within a tile: one weight stream and one pass, or a pass a chunk if its weights outgrow the ring."""
     config = context.config
     first = max(part.first_chunk, tile.blocks[0] // config.chunk_blocks)
@@ -27,7 +27,7 @@ def conv_commands(
     streaming = unit > config.ring_words and groups > 1
     stripe = config.stripe_bytes
 
-    def weights(chunk: int, skipped: int, words: int, repeat: int) -> Command:
+    def weights(chunk: int, skipped: int, words: int, repeat: int) -> PlannedCommand:
         fields = {
             "ring": WEIGHT_RING,
             "seg": SEGMENTS.index("constant"),
@@ -36,7 +36,7 @@ def conv_commands(
             "beats": words * stripe // BEAT_BYTES,
             "repeat": repeat,
         }
-        return Command("weight", fields, kernel.layer, None, (0, 0, 0, 0))
+        return PlannedCommand("weight", fields, kernel.layer, None, (0, 0, 0, 0))
 
     if not streaming:
         yield weights(first, 0, (last - first) * unit, 1)
@@ -50,8 +50,8 @@ def conv_commands(
 
 
 def _conv(
-    context: Context, kernel: ConvKernel, part: ConvPart, tile: Tile, chunks: Range, stream: int, places: Mapping[str, Place]
-) -> Command:
+    context: PlanContext, kernel: ConvKernel, part: ConvPart, tile: Tile, chunks: Range, stream: int, places: Mapping[str, Place]
+) -> PlannedCommand:
     config, maps = context.config, context.lowered.maps
     step = config.chunk_blocks
     blocks = (max(tile.blocks[0], chunks[0] * step), min(tile.blocks[1], chunks[1] * step))
@@ -85,4 +85,4 @@ def _conv(
         reads.append(Access(places["second"], residual, step))
     writes = (Access(places["dest"], output, step),)
     units = chunks[1] - chunks[0]
-    return Command("conv", fields, kernel.layer, kernel.tensor, origin(kernel, output), units, tuple(reads), writes)
+    return PlannedCommand("conv", fields, kernel.layer, kernel.tensor, origin(kernel, output), units, tuple(reads), writes)

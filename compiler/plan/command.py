@@ -23,7 +23,7 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Command:
+class PlannedCommand:
     """One command before its waits. fields as `regmap.command_fields`; origin: image, block, row, column of `tensor`."""
 
     engine: str
@@ -37,7 +37,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Context:
+class PlanContext:
     """What every command is made from. streams: offset in the constant segment of each (kernel, part)."""
 
     lowered: Lowered

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from cnna.compiler.plan.command import Command
+from cnna.compiler.plan.command import PlannedCommand
 from cnna.spec.errors import ModelError
 from cnna.spec.regmap import BY_OFFSET, ENGINES, GO_OFFSETS, command_fields, offset, registers_of
 
 
-def emit(commands: Sequence[Command]) -> bytes:
+def emit(commands: Sequence[PlannedCommand]) -> bytes:
     """The program: (offset, value) pairs, 32 bit each, little endian.
 
     Registers of an engine's first command are all written, as nothing is known of them before; a command may leave out fields that

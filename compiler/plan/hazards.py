@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.lower.layout import Box, Place, ddr_beats, feature_indices
-from cnna.compiler.plan.command import Access, Command
+from cnna.compiler.plan.command import Access, PlannedCommand
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import COUNT_BITS, COUNTED
 
@@ -19,7 +19,7 @@ FEATURES = "features"
 Units = NDArray[np.int32]
 
 
-class _Progress:
+class _LastUses:
     """For every engine and word: how many units it must have finished for its last write (or read) of the word to be done."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -28,14 +28,14 @@ class _Progress:
         self.issued = dict.fromkeys(COUNTED, 0)
 
 
-def add_waits(commands: Sequence[Command], segments: Mapping[str, int], config: Config) -> list[Command]:
+def add_waits(commands: Sequence[PlannedCommand], segments: Mapping[str, int], config: Config) -> list[PlannedCommand]:
     """The commands with their WAIT fields. segments: bytes of each DDR segment that loads and stores use."""
     sizes = {FEATURES: config.feature_words, **{name: -(-size // BEAT_BYTES) for name, size in segments.items()}}
-    progress = _Progress(sizes)
+    progress = _LastUses(sizes)
     return [replace(c, fields={**c.fields, **_waits(c, progress)}) if c.units else c for c in commands]
 
 
-def _waits(command: Command, progress: _Progress) -> dict[str, int]:
+def _waits(command: PlannedCommand, progress: _LastUses) -> dict[str, int]:
     """WAIT fields of a command, which is then counted as issued."""
     own = COUNTED.index(command.engine)
     needs = np.zeros((command.units, len(COUNTED)), np.int64)

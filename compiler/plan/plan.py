@@ -7,7 +7,7 @@ from cnna.compiler.cost import cost
 from cnna.compiler.lower.kernels import Lowered, Stream
 from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import Allocation, allocate
-from cnna.compiler.plan.command import Command, Context
+from cnna.compiler.plan.command import PlanContext, PlannedCommand
 from cnna.compiler.plan.emit import emit
 from cnna.compiler.plan.hazards import add_waits
 from cnna.compiler.plan.schedule import schedule, stream_keys
@@ -36,7 +36,7 @@ class Plan:
 
     lowered: Lowered
     allocation: Allocation
-    commands: list[Command]
+    commands: list[PlannedCommand]
     program: bytes
     constants: bytes
     way: Way
@@ -86,7 +86,7 @@ class _Search:
         cut_up = segment(self.lowered, way.cut, way.abreast, self.config)
         allocation = allocate(cut_up, self.config, self.name, way.apart)
         streams = {(kernel, part): self.streams[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
-        plain = schedule(Context(cut_up, allocation, streams, self.config))
+        plain = schedule(PlanContext(cut_up, allocation, streams, self.config))
         commands = add_waits(plain, allocation.segments, self.config)
         program = emit(commands)
         clocks = cost.total_cycles(cost.timeline(program, self.config))

@@ -13,7 +13,7 @@ from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, views_of
 from cnna.compiler.lower.layout import Box, Place
 from cnna.compiler.plan.allocate import Allocation
 from cnna.compiler.plan.array_commands import conv_commands
-from cnna.compiler.plan.command import Access, Command, Context, signed
+from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, signed
 from cnna.compiler.plan.tile import box_of, staged_place, tiles
 from cnna.compiler.plan.vector_commands import newest_block, vector_commands
 from cnna.spec.config import Config
@@ -22,10 +22,10 @@ from cnna.spec.regmap import SEGMENTS, command_fields
 LEAST_RUN = 16  # words of a run that a block is cut into: shorter ones are too many for their bursts
 
 
-def schedule(context: Context) -> list[Command]:
+def schedule(context: PlanContext) -> list[PlannedCommand]:
     """All commands in program order."""
     lowered, allocation = context.lowered, context.allocation
-    commands: list[Command] = []
+    commands: list[PlannedCommand] = []
     last_writer = {kernel.dest.map: number for number, kernel in enumerate(lowered.kernels)}
     loads, stores = _ports(lowered, lowered.inputs, allocation), _ports(lowered, lowered.outputs, allocation)
     for number, kernel in enumerate(lowered.kernels):
@@ -50,7 +50,7 @@ def _tensor_of(lowered: Lowered, map_: str) -> str | None:
     return whole if whole in lowered.views else None
 
 
-def _kernel_commands(context: Context, number: int, kernel: Kernel) -> Iterator[Command]:
+def _kernel_commands(context: PlanContext, number: int, kernel: Kernel) -> Iterator[PlannedCommand]:
     """The commands of one kernel, tile by tile; copies of staged operands take turns, and what is there is not loaded again."""
     tiling, maps, config = context.allocation.tilings[number], context.lowered.maps, context.config
     turns: dict[str, int] = dict.fromkeys(tiling.staging, 0)
@@ -89,14 +89,16 @@ def stream_keys(lowered: Lowered) -> Sequence[tuple[int, int]]:
     return [(number, part) for number, kernel in enumerate(lowered.kernels) for part in range(len(kernel.parts))]
 
 
-def whole_map(context: Context, engine: str, name: str, layer: int, tensor: str | None) -> Iterator[Command]:
+def whole_map(context: PlanContext, engine: str, name: str, layer: int, tensor: str | None) -> Iterator[PlannedCommand]:
     """Loads or stores a map, one command an image."""
     map_ = context.lowered.maps[name]
     box = Box(map_.images, (0, map_.blocks), (0, map_.height), (0, map_.width))
     return move(context, engine, name, box, context.allocation.features[name], layer, tensor)
 
 
-def move(context: Context, engine: str, name: str, box: Box, place: Place, layer: int, tensor: str | None) -> Iterator[Command]:
+def move(
+    context: PlanContext, engine: str, name: str, box: Box, place: Place, layer: int, tensor: str | None
+) -> Iterator[PlannedCommand]:
     """Loads or stores a box of whole rows, one command an image."""
     config, ddr, width = context.config, context.allocation.ddr[name], box.columns[1]
     rows, blocks = box.rows[1] - box.rows[0], box.blocks[1] - box.blocks[0]
@@ -121,7 +123,7 @@ def move(context: Context, engine: str, name: str, box: Box, place: Place, layer
         inside, outside = (Access(place, part),), (Access(ddr, part),)
         reads, writes = (outside, inside) if engine == "load" else (inside, outside)
         origin = (image, box.blocks[0], box.rows[0], 0)
-        yield Command(engine, fields, layer, tensor, origin, 1, reads, writes)
+        yield PlannedCommand(engine, fields, layer, tensor, origin, 1, reads, writes)
 
 
 def joined_run(words: int, blocks: int, config: Config) -> int:

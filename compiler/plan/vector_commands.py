@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from cnna.compiler.lower.kernels import Lowered, Range, VectorKernel, VectorPart
 from cnna.compiler.lower.layout import Box, Place
-from cnna.compiler.plan.command import Access, Command, Context, origin, plane, shift, signed, source
+from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, origin, plane, shift, signed, source
 from cnna.compiler.plan.tile import Tile
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS
@@ -27,8 +27,8 @@ def newest_block(lowered: Lowered, number: int, kernel: VectorKernel) -> int:
 
 
 def vector_commands(
-    context: Context, kernel: VectorKernel, part: VectorPart, stream: int, tile: Tile, cut: int, places: Mapping[str, Place]
-) -> Iterator[Command]:
+    context: PlanContext, kernel: VectorKernel, part: VectorPart, stream: int, tile: Tile, cut: int, places: Mapping[str, Place]
+) -> Iterator[PlannedCommand]:
     """A part's rectangle within a tile; image by image or block by block where the two operands' steps differ.
 
     What lies before block `cut` has been there for longer, so that it has commands of its own, which need not wait for the rest.
@@ -51,7 +51,7 @@ def _cut(span: Range, at: int) -> list[Range]:
     return [(span[0], at), (at, span[1])] if span[0] < at < span[1] else [span]
 
 
-def _vector_weights(context: Context, kernel: VectorKernel, part: VectorPart, stream: int, blocks: Range) -> Command:
+def _vector_weights(context: PlanContext, kernel: VectorKernel, part: VectorPart, stream: int, blocks: Range) -> PlannedCommand:
     unit, count = part.stream.unit_words, 1 if kernel.uniform else blocks[1] - blocks[0]
     fields = {
         "ring": VECTOR_RING,
@@ -61,10 +61,12 @@ def _vector_weights(context: Context, kernel: VectorKernel, part: VectorPart, st
         "beats": unit * count,
         "repeat": 1,
     }
-    return Command("weight", fields, kernel.layer, None, (0, 0, 0, 0))
+    return PlannedCommand("weight", fields, kernel.layer, None, (0, 0, 0, 0))
 
 
-def _vector(context: Context, kernel: VectorKernel, part: VectorPart, tile: Tile, places: Mapping[str, Place]) -> Command:
+def _vector(
+    context: PlanContext, kernel: VectorKernel, part: VectorPart, tile: Tile, places: Mapping[str, Place]
+) -> PlannedCommand:
     config, maps = context.config, context.lowered.maps
     output = Box(tile.images, shift(tile.blocks, kernel.dest.block), tile.rows, part.columns)
     walk, source_box = source(kernel, maps, kernel.source, shift(tile.blocks, kernel.source.block), output, places["source"])
@@ -88,4 +90,4 @@ def _vector(context: Context, kernel: VectorKernel, part: VectorPart, tile: Tile
     }
     writes = (Access(places["dest"], output, config.chunk_blocks),)
     units = -(-blocks // config.chunk_blocks)
-    return Command("vector", fields, kernel.layer, kernel.tensor, origin(kernel, output), units, tuple(reads), writes)
+    return PlannedCommand("vector", fields, kernel.layer, kernel.tensor, origin(kernel, output), units, tuple(reads), writes)

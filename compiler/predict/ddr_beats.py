@@ -120,7 +120,7 @@ class Transfer(User):
         return banks, places
 
 
-class Ddr:
+class BeatModel:
     """DDR's beats in a clock: each port in turn reads a beat, then writes one, while bytes are left (`sim/rtl/ddr.cpp`).
 
     others: beats that the rings and the sequencer still have to receive, by port. Their bursts take turns with a load's, except

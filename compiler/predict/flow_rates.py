@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.lower.kernels import Range
-from cnna.compiler.predict.ddr_beats import Ddr, State, Transfer
+from cnna.compiler.predict.ddr_beats import BeatModel, State, Transfer
 from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, User, VectorReads, play
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
@@ -93,7 +93,7 @@ class FlowRates:
         self._config, self._memory, self._ports = config, memory, ports
         beats = max(memory.bytes_per_cycle // BEAT_BYTES, 2)
         self._writes = beats // 2 / beats  # the writes' share of a busy DDR, which serves each port's read before its write
-        self._ddr = Ddr(memory.bytes_per_cycle / BEAT_BYTES, config.ports)
+        self._ddr = BeatModel(memory.bytes_per_cycle / BEAT_BYTES, config.ports)
         self._most: dict[str, float] = {}  # the speeds that feature memory allows
         self._users: tuple[object, ...] = ()  # the users when speeds were last played
         self._begin, self._clocks = 0.0, 0  # start and length of the last played stretch

@@ -37,7 +37,7 @@ PIECE = 64  # words of a ring that a reader takes together
 
 
 @dataclass(frozen=True)
-class Span:
+class PredictedSpan:
     """When a command's engine works on it, in clocks from start. held: from when to when the command is at the engine's input."""
 
     engine: str
@@ -46,7 +46,7 @@ class Span:
     held: tuple[int, int]
 
 
-def predicted_spans(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[Span]:
+def predicted_spans(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[PredictedSpan]:
     """A span for each command of a program, in program order. ArtifactError: the engines wait for each other for ever."""
     return _Player(list(commands(program)), config, memory).play()
 
@@ -67,10 +67,10 @@ class _Player:
         self.machine = EventLoop(config, memory)
         self.queues = {engine: Queue() for engine in QUEUED}
         self.written: list[ChunkWrites] = []
-        self.spans: dict[int, Span] = {}
+        self.spans: dict[int, PredictedSpan] = {}
         self.walks: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `walk_clocks`, by the fields that it depends on
 
-    def play(self) -> list[Span]:
+    def play(self) -> list[PredictedSpan]:
         """Runs all engines until the program has ended."""
         ports = WeightPorts(self.machine, self.queues["weight"], self._span)
         moved = Transfers(self.machine, self.queues, ports, lambda command: self._waits(vars(command.f), 0), self._span)
@@ -123,7 +123,7 @@ class _Player:
         return self.walks[key]
 
     def _span(self, command: Command, begin: float, end: float, held: tuple[float, float]) -> None:
-        self.spans[command.number] = Span(command.engine, int(begin), int(end), (int(held[0]), int(held[1])))
+        self.spans[command.number] = PredictedSpan(command.engine, int(begin), int(end), (int(held[0]), int(held[1])))
 
     # --- the array ---
 

@@ -10,7 +10,7 @@ Spot = tuple[float, float]
 NEAR = 0.8  # of a line's height: points closer than that share a label
 
 
-class Box(NamedTuple):
+class Rectangle(NamedTuple):
     """An occupied rectangle; low and high are its lesser and greater y."""
 
     left: float
@@ -18,11 +18,11 @@ class Box(NamedTuple):
     right: float
     high: float
 
-    def overlaps(self, other: "Box") -> bool:
+    def overlaps(self, other: "Rectangle") -> bool:
         """Whether the two share an area."""
         return self.left < other.right and other.left < self.right and self.low < other.high and other.low < self.high
 
-    def within(self, other: "Box") -> bool:
+    def within(self, other: "Rectangle") -> bool:
         """Whether it lies inside the other one."""
         return other.left <= self.left and self.right <= other.right and other.low <= self.low and self.high <= other.high
 
@@ -31,11 +31,11 @@ class Label(NamedTuple):
     """Numbers and where they are drawn; `spot` is their point."""
 
     words: str
-    box: Box
+    box: Rectangle
     spot: Spot
 
 
-def labels(spots: Mapping[int, Spot], taken: Sequence[Box], frame: Box, letter: Spot) -> list[Label]:
+def labels(spots: Mapping[int, Spot], taken: Sequence[Rectangle], frame: Rectangle, letter: Spot) -> list[Label]:
     """A label for each point, one for points that nearly coincide; a point without a free place nearby has none.
 
     Those that come first choose first. letter: width of a character and height of a line.
@@ -60,7 +60,7 @@ def labels(spots: Mapping[int, Spot], taken: Sequence[Box], frame: Box, letter: 
     return made
 
 
-def _places(spot: Spot, width: float, height: float) -> Iterator[Box]:
+def _places(spot: Spot, width: float, height: float) -> Iterator[Rectangle]:
     """Beside the point, above and below it, then beside it a line or two off."""
     x, y = spot
     gap = 0.6 * height
@@ -69,4 +69,4 @@ def _places(spot: Spot, width: float, height: float) -> Iterator[Box]:
     over = [(x - width / 2, y + gap), (x - width / 2, y - gap - height)]
     apart = [(at, y - height / 2 + lines * height) for lines in (1, -1, 2, -2) for at in (right, left)]
     for at, low in (*beside, *over, *apart):
-        yield Box(at, low, at + width, low + height)
+        yield Rectangle(at, low, at + width, low + height)

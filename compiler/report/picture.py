@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from cnna.compiler.report.axis_numbers import linear, logarithmic
-from cnna.compiler.report.labels import Box, Spot, labels
+from cnna.compiler.report.labels import Rectangle, Spot, labels
 from cnna.compiler.report.report import Figures, for_ddr
 from cnna.compiler.report.roofline import longest, point, vector_roof
 from cnna.spec.regmap import ENGINES
@@ -168,11 +168,11 @@ def _number(axes: Any, spots: Mapping[int, Spot]) -> None:
     scale = DPI / 72  # pixels a point
     at = axes.transData.transform
     dots = [at(spot) for dots in axes.collections for spot in dots.get_offsets()]
-    taken = [Box(x - 4, y - 4, x + 4, y + 4) for x, y in dots]
-    taken += [Box(*artist.get_window_extent().extents) for artist in (*axes.texts, axes.get_legend()) if artist is not None]
+    taken = [Rectangle(x - 4, y - 4, x + 4, y + 4) for x, y in dots]
+    taken += [Rectangle(*artist.get_window_extent().extents) for artist in (*axes.texts, axes.get_legend()) if artist is not None]
     letter = 0.68 * NUMBER_POINTS * scale, 1.2 * NUMBER_POINTS * scale
     drawn = {number: tuple(at(spot)) for number, spot in spots.items()}
-    for label in labels(drawn, taken, Box(*axes.get_window_extent().extents), letter):
+    for label in labels(drawn, taken, Rectangle(*axes.get_window_extent().extents), letter):
         place = label.box.left, (label.box.low + label.box.high) / 2
         about = {"fontsize": NUMBER_POINTS, "va": "center", "bbox": {"color": "white", "pad": 0.5}}
         axes.annotate(label.words, place, xycoords="figure pixels", **about).set_in_layout(False)

@@ -3,7 +3,7 @@
 from html import escape
 from math import log10
 
-from cnna.compiler.report.labels import Box, Spot, labels
+from cnna.compiler.report.labels import Rectangle, Spot, labels
 from cnna.compiler.report.report import Figures
 from cnna.compiler.report.svg import LEFT, WIDTH, svg, text
 
@@ -17,7 +17,7 @@ def roofline(found: Figures) -> str:
     """MACs a clock over MACs a byte of DDR traffic: each layer with MACs under the limits of array, vector engine and memory."""
     plot = _Plot(found)
     names = plot.names()
-    taken = [Box(x - LETTER[0] * len(words), y - LETTER[1], x, y + 2) for x, y, words in names]
+    taken = [Rectangle(x - LETTER[0] * len(words), y - LETTER[1], x, y + 2) for x, y, words in names]
     spots: dict[int, Spot] = {}
     parts = [*plot.grid(), *plot.roofs(), *(text(x, y, words, "right") for x, y, words in names)]
     for number, layer in enumerate(found["layers"]):
@@ -29,7 +29,7 @@ def roofline(found: Figures) -> str:
         for kind, (x, y) in drawn.items():
             about = f"{number + 1} {escape(layer['name'])}: {kind}, {figures[kind][1]:,.0f} MACs a clock"
             parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"><title>{about}</title></circle>')
-            taken.append(Box(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS))
+            taken.append(Rectangle(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS))
             spots[number] = x, y
     for label in labels({number + 1: spots[number] for number in longest(found) if number in spots}, taken, plot.box, LETTER):
         parts.append(text(label.box.left, label.box.high - 2.5, label.words, "small"))
@@ -72,7 +72,7 @@ class _Plot:
 
     def __init__(self, found: Figures) -> None:
         self.found, self.limits = found, limits(found)
-        self.box = Box(LEFT, 12, WIDTH - 12, HEIGHT - 42)
+        self.box = Rectangle(LEFT, 12, WIDTH - 12, HEIGHT - 42)
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """A point of the plot in the drawing."""

@@ -31,7 +31,7 @@ SETTLE_SECONDS = 5.0  # for a soft reset
 Allocate = Callable[[int], Any]  # bytes, to a pynq buffer of so many uint8
 
 
-class Allocation(NamedTuple):
+class BoardBuffer(NamedTuple):
     """Bytes that the accelerator sees from an address on; `buffer` is pynq's, or None where pynq has none for them."""
 
     buffer: Any
@@ -53,7 +53,7 @@ class BoardDevice:
         self._remote = _is_remote(pynq_device)
         self.timeout_seconds, self.limit_clocks = 10.0, None  # type: float, int | None
         self.playing: Played | None = None
-        self.buffers: dict[int, Allocation] = {}
+        self.buffers: dict[int, BoardBuffer] = {}
         self._doubtful = False
         self.config = read_config(self.read)
         self.ddr = ddr_of(self.config)
@@ -79,7 +79,7 @@ class BoardDevice:
         """Address of fresh contiguous memory. RunError: there is none left; says what is taken."""
         buffer = self.contiguous(size_bytes)
         address = int(buffer.physical_address)
-        self.buffers[address] = Allocation(buffer, address, size_bytes)
+        self.buffers[address] = BoardBuffer(buffer, address, size_bytes)
         return address
 
     def free(self, address: int) -> None:
@@ -203,7 +203,7 @@ class BoardDevice:
         status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
         return bool(status["done"] or status["error"])
 
-    def within(self, address: int, size: int) -> Allocation:
+    def within(self, address: int, size: int) -> BoardBuffer:
         """The allocation that holds these bytes. RunError: there is none."""
         for allocation in list(self.buffers.values()):  # which other threads change
             if allocation.address <= address and address + size <= allocation.address + allocation.size:

@@ -35,7 +35,7 @@ FAILURES = {
 }
 
 
-class Way(NamedTuple):
+class Direction(NamedTuple):
     """One direction."""
 
     copy: str  # prefix of the accelerator's registers
@@ -44,8 +44,8 @@ class Way(NamedTuple):
     words: str
 
 
-IN = Way("STREAM_IN", "sendchannel", 0x04, "MM2S, host to PL DDR4")
-OUT = Way("STREAM_OUT", "recvchannel", 0x34, "S2MM, PL DDR4 to host")
+IN = Direction("STREAM_IN", "sendchannel", 0x04, "MM2S, host to PL DDR4")
+OUT = Direction("STREAM_OUT", "recvchannel", 0x34, "S2MM, PL DDR4 to host")
 
 
 class Registers(Protocol):
@@ -107,7 +107,7 @@ class Mover:
         while self.buffers:
             self._drop(next(iter(self.buffers)))
 
-    def _packet(self, way: Way, address: int, buffer: Any) -> None:
+    def _packet(self, way: Direction, address: int, buffer: Any) -> None:
         if self.dma is None:
             self.device.reset()
             try:
@@ -134,7 +134,7 @@ class Mover:
         if way is OUT and channel.transferred != buffer.nbytes:
             raise RunError(f"the AXI DMA ({way.words}) got {channel.transferred:,} of {buffer.nbytes:,} bytes")
 
-    def wait(self, way: Way, address: int, size: int) -> None:
+    def wait(self, way: Direction, address: int, size: int) -> None:
         """Until both ends are done."""
         began = time.monotonic()
         place = f"{size:,} bytes at {address:#x}"
@@ -159,7 +159,7 @@ class Mover:
                 )
             time.sleep(pause_seconds(waited))
 
-    def _check_places(self, way: Way, words: dict[str, int], place: int) -> None:
+    def _check_places(self, way: Direction, words: dict[str, int], place: int) -> None:
         """TurnLostError: a late access of another process, that had lost its turn, has sent the packet elsewhere."""
         found = {name: self.device.read(offset(f"{way.copy}_{name}")) for name in ("LO", "HI", "BYTES")}
         with self.device.reporting_failures("reading", f"the AXI DMA ({way.words})"):

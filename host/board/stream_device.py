@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.board.board_device import Allocate, Allocation, BoardDevice, as_bytes
+from cnna.host.board.board_device import Allocate, BoardBuffer, BoardDevice, as_bytes
 from cnna.host.board.mover import Mover
 from cnna.spec.config import BEAT_BYTES
-from cnna.spec.ddr import Plan
+from cnna.spec.ddr import PagePlan
 from cnna.spec.errors import ArtifactError
 from cnna.spec.regmap import offset
 
@@ -32,7 +32,7 @@ class StreamDevice(BoardDevice):
         parameters: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(mmio, pynq_device, allocate, parameters)
-        self.mover, self._plan = Mover(self, open_dma), Plan()
+        self.mover, self._plan = Mover(self, open_dma), PagePlan()
         self._planning = threading.RLock()  # a model that is collected gives memory back wherever its thread is
         self._kept: dict[int, NDArray[np.uint8]] = {}  # by allocation, what was stored in it
         self._stale = True  # what is in the DDR4 may be somebody else's
@@ -41,7 +41,7 @@ class StreamDevice(BoardDevice):
         """Address of fresh bytes of the PL's DDR4. RunError: there are none left; says what is taken."""
         with self._planning:
             address = self._plan.allocate(size_bytes)
-            self.buffers[address] = Allocation(None, address, size_bytes)
+            self.buffers[address] = BoardBuffer(None, address, size_bytes)
         return address
 
     def free(self, address: int) -> None:

@@ -35,7 +35,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Window:
+class AddressRange:
     """What a master interface reaches of a slave interface: bytes base..base+size-1 of its address space."""
 
     master_cell: str
@@ -67,17 +67,17 @@ Wire = tuple[str, str, str, str]  # driver cell, port, receiver cell, port
 
 
 @dataclass(frozen=True)
-class Part:
+class DesignPart:
     """Some of a design; parts add up. `wires` are clocks, resets and interrupts."""
 
     cells: tuple[Cell, ...] = ()
     buses: tuple[Bus, ...] = ()
-    windows: tuple[Window, ...] = ()
+    windows: tuple[AddressRange, ...] = ()
     wires: tuple[Wire, ...] = ()
     externals: tuple[External, ...] = ()
 
-    def __add__(self, other: "Part") -> "Part":
-        return Part(
+    def __add__(self, other: "DesignPart") -> "DesignPart":
+        return DesignPart(
             self.cells + other.cells,
             self.buses + other.buses,
             self.windows + other.windows,
@@ -87,7 +87,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Design(Part):
+class Design(DesignPart):
     """A whole block design."""
 
     name: str = ""
@@ -98,6 +98,6 @@ class Design(Part):
         """The cell of that name."""
         return next(cell for cell in self.cells if cell.name == name)
 
-    def registers(self) -> tuple[Window, ...]:
+    def registers(self) -> tuple[AddressRange, ...]:
         """What the processor reaches of registers."""
         return tuple(w for w in self.windows if w.master_cell == PS and not w.memory)

@@ -15,7 +15,7 @@ from cnna.sim.board.design import design
 from cnna.sim.board.dma import Dma, Sink, Source
 from cnna.sim.board.dram import Dram
 from cnna.sim.board.emulator_backend import EmulatorBackend
-from cnna.sim.board.fabric import Fabric, Leds, Slave, Window, processing_system
+from cnna.sim.board.fabric import Fabric, Leds, Slave, SlaveWindow, processing_system
 from cnna.sim.board.files import Files
 from cnna.sim.board.refused import RefusedError, invalid
 from cnna.sim.board.rtl_backend import RtlBackend
@@ -103,7 +103,7 @@ class Board:
         slaves: dict[str, Slave] = {ACCELERATOR: backend, LEDS: self.leds}
         if backend.streams:
             slaves[DMA] = self.dma = Dma(self.dram, backend.streams, backend.streams)
-        logic = [Window(w.slave_cell, w.base, w.size, slaves[w.slave_cell], True) for w in design.registers()]
+        logic = [SlaveWindow(w.slave_cell, w.base, w.size, slaves[w.slave_cell], True) for w in design.registers()]
         self.fabric = Fabric(processing_system() + logic)
         self._loaded: bytes | None = None
 

@@ -9,7 +9,7 @@ moves streams between the PS's DDR and the accelerator, which copies them to and
 from dataclasses import replace
 
 from cnna.sim.board import cells
-from cnna.sim.board.blocks import PS, Design, External, Part, Window, Wire
+from cnna.sim.board.blocks import PS, AddressRange, Design, DesignPart, External, Wire
 from cnna.sim.board.cells import ACCELERATOR, CONTROL_MASTER, DDR4, DDR4_BOARD, DDR4_CLOCK, DMA, LEDS
 from cnna.spec.config import Config
 from cnna.spec.ddr import PL_DDR_BASE, PL_DDR_BYTES
@@ -44,12 +44,12 @@ def variant_of(config: Config) -> str:
     return "pl" if config.streams else "ps"
 
 
-def _control(config: Config) -> Part:
+def _control(config: Config) -> DesignPart:
     """What the processor reaches, and the clock and reset of all but a memory controller."""
     reached = REGISTER_WINDOWS if config.streams else REGISTER_WINDOWS[:-1]
     hp_ports = 1 if config.streams else config.ports
     clocked = [(ACCELERATOR, "aclk"), (LEDS, "s_axi_aclk"), ("reset_300", "slowest_sync_clk"), (PS, "maxihpm0_fpd_aclk")]
-    return Part(
+    return DesignPart(
         (
             cells.processing_system(config, hp_ports),
             cells.accelerator(config),
@@ -61,7 +61,7 @@ def _control(config: Config) -> Part:
             (PS, CONTROL_MASTER, "axi_control", "S00_AXI"),
             *(("axi_control", f"M{index:02}_AXI", cell, slave) for index, (cell, slave, *_) in enumerate(reached)),
         ),
-        tuple(Window(PS, CONTROL_MASTER, *window) for window in reached),
+        tuple(AddressRange(PS, CONTROL_MASTER, *window) for window in reached),
         (
             *_clocked(*clocked, ("axi_control", "aclk"), *((PS, f"saxihp{port}_fpd_aclk") for port in range(hp_ports))),
             (PS, PS_RESET, "reset_300", "ext_reset_in"),
@@ -71,12 +71,12 @@ def _control(config: Config) -> Part:
     )
 
 
-def _ps_memory(config: Config) -> Part:
+def _ps_memory(config: Config) -> DesignPart:
     """Each of the accelerator's masters to an HP port of its own."""
-    made = Part()
+    made = DesignPart()
     for port in range(config.ports):
         cross, gmem, hp = f"axi_hp{port}", f"m_axi_gmem{port}", f"S_AXI_HP{port}_FPD"
-        made += Part(
+        made += DesignPart(
             (cells.interconnect(cross, 1, 1, 128),),
             ((ACCELERATOR, gmem, cross, "S00_AXI"), (cross, "M00_AXI", PS, hp)),
             _ps_windows(ACCELERATOR, gmem, port),
@@ -85,11 +85,11 @@ def _ps_memory(config: Config) -> Part:
     return made
 
 
-def _pl_memory(config: Config) -> Part:
+def _pl_memory(config: Config) -> DesignPart:
     """The accelerator's masters to the memory controller, its streams to the DMA, the DMA's masters to HP port 0."""
     masters = [f"m_axi_gmem{port}" for port in range(config.ports)]
     channels = ("M_AXI_MM2S", "M_AXI_S2MM")
-    return Part(
+    return DesignPart(
         (
             cells.axi_dma(),
             cells.interconnect("axi_hp0", len(channels), 1, 128),
@@ -108,7 +108,9 @@ def _pl_memory(config: Config) -> Part:
         (
             *(window for channel in channels for window in _ps_windows(DMA, channel, 0)),
             *(
-                Window(ACCELERATOR, master, DDR4, "C0_DDR4_S_AXI", "C0_DDR4_ADDRESS_BLOCK", PL_DDR_BASE, PL_DDR_BYTES, memory=True)
+                AddressRange(
+                    ACCELERATOR, master, DDR4, "C0_DDR4_S_AXI", "C0_DDR4_ADDRESS_BLOCK", PL_DDR_BASE, PL_DDR_BYTES, memory=True
+                )
                 for master in masters
             ),
         ),
@@ -126,10 +128,10 @@ def _pl_memory(config: Config) -> Part:
     )
 
 
-def _ps_windows(cell: str, master: str, port: int) -> tuple[Window, ...]:
+def _ps_windows(cell: str, master: str, port: int) -> tuple[AddressRange, ...]:
     """The PS's DDR as an HP port shows it."""
     return tuple(
-        Window(cell, master, PS, f"S_AXI_HP{port}_FPD", f"HP{port}_DDR_{half}", base, size, memory=True)
+        AddressRange(cell, master, PS, f"S_AXI_HP{port}_FPD", f"HP{port}_DDR_{half}", base, size, memory=True)
         for half, base, size in (DDR_LOW, DDR_HIGH)
     )
 

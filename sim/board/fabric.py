@@ -20,7 +20,7 @@ class Slave(Protocol):
         """Sets a register."""
 
 
-class Window(NamedTuple):
+class SlaveWindow(NamedTuple):
     """Where a slave stands: addresses base..base+size-1. `logic`: it is there only once an image has been downloaded."""
 
     name: str
@@ -30,7 +30,7 @@ class Window(NamedTuple):
     logic: bool
 
 
-class Storage:
+class KeptRegisters:
     """Registers that keep what is written, and reset to what they were made with."""
 
     def __init__(self, words: Mapping[int, int] | None = None) -> None:
@@ -61,22 +61,22 @@ class Leds:
             self.value = value & ((1 << self.width) - 1)
 
 
-def processing_system() -> list[Window]:
+def processing_system() -> list[SlaveWindow]:
     """Clock and port-width registers of the PS, as a booted board has them: IOPLL at 1.5 GHz, PL clocks at 100 MHz."""
     pll = 1 << 16 | IOPLL_FEEDBACK << 8  # DIV2, FBDIV
     pl_clock = 1 << 24 | 1 << 16 | 15 << 8  # CLKACT, DIVISOR1, DIVISOR0
-    crl = Storage({0x20: pll, 0x30: pll, 0xC0: pl_clock, 0xC4: pl_clock, 0xC8: pl_clock, 0xCC: pl_clock})
-    crf = Storage({0x20: pll, 0x2C: pll, 0x38: pll, 0x60: 1 << 8})
-    windows = [Window("CRL_APB", 0xFF5E_0000, 0x1000, crl, False), Window("CRF_APB", 0xFD1A_0000, 0x1000, crf, False)]
+    crl = KeptRegisters({0x20: pll, 0x30: pll, 0xC0: pl_clock, 0xC4: pl_clock, 0xC8: pl_clock, 0xCC: pl_clock})
+    crf = KeptRegisters({0x20: pll, 0x2C: pll, 0x38: pll, 0x60: 1 << 8})
+    windows = [SlaveWindow("CRL_APB", 0xFF5E_0000, 0x1000, crl, False), SlaveWindow("CRF_APB", 0xFD1A_0000, 0x1000, crf, False)]
     for name, base in (("FPD_SLCR", 0xFD61_0000), ("LPD_SLCR", 0xFF41_0000)):
-        windows.append(Window(name, base, 0x1_0000, Storage(), False))
-    return windows + [Window(f"AFIFM{i}", 0xFD36_0000 + i * 0x1_0000, 0x1000, Storage(), False) for i in range(6)]
+        windows.append(SlaveWindow(name, base, 0x1_0000, KeptRegisters(), False))
+    return windows + [SlaveWindow(f"AFIFM{i}", 0xFD36_0000 + i * 0x1_0000, 0x1000, KeptRegisters(), False) for i in range(6)]
 
 
 class Fabric:
     """All windows. Accesses are of aligned 32-bit words; `programmed` says whether the logic is there."""
 
-    def __init__(self, windows: list[Window]) -> None:
+    def __init__(self, windows: list[SlaveWindow]) -> None:
         self.windows = windows
         self.programmed = False
 
@@ -94,13 +94,13 @@ class Fabric:
         window = self._ready(address)
         window.slave.write(address - window.base, value & 0xFFFF_FFFF)
 
-    def _ready(self, address: int) -> Window:
+    def _ready(self, address: int) -> SlaveWindow:
         window = self._window(address, 4)
         if window.logic and not self.programmed:
             raise early(f"{window.name} at {address:#x} does not answer: no image is loaded; download cnna.bit first")
         return window
 
-    def _window(self, base: int, size: int) -> Window:
+    def _window(self, base: int, size: int) -> SlaveWindow:
         if base % 4:
             raise invalid(f"address {base:#x} is not a multiple of 4")
         for window in self.windows:
@@ -109,6 +109,6 @@ class Fabric:
         raise _nothing(base, size, self.windows)
 
 
-def _nothing(base: int, size: int, windows: list[Window]) -> RefusedError:
+def _nothing(base: int, size: int, windows: list[SlaveWindow]) -> RefusedError:
     known = ", ".join(f"{window.name} {window.base:#x}..{window.base + window.size - 1:#x}" for window in windows if window.logic)
     return invalid(f"addresses {base:#x}..{base + size - 1:#x} belong to nothing; the programmable logic has {known}")

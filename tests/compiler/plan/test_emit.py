@@ -8,7 +8,7 @@ import pytest
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import allocate
-from cnna.compiler.plan.command import Context
+from cnna.compiler.plan.command import PlanContext
 from cnna.compiler.plan.emit import emit
 from cnna.compiler.plan.hazards import add_waits
 from cnna.compiler.plan.schedule import schedule, stream_keys
@@ -28,7 +28,7 @@ def scheduled():
     lowered = lower(networks.network(7), LITTLE)
     allocation, keys = allocate(lowered, LITTLE, "case"), stream_keys(lowered)
     _, offsets = constant_segment([lowered.kernels[k].parts[p].stream for k, p in keys])
-    plain = schedule(Context(lowered, allocation, dict(zip(keys, offsets, strict=True)), LITTLE))
+    plain = schedule(PlanContext(lowered, allocation, dict(zip(keys, offsets, strict=True)), LITTLE))
     return add_waits(plain, allocation.segments, LITTLE)
 
 

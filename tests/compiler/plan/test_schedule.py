@@ -13,7 +13,7 @@ from cnna.compiler.lower.layout import Place
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import allocate
-from cnna.compiler.plan.command import Context, signed
+from cnna.compiler.plan.command import PlanContext, signed
 from cnna.compiler.plan.hazards import words_of
 from cnna.compiler.plan.schedule import joined_run, schedule, stream_keys
 from cnna.sim.emulator import walk
@@ -29,7 +29,7 @@ def commands_of(graph, config, batch=1):
     lowered = lower(graph, config, batch)
     allocation, keys = allocate(lowered, config, "case"), stream_keys(lowered)
     _, offsets = constant_segment([lowered.kernels[k].parts[p].stream for k, p in keys])
-    return schedule(Context(lowered, allocation, dict(zip(keys, offsets, strict=True)), config))
+    return schedule(PlanContext(lowered, allocation, dict(zip(keys, offsets, strict=True)), config))
 
 
 def walked(command, config):

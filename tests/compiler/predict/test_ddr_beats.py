@@ -4,7 +4,7 @@ from collections import deque
 
 import pytest
 
-from cnna.compiler.predict.ddr_beats import Ddr, Transfer
+from cnna.compiler.predict.ddr_beats import BeatModel, Transfer
 from cnna.compiler.predict.shared_port import play
 from cnna.spec.config import Config, preset
 from cnna.spec.machine import STORE_ROOM_BEATS
@@ -25,7 +25,7 @@ def speed(user, ddr, clocks=CLOCKS):
 
 def reading(beats, waiting=0, fm_run=164):
     """A DDR that reads for a load whose ports have all asked, with so many beats in each port's FIFO."""
-    ddr = Ddr(beats, ZCU102.ports)
+    ddr = BeatModel(beats, ZCU102.ports)
     ddr.load = transfer("load", fm_run)
     ddr.load.asked = ZCU102.ports
     for port in range(ZCU102.ports):
@@ -60,7 +60,7 @@ def test_ports_in_one_bank_go_one_behind_the_other():
 def test_runs_of_a_word_in_one_bank_take_a_clock_each():
     """Nothing helps where every beat needs the same bank."""
     fields = {"fm": 0, "fm_run": 16, "fm_block": 0, "run": 1, "runs": 1000, "blocks": 1}
-    ddr = Ddr(3, ZCU102.ports)
+    ddr = BeatModel(3, ZCU102.ports)
     ddr.load = Transfer("load", fields, ZCU102)
     assert speed(ddr.load, ddr) == pytest.approx(1, rel=0.03)
 
@@ -68,7 +68,7 @@ def test_runs_of_a_word_in_one_bank_take_a_clock_each():
 def test_a_port_waits_for_a_lower_one_that_waits_too():
     """Beats of two words: port 1 shares bank 1 with port 0, and port 2 shares bank 2 with port 1 alone."""
     config = Config("three", pix=2, ci=8, co=24, ports=3, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
-    ddr = Ddr(3, config.ports)
+    ddr = BeatModel(3, config.ports)
     ddr.load = Transfer("load", {"fm": 0, "fm_run": 1, "fm_block": 0, "run": 2, "runs": 3, "blocks": 1}, config)
     ddr.load._waiting = [1, 1, 1]
     assert (ddr.load.offer(0), ddr.load._moved) == (0b0011, [1, 0, 0])
@@ -86,18 +86,18 @@ def test_a_bank_of_another_region_is_the_same_bank():
 
 def test_the_next_loads_beats_come_while_ports_wait_for_the_last():
     """DDR reads on for the load that follows, as far as the FIFO has room; it begins with what has come."""
-    ddr = Ddr(3, ZCU102.ports)
+    ddr = BeatModel(3, ZCU102.ports)
     ddr.load, after = transfer("load", run=60), transfer("load")
     ddr.load.following = after
     play([ddr.load], CLOCKS, ddr.clock)
     assert ddr.load.over
     ddr.load = after
-    assert speed(after, Ddr(0, ZCU102.ports)) * CLOCKS == pytest.approx(3 * CLOCKS - 4 * 60, abs=6)
+    assert speed(after, BeatModel(0, ZCU102.ports)) * CLOCKS == pytest.approx(3 * CLOCKS - 4 * 60, abs=6)
 
 
 def test_a_store_reads_ahead_of_ddr_by_its_fifos():
     """Then it goes on as DDR takes its beats."""
-    ddr = Ddr(1, ZCU102.ports)
+    ddr = BeatModel(1, ZCU102.ports)
     ddr.store = transfer("store")
     play([ddr.store], CLOCKS, ddr.clock)
     assert ddr.store.done == pytest.approx(4 * STORE_ROOM_BEATS + CLOCKS, abs=4)
@@ -167,7 +167,7 @@ def test_no_port_starves_where_ddr_has_less_than_a_beat_a_clock():
 @pytest.mark.parametrize("beats", [15 / 16, 3])
 def test_ddr_alone_skips_to_where_it_would_stand(beats):
     """What it has saved up, and whose turn it is, count as soon as a load comes."""
-    played, skipped = Ddr(beats, ZCU102.ports), Ddr(beats, ZCU102.ports)
+    played, skipped = BeatModel(beats, ZCU102.ports), BeatModel(beats, ZCU102.ports)
     for ddr in (played, skipped):
         ddr.others = [5, 0, 40, 0]
     for _ in range(101):

@@ -5,9 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from cnna.compiler.report.labels import Box, labels
+from cnna.compiler.report.labels import Rectangle, labels
 
-FRAME, LETTER = Box(0, 0, 400, 300), (6.0, 12.0)
+FRAME, LETTER = Rectangle(0, 0, 400, 300), (6.0, 12.0)
 
 
 @pytest.mark.parametrize("count", [1, 8, 60])
@@ -15,7 +15,7 @@ def test_labels_cover_nothing_and_stay_beside_their_points(count, seed):
     """The names of a roofline lay on top of each other, on its points and across its frame."""
     rng = np.random.default_rng(seed)
     spots = {n: (float(x), float(y)) for n, (x, y) in enumerate(rng.uniform((0, 0), (400, 300), (count, 2)))}
-    taken = [Box(x - 5, y - 5, x + 5, y + 5) for x, y in spots.values()] + [Box(200, 20, 400, 34)]
+    taken = [Rectangle(x - 5, y - 5, x + 5, y + 5) for x, y in spots.values()] + [Rectangle(200, 20, 400, 34)]
     found = labels(spots, taken, FRAME, LETTER)
     assert found
     for label in found:
@@ -38,7 +38,7 @@ def test_points_that_nearly_coincide_share_a_label():
 def test_a_point_without_room_has_no_label():
     """Better none than one that cannot be read: pointing at it says its name."""
     spots = {1: (200, 150), 2: (50, 50)}
-    assert [label.words for label in labels(spots, [Box(100, 60, 300, 240)], FRAME, LETTER)] == ["2"]
+    assert [label.words for label in labels(spots, [Rectangle(100, 60, 300, 240)], FRAME, LETTER)] == ["2"]
 
 
 def test_who_comes_first_chooses_first():

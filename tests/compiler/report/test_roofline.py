@@ -9,7 +9,7 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.report import report, roofline
-from cnna.compiler.report.labels import Box
+from cnna.compiler.report.labels import Rectangle
 from cnna.compiler.report.svg import LEFT, WIDTH
 from cnna.spec.config import preset
 
@@ -66,7 +66,7 @@ def test_numbers_are_those_of_the_most_clocks_and_cover_no_name(found):
     for element in texts:
         x, y, across = float(element.get("x")), float(element.get("y")), width * len(element.text)
         left = x - across if element.get("class") == "right" else x
-        boxes.append(Box(left, y - height + 3, left + across, y + 2))
+        boxes.append(Rectangle(left, y - height + 3, left + across, y + 2))
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
 
 

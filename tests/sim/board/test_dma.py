@@ -6,7 +6,7 @@ import pytest
 
 from cnna.sim.board.board import Board
 from cnna.sim.board.dma import PARAMETERS, Dma, Loop
-from cnna.sim.board.fabric import Window
+from cnna.sim.board.fabric import SlaveWindow
 
 from . import stock
 
@@ -26,7 +26,7 @@ def dma(board: object) -> Iterator[Dma]:
     assert isinstance(board, Board)
     loop = Loop()
     made = Dma(board.dram, loop, loop)
-    board.fabric.windows.append(Window("axi_dma_0", BASE, 0x1_0000, made, False))
+    board.fabric.windows.append(SlaveWindow("axi_dma_0", BASE, 0x1_0000, made, False))
     yield made
     board.fabric.windows.pop()
 
