@@ -163,7 +163,7 @@ class _Estimator:
         fill = FILL_CLOCKS[engine] + (self.memory.latency_cycles if engine in ("load", "store") else 0)
         each, clock, first = (duration - fill) / units, float(begin), None
         for unit in range(units):
-            clock = max(clock, self._waits(fields, unit))
+            clock = max(clock, self._waits(command, unit))
             first = clock if first is None else first
             clock += each + (self._disturbed(fields, unit, clock, each) if engine == "vector" else 0)
             self.units[engine].append(int(clock + fill))
@@ -194,13 +194,16 @@ class _Estimator:
             lost += slow * both
         return lost
 
-    def _waits(self, fields: Fields, unit: int) -> int:
-        """When the units that a unit waits for were finished."""
-        ready = 0
+    def _waits(self, command: Command, unit: int) -> int:
+        """The clock at which the units that a unit waits for were finished."""
+        ready, fields = 0, vars(command.f)
         for engine in COUNTED:
             if fields[f"wait_{engine}_enable"]:
                 count = fields[f"wait_{engine}_count"] + unit * fields[f"wait_{engine}_step"]
-                ready = max(ready, self.units[engine][count - 1] if count else 0)
+                done = self.units[engine]
+                who = f"the {command.engine} command at write {command.pc}"
+                assert count <= len(done), f"{who} waits for {count} units of {engine}; earlier commands make {len(done)}"
+                ready = max(ready, done[count - 1] if count else 0)
         return ready
 
 

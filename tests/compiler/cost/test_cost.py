@@ -10,6 +10,7 @@ from cnna.compiler.graph import ir
 from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
 from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.regmap import offset
 
 from ... import networks
 
@@ -99,6 +100,15 @@ def test_timeline_obeys_waits_and_order(case):
         assert span.begin >= ends.get(span.engine, [0])[-1]
         ends.setdefault(span.engine, []).append(span.end)
     assert cost.total_cycles(spans) == max(span.end for span in spans)
+
+
+def test_a_wait_that_is_never_met_names_command_and_counts():
+    """A hazard that was found wrongly ends here; without the words it would be an index out of range, somewhere."""
+    program = conv_program(8, 8, 8, 16, ir.Window((3, 3), pads=(1, 1, 1, 1)))
+    writes = np.frombuffer(program.program, "<u4").reshape(-1, 2).copy()
+    writes[writes[:, 0] == offset("STORE_WAIT_CONV"), 1] += 1  # the count is in the low bits
+    with pytest.raises(AssertionError, match=r"the store command at write .* waits for 3 units of conv; earlier commands make 2"):
+        cost.timeline(writes.tobytes(), program.config)
 
 
 def test_weights_that_must_be_streamed_bound_a_layer():
