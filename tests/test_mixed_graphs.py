@@ -1,0 +1,107 @@
+"""Random graphs of mixed operators, by hypothesis: reference == emulator == RTL, and all of them near onnxruntime.
+
+Every graph goes the whole way: float model, quantisation, compilation for `tiny`, execution. `--seed N` draws others. hypothesis
+reduces a graph that fails to a small one, and prints it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import numpy as np
+import onnxruntime
+import pytest
+from conformance import steps_off
+from onnx import ModelProto
+
+from cnna.compiler.compile import compile_model
+from cnna.compiler.quantise.quantise import quantise
+from cnna.host.model.model import Model
+from cnna.spec.artifact import Artifact
+from cnna.spec.config import PRESETS
+from cnna.spec.errors import ModelError
+
+from .mixed_graphs import mixed_graphs
+
+TINY = PRESETS["tiny"]
+SAMPLES = 2
+STEPS, MEAN_STEPS = 4, 0.25  # of 255: a tie that onnxruntime rounds the other way is one step, which later layers may enlarge
+GRAPHS, MANY_GRAPHS = 25, 300
+RTL_GRAPHS, MANY_RTL_GRAPHS = 2, 20
+
+
+def on_graphs(check: Callable[[ModelProto], None], count: int, seed: int, least: int = 2) -> None:
+    """Calls a check with random graphs of at least so many blocks."""
+    settings = hypothesis.settings(
+        max_examples=count, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck), print_blob=False
+    )
+    hypothesis.seed(seed)(settings(hypothesis.given(mixed_graphs(least))(check)))()
+
+
+def compiled(model: ModelProto) -> tuple[ModelProto, Artifact, np.ndarray]:
+    """The quantised model, its artifact and samples. What is refused by one line is drawn anew."""
+    shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim][1:]
+    x = np.random.default_rng(len(model.graph.node)).normal(size=(SAMPLES, *shape)).astype(np.float32)
+    try:
+        quantised, _ = quantise(model, {"x": x})
+        return quantised, compile_model(quantised, TINY), x
+    except ModelError:
+        hypothesis.reject()
+
+
+def answers_of(model: ModelProto, x: np.ndarray) -> dict[str, np.ndarray]:
+    """onnxruntime's, sample by sample, with nothing fused."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [value.name for value in model.graph.output]
+    answers = [session.run(names, {"x": x[number : number + 1]}) for number in range(len(x))]
+    return {name: np.concatenate(parts) for name, parts in zip(names, zip(*answers, strict=True), strict=True)}
+
+
+def check_emulated(model: ModelProto) -> None:
+    """Emulator == reference, tensor by tensor, and the outputs near onnxruntime's of the same quantised model."""
+    quantised, artifact, x = compiled(model)
+    with Model(artifact, "emulator", check=True) as emulated:
+        found = emulated.run({"x": x})
+        assert emulated.agreement is not None
+    for name, want in answers_of(quantised, x).items():
+        assert steps_off(want, found[name]) <= STEPS
+        span = float(np.ptp(np.append(want, 0)))
+        assert np.abs(want - found[name]).mean() * 255 <= MEAN_STEPS * span
+
+
+def test_emulator_equals_reference_near_onnxruntime(seed: int) -> None:
+    """An operator that is placed, cut or rounded wrongly in one of many surroundings."""
+    on_graphs(check_emulated, GRAPHS, seed)
+
+
+@pytest.mark.slow
+def test_emulator_equals_reference_on_many_more(seed: int) -> None:
+    """The same, with more graphs."""
+    on_graphs(check_emulated, MANY_GRAPHS, seed + 1)
+
+
+def through_rtl(device: Any, count: int, seed: int) -> None:
+    """Graphs of at least four blocks through the RTL."""
+
+    def check(model: ModelProto) -> None:
+        _, artifact, x = compiled(model)
+        with Model(artifact, device, check=True) as simulated:
+            simulated.run({"x": x})
+            assert "RTL" in simulated.agreement.executions
+
+    on_graphs(check, count, seed, least=4)
+
+
+@pytest.mark.cosim
+def test_rtl_equals_emulator_equals_reference(seed: int, rtl: Any) -> None:
+    """What users' models make of the commands, in the hardware: kernels, offsets and waits that random layers alone do not have."""
+    through_rtl(rtl(TINY), RTL_GRAPHS, seed)
+
+
+@pytest.mark.slow
+def test_rtl_equals_emulator_equals_reference_on_many_more(seed: int, rtl: Any) -> None:
+    """The same, with more graphs."""
+    through_rtl(rtl(TINY), MANY_RTL_GRAPHS, seed + 1)
