@@ -91,12 +91,13 @@ def _arithmetic(edit: Editor, node: Node) -> None:
 
 
 def _along_one_axis(value: np.ndarray, shape: tuple[int, ...]) -> tuple[int, np.ndarray] | None:
-    """(axis, its numbers) of a constant that differs along that axis alone; axis 1 where it is the same everywhere."""
-    if value.ndim > len(shape) or len(shape) < 2:
-        return None
+    """(axis, its numbers) of a constant that differs along that axis alone; axis 1 where it is the same everywhere.
+
+    shape: what it broadcasts to, one sample of it.
+    """
     value = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
     varying = [axis for axis in range(len(shape)) if (value != value.take([0], axis)).any()]
-    if len(varying) > 1 or varying == [0]:
+    if len(varying) > 1:
         return None
     axis = varying[0] if varying else 1
     numbers = np.moveaxis(value, axis, 0).reshape(value.shape[axis], -1)[:, 0]
@@ -121,7 +122,7 @@ def _put_affine(edit: Editor, node: Node, x: str, scale: np.ndarray, shift: np.n
 
 def _sum(edit: Editor, node: Node) -> None:
     """Adds the operands two by two; the sum of a tensor and itself is an Affine with factor 2."""
-    if any(edit.shape(name) != edit.shape(node.output) for name in node.inputs) or len(node.inputs) < 2:
+    if any(edit.shape(name) != edit.shape(node.output) for name in node.inputs):
         return
     total = node.inputs[0]
     for number, name in enumerate(node.inputs[1:], 1):

@@ -48,7 +48,7 @@ def _convert(edit: Editor, node: Node) -> None:
                 f"give every sample the same, of shape ({len(matrix)},)"
             )
         offset = offset[0]
-    if offset.ndim > 2 or offset.size not in (1, len(matrix)) or (offset.ndim and offset.shape[-1] != offset.size):
+    if offset.ndim > 2 or offset.size not in (1, len(matrix)):
         wrong = f"its third input has shape {list(offset.shape)}; it must be [{len(matrix)}], one an output"
         raise ModelError(f"node '{node.name}' ({node.op.kind}): {wrong}")
     bias = np.broadcast_to(offset * offset.dtype.type(beta), (1, len(matrix)))[0]

@@ -1,5 +1,7 @@
 """Conv with constant weights as the typed one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -60,6 +62,14 @@ def test_scales_of_int8_weights_are_kept():
     np.testing.assert_array_equal(np.rint(divided), whole)
 
 
+def test_output_channels_that_groups_cannot_share_are_named():
+    """Each group makes as many; the last would have one less."""
+    text = "g (float[N,4,4,4] x) => (float[N,4,4,4] y) { y = Conv <group=2> (x, w) }"
+    graph = untyped(text, {"w": (4, 2, 1, 1)})
+    with pytest.raises(ModelError, match=r"weights \(3, 2, 1, 1\) in 2 groups do not fit"):
+        canonical_conv(replace(graph, constants={"w": np.ones((3, 2, 1, 1), np.float32)}))
+
+
 COMPUTED = {
     "weights": ("float[1,2,3,1,1] z", "Conv (x, v)", {}),
     "bias": ("float[1,2] z", "Conv (x, w, v)", {"w": (2, 3, 1, 1)}),
@@ -82,7 +92,9 @@ def test_volumes_stay():
     assert left_alone(canonical_conv, untyped(text, {"w": (2, 2, 1, 1, 1)}))
 
 
-WRONG = {
+WRONG = {  # message: (weights, bias), beside a kernel_shape of [1, 1]
+    "weights (2, 3, 1) in 1 groups do not fit a map of (1, 3, 4, 4)": ((2, 3, 1), (2,)),
+    "weights (2, 3, 2, 2) are not of its kernel_shape [1, 1]": ((2, 3, 2, 2), (2,)),
     "weights (2, 4, 1, 1) in 1 groups do not fit a map of (1, 3, 4, 4)": ((2, 4, 1, 1), (2,)),
     "its bias has shape [3]; it must be [2], one a channel": ((2, 3, 1, 1), (3,)),
 }
@@ -91,9 +103,9 @@ WRONG = {
 @pytest.mark.parametrize("message", WRONG)
 def test_constants_that_do_not_fit_are_named(message):
     """numpy would say "could not be broadcast", without the node."""
-    weights, bias = WRONG[message]
     text = "g (float[N,3,4,4] x) => (float[N,2,4,4] y) { y = Conv <kernel_shape=[1,1]> (x, w, b) }"
-    graph = untyped(text, {"w": weights, "b": bias})
+    graph = untyped(text, {"w": (2, 3, 1, 1), "b": (2,)})
+    weights, bias = (np.ones(shape, np.float32) for shape in WRONG[message])
     with pytest.raises(ModelError) as caught:
-        canonical_conv(graph)
+        canonical_conv(replace(graph, constants={"w": weights, "b": bias}))
     assert str(caught.value) == f"node 'Conv:y' (Conv): {message}"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.compiler.graph.float_ops import Affine, Clip
+from cnna.compiler.graph.float_ops import Affine, Clip, Onnx
 from cnna.compiler.passes.canonical_elementwise import canonical_elementwise
 from cnna.spec.errors import ModelError
 
@@ -24,6 +24,7 @@ CASES = {
     "sum of one twice": ("Add (x, x)", {}, ["Affine"]),
     "relu": ("Relu (x)", {}, ["Clip"]),
     "clip": ("Clip (x, low, high)", {"low": np.float32(-0.5), "high": np.float32(0.5)}, ["Clip"]),
+    "clip, upper limit": ("Clip (x, , high)", {"high": np.float32(0.5)}, ["Clip"]),
     "clip, one limit": ("Clip (x, low)", {"low": np.float32(-0.5)}, ["Clip"]),
     "min": ("Min (x, low)", {"low": np.float32(-0.5)}, ["Clip"]),
     "max": ("Max (low, x)", {"low": np.float32([0.5])}, ["Clip"]),
@@ -35,7 +36,9 @@ def test_becomes_typed(name):
     """A form that is not recognised would be refused between two layers."""
     node, weights, expected = CASES[name]
     graph = untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ y = {node} }}", weights)
-    assert kinds(after(canonical_elementwise, graph)) == expected
+    changed = after(canonical_elementwise, graph)
+    assert kinds(changed) == expected
+    assert not any(isinstance(node.op, Onnx) for node in changed.nodes)
 
 
 STAYS = {
@@ -45,6 +48,15 @@ STAYS = {
     "divisor": ("Div (s, x)", {"s": (3, 1, 1)}),
     "division by 0": ("Div (x, s)", {"s": np.float32(0)}),
     "computed limit": ("Max (x, z)", {}),
+    "limit of two": ("Max (x, z, s)", {"s": np.float32(0)}),
+    "two limits": ("Max (x, s, t)", {"s": np.float32(0), "t": np.float32(1)}),
+    "limit of each channel": ("Max (x, s)", {"s": (3, 1, 1)}),
+    "computed limit of a Clip": ("Clip (x, z)", {}),
+    "sum of a constant and two": ("Sum (x, s, z)", {"s": np.float32(1)}),
+    "sum of constants": ("Add (t, s)", {"s": (1, 3, 4, 5), "t": np.float32(1)}),
+    "sum of one": ("Sum (x)", {}),
+    "computed term that broadcasts": ("Add (x, m)", {}),
+    "factor that makes a map larger": ("Mul (m, s)", {"s": np.full((4, 5), 2, np.float32)}),
 }
 
 
@@ -54,6 +66,30 @@ def test_stays(name):
     node, weights = STAYS[name]
     text = f"g (float{SHAPE} x, float{SHAPE} z, float[N,3,1,1] m) => (float{SHAPE} y) {{ y = {node} }}"
     assert left_alone(canonical_elementwise, untyped(text, weights))
+
+
+def test_a_batch_normalization_without_constants_stays():
+    """In training, or with statistics that are computed, it has no factor that could be known here."""
+    text, weights = "y = BatchNormalization (x, s, o, m, var)", dict.fromkeys(("s", "o", "m", "var"), (3,))
+    graph = untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ {text} }}", weights)
+    (node,) = graph.nodes
+    training = replace(node, op=replace(node.op, attributes={**node.op.attributes, "training_mode": 1}))
+    assert left_alone(canonical_elementwise, replace(graph, nodes=(training,)))
+    constants = {name: value for name, value in graph.constants.items() if name != "s"}
+    computed = replace(node, inputs=("x", "z", "o", "m", "var"))
+    assert left_alone(canonical_elementwise, replace(graph, nodes=(computed,), constants=constants))
+
+
+def test_a_row_without_channels_stays():
+    """An Affine has one factor a channel, so it needs an axis of channels."""
+    assert left_alone(canonical_elementwise, untyped("g (float[7] x) => (float[7] y) { y = Mul (x, s) }", {"s": np.float32(2)}))
+
+
+def test_a_clip_with_two_lower_limits_is_named():
+    """Its first limit would be taken for both."""
+    graph = untyped(f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = Clip (x, low) }}", {"low": np.float32(0)})
+    with pytest.raises(ModelError, match=r"its limit 'low' has 2 values; it must be one number"):
+        canonical_elementwise(replace(graph, constants={"low": np.zeros(2, np.float32)}))
 
 
 def test_limits_are_read():

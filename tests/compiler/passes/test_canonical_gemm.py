@@ -1,5 +1,7 @@
 """Products of a vector and a constant matrix as 1x1 convolutions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,7 @@ def test_becomes_a_convolution(name):
 STAYS = {
     "computed matrix": ("g (float[1,6] x, float[1,6,4] z) => (float[1,1,4] y) { y = MatMul (x, z) }", {}),
     "computed offset": ("g (float[1,6] x, float[1,4] z) => (float[1,4] y) { y = Gemm (x, w, z) }", {"w": (6, 4)}),
+    "matrix of three axes": ("g (float[1,6] x) => (float[1,1,4] y) { y = MatMul (x, w) }", {"w": (1, 6, 4)}),
     "sequences": ("g (float[N,3,6] x) => (float[N,3,4] y) { y = MatMul (x, w) }", {"w": (6, 4)}),
 }
 
@@ -43,8 +46,24 @@ def test_stays(name):
     assert left_alone(canonical_gemm, untyped(*STAYS[name]))
 
 
+def test_turned_activations_stay():
+    """A sample would be a column of the map."""
+    graph = untyped("g (float[N,6] x) => (float[N,4] y) { y = Gemm (x, w) }", {"w": (6, 4)})
+    (node,) = graph.nodes
+    turned = replace(node, op=replace(node.op, attributes={**node.op.attributes, "transA": 1}))
+    assert left_alone(canonical_gemm, replace(graph, nodes=(turned,)))
+
+
 def test_offset_that_differs_between_samples_is_named():
     """The accelerator has one bias for all samples of a batch."""
     text = "g (float[2,6] x) => (float[2,4] y) { y = Gemm (x, w, b) }"
     with pytest.raises(ModelError, match=r"node 'Gemm:y' \(Gemm\): its C has shape \(2, 4\) and differs between the samples"):
         canonical_gemm(untyped(text, {"w": (6, 4), "b": (2, 4)}))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 4), (3,), (0, 4)])
+def test_offset_that_does_not_fit_is_named(shape):
+    """numpy would broadcast the one and say nothing of the node for the other."""
+    graph = untyped("g (float[N,6] x) => (float[N,4] y) { y = Gemm (x, w, b) }", {"w": (6, 4), "b": (4,)})
+    with pytest.raises(ModelError, match=r"third input has shape .*; it must be \[4\], one an output"):
+        canonical_gemm(replace(graph, constants={**graph.constants, "b": np.zeros(shape, np.float32)}))

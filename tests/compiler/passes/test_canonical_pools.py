@@ -1,5 +1,7 @@
 """Pools and the reductions that are pools of the whole map."""
 
+from dataclasses import replace
+
 import pytest
 
 from cnna.compiler.graph.float_ops import AveragePool, MaxPool, Transpose
@@ -57,6 +59,7 @@ def test_mean_in_front_of_a_transpose():
 STAYS = {
     "other axes": ("g (float[N,2,3,4] x) => (float[N,1,3,4] y) { y = ReduceMean (x, axes) }", {"axes": ints(1)}),
     "volume": ("g (float[N,2,3,4,4] x) => (float[N,2,2,2,2] y) { y = MaxPool <kernel_shape=[2,3,3]> (x) }", {}),
+    "all axes": ("g (float[N,2,3,4] x) => (float[1,1,1,1] y) { y = ReduceMean (x) }", {}),
     "custom domain": ("g (float[N,2,3,4] x) => (float[N,2,1,1] y) { y = com.microsoft.GlobalMaxPool (x) }", {}),
 }
 
@@ -66,6 +69,13 @@ def test_stays(name):
     """None of them is a pool of rows and columns."""
     text, weights = STAYS[name]
     assert left_alone(canonical_pools, untyped(text, weights, 18))
+
+
+def test_computed_axes_stay():
+    """They are known only when the model runs."""
+    graph = untyped("g (float[N,2,3,4] x) => (float[1,2,1,1] y) { y = ReduceMean (x, axes) }", {"axes": ints(2, 3)}, 18)
+    (node,) = graph.nodes
+    assert left_alone(canonical_pools, replace(graph, nodes=(replace(node, inputs=("x", "x")),), constants={}))
 
 
 def test_pool_whose_indices_are_used_stays():

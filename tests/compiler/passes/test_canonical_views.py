@@ -40,14 +40,16 @@ def test_transposes():
 
 STAYS = {
     "axes reversed": "g (float[1,2,3] x) => (float[3,2,1] y) { y = Transpose (x) }",
+    "a constant's": "g (float[1,3,2] x) => (float[1,3,2] y) { c = Reshape (six, shape) y = Add (x, c) }",
     "batch spread": "g (float[1,6] x) => (float[3,2] y) { y = Reshape (x, to) }",
 }
 
 
 @pytest.mark.parametrize("name", STAYS)
 def test_views_of_the_batch_stay(name):
-    """The accelerator runs sample after sample: none of its views may mix them."""
-    assert left_alone(canonical_views, untyped(STAYS[name], {"to": ints(3, 2)}))
+    """The accelerator runs sample after sample: none of its views may mix them. A constant is no map."""
+    constants = {"to": ints(3, 2), "six": (1, 6), "shape": ints(1, 3, 2)}
+    assert left_alone(canonical_views, untyped(STAYS[name], constants))
 
 
 def test_wrong_number_of_elements_is_named():

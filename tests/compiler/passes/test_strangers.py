@@ -1,0 +1,49 @@
+"""The passes that make typed operators of ONNX ones touch no others: typed ones, other kinds, and those of other domains."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cnna.compiler.graph.float_ops import Onnx
+from cnna.compiler.passes.canonical_conv import canonical_conv
+from cnna.compiler.passes.canonical_elementwise import canonical_elementwise
+from cnna.compiler.passes.canonical_gemm import canonical_gemm
+from cnna.compiler.passes.canonical_pools import canonical_pools
+from cnna.compiler.passes.canonical_views import canonical_views
+
+from .alone import left_alone, untyped
+
+MAP = "float[N,3,4,4]"
+CASES = {  # pass: (its operator, constants)
+    canonical_conv: (f"g ({MAP} x) => (float[N,2,4,4] y) {{ y = Conv (x, w) }}", {"w": (2, 3, 1, 1)}),
+    canonical_elementwise: (f"g ({MAP} x) => ({MAP} y) {{ y = Relu (x) }}", {}),
+    canonical_gemm: ("g (float[N,3] x) => (float[N,2] y) { y = Gemm (x, w) }", {"w": (3, 2)}),
+    canonical_pools: (f"g ({MAP} x) => (float[N,3,3,3] y) {{ y = MaxPool <kernel_shape=[2,2]> (x) }}", {}),
+    canonical_views: (f"g ({MAP} x) => (float[N,48] y) {{ y = Flatten (x) }}", {}),
+}
+passes = pytest.mark.parametrize("one", CASES, ids=lambda one: one.__name__)
+
+
+@passes
+def test_typed_operators_stay(one):
+    """They have neither kind nor attributes: a pass that looked for those would end in a traceback."""
+    graph = one(untyped(*CASES[one]))
+    assert not all(isinstance(node.op, Onnx) for node in graph.nodes)
+    assert left_alone(one, graph)
+
+
+@passes
+def test_operators_of_other_domains_stay(one):
+    """Another domain's Conv may compute anything."""
+    graph = untyped(*CASES[one])
+    theirs = tuple(replace(node, op=replace(node.op, domain="com.example")) for node in graph.nodes)
+    assert left_alone(one, replace(graph, nodes=theirs))
+
+
+@passes
+@pytest.mark.parametrize("kind", ["Sin", "Shape"])
+def test_other_kinds_stay(one, kind):
+    """No pass may take an operator for one of its own by its operands."""
+    kept = f"{MAP} y" if kind == "Sin" else "int64[4] y"
+    assert left_alone(one, untyped(f"g ({MAP} x) => ({kept}) {{ y = {kind} (x) }}", {"unused": np.ones(1, np.float32)}))
