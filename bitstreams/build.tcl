@@ -22,7 +22,7 @@ file mkdir $out/ip $out/reports
 # --- the accelerator as an IP ---
 
 exec $cnna board ip --config $config --variant $variant -o $out/ip
-source $out/ip/settings.tcl ;# sets `ports` and `clock_mhz` as the configuration has them
+source $out/ip/settings.tcl ;# sets `ports`, `clock_mhz` and `vlnv`
 set hp_ports [expr {$variant eq "pl" ? 1 : $ports}] ;# of the PS: the DMA's, or one for each master of the accelerator
 create_project -in_memory -part $part
 set_property board_part $board_part [current_project]
@@ -50,7 +50,7 @@ for {set port 0} {$port < $hp_ports} {incr port} { ;# HP0..HP3 are the PS's S_AX
 }
 set_property -dict $ps [get_bd_cells zynq_ultra_ps_e_0]
 
-cell cnna:ip:cnna:1.2 cnna_0
+cell $vlnv cnna_0
 cell xilinx.com:ip:axi_gpio:2.0 leds_gpio CONFIG.C_GPIO_WIDTH $leds CONFIG.C_ALL_OUTPUTS 1
 cell xilinx.com:ip:proc_sys_reset:5.0 reset_300
 cell xilinx.com:ip:smartconnect:1.0 axi_control CONFIG.NUM_SI 1 CONFIG.NUM_MI [expr {$variant eq "pl" ? 3 : 2}] CONFIG.NUM_CLKS 1

@@ -14,6 +14,7 @@ import rooms
 
 from cnna.cli.main import COMMANDS, main
 from cnna.hw.verilog import describe
+from cnna.spec.regmap import VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -73,6 +74,13 @@ def test_links_and_file_names_lead_somewhere(root: Path, name: str) -> None:
             assert (folder / target).exists(), target
     for path in re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", text):
         assert "NAME" in path or (root / path).exists() or (root / f"{path}.py").exists(), path
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_name_the_version_of_the_register_map(root: Path, name: str) -> None:
+    """A reader would look for an IP, or for registers, that this version does not have."""
+    named = re.findall(r"register map \(?(\d+\.\d+)|cnna:ip:cnna:(\d+\.\d+)", (root / name).read_text())
+    assert {one or other for one, other in named} <= {"{}.{}".format(*VERSION)}
 
 
 @pytest.mark.parametrize("name", [page for page in PAGES if page != "docs/resources.md"])  # which names modules of the Verilog

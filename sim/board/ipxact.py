@@ -28,7 +28,7 @@ SETTINGS = "settings.tcl"  # the file that bitstreams/build.tcl reads
 
 def settings(config: Config) -> str:
     """What the block design depends on, as Tcl: bitstreams/build.tcl reads it, so that it need not know presets by name."""
-    return f"set ports {config.ports}\nset clock_mhz {config.clock_mhz}\n"
+    return f"set ports {config.ports}\nset clock_mhz {config.clock_mhz}\nset vlnv {VLNV}\n"
 
 
 def component(config: Config, verilog: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from cnna.cli.main import main
+from cnna.spec.identity import VLNV
 
 from ..waiting import PATIENCE_SECONDS, until
 
@@ -19,7 +20,7 @@ def test_the_component_names_the_verilog_beside_it(tmp_path: Path) -> None:
     component = ElementTree.parse(tmp_path / "component.xml")
     named = {file.findtext(f"{SPIRIT}name") for file in component.iter(f"{SPIRIT}file")}
     assert named | {"component.xml", "settings.tcl"} == {path.name for path in tmp_path.iterdir()}
-    assert (tmp_path / "settings.tcl").read_text() == "set ports 1\nset clock_mhz 300\n"
+    assert (tmp_path / "settings.tcl").read_text() == f"set ports 1\nset clock_mhz 300\nset vlnv {VLNV}\n"
     verilog = (tmp_path / "cnna_tiny.v").read_text()
     ports = [port.findtext(f"{SPIRIT}name") for port in component.iter(f"{SPIRIT}port")]
     assert "s_axis_tdata" in ports

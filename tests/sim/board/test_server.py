@@ -11,6 +11,7 @@ import pytest
 from cnna.sim.board import board as board_module
 from cnna.sim.board.design import REGISTER_WINDOWS
 from cnna.sim.board.emulator_backend import EmulatorBackend
+from cnna.spec.identity import VLNV
 
 from ...waiting import until
 from . import stock
@@ -30,7 +31,7 @@ def test_overlay_registers_and_buffers(board: object, address: str, tmp_path: Pa
     code = """
 overlay = Overlay(sys.argv[1])
 ip = overlay.cnna_0
-assert overlay.ip_dict["cnna_0"]["type"] == "cnna:ip:cnna:1.2"
+assert overlay.ip_dict["cnna_0"]["type"] == sys.argv[2], overlay.ip_dict["cnna_0"]
 assert ip.register_map.ID.MAGIC == 0x414E4E43, hex(ip.read(0))
 assert abs(pynq.Clocks.fclk0_mhz - 300) < 0.1, pynq.Clocks.fclk0_mhz
 ip.register_map.WATCHDOG = 12345
@@ -49,7 +50,7 @@ try:
 except Exception as error:
     print(error.details())
 """
-    said = stock.run(address, code, stock.images(tmp_path))
+    said = stock.run(address, code, stock.images(tmp_path), VLNV)
     assert "out of contiguous memory: 104,857,600 bytes wanted, 67,108,864 in all, 0 of them taken" in said
     assert isinstance(board, board_module.Board)
     assert board.dram.used_bytes == 0
