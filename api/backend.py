@@ -22,7 +22,7 @@ from cnna.compiler.frontend.model_ports import model_inputs
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.model import Model
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.config import PRESETS
 from cnna.spec.errors import DataError
 
@@ -54,9 +54,9 @@ class Placement:
 
 def placement_of(artifact: Artifact) -> Placement:
     """From an artifact's manifest; a layer without an engine only orders what others read."""
-    manifest = artifact.manifest
-    layers = [layer for layer in manifest["layers"] if layer["engine"] != "none"]
-    return Placement(len(layers), tuple(entry["op"] for entry in (*manifest["cpu_head"], *manifest["cpu_tail"])))
+    layers = [layer for piece in artifact.programs for layer in piece.manifest["layers"] if layer["engine"] != "none"]
+    cpu = [piece.manifest for piece in artifact.pieces if isinstance(piece, CpuPiece)]
+    return Placement(len(layers), tuple(operator["op"] for entry in cpu for operator in entry["operators"]))
 
 
 class Prepared(BackendRep):

@@ -1,13 +1,16 @@
 """`cnna compile`: a quantised ONNX model becomes a .cnna for one configuration of the accelerator."""
 
 import argparse
+import sys
 from pathlib import Path
+from typing import Any
 
-from cnna.cli.main import Outcome
+from cnna.cli.main import Outcome, counted
 from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes
-from cnna.spec.artifact import save
+from cnna.spec.artifact import CpuPiece, save
 from cnna.spec.errors import about_model
 from cnna.spec.files import make_folder
+from cnna.spec.manifest import ACCELERATOR, CpuEntry
 
 OUTPUTS = ("output",)
 
@@ -19,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="images in one run of the program (default: 1)")
     add_shape_option(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna")
+    parser.add_argument("--no-cpu", action="store_true", help="refuse to use the CPU between layers or for multiplications")
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write the graph after every pass")
 
 
@@ -31,31 +35,54 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.frontend.onnx_import import load_model
 
     with about_model(args.model):
-        artifact = compile_model(load_model(args.model, shapes=given_shapes(args)), config, batch=args.batch, dump=args.dump)
+        model = load_model(args.model, shapes=given_shapes(args))
+        artifact = compile_model(model, config, batch=args.batch, dump=args.dump, cpu=not args.no_cpu)
     save(artifact, args.output)
+    layers = [layer for program in artifact.programs for layer in program.manifest["layers"]]
+    constants = sum(len(program.constants) for program in artifact.programs)
+    cpu = [piece.manifest for piece in artifact.pieces if isinstance(piece, CpuPiece)]
+    activations = [program.manifest["activation_bytes"] for program in artifact.programs]
     manifest = artifact.manifest
-    figures = {
+    figures: dict[str, Any] = {
         "output": str(args.output),
         "config": config.name,
         "batch": manifest["batch"],
         "macs": manifest["macs"],
-        "layers": len(manifest["layers"]),
-        "program_writes": manifest["program_writes"],
-        "constant_bytes": len(artifact.constants),
-        "workspace_bytes": manifest["segments"]["workspace"],
-        "activation_bytes": manifest["activation_bytes"],
+        "cpu_macs": manifest["cpu_macs"],
+        "layers": len(layers),
+        "program_writes": sum(program.manifest["program_writes"] for program in artifact.programs),
+        "constant_bytes": constants,
+        "workspace_bytes": sum(program.manifest["segments"]["workspace"] for program in artifact.programs),
+        "activation_bytes": {key: max((entry[key] for entry in activations), default=0) for key in ("alive", "separate")},
         "predicted_cycles": artifact.predicted_clocks(),
-        "cpu_head": [node["op"] for node in manifest["cpu_head"]],
-        "cpu_tail": [node["op"] for node in manifest["cpu_tail"]],
+        "pieces": [piece.manifest["kind"] for piece in artifact.pieces],
+        "cpu_operators": [node["op"] for entry in cpu for node in entry["operators"]],
+        "cpu_seconds": sum(entry["seconds"] for entry in cpu),
+        "numpy_suffices": all(entry["numpy"] for entry in cpu),
     }
     print(
         f"{args.output}: {figures['layers']} layers for {config.name}, {manifest['macs']:,} MACs an image, "
         f"{figures['program_writes']:,} register writes, {figures['constant_bytes']:,} bytes of constants"
     )
-    alive, separate = (manifest["activation_bytes"][name] for name in ("alive", "separate"))
-    share = f", {1 - alive / separate:.1%} less than a buffer a tensor ({separate:,})" if alive < separate else ""
-    print(f"activations: {alive:,} bytes at a time{share}; {figures['workspace_bytes']:,} bytes of workspace in DDR")
-    for part, operators in (("head", manifest["cpu_head"]), ("tail", manifest["cpu_tail"])):
-        if operators:
-            print(f"on the CPU, at the {part}: {', '.join(node['op'] for node in operators)}")
+    if artifact.programs:
+        alive, separate = (figures["activation_bytes"][name] for name in ("alive", "separate"))
+        share = f", {1 - alive / separate:.1%} less than a buffer a tensor ({separate:,})" if alive < separate else ""
+        print(f"activations: {alive:,} bytes at a time{share}; {figures['workspace_bytes']:,} bytes of workspace in DDR")
+    if cpu:
+        _say_cpu(figures, cpu)
     return Outcome(figures, written=(args.dump,) if args.dump else ())
+
+
+def _say_cpu(figures: dict[str, Any], cpu: list[CpuEntry]) -> None:
+    """What runs on the CPU; on standard error too if those are multiplications, which somebody may not expect there."""
+    count = figures["pieces"].count(ACCELERATOR)
+    needs = "numpy is enough for it" if figures["numpy_suffices"] else "it needs onnxruntime"
+    pieces = f"{count} piece{'s' * (count != 1)} on the accelerator, {len(cpu)} on the CPU"
+    print(f"{pieces}, where {needs} and {figures['cpu_seconds'] * 1e3:.2g} ms an image are predicted")
+    print(f"on the CPU: {counted(figures['cpu_operators'])}")
+    if figures["cpu_macs"]:
+        share = figures["cpu_macs"] / (figures["cpu_macs"] + figures["macs"])
+        what = "all of the model runs" if not count else f"{share:.1%} of the multiply-accumulates run"
+        print(f"cnna: {what} on the CPU: {figures['cpu_macs']:,} MACs an image; cnna explain says why", file=sys.stderr)
+    elif not count:
+        print("cnna: all of the model runs on the CPU; cnna explain says why", file=sys.stderr)

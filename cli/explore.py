@@ -47,9 +47,9 @@ def run(args: argparse.Namespace) -> Outcome:
 
     configs = explore.configurations(args.dsp, args.bram)
     with about_model(args.model):
-        graph = _graph(args)
+        name, graphs = _graphs(args)
     memory = predicted_ddr(ddr)
-    points, refused = explore.explore(graph, configs, args.batch, _say, memory)
+    points, refused = explore.explore(graphs, configs, args.batch, _say, memory)
     best = explore.pareto(points)
     print(explore.table(best))
     print(
@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> Outcome:
         from cnna.compiler.explore.explore import picture
 
         with writing(args.png) as file:
-            picture(graph.name, points, (args.dsp, args.bram), file)
-    budget = {"name": graph.name, "dsp48e2": args.dsp, "bram36": args.bram, "refused": refused, "ddr": memory.entry()}
+            picture(name, points, (args.dsp, args.bram), file)
+    budget = {"name": name, "dsp48e2": args.dsp, "bram36": args.bram, "refused": refused, "ddr": memory.entry()}
     explored = [{**point.figures(), "pareto": point in best} for point in points]
     return Outcome({**budget, "points": explored}, written=(args.png,) if args.png else ())
 
@@ -72,7 +72,9 @@ def _layer(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.explore import layer
 
     with about_model(args.model):
-        choices = layer.tilings(_graph(args), config, args.layer)
+        _, graphs = _graphs(args)
+        own = next((graph for graph in graphs if args.layer in {node.name for node in graph.nodes}), graphs[0])
+        choices = layer.tilings(own, config, args.layer)
     print(f"{args.layer} on {config.name}, {len(choices) - 1:,} legal tilings, estimated for one image")
     for line in layer.best(choices):
         print(line)
@@ -83,8 +85,11 @@ def _layer(args: argparse.Namespace) -> Outcome:
     return Outcome(figures, written=(args.png,) if args.png else ())
 
 
-def _graph(args: argparse.Namespace) -> Any:
-    """The int8 graph. Speed does not depend on what a float model is quantised with."""
+def _graphs(args: argparse.Namespace) -> Any:
+    """The model's name and int8 graphs. Speed does not depend on what a float model is quantised with.
+
+    UserError: nothing of it runs on the accelerator.
+    """
     import numpy as np
 
     from cnna.compiler.frontend.onnx_import import load_model, to_graph
@@ -97,7 +102,12 @@ def _graph(args: argparse.Namespace) -> Any:
         graph, rng = to_graph(model), np.random.default_rng(1)
         sizes = {name: (1, *graph.tensors[name].shape[1:]) for name in graph.inputs}
         model, _ = quantise(model, {name: rng.standard_normal(shape).astype(np.float32) for name, shape in sizes.items()})
-    return import_quantised(model).graph
+    found = import_quantised(model)
+    if not found.programs:
+        raise UserError(
+            f"{args.model}: nothing in it runs on the accelerator, so there is nothing to explore; cnna explain says why"
+        )
+    return found.whole.name, found.programs
 
 
 def _say(done: int, total: int, what: str) -> None:

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -44,6 +45,12 @@ class Outcome:
     figures: dict[str, Any] = field(default_factory=dict)
     exit_code: int = 0
     written: tuple[Path, ...] = ()
+
+
+def counted(operators: Sequence[str]) -> str:
+    """A list of operators as a user reads it: each once, with how often where that is more."""
+    times = Counter(operators)
+    return ", ".join(name if count == 1 else f"{name} x{count}" for name, count in times.items())
 
 
 class Parser(argparse.ArgumentParser):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cnna.cli.arrays import read_arrays
-from cnna.cli.main import Outcome
+from cnna.cli.main import Outcome, counted
 from cnna.cli.options import add_shape_option, given_shapes
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes
@@ -46,15 +46,13 @@ def run(args: argparse.Namespace) -> Outcome:
         quantised, report = quantise(model, images, args.method, preprocess, progress=_progress())
     write_bytes(args.output, quantised.SerializeToString())
     print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.method})")
-    for part, operators in (("head", report.cpu_head), ("tail", report.cpu_tail)):
-        if operators:
-            print(f"stays float, for the CPU, at the {part}: {', '.join(operators)}")
+    if report.floating:
+        print(f"stays float, for the CPU: {counted(report.floating)}")
     figures = {
         "output": str(args.output),
         "method": report.method,
         "samples": report.samples,
-        "cpu_head": list(report.cpu_head),
-        "cpu_tail": list(report.cpu_tail),
+        "floating": list(report.floating),
         "tensors": {
             name: {"scale": quant.scale, "zero": quant.zero, "low": report.ranges[name][0], "high": report.ranges[name][1]}
             for name, quant in report.quants.items()

@@ -14,7 +14,10 @@ from cnna.spec.files import read_bytes, write_text, writing
 
 OUTPUTS = ("html", "png", "trace")
 _TEXTS = ("config", "device", "name", "op", "engine")  # figures of a run, by what they are
-_NUMBERS = ("batch", "macs", "cycles", "mac_utilization", "fps_at_300mhz", "ddr_read_bytes", "ddr_write_bytes", "wall_seconds")
+_NUMBERS = (
+    *("batch", "macs", "cpu_macs", "cycles", "mac_utilization", "fps_at_300mhz", "fps_end_to_end"),
+    *("ddr_read_bytes", "ddr_write_bytes", "wall_seconds", "cpu_seconds"),
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +72,12 @@ def read_measured(path: Path) -> dict[str, Any]:
     layers = found.get("layers")
     if not isinstance(layers, list) or not all(isinstance(layer, dict) for layer in layers):
         raise DataError(f"{path}: has no list of layers; not what `cnna run --json` writes")
-    for where, figures in [("", found), *((f"layers[{index}].", layer) for index, layer in enumerate(layers))]:
+    programs = found.get("programs", [])
+    if not isinstance(programs, list) or not all(isinstance(program, dict) for program in programs):
+        raise DataError(f"{path}: its programs are no list; not what `cnna run --json` writes")
+    parts = [("", found), *((f"layers[{index}].", layer) for index, layer in enumerate(layers))]
+    parts += [(f"programs[{index}].", program) for index, program in enumerate(programs)]
+    for where, figures in parts:
         for name, value in figures.items():
             if not _is_figure(name, value):
                 raise DataError(f"{path}: {where}{name} is {json.dumps(value)[:40]}; not what `cnna run --json` writes")

@@ -11,9 +11,11 @@ from onnx import ModelProto
 
 from cnna.compiler.cost import cost
 from cnna.compiler.frontend.cpu_parts import operators_of, try_part
+from cnna.compiler.frontend.crossings import cheaper, cpu_seconds
 from cnna.compiler.frontend.model_ports import model_inputs, model_outputs
+from cnna.compiler.frontend.partition import Reasons, check_without_cpu
 from cnna.compiler.frontend.preprocess import stored
-from cnna.compiler.frontend.quantised_import import import_quantised
+from cnna.compiler.frontend.quantised_import import ImportedPiece, import_quantised
 from cnna.compiler.graph import ir
 from cnna.compiler.graph.dump import GraphWriter
 from cnna.compiler.lower.kernels import ConvKernel, Lowered
@@ -26,11 +28,12 @@ from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.plan import plan
 from cnna.compiler.predict.timeline import Prediction, predict
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import Artifact, ProgramPiece, artifact_of
 from cnna.spec.config import Config, as_dict
+from cnna.spec.cpu_ops import numpy_suffices
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ModelError
-from cnna.spec.manifest import Manifest
+from cnna.spec.manifest import ACCELERATOR, CPU, CpuEntry, PieceEntry, ProgramManifest
 from cnna.spec.regmap import VERSION, command_fields
 
 MAX_BATCH = command_fields("conv")["images"].limits[1]
@@ -65,14 +68,11 @@ class Program:
         """What the program takes with that DDR behind it."""
         return predict(self.program, self.config, self.commands, len(self.layers), memory)
 
-    def manifest(self) -> dict[str, Any]:
-        """The manifest's entries that the accelerator's part gives; those of the model around it are set as if there were none."""
+    def entry(self) -> dict[str, Any]:
+        """The entry of the piece in the manifest."""
         found = self.predicted()
         return {
-            "isa": list(VERSION),
-            "config": as_dict(self.config),
-            "name": self.graph.name,
-            "batch": self.batch,
+            "kind": ACCELERATOR,
             "program_writes": len(self.program) // 8,
             "segments": dict(self.segments),
             "activation_bytes": dict(self.activations),
@@ -86,6 +86,11 @@ class Program:
                 {**e, "predicted": [bar.begin, bar.end, *bar.held]} for e, bar in zip(self.commands, found.bars, strict=True)
             ],
         }
+
+    def piece(self) -> ProgramPiece:
+        """It as a piece of a model."""
+        common = {"isa": list(VERSION), "config": as_dict(self.config), "name": self.graph.name, "batch": self.batch}
+        return ProgramPiece(cast(ProgramManifest, {**common, **self.entry()}), self.program, self.constants)
 
 
 def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | None = None) -> Program:
@@ -187,32 +192,64 @@ def compile_model(
     batch: int = 1,
     dump: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
+    cpu: bool = True,
 ) -> Artifact:
     """Compiles a quantised ONNX model. dump: a folder for the graph after each pass; progress: called with each step's name.
 
-    ModelError: the model is not quantised, or has a node or size that does not run, be it on the CPU.
+    cpu: whether nodes with multiplications, and nodes between layers of the accelerator, may run on the CPU. ModelError: they may
+    not but there are some, the model is not quantised, or a node or size does not run, be it on the CPU.
     """
     say = progress or (lambda step: None)
     writer = GraphWriter(Path(dump)) if dump is not None else None
     say("import")
-    parts = import_quantised(model, writer)
+    found = import_quantised(model, writer, decide=cheaper(config) if cpu else _nothing_else)
     say("compile")
-    program = compile_graph(parts.graph, config, batch, writer)
+    made: list[tuple[PieceEntry, Sequence[bytes]]] = []
+    for piece in found.pieces:
+        made.append(_cpu_piece(piece) if piece.cpu is not None else _program_piece(piece, config, batch, writer))
+    preprocess = stored(model)
+    manifest = {
+        "version": version("cnna"),
+        "isa": list(VERSION),
+        "config": as_dict(config),
+        "name": found.whole.name,
+        "batch": batch,
+        "model_inputs": model_inputs(model),
+        "model_outputs": model_outputs(model, found.shapes, found.axes),
+        "preprocess": {**asdict(preprocess), "mean": list(preprocess.mean), "std": list(preprocess.std)} if preprocess else None,
+        "macs": sum(entry["macs"] for entry, _ in made if entry["kind"] == ACCELERATOR),
+        "cpu_macs": sum(entry["macs"] for entry, _ in made if entry["kind"] == CPU),
+    }
+    return artifact_of(manifest, made, model.SerializeToString(deterministic=True))
+
+
+def _nothing_else(graph: ir.Graph, reasons: Reasons) -> Reasons:
+    """ModelError: the CPU would have to do more than a head and a tail without multiplications."""
+    check_without_cpu(graph, reasons)
+    return reasons
+
+
+def _program_piece(
+    piece: ImportedPiece, config: Config, batch: int, writer: GraphWriter | None
+) -> tuple[PieceEntry, Sequence[bytes]]:
+    """Entry and files of a piece on the accelerator."""
+    assert piece.integer is not None
+    program = compile_graph(piece.integer, config, batch, writer)
     if writer:
         writer.text("program", describe_program(program.commands, program.program))
-    preprocess = stored(model)
-    head_operators, tail_operators = operators_of(parts.head), operators_of(parts.tail)
-    try_part(parts.head, head_operators)
-    try_part(parts.tail, tail_operators)
-    manifest = {
-        **program.manifest(),
-        "version": version("cnna"),
-        "model_inputs": model_inputs(model),
-        "model_outputs": model_outputs(model, parts.shapes, parts.axes),
-        "cpu_head": head_operators,
-        "cpu_tail": tail_operators,
-        "preprocess": {**asdict(preprocess), "mean": list(preprocess.mean), "std": list(preprocess.std)} if preprocess else None,
+    return cast(PieceEntry, {**program.entry(), "nodes": piece.nodes}), (program.program, program.constants)
+
+
+def _cpu_piece(piece: ImportedPiece) -> tuple[PieceEntry, Sequence[bytes]]:
+    """Entry and file of a piece on the CPU, tried once."""
+    assert piece.cpu is not None
+    operators = operators_of(piece.cpu)
+    try_part(piece.cpu, operators)
+    entry: CpuEntry = {
+        "kind": CPU,
+        "operators": operators,
+        "numpy": numpy_suffices(operators, {value.name for value in piece.cpu.graph.input}),
+        "macs": piece.float_macs,
+        "seconds": cpu_seconds(piece.source),
     }
-    head, tail = (part.SerializeToString(deterministic=True) if part else None for part in (parts.head, parts.tail))
-    stored_model = model.SerializeToString(deterministic=True)
-    return Artifact(cast(Manifest, manifest), program.program, program.constants, stored_model, head, tail)
+    return entry, (piece.cpu.SerializeToString(deterministic=True),)

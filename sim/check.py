@@ -17,13 +17,11 @@ from cnna.sim.emulator import walk
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.sim.emulator.memory import PAGE_BYTES
 from cnna.sim.emulator.state import LoggedWrite
-from cnna.sim.reference import reference
-from cnna.sim.reference.reference import int8_graph
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError
-from cnna.spec.manifest import Manifest
+from cnna.spec.manifest import ProgramManifest
 from cnna.spec.regmap import SEGMENTS, offset
 
 Int8 = NDArray[np.int8]
@@ -61,44 +59,47 @@ class Agreement:
         return f"{' == '.join(self.executions)}: {self.tensors} tensors, {self.elements} elements"
 
 
-def check_run(artifact: Artifact, inputs: Tensors, answers: Tensors, device: Device | None) -> Agreement:
-    """Compares the run that `device` has just done; graph from the model in the artifact. CheckError: the first difference."""
-    return compare(artifact, reference.run(int8_graph(artifact), inputs), inputs, answers, device)
+def together(found: Sequence[Agreement]) -> Agreement:
+    """That of several programs of one model, whose tensors are all different."""
+    return Agreement(found[0].executions, sum(one.tensors for one in found), sum(one.elements for one in found))
 
 
-def compare(artifact: Artifact, golden: Tensors, inputs: Tensors, answers: Tensors, device: Device | None) -> Agreement:
-    """As `check_run`, given the reference's tensors. `device` None: the reference itself ran."""
+def compare(piece: ProgramPiece, golden: Tensors, inputs: Tensors, answers: Tensors, device: Device | None) -> Agreement:
+    """Compares the run that `device` has just done; None: the reference itself ran. golden: the reference's tensors.
+
+    CheckError: the first difference.
+    """
     if isinstance(device, EmulatorDevice):
         log = device.log
     else:
-        log, emulated = emulate(artifact, inputs)
+        log, emulated = emulate(piece, inputs)
     last = "emulator"
     if isinstance(device, ObservedRtl):
-        compare_writes(artifact, log, device)
+        compare_writes(piece, log, device)
         last = "RTL"
     elif device is not None and not isinstance(device, EmulatorDevice):
         last = device.name
-        _compare_outputs(artifact, emulated, answers, (last, "emulator"))
-    tensors, elements = compare_tensors(artifact, log, golden, last)
-    _compare_outputs(artifact, golden, answers, (last, "reference"))
+        _compare_outputs(piece, emulated, answers, (last, "emulator"))
+    tensors, elements = compare_tensors(piece, log, golden, last)
+    _compare_outputs(piece, golden, answers, (last, "reference"))
     names = ("emulator", "reference") if last == "emulator" else (last, "emulator", "reference")
     return Agreement(names, tensors, elements)
 
 
-def emulate(artifact: Artifact, inputs: Tensors) -> tuple[list[LoggedWrite], dict[str, Int8]]:
+def emulate(piece: ProgramPiece, inputs: Tensors) -> tuple[list[LoggedWrite], dict[str, Int8]]:
     """What each command writes when the emulator runs a batch, and the outputs by port."""
-    sizes = [*artifact.manifest["segments"].values(), len(artifact.program)]
-    device = EmulatorDevice(artifact.config, sum(sizes) + 2 * PAGE_BYTES * len(sizes), logging=True)
-    outputs = Accelerator(device, artifact).run(inputs)
+    sizes = [*piece.manifest["segments"].values(), len(piece.program)]
+    device = EmulatorDevice(piece.config, sum(sizes) + 2 * PAGE_BYTES * len(sizes), logging=True)
+    outputs = Accelerator(device, piece).run(inputs)
     return device.log, outputs
 
 
 # --- emulator against reference ---
 
 
-def compare_tensors(artifact: Artifact, log: Sequence[LoggedWrite], golden: Tensors, name: str = "emulator") -> tuple[int, int]:
+def compare_tensors(piece: ProgramPiece, log: Sequence[LoggedWrite], golden: Tensors, name: str = "emulator") -> tuple[int, int]:
     """(tensors, elements) compared. CheckError: an element differs or is never written; `name` is what the message blames."""
-    manifest = artifact.manifest
+    manifest = piece.manifest
     seen = {tensor: np.zeros(golden[tensor].shape, bool) for tensor in manifest["tensors"] if tensor in golden}
     for written in log:
         entry = manifest["commands"][written.command.number]
@@ -106,7 +107,7 @@ def compare_tensors(artifact: Artifact, log: Sequence[LoggedWrite], golden: Tens
         if tensor is None or written.command.engine not in ("conv", "vector"):
             continue
         want = golden[tensor]
-        index = _elements(written, entry["origin"], artifact.config)
+        index = _elements(written, entry["origin"], piece.config)
         inside = (index[1] < want.shape[1]) & np.ones(written.words.shape, bool)
         place = tuple(np.broadcast_to(part, inside.shape)[inside] for part in index)
         got = written.words.view(np.int8)[inside]
@@ -135,8 +136,8 @@ def _elements(written: LoggedWrite, origin: Sequence[int], config: Config) -> tu
     return (origin[0] + image)[:, None, None], channel[None], (origin[2] + y)[:, None, None], (origin[3] + x)[:, None, None]
 
 
-def _compare_outputs(artifact: Artifact, golden: Tensors, answers: Tensors, names: tuple[str, str]) -> None:
-    for port in artifact.manifest["outputs"]:
+def _compare_outputs(piece: ProgramPiece, golden: Tensors, answers: Tensors, names: tuple[str, str]) -> None:
+    for port in piece.manifest["outputs"]:
         got, want = answers[port["name"]], golden[port["tensor"] if port["tensor"] in golden else port["name"]]
         bad = np.argwhere(got != want)
         if bad.size:
@@ -150,20 +151,20 @@ def _compare_outputs(artifact: Artifact, golden: Tensors, answers: Tensors, name
 # --- RTL against emulator ---
 
 
-def compare_writes(artifact: Artifact, log: Sequence[LoggedWrite], device: ObservedRtl) -> None:
+def compare_writes(piece: ProgramPiece, log: Sequence[LoggedWrite], device: ObservedRtl) -> None:
     """Every write that the testbench saw since `device.start_log()`, which this calls again. CheckError: the first difference."""
     features, ddr = device.logged()
     device.start_log()
-    config = artifact.config
+    config = piece.config
     to_features = [w for w in log if w.command.engine != "store"]
     _compare_sequences(
-        artifact, to_features, [w.addresses for w in to_features], features["address"], features["word"][:, : config.ci]
+        piece, to_features, [w.addresses for w in to_features], features["address"], features["word"][:, : config.ci]
     )
     halves = [(device.read(offset(f"SEG_{name.upper()}_LO")), device.read(offset(f"SEG_{name.upper()}_HI"))) for name in SEGMENTS]
     bases = [low | high << 32 for low, high in halves]
     to_ddr = [w for w in log if w.command.engine == "store"]
     addresses = [_relocated(w, bases[w.command.f.seg]) for w in to_ddr]
-    _compare_sequences(artifact, to_ddr, addresses, *_ddr_words(ddr, config))
+    _compare_sequences(piece, to_ddr, addresses, *_ddr_words(ddr, config))
 
 
 def _relocated(written: LoggedWrite, base: int) -> NDArray[np.int64]:
@@ -186,14 +187,14 @@ def _ddr_words(ddr: NDArray[Any], config: Config) -> tuple[NDArray[np.int64], ND
 
 
 def _compare_sequences(
-    artifact: Artifact,
+    piece: ProgramPiece,
     log: Sequence[LoggedWrite],
     addresses: Sequence[NDArray[np.int64]],
     rtl_addresses: NDArray[Any],
     rtl_words: NDArray[np.uint8],
 ) -> None:
     """Address by address, the values written in order of time (RTL) and of the program (emulator)."""
-    ci = artifact.config.ci
+    ci = piece.config.ci
     flat = np.concatenate([a.reshape(-1) for a in addresses]) if log else np.empty(0, np.int64)
     words = np.concatenate([w.words.reshape(-1, ci) for w in log]) if log else np.empty((0, ci), np.uint8)
     by_program, by_time = np.argsort(flat, kind="stable"), np.argsort(rtl_addresses, kind="stable")
@@ -204,19 +205,19 @@ def _compare_sequences(
             return
         position = int(by_program[bad].min())  # the first in program order
         rtl = rtl_words[by_time][int(np.flatnonzero(by_program == position)[0])]
-        _raise_difference(artifact, log, position, words[position], rtl)
-    _raise_counts(artifact, log, flat, rtl_flat)
+        _raise_difference(piece, log, position, words[position], rtl)
+    _raise_counts(piece, log, flat, rtl_flat)
 
 
 def _raise_difference(
-    artifact: Artifact, log: Sequence[LoggedWrite], position: int, emulated: NDArray[np.uint8], rtl: NDArray[np.uint8]
+    piece: ProgramPiece, log: Sequence[LoggedWrite], position: int, emulated: NDArray[np.uint8], rtl: NDArray[np.uint8]
 ) -> None:
     channel = int(np.flatnonzero(emulated != rtl)[0])
     got, want = rtl.view(np.int8)[channel], emulated.view(np.int8)[channel]
-    raise CheckError(f"RTL != emulator: {_place(artifact, log, position, channel)}: RTL {got}, emulator {want}")
+    raise CheckError(f"RTL != emulator: {_place(piece, log, position, channel)}: RTL {got}, emulator {want}")
 
 
-def _raise_counts(artifact: Artifact, log: Sequence[LoggedWrite], flat: NDArray[np.int64], rtl: NDArray[np.int64]) -> None:
+def _raise_counts(piece: ProgramPiece, log: Sequence[LoggedWrite], flat: NDArray[np.int64], rtl: NDArray[np.int64]) -> None:
     """Some address is written more or less often than the program says."""
     known = np.union1d(flat, rtl)
     counts = [np.bincount(np.searchsorted(known, a), minlength=len(known)) for a in (flat, rtl)]
@@ -226,26 +227,26 @@ def _raise_counts(artifact: Artifact, log: Sequence[LoggedWrite], flat: NDArray[
         raise CheckError(f"RTL != emulator: the RTL writes address {int(differ[0]):#x}, which no command writes")
     place, address = int(ours[0]), int(flat[ours[0]])
     times = [int(count[np.searchsorted(known, address)]) for count in counts]
-    where = _place(artifact, log, place, 0)
+    where = _place(piece, log, place, 0)
     raise CheckError(f"RTL != emulator: {where}: the RTL writes its word (address {address:#x}) {times[1]} times, not {times[0]}")
 
 
-def _place(artifact: Artifact, log: Sequence[LoggedWrite], position: int, channel: int) -> str:
+def _place(piece: ProgramPiece, log: Sequence[LoggedWrite], position: int, channel: int) -> str:
     """Layer, tensor and element of a word of the concatenated log."""
     ends = np.cumsum([w.addresses.size for w in log])
     number = int(np.searchsorted(ends, position, side="right"))
     written, inside = log[number], position - (int(ends[number - 1]) if number else 0)
-    entry = artifact.manifest["commands"][written.command.number]
+    entry = piece.manifest["commands"][written.command.number]
     index = tuple(int(part) for part in np.unravel_index(inside, written.addresses.shape))
-    where = _where(artifact.manifest, written, entry["tensor"])
+    where = _where(piece.manifest, written, entry["tensor"])
     if written.command.engine in ("conv", "vector"):
-        parts = _elements(written, entry["origin"], artifact.config)
-        shape = (*written.addresses.shape, artifact.config.ci)
+        parts = _elements(written, entry["origin"], piece.config)
+        shape = (*written.addresses.shape, piece.config.ci)
         element = [int(np.broadcast_to(part, shape)[(*index, channel)]) for part in parts]
         return f"{where}, element {element}"
     return f"{where}, {written.command}, block {index[0]}, run {index[1]}, word {index[2]}, channel {channel}"
 
 
-def _where(manifest: Manifest, written: LoggedWrite, tensor: str | None) -> str:
+def _where(manifest: ProgramManifest, written: LoggedWrite, tensor: str | None) -> str:
     layer = manifest["commands"][written.command.number]["layer"]
     return f"layer {manifest['layers'][layer]['name']}, tensor {tensor or '(a copy)'}"

@@ -10,7 +10,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -22,13 +22,26 @@ from cnna.spec.config import Config, ConfigError
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ArtifactError, UserError
 from cnna.spec.files import write_bytes
-from cnna.spec.manifest import Manifest, StoredManifest, misfit
+from cnna.spec.manifest import (
+    ACCELERATOR,
+    CPU,
+    PIECES,
+    Common,
+    CpuEntry,
+    Manifest,
+    PieceEntry,
+    ProgramEntry,
+    ProgramManifest,
+    StoredManifest,
+    misfit,
+)
 from cnna.spec.regmap import VERSION
 
 FORMAT = "cnna"
-SCHEMA, OLDEST = 4, 1  # written, and read; in 1 no input was folded, before TRACED the batch was not traced
-MEMBERS = {"program.bin": "program", "constants.bin": "constants", "model.onnx": "model"}  # file: field of Artifact
-OPTIONAL = {"head.onnx": "head", "tail.onnx": "tail"}
+SCHEMA, OLDEST = 5, 1  # written, and read; in 1 no input was folded, before TRACED the batch was not traced
+MODEL = "model.onnx"
+PROGRAM_FILES = ("program.bin", "constants.bin")  # of a piece on the accelerator, behind its number
+OLD_ENDS = {"cpu_head": "head.onnx", "cpu_tail": "tail.onnx"}  # entry of the manifest and file of the two CPU parts before PIECES
 MANIFEST, DIGEST = "manifest.json", "manifest.sha256"
 STAMP = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can hold: equal input gives equal bytes
 ZIP_BYTES, ZIP_MEMBER_BYTES = 22, 30 + 46  # of an archive's own records, names and data apart: the last one, two for each member
@@ -38,15 +51,12 @@ Need = Callable[[bool, str], None]  # refuses the file, with what is wrong, unle
 
 
 @dataclass(frozen=True)
-class Artifact:
-    """A compiled model. `program` is (offset u32, value u32) pairs, little endian; `head` and `tail` are ONNX or None."""
+class ProgramPiece:
+    """A piece of a model that runs on the accelerator. `program` is (offset u32, value u32) pairs, little endian."""
 
-    manifest: Manifest
+    manifest: ProgramManifest
     program: bytes
     constants: bytes
-    model: bytes
-    head: bytes | None = None
-    tail: bytes | None = None
 
     @property
     def config(self) -> Config:
@@ -68,14 +78,81 @@ class Artifact:
         return clocks if ddr is None else ceil(clocks * ddr.times_slower(self.predicted_for, self.config))
 
 
+@dataclass(frozen=True)
+class CpuPiece:
+    """A piece of a model that runs on the CPU: its entry, and its ONNX model."""
+
+    manifest: CpuEntry
+    model: bytes
+
+
+Piece = ProgramPiece | CpuPiece
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled model: pieces in the order in which they run. `model` is the quantised ONNX model that it was made from."""
+
+    manifest: Manifest
+    pieces: tuple[Piece, ...]
+    model: bytes
+
+    @property
+    def config(self) -> Config:
+        """The accelerator that the programs were made for."""
+        return Config(**self.manifest["config"])
+
+    @property
+    def programs(self) -> tuple[ProgramPiece, ...]:
+        """The pieces that run on the accelerator."""
+        return tuple(piece for piece in self.pieces if isinstance(piece, ProgramPiece))
+
+    @property
+    def program(self) -> ProgramPiece:
+        """The only piece on the accelerator. ArtifactError: there are several, or none."""
+        programs = self.programs
+        if len(programs) != 1:
+            raise ArtifactError(f"{self.manifest['name']}: it has {len(programs)} pieces on the accelerator; this is for one alone")
+        return programs[0]
+
+    @property
+    def predicted_for(self) -> DdrSpeed:
+        """The DDR that the manifest's clocks hold for."""
+        return self.programs[0].predicted_for if self.programs else PLANNED
+
+    def predicted_clocks(self, ddr: DdrSpeed | None = None) -> int:
+        """Those of all programs, one after another."""
+        return sum(program.predicted_clocks(ddr) for program in self.programs)
+
+
+def artifact_of(manifest: Mapping[str, Any], pieces: Sequence[tuple[PieceEntry, Sequence[bytes]]], model: bytes) -> Artifact:
+    """An artifact from its parts. manifest: all but the pieces' entries. pieces: entry, and (program, constants) or (model,)."""
+    common = {key: manifest[key] for key in Common.__annotations__}
+    whole = cast(Manifest, {**manifest, "pieces": [entry for entry, _ in pieces]})
+    return Artifact(whole, tuple(_piece(common, entry, *files) for entry, files in pieces), model)
+
+
+def _piece(common: Mapping[str, Any], entry: PieceEntry, *files: bytes) -> Piece:
+    if entry["kind"] == CPU:
+        return CpuPiece(cast(CpuEntry, entry), *files)
+    return ProgramPiece(cast(ProgramManifest, {**common, **entry}), *files)
+
+
+def _files(number: int, kind: str) -> list[str]:
+    """Names of the files of a piece."""
+    return [f"piece{number}.{name}" for name in (PROGRAM_FILES if kind == ACCELERATOR else ("onnx",))]
+
+
 def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
     """Writes the file whole, so that no half-written artifact is ever seen.
 
     ArtifactError: the folder cannot be written, or the contents would not be read back.
     """
     path = Path(path)
-    named = {**MEMBERS, **OPTIONAL}
-    contents = {name: getattr(artifact, field) for name, field in named.items() if getattr(artifact, field) is not None}
+    contents = {MODEL: artifact.model}
+    for number, piece in enumerate(artifact.pieces):
+        files = (piece.program, piece.constants) if isinstance(piece, ProgramPiece) else (piece.model,)
+        contents |= dict(zip(_files(number, piece.manifest["kind"]), files, strict=True))
     members = {name: {"bytes": len(data), "sha256": _digest(data)} for name, data in contents.items()}
     manifest = {**artifact.manifest, "format": FORMAT, "schema": SCHEMA, "members": members}
     _check(path, manifest, contents)
@@ -115,23 +192,45 @@ def load(path: str | os.PathLike[str]) -> Artifact:
     if digest.strip() != _digest(text).encode():
         raise ArtifactError(f"{path}: altered: {MANIFEST} does not have the digest in {DIGEST}; compile it again")
     try:
-        manifest = _check(path, _manifest(path, text), contents)
+        found = _manifest(path, text)
+        if found["schema"] < PIECES:
+            found, contents = _in_pieces(found, contents)
+        manifest = _check(path, found, contents)
     except (TypeError, KeyError, AttributeError, struct.error) as error:
         raise ArtifactError(f"{path}: {MANIFEST} is malformed ({error}); compile it again") from error
-    fields = {**MEMBERS, **OPTIONAL}
-    return Artifact(manifest, **{fields[name]: data for name, data in contents.items()})
+    entries = [
+        (entry, [contents[name] for name in _files(number, entry["kind"])]) for number, entry in enumerate(manifest["pieces"])
+    ]
+    return artifact_of(manifest, entries, contents[MODEL])
+
+
+def _in_pieces(old: dict[str, Any], contents: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Manifest and files of an older schema, where a program may have a part on the CPU before it (head) and behind it (tail)."""
+    program = {key: old[key] for key in (*ProgramEntry.__annotations__, "predicted", "activation_bytes") if key in old}
+    head, tail = ([_old_end(old[key])] if old[key] else [] for key in OLD_ENDS)
+    pieces = [*head, {**program, "kind": ACCELERATOR}, *tail]
+    renamed = dict(zip(PROGRAM_FILES, _files(len(head), ACCELERATOR), strict=True))
+    renamed |= dict(zip(OLD_ENDS.values(), (*_files(0, CPU), *_files(len(head) + 1, CPU)), strict=True))
+    whole = {key: value for key, value in old.items() if key not in (*program, *OLD_ENDS)}
+    members = {renamed.get(name, name): entry for name, entry in old["members"].items()}
+    files = {renamed.get(name, name): data for name, data in contents.items()}
+    return {**whole, "macs": old["macs"], "cpu_macs": 0, "pieces": pieces, "members": members}, files
+
+
+def _old_end(operators: Any) -> dict[str, Any]:
+    """A head or tail; nobody counted its MACs, predicted its time or looked for what it needs."""
+    return {"kind": CPU, "operators": operators, "numpy": True, "macs": 0, "seconds": 0.0}
 
 
 def _unpack(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, bytes]:
     """Every member by name, sizes bounded before anything is unpacked."""
     infos = archive.infolist()
     names = [info.filename for info in infos]
-    unknown = sorted(set(names) - {MANIFEST, DIGEST, *MEMBERS, *OPTIONAL})
-    missing = sorted({MANIFEST, DIGEST, *MEMBERS} - set(names))
+    missing = sorted({MANIFEST, DIGEST, MODEL} - set(names))
     if MANIFEST not in names:
         raise ArtifactError(f"{path}: not a .cnna file (a zip archive without {MANIFEST}); `cnna compile` makes one")
-    if missing or unknown or len(names) != len(set(names)):
-        found = f"lacks {missing[0]}" if missing else f"also holds {unknown[0]}" if unknown else "holds a member twice"
+    if missing or len(names) != len(set(names)):
+        found = f"lacks {missing[0]}" if missing else "holds a member twice"
         raise ArtifactError(f"{path}: altered: the archive {found}; compile it again")
     besides = file_bytes - ZIP_BYTES - sum(ZIP_MEMBER_BYTES + 2 * len(info.filename) + info.compress_size for info in infos)
     if besides:
@@ -183,7 +282,7 @@ def _check(path: Path, found: Mapping[str, Any], contents: Mapping[str, bytes]) 
     wrong = misfit(found)
     need(wrong is None, f"{MANIFEST} has no proper '{wrong}'")
     manifest = cast(StoredManifest, found)
-    _check_members(need, manifest["members"], contents)
+    _check_members(need, manifest, contents)
     isa = manifest["isa"]
     need(isa[0] == VERSION[0], f"its programs are for register map {isa[0]}.{isa[1]}, this cnna has {VERSION[0]}.{VERSION[1]}")
     try:
@@ -197,8 +296,13 @@ def _check(path: Path, found: Mapping[str, Any], contents: Mapping[str, bytes]) 
     return manifest
 
 
-def _check_members(need: Need, members: Mapping[str, Any], contents: Mapping[str, bytes]) -> None:
-    """The archive's members are those of the manifest, to the bit."""
+def _check_members(need: Need, manifest: StoredManifest, contents: Mapping[str, bytes]) -> None:
+    """The archive's members are those of the manifest and its pieces, to the bit."""
+    members = manifest["members"]
+    wanted = {MODEL, *(name for number, entry in enumerate(manifest["pieces"]) for name in _files(number, entry["kind"]))}
+    strange, missing = sorted(set(contents) - wanted), sorted(wanted - set(contents))
+    need(not strange, f"altered: the archive also holds {', '.join(strange)}")
+    need(not missing, f"altered: the archive lacks {', '.join(missing)}")
     need(set(members) == set(contents), f"altered: {MANIFEST} lists {', '.join(sorted(members))} as members")
     for name, data in contents.items():
         entry = members[name]

@@ -3,7 +3,7 @@
 The manifest's `cpu_head` and `cpu_tail` list the operators, so that a softmax needs no ONNX parser on a board.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -91,6 +91,11 @@ _NUMPY: dict[str, Callable[..., Any]] = {  # ONNX operator: inputs, then attribu
 }
 
 
+def numpy_suffices(operators: Sequence[CpuOperator], given: Collection[str]) -> bool:
+    """Whether these operators run where onnxruntime is not installed. given: the piece's inputs; it needs no large constants."""
+    return all(entry["op"] in _NUMPY for entry in operators) and set(reads(operators)) <= set(given)
+
+
 def makes(operators: Sequence[CpuOperator]) -> set[str]:
     """All tensors that these operators make."""
     return {name for entry in operators for name in entry["outputs"]}
@@ -113,13 +118,20 @@ def onnxruntime_errors() -> tuple[type[Exception], ...]:
 
 
 class CpuPart:
-    """A head or tail; `model` is its ONNX file, `operators` the manifest's list, `name` what errors call it.
+    """A piece on the CPU; `model` is its ONNX file, `operators` the manifest's list, `name` what errors call it.
+
+    numpy: whether it runs without onnxruntime, as far as the compiler knows.
 
     ToolError: nothing here can run it. ArtifactError: nobody could, now or when it runs: its file is damaged.
     """
 
     def __init__(
-        self, model: bytes, operators: Sequence[CpuOperator], outputs: Sequence[str], name: str = "the part on the CPU"
+        self,
+        model: bytes,
+        operators: Sequence[CpuOperator],
+        outputs: Sequence[str],
+        name: str = "the part on the CPU",
+        numpy: bool = True,
     ) -> None:
         self.operators, self.outputs, self.name = operators, list(outputs), name
         try:
@@ -128,6 +140,8 @@ class CpuPart:
             foreign = sorted({entry["op"] for entry in operators} - set(_NUMPY))
             if foreign:
                 raise ToolError(f"{', '.join(foreign)} runs on the CPU and needs onnxruntime: pip install onnxruntime") from None
+            if not numpy:
+                raise ToolError(f"{name} has large constants and needs onnxruntime: pip install onnxruntime") from None
             self._session = None
             return
         options = onnxruntime.SessionOptions()

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.errors import RunError, TimedOutError
@@ -60,7 +60,7 @@ class Recorder(Protocol):
 class Profiler(Protocol):
     """A device that can say where the clocks of the last run went."""
 
-    def profile(self, artifact: Artifact) -> list[dict[str, Any]]:
+    def profile(self, program: ProgramPiece) -> list[dict[str, Any]]:
         """What each layer of the program that ran last cost: cycles, stalls by cause, DDR bytes."""
 
     def timeline(self) -> list[tuple[int, str, int]]:

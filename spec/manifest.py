@@ -19,7 +19,9 @@ SMALLEST, GREATEST = 2.0**-126, 2.0**127  # scales: float32 holds them, and what
 MOST_SIZE = 1 << 32  # of an axis: a segment has fewer bytes
 
 Kind = Callable[[Any], str | None]
+ACCELERATOR, CPU = "accelerator", "cpu"  # kinds of pieces
 PREDICTED_SINCE = 3  # the schema from which on the predictor's clocks are stored
+PIECES = 5  # the schema since which a model is a list of pieces; before, it was a program between a head and a tail
 TRACED = 4  # the schema since which the compiler traces the batch to each output; before, it was taken for the first axis
 
 
@@ -170,7 +172,7 @@ class CpuConstant(TypedDict):
 
 
 class CpuOperator(TypedDict):
-    """A node of head or tail."""
+    """A node of a piece on the CPU."""
 
     name: str
     op: str
@@ -229,34 +231,73 @@ class Member(TypedDict):
     sha256: str
 
 
-class _MaybeThere(TypedDict, total=False):
-    predicted: Predicted  # older files have the compiler's estimate of each layer alone
-    activation_bytes: Annotated[dict[str, int], _ANYTHING]
-    format: Annotated[str, _ANYTHING]  # `artifact` writes these two and checks them first
-    schema: Annotated[int, _ANYTHING]
+class Common(TypedDict):
+    """What a whole model and each of its programs have in common. isa: major, minor version of the register map."""
 
-
-class Manifest(_MaybeThere):
-    """What the compiler knows of a model's program."""
-
-    version: str
     isa: Annotated[list[int], _each(_COUNT, 2)]
     config: Annotated[dict[str, Any], _CONFIG]
     name: str
     batch: Annotated[int, _POSITIVE]
+
+
+class _MaybePredicted(TypedDict, total=False):
+    predicted: Predicted  # older files have the compiler's estimate of each layer alone
+    activation_bytes: Annotated[dict[str, int], _ANYTHING]
+    nodes: list[str]  # the tensors that its nodes make in the float graph; older files lack it
+
+
+class ProgramEntry(_MaybePredicted):
+    """A piece that runs on the accelerator: what the compiler knows of its program. macs: of one image."""
+
+    kind: Annotated[str, _plain(lambda value: value == ACCELERATOR)]
     program_writes: int
     segments: dict[str, int]
     inputs: list[Port]
     outputs: list[Port]
-    model_inputs: list[ModelInput]
-    model_outputs: list[ModelOutput]
-    cpu_head: list[CpuOperator]
-    cpu_tail: list[CpuOperator]
-    preprocess: Preprocess | None
     macs: int
     layers: list[LayerEntry]
     tensors: dict[str, TensorEntry]
     commands: list[CommandEntry]
+
+
+class ProgramManifest(Common, ProgramEntry):
+    """A program by itself: the piece's entry, and what it has in common with its model."""
+
+
+class CpuEntry(TypedDict):
+    """A piece that runs on the CPU. numpy: whether it runs without onnxruntime. macs, seconds (predicted): of one image."""
+
+    kind: Annotated[str, _plain(lambda value: value == CPU)]
+    operators: list[CpuOperator]
+    numpy: Annotated[bool, _plain(lambda value: type(value) is bool)]
+    macs: int
+    seconds: float
+
+
+PieceEntry = ProgramEntry | CpuEntry
+
+
+def _piece(value: Any) -> str | None:
+    kinds = {ACCELERATOR: _PROGRAM, CPU: _CPU_PIECE}
+    found = value.get("kind") if isinstance(value, dict) else None
+    return kinds[found](value) if isinstance(found, str) and found in kinds else ""
+
+
+class _MaybeThere(TypedDict, total=False):
+    format: Annotated[str, _ANYTHING]  # `artifact` writes these two and checks them first
+    schema: Annotated[int, _ANYTHING]
+
+
+class Manifest(Common, _MaybeThere):
+    """What the compiler knows of a model. macs: of one image, on the accelerator; cpu_macs: the rest."""
+
+    version: str
+    model_inputs: list[ModelInput]
+    model_outputs: list[ModelOutput]
+    preprocess: Preprocess | None
+    macs: int
+    cpu_macs: int
+    pieces: Annotated[list[PieceEntry], _each(_piece)]
 
 
 class StoredManifest(Manifest):
@@ -289,4 +330,5 @@ def _kind(of: Any) -> Kind:
     return _PLAIN[of]
 
 
+_PROGRAM, _CPU_PIECE = _kind(ProgramEntry), _kind(CpuEntry)
 _STORED = _kind(StoredManifest)

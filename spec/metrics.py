@@ -1,10 +1,12 @@
 """The figures of a run, in the form that `cnna run --json` writes. What was not measured is None, never 0."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.config import BEAT_BYTES
-from cnna.spec.manifest import LayerEntry, Manifest
+from cnna.spec.manifest import LayerEntry
 from cnna.spec.regmap import COUNTED, STALLS
 
 REPORT_MHZ = 300  # the clock that frames a second are stated for
@@ -12,40 +14,81 @@ REPORT_MHZ = 300  # the clock that frames a second are stated for
 Figures = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Runs:
+    """What was seen of the runs of one program.
+
+    counters: of each run, empty where nothing counts clocks. profile: of the last run, for every layer {cycles, stalls,
+    ddr_read_bytes, ddr_write_bytes}, summing to its counters. timeline: of the last run, (clock since start, engine, units finished
+    by then) each time an engine finished some.
+    """
+
+    counters: Sequence[Mapping[str, int]] = ()
+    profile: Sequence[Mapping[str, Any]] | None = None
+    timeline: Sequence[tuple[int, str, int]] | None = None
+
+
 def summary(
-    manifest: Manifest,
+    artifact: Artifact,
     device: str,
-    runs: Sequence[Mapping[str, int]],
-    profile: Sequence[Mapping[str, Any]] | None,
+    runs: Sequence[Runs],
     wall_seconds: float,
     matches_reference: bool | None,
-    timeline: Sequence[tuple[int, str, int]] | None = None,
+    cpu_seconds: float | None = None,
+    samples_per_second: float | None = None,
 ) -> Figures:
-    """All figures of some runs of one artifact. `runs`: counters of each batch, empty where nothing counts clocks.
+    """All figures of some runs of one artifact. runs: of each of its programs, in their order.
 
-    `profile`: for every layer {cycles, stalls, ddr_read_bytes, ddr_write_bytes}, summing to the last run's counters.
-    `timeline`: of the last run, (clock since start, engine, units finished by then) each time an engine finished some.
+    Clocks, bytes and layers of several programs are added up, one after another. cpu_seconds: of the pieces on the CPU, for one
+    sample. samples_per_second: from the user's arrays to the answers, on a board.
     """
-    measured = [run for run in runs if run["cycles"]]
-    cycles = _mean(run["cycles"] for run in measured)
+    manifest = artifact.manifest
+    programs = [_program(program, seen) for program, seen in zip(artifact.programs, runs, strict=True)]
     config, batch, macs = manifest["config"], manifest["batch"], manifest["macs"]
-    peak = config["pix"] * config["ci"] * config["co"]
+    cycles, peak = _total(program["cycles"] for program in programs), config["pix"] * config["ci"] * config["co"]
     return {
         "config": config["name"],
         "device": device,
         "batch": batch,
         "macs": macs,
+        "cpu_macs": manifest["cpu_macs"],
         "cycles": cycles,
         "mac_utilization": macs * batch / (cycles * peak) if cycles else None,
         "fps_at_300mhz": batch * REPORT_MHZ * 1e6 / cycles if cycles else None,
+        "fps_end_to_end": samples_per_second,
+        "cpu_seconds": cpu_seconds,
+        "ddr_read_bytes": _total(program["ddr_read_bytes"] for program in programs),
+        "ddr_write_bytes": _total(program["ddr_write_bytes"] for program in programs),
+        "stalls": {cause: _total(program["stalls"][cause] for program in programs) for cause in STALLS},
+        "matches_reference": matches_reference,
+        "wall_seconds": wall_seconds,
+        "programs": [{"cycles": program["cycles"], "unit_clocks": program["unit_clocks"]} for program in programs],
+        "layers": [layer for program in programs for layer in program["layers"]],
+    }
+
+
+def _program(program: ProgramPiece, seen: Runs) -> Figures:
+    """Those of one program."""
+    measured = [run for run in seen.counters if run["cycles"]]
+    manifest, config = program.manifest, program.config
+    layers = [
+        _layer(entry, seen.profile[index] if seen.profile else None, manifest["batch"], config.macs)
+        for index, entry in enumerate(manifest["layers"])
+    ]
+    return {
+        "cycles": _mean(run["cycles"] for run in measured),
         "ddr_read_bytes": _mean(_beats(run, "read") * BEAT_BYTES for run in measured),
         "ddr_write_bytes": _mean(_beats(run, "write") * BEAT_BYTES for run in measured),
         "stalls": {cause: _mean(run[f"stall_{cause}"] for run in measured) for cause in STALLS},
-        "matches_reference": matches_reference,
-        "wall_seconds": wall_seconds,
-        "unit_clocks": _unit_clocks(timeline) if timeline is not None else None,
-        "layers": [_layer(e, profile[index] if profile else None, batch, peak) for index, e in enumerate(manifest["layers"])],
+        "unit_clocks": _unit_clocks(seen.timeline) if seen.timeline is not None else None,
+        "layers": layers,
     }
+
+
+def _total(values: Iterable[int | float | None]) -> int | float | None:
+    """Their sum; None where one was not measured, or nothing was."""
+    found = list(values)
+    return sum(value for value in found if value is not None) if found and None not in found else None
 
 
 def _mean(values: Any) -> int | float | None:

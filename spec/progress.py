@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cnna.spec.commands import go_writes
 from cnna.spec.machine import RESPONSES
-from cnna.spec.manifest import Manifest
+from cnna.spec.manifest import ProgramManifest
 from cnna.spec.regmap import BOUNDED, COUNT_BITS, COUNTED, ENGINES, ERRORS, GO_OFFSETS, REGISTERS, STALLS, offset
 
 Read = Callable[[str], Mapping[str, int]]  # fields of a register, by its name
@@ -17,7 +17,7 @@ Read = Callable[[str], Mapping[str, int]]  # fields of a register, by its name
 class Played(NamedTuple):
     """What an accelerator was told to run: an artifact's manifest and program; `chunk_blocks` as of its `Config`."""
 
-    manifest: Manifest
+    manifest: ProgramManifest
     program: bytes
     chunk_blocks: int
 
@@ -49,7 +49,7 @@ def _last(writes: NDArray[np.uint32], register: str, pcs: NDArray[np.int64]) -> 
     return values[np.searchsorted(own, pcs)]
 
 
-def stopped(read: Read, manifest: Manifest, program: bytes, chunk_blocks: int) -> str:
+def stopped(read: Read, manifest: ProgramManifest, program: bytes, chunk_blocks: int) -> str:
     """Why and where the accelerator stopped: cause, then `whereabouts`."""
     error = read("ERROR")
     cause = ERRORS[error["cause"]] if error["cause"] < len(ERRORS) else f"cause {error['cause']}"
@@ -69,7 +69,7 @@ def stopped(read: Read, manifest: Manifest, program: bytes, chunk_blocks: int) -
     return f"the accelerator stopped: {cause} {whereabouts(read, manifest, program, chunk_blocks)}{left}"
 
 
-def whereabouts(read: Read, manifest: Manifest, program: bytes, chunk_blocks: int) -> str:
+def whereabouts(read: Read, manifest: ProgramManifest, program: bytes, chunk_blocks: int) -> str:
     """Program counter, layer, and what each engine is at."""
     pc, gos = read("PC")["count"], gos_of(program, chunk_blocks)
     return f"at program write {pc} of {len(program) // 8}, {_layer(manifest, _after(gos, pc))}; {_engines(read, manifest, gos, pc)}"
@@ -108,14 +108,14 @@ def _after(gos: list[Go], pc: int) -> int | None:
     return next((index for index, go in enumerate(gos) if go.pc >= pc), len(gos) - 1 if gos else None)
 
 
-def _layer(manifest: Manifest, command: int | None) -> str:
+def _layer(manifest: ProgramManifest, command: int | None) -> str:
     if command is None or command >= len(manifest["commands"]):
         return "in no layer"
     index = manifest["commands"][command]["layer"]
     return "in no layer" if index is None or index < 0 else f"layer {manifest['layers'][index]['name']}"
 
 
-def _engines(read: Read, manifest: Manifest, gos: list[Go], pc: int) -> str:
+def _engines(read: Read, manifest: ProgramManifest, gos: list[Go], pc: int) -> str:
     """What every engine with unfinished commands was at."""
     busy = read("STATUS")["engines"]
     parts = []

@@ -6,28 +6,58 @@ to. A new entry of the manifest that others refer to gets its check here. It is 
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import cast
 
 import numpy as np
 
 from cnna.spec.commands import Table, UnsoundError
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import makes
-from cnna.spec.manifest import PREDICTED_SINCE, TRACED, Fold, Manifest, ModelInput, ModelOutput, Port
+from cnna.spec.manifest import (
+    CPU,
+    PREDICTED_SINCE,
+    TRACED,
+    CpuEntry,
+    Fold,
+    Manifest,
+    ModelInput,
+    ModelOutput,
+    Port,
+    ProgramEntry,
+    StoredManifest,
+)
 from cnna.spec.program import checked
 from cnna.spec.regmap import ENGINES, SEGMENTS
 
+Shape = Sequence[int | None]
 
-def check(manifest: Manifest, config: Config, contents: Mapping[str, bytes]) -> None:
+
+def check(manifest: StoredManifest, config: Config, contents: Mapping[str, bytes]) -> None:
     """UnsoundError: the first thing that does not agree. contents: the archive's members but the manifest."""
-    program = contents["program.bin"]
-    _need(len(program) == 8 * manifest["program_writes"] >= 8, f"program.bin is not {manifest['program_writes']} writes of 8 bytes")
-    _check_predicted(manifest)
-    _check_segments(manifest, contents)
-    _check_ports(manifest, config)
-    _check_ends(manifest, contents)
+    _check_names((("model_inputs", manifest["model_inputs"]), ("model_outputs", manifest["model_outputs"])))
+    _need(bool(manifest["pieces"]), "it has no pieces")
+    known: dict[str, Shape | None] = {entry["name"]: entry["shape"] for entry in manifest["model_inputs"]}
+    for number, entry in enumerate(manifest["pieces"]):
+        if entry["kind"] == CPU:
+            known |= dict.fromkeys(makes(cast(CpuEntry, entry)["operators"]))
+            continue
+        piece = cast(ProgramEntry, entry)
+        program, constants = (contents[f"piece{number}.{name}"] for name in ("program.bin", "constants.bin"))
+        _check_program(piece, manifest, config, program, constants)
+        _check_given(piece, known)
+        known |= {port["name"]: None for port in piece["outputs"]}
+    _check_model_outputs(manifest, known)
     _check_preprocess(manifest)
-    tables = checked(program, config, manifest["segments"])
-    _check_commands(manifest, tables, config)
+
+
+def _check_program(piece: ProgramEntry, manifest: StoredManifest, config: Config, program: bytes, constants: bytes) -> None:
+    """One piece on the accelerator: its entry agrees with itself and with its files."""
+    _need(len(program) == 8 * piece["program_writes"] >= 8, f"program.bin is not {piece['program_writes']} writes of 8 bytes")
+    _check_predicted(piece, manifest["schema"])
+    _check_segments(piece, constants)
+    _check_ports(piece, manifest["batch"], config)
+    tables = checked(program, config, piece["segments"])
+    _check_commands(piece, tables, manifest["batch"], config)
 
 
 def _need(true: bool, what: str) -> None:
@@ -35,43 +65,41 @@ def _need(true: bool, what: str) -> None:
         raise UnsoundError(what)
 
 
-def _check_predicted(manifest: Manifest) -> None:
+def _check_predicted(manifest: ProgramEntry, schema: int) -> None:
     """Predicted clocks are there of all, which add up, or, in an older file, of the layers alone."""
     stored = "predicted" in manifest
-    _need(stored or manifest["schema"] < PREDICTED_SINCE, "manifest.json has no proper 'predicted'")
+    _need(stored or schema < PREDICTED_SINCE, "manifest.json has no proper 'predicted'")
     _need(all(("predicted" in command) is stored for command in manifest["commands"]), "some commands have no predicted clocks")
     clocks = sum(layer["predicted_cycles"] for layer in manifest["layers"])
     _need(not stored or manifest["predicted"]["cycles"] == clocks, "its layers' predicted clocks do not add up to the whole's")
 
 
-def _check_segments(manifest: Manifest, contents: Mapping[str, bytes]) -> None:
+def _check_segments(manifest: ProgramEntry, constants: bytes) -> None:
     segments = manifest["segments"]
     _need(set(segments) == set(SEGMENTS), f"segments are not {', '.join(SEGMENTS)}")
     _need(all(size < 1 << 32 for size in segments.values()), "a segment has no proper size")
-    _need(len(contents["constants.bin"]) == segments["constant"], f"constants.bin is not {segments['constant']} bytes")
-    for part, operators in (("head", manifest["cpu_head"]), ("tail", manifest["cpu_tail"])):
-        _need(bool(operators) == (f"{part}.onnx" in contents), f"cpu_{part} and {part}.onnx disagree")
+    _need(len(constants) == segments["constant"], f"constants.bin is not {segments['constant']} bytes")
 
 
 # --- ports ---
 
 
-def _check_ports(manifest: Manifest, config: Config) -> None:
-    """Each port lies in its segment, no two of its rows overlap, and no two ports have one name."""
-    named: tuple[tuple[str, Sequence[Port | ModelInput | ModelOutput]], ...] = (
-        ("inputs", manifest["inputs"]),
-        ("outputs", manifest["outputs"]),
-        ("model_inputs", manifest["model_inputs"]),
-        ("model_outputs", manifest["model_outputs"]),
-    )
+def _check_names(named: Sequence[tuple[str, Sequence[Port | ModelInput | ModelOutput]]]) -> None:
+    """Of each kind there is at least one, and no two have one name."""
     for kind, entries in named:
         names = [entry["name"] for entry in entries]
         _need(len(names) == len(set(names)), f"two of its {kind} have one name")
         _need(bool(names), f"it has no {kind}")
-    for kind, ports in (("inputs", manifest["inputs"]), ("outputs", manifest["outputs"])):
+
+
+def _check_ports(manifest: ProgramEntry, batch: int, config: Config) -> None:
+    """Each port lies in its segment, no two of its rows overlap, and no two ports have one name."""
+    ends = (("inputs", manifest["inputs"]), ("outputs", manifest["outputs"]))
+    _check_names(ends)
+    for kind, ports in ends:
         for port in ports:
             _need(port["segment"] in SEGMENTS, f"port {port['name']} lies in no segment")
-            end = port["offset"] + manifest["batch"] * port["image_bytes"]
+            end = port["offset"] + batch * port["image_bytes"]
             _need(end <= manifest["segments"][port["segment"]], f"port {port['name']} ends beyond its segment")
             tensor = manifest["tensors"].get(port["tensor"], port)
             _need(tensor["shape"] == port["shape"], f"port {port['name']} has another shape than its tensor")
@@ -112,19 +140,20 @@ def _sound_fold(fold: Fold, channels: int) -> bool:
 # --- the model's ends ---
 
 
-def _check_ends(manifest: Manifest, contents: Mapping[str, bytes]) -> None:
-    """Every tensor that a port, an operator on the CPU or the user asks for is made by something before it."""
-    head, tail = manifest["cpu_head"], manifest["cpu_tail"]
-    given = {entry["name"]: entry["shape"] for entry in manifest["model_inputs"]}
-    for port in manifest["inputs"]:
-        _need(port["name"] in {*given, *makes(head)}, f"the name of port {port['name']} is that of no input")
-        shape = given.get(port["name"]) if port["name"] not in makes(head) else None
+def _check_given(piece: ProgramEntry, known: Mapping[str, Shape | None]) -> None:
+    """Every input of a program is a tensor that is known before it runs. known: name to shape, as far as that is known."""
+    for port in piece["inputs"]:
+        _need(port["name"] in known, f"the name of port {port['name']} is that of no input")
+        shape = known[port["name"]]
         sizes = [size for size in shape or () if size is not None]
         fits = shape is None or len(sizes) < len(shape) or prod(sizes) == prod(port["shape"])
         _need(fits, f"port {port['name']} has another size than the model's input")
-    made = {*given, *makes(head), *(port["name"] for port in manifest["outputs"]), *makes(tail)}
+
+
+def _check_model_outputs(manifest: StoredManifest, known: Mapping[str, Shape | None]) -> None:
+    """Every output that the user asks for is made by something, and its batch is in one of its axes."""
     for entry in manifest["model_outputs"]:
-        _need(entry["name"] in made, f"nothing makes the model's output {entry['name']}")
+        _need(entry["name"] in known, f"nothing makes the model's output {entry['name']}")
         axis = entry.get("batch_axis", -1) if manifest["schema"] >= TRACED else None
         sound = axis is None or 0 <= axis < len(entry["shape"] or ())
         _need(sound, f"output {entry['name']} has no proper 'batch_axis'")
@@ -148,7 +177,7 @@ def _check_preprocess(manifest: Manifest) -> None:
 # --- commands ---
 
 
-def _check_commands(manifest: Manifest, tables: Mapping[str, Table], config: Config) -> None:
+def _check_commands(manifest: ProgramEntry, tables: Mapping[str, Table], batch: int, config: Config) -> None:
     """The list of commands is the program's, and what each writes lies in its tensor."""
     listed, queued = manifest["commands"], sum(len(table.numbers) for table in tables.values())
     _need(queued == len(listed), f"program.bin queues {queued} commands, but manifest.json lists {len(listed)}")
@@ -162,7 +191,7 @@ def _check_commands(manifest: Manifest, tables: Mapping[str, Table], config: Con
             command = listed[number]
             _need(command["engine"] == engine, f"commands[{number}] is one of {engine} in program.bin")
             if command["tensor"] is not None and engine in ("conv", "vector"):
-                limits = (manifest["batch"], *manifest["tensors"][command["tensor"]]["shape"])
+                limits = (batch, *manifest["tensors"][command["tensor"]]["shape"])
                 _need(_inside(table, row, command["origin"], limits, config), f"commands[{number}] writes outside its tensor")
 
 

@@ -7,15 +7,17 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from cnna.compiler.compile import Program, compile_graph
+from cnna.compiler.compile import compile_graph
 from cnna.host.device.accelerator import Accelerator
 from cnna.sim import check
 from cnna.sim.reference import reference
 from cnna.sim.rtl.cosim import CosimDevice
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import Artifact, ProgramPiece
+from cnna.spec.artifact import artifact_of as assembled
 from cnna.spec.config import PRESETS, Config
 
 from . import networks
@@ -25,9 +27,11 @@ CONFIGS = {**PRESETS, ODD.name: ODD}
 WATCHDOG_CLOCKS = 20_000  # these programs are short: a deadlock is soon known
 
 
-def artifact_of(program: Program) -> Artifact:
-    """A compiled graph as an artifact without a model around it."""
-    return Artifact(program.manifest(), program.program, program.constants, b"")
+def artifact_of(piece: ProgramPiece) -> Artifact:
+    """A program as an artifact without a model around it."""
+    ends: dict[str, list[Any]] = {"model_inputs": [], "model_outputs": []}
+    manifest = {**piece.manifest, **ends, "version": "0", "preprocess": None, "cpu_macs": 0}
+    return assembled(manifest, [(piece.manifest, (piece.program, piece.constants))], b"")
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,9 @@ class Case:
         return getattr(networks, self.kind)(self.seed)
 
     @cached_property
-    def artifact(self) -> Artifact:
+    def piece(self) -> ProgramPiece:
         """What the compiler makes of it; `model` is empty."""
-        return artifact_of(compile_graph(self.graph, self.config, self.batch))
+        return compile_graph(self.graph, self.config, self.batch).piece()
 
     @cached_property
     def inputs(self) -> Mapping[str, np.ndarray]:
@@ -75,10 +79,10 @@ def agree(case: Case, device: CosimDevice, by_register: bool = False) -> check.A
     """Runs the case on the RTL and compares all three. AssertionError: what differs, and how to repeat it."""
     try:
         device.release_all()
-        accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+        accelerator = Accelerator(device, case.piece, WATCHDOG_CLOCKS)
         device.start_log()
         answers = (accelerator.run_by_register if by_register else accelerator.run)(case.inputs)
-        return check.compare(case.artifact, case.golden, case.inputs, answers, device)
+        return check.compare(case.piece, case.golden, case.inputs, answers, device)
     except Exception as error:
         device.reset()
         raise AssertionError(
@@ -89,8 +93,8 @@ def agree(case: Case, device: CosimDevice, by_register: bool = False) -> check.A
 def agree_emulated(case: Case) -> check.Agreement:
     """Compares emulator and reference. AssertionError: as `agree`."""
     try:
-        log, answers = check.emulate(case.artifact, case.inputs)
-        tensors, elements = check.compare_tensors(case.artifact, log, case.golden)
+        log, answers = check.emulate(case.piece, case.inputs)
+        tensors, elements = check.compare_tensors(case.piece, log, case.golden)
         assert all(np.array_equal(answers[name], case.golden[name]) for name in case.graph.outputs)
         return check.Agreement(("emulator", "reference"), tensors, elements)
     except Exception as error:

@@ -72,7 +72,7 @@ ROOMS = {
     "sim.board": ("the virtual ZCU102", ("hw.axi", "sim.emulator", "sim.rtl")),
     "sim": (
         "`check`, and `testbench` for users",
-        ("host.device", "host.model", "sim.reference", "sim.emulator", "sim.rtl"),
+        ("host.device", "host.model", "sim.emulator", "sim.rtl"),
     ),
     "cli": (
         "the command `cnna`",

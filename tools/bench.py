@@ -83,12 +83,12 @@ def measure(row: Row, config: str, before: Mapping[str, Any] | None, predict: bo
         measured = dict(before["measured"]) if before and before["measured"] else None
         found: Found = {
             "config": artifact.config.name,
-            "program_sha256": _digest(artifact.program),
+            "program_sha256": _digest(b"".join(program.program for program in artifact.programs)),
             "verilog_sha256": _verilog(artifact) if simulate or measured else None,
             "predicted": report["predicted"],
             "macs_a_batch": artifact.manifest["macs"] * row.batch,
-            "program_bytes": len(artifact.program),
-            "segments": artifact.manifest["segments"],
+            "program_bytes": sum(len(program.program) for program in artifact.programs),
+            "segments": report["segments"],
             "measured": measured,
         }
         layers: list[int | None] = [None] * len(report["layers"])

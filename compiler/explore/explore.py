@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import BinaryIO
 
-from cnna.compiler.compile import Program, compile_graph
+from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.report.axis_numbers import linear
 from cnna.spec.config import BEAT_BYTES, Config, ConfigError
@@ -121,7 +121,7 @@ def _memories(pix: int, ci: int, co: int) -> Iterator[Config]:
 
 
 def explore(
-    graph: Graph, configs: Sequence[Config], batch: int | None, say: Say, memory: DdrSpeed = PLANNED
+    graphs: Sequence[Graph], configs: Sequence[Config], batch: int | None, say: Say, memory: DdrSpeed = PLANNED
 ) -> tuple[list[Point], int]:
     """The predictions of all configurations, and how many of them cannot run the network.
 
@@ -134,7 +134,7 @@ def explore(
     for number, config in enumerate(configs):
         say(number, steps, config.name)
         try:
-            points.append(evaluate(graph, config, batch or 1, memory))
+            points.append(evaluate(graphs, config, batch or 1, memory))
         except ModelError as error:
             refused = error
     if not points and refused:
@@ -143,15 +143,16 @@ def explore(
     best = [] if batch else sorted(points, key=lambda point: -point.fps)[:BEST]
     for number, (point, images) in enumerate(product(best, BATCHES), len(configs)):
         say(number, steps, f"{point.config.name}, batch {images}")
-        points.append(evaluate(graph, point.config, images, memory))
+        points.append(evaluate(graphs, point.config, images, memory))
     return points, missing
 
 
-def evaluate(graph: Graph, config: Config, batch: int, memory: DdrSpeed = PLANNED) -> Point:
-    """Compiles and predicts. ModelError: it does not fit."""
-    program: Program = compile_graph(graph, config, batch)
-    moved = sum(layer["ddr_read_bytes"] + layer["ddr_write_bytes"] for layer in program.layers)
-    return Point(config, batch, dsp48e2(config), bram36(config), program.predicted(memory).cycles, moved, program.macs)
+def evaluate(graphs: Sequence[Graph], config: Config, batch: int, memory: DdrSpeed = PLANNED) -> Point:
+    """Compiles and predicts. graphs: the pieces of a model that run on the accelerator. ModelError: one does not fit."""
+    programs = [compile_graph(graph, config, batch) for graph in graphs]
+    moved = sum(layer["ddr_read_bytes"] + layer["ddr_write_bytes"] for program in programs for layer in program.layers)
+    cycles = sum(program.predicted(memory).cycles for program in programs)
+    return Point(config, batch, dsp48e2(config), bram36(config), cycles, moved, sum(program.macs for program in programs))
 
 
 def pareto(points: Iterable[Point]) -> list[Point]:

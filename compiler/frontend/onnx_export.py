@@ -17,17 +17,18 @@ IR_VERSION = 8  # of ONNX; every onnxruntime since 1.14 reads it, and newer opse
 NEW_OPSET, NEW_IR_VERSION = 19, 10
 
 
-def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
-    """An ONNX model with a free batch axis; `extra_outputs` are tensors that become outputs as well."""
+def to_model(graph: Graph, extra_outputs: Sequence[str] = (), types: Mapping[str, int] | None = None) -> ModelProto:
+    """An ONNX model with a free batch axis.
+
+    extra_outputs: tensors that become outputs as well. types: of ONNX's elements, by name, of inputs that are not float.
+    """
     writer = _Writer(graph)
     for name in graph.inputs:
         if graph.tensors[name].quant:
             writer.names[name] = writer.quantise(name, writer.fresh(f"{name}:dq"), graph.tensors[name].quant)
     for node in graph.nodes:
         writer.node(node)
-    inputs = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", *graph.tensors[name].shape[1:]]) for name in graph.inputs
-    ]
+    inputs = [_input(name, graph.tensors[name].shape, (types or {}).get(name, TensorProto.FLOAT)) for name in graph.inputs]
     names = dict.fromkeys((*graph.outputs, *extra_outputs))  # a model may list an output twice
     shown = [name if name in graph.inputs else writer.names.get(name, name) for name in names]
     outputs = [onnx.ValueInfoProto(name=name) for name in shown]
@@ -37,6 +38,12 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
     version = NEW_IR_VERSION if graph.opset >= NEW_OPSET else IR_VERSION
     model = helper.make_model(made, opset_imports=opsets, ir_version=version, producer_name="cnna")
     return _typed_outputs(model, [graph.tensors[name].shape for name in names])
+
+
+def _input(name: str, shape: tuple[int, ...], kind: int) -> onnx.ValueInfoProto:
+    """A free first axis, None for others of unknown size; no shape at all where not even the number of axes is known."""
+    sizes = ["N", *(size or None for size in shape[1:])] if shape else None
+    return helper.make_tensor_value_info(name, kind, sizes)
 
 
 def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]]) -> ModelProto:

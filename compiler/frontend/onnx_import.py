@@ -211,6 +211,12 @@ def to_graph(model: ModelProto) -> Graph:
     return graph
 
 
+def element_types(model: ModelProto) -> dict[str, int]:
+    """ONNX's number for the type of the elements of each tensor, as far as it can be inferred."""
+    graph = with_shapes(model).graph
+    return {value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.input, *graph.output)}
+
+
 def _output_shapes(model: ModelProto) -> dict[str, list[int | None]]:
     """Of a model as it came, by output, where they are known; None for an unknown size."""
     copy = ModelProto()

@@ -1,81 +1,124 @@
-"""A model that came quantised (QDQ or QLinear, ours or onnxruntime's) as int8 graph, CPU head and CPU tail."""
+"""A model that came quantised (QDQ or QLinear, ours or onnxruntime's) as pieces: int8 graphs and ONNX models for the CPU."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from onnx import ModelProto
 
 from cnna.compiler.frontend import support
 from cnna.compiler.frontend.batch_axis import batch_axes
-from cnna.compiler.frontend.cpu_parts import cpu_parts
+from cnna.compiler.frontend.cpu_parts import cpu_models
 from cnna.compiler.frontend.integer import to_integer
-from cnna.compiler.frontend.onnx_import import to_graph
-from cnna.compiler.frontend.split import split
-from cnna.compiler.graph.ir import Graph, Quant
+from cnna.compiler.frontend.onnx_import import element_types, to_graph
+from cnna.compiler.frontend.partition import Piece, Reasons, cut, placed
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.macs import float_macs
 from cnna.compiler.graph.validate import validate_integer
 from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.passes.pipeline import INTEGER, QUANTISATION, REWRITES, Dump, run_passes
 from cnna.spec.errors import ModelError
+from cnna.spec.manifest import ACCELERATOR, CPU
+
+Decide = Callable[[Graph, Reasons], Reasons]  # who runs what, of a graph in which so much could run on the accelerator
+
+
+@dataclass(frozen=True)
+class ImportedPiece:
+    """A piece of the model: `integer`, an int8 graph for the accelerator, or `cpu`, an ONNX model.
+
+    nodes: of the float graph, by output. macs: of one image, those of a piece on the CPU.
+    """
+
+    source: Piece
+    integer: Graph | None = None
+    cpu: ModelProto | None = None
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes of the float graph, by output."""
+        return [node.output for node in self.source.graph.nodes]
+
+    @property
+    def float_macs(self) -> int:
+        """Multiply-accumulates of the float nodes, of one image."""
+        return sum(float_macs(node, self.source.graph) for node in self.source.graph.nodes)
 
 
 @dataclass(frozen=True)
 class QuantisedModel:
     """What runs where.
 
-    `inputs` and `outputs` say for each tensor at the accelerator's borders, by name, how it is quantised: the host rounds
-    float inputs so (from the user, or from `head`), and makes float of the outputs (for the user, or for `tail`). The names
-    are those of the model's inputs and outputs, or of the head's outputs and the tail's inputs. Float tensors at
-    these borders are [N, C, H, W]. `axes` has the batch's axis in each output of the model, None where it has none; `shapes`
-    the outputs' shapes for a batch of one, 0 for an axis of unknown size.
+    `whole` is the float graph that was cut, `reasons` why each of its nodes runs on the CPU. `axes` has the batch's axis in each
+    output of the model, None where it has none; `shapes` the outputs' shapes for a batch of one, 0 for an axis of unknown size.
     """
 
-    graph: Graph
-    head: ModelProto | None
-    tail: ModelProto | None
-    inputs: dict[str, Quant]
-    outputs: dict[str, Quant]
+    whole: Graph
+    reasons: Reasons
+    pieces: tuple[ImportedPiece, ...]
     axes: dict[str, int | None]
     shapes: dict[str, tuple[int, ...]]
 
+    @property
+    def programs(self) -> list[Graph]:
+        """The int8 graphs, in the order of their pieces."""
+        return [piece.integer for piece in self.pieces if piece.integer is not None]
 
-def import_quantised(model: ModelProto, dump: Dump | None = None, sources: Mapping[str, str] | None = None) -> QuantisedModel:
+
+def import_quantised(
+    model: ModelProto,
+    dump: Dump | None = None,
+    sources: Mapping[str, str] | None = None,
+    placed_as: Collection[str] | None = None,
+    decide: Decide | None = None,
+) -> QuantisedModel:
     """Rewrites, cuts and converts. `dump` gets the graph after each pass. `sources`: those of the model that this one was made
-    from, whose nodes errors then name.
+    from, whose nodes errors then name. placed_as: the nodes for the accelerator, by output, where that is known. decide: may move
+    more nodes to the CPU.
 
-    ModelError: nothing quantised in it, or a node between layers of the accelerator that it cannot run.
+    ModelError: nothing quantised in it that could run on the accelerator, or a sum or scale that its arithmetic cannot hold.
     """
     source = to_graph(model)
     source = replace(source, sources=sources or source.sources)
     graph = run_passes(source, (*REWRITES, *QUANTISATION), dump)
-    if not any(tensor.quant for tensor in graph.tensors.values()):
-        foreign = support.foreign_quantisation(graph)
-        raise ModelError(f"{graph.name}: {foreign or 'the model is not quantised; run `cnna quantize` on it first'}")
-    parts = split(graph, support.quantised_limit)
+    reasons = _placement(graph, placed_as)
+    if decide:
+        reasons = decide(graph, reasons)
+    parts = cut(graph, reasons)
     if dump:
-        dump("split", parts.body)
-    body = to_integer(parts.body)
-    if dump:
-        dump("to_integer", body)
-    body = run_passes(body, INTEGER, dump)
-    validate_integer(body)
-    head, tail = cpu_parts(parts, graph.outputs)
+        for part in parts:
+            dump(f"piece {part.graph.name}", part.graph)
+    cpu = cpu_models(parts, graph, element_types(model) if any(part.kind == CPU for part in parts) else {})
+    pieces = []
+    for part, made in zip(parts, cpu, strict=True):
+        pieces.append(ImportedPiece(part, to_int8(part.graph, dump) if part.kind == ACCELERATOR else None, made))
     plain = fold_constants(source)  # as the model has it, with the shapes that it computes
     axes = batch_axes(plain)
     return QuantisedModel(
-        body,
-        head,
-        tail,
-        _quants(body, body.inputs),
-        _quants(body, body.outputs),
+        graph,
+        reasons,
+        tuple(pieces),
         {name: axes.get(name) for name in plain.outputs},
         {name: plain.tensors[name].shape for name in plain.outputs},
     )
 
 
-def _quants(graph: Graph, names: tuple[str, ...]) -> dict[str, Quant]:
-    found = {}
-    for name in names:
-        quant = graph.tensors[name].quant
-        assert quant is not None
-        found[name] = quant
-    return found
+def _placement(graph: Graph, placed_as: Collection[str] | None) -> Reasons:
+    """ModelError: the model is not quantised, though some of it could run."""
+    if placed_as is not None:
+        return {node.output: None if node.output in placed_as else "" for node in graph.nodes}
+    reasons = placed(graph, support.quantised_limit)
+    if None not in reasons.values() and not any(tensor.quant for tensor in graph.tensors.values()):
+        foreign = support.foreign_quantisation(graph)
+        if foreign or None in placed(graph, support.limit).values():
+            raise ModelError(f"{graph.name}: {foreign or 'the model is not quantised; run `cnna quantize` on it first'}")
+    return reasons
+
+
+def to_int8(part: Graph, dump: Dump | None = None) -> Graph:
+    """The int8 graph of a piece for the accelerator. ModelError: as `to_integer`."""
+    body = to_integer(part)
+    if dump:
+        dump("to_integer", body)
+    body = run_passes(body, INTEGER, dump)
+    validate_integer(body)
+    return body

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cnna.compiler.predict.predict import predicted_spans
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import ProgramPiece
 from cnna.spec.commands import Command, commands
 from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
@@ -36,11 +36,11 @@ class Bar:
     held: tuple[int, int]
 
 
-def predicted_bars(artifact: Artifact, memory: DdrSpeed | None = None) -> list[Bar]:
+def predicted_bars(piece: ProgramPiece, memory: DdrSpeed | None = None) -> list[Bar]:
     """A bar for each command, in program order: from the manifest, or predicted if it has none for this memory."""
-    entries, memory = artifact.manifest["commands"], memory or artifact.predicted_for
-    if "predicted" not in artifact.manifest or memory != artifact.predicted_for:
-        return bars_of(artifact.program, artifact.config, [int(entry["layer"]) for entry in entries], memory)
+    entries, memory = piece.manifest["commands"], memory or piece.predicted_for
+    if "predicted" not in piece.manifest or memory != piece.predicted_for:
+        return bars_of(piece.program, piece.config, [int(entry["layer"]) for entry in entries], memory)
     bars = []
     for number, entry in enumerate(entries):
         begin, end, *held = entry["predicted"]
@@ -59,12 +59,25 @@ def bars_of(program: bytes, config: Config, layers: Sequence[int], memory: DdrSp
     return bars
 
 
+def in_a_row(programs: Iterable[tuple[ProgramPiece, Sequence[Bar]]]) -> list[Bar]:
+    """The bars of several programs that run one after another; their clocks, commands and layers are counted through."""
+    joined: list[Bar] = []
+    clock = command = layer = 0
+    for piece, bars in programs:
+        for bar in bars:
+            held = (bar.held[0] + clock, bar.held[1] + clock)
+            joined.append(Bar(bar.engine, bar.command + command, bar.layer + layer, bar.begin + clock, bar.end + clock, held))
+        clock += last_clock(bars)
+        command, layer = command + len(piece.manifest["commands"]), layer + len(piece.manifest["layers"])
+    return joined
+
+
 def last_clock(bars: Iterable[Bar]) -> int:
     """When all is done. Weight commands do not count: the engine that uses the weights ends later."""
     return max((bar.end for bar in bars if bar.engine != "weight"), default=0)
 
 
-def measured_bars(artifact: Artifact, finished: UnitClocks) -> list[Bar]:
+def measured_bars(piece: ProgramPiece, finished: UnitClocks) -> list[Bar]:
     """A bar for each command whose units are counted (all but those of `weight`), in program order.
 
     A bar ends when the command's last unit was finished. It begins when the command could: its engine is free, the units that it
@@ -74,18 +87,18 @@ def measured_bars(artifact: Artifact, finished: UnitClocks) -> list[Bar]:
     ends: dict[str, deque[int]] = {engine: deque([0], maxlen=QUEUE_COMMANDS) for engine in ENGINES}
     units = dict.fromkeys(COUNTED, 0)
     clock = written = 0
-    for command in commands(artifact.program):
+    for command in commands(piece.program):
         engine, queue = command.engine, ends[command.engine]
         clock, written = clock + command.pc - written, command.pc
         if engine not in units:
             continue
         if len(queue) == QUEUE_COMMANDS:
             clock = max(clock, queue[0])
-        units[engine] += command.units(artifact.config.chunk_blocks)
+        units[engine] += command.units(piece.config.chunk_blocks)
         end = _clock_of(finished, engine, units[engine])
         begin = max(clock, queue[-1], _released(command, finished))
         queue.append(end)
-        layer = int(artifact.manifest["commands"][command.number]["layer"])
+        layer = int(piece.manifest["commands"][command.number]["layer"])
         begin = min(begin, end)
         bars.append(Bar(engine, command.number, layer, begin, end, (begin, end)))
     if any(len(finished[engine]) != count for engine, count in units.items()):

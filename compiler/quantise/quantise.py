@@ -11,9 +11,9 @@ from cnna.compiler.frontend import support
 from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import to_graph
+from cnna.compiler.frontend.partition import part_of, placed
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.frontend.quantised_import import import_quantised
-from cnna.compiler.frontend.split import split
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Clip, Concat, Conv, MaxPool, Onnx, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
@@ -28,14 +28,13 @@ BIAS_MAX = 1 << 30  # leaves the sums of the products room in int32
 
 @dataclass(frozen=True)
 class Report:
-    """What was done: the ranges seen and the quantisation chosen of each tensor, and what stays on the CPU."""
+    """What was done: the ranges seen and the quantisation chosen of each tensor, and the operators that stay float."""
 
     method: str
     samples: int
     ranges: dict[str, tuple[float, float]]
     quants: dict[str, Quant]
-    cpu_head: tuple[str, ...]
-    cpu_tail: tuple[str, ...]
+    floating: tuple[str, ...]
 
 
 def quantise(
@@ -47,7 +46,7 @@ def quantise(
     progress: Progress | None = None,
     dump: Dump | None = None,
 ) -> tuple[ModelProto, Report]:
-    """The model as QDQ: int8 activations with zero point, symmetric weights per output channel, int32 biases; head and tail float.
+    """The model as QDQ: int8 activations with zero point, symmetric weights per output channel, int32 biases; the rest float.
 
     `samples`: each input's calibration array, [N, ...]. `method`: minmax, percentile or mse. ModelError: an operator that does
     not run, or the model is quantised already, or what the samples' ranges give cannot be compiled. DataError: an unknown
@@ -66,22 +65,23 @@ def quantise(
         raise ModelError(f"{graph.name}: {already}")
     if foreign := support.foreign_quantisation(graph):
         raise ModelError(f"{graph.name}: {foreign}")
-    parts = split(graph, support.limit)
-    statistics = calibrate(graph, tuple(parts.body.tensors), samples, method != "minmax", preprocess, progress)
-    quants = _activation_quants(parts.body, statistics, method)
+    reasons = placed(graph, support.limit)
+    body = part_of(graph, {output for output, reason in reasons.items() if reason is None}, graph.name)
+    statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress)
+    quants = _activation_quants(body, statistics, method)
     edit = Editor(graph)
     for name, quant in quants.items():
         edit.tensors[name] = replace(edit.tensors[name], quant=quant)
-    for node in parts.body.nodes:
+    for node in body.nodes:
         if isinstance(node.op, Conv):
             _quantise_weights(edit, node, quants, statistics, correct_bias)
     result = to_model(edit.finish())
     import_quantised(result, sources=graph.sources)  # what is written can be compiled, or the reason is known now
     if preprocess:
         preprocessing.store(result, preprocess)
-    ends = [tuple(kind_of(node) for node in part.nodes) if part else () for part in (parts.head, parts.tail)]
+    floating = tuple(kind_of(node) for node in graph.nodes if reasons[node.output])
     ranges = {name: (one.low, one.high) for name, one in statistics.items()}
-    return result, Report(method, len(next(iter(samples.values()))), ranges, quants, *ends)
+    return result, Report(method, len(next(iter(samples.values()))), ranges, quants, floating)
 
 
 def _activation_quants(body: Graph, statistics: dict[str, Statistics], method: str) -> dict[str, Quant]:

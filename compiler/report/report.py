@@ -4,19 +4,19 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from cnna.compiler.cost.cost import ddr_bytes
 from cnna.compiler.cost.engine_steps import command_steps
-from cnna.compiler.predict.timeline import Bar, busy, last_clock, layer_clocks, measured_bars, predicted_bars
+from cnna.compiler.predict.timeline import Bar, busy, in_a_row, last_clock, layer_clocks, measured_bars, predicted_bars
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import commands
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import DataError
-from cnna.spec.manifest import LayerEntry, Manifest
+from cnna.spec.manifest import ACCELERATOR, CPU, CpuEntry, LayerEntry, Manifest, PieceEntry, ProgramEntry
 from cnna.spec.metrics import REPORT_MHZ
-from cnna.spec.regmap import ENGINES
+from cnna.spec.regmap import ENGINES, SEGMENTS
 
 Figures = dict[str, Any]
 
@@ -32,16 +32,18 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
     manifest, config = artifact.manifest, artifact.config
     memory = memory or artifact.predicted_for
     if measured is not None:
-        _check(manifest, measured)
+        _check(artifact, measured)
     run = measured or {}
-    bars = {"predicted": predicted_bars(artifact, memory), "measured": None}
-    if run.get("unit_clocks"):
-        bars["measured"] = measured_bars(artifact, run["unit_clocks"])
-    own = run.get("layers") or [{}] * len(manifest["layers"])
-    shares = layer_clocks(bars["predicted"] or [], len(manifest["layers"]))
+    programs, entries = artifact.programs, layers_of(artifact)
+    bars = {
+        "predicted": in_a_row((program, predicted_bars(program, memory)) for program in programs),
+        "measured": bars_measured(artifact, run),
+    }
+    own = run.get("layers") or [{}] * len(entries)
+    shares = layer_clocks(bars["predicted"] or [], len(entries))
     layers = [
         _layer(entry, shares[number], own[number], {kind: _of_layer(found, number) for kind, found in bars.items()}, config.macs)
-        for number, entry in enumerate(manifest["layers"])
+        for number, entry in enumerate(entries)
     ]
     return {
         "name": manifest["name"],
@@ -51,8 +53,10 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
         "macs_per_cycle": config.macs,
         "vector_macs_per_cycle": config.pix * config.ci,
         "ddr_bytes_per_cycle": min(memory.bytes_per_cycle, BEAT_BYTES * config.ports),
-        "program_writes": manifest["program_writes"],
-        "segments": dict(manifest["segments"]),
+        "cpu_macs": manifest["cpu_macs"],
+        "program_writes": sum(program.manifest["program_writes"] for program in programs),
+        "segments": {name: sum(program.manifest["segments"][name] for program in programs) for name in SEGMENTS},
+        "pieces": [_piece(entry) for entry in manifest["pieces"]],
         "device": run.get("device"),
         "predicted": _predicted(artifact, bars["predicted"] or [], memory),
         "measured": _measured(manifest, run, config.macs) if run.get("cycles") else None,
@@ -62,15 +66,44 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
     }
 
 
-def _check(manifest: Manifest, measured: Mapping[str, Any]) -> None:
+def layers_of(artifact: Artifact) -> list[LayerEntry]:
+    """The layers of all programs."""
+    return [entry for program in artifact.programs for entry in program.manifest["layers"]]
+
+
+def bars_measured(artifact: Artifact, run: Mapping[str, Any]) -> list[Bar] | None:
+    """The measured bars of all programs; None where no timeline was measured. DataError: it is of another program."""
+    measured = [entry.get("unit_clocks") for entry in run.get("programs") or ()]
+    if not measured or not all(measured) or len(measured) != len(artifact.programs):
+        return None
+    return in_a_row((piece, measured_bars(piece, clocks)) for piece, clocks in zip(artifact.programs, measured, strict=True))
+
+
+def _piece(entry: PieceEntry) -> Figures:
+    """A piece in one line: where it runs, and what is predicted."""
+    if entry["kind"] == CPU:
+        piece = cast(CpuEntry, entry)
+        return {
+            "kind": CPU,
+            "operators": [node["op"] for node in piece["operators"]],
+            "macs": piece["macs"],
+            "seconds": piece["seconds"],
+        }
+    program = cast(ProgramEntry, entry)
+    cycles = sum(layer["predicted_cycles"] for layer in program["layers"])
+    return {"kind": ACCELERATOR, "layers": len(program["layers"]), "macs": program["macs"], "cycles": cycles}
+
+
+def _check(artifact: Artifact, measured: Mapping[str, Any]) -> None:
     """DataError: figures of another artifact, or none."""
+    manifest = artifact.manifest
     try:
         names = [layer["name"] for layer in measured["layers"]]
         run = (measured["config"], measured["batch"], names)
         _ = measured["cycles"], measured["device"]
     except (KeyError, TypeError) as error:
         raise DataError(f"the measured figures are not what `cnna run --json` writes ({error} is missing)") from None
-    wanted = (manifest["config"]["name"], manifest["batch"], [layer["name"] for layer in manifest["layers"]])
+    wanted = (manifest["config"]["name"], manifest["batch"], [layer["name"] for layer in layers_of(artifact)])
     for what, have, want in zip(("configuration is", "batch is", "layers are"), run, wanted, strict=True):
         if have != want:
             raise DataError(f"the measured figures are of another artifact: their {what} {_short(have)}, not {_short(want)}")
@@ -100,13 +133,14 @@ def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Fig
     """Predicted figures of the whole. `array`: clocks in which it works, waits within a command, or has no command."""
     manifest, config = artifact.manifest, artifact.config
     cycles = last_clock(bars)
-    steps = sum(command_steps("conv", vars(c.f), config).steps for c in commands(artifact.program) if c.engine == "conv")
+    played = [command for program in artifact.programs for command in commands(program.program)]
+    steps = sum(command_steps("conv", vars(command.f), config).steps for command in played if command.engine == "conv")
     held = busy(bars)["conv"]
     return {
         **_total(manifest, cycles, config.macs),
         "ddr": memory.entry(),
-        "ddr_read_bytes": sum(layer["ddr_read_bytes"] for layer in manifest["layers"]),
-        "ddr_write_bytes": sum(layer["ddr_write_bytes"] for layer in manifest["layers"]),
+        "ddr_read_bytes": sum(layer["ddr_read_bytes"] for layer in layers_of(artifact)),
+        "ddr_write_bytes": sum(layer["ddr_write_bytes"] for layer in layers_of(artifact)),
         "array": {"works": steps, "waits": max(held - steps, 0), "idle": cycles - max(held, steps)},
     }
 
@@ -132,12 +166,12 @@ def _of_layer(bars: Sequence[Bar] | None, layer: int) -> dict[str, int] | None:
 
 def _engines(artifact: Artifact, bars: Mapping[str, Sequence[Bar] | None]) -> list[Figures]:
     """One entry for each engine. Bytes are those that the program moves; the program itself is fetched besides."""
-    manifest, config = artifact.manifest, artifact.config
+    config = artifact.config
     work = busy(bars["predicted"] or ())
     run = busy(bars["measured"]) if bars["measured"] is not None else None
     cycles = {kind: max((bar.end for bar in found or ()), default=0) for kind, found in bars.items()}
     moved, counts = dict.fromkeys(ENGINES, 0), dict.fromkeys(ENGINES, 0)
-    for command in commands(artifact.program):
+    for command in (command for program in artifact.programs for command in commands(program.program)):
         counts[command.engine] += 1
         moved[command.engine] += ddr_bytes(command.engine, vars(command.f), config)
     found = []
@@ -148,7 +182,7 @@ def _engines(artifact: Artifact, bars: Mapping[str, Sequence[Bar] | None]) -> li
             {
                 "engine": engine,
                 "commands": counts[engine],
-                "macs": sum(layer["macs"] for layer in manifest["layers"] if layer["engine"] == engine),
+                "macs": sum(layer["macs"] for layer in layers_of(artifact) if layer["engine"] == engine),
                 "ddr_read_bytes": 0 if engine == "store" else moved[engine],
                 "ddr_write_bytes": moved[engine] if engine == "store" else 0,
                 "predicted_busy_cycles": predicted,

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cnna.compiler.predict.timeline import Bar, measured_bars, predicted_bars
+from cnna.compiler.predict.timeline import Bar, in_a_row, predicted_bars
+from cnna.compiler.report.report import bars_measured, layers_of
 from cnna.spec.artifact import Artifact
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.regmap import ENGINES
@@ -17,11 +18,12 @@ def trace(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory:
     measured: figures of `cnna run --json`, the engines' rows of which stand below the predicted ones. Where they have no
     `unit_clocks`, there is one row of layers, one after another. DataError: they are not of this program.
     """
-    events = _rows(artifact, PREDICTED, "predicted", predicted_bars(artifact, memory), ENGINES)
+    predicted = in_a_row((program, predicted_bars(program, memory)) for program in artifact.programs)
+    events = _rows(artifact, PREDICTED, "predicted", predicted, ENGINES)
     run = measured or {}
-    if run.get("unit_clocks"):
-        engines = [engine for engine in ENGINES if engine in run["unit_clocks"]]
-        events += _rows(artifact, MEASURED, f"measured ({run['device']})", measured_bars(artifact, run["unit_clocks"]), engines)
+    if (bars := bars_measured(artifact, run)) is not None:
+        engines = [engine for engine in ENGINES if engine in run["programs"][0]["unit_clocks"]]
+        events += _rows(artifact, MEASURED, f"measured ({run['device']})", bars, engines)
     elif run.get("cycles"):
         events += _layers(artifact, run)
     return {"traceEvents": events, "displayTimeUnit": "ns"}
@@ -29,12 +31,13 @@ def trace(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory:
 
 def _rows(artifact: Artifact, process: int, name: str, bars: Sequence[Bar], engines: Sequence[str]) -> list[dict[str, Any]]:
     """A process with a row for each engine."""
-    manifest, clock = artifact.manifest, artifact.config.clock_mhz
+    clock, layers = artifact.config.clock_mhz, layers_of(artifact)
+    commands = [entry for program in artifact.programs for entry in program.manifest["commands"]]
     events = [_name("process_name", process, 0, name)]
     events += [_name("thread_name", process, ENGINES.index(engine), engine) for engine in engines]
     for bar in bars:
-        command = manifest["commands"][bar.command]
-        layer = manifest["layers"][bar.layer]["name"] if manifest["layers"] else "copy"
+        command = commands[bar.command]
+        layer = layers[bar.layer]["name"] if layers else "copy"
         about = {
             "command": bar.command,
             "tensor": command["tensor"],

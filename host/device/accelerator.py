@@ -4,15 +4,16 @@ The same code drives the emulator, the simulated RTL and a board (`spec.device.D
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.device.limits import whole
 from cnna.spec import pack, progress
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import BEAT_BYTES, PRESETS, as_dict
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.device import Device, soft_reset
@@ -30,29 +31,29 @@ Int8 = NDArray[np.int8]
 
 
 class Accelerator:
-    """One artifact on one device. Constants, program and segments are placed once; `run` moves only inputs and outputs.
+    """One program on one device. Constants, program and segments are placed once; `run` moves only inputs and outputs.
 
     Inputs and outputs have `slots` places each, so that the host can move those of one batch while another runs. DataError: a
     number that makes no sense.
     """
 
-    def __init__(self, device: Device, artifact: Artifact, watchdog_clocks: int | None = None, slots: int = 1) -> None:
-        self.device, self.artifact = device, artifact
-        whole("batch", artifact.manifest["batch"], 1, MOST)
+    def __init__(self, device: Device, piece: ProgramPiece, watchdog_clocks: int | None = None, slots: int = 1) -> None:
+        self.device, self.piece = device, piece
+        whole("batch", piece.manifest["batch"], 1, MOST)
         self.watchdog_clocks = None if watchdog_clocks is None else whole("watchdog_clocks", watchdog_clocks, 0, MOST)
         slots = whole("slots", slots, 1, MOST)
         self._check_capability()
         soft_reset(device, SETTLE_SECONDS)  # before anything is placed: what ran before may still write
-        self._played = progress.Played(artifact.manifest, artifact.program, artifact.config.chunk_blocks)
+        self._played = progress.Played(piece.manifest, piece.program, piece.config.chunk_blocks)
         self.counters: dict[str, int] = {}
-        sizes = {name: max(BEAT_BYTES, _whole(artifact.manifest["segments"][name])) for name in SEGMENTS}
+        sizes = {name: max(BEAT_BYTES, _whole(piece.manifest["segments"][name])) for name in SEGMENTS}
         self._sizes = {f"SEG_{name.upper()}_BYTES": size for name, size in sizes.items()}
         bases = {name: device.allocate(sizes[name]) for name in SEGMENTS}
         own = [{name: device.allocate(sizes[name]) for name in ("input", "output")} for _ in range(slots - 1)]
         self._slots = [bases, *({**bases, **moved} for moved in own)]
-        device.store(bases["constant"], artifact.constants)
-        self._program = device.allocate(len(artifact.program))
-        device.store(self._program, artifact.program)
+        device.store(bases["constant"], piece.constants)
+        self._program = device.allocate(len(piece.program))
+        device.store(self._program, piece.program)
         self._set: dict[str, int] = {}  # registers that are known to hold these words
         self.set_registers()
 
@@ -81,8 +82,8 @@ class Accelerator:
         addresses = {f"SEG_{name.upper()}": base for name, base in self._slots[slot].items()} | {"PROG_BASE": self._program}
         words = {f"{name}_LO": address & 0xFFFFFFFF for name, address in addresses.items()}
         words |= {f"{name}_HI": address >> 32 for name, address in addresses.items()}
-        words |= self._sizes | {"PROG_COUNT": len(self.artifact.program) // 8}
-        limit = run_limit(self.artifact, self.device.ddr)
+        words |= self._sizes | {"PROG_COUNT": len(self.piece.program) // 8}
+        limit = run_limit(self.piece, self.device.ddr)
         words["RUN_LIMIT"] = limit if limit <= MOST and not by_host else 0
         if self.watchdog_clocks is not None:
             words["WATCHDOG"] = self.watchdog_clocks
@@ -111,21 +112,21 @@ class Accelerator:
         self.set_registers(by_host=True)
         self.device.playing = self._played
         self._write("CTRL", begin=1, irq_enable=1)
-        for register, value in struct.iter_unpack("<II", self.artifact.program):
+        for register, value in struct.iter_unpack("<II", self.piece.program):
             self.device.write(register, value)
         self.finish()
         return self.load_outputs()
 
     def store_inputs(self, inputs: Mapping[str, Int8], slot: int = 0) -> None:
         """Puts a batch into a slot's input segment. DataError: a port is missing or of another shape."""
-        batch = self.artifact.manifest["batch"]
-        for port in self.artifact.manifest["inputs"]:
+        batch = self.piece.manifest["batch"]
+        for port in self.piece.manifest["inputs"]:
             x = inputs.get(port["name"])
             wanted = (batch, *port["shape"])
             if x is None or x.shape != wanted or x.dtype != np.int8:
                 found = "nothing" if x is None else f"{x.dtype} {list(x.shape)}"
-                raise DataError(f"{self.artifact.manifest['name']}: port {port['name']} wants int8 {list(wanted)}, not {found}")
-            self.device.store(self._address(port, slot), pack.pack(port, x, self.artifact.config.ci))
+                raise DataError(f"{self.piece.manifest['name']}: port {port['name']} wants int8 {list(wanted)}, not {found}")
+            self.device.store(self._address(port, slot), pack.pack(port, x, self.piece.config.ci))
 
     def finish(self) -> None:
         """Waits for the end and reads the counters. RunError: it stopped, or (TimedOutError) stands still; says why and where."""
@@ -137,10 +138,10 @@ class Accelerator:
 
     def load_outputs(self, slot: int = 0) -> dict[str, Int8]:
         """The ports of a slot's output segment: int8 [batch, C, H, W] by name."""
-        manifest, answers = self.artifact.manifest, {}
+        manifest, answers = self.piece.manifest, {}
         for port in manifest["outputs"]:
             raw = self.device.load(self._address(port, slot), manifest["batch"] * port["image_bytes"])
-            answers[port["name"]] = pack.unpack(port, raw, self.artifact.config.ci)
+            answers[port["name"]] = pack.unpack(port, raw, self.piece.config.ci)
         return answers
 
     def _make_idle(self) -> None:
@@ -163,19 +164,26 @@ class Accelerator:
 
     def _check_capability(self) -> None:
         """ArtifactError: the device is not what the artifact was compiled for."""
-        wanted, have = self.artifact.config, read_config(self.device.read)
+        wanted, have = self.piece.config, read_config(self.device.read)
         sizes = as_dict(replace(wanted, name=have.name, clock_mhz=have.clock_mhz, streams=have.streams))
         found = as_dict(have)
         differ = [f"{key} {found[key]}, not {value}" for key, value in sizes.items() if found[key] != value]
         if differ:
-            name = self.artifact.manifest["name"]
+            name = self.piece.manifest["name"]
             again = f"compile it again with --config {have.name}" if have.name in PRESETS else "compile it again for that"
             raise ArtifactError(f"{name} was compiled for {wanted.name}; the device has {', '.join(differ)}: {again}")
 
 
-def run_limit(artifact: Artifact, ddr: DdrSpeed) -> int:
+def take_turn(all_of: Sequence[Any], chosen: Any) -> None:
+    """Of several programs on one device, one runs next: the others will find its words in the registers, and set theirs anew."""
+    for other in all_of:
+        if other is not chosen and isinstance(other, Accelerator):
+            other.forget_registers()
+
+
+def run_limit(piece: ProgramPiece, ddr: DdrSpeed) -> int:
     """Clocks that no run of the program on such a DDR takes, unless something is wrong."""
-    return LIMIT_TIMES * artifact.predicted_clocks(ddr) + LIMIT_CLOCKS
+    return LIMIT_TIMES * piece.predicted_clocks(ddr) + LIMIT_CLOCKS
 
 
 def _whole(size_bytes: int) -> int:

@@ -21,7 +21,8 @@ from cnna.host.board.pynq_driver import open_board
 from cnna.host.device.accelerator import Accelerator, run_limit
 from cnna.host.device.limits import seconds, whole
 from cnna.host.model import model
-from cnna.host.model.pingpong import SLOTS, PingPong, Ports
+from cnna.host.model.flight import Flight, Job
+from cnna.host.model.pingpong import SLOTS, PingPong
 from cnna.spec.artifact import Artifact
 from cnna.spec.device import state_of
 from cnna.spec.errors import DataError, RunError
@@ -61,6 +62,8 @@ class BoardModel(model.Model):
     RunError: no memory, or no turn within `turn_seconds`; names who has it. DataError: a number that makes no sense.
     """
 
+    on_board = True
+
     def __init__(
         self,
         board: Any,
@@ -98,21 +101,21 @@ class BoardModel(model.Model):
         return opened
 
     def _streamed(self, batches: Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]) -> Generator[Any, None, None]:
-        waiting: list[tuple[Any, model.KnownTensors, int]] = []  # the user's array, what is known of it, its samples
+        waiting: list[Any] = []  # the user's arrays
 
-        def prepared() -> Iterator[Ports]:
+        def prepared() -> Iterator[Flight]:
             for x in batches:
                 self._check_open()
-                known, ports, samples = self.prepare(x)
+                inputs = self._route.inputs.checked(x)
+                samples = len(next(iter(inputs.values())))
                 if samples > self.manifest["batch"]:
                     raise DataError(f"{self.manifest['name']}: {samples} samples at once, its batch is {self.manifest['batch']}")
-                waiting.append((x, known, samples))
-                index = np.minimum(np.arange(self.manifest["batch"]), samples - 1)
-                yield {name: q[index] for name, q in ports.items()}
+                waiting.append(x)
+                yield Flight.of(self._route, inputs)
 
-        for answer, _ in self._run_batches(prepared()):
-            x, known, samples = waiting.pop(0)
-            yield self.answer(x, {name: q[:samples] for name, q in answer.items()}, known)
+        self._forget_seen()
+        for flight in self._through(prepared()):
+            yield self._joined(waiting.pop(0), [self._landed(flight)])
 
     @property
     def memory(self) -> dict[int, int]:
@@ -138,12 +141,13 @@ class BoardModel(model.Model):
 
     # --- how model.Model runs batches ---
 
-    def _open(self, device: Any, options: dict[str, Any]) -> model.Executor:
+    def _open(self, device: Any, options: dict[str, Any]) -> list[model.Executor]:
         """Places the model, with the accelerator to itself, since that resets it."""
-        self.limit_clocks = run_limit(self.artifact, self.board.ddr) + LATE_CLOCKS
+        limits = [run_limit(program, self.board.ddr) for program in self.artifact.programs]
+        self.limit_clocks = max(limits, default=0) + LATE_CLOCKS
         with self._turn(), self.board.kept(self._made):
-            self.accelerator = Accelerator(self.board, self.artifact, slots=SLOTS)
-        return self.accelerator
+            self.accelerators = [Accelerator(self.board, program, slots=SLOTS) for program in self.artifact.programs]
+        return list(self.accelerators)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -156,10 +160,10 @@ class BoardModel(model.Model):
             finally:
                 self.board.timeout_seconds, self.board.limit_clocks = before
 
-    def _run_batches(self, batches: Iterable[Ports]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+    def _run_jobs(self, jobs: Iterable[Job | None]) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
         """In ping-pong, from when the turn has come."""
         with self._going(), self._turn():
-            yield from PingPong(self.board, self.accelerator, self.retries).run(batches)
+            yield from PingPong(self.board, self.accelerators, self.retries).run(jobs)
 
     @contextmanager
     def _going(self) -> Iterator[None]:

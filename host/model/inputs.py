@@ -4,7 +4,7 @@ Pictures, uint8 with the channels first or last, go by a table for each channel,
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from cnna.spec import pack
 from cnna.spec.cpu_ops import reads
 from cnna.spec.errors import DataError, reason_of
-from cnna.spec.manifest import Manifest
+from cnna.spec.manifest import ACCELERATOR, CPU, CpuEntry, Manifest, Port, ProgramEntry
 
 Arrays = dict[str, NDArray[Any]]
 
 
 class Inputs:
-    """Of one model, by its manifest. `straight`: the accelerator gets them as they are, with no part on the CPU before it."""
+    """Of one model, by its manifest."""
 
-    def __init__(self, manifest: Manifest, straight: bool) -> None:
+    def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
-        self._tables = self._uint8_tables() if straight else {}
+        self._tables = self._uint8_tables()
 
     def checked(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Arrays:
         """The model's inputs as float32, preprocessed where they are uint8; as uint8 where there is a table for them.
@@ -45,16 +45,11 @@ class Inputs:
             raise DataError(f"the inputs have different numbers of samples: { {n: len(x) for n, x in arrays.items()} }")
         return arrays
 
-    def to_ports(self, known: Arrays) -> dict[str, NDArray[np.int8]]:
-        """int8 [N, C, H, W] by input port, from every tensor known before the accelerator runs. DataError: NaN."""
-        ports = {}
-        for port in self.manifest["inputs"]:
-            x = known[port["name"]]
-            if x.dtype == np.uint8:
-                ports[port["name"]] = pack.lookup(x, self._tables[port["name"]])
-                continue
-            ports[port["name"]] = pack.quantise(x.reshape(len(x), *port["shape"]), port["scale"], port["zero"], port["name"])
-        return ports
+    def to_port(self, port: Port, x: NDArray[Any]) -> NDArray[np.int8]:
+        """int8 [N, C, H, W] for an input port of a program, from its tensor of N samples. DataError: NaN."""
+        if x.dtype == np.uint8 and port["name"] in self._tables:
+            return pack.lookup(x, self._tables[port["name"]])
+        return pack.quantise(x.reshape(len(x), *port["shape"]), port["scale"], port["zero"], port["name"])
 
     def _single_input(self) -> str:
         names = [entry["name"] for entry in self.manifest["model_inputs"]]
@@ -83,14 +78,17 @@ class Inputs:
 
     def _uint8_tables(self) -> dict[str, NDArray[np.int8]]:
         """int8 [C, 256] for inputs whose pictures go straight to the accelerator: what a picture's value becomes there."""
-        tail = reads(self.manifest["cpu_tail"])
         tables: dict[str, NDArray[np.int8]] = {}
         if self.manifest["preprocess"] is None:
             return tables
+        cpu = [cast(CpuEntry, entry) for entry in self.manifest["pieces"] if entry["kind"] == CPU]
+        others = {name for entry in cpu for name in reads(entry["operators"])}
+        others |= {entry["name"] for entry in self.manifest["model_outputs"]}
         inputs = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
-        for port in self.manifest["inputs"]:
+        programs = [cast(ProgramEntry, entry) for entry in self.manifest["pieces"] if entry["kind"] == ACCELERATOR]
+        for port in (port for program in programs for port in program["inputs"]):
             name, channels = port["name"], port["shape"][0]
-            if list(inputs.get(name, ())) == list(port["shape"]) and name not in tail:
+            if list(inputs.get(name, ())) == list(port["shape"]) and name not in others:
                 values = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None, None, None], (256, channels, 1, 1))
                 q = pack.quantise(self._as_float(name, values), port["scale"], port["zero"], name)
                 tables[name] = np.ascontiguousarray(q.reshape(256, channels).T)

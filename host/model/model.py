@@ -7,24 +7,23 @@ with Model("m.cnna", device="emulator") as model:
 import importlib
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.device.accelerator import Accelerator
+from cnna.host.device.accelerator import Accelerator, take_turn
 from cnna.host.model.answers import outputs_of
-from cnna.host.model.inputs import Arrays, Inputs
-from cnna.spec import pack
+from cnna.host.model.flight import Flight, Job, Route, jobs_of
+from cnna.host.model.inputs import Arrays
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.config import Config
-from cnna.spec.cpu_ops import CpuPart, makes, reads
 from cnna.spec.device import Device, Profiler, Recorder
 from cnna.spec.errors import DataError, ToolError
-from cnna.spec.metrics import Figures, summary
+from cnna.spec.metrics import Figures, Runs, summary
 
 SIMULATED = {
     "emulator": "cnna.sim.emulator.emulator",
@@ -32,18 +31,6 @@ SIMULATED = {
 }  # device: module with open_device(config, **options)
 
 Opened = TypeVar("Opened", bound="Model")
-
-
-@dataclass(frozen=True)
-class KnownTensors:
-    """What is known of a user's samples before the accelerator runs: their inputs [N, ...], and for each what the head made."""
-
-    inputs: Arrays
-    made: list[Arrays]
-
-    def sample(self, number: int) -> Arrays:
-        """Every tensor of one sample, its batch of one included."""
-        return {name: x[number : number + 1] for name, x in self.inputs.items()} | self.made[number]
 
 
 class Executor(Protocol):
@@ -55,6 +42,16 @@ class Executor(Protocol):
         """int8 [batch, C, H, W] by port."""
 
 
+@dataclass
+class _Seen:
+    """What is known of one program's runs since `run` was called: counters of all, the rest of the last."""
+
+    counters: list[dict[str, int]] = field(default_factory=list)
+    profile: list[dict[str, Any]] | None = None
+    timeline: list[tuple[int, str, int]] | None = None
+    agreement: Any = None
+
+
 class Model:
     """One artifact, ready to run on one device, which it closes if it opened it.
 
@@ -63,23 +60,25 @@ class Model:
     difference). `last` has the figures of the last `run`, `agreement` what was found equal.
     """
 
+    on_board = False  # whether seconds are those of hardware
+
     def __init__(
         self, artifact: str | os.PathLike[str] | Artifact, device: str | Device = "emulator", check: bool = False, **options: Any
     ) -> None:
         self.artifact = artifact if isinstance(artifact, Artifact) else load(artifact)
         self.manifest = self.artifact.manifest
         self.check = check
-        self.agreement: Any = None
+        self._graphs: list[Any] = []
         self.last: Figures = {}
         self.device: Device | None = None if isinstance(device, str) else device
         self._owned = isinstance(device, str)
         self.device_name = device if isinstance(device, str) else device.name
-        self._parts = {name: self._cpu_part(name) for name in ("head", "tail")}
-        self._head_ports = makes(self.manifest["cpu_head"]) & {port["name"] for port in self.manifest["inputs"]}
+        self._route = Route(self.artifact)
         self._outputs = outputs_of(self.manifest)
-        self._inputs = Inputs(self.manifest, straight=not self._parts["head"])
+        self._seen: list[_Seen] = []
+        self._executors: list[Executor] = []
         try:
-            self._executor = self._open(device, options)
+            self._executors = self._open(device, options)
         except BaseException:
             self.close()
             raise
@@ -95,39 +94,20 @@ class Model:
         single output (or the dict of several). DataError: names, shapes or types that do not fit.
         """
         started = time.perf_counter()
-        known, ports, samples = self.prepare(x)
-        batch = self.manifest["batch"]
-        answers, counters = [], []
-        self.agreement = None
-        # The last batch is filled up with its last sample.
-        rows = (np.minimum(np.arange(start, start + batch), samples - 1) for start in range(0, samples, batch))
-        for answer, counted in self._run_batches({name: q[index] for name, q in ports.items()} for index in rows):
-            answers.append(answer)
-            counters.append(counted)
-        whole = {name: np.concatenate([answer[name] for answer in answers])[:samples] for name in answers[0]}
-        answer = self.answer(x, whole, known)
-        self.last = self._figures([run for run in counters if run], time.perf_counter() - started)
+        inputs = self._route.inputs.checked(x)
+        samples, batch = len(next(iter(inputs.values()))), self.manifest["batch"]
+        self._forget_seen()
+        flights = (
+            Flight.of(self._route, {name: array[start : start + batch] for name, array in inputs.items()})
+            for start in range(0, samples, batch)
+        )
+        landed, cpu_seconds = [], 0.0
+        for flight in self._through(flights):
+            landed.append(self._landed(flight))
+            cpu_seconds += flight.cpu_seconds
+        answer = self._joined(x, landed)
+        self.last = self._figures(time.perf_counter() - started, samples, cpu_seconds)
         return answer
-
-    def prepare(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> tuple[KnownTensors, dict[str, NDArray[np.int8]], int]:
-        """What the accelerator is given for x: what is known by now, int8 by input port, and how many samples.
-
-        DataError: as `run`.
-        """
-        inputs = self._inputs.checked(x)
-        samples = len(next(iter(inputs.values())))
-        known = KnownTensors(inputs, [{} for _ in range(samples)])
-        if head := self._parts["head"]:
-            known = KnownTensors(inputs, [head.run(known.sample(number)) for number in range(samples)])
-        made = {name: np.stack([made[name] for made in known.made]) for name in self._head_ports}
-        return known, self._inputs.to_ports(inputs | made), samples
-
-    def answer(
-        self, x: NDArray[Any] | Mapping[str, NDArray[Any]], ports: Mapping[str, NDArray[np.int8]], known: KnownTensors
-    ) -> Any:
-        """What `run` answers to x, from int8 by output port and the tensors that `prepare` gave."""
-        outputs = self._from_ports(ports, known)
-        return next(iter(outputs.values())) if not isinstance(x, Mapping) and len(outputs) == 1 else outputs
 
     def close(self) -> None:
         """Ends the device if this opened it."""
@@ -143,78 +123,104 @@ class Model:
 
     # --- opening ---
 
-    def _open(self, device: str | Device, options: dict[str, Any]) -> Executor:
+    def _open(self, device: str | Device, options: dict[str, Any]) -> list[Executor]:
+        """What runs each of the model's programs."""
         if device == "reference":
-            reference: Executor = _tools("cnna.sim.reference.reference").Reference(self.artifact, **options)
-            return reference
+            references: list[Executor] = _tools("cnna.sim.reference.reference").references(self.artifact, **options)
+            return references
         if isinstance(device, str):
             if device not in SIMULATED:
                 raise DataError(f"there is no device {device!r}; there are {', '.join([*SIMULATED, 'reference'])}")
+            if not self.artifact.programs:
+                return []
             self.device = open_device(device, self.artifact.config, **options)
         assert self.device is not None
-        accelerator = Accelerator(self.device, self.artifact)
+        executors: list[Executor] = [Accelerator(self.device, program) for program in self.artifact.programs]
+        if executors:
+            take_turn(executors, executors[-1])  # the last one's words are in the registers
         if self.check and isinstance(self.device, Recorder):  # only now: what ran on the device before has been reset
             self.device.start_log()
-        return accelerator
-
-    def _cpu_part(self, name: str) -> CpuPart | None:
-        operators = self.manifest["cpu_head"] if name == "head" else self.manifest["cpu_tail"]
-        model = getattr(self.artifact, name)
-        if not operators:
-            return None
-        wanted = [entry["name"] for entry in self.manifest["model_outputs"]]
-        if name == "head":
-            wanted += [port["name"] for port in self.manifest["inputs"]] + reads(self.manifest["cpu_tail"])
-        made = makes(operators)
-        return CpuPart(
-            model,
-            operators,
-            [output for output in dict.fromkeys(wanted) if output in made],
-            f"{self.manifest['name']}: its {name}.onnx",
-        )
+        return executors
 
     # --- batches ---
 
-    def _run_batches(self, batches: Iterable[Mapping[str, NDArray[np.int8]]]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
-        """The answers to each batch, by port, and the counters of its run."""
-        for ports in batches:
-            answers = self._run_batch(ports)
-            yield answers, self._executor.counters
+    def _through(self, flights: Iterable[Flight]) -> Iterator[Flight]:
+        """Batches as they arrive, in order, each having been through all pieces."""
+        if not self._executors:
+            for flight in flights:
+                flight.advance()
+                yield flight
+            return
+        waiting: list[Flight] = []
+        for answers, counters in self._run_jobs(jobs_of(flights, waiting, len(self._executors))):
+            flight = waiting.pop(0)
+            assert flight.program is not None
+            self._seen[flight.program].counters.append(counters)
+            last = flight.program == len(self._executors) - 1
+            flight.take(answers)
+            if last:
+                flight.advance()
+                yield flight
 
-    def _run_batch(self, ports: Mapping[str, NDArray[np.int8]]) -> dict[str, NDArray[np.int8]]:
-        answers = self._executor.run(ports)
+    def _run_jobs(self, jobs: Iterable[Job | None]) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
+        """The answers to each job, by port, and the counters of its run."""
+        for job in jobs:
+            if job is not None:
+                answers = self._run_job(job)
+                yield answers, self._executors[job.program].counters
+
+    def _run_job(self, job: Job) -> Mapping[str, NDArray[np.int8]]:
+        piece, executor, seen = self.artifact.programs[job.program], self._executors[job.program], self._seen[job.program]
+        take_turn(self._executors, executor)
+        answers = executor.run(job.ports)
+        if isinstance(self.device, Profiler):
+            seen.profile, seen.timeline = self.device.profile(piece), self.device.timeline()
         if self.check:
-            found = _tools("cnna.sim.check").check_run(self.artifact, ports, answers, self.device)
-            self.agreement = found if self.agreement is None else self.agreement + found
+            found = _tools("cnna.sim.check").compare(piece, self._golden(job), job.ports, answers, self.device)
+            seen.agreement = found if seen.agreement is None else seen.agreement + found
         return answers
 
-    def _figures(self, counters: list[dict[str, int]], wall_seconds: float) -> Figures:
-        profiler = self.device if counters and isinstance(self.device, Profiler) else None
-        layers, events = (profiler.profile(self.artifact), profiler.timeline()) if profiler else (None, None)
-        return summary(self.manifest, self.device_name, counters, layers, wall_seconds, True if self.agreement else None, events)
+    def _golden(self, job: Job) -> Any:
+        """Every tensor of a job by the reference, which runs from the model in the artifact."""
+        reference = _tools("cnna.sim.reference.reference")
+        if not self._graphs:
+            self._graphs = reference.int8_graphs(self.artifact)
+        return reference.run(self._graphs[job.program], job.ports)
 
-    # --- ports to floats ---
+    # --- answers and figures ---
 
-    def _from_ports(self, answers: Mapping[str, NDArray[np.int8]], known: KnownTensors) -> Arrays:
-        """The model's outputs, from the accelerator's answers and what is `known` before it runs."""
-        floats = {p["name"]: pack.dequantise(answers[p["name"]], p["scale"], p["zero"]) for p in self.manifest["outputs"]}
-        straight = {o.name for o in self._outputs if o.name in floats and o.in_order(floats[o.name])}
-        singles = [] if straight == {o.name for o in self._outputs} else self._singles(floats, known)
+    def _landed(self, flight: Flight) -> tuple[Arrays, list[Arrays]]:
+        """The model's outputs of a batch: those that the accelerator gives in order, with all samples, and the others of each."""
+        whole = {o.name: flight.whole[o.name] for o in self._outputs if o.name in flight.whole}
+        whole = {o.name: whole[o.name] for o in self._outputs if o.name in whole and o.in_order(whole[o.name])}
+        others = [o.name for o in self._outputs if o.name not in whole]
+        singles = [flight.sample(number) for number in range(flight.samples)] if others else []
+        return whole, [{name: values[name] for name in others} for values in singles]
+
+    def _joined(self, x: NDArray[Any] | Mapping[str, NDArray[Any]], landed: Sequence[tuple[Arrays, list[Arrays]]]) -> Any:
+        """What `run` answers to x, from the outputs of its batches."""
         outputs: Arrays = {}
         for output in self._outputs:
-            if output.name in straight:
-                outputs |= output.whole(floats[output.name])
+            if output.name in landed[0][0]:
+                outputs |= output.whole(np.concatenate([whole[output.name] for whole, _ in landed]))
             else:
-                outputs |= output.joined([values[output.name] for values in singles])
-        return outputs
+                outputs |= output.joined([values[output.name] for _, singles in landed for values in singles])
+        return next(iter(outputs.values())) if not isinstance(x, Mapping) and len(outputs) == 1 else outputs
 
-    def _singles(self, floats: Arrays, known: KnownTensors) -> list[Arrays]:
-        """Every tensor of each sample, the tail's included: it runs sample by sample, for it may mix what is in a batch."""
-        singles = []
-        for number in range(len(known.made)):
-            values = known.sample(number) | {name: y[number : number + 1] for name, y in floats.items()}
-            singles.append(values | tail.run(values) if (tail := self._parts["tail"]) else values)
-        return singles
+    def _forget_seen(self) -> None:
+        self._seen = [_Seen() for _ in self._executors]
+
+    @property
+    def agreement(self) -> Any:
+        """What `check` has found equal in the last `run`, over all programs; None: nothing was compared."""
+        found = [seen.agreement for seen in self._seen if seen.agreement is not None]
+        return _tools("cnna.sim.check").together(found) if found else None
+
+    def _figures(self, wall_seconds: float, samples: int, cpu_seconds: float) -> Figures:
+        runs = [Runs([run for run in seen.counters if run], seen.profile, seen.timeline) for seen in self._seen]
+        cpu = cpu_seconds / samples if len(self.artifact.programs) < len(self.artifact.pieces) else None
+        rate = samples / wall_seconds if self.on_board else None
+        return summary(self.artifact, self.device_name, runs, wall_seconds, True if self.agreement else None, cpu, rate)
 
 
 def open_device(device: str, config: Config, **options: Any) -> Device:

@@ -1,58 +1,64 @@
-"""Batches through an accelerator in ping-pong, for `session.Model`: while batch n runs, the host moves n - 1 out and n + 1 in.
+"""Jobs through an accelerator in ping-pong, for `BoardModel`: while job n runs, the host moves n - 1 out and n + 1 in.
 
-Here is also what is done about a batch that fails: it is tried again where that may help, and else leaves the accelerator reset.
+A job is a run of one of the model's programs. Here is also what is done about a job that fails: it is tried again where that may
+help, and else leaves the accelerator reset.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cnna.host.board.board_device import BoardDevice
-from cnna.host.device.accelerator import Accelerator
+from cnna.host.device.accelerator import Accelerator, take_turn
+from cnna.host.model.flight import Job
 from cnna.spec.errors import RunError, TurnLostError
 
-SLOTS = 2  # batches in memory: one runs while the host moves those before and after it
+SLOTS = 2  # jobs in memory: one runs while the host moves those before and after it
 
-Ports = Mapping[str, NDArray[np.int8]]
 Moved = TypeVar("Moved")
 
 
-class _Batch:
-    """One that was started: where it is in memory, whether it still runs, and its counters when it has ended."""
+class _Run:
+    """A job that was started: its program, its slot, whether it still runs, and its counters when it has ended."""
 
-    def __init__(self, slot: int) -> None:
-        self.slot, self.runs = slot, True
+    def __init__(self, accelerator: Accelerator, slot: int) -> None:
+        self.accelerator, self.slot, self.runs = accelerator, slot, True
         self.counters: dict[str, int] = {}
 
 
 class PingPong:
-    """One model's accelerator, with SLOTS slots, for as long as its turn lasts. `retries`: how often a batch is tried again."""
+    """The programs of one model, with SLOTS slots each, for as long as its turn lasts. retries: how often a job is tried again."""
 
-    def __init__(self, board: BoardDevice, accelerator: Accelerator, retries: int) -> None:
-        self.board, self.accelerator, self.retries = board, accelerator, retries
-        accelerator.forget_registers()
+    def __init__(self, board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> None:
+        self.board, self.accelerators, self.retries = board, accelerators, retries
+        self._forget_registers()
 
-    def run(self, batches: Iterable[Ports]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
-        """Answers and counters of each batch, in order. An exception, or the generator's end, leaves the accelerator idle."""
-        running: _Batch | None = None
+    def run(self, jobs: Iterable[Job | None]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+        """Answers and counters of each job, in order. An exception, or the generator's end, leaves the accelerator idle.
+
+        A job's inputs are asked for once the job before it runs and the answers of the one before that are handed out. None
+        instead of a job: the answers of the last one are handed out first.
+        """
+        running: _Run | None = None
         try:
-            for number, ports in enumerate(batches):
+            for number, job in enumerate(jobs):
                 slot, before = number % SLOTS, running
-                self._beside(before, partial(self.accelerator.store_inputs, ports, slot))
+                if job is not None:
+                    accelerator = self.accelerators[job.program]
+                    self._beside(before, partial(accelerator.store_inputs, job.ports, slot))
                 if before is not None:
                     self._finish(before)
                 running = None
-                running = _Batch(slot)  # before it is started: Ctrl-C may come between
-                self._start(slot)
+                if job is not None:
+                    running = _Run(accelerator, slot)  # before it is started: Ctrl-C may come between
+                    self._start(running)
                 if before is not None:
-                    yield self._ours(self._beside(running, partial(self.accelerator.load_outputs, before.slot))), before.counters
+                    load = partial(before.accelerator.load_outputs, before.slot)
+                    yield self._ours(self._beside(running, load)), before.counters
             if running is not None:
                 self._finish(running)
-                yield self._ours(self.accelerator.load_outputs(running.slot)), running.counters
+                yield self._ours(running.accelerator.load_outputs(running.slot)), running.counters
         except TurnLostError:
             self.board.doubt()
             raise
@@ -60,7 +66,11 @@ class PingPong:
             if running is not None and running.runs:
                 self._stop()
 
-    def _beside(self, running: _Batch | None, move: Callable[[], Moved]) -> Moved:
+    def _forget_registers(self) -> None:
+        for accelerator in self.accelerators:
+            accelerator.forget_registers()
+
+    def _beside(self, running: _Run | None, move: Callable[[], Moved]) -> Moved:
         """A copy of the host's beside a batch that runs. What that batch's end has broken off is done again after it."""
         try:
             return move()
@@ -83,42 +93,43 @@ class PingPong:
         with suppress(TurnLostError):
             self.board.reset()
 
-    def _start(self, slot: int) -> None:
-        """Starts a batch. TurnLostError: another process has started one, though it is not its turn."""
-        self.accelerator.set_registers(slot)
+    def _start(self, run: _Run) -> None:
+        """Starts a job. TurnLostError: another process has started one, though it is not its turn."""
+        take_turn(self.accelerators, run.accelerator)
+        run.accelerator.set_registers(run.slot)
         if not self.board.turns.certain:
             self.board.check_idle()
-        self.accelerator.start(slot)
+        run.accelerator.start(run.slot)
 
-    def _finish(self, batch: _Batch) -> None:
-        """Waits for a batch, which is tried again where that may help. An error leaves the accelerator reset."""
-        for attempt in range(self.retries + 1 if batch.runs else 0):
+    def _finish(self, run: _Run) -> None:
+        """Waits for a job, which is tried again where that may help. An error leaves the accelerator reset."""
+        for attempt in range(self.retries + 1 if run.runs else 0):
             try:
-                self.accelerator.finish()
+                run.accelerator.finish()
                 if not self.board.turns.certain:
-                    self.accelerator.check_registers()
+                    run.accelerator.check_registers()
                 break
             except TurnLostError:
-                batch.runs = False
+                run.runs = False
                 self._stop()
                 raise
             except RunError as error:
-                self._reset_after(error, batch)
+                self._reset_after(error, run)
                 if attempt == self.retries:
                     raise
-                self.accelerator.forget_registers()
-                batch.runs = True
-                self._start(batch.slot)
+                run.accelerator.forget_registers()
+                run.runs = True
+                self._start(run)
             except BaseException:  # Ctrl-C
-                batch.runs = False
+                run.runs = False
                 self._stop()
                 raise
-        if batch.runs:
-            batch.counters, batch.runs = self.accelerator.counters, False
+        if run.runs:
+            run.counters, run.runs = run.accelerator.counters, False
 
-    def _reset_after(self, error: RunError, batch: _Batch) -> None:
+    def _reset_after(self, error: RunError, run: _Run) -> None:
         """A soft reset; one that fails must not hide what came before it."""
-        batch.runs = False
+        run.runs = False
         try:
             self.board.reset()
         except RunError as stuck:

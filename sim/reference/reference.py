@@ -5,7 +5,7 @@ run on the BLAS in floating point wherever they provably fit its mantissa, so th
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,9 @@ from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph import ir
 from cnna.spec import arith
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.errors import ArtifactError, DataError, ModelError
-from cnna.spec.manifest import TensorEntry
+from cnna.spec.manifest import ACCELERATOR, Manifest, ProgramEntry, TensorEntry
 
 Int8 = NDArray[np.int8]
 COLUMN_BYTES = 64 << 20  # of unfolded windows held at once
@@ -174,19 +174,32 @@ _EXECUTE: dict[type, Callable[[Any, list[Int8], ir.Graph, str], Int8]] = {
 }
 
 
-def int8_graph(artifact: Artifact) -> ir.Graph:
-    """The accelerator's part of the model that the artifact was compiled from. ArtifactError: it is not that model."""
-    manifest = artifact.manifest
-    name = f"{manifest['name']}: its model.onnx"
+def int8_graphs(artifact: Artifact) -> list[ir.Graph]:
+    """The int8 graph of each program, from the model that the artifact was made from. ArtifactError: it is not that model."""
+    name = f"{artifact.manifest['name']}: its model.onnx"
     try:
-        graph = import_quantised(load_model(artifact.model, name)).graph
+        found = import_quantised(load_model(artifact.model, name), placed_as=placement_of(artifact.manifest)).programs
     except ModelError as error:
         raise ArtifactError(f"{error}; compile it again") from None
+    if len(found) != len(artifact.programs) or not all(map(_is_of, found, artifact.programs)):
+        raise ArtifactError(f"{name} is not the model that it was compiled from; compile it again")
+    return found
+
+
+def placement_of(manifest: Manifest) -> frozenset[str] | None:
+    """The tensors that nodes on the accelerator make, of the float graph; None: an older file, which does not name them."""
+    programs = [cast(ProgramEntry, entry) for entry in manifest["pieces"] if entry["kind"] == ACCELERATOR]
+    if all("nodes" in entry for entry in programs):
+        return frozenset(name for entry in programs for name in entry["nodes"])
+    return None
+
+
+def _is_of(graph: ir.Graph, piece: ProgramPiece) -> bool:
+    """Whether a graph has the tensors of a program's manifest."""
+    manifest = piece.manifest
     ports = {port["name"]: port for port in (*manifest["inputs"], *manifest["outputs"])}
     same = {*graph.inputs, *graph.outputs} == set(ports)
-    if not same or any(_differs(graph, tensor, entry) for tensor, entry in (*ports.items(), *manifest["tensors"].items())):
-        raise ArtifactError(f"{name} is not the model that it was compiled from; compile it again")
-    return graph
+    return same and not any(_differs(graph, tensor, entry) for tensor, entry in (*ports.items(), *manifest["tensors"].items()))
 
 
 def _differs(graph: ir.Graph, tensor: str, entry: TensorEntry) -> bool:
@@ -196,11 +209,16 @@ def _differs(graph: ir.Graph, tensor: str, entry: TensorEntry) -> bool:
     return found is None or list(found.shape) != entry["shape"] or quant != (entry["scale"], entry["zero"])
 
 
+def references(artifact: Artifact) -> "list[Reference]":
+    """What runs each program of an artifact. ArtifactError: as of `int8_graphs`."""
+    return [Reference(graph) for graph in int8_graphs(artifact)]
+
+
 class Reference:
     """Runs batches of int8 tensors by port name, as `host.device.accelerator.Accelerator` does."""
 
-    def __init__(self, artifact: Artifact) -> None:
-        self.graph = int8_graph(artifact)
+    def __init__(self, graph: ir.Graph) -> None:
+        self.graph = graph
         self.counters: dict[str, int] = {}  # it has no clock
         self.tensors: dict[str, Int8] = {}  # every activation of the last run
 

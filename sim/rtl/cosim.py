@@ -22,7 +22,7 @@ from cnna.sim.rtl.linked_models import STORED, WRITTEN
 from cnna.sim.rtl.profile import Layer, layers
 from cnna.sim.rtl.simulator import TRACE, Simulator
 from cnna.sim.rtl.sources import sources
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import COUNTED
@@ -184,9 +184,9 @@ class CosimDevice(SimulatedMemory):
             path.unlink()
         return found
 
-    def profile(self, artifact: Artifact) -> list[Layer]:
+    def profile(self, program: ProgramPiece) -> list[Layer]:
         """What every layer of the program that ran last cost."""
-        return layers(artifact, self._ask("profile"))
+        return layers(program, self._ask("profile"))
 
     def timeline(self) -> list[tuple[int, str, int]]:
         """(clock since the last start, engine, units finished by then) each time an engine finished some, in order of time."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cnna.sim.rtl.linked_models import PHASES
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import ProgramPiece
 from cnna.spec.commands import WRITE_BYTES, Command, commands
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import ENGINES, STALLS
@@ -17,10 +17,10 @@ Layer = dict[str, Any]  # cycles, stalls by cause, ddr_read_bytes, ddr_write_byt
 IDLE = 1 + STALLS.index("idle")  # state 0: the array works; 1 + n: the stall of that number
 
 
-def layers(artifact: Artifact, phases: Sequence[Sequence[int]]) -> list[Layer]:
+def layers(piece: ProgramPiece, phases: Sequence[Sequence[int]]) -> list[Layer]:
     """For each layer of the manifest, in its order; `phases` has rows of `linked_models.PHASES`."""
-    config, manifest = artifact.config, artifact.manifest
-    program = list(commands(artifact.program))
+    config, manifest = piece.config, piece.manifest
+    program = list(commands(piece.program))
     owner = [int(entry["layer"]) for entry in manifest["commands"]]
     found: list[Layer] = [
         {"cycles": 0, "stalls": dict.fromkeys(STALLS, 0), "ddr_read_bytes": 0, "ddr_write_bytes": 0} for _ in manifest["layers"]

@@ -21,7 +21,6 @@ from cnna.spec.config import Config, preset
 from cnna.spec.errors import ModelError
 
 from .. import networks, qdq_networks
-from ..agreement import artifact_of
 
 OTHER = Config("other", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=328, vector_ring_words=264)
 LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
@@ -30,7 +29,7 @@ CONFIGS = {config.name: config for config in (preset("tiny"), OTHER, LITTLE, pre
 
 def check(graph, config, batch, case):
     """Every tensor that a command writes, and every output, against the reference; answers how many tensors."""
-    artifact = artifact_of(compile_graph(graph, config, batch))
+    artifact = compile_graph(graph, config, batch).piece()
     device = EmulatorDevice(config, 1 << 25, logging=True)
     x = networks.inputs(graph, batch, case)
     answers = Accelerator(device, artifact).run(x)
@@ -82,12 +81,12 @@ def test_qdq_models_equal_the_reference(number, seed):
 def test_equal_graphs_give_equal_programs():
     """A program must not depend on the order of a set or the time of day."""
     first, again = (compile_graph(networks.network(5), CONFIGS["little"], 2) for _ in range(2))
-    assert (first.program, first.constants, first.manifest()) == (again.program, again.constants, again.manifest())
+    assert (first.program, first.constants, first.entry()) == (again.program, again.constants, again.entry())
 
 
 def test_the_manifest_is_plain_json():
     program = compile_graph(networks.network(4), CONFIGS["tiny"])
-    assert json.loads(json.dumps(program.manifest(), allow_nan=False)) == program.manifest()
+    assert json.loads(json.dumps(program.entry(), allow_nan=False)) == program.entry()
 
 
 def test_an_input_that_is_an_output_is_copied():
@@ -177,7 +176,7 @@ def test_a_model_becomes_an_artifact(quantised, tmp_path):
     assert back.model == quantised.SerializeToString(deterministic=True)
     assert back.manifest["model_inputs"] == [{"name": "x", "shape": [3, 8, 8], "dtype": "float32"}]
     assert back.manifest["model_outputs"] == [{"name": "y", "shape": [1, 6], "dtype": "float32", "batch_axis": 0}]
-    assert [node["op"] for node in back.manifest["cpu_tail"]][-1] == "Softmax"
+    assert [node["op"] for node in back.pieces[-1].manifest["operators"]][-1] == "Softmax"
     assert back.manifest["macs"] == 6 * 3 * 9 * 64
     assert steps
 
@@ -198,7 +197,7 @@ def test_commands_name_tensors_that_the_manifest_has():
     b = networks.Builder(np.random.default_rng(1), "case")
     parts = [b.conv(b.input(8, 40, 24), 8, ir.Window((1, 1))) for _ in range(2)]
     graph = b.graph(b.conv(b.concat(*parts), 8, ir.Window((3, 3))))
-    manifest = compile_graph(graph, LITTLE).manifest()
+    manifest = compile_graph(graph, LITTLE).entry()
     unnamed = {command["engine"] for command in manifest["commands"] if command["tensor"] is None}
     assert "load" in unnamed
     assert {command["tensor"] for command in manifest["commands"]} <= {None, *manifest["tensors"]}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cnna.spec import artifact as files
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import Artifact, Piece, ProgramPiece
 from cnna.spec.regmap import BY_OFFSET, ENGINES
 
 GONE = object()
@@ -36,14 +36,29 @@ def edit(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifact]:
 
 def write(path: Path, artifact: Artifact) -> None:
     """The file, whatever is in it, with the digests of what is in it."""
-    named = {**files.MEMBERS, **files.OPTIONAL}
-    contents = {name: getattr(artifact, field) for name, field in named.items() if getattr(artifact, field) is not None}
+    contents = {files.MODEL: artifact.model}
+    for number, piece in enumerate(artifact.pieces):
+        contents |= {f"piece{number}.{name}": data for name, data in _files(piece).items()}
     members = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()}
     manifest = {"format": files.FORMAT, "schema": files.SCHEMA, **artifact.manifest, "members": members}
     text = json.dumps(manifest).encode()
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in {files.MANIFEST: text, files.DIGEST: hashlib.sha256(text).hexdigest().encode(), **contents}.items():
             archive.writestr(name, data)
+
+
+def _files(piece: Piece) -> dict[str, bytes]:
+    """A piece's files, by the end of their names."""
+    if isinstance(piece, ProgramPiece):
+        return {"program.bin": piece.program, "constants.bin": piece.constants}
+    return {"onnx": piece.model}
+
+
+def with_files(artifact: Artifact, number: int, **changes: bytes) -> Artifact:
+    """Other files of one piece."""
+    pieces = list(artifact.pieces)
+    pieces[number] = replace(pieces[number], **changes)
+    return replace(artifact, pieces=tuple(pieces))
 
 
 def entries(value: Any, where: Way = ()) -> list[Way]:
@@ -94,7 +109,7 @@ def _other(old: Any, rng: np.random.Generator) -> Any:
 
 
 def _program(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifact]:
-    writes, said = np.frombuffer(artifact.program, "<u4").reshape(-1, 2).copy(), []
+    writes, said = np.frombuffer(artifact.program.program, "<u4").reshape(-1, 2).copy(), []
     legal = [register.offset for register in BY_OFFSET.values() if register.block in ENGINES]
     for _ in range(int(rng.integers(1, 5))):
         at, kind = int(rng.integers(len(writes))), int(rng.integers(6))
@@ -112,20 +127,27 @@ def _program(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifac
             writes[at] = writes[int(rng.integers(len(writes)))]
         register = BY_OFFSET.get(int(writes[at, 0]))
         said.append(f"write {at}: {register.name if register else hex(writes[at, 0])} = {writes[at, 1]:#x}")
-    return "; ".join(said), replace(artifact, program=writes.tobytes())
+    return "; ".join(said), with_files(artifact, artifact.pieces.index(artifact.program), program=writes.tobytes())
 
 
 def _member(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifact]:
-    names = [name for name in ("constants", "model", "head", "tail") if getattr(artifact, name)]
-    name = names[int(rng.integers(len(names)))]
-    data = np.frombuffer(getattr(artifact, name), np.uint8).copy()
+    choices: list[tuple[str, int | None, bytes]] = [("model", None, artifact.model)]
+    for number, piece in enumerate(artifact.pieces):
+        choices.append(
+            ("constants", number, piece.constants) if isinstance(piece, ProgramPiece) else ("model", number, piece.model)
+        )
+    name, number, old = choices[int(rng.integers(len(choices)))]
+
+    def with_data(data: bytes) -> Artifact:
+        return replace(artifact, model=data) if number is None else with_files(artifact, number, **{name: data})
+
+    data = np.frombuffer(old, np.uint8).copy()
     at, kind = int(rng.integers(len(data))), int(rng.integers(5))
     if kind == 0 and name != "constants":
-        return f"{name} cut at {at}", replace(artifact, **{name: data[:at].tobytes()})
-    if kind == 1 and artifact.tail and name != "constants":
-        other = artifact.tail if name == "model" else artifact.model
-        return f"another {name}", replace(artifact, **{name: other})
+        return f"{name} cut at {at}", with_data(data[:at].tobytes())
+    if kind == 1 and name != "constants":
+        return f"another {name}", with_data(next((other for what, _, other in choices if what == name and other is not old), old))
     many = 1 if kind < 4 else 20
     where = rng.integers(len(data), size=many)
     data[where] = rng.integers(256, size=many, dtype=np.uint8)
-    return f"{name}: bytes {where.tolist()[:5]}", replace(artifact, **{name: data.tobytes()})
+    return f"{name}: bytes {where.tolist()[:5]}", with_data(data.tobytes())

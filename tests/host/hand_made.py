@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cnna.host.model.model import Model
 from cnna.sim.emulator.emulator import EmulatorDevice
-from cnna.spec.artifact import Artifact
+from cnna.spec.artifact import Artifact, artifact_of
 from cnna.spec.commands import Command
 from cnna.spec.config import as_dict, preset
 from cnna.spec.ddr import PLANNED
@@ -80,17 +80,32 @@ def requantised_copy(batch: int = 2, **changes: object) -> Artifact:
     size = batch * blocks * area * 4
     layer = {"name": "copy", "op": "Combine", "engine": "vector", "output": "y", "macs": 0, "node_names": ["copy"],
              "predicted_cycles": 4, "ddr_read_bytes": size, "ddr_write_bytes": size}  # fmt: skip
-    manifest = {
-        "format": "cnna", "schema": 4, "version": "0", "isa": list(VERSION), "config": as_dict(CONFIG), "name": "copy",
-        "batch": batch, "program_writes": len(program),
+    entry = {
+        "kind": "accelerator", "program_writes": len(program),
         "segments": {"constant": len(word), "workspace": 0, "input": size, "output": size},
         "inputs": [port("x", "input", SCALE_IN, ZERO_IN)], "outputs": [port("y", "output", SCALE_OUT, ZERO_OUT)],
-        "model_inputs": [{"name": "x", "shape": list(SHAPE), "dtype": "float32"}],
-        "model_outputs": [{"name": "y", "shape": [1, *SHAPE], "dtype": "float32", "batch_axis": 0}],
-        "cpu_head": [], "cpu_tail": [], "preprocess": None, "macs": 0, "layers": [layer],
-        "predicted": {"cycles": 4, "ddr": PLANNED.entry()},
+        "macs": 0, "layers": [layer], "predicted": {"cycles": 4, "ddr": PLANNED.entry()},
         "tensors": {name: {"shape": list(SHAPE), "scale": scale, "zero": zero}
                     for name, scale, zero in (("x", SCALE_IN, ZERO_IN), ("y", SCALE_OUT, ZERO_OUT))},
         "commands": commands,
     }  # fmt: skip
-    return Artifact({**manifest, **changes}, np.array(program, "<u4").tobytes(), word, b"")
+    manifest = {
+        "version": "0", "isa": list(VERSION), "config": as_dict(CONFIG), "name": "copy", "batch": batch, "macs": 0, "cpu_macs": 0,
+        "model_inputs": [{"name": "x", "shape": list(SHAPE), "dtype": "float32"}],
+        "model_outputs": [{"name": "y", "shape": [1, *SHAPE], "dtype": "float32", "batch_axis": 0}], "preprocess": None,
+    }  # fmt: skip
+    own = {key: value for key, value in changes.items() if key in entry}
+    whole = {**manifest, **{key: value for key, value in changes.items() if key not in own}}
+    return artifact_of(whole, [({**entry, **own}, (np.array(program, "<u4").tobytes(), word))], b"")
+
+
+def cpu_entry(*operators: object) -> dict[str, object]:
+    """The entry of a piece on the CPU with these operators."""
+    return {"kind": "cpu", "operators": list(operators), "numpy": True, "macs": 0, "seconds": 0.0}
+
+
+def with_cpu(artifact: Artifact, model: bytes, *operators: object) -> Artifact:
+    """The artifact with a piece on the CPU behind its own."""
+    files = [(piece.program, piece.constants) for piece in artifact.programs]
+    entries = list(zip(artifact.manifest["pieces"], files, strict=True))
+    return artifact_of(artifact.manifest, [*entries, (cpu_entry(*operators), (model,))], artifact.model)

@@ -21,7 +21,7 @@ from cnna.spec.errors import ArtifactError, CnnaError
 from cnna.spec.regmap import REGISTERS
 from tests import qdq_networks
 
-from .edits import changed, edit, write
+from .edits import changed, edit, with_files, write
 from .emulated_board import EmulatedBoard
 
 MOST_TIMES = 2  # as many clocks of work as before the edit; readers take as long as they have work
@@ -101,15 +101,15 @@ def test_whatever_is_edited_no_reader_ends_in_a_traceback_or_hangs(compiled, sam
 @pytest.mark.parametrize(
     ("way", "new", "words"),
     [
-        (("inputs", 0, "image_bytes"), 0, "bytes of port"),
-        (("inputs", 0, "row_bytes"), 0, "bytes of port"),
-        (("outputs", 0, "shape", 0), 1, "another shape than its tensor"),
-        (("inputs", 0, "shape"), [1, 1, 1], "another shape than its tensor"),
+        (("pieces", 0, "inputs", 0, "image_bytes"), 0, "bytes of port"),
+        (("pieces", 0, "inputs", 0, "row_bytes"), 0, "bytes of port"),
+        (("pieces", 0, "outputs", 0, "shape", 0), 1, "another shape than its tensor"),
+        (("pieces", 0, "inputs", 0, "shape"), [1, 1, 1], "another shape than its tensor"),
         (("model_inputs", 0, "shape", 1), 99, "another size than the model's input"),
         (("model_inputs",), [], "no model_inputs"),
         (("model_outputs", 0, "name"), "nowhere", "nothing makes the model's output nowhere"),
         (("batch",), 1, "writes outside its tensor"),
-        (("commands", 0, "engine"), "array", "is one of"),
+        (("pieces", 0, "commands", 0, "engine"), "array", "is one of"),
         (("name",), "\ud800", "no text"),
         (("preprocess",), {"scale": 1.0, "mean": [0.0] * 7, "std": [1.0]}, "7 numbers as mean"),
         (("preprocess",), {"scale": 1.0, "mean": [0.0], "std": [1e-300]}, "float32 cannot use"),
@@ -144,21 +144,21 @@ def test_an_edited_manifest_is_refused(compiled, tmp_path, way, new, words):
 )
 def test_a_program_that_nothing_could_carry_out_is_refused(compiled, tmp_path, register, value, words):
     """The emulator would run it for a minute or stumble, the accelerator write where it may not or wait for ever."""
-    writes = np.frombuffer(compiled.program, "<u4").reshape(-1, 2).copy()
+    writes = np.frombuffer(compiled.program.program, "<u4").reshape(-1, 2).copy()
     known = np.flatnonzero(writes[:, 0] == REGISTERS[register].offset)
     at = int(known[0]) if known.size and register != "END" else 0
     writes[at] = REGISTERS[register].offset, value
-    write(tmp_path / "m.cnna", replace(compiled, program=writes.tobytes()))
+    write(tmp_path / "m.cnna", with_files(compiled, 0, program=writes.tobytes()))
     with pytest.raises(ArtifactError, match=words):
         load(tmp_path / "m.cnna")
 
 
 def test_a_register_that_was_never_set_is_refused(compiled, tmp_path):
     """After a reset it holds 0, which may be no legal value of it: the engine would be given a convolution of no block."""
-    writes = np.frombuffer(compiled.program, "<u4").reshape(-1, 2)
+    writes = np.frombuffer(compiled.program.program, "<u4").reshape(-1, 2)
     kept = writes[writes[:, 0] != REGISTERS["CONV_BLOCKS"].offset]
-    manifest = {**compiled.manifest, "program_writes": len(kept)}
-    write(tmp_path / "m.cnna", replace(compiled, manifest=manifest, program=kept.tobytes()))
+    manifest = changed(dict(compiled.manifest), ("pieces", 0, "program_writes"), len(kept))
+    write(tmp_path / "m.cnna", with_files(replace(compiled, manifest=manifest), 0, program=kept.tobytes()))
     with pytest.raises(ArtifactError, match="blocks outside 1"):
         load(tmp_path / "m.cnna")
 
@@ -166,8 +166,8 @@ def test_a_register_that_was_never_set_is_refused(compiled, tmp_path):
 @pytest.mark.parametrize("damage", [lambda part: part[:-9], lambda part: b"", lambda part: b"\x08" + part])
 def test_a_damaged_part_for_the_cpu_is_refused_when_it_is_opened(compiled, tmp_path, damage):
     """onnxruntime's own errors have no base of which one could say that they are a file's fault."""
-    write(tmp_path / "m.cnna", replace(compiled, tail=damage(compiled.tail)))
-    with pytest.raises(ArtifactError, match=r"tail\.onnx cannot be run"), Model(tmp_path / "m.cnna"):
+    write(tmp_path / "m.cnna", with_files(compiled, 1, model=damage(compiled.pieces[1].model)))
+    with pytest.raises(ArtifactError, match=r"its piece 1 on the CPU cannot be run"), Model(tmp_path / "m.cnna"):
         pass
 
 

@@ -26,7 +26,7 @@ class Recorded:
     """What a testbench would have logged of a run that did what the emulator does, to be spoiled by a test."""
 
     def __init__(self, case):
-        log, self.answers = check.emulate(case.artifact, case.inputs)
+        log, self.answers = check.emulate(case.piece, case.inputs)
         stored = [w for w in log if w.command.engine == "store"]
         others = [w for w in log if w.command.engine != "store"]
         ci, beat_words = case.config.ci, case.config.beat_words
@@ -61,12 +61,12 @@ class Recorded:
 
 def run_check(case, device):
     """The whole check against a recording."""
-    return check.compare(case.artifact, case.golden, case.inputs, device.answers, device)
+    return check.compare(case.piece, case.golden, case.inputs, device.answers, device)
 
 
 def conv_tensors(case):
     """Names of the tensors that conv or vector commands write, in program order."""
-    found = [entry["tensor"] for entry in case.artifact.manifest["commands"] if entry["engine"] in ("conv", "vector")]
+    found = [entry["tensor"] for entry in case.piece.manifest["commands"] if entry["engine"] in ("conv", "vector")]
     return list(dict.fromkeys(name for name in found if name))
 
 
@@ -85,14 +85,14 @@ def test_a_faithful_recording_agrees():
 def test_the_first_differing_element_is_named():
     """Two wrong words: the one of the earlier command is reported, with its layer, element and both values."""
     device = Recorded(NETWORK)
-    log, _ = check.emulate(NETWORK.artifact, NETWORK.inputs)
+    log, _ = check.emulate(NETWORK.piece, NETWORK.inputs)
     written = next(w for w in log if w.command.engine == "conv")
-    entry = NETWORK.artifact.manifest["commands"][written.command.number]
+    entry = NETWORK.piece.manifest["commands"][written.command.number]
     position = sum(w.addresses.size for w in log[: log.index(written)] if w.command.engine != "store")
     device.features["word"][position, 1] ^= 0x40
     device.features["word"][-1, 0] ^= 1
     n, block, y, x = entry["origin"]
-    layer = NETWORK.artifact.manifest["layers"][entry["layer"]]["name"]
+    layer = NETWORK.piece.manifest["layers"][entry["layer"]]["name"]
     right = int(written.words.reshape(-1, TINY.ci).view(np.int8)[0, 1])
     wrong = int(np.int8(np.uint8(right & 0xFF) ^ np.uint8(0x40)))
     element = re.escape(f"[{n}, {block * TINY.ci + 1}, {y}, {x}]")
@@ -126,30 +126,30 @@ def test_a_wrong_tensor_of_the_program_is_found():
     name = conv_tensors(NETWORK)[1]
     golden = {key: value.copy() for key, value in NETWORK.golden.items()}
     golden[name][0, 0, -1, -1] ^= 2
-    log, _ = check.emulate(NETWORK.artifact, NETWORK.inputs)
+    log, _ = check.emulate(NETWORK.piece, NETWORK.inputs)
     _, _, height, width = golden[name].shape
     with pytest.raises(CheckError, match=rf"tensor {name}, element \[0, 0, {height - 1}, {width - 1}\]: emulator -?\d+, reference"):
-        check.compare_tensors(NETWORK.artifact, log, golden)
+        check.compare_tensors(NETWORK.piece, log, golden)
 
 
 def test_an_output_that_is_read_back_wrong_is_found():
     """Every write may be right, and the host still unpack them wrongly."""
     case = Case(CONFIGS["tiny"], "network", 7)
-    _, answers = check.emulate(case.artifact, case.inputs)
+    _, answers = check.emulate(case.piece, case.inputs)
     name = next(iter(answers))
     bad = answers[name].copy()
     bad.reshape(-1)[-1] ^= 1
     with pytest.raises(CheckError, match=rf"emulator != reference: output {name}, element \["):
-        check.compare(case.artifact, case.golden, case.inputs, {**answers, name: bad}, None)
+        check.compare(case.piece, case.golden, case.inputs, {**answers, name: bad}, None)
 
 
 def test_an_element_that_no_command_writes_is_found():
     """A tile left out must not pass because nothing of it was compared."""
-    log, _ = check.emulate(NETWORK.artifact, NETWORK.inputs)
+    log, _ = check.emulate(NETWORK.piece, NETWORK.inputs)
     last = max(i for i, w in enumerate(log) if w.command.engine == "conv")
     short = replace(log[last], addresses=log[last].addresses[:-1], words=log[last].words[:-1])
     with pytest.raises(CheckError, match="no command writes it"):
-        check.compare_tensors(NETWORK.artifact, [*log[:last], short, *log[last + 1 :]], NETWORK.golden)
+        check.compare_tensors(NETWORK.piece, [*log[:last], short, *log[last + 1 :]], NETWORK.golden)
 
 
 FLIP = 0x40
@@ -157,15 +157,15 @@ FLIP = 0x40
 
 def weight_bytes(case):
     """(byte in the constant segment, layer name) of a weight of each stream whose flipped bit changes what is written."""
-    manifest, constants = case.artifact.manifest, case.artifact.constants
-    clean, _ = check.emulate(case.artifact, case.inputs)
-    for command in commands(case.artifact.program):
+    manifest, constants = case.piece.manifest, case.piece.constants
+    clean, _ = check.emulate(case.piece, case.inputs)
+    for command in commands(case.piece.program):
         if command.engine == "weight" and not command.f.ring:
             start = command.f.ddr + case.config.param_words * case.config.stripe_bytes
             stream = np.frombuffer(constants, np.int8)[start : command.f.ddr + command.f.beats * 16]
             for byte in (start + np.flatnonzero(stream)[::7]).tolist():
                 flipped = constants[:byte] + bytes([constants[byte] ^ FLIP]) + constants[byte + 1 :]
-                log, _ = check.emulate(replace(case.artifact, constants=flipped), case.inputs)
+                log, _ = check.emulate(replace(case.piece, constants=flipped), case.inputs)
                 if any((a.words != b.words).any() for a, b in zip(clean, log, strict=True)):
                     yield byte, manifest["layers"][manifest["commands"][command.number]["layer"]]["name"]
                     break
@@ -177,7 +177,7 @@ def test_a_flipped_weight_bit_in_ddr_is_located(rtl):
     device, located = rtl(TINY), 0
     for byte, layer in weight_bytes(NETWORK):
         device.release_all()
-        accelerator = Accelerator(device, NETWORK.artifact, WATCHDOG_CLOCKS)
+        accelerator = Accelerator(device, NETWORK.piece, WATCHDOG_CLOCKS)
         device.start_log()
         address = accelerator.address("constant") + byte
         device.store(address, bytes([device.load(address, 1)[0] ^ FLIP]))
@@ -185,7 +185,7 @@ def test_a_flipped_weight_bit_in_ddr_is_located(rtl):
         with pytest.raises(
             CheckError, match=rf"RTL != emulator: layer {layer}, tensor \w+, element \[\d+, \d+, \d+, \d+\]: RTL -?\d+"
         ):
-            check.compare(NETWORK.artifact, NETWORK.golden, NETWORK.inputs, answers, device)
+            check.compare(NETWORK.piece, NETWORK.golden, NETWORK.inputs, answers, device)
         located += 1
     assert located >= 2
 
@@ -199,25 +199,25 @@ def test_a_broken_line_of_rtl_is_located(rtl):
     broken, count = re.subn(r"(assign \S+ +=) (.+) \+ (.+;)", r"\1 \2 - \3", verilog[start:end], count=1)
     assert count == 1
     device = rtl(TINY, verilog=verilog[:start] + broken + verilog[end:])
-    accelerator = Accelerator(device, NETWORK.artifact, WATCHDOG_CLOCKS)
+    accelerator = Accelerator(device, NETWORK.piece, WATCHDOG_CLOCKS)
     device.start_log()
     answers = accelerator.run(NETWORK.inputs)
-    entry = next(entry for entry in NETWORK.artifact.manifest["commands"] if entry["engine"] == "conv")
-    layer = NETWORK.artifact.manifest["layers"][entry["layer"]]["name"]
+    entry = next(entry for entry in NETWORK.piece.manifest["commands"] if entry["engine"] == "conv")
+    layer = NETWORK.piece.manifest["layers"][entry["layer"]]["name"]
     with pytest.raises(CheckError, match=rf"RTL != emulator: layer {layer}, tensor \w+, element"):
-        check.compare(NETWORK.artifact, NETWORK.golden, NETWORK.inputs, answers, device)
+        check.compare(NETWORK.piece, NETWORK.golden, NETWORK.inputs, answers, device)
 
 
 def test_an_element_late_in_a_large_command_is_located(monkeypatch):
     """The emulator takes a large command in portions: each must be compared at its own place."""
     monkeypatch.setattr(engines, "RESULTS", 1)
     monkeypatch.setattr(engines, "FEWEST_PIXELS", 8)
-    log, _ = check.emulate(NETWORK.artifact, NETWORK.inputs)
+    log, _ = check.emulate(NETWORK.piece, NETWORK.inputs)
     assert any(written.first for written in log)
-    check.compare_tensors(NETWORK.artifact, log, NETWORK.golden)
+    check.compare_tensors(NETWORK.piece, log, NETWORK.golden)
     name = conv_tensors(NETWORK)[0]
     golden = {key: value.copy() for key, value in NETWORK.golden.items()}
     golden[name][-1, 0, -1, -1] ^= 1
     place = [len(golden[name]) - 1, 0, *(size - 1 for size in golden[name].shape[2:])]
     with pytest.raises(CheckError, match=re.escape(f"tensor {name}, element {place}")):
-        check.compare_tensors(NETWORK.artifact, log, golden)
+        check.compare_tensors(NETWORK.piece, log, golden)

@@ -7,22 +7,22 @@ from dataclasses import replace
 import pytest
 
 from cnna.spec import artifact as files
-from cnna.spec.artifact import Artifact, load, save
+from cnna.spec.artifact import load, save
 from cnna.spec.config import as_dict, preset
 from cnna.spec.ddr import PL, PLANNED, DdrSpeed
 from cnna.spec.errors import ArtifactError
 from cnna.spec.regmap import VERSION
 
-from ..host.hand_made import requantised_copy
+from ..host.hand_made import cpu_entry, requantised_copy, with_cpu
 
 
 @pytest.fixture
 def artifact():
     """One with something in each of its lists, a batch of 2; its model and tail are only looked at where they are run."""
     node = {"name": "s", "op": "Softmax", "inputs": ["y"], "outputs": ["z"], "attributes": {}, "constants": {}}
-    values = {"preprocess": {"scale": 1.0, "mean": [0.0], "std": [1.0]}, "cpu_tail": [node]}
+    values = {"preprocess": {"scale": 1.0, "mean": [0.0], "std": [1.0]}}
     made = requantised_copy(**values, model_inputs=[{"name": "x", "shape": [6, 3, None], "dtype": "float32"}])
-    return replace(made, model=b"onnx", tail=b"tail")
+    return with_cpu(replace(made, model=b"onnx"), b"tail", node)
 
 
 def repack(path, change, digest=True):
@@ -46,6 +46,23 @@ def edit(**changes):
     return change
 
 
+def of_program(**changes):
+    """A change of entries of the program's piece for `repack`."""
+
+    def change(members):
+        manifest = json.loads(members[files.MANIFEST])
+        manifest["pieces"][0] |= changes
+        members[files.MANIFEST] = json.dumps(manifest).encode()
+
+    return change
+
+
+def with_program(artifact, **changes):
+    """The artifact with other entries in the manifest of its program."""
+    first, *others = artifact.manifest["pieces"]
+    return replace(artifact, manifest={**artifact.manifest, "pieces": [{**first, **changes}, *others]})
+
+
 def refuse(path, *words):
     with pytest.raises(ArtifactError) as caught:
         load(path)
@@ -59,9 +76,7 @@ def refuse(path, *words):
 def test_what_is_saved_is_loaded(artifact, tmp_path):
     save(artifact, tmp_path / "m.cnna")
     back = load(tmp_path / "m.cnna")
-    assert (back.program, back.constants, back.model, back.head, back.tail) == (
-        artifact.program, artifact.constants, b"onnx", None, b"tail",
-    )  # fmt: skip
+    assert (back.pieces, back.model) == (artifact.pieces, b"onnx")
     assert {key: back.manifest[key] for key in artifact.manifest} == artifact.manifest
     assert back.config == preset("tiny")
     assert [p.name for p in tmp_path.iterdir()] == ["m.cnna"]  # no partial file stays
@@ -99,7 +114,7 @@ def test_a_flipped_byte_anywhere_is_refused_or_harmless(artifact, tmp_path):
             assert "\n" not in str(error)  # noqa: PT017 - either outcome is right, a traceback is not
 
 
-@pytest.mark.parametrize("member", ["program.bin", "constants.bin", "model.onnx", "tail.onnx"])
+@pytest.mark.parametrize("member", ["piece0.program.bin", "piece0.constants.bin", "model.onnx", "piece1.onnx"])
 def test_an_altered_member_is_refused_by_name(artifact, tmp_path, member):
     save(artifact, tmp_path / "m.cnna")
     repack(tmp_path / "m.cnna", lambda members: members.update({member: members[member][:-1] + b"\xaa"}))
@@ -125,13 +140,14 @@ def test_an_altered_manifest_is_refused(artifact, tmp_path):
         (edit(config={**as_dict(preset("tiny")), "pix": 3}), ["pix"]),
         (edit(batch="2"), ["batch"]),
         (edit(batch=0), ["batch"]),
-        (edit(program_writes=4), ["program.bin"]),
-        (edit(segments={"constant": 4096}), ["segments"]),
-        (edit(segments={"constant": 0, "workspace": 0, "input": 4096, "output": 4096}), ["constants.bin"]),
-        (edit(inputs=[{"name": "x"}]), ["inputs[0].tensor"]),
-        (edit(inputs=[3]), ["inputs[0]"]),
-        (edit(cpu_tail=[]), ["tail.onnx"]),
-        (edit(cpu_head=[{}]), ["cpu_head[0].name"]),
+        (of_program(program_writes=4), ["program.bin"]),
+        (of_program(segments={"constant": 4096}), ["segments"]),
+        (of_program(segments={"constant": 0, "workspace": 0, "input": 4096, "output": 4096}), ["constants.bin"]),
+        (of_program(inputs=[{"name": "x"}]), ["pieces[0].inputs[0].tensor"]),
+        (of_program(inputs=[3]), ["pieces[0].inputs[0]"]),
+        (edit(pieces=[]), ["piece0.program.bin"]),
+        (edit(pieces=[cpu_entry({})]), ["pieces[0].operators[0].name"]),
+        (edit(pieces=[{"kind": "gpu"}]), ["pieces[0]"]),
         (edit(members={}), ["members"]),
         (edit(members=[]), ["members"]),
         (lambda m: m.update({files.MANIFEST: b"{"}), ["JSON"]),
@@ -147,28 +163,49 @@ def test_an_unsound_file_is_refused(artifact, tmp_path, change, words):
 
 
 def test_a_port_beyond_its_segment_is_refused(artifact, tmp_path):
-    port = {**artifact.manifest["inputs"][0], "offset": artifact.manifest["segments"]["input"] - 64}
+    manifest = artifact.program.manifest
+    port = {**manifest["inputs"][0], "offset": manifest["segments"]["input"] - 64}
     with pytest.raises(ArtifactError, match="beyond its segment"):
-        save(
-            Artifact({**artifact.manifest, "inputs": [port]}, artifact.program, artifact.constants, b"m", tail=b"t"), tmp_path / "m"
-        )
+        save(with_program(artifact, inputs=[port]), tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
 
-def test_an_older_schema_is_read(artifact, tmp_path):
+def older(members, schema):
+    """The file as schema 1 to 4 had it: a program with a head and a tail around it."""
+    manifest = json.loads(members[files.MANIFEST])
+    program, tail = manifest.pop("pieces")
+    del manifest["cpu_macs"], program["kind"]
+    manifest |= {**program, "cpu_head": [], "cpu_tail": tail["operators"], "schema": schema}
+    names = {"piece0.program.bin": "program.bin", "piece0.constants.bin": "constants.bin", "piece1.onnx": "tail.onnx"}
+    for new, old in names.items():
+        members[old], manifest["members"][old] = members.pop(new), manifest["members"].pop(new)
+    members[files.MANIFEST] = json.dumps(manifest).encode()
+
+
+def test_the_schema_before_pieces_is_read(artifact, tmp_path):
+    """A file of the year before would have to be compiled again, where its model may be lost."""
+    save(artifact, tmp_path / "m.cnna")
+    repack(tmp_path / "m.cnna", lambda members: older(members, 4))
+    back = load(tmp_path / "m.cnna")
+    assert (back.pieces, back.model) == (artifact.pieces, artifact.model)
+    save(back, tmp_path / "again.cnna")
+    assert load(tmp_path / "again.cnna").pieces == artifact.pieces
+
+
+def test_the_oldest_schema_is_read(artifact, tmp_path):
     """Its ports say nothing of folds: inputs are packed as they are. Of clocks it has an estimate alone."""
     save(artifact, tmp_path / "m.cnna")
 
-    def older(members):
+    def oldest(members):
+        older(members, files.OLDEST)
         manifest = json.loads(members[files.MANIFEST])
         for entry in (manifest, *manifest["commands"]):
             del entry["predicted"]
-        manifest["schema"] = files.OLDEST
         members[files.MANIFEST] = json.dumps(manifest).encode()
 
-    repack(tmp_path / "m.cnna", older)
+    repack(tmp_path / "m.cnna", oldest)
     back = load(tmp_path / "m.cnna")
-    assert back.program == artifact.program
+    assert back.program.program == artifact.program.program
     assert (back.predicted_for, back.predicted_clocks()) == (PLANNED, artifact.predicted_clocks())
 
 
@@ -187,18 +224,20 @@ def test_an_older_schema_is_read(artifact, tmp_path):
 )
 def test_a_slower_memory_takes_longer_by_at_most_what_it_is_slower(artifact, ddr, times):
     """A limit of a run that is too low there stops it for nothing. The one port of `tiny` moves 16 bytes a clock at most."""
-    slow = replace(artifact, manifest={**artifact.manifest, "predicted": {"cycles": 1500, "ddr": PLANNED.entry()}})
+    predicted = {"cycles": 1500, "ddr": PLANNED.entry()}
+    slow = replace(artifact.program, manifest={**artifact.program.manifest, "predicted": predicted})
     assert slow.predicted_clocks(ddr) == 1500 * times
 
 
 def test_predicted_clocks_that_disagree_are_refused(artifact, tmp_path):
     """Whoever adds up the layers would get another figure than who reads the whole's."""
     save(artifact, tmp_path / "m.cnna")
-    predicted = artifact.manifest["predicted"]
-    repack(tmp_path / "m.cnna", edit(predicted={**predicted, "cycles": predicted["cycles"] + 1}))
+    manifest = artifact.program.manifest
+    predicted = manifest["predicted"]
+    repack(tmp_path / "m.cnna", of_program(predicted={**predicted, "cycles": predicted["cycles"] + 1}))
     refuse(tmp_path / "m.cnna", "do not add up")
-    bare = [{name: value for name, value in command.items() if name != "predicted"} for command in artifact.manifest["commands"]]
-    repack(tmp_path / "m.cnna", edit(predicted=predicted, commands=bare))
+    bare = [{name: value for name, value in command.items() if name != "predicted"} for command in manifest["commands"]]
+    repack(tmp_path / "m.cnna", of_program(predicted=predicted, commands=bare))
     refuse(tmp_path / "m.cnna", "no predicted clocks")
 
 
@@ -208,11 +247,11 @@ FOLD = {"shape": [24, 2, 2], "step": [2, 2], "span": [2, 2], "before": [0, 1]}
 @pytest.mark.parametrize("change", [{}, {"step": [0, 2]}, {"span": [3, 2]}, {"before": [-1, 0]}, {"shape": [24, 2]}, {"step": [2]}])
 def test_only_a_sound_fold_is_taken(artifact, tmp_path, change):
     """Numbers that do not go together would pack another picture, or none."""
-    port = {**artifact.manifest["inputs"][0], "block_bytes": 16, "row_bytes": 8, "fold": {**FOLD, **change}}
-    folded = replace(artifact, manifest={**artifact.manifest, "inputs": [port]})
+    port = {**artifact.program.manifest["inputs"][0], "block_bytes": 16, "row_bytes": 8, "fold": {**FOLD, **change}}
+    folded = with_program(artifact, inputs=[port])
     if not change:
         save(folded, tmp_path / "m.cnna")
-        assert load(tmp_path / "m.cnna").manifest["inputs"] == [port]
+        assert load(tmp_path / "m.cnna").program.manifest["inputs"] == [port]
     else:
         with pytest.raises(ArtifactError, match="port x has no proper 'fold'"):
             save(folded, tmp_path / "m.cnna")
@@ -220,14 +259,16 @@ def test_only_a_sound_fold_is_taken(artifact, tmp_path, change):
 
 def test_an_output_has_no_fold(artifact, tmp_path):
     """Nobody would unfold it."""
-    port = {**artifact.manifest["outputs"][0], "fold": FOLD}
+    port = {**artifact.program.manifest["outputs"][0], "fold": FOLD}
     with pytest.raises(ArtifactError, match="port y has no proper 'fold'"):
-        save(replace(artifact, manifest={**artifact.manifest, "outputs": [port]}), tmp_path / "m.cnna")
+        save(with_program(artifact, outputs=[port]), tmp_path / "m.cnna")
 
 
 def test_a_program_without_end_is_refused(artifact, tmp_path):
+    program = artifact.program.program
+    endless = replace(artifact.program, program=program[:-8] + program[:8])
     with pytest.raises(ArtifactError, match="END"):
-        save(replace(artifact, program=artifact.program[:-8] + artifact.program[:8]), tmp_path / "m")
+        save(replace(artifact, pieces=(endless, artifact.pieces[1])), tmp_path / "m")
 
 
 def test_foreign_and_missing_files_are_refused(tmp_path):
@@ -245,8 +286,8 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(artifact, tmp_path, monkeyp
     monkeypatch.setattr(files, "SIZE_FLOOR_BYTES", 1 << 20)
     monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("unpacked"), raising=True)
     with zipfile.ZipFile(tmp_path / "b.cnna", "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in (files.MANIFEST, files.DIGEST, "program.bin", "model.onnx", "constants.bin"):
-            archive.writestr(name, b"\0" * (64 << 20 if name == "constants.bin" else 10))
+        for name in (files.MANIFEST, files.DIGEST, "model.onnx", "piece0.constants.bin"):
+            archive.writestr(name, b"\0" * (64 << 20 if name == "piece0.constants.bin" else 10))
     refuse(tmp_path / "b.cnna", "unpacks to")
 
 
@@ -259,19 +300,20 @@ def test_an_unwritable_folder_is_one_line(artifact, tmp_path):
 def test_a_command_of_nothing_is_refused(artifact, tmp_path, change):
     """A report would look up a layer that is not there."""
     save(artifact, tmp_path / "m.cnna")
-    repack(tmp_path / "m.cnna", edit(commands=[{**artifact.manifest["commands"][0], **change}, *artifact.manifest["commands"][1:]]))
+    commands = artifact.program.manifest["commands"]
+    repack(tmp_path / "m.cnna", of_program(commands=[{**commands[0], **change}, *commands[1:]]))
     refuse(tmp_path / "m.cnna", "commands[0]")
 
 
 def test_commands_are_those_that_the_program_queues(artifact, tmp_path):
     """A layer's name in an error, and a profile, come from the command's place in this list."""
     save(artifact, tmp_path / "m.cnna")
-    repack(tmp_path / "m.cnna", edit(commands=[*artifact.manifest["commands"]] * 2))
+    repack(tmp_path / "m.cnna", of_program(commands=[*artifact.program.manifest["commands"]] * 2))
     refuse(tmp_path / "m.cnna", "queues 4 commands", "lists 8")
 
 
 def test_an_input_port_is_an_inputs(artifact, tmp_path):
     """No array of the user's would ever be found for it."""
     save(artifact, tmp_path / "m.cnna")
-    repack(tmp_path / "m.cnna", edit(inputs=[{**artifact.manifest["inputs"][0], "name": "z"}]))
+    repack(tmp_path / "m.cnna", of_program(inputs=[{**artifact.program.manifest["inputs"][0], "name": "z"}]))
     refuse(tmp_path / "m.cnna", "that of no input")

@@ -4,7 +4,7 @@ import pytest
 
 from cnna.spec.manifest import misfit
 
-from ..host.hand_made import requantised_copy
+from ..host.hand_made import requantised_copy, with_cpu
 
 
 @pytest.fixture
@@ -12,13 +12,11 @@ def manifest():
     """One with something in each of its lists."""
     node = {"name": "s", "op": "Softmax", "inputs": ["y"], "outputs": ["z"], "attributes": {}}
     changes = {
-        "cpu_head": [{**node, "constants": {"y": {"dtype": "int64", "values": [1]}}}],
-        "cpu_tail": [{**node, "constants": {}}],
         "preprocess": {"scale": 1.0, "mean": [0.0], "std": [1.0]},
         "model_inputs": [{"name": "x", "shape": [3, None], "dtype": "float32"}],
-        "members": {"program.bin": {"bytes": 8, "sha256": "0"}},
+        "members": {"model.onnx": {"bytes": 8, "sha256": "0"}},
     }
-    return requantised_copy(**changes).manifest
+    return with_cpu(requantised_copy(**changes), b"", {**node, "constants": {"y": {"dtype": "int64", "values": [1]}}}).manifest
 
 
 def _entries(value, where=()):
@@ -50,14 +48,14 @@ def test_an_entry_of_another_kind_is_named(manifest):
 @pytest.mark.parametrize(
     ("where", "value"),
     [
-        (("layers", 0, "macs"), -1),
-        (("layers", 0, "macs"), True),
-        (("inputs", 0, "scale"), float("nan")),
-        (("inputs", 0, "scale"), 0),
-        (("outputs", 0, "zero"), 128),
-        (("tensors", "x", "shape"), [3, 4]),
-        (("tensors", "x", "shape", 1), 0),
-        (("commands", 0, "origin"), [0, 0, 0]),
+        (("pieces", 0, "layers", 0, "macs"), -1),
+        (("pieces", 0, "layers", 0, "macs"), True),
+        (("pieces", 0, "inputs", 0, "scale"), float("nan")),
+        (("pieces", 0, "inputs", 0, "scale"), 0),
+        (("pieces", 0, "outputs", 0, "zero"), 128),
+        (("pieces", 0, "tensors", "x", "shape"), [3, 4]),
+        (("pieces", 0, "tensors", "x", "shape", 1), 0),
+        (("pieces", 0, "commands", 0, "origin"), [0, 0, 0]),
         (("batch",), 0),
     ],
 )
@@ -67,7 +65,7 @@ def test_a_number_that_there_cannot_be_is_named(manifest, where, value):
     assert named == "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in where)[1:]
 
 
-@pytest.mark.parametrize("key", ["layers", "preprocess", "isa"])
+@pytest.mark.parametrize("key", ["pieces", "preprocess", "isa"])
 def test_a_missing_entry_is_named(manifest, key):
     """Of an older or another program."""
     assert misfit({name: value for name, value in manifest.items() if name != key}) == key

@@ -1,14 +1,21 @@
 """The figures of a run: means of its batches, nothing invented, and clocks of units of that run only."""
 
-from cnna.spec.metrics import summary
+from cnna.spec.artifact import Artifact, ProgramPiece
+from cnna.spec.config import as_dict, preset
+from cnna.spec.metrics import Runs, summary
 from cnna.spec.regmap import STALLS
 
-MANIFEST = {
-    "config": {"name": "tiny", "pix": 2, "ci": 4, "co": 8},
-    "batch": 2,
-    "macs": 3200,
-    "layers": [{"name": "a", "op": "Conv", "engine": "conv", "macs": 6400}],
-}
+LAYERS = [{"name": "a", "op": "Conv", "engine": "conv", "macs": 6400}]
+
+
+def artifact(*programs: list[dict[str, object]]) -> Artifact:
+    """With a program for each list of layers, a batch of 2."""
+    common = {"config": as_dict(preset("tiny")), "batch": 2, "name": "m", "isa": [1, 2]}
+    pieces = tuple(ProgramPiece({**common, "layers": layers}, b"", b"") for layers in programs)
+    return Artifact({**common, "macs": 3200 * len(pieces), "cpu_macs": 0}, pieces, b"")
+
+
+ONE = artifact(LAYERS)
 COUNTERS = {f"stall_{cause}": 0 for cause in STALLS}
 
 
@@ -18,7 +25,7 @@ def run(cycles):
 
 def test_a_figure_is_the_mean_of_the_batches():
     """MACs are of an image and cycles of a batch: mixed up, every speed would be off by the batch."""
-    found = summary(MANIFEST, "rtl", [run(100), run(300)], None, 1.0, True)
+    found = summary(ONE, "rtl", [Runs([run(100), run(300)])], 1.0, True)
     assert found["cycles"] == 200
     assert found["mac_utilization"] == 3200 * 2 / (200 * 64)
     assert found["fps_at_300mhz"] == 2 * 300e6 / 200
@@ -26,11 +33,23 @@ def test_a_figure_is_the_mean_of_the_batches():
     assert found["layers"][0]["macs"] == 3200
 
 
+def test_programs_of_one_model_add_up():
+    """They run one after another: a mean over them would make a model of two pieces twice as quick."""
+    found = summary(artifact(LAYERS, LAYERS), "rtl", [Runs([run(100)]), Runs([run(60), run(80)])], 1.0, True)
+    assert found["cycles"] == 170
+    assert found["mac_utilization"] == 6400 * 2 / (170 * 64)
+    assert found["ddr_read_bytes"] == 2 * 16 * 12
+    assert [program["cycles"] for program in found["programs"]] == [100, 70]
+    assert len(found["layers"]) == 2
+    assert summary(artifact(LAYERS, LAYERS), "rtl", [Runs([run(100)]), Runs()], 1.0, True)["cycles"] is None
+
+
 def test_what_nothing_measured_is_none():
     """A zero would read as infinitely fast."""
-    found = summary(MANIFEST, "emulator", [], None, 1.0, None)
-    measured = ("cycles", "mac_utilization", "fps_at_300mhz", "ddr_read_bytes", "ddr_write_bytes", "unit_clocks")
+    found = summary(ONE, "emulator", [Runs()], 1.0, None)
+    measured = ("cycles", "mac_utilization", "fps_at_300mhz", "ddr_read_bytes", "ddr_write_bytes", "fps_end_to_end", "cpu_seconds")
     assert all(found[key] is None for key in measured)
+    assert found["programs"] == [{"cycles": None, "unit_clocks": None}]
     assert set(found["stalls"].values()) == {None}
     assert found["layers"][0]["cycles"] is None
 
@@ -41,19 +60,19 @@ def test_the_array_is_used_by_its_own_layers_alone():
         {"name": n, "op": op, "engine": e, "macs": 6400} for n, op, e in (("a", "Conv", "conv"), ("b", "Depthwise", "vector"))
     ]
     profile = [{"cycles": c, "stalls": {}, "ddr_read_bytes": 0, "ddr_write_bytes": 0} for c in (199, 1)]
-    found = summary({**MANIFEST, "layers": layers}, "rtl", [run(200)], profile, 1.0, None)
+    found = summary(artifact(layers), "rtl", [Runs([run(200)], profile)], 1.0, None)
     assert [layer["mac_utilization"] for layer in found["layers"]] == [6400 / (199 * 64), None]
 
 
 def test_units_are_dated_one_by_one():
     """Engines that finish two units in a clock, and those that never work."""
     events = [(5, "load", 1), (7, "conv", 2), (9, "conv", 3)]
-    found = summary(MANIFEST, "rtl", [run(10)], None, 1.0, None, events)
-    assert found["unit_clocks"] == {"load": [5], "conv": [7, 7, 9], "vector": [], "store": []}
+    found = summary(ONE, "rtl", [Runs([run(10)], None, events)], 1.0, None)
+    assert found["programs"][0]["unit_clocks"] == {"load": [5], "conv": [7, 7, 9], "vector": [], "store": []}
 
 
 def test_units_of_the_run_before_are_forgotten():
     """Counts are cleared a clock after the start; without this, each unit of a second batch would be finished in clock 1."""
     events = [(1, "load", 1), (1, "conv", 3), (2, "load", 0), (2, "conv", 0), (6, "load", 1), (8, "conv", 1), (9, "conv", 3)]
-    found = summary(MANIFEST, "rtl", [run(10)], None, 1.0, None, events)
-    assert found["unit_clocks"] == {"load": [6], "conv": [8, 9, 9], "vector": [], "store": []}
+    found = summary(ONE, "rtl", [Runs([run(10)], None, events)], 1.0, None)
+    assert found["programs"][0]["unit_clocks"] == {"load": [6], "conv": [8, 9, 9], "vector": [], "store": []}

@@ -47,7 +47,7 @@ def graph():
 
 @pytest.fixture(scope="module")
 def points(graph):
-    found, refused = explore(graph, configurations(250, 100)[::3], None, lambda done, total, what: None)
+    found, refused = explore([graph], configurations(250, 100)[::3], None, lambda done, total, what: None)
     assert not refused
     return found
 
@@ -63,7 +63,7 @@ def test_all_fit(points):
 def test_the_prediction_is_the_compilers(graph, points):
     """`cnna report` of the same configuration would say otherwise."""
     program = compile_graph(graph, points[-1].config, points[-1].batch)
-    assert points[-1].cycles == figures(artifact_of(program))["predicted"]["cycles"]
+    assert points[-1].cycles == figures(artifact_of(program.piece()))["predicted"]["cycles"]
     assert points[-1].figures()["predicted_fps_at_300mhz"] == points[-1].batch * 300e6 / points[-1].cycles
 
 
@@ -93,8 +93,8 @@ def test_picture_is_a_png(points, tmp_path):
 def test_a_batch_that_cannot_be_is_refused(graph):
     """Not one line for each configuration, nor an empty table."""
     with pytest.raises(ModelError, match="batch"):
-        explore(graph, configurations(250, 100)[:2], 10**9, lambda done, total, what: None)
-    assert evaluate(graph, configurations(250, 100)[0], 3).batch == 3
+        explore([graph], configurations(250, 100)[:2], 10**9, lambda done, total, what: None)
+    assert evaluate([graph], configurations(250, 100)[0], 3).batch == 3
 
 
 @pytest.mark.parametrize("budget", [(10, 912), (2520, 1), (-1, -1)])

@@ -71,7 +71,7 @@ def test_what_is_said_to_be_in_ddr_is_moved_by_the_program(case):
     """The compiler tries several ways: a tiling of one that it has not taken would be shown as its own."""
     graph, config = networks.network(case, 6), replace(preset("tiny"), bank_words=128)
     program = compile_graph(graph, config)
-    working = [program.layers[number] for number in sorted({command["layer"] for command in program.manifest()["commands"]})]
+    working = [program.layers[number] for number in sorted({command["layer"] for command in program.entry()["commands"]})]
     for layer in working:
         if "dest" in tilings(graph, config, layer["name"])[-1].staged:
             assert layer["ddr_write_bytes"] > 0

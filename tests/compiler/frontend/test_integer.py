@@ -22,8 +22,8 @@ def test_passes_on_int8_graphs_change_no_bit(name, operands, tmp_path):
     before = graphs["to_integer"]
     (x,) = before.inputs
     images = np.random.default_rng(1).integers(-128, 128, (3, *before.tensors[x].shape)).astype(np.int8)
-    plain, fused = reference.run(before, {x: images}), reference.run(split.graph, {x: images})
-    assert len(split.graph.nodes) < len(before.nodes)
+    plain, fused = reference.run(before, {x: images}), reference.run(split.programs[0], {x: images})
+    assert len(split.programs[0].nodes) < len(before.nodes)
     assert fused.keys() < plain.keys()
     for tensor, value in fused.items():
         assert np.array_equal(value, plain[tensor]), tensor
@@ -31,7 +31,7 @@ def test_passes_on_int8_graphs_change_no_bit(name, operands, tmp_path):
 
 def test_relu_with_its_own_scale_goes_into_the_convolution(tmp_path):
     """Symmetric models round the sum and the ReLU each to its own scale; no copy is left behind a convolution that could do it."""
-    graph = import_quantised(made(tmp_path, "qdq, symmetric")[0]).graph
+    graph = import_quantised(made(tmp_path, "qdq, symmetric")[0]).programs[0]
     assert [node for node in graph.nodes if isinstance(node.op, ir.Conv) and node.op.residual and len(node.inputs) == 1]
     for node in graph.nodes:
         before = graph.producer(node.inputs[0])

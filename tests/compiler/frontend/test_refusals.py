@@ -8,8 +8,8 @@ from onnx import numpy_helper
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.onnx_import import to_graph
+from cnna.compiler.frontend.partition import check_without_cpu, placed
 from cnna.compiler.frontend.quantised_import import import_quantised
-from cnna.compiler.frontend.split import split
 from cnna.compiler.frontend.support import RUNS, limit, quantised_limit, refusal
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
@@ -91,14 +91,14 @@ def test_operators_that_are_said_to_run_do():
     """The line that refuses an operator lists what its user may take instead: each must pass where the other did not."""
     assert set(IN_BETWEEN) == set(RUNS)
     for line in IN_BETWEEN.values():
-        assert split(_between(line), limit).tail is None, line
+        check_without_cpu(graph := _between(line), placed(graph, limit))
 
 
 @pytest.mark.parametrize(("line", "said"), [("b = Erf (a)", "(Erf) cannot"), ("b = Tanh (a)", "replace it with Clip")])
 def test_an_unknown_operator_is_told_which_there_are(line, said):
     """With a remedy of its own or without: a user who writes the network must know what to write it with."""
     with pytest.raises(ModelError) as refused:
-        split(_between(line), limit)
+        check_without_cpu(graph := _between(line), placed(graph, limit))
     assert said in str(refused.value)
     assert str(refused.value).endswith(f"those that run: {', '.join(RUNS)}")
 
@@ -108,7 +108,7 @@ def test_a_known_operator_in_a_form_that_does_not_run():
     with pytest.raises(
         ModelError, match=r"\(Mul\) cannot run on the accelerator: not in this form; one operand must be a constant"
     ):
-        split(_between("b = Mul (a, a)"), limit)
+        check_without_cpu(graph := _between("b = Mul (a, a)"), placed(graph, limit))
 
 
 @pytest.mark.parametrize(

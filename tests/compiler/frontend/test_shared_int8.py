@@ -30,10 +30,10 @@ def test_every_reader_gets_the_one_rounding(case, form, tmp_path):
     text = f"g (float[N,3,4,4] x) => ({', '.join(f'float[N,{shape}] {name}' for name, shape in outputs.items())}) {{ {nodes} }}"
     model, feeds = made(tmp_path, form, text, WEIGHTS)
     split = import_quantised(model)
-    assert split.head is None
-    values = run_whole(split, feeds)
+    assert split.pieces[0].integer is not None
+    values, (graph,) = run_whole(split, feeds), split.programs
     for name, wanted in zip(outputs, answers(model, feeds), strict=True):
-        step = split.outputs[name].scale if name in split.outputs else split.outputs[next(iter(split.outputs))].scale
+        step = graph.tensors[name if name in graph.outputs else graph.outputs[0]].quant.scale
         difference = np.abs(values[name].reshape(wanted.shape) - wanted)
         assert difference.max() < 3.5 * step, name  # a unit of each layer on the way
         assert (difference < step / 2).mean() > 0.97, name

@@ -13,7 +13,6 @@ from cnna.spec.config import Config, preset
 from cnna.spec.regmap import COUNTED, REGISTERS, SEGMENTS
 
 from ... import networks
-from ...agreement import artifact_of
 from ..out_of_order import OutOfOrder
 
 SMALL = Config("small", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
@@ -23,7 +22,7 @@ WIDE = Config("wide", pix=4, ci=8, co=24, ports=3, regions=1, bank_words=128, ri
 def run_out_of_order(program, graph, seed, batch=1, writes=None):
     """The outputs of a program (or other writes in its place) run in a random order, and the reference's, by name."""
     device = EmulatorDevice(program.config, 1 << 24)
-    accelerator = Accelerator(device, artifact_of(program))
+    accelerator = Accelerator(device, program.piece())
     x = networks.inputs(graph, batch, seed)
     accelerator.store_inputs(x)
     device.state.segments = [accelerator.address(name) for name in SEGMENTS]

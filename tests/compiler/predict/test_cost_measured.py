@@ -25,7 +25,6 @@ from cnna.spec.config import preset
 from cnna.spec.ddr import DdrSpeed
 
 from ... import networks
-from ...agreement import artifact_of
 
 NETWORK, LAYER, COUNTED_CLOCKS = 0.03, 0.10, 1000
 SAME = ir.Window((3, 3), pads=(1, 1, 1, 1))
@@ -74,7 +73,7 @@ def test_a_small_network_takes_the_clocks_that_are_predicted(grow: Callable[[net
     """A user of `cnna report` has no other figures before anything runs."""
     builder = networks.Builder(np.random.default_rng(1), grow.__name__)
     program = compile_graph(builder.graph(grow(builder)), preset("tiny"), batch)
-    artifact = artifact_of(program)
+    artifact = program.piece()
     device = rtl(program.config)
     device.release_all()
     accelerator = Accelerator(device, artifact)

@@ -21,7 +21,7 @@ from ...agreement import artifact_of
 
 @pytest.fixture(scope="module")
 def artifact():
-    return artifact_of(compile_graph(networks.network(3), preset("tiny"), 2))
+    return compile_graph(networks.network(3), preset("tiny"), 2).piece()
 
 
 @pytest.fixture
@@ -79,10 +79,10 @@ def test_the_manifest_has_what_is_predicted(artifact):
     manifest = artifact.manifest
     owners = [command["layer"] for command in manifest["commands"]]
     assert predicted_bars(artifact) == bars_of(artifact.program, artifact.config, owners, PLANNED)
-    found = figures(artifact)
+    found = figures(artifact_of(artifact))
     assert found["predicted"]["cycles"] == manifest["predicted"]["cycles"] == artifact.predicted_clocks()
     assert [layer["predicted_cycles"] for layer in found["layers"]] == [layer["predicted_cycles"] for layer in manifest["layers"]]
-    slow = figures(artifact, memory=DdrSpeed(2, 120))["predicted"]
+    slow = figures(artifact_of(artifact), memory=DdrSpeed(2, 120))["predicted"]
     assert slow["ddr"] == {"bytes_per_cycle": 2, "latency_cycles": 120}
     assert found["predicted"]["cycles"] < slow["cycles"] <= artifact.predicted_clocks(DdrSpeed(2, 120))
 
@@ -90,4 +90,4 @@ def test_the_manifest_has_what_is_predicted(artifact):
 def test_an_artifact_from_before_that_is_predicted_anew(artifact):
     """Its layers have an estimate of the compiler's, which must not stand in a report beside what is predicted."""
     manifest = {name: value for name, value in artifact.manifest.items() if name != "predicted"}
-    assert figures(replace(artifact, manifest=manifest)) == figures(artifact)
+    assert figures(artifact_of(replace(artifact, manifest=manifest))) == figures(artifact_of(artifact))

@@ -25,7 +25,7 @@ from ..apart import said_and_apart
 
 @pytest.fixture(scope="module")
 def artifact():
-    return artifact_of(compile_graph(networks.network(3), preset("tiny"), 2))
+    return artifact_of(compile_graph(networks.network(3), preset("tiny"), 2).piece())
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def measured(artifact):
 def test_figures_are_those_of_the_manifest(artifact):
     found = report.figures(artifact)
     assert [layer["macs"] for layer in found["layers"]] == [layer["macs"] for layer in artifact.manifest["layers"]]
-    cycles = max(span.end for span in predicted_spans(artifact.program, artifact.config))
+    cycles = max(span.end for span in predicted_spans(artifact.program.program, artifact.config))
     assert found["predicted"]["cycles"] == cycles
     assert found["predicted"]["mac_utilization"] == found["macs"] * 2 / (cycles * artifact.config.macs)
     assert found["measured"] is None

@@ -19,7 +19,7 @@ from ...agreement import artifact_of
 
 @pytest.fixture(scope="module")
 def found():
-    return report.figures(artifact_of(compile_graph(networks.network(3), preset("tiny"), 2)))
+    return report.figures(artifact_of(compile_graph(networks.network(3), preset("tiny"), 2).piece()))
 
 
 def test_the_roofline_has_each_layer_with_macs_once(found):
@@ -37,7 +37,7 @@ def test_layers_beside_the_array_lie_under_the_vector_engines_roof():
     x = builder.conv(builder.input(3, 24, 24), 16, ir.Window())
     for _ in range(3):
         x = builder.conv(builder.depthwise(x, ir.Window((3, 3), pads=(1, 1, 1, 1))), 32, ir.Window())
-    found = report.figures(artifact_of(compile_graph(builder.graph(x), preset("tiny"), 1)))
+    found = report.figures(artifact_of(compile_graph(builder.graph(x), preset("tiny"), 1).piece()))
     roofs = {"conv": found["macs_per_cycle"], "vector": found["vector_macs_per_cycle"]}
     spots = [(layer["engine"], roofline.point(layer, "predicted")) for layer in found["layers"]]
     assert [engine for engine, _ in spots].count("vector") == 3

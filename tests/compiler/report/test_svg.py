@@ -14,7 +14,7 @@ from ...agreement import artifact_of
 
 @pytest.fixture(scope="module")
 def found():
-    return report.figures(artifact_of(compile_graph(networks.network(3), preset("tiny"), 2)))
+    return report.figures(artifact_of(compile_graph(networks.network(3), preset("tiny"), 2).piece()))
 
 
 def rects(drawing, kind):

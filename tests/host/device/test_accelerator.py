@@ -35,7 +35,7 @@ def device(monkeypatch):
 def test_a_run_clears_what_another_has_left(device, monkeypatch, by_register):
     """The error is the device's: whichever object of the two was stopped, the other would be told of it."""
     emulator, resets = device
-    stopped, other = (Accelerator(emulator, requantised_copy()) for _ in range(2))
+    stopped, other = (Accelerator(emulator, requantised_copy().program) for _ in range(2))
     run = partial(Accelerator.run_by_register if by_register else Accelerator.run, other)
     answers = run(X)
     failing(monkeypatch, EmulatorDevice)
@@ -51,7 +51,7 @@ def test_a_run_clears_what_another_has_left(device, monkeypatch, by_register):
 def test_a_run_after_a_good_one_resets_nothing(device):
     """Nor does one after inputs that were refused, which have started nothing."""
     emulator, resets = device
-    accelerator = Accelerator(emulator, requantised_copy())
+    accelerator = Accelerator(emulator, requantised_copy().program)
     accelerator.run(X)
     with pytest.raises(DataError, match="wants int8"):
         accelerator.run({})
@@ -63,7 +63,7 @@ def test_a_run_after_a_good_one_resets_nothing(device):
 def test_a_program_is_bounded_by_what_was_allocated_for_it(device):
     """A damaged program could write another model's memory, or run for ever; a sound one must not be stopped at its last byte."""
     emulator, _ = device
-    artifact = requantised_copy()
+    artifact = requantised_copy().program
     accelerator = Accelerator(emulator, artifact)
     accelerator.run(X)
     writes = np.frombuffer(artifact.program, "<u4").reshape(-1, 2)
@@ -92,7 +92,7 @@ def test_a_program_is_bounded_by_what_was_allocated_for_it(device):
 
 def test_a_program_that_the_host_sends_has_no_run_limit():
     """Its clocks are the host's: by MMIO from Python they are more than 20 times what the program takes from memory."""
-    device, artifact = EmulatorDevice(CONFIG), requantised_copy(batch=1)
+    device, artifact = EmulatorDevice(CONFIG), requantised_copy(batch=1).program
     accelerator, x = Accelerator(device, artifact), {"x": np.zeros((1, *SHAPE), np.int8)}
     for run, limit in ((accelerator.run_by_register, 0), (accelerator.run, run_limit(artifact, device.ddr))):
         run(x)

@@ -49,12 +49,12 @@ def test_a_model_refuses_them(options: dict[str, Any]) -> None:
 def test_an_accelerator_refuses_them(name: str, options: dict[str, int]) -> None:
     """With no slot the first run would end in an IndexError."""
     with pytest.raises(DataError, match=f"{name} is "):
-        Accelerator(EmulatorDevice(preset("tiny"), 1 << 20), requantised_copy(), **options)
+        Accelerator(EmulatorDevice(preset("tiny"), 1 << 20), requantised_copy().program, **options)
 
 
 def test_an_artifact_made_in_memory_is_looked_at_too() -> None:
     """One from a file has been, when it was read."""
-    made = requantised_copy()
+    made = requantised_copy().program
     made.manifest["batch"] = -2
     with pytest.raises(DataError, match="batch is -2: "):
         Accelerator(EmulatorDevice(preset("tiny"), 1 << 20), made)

@@ -188,7 +188,7 @@ def test_several_maps_of_a_sample_are_no_batch():
     model = with_pairs(model, {"x": IN, "d": MID, "c": MID}, {"w": 1 / 64, "v": 1 / 64})
     x = images(model)["x"]
     with Model(compile_model(model, preset("tiny")), device="reference") as compiled:
-        assert [layer["op"] for layer in compiled.manifest["layers"]] == ["Conv"]
+        assert [layer["op"] for layer in compiled.artifact.program.manifest["layers"]] == ["Conv"]
         same(compiled.run(x), np.concatenate([answers(model, {"x": x[i : i + 1]})[0] for i in range(len(x))]))
 
 

@@ -48,7 +48,7 @@ def test_answers_are_those_of_the_emulator(board, count):
         assert np.array_equal(session.run(x), expected(x))
         assert np.array_equal(session.run({"x": x})["y"], expected(x))
         assert session.last["device"] == "pynq"
-        assert sum(session.memory.values()) >= 2 * requantised_copy(batch=2).manifest["segments"]["input"]
+        assert sum(session.memory.values()) >= 2 * requantised_copy(batch=2).program.manifest["segments"]["input"]
     assert not board.buffers
 
 

@@ -106,11 +106,12 @@ def test_another_configuration_is_refused_before_it_runs():
 def test_an_error_names_cause_write_and_layer():
     """Who reads the error must find the layer without counting writes."""
     artifact = requantised_copy()
-    bad = np.frombuffer(artifact.program, "<u4").reshape(-1, 2).copy()
+    bad = np.frombuffer(artifact.program.program, "<u4").reshape(-1, 2).copy()
     index = int(np.flatnonzero(bad[:, 0] == offset("VECTOR_BLOCKS"))[0])
     bad[index, 1] = 0
     message = rf"illegal_value at offset 0x[0-9a-f]+ \(VECTOR_BLOCKS\) at program write {index} of {len(bad)}, layer copy"
-    with Model(replace(artifact, program=bad.tobytes())) as model, pytest.raises(RunError, match=message):
+    damaged = replace(artifact, pieces=(replace(artifact.program, program=bad.tobytes()),))
+    with Model(damaged) as model, pytest.raises(RunError, match=message):
         model.run(samples(1))
 
 
@@ -166,7 +167,7 @@ def test_cpu_parts_get_what_they_read_and_give_what_they_make(case, onnxruntime_
     with Model(artifact, check=True) as opened:
         found = opened.run({"x": x})
     assert list(found) == outputs
-    step = max(port["scale"] for port in artifact.manifest["inputs"] + artifact.manifest["outputs"])
+    step = max(port["scale"] for piece in artifact.programs for port in piece.manifest["inputs"] + piece.manifest["outputs"])
     for name, y in zip(outputs, wanted, strict=True):
         assert found[name].shape == y.shape
         assert np.abs(found[name] - y).max() < 1.5 * step, name

@@ -29,10 +29,17 @@ def test_every_engine_works(name: str) -> None:
     """What no layer uses is not tested."""
     found = network_for(preset(name))
     assert found is not None
-    assert {command["engine"] for command in found.artifact.manifest["commands"]} == {"weight", "load", "conv", "vector", "store"}
-    layers = found.artifact.manifest["layers"]
+    manifest = found.artifact.program.manifest
+    assert {command["engine"] for command in manifest["commands"]} == {
+        "weight",
+        "load",
+        "conv",
+        "vector",
+        "store",
+    }
+    layers = manifest["layers"]
     assert {"Conv", "Depthwise", "MaxPool", "AveragePool"} <= {layer["op"] for layer in layers}
-    writes = np.frombuffer(found.artifact.program, "<u4").reshape(-1, 2)
+    writes = np.frombuffer(found.artifact.program.program, "<u4").reshape(-1, 2)
     assert (offset("CONV_RES_ENABLE"), 1) in [tuple(write) for write in writes.tolist()], "no residual addition"
 
 

@@ -28,8 +28,8 @@ WORDS = (0, 1, 16, 4096, 1 << 20, 0xFFFF_FFF0)
 def programs():
     """Artifacts and inputs of them: one by hand, two that the compiler made."""
     cases = [Case(TINY, "network", number) for number in (7, 3)]
-    found = [(case.artifact, case.inputs) for case in cases]
-    return [(requantised_copy(1), {"x": np.ones((1, *SHAPE), np.int8)}), *found]
+    found = [(case.piece, case.inputs) for case in cases]
+    return [(requantised_copy(1).program, {"x": np.ones((1, *SHAPE), np.int8)}), *found]
 
 
 def mutant(program, rng):
@@ -91,5 +91,5 @@ def test_a_damaged_program_on_the_rtl(rtl):
     assert {"done", "outside_segment"} <= endings
     case = Case(TINY, "network", 7)
     device.release_all()
-    answers = Accelerator(device, case.artifact).run(case.inputs)
+    answers = Accelerator(device, case.piece).run(case.inputs)
     assert all(np.array_equal(answers[name], case.golden[name]) for name in case.graph.outputs)

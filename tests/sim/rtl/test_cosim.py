@@ -81,7 +81,7 @@ def test_less_bandwidth_takes_longer(config, device):
 def run(device, case):
     """The accelerator after a good run."""
     device.release_all()
-    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+    accelerator = Accelerator(device, case.piece, WATCHDOG_CLOCKS)
     accelerator.run(case.inputs)
     return accelerator
 
@@ -104,10 +104,10 @@ def test_a_bad_response_in_the_middle_stops_and_names_its_port(config, device, k
     for port in range(config.ports):
         device.fault(write=kind == "write", response=response, port=port, skip=counts[port] // 2)
         name = {2: "SLVERR", 3: "DECERR"}[response]
-        message = rf"{kind}_response {name} on port {port} at program write \d+ of {len(case.artifact.program) // 8}, layer "
+        message = rf"{kind}_response {name} on port {port} at program write \d+ of {len(case.piece.program) // 8}, layer "
         device.release_all()
         with pytest.raises(RunError, match=message):
-            Accelerator(device, case.artifact, WATCHDOG_CLOCKS).run(case.inputs)
+            Accelerator(device, case.piece, WATCHDOG_CLOCKS).run(case.inputs)
         agree(case, device)
 
 
@@ -119,7 +119,7 @@ def test_a_memory_that_hangs_is_caught_by_the_watchdog(config, device, part):
     case = NETWORK[config.name]
     total = sum(sum(counts) for counts in beats(device, case).values())
     device.release_all()
-    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+    accelerator = Accelerator(device, case.piece, WATCHDOG_CLOCKS)
     device.set_ddr(hang_after=int(total * part))
     with pytest.raises(RunError, match=rf"watchdog \(no progress for {WATCHDOG_CLOCKS} clocks\) at program write \d+") as stopped:
         accelerator.run(case.inputs)
@@ -134,7 +134,7 @@ def test_a_memory_that_hangs_is_caught_by_the_watchdog(config, device, part):
 def test_an_accelerator_that_was_stopped_runs_again(config, device, by_register):
     """The error of one run must not be taken for the next one's while the reset between them waits for a slow bus."""
     case = NETWORK[config.name]
-    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+    accelerator = Accelerator(device, case.piece, WATCHDOG_CLOCKS)
     again = accelerator.run_by_register if by_register else accelerator.run
     device.fault(write=False, response=2)
     with pytest.raises(RunError, match="read_response SLVERR"):
@@ -151,7 +151,7 @@ def test_a_soft_reset_in_the_middle_leaves_nothing_behind(config, device):
     case = NETWORK[config.name]
     for clocks in (50, 333, 1000):
         device.release_all()
-        accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+        accelerator = Accelerator(device, case.piece, WATCHDOG_CLOCKS)
         accelerator.store_inputs(case.inputs)
         device.write(offset("CTRL"), REGISTERS["CTRL"].pack(start=1))
         device.run_clocks(clocks)
@@ -160,10 +160,10 @@ def test_a_soft_reset_in_the_middle_leaves_nothing_behind(config, device):
 
 def with_write(case, name, value, to=None):
     """The case's artifact with the first write of a register changed, and the number of that write."""
-    writes = np.frombuffer(case.artifact.program, "<u4").reshape(-1, 2).copy()
+    writes = np.frombuffer(case.piece.program, "<u4").reshape(-1, 2).copy()
     index = int(np.flatnonzero(writes[:, 0] == offset(name))[0])
     writes[index] = offset(to or name), value
-    return replace(case.artifact, program=writes.tobytes()), index
+    return replace(case.piece, program=writes.tobytes()), index
 
 
 @pytest.mark.cosim
@@ -194,7 +194,7 @@ def test_layers_sum_to_the_counters(config, device):
     """What a report says of layers must be all of what was measured: clocks, stalls by cause, bytes."""
     case = NETWORK[config.name]
     counters = run(device, case).counters
-    layers = device.profile(case.artifact)
+    layers = device.profile(case.piece)
     assert sum(layer["cycles"] for layer in layers) == counters["cycles"]
     for cause in layers[0]["stalls"]:
         assert sum(layer["stalls"][cause] for layer in layers) == counters[f"stall_{cause}"]
@@ -209,11 +209,11 @@ def test_a_second_run_leaves_what_the_first_left(config, device):
     """Counts of the run before would be in this one's figures, or turns and queues go on from where it left them: to the clock."""
     case = NETWORK[config.name]
     device.release_all()
-    accelerator = Accelerator(device, case.artifact, WATCHDOG_CLOCKS)
+    accelerator = Accelerator(device, case.piece, WATCHDOG_CLOCKS)
     found = []
     for _ in range(3):
         accelerator.run(case.inputs)
-        found.append((accelerator.counters, device.profile(case.artifact), device.timeline()))
+        found.append((accelerator.counters, device.profile(case.piece), device.timeline()))
         assert found[-1][-1][0][0] > 1, "a unit was done in the program's first clock"
     assert found[0] == found[1] == found[2]
 
@@ -239,7 +239,7 @@ def test_a_waveform_holds_the_clocks_asked_for(tmp_path):
         path = tmp_path / f"{first}.fst"
         device = CosimDevice(TINY, trace=path, from_cycle=first, to_cycle=last)
         try:
-            accelerator = Accelerator(device, NETWORK["tiny"].artifact)
+            accelerator = Accelerator(device, NETWORK["tiny"].piece)
             accelerator.run(NETWORK["tiny"].inputs)
         finally:
             device.close()

@@ -95,14 +95,14 @@ def test_a_network_by_streams(device, stall):
     """Constants, program and image come by `s_axis`, the answer goes by `m_axis`: no byte may be lost at any pace."""
     device.set_streams(stall=stall)
     device.set_ddr(stall=stall)
-    golden(Accelerator(Streamed(device), CASE.artifact, WATCHDOG_CLOCKS).run(CASE.inputs))
+    golden(Accelerator(Streamed(device), CASE.piece, WATCHDOG_CLOCKS).run(CASE.inputs))
 
 
 @pytest.mark.cosim
 @pytest.mark.parametrize("stall", [0, 100])
 def test_copies_beside_a_running_program(device, stall):
     """The next image comes in and the last answer goes out while layers run; neither may disturb the other."""
-    accelerator = Accelerator(device, CASE.artifact, WATCHDOG_CLOCKS)
+    accelerator = Accelerator(device, CASE.piece, WATCHDOG_CLOCKS)
     accelerator.run(CASE.inputs)
     alone = dict(accelerator.counters)
     rng, size = np.random.default_rng(1), 5001
@@ -133,7 +133,7 @@ def test_copies_beside_a_running_program(device, stall):
 @pytest.mark.parametrize("way", ["IN", "OUT"])
 def test_an_error_of_a_copy_is_its_own(device, way):
     """A host's wrong address would stop the layers that run; or its cause is lost, and the packet blocks the stream."""
-    accelerator = Accelerator(device, CASE.artifact, WATCHDOG_CLOCKS)
+    accelerator = Accelerator(device, CASE.piece, WATCHDOG_CLOCKS)
     accelerator.store_inputs(CASE.inputs)
     beyond = device.base + len(device.data) - 0x100
     accelerator.start()
@@ -147,7 +147,7 @@ def test_an_error_of_a_copy_is_its_own(device, way):
         assert device.unsent == 0
     else:
         assert device.receive()[:0x100] == device.load(beyond, 0x100)
-    golden(Accelerator(Streamed(device), CASE.artifact, WATCHDOG_CLOCKS).run(CASE.inputs))
+    golden(Accelerator(Streamed(device), CASE.piece, WATCHDOG_CLOCKS).run(CASE.inputs))
 
 
 @pytest.mark.cosim

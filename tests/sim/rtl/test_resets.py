@@ -41,7 +41,7 @@ def test_a_reset_at_any_moment_and_a_start_at_any_moment_of_it(rtl):
     """What the stopped program leaves behind would end the next one, keep it from beginning (busy for ever), or change it."""
     device = rtl(preset("tiny"))
     device.release_all()
-    accelerator = Accelerator(device, requantised_copy(batch=1))
+    accelerator = Accelerator(device, requantised_copy(batch=1).program)
     accelerator.run({"x": np.random.default_rng(0).integers(-128, 128, (1, *SHAPE), np.int8)})
     right, clocks = accelerator.load_outputs()["y"], accelerator.counters["cycles"]
     assert clocks > len(AGAIN) * STEP_CLOCKS, "the program is too short to be reset in each way at many moments"
@@ -68,7 +68,7 @@ def test_waiting_for_a_program_that_never_begins_ends(rtl):
     """Neither watchdog nor RUN_LIMIT count before a program begins: a simulation would go on for ever."""
     device = rtl(preset("tiny"))
     device.release_all()
-    accelerator = Accelerator(device, requantised_copy(batch=1))
+    accelerator = Accelerator(device, requantised_copy(batch=1).program)
     device.set_ddr(hang_after=3)
     try:
         for name, value in (START, RESET, START):
@@ -86,7 +86,7 @@ def test_waiting_for_a_program_that_never_begins_ends(rtl):
 @pytest.mark.cosim
 def test_a_program_of_another_segment_or_without_an_end_is_stopped(rtl):
     """Its words would be in somebody else's memory, or it would run on while its beats go on; the next run must be right."""
-    device, artifact = rtl(preset("tiny")), requantised_copy(batch=1)
+    device, artifact = rtl(preset("tiny")), requantised_copy(batch=1).program
     device.release_all()
     x = {"x": np.random.default_rng(0).integers(-128, 128, (1, *SHAPE), np.int8)}
     accelerator = Accelerator(device, artifact)

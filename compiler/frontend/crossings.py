@@ -1,0 +1,77 @@
+"""Moves pieces of the accelerator to the CPU where they are not worth the crossing: by predicted seconds, from stated constants.
+
+A piece goes to the CPU if it takes less time there than on the accelerator with the way there and back, if it has under one percent
+of the model's multiply-accumulates, and if another piece stays.
+"""
+
+from collections.abc import Callable
+from math import prod
+
+from cnna.compiler.frontend.partition import Piece, Reasons, cut
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.macs import float_macs
+from cnna.spec.config import Config
+from cnna.spec.cpu_costs import (
+    ELEMENT_SECONDS,
+    MACS_A_SECOND,
+    NODE_SECONDS,
+    PACK_SECONDS,
+    PIECE_SECONDS,
+    START_SECONDS,
+)
+from cnna.spec.manifest import ACCELERATOR
+
+MOST_MACS = 0.01  # of the model's, of a piece that may go to the CPU
+TOO_LITTLE = "the CPU does it sooner than the way to the accelerator and back would take"
+
+
+def cheaper(config: Config) -> Callable[[Graph, Reasons], Reasons]:
+    """What decides for one configuration; see the module."""
+
+    def decide(graph: Graph, reasons: Reasons) -> Reasons:
+        found = dict(reasons)
+        total = sum(float_macs(node, graph) for node in graph.nodes)
+        while True:
+            pieces = cut(graph, found)
+            own = [piece for piece in pieces if piece.kind == ACCELERATOR]
+            poor = [piece for piece in own if _macs(piece) <= MOST_MACS * total and _gain(piece, config, pieces) < 0]
+            if not poor or len(own) < 2:
+                return found
+            worst = min(poor, key=lambda piece: _gain(piece, config, pieces))
+            found |= {node.output: TOO_LITTLE for node in worst.graph.nodes}
+
+    return decide
+
+
+def cpu_seconds(piece: Piece) -> float:
+    """What a piece takes on the CPU, for one image."""
+    return PIECE_SECONDS + _node_seconds(piece.graph)
+
+
+def crossing_seconds(piece: Piece) -> float:
+    """What the host does for one run of a piece on the accelerator, for one image."""
+    names = (*piece.graph.inputs, *piece.graph.outputs)
+    return START_SECONDS + PACK_SECONDS * sum(_elements(piece.graph, name) for name in names)
+
+
+def _gain(piece: Piece, config: Config, pieces: list[Piece]) -> float:
+    """Seconds that a piece on the accelerator saves. Between two pieces on the CPU it costs one call of onnxruntime more."""
+    there = crossing_seconds(piece) + _macs(piece) / (config.macs * config.clock_mhz * 1e6)
+    there += PIECE_SECONDS if 0 < pieces.index(piece) < len(pieces) - 1 else 0
+    return _node_seconds(piece.graph) - there
+
+
+def _macs(piece: Piece) -> int:
+    return sum(float_macs(node, piece.graph) for node in piece.graph.nodes)
+
+
+def _node_seconds(graph: Graph) -> float:
+    seconds = 0.0
+    for node in graph.nodes:
+        moved = sum(_elements(graph, name) for name in (*node.inputs, node.output) if name in graph.tensors)
+        seconds += NODE_SECONDS + moved * ELEMENT_SECONDS + float_macs(node, graph) / MACS_A_SECOND
+    return seconds
+
+
+def _elements(graph: Graph, name: str) -> int:
+    return prod(graph.tensors[name].shape)

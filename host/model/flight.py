@@ -1,0 +1,145 @@
+"""A batch on its way through a model's pieces: what is known of it, and what each piece is given.
+
+The accelerator takes a batch at a time. A piece on the CPU runs sample by sample, for it may mix what is in a batch.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.host.model.inputs import Arrays, Inputs
+from cnna.spec import pack
+from cnna.spec.artifact import Artifact, ProgramPiece
+from cnna.spec.cpu_ops import CpuPart, makes, reads
+
+Ports = Mapping[str, NDArray[np.int8]]  # int8 [batch, C, H, W] by port
+
+
+class Job(NamedTuple):
+    """A run of one of the model's programs, by its number."""
+
+    program: int
+    ports: Ports
+
+
+class Route:
+    """The pieces of one model in their order, those on the CPU ready to run.
+
+    ToolError, ArtifactError: as of `CpuPart`.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.manifest, self.inputs = artifact.manifest, Inputs(artifact.manifest)
+        self.outputs = [entry["name"] for entry in self.manifest["model_outputs"]]
+        self.steps: list[int | CpuPart] = []  # a program's number, or what runs on the CPU
+        self.programs = artifact.programs
+        for number, piece in enumerate(artifact.pieces):
+            if isinstance(piece, ProgramPiece):
+                self.steps.append(sum(isinstance(step, int) for step in self.steps))
+                continue
+            operators, made = piece.manifest["operators"], makes(piece.manifest["operators"])
+            wanted = [name for name in self._wanted_after(artifact, number) if name in made]
+            name = f"{self.manifest['name']}: its piece {number} on the CPU"
+            self.steps.append(CpuPart(piece.model, operators, wanted, name, piece.manifest["numpy"]))
+
+    def _wanted_after(self, artifact: Artifact, number: int) -> list[str]:
+        """The tensors that the user or a later piece reads."""
+        names = list(self.outputs)
+        for piece in artifact.pieces[number + 1 :]:
+            if isinstance(piece, ProgramPiece):
+                names += [port["name"] for port in piece.manifest["inputs"]]
+            else:
+                names += reads(piece.manifest["operators"])
+        return list(dict.fromkeys(names))
+
+
+@dataclass
+class Flight:
+    """One batch, and how far it has come.
+
+    whole: tensors with all samples in the first axis: inputs, and what the accelerator made. made: for each sample, what the CPU
+    made of it alone.
+    """
+
+    route: Route
+    whole: Arrays
+    made: list[Arrays]
+    at: int = 0  # the next step
+    cpu_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, route: Route, inputs: Arrays) -> "Flight":
+        """inputs: [n, ...] by name, n at most the batch."""
+        return cls(route, dict(inputs), [{} for _ in next(iter(inputs.values()))])
+
+    @property
+    def program(self) -> int | None:
+        """The number of the program that comes next; None: a piece on the CPU does, or nothing."""
+        step = self.route.steps[self.at] if self.at < len(self.route.steps) else None
+        return step if isinstance(step, int) else None
+
+    @property
+    def samples(self) -> int:
+        """Of the batch, which may be less than the accelerator's."""
+        return len(self.made)
+
+    def sample(self, number: int) -> Arrays:
+        """Every tensor of one sample, its batch of one included."""
+        return {name: x[number : number + 1] for name, x in self.whole.items()} | self.made[number]
+
+    def advance(self) -> Job | None:
+        """Runs what comes on the CPU. Answers what the accelerator is to run next; None: the batch has arrived."""
+        while self.at < len(self.route.steps):
+            step = self.route.steps[self.at]
+            if isinstance(step, int):
+                return Job(step, self._ports(step))
+            began = time.perf_counter()
+            for number, made in enumerate(self.made):
+                made |= step.run(self.sample(number))
+            self.cpu_seconds += time.perf_counter() - began
+            self.at += 1
+        return None
+
+    def take(self, answers: Ports) -> None:
+        """What the accelerator has made of the job that `advance` gave."""
+        assert self.program is not None
+        for port in self.route.programs[self.program].manifest["outputs"]:
+            q = answers[port["name"]][: self.samples]
+            self.whole[port["name"]] = pack.dequantise(q, port["scale"], port["zero"])
+        self.at += 1
+
+    def _ports(self, program: int) -> dict[str, NDArray[np.int8]]:
+        """int8 by port; a batch that is not full is filled up with its last sample."""
+        manifest = self.route.programs[program].manifest
+        index = np.minimum(np.arange(manifest["batch"]), self.samples - 1)
+        ports = {}
+        for port in manifest["inputs"]:
+            name = port["name"]
+            x = self.whole[name] if name in self.whole else np.stack([made[name] for made in self.made])
+            ports[name] = self.route.inputs.to_port(port, x)[index]
+        return ports
+
+
+def jobs_of(flights: Iterable[Flight], waiting: list[Flight], programs: int) -> Iterator[Job | None]:
+    """The jobs of batches, in an order that keeps the accelerator busy; what each job made is `take`n before the next but one.
+
+    Two batches alternate where a model has several programs: A0 B0 A1 B1 ... While B0 runs on the accelerator, the host runs the
+    CPU pieces of A between A0 and A1. None stands for a job that cannot begin before the last one's answers are there. waiting:
+    gets each job's flight, in order; whoever runs the jobs takes them from there.
+    """
+    together = 2 if programs > 1 else 1
+    source = iter(flights)
+    while group := [flight for _, flight in zip(range(together), source, strict=False)]:
+        for number in range(programs):
+            for flight in group:
+                job = flight.advance()
+                assert job is not None
+                assert job.program == number
+                waiting.append(flight)
+                yield job
+            if len(group) == 1 and number + 1 < programs:
+                yield None

@@ -1,0 +1,142 @@
+"""Which nodes run where, and in which pieces; hand-written, from what each operator's neighbours are."""
+
+import random
+
+import numpy as np
+import pytest
+
+from cnna.compiler.frontend import support
+from cnna.compiler.frontend.onnx_import import to_graph
+from cnna.compiler.frontend.partition import check_without_cpu, cut, placed
+from cnna.compiler.graph.editor import outputs_of
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.passes.pipeline import REWRITES, run_passes
+from cnna.spec.errors import ModelError
+from cnna.spec.manifest import ACCELERATOR, CPU
+
+from ..written import written
+
+WEIGHTS = {"w": (3, 3, 1, 1), "v": (3, 3, 1, 1)}
+
+
+def graph_of(nodes: str, *outputs: str) -> Graph:
+    text = f"g (float[N,3,4,4] x) => ({', '.join(f'float[N,?,?,?] {name}' for name in outputs)}) {{ {nodes} }}"
+    return run_passes(to_graph(written(text, WEIGHTS)), REWRITES)
+
+
+def pieces_of(nodes: str, *outputs: str):
+    """Kind and names of the nodes of each piece, and the pieces."""
+    graph = graph_of(nodes, *outputs)
+    pieces = cut(graph, placed(graph, support.limit))
+    return [(piece.kind, [node.name.split(":")[-1] for node in piece.graph.nodes]) for piece in pieces], pieces
+
+
+def test_a_whole_graph_is_one_piece():
+    found, _ = pieces_of("a = Conv (x, w) y = MaxPool <kernel_shape=[2,2]> (a)", "y")
+    assert found == [(ACCELERATOR, ["a", "y"])]
+
+
+def test_a_node_in_the_middle_cuts():
+    """The pool before the first sigmoid could run, but no convolution is joined to it: the way there and back would cost more."""
+    nodes = """p = MaxPool <kernel_shape=[1,1]> (x) q = Sigmoid (p) a = Conv (q, w) b = Tanh (a)
+        c = GlobalAveragePool (b) y = Conv (c, v)"""
+    found, pieces = pieces_of(nodes, "y")
+    assert found == [(CPU, ["p", "q"]), (ACCELERATOR, ["a"]), (CPU, ["b"]), (ACCELERATOR, ["c", "y"])]
+    assert [piece.graph.outputs for piece in pieces] == [("q",), ("a",), ("b",), ("y",)]
+    found, _ = pieces_of(nodes.replace("y = Conv (c, v)", "y = Relu (c)"), "y")
+    assert found == [(CPU, ["p", "q"]), (ACCELERATOR, ["a"]), (CPU, ["b", "c"])]
+
+
+def test_branches_of_one_depth_share_a_piece():
+    """Three heads of a detector are one crossing, not three."""
+    nodes = "a = Conv (x, w) b = Conv (a, v) s = Sigmoid (a) t = Tanh (b) y = Conv (s, w) z = Conv (t, v)"
+    found, pieces = pieces_of(nodes, "y", "z")
+    assert found == [(ACCELERATOR, ["a", "b"]), (CPU, ["s", "t"]), (ACCELERATOR, ["y", "z"])]
+    assert pieces[1].graph.inputs == ("a", "b")
+
+
+def test_two_tails_and_an_output_of_the_accelerator():
+    found, pieces = pieces_of("a = Conv (x, w) y = Sigmoid (a) z = Conv (a, v) t = Softmax (z)", "y", "z", "t")
+    assert found == [(ACCELERATOR, ["a", "z"]), (CPU, ["y", "t"])]
+    assert pieces[0].graph.outputs == ("a", "z")
+    assert pieces[1].graph.outputs == ("y", "t")
+
+
+def test_a_tail_may_read_the_input():
+    """A skip around the accelerator: the tail wants the model's input beside the accelerator's output."""
+    _, pieces = pieces_of("a = Conv (x, w) s = Sigmoid (a) y = Mul (s, x)", "y")
+    assert pieces[-1].graph.inputs == ("a", "x")
+
+
+def test_a_model_without_a_convolution_runs_as_far_as_it_can():
+    found, _ = pieces_of("a = MaxPool <kernel_shape=[2,2]> (x) y = Sigmoid (a)", "y")
+    assert found == [(ACCELERATOR, ["a"]), (CPU, ["y"])]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_pieces_of_any_placement_are_in_order_and_whole(seed):
+    """A piece that waited for a later one could never run; a node in no piece, or in two, would give another answer."""
+    rng = random.Random(seed)
+    names, lines = ["x"], []
+    for number in range(12):
+        a, b = rng.choice(names), rng.choice(names)
+        lines.append(f"n{number} = Add ({a}, {b})" if rng.random() < 0.6 else f"n{number} = Conv ({a}, w)")
+        names.append(f"n{number}")
+    graph = graph_of(" ".join(lines), *(name for name in names[-3:]))
+    pieces = cut(graph, {node.output: rng.choice([None, "drawn"]) for node in graph.nodes})
+    known = set(graph.inputs)
+    for before, piece in zip([None, *pieces], pieces, strict=False):
+        assert set(piece.graph.inputs) <= known
+        assert before is None or before.kind != piece.kind
+        known |= {name for node in piece.graph.nodes for name in outputs_of(node)}
+    assert sorted(node.output for piece in pieces for node in piece.graph.nodes) == sorted(node.output for node in graph.nodes)
+    assert set(graph.outputs) <= known
+
+
+def refuse(nodes: str, reason: str, constants=None) -> None:
+    text = f"g (float[N,3,4,4] x) => (float[N,?,?,?] y) {{ {nodes} }}"
+    graph = run_passes(to_graph(written(text, WEIGHTS | (constants or {}))), REWRITES)
+    with pytest.raises(ModelError, match=reason):
+        check_without_cpu(graph, placed(graph, support.limit))
+
+
+def test_without_the_cpu_a_head_and_a_tail_are_left_to_it():
+    graph = graph_of("q = Sigmoid (x) a = Conv (q, w) y = Tanh (a)", "y")
+    check_without_cpu(graph, placed(graph, support.limit))
+
+
+def test_without_the_cpu_nothing_is_refused_by_its_first_operator():
+    refuse("y = Sigmoid (x)", r"nothing in it runs on the accelerator; node 'Sigmoid:y' \(Sigmoid\)")
+
+
+def test_without_the_cpu_a_convolution_of_a_tail_is_refused():
+    """Its multiplications would be most of the time."""
+    refuse("a = Conv (x, w) t = Tanh (a) y = Conv <strides=[64,1]> (t, v)", r"Conv:y.*strides \(64, 1\).*at most 63")
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        ("b = LRN <size=3> (a)", "LRN.*no such operator; replace it with BatchNormalization"),
+        ("b = Resize (a, , scales)", "Resize.*no such operator; no operator enlarges a map; cut the model there"),
+        ("b = Resize (a, , halves)", "Resize.*no such operator; use a stride"),
+        (
+            "c = Mul (a, columns) b = Relu (c)",
+            r"node .Mul:c. \(Mul\).*not in this form; one operand must be a constant for each channel",
+        ),
+        ("r = Reshape (a, turned) b = Relu (r)", r"node .Reshape:r. \(Reshape\).*orders elements anew.*; cut the model there"),
+        ("b = Conv <strides=[64,1]> (a, w)", r"Conv.*strides \(64, 1\).*at most 63"),
+        ("b = MaxPool <kernel_shape=[256,1], pads=[255,0,0,0]> (a)", "MaxPool.*256x1 is above 255"),
+        ("b = AveragePool <kernel_shape=[2,2], pads=[2,0,0,0]> (a)", "AveragePool.*lies in the padding"),
+        ("g2 = GlobalAveragePool (a) b = Mul (a, g2)", "Mul.*constant for each channel"),
+    ],
+)
+def test_limits_are_named(node, reason):
+    scales = np.array([1, 1, 2, 2], np.float32)
+    constants = {
+        "scales": scales,
+        "halves": 1 / scales,
+        "columns": np.arange(4, dtype=np.float32),
+        "turned": np.array([0, 3, 2, -1]),
+    }
+    refuse(f"a = Conv (x, w) {node} y = Conv (b, v)", reason, constants)

@@ -1,0 +1,120 @@
+"""Models in several pieces: the host takes each batch through all of them, on every device, and answers as the model does."""
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from cnna.compiler.compile import compile_model
+from cnna.compiler.quantise.quantise import quantise
+from cnna.host.model import Model
+from cnna.host.model.board_model import BoardModel
+from cnna.host.model.flight import Flight, Job, jobs_of
+from cnna.spec.artifact import Artifact, load, save
+from cnna.spec.config import preset
+
+from ...compiler.written import images, written
+from ..emulated_board import EmulatedBoard
+
+GATED = """g (float[N,3,8,8] x) => (float[N,8,8,8] y, float[N,4] z) {
+    a = Conv <pads=[1,1,1,1]> (x, w) s = Sigmoid (a) b = Mul (a, s)
+    c = Conv <pads=[1,1,1,1]> (b, v) t = Sigmoid (c) d = Mul (c, t) y = Add (d, b)
+    e = Conv (y, u) g = GlobalAveragePool (e) f = Flatten (g) z = Softmax (f) }"""
+WEIGHTS = {"w": (8, 3, 3, 3), "v": (8, 8, 3, 3), "u": (4, 8, 1, 1)}
+ALONE = "g (float[N,3,8,8] x) => (float[N,3,8,8] y) { s = Sigmoid (x) y = Mul (s, x) }"
+
+
+@pytest.fixture(scope="module")
+def gated() -> tuple[Artifact, bytes]:
+    """Three programs with the CPU between them, a batch of 2; and the quantised model."""
+    model = written(GATED, WEIGHTS)
+    quantised, _ = quantise(model, images(model, 8))
+    return compile_model(quantised, preset("tiny"), batch=2), quantised.SerializeToString()
+
+
+@pytest.fixture
+def board():
+    with_memory = EmulatedBoard()
+    yield with_memory
+    assert not with_memory.buffers, "a test has left memory allocated"
+
+
+def answers(model: bytes, x: np.ndarray) -> dict[str, np.ndarray]:
+    session = onnxruntime.InferenceSession(model)
+    return dict(zip((output.name for output in session.get_outputs()), session.run(None, {"x": x}), strict=True))
+
+
+def samples(count: int) -> np.ndarray:
+    return np.random.default_rng(3).normal(size=(count, 3, 8, 8)).astype(np.float32)
+
+
+@pytest.mark.parametrize("device", ["emulator", "reference"])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_cut_model_answers_as_onnxruntime_does(gated, device, count):
+    """A rounding that two sides both did, or neither, would be a step of the scale off; a batch mixed up would be far off."""
+    artifact, model = gated
+    assert [piece.manifest["kind"] for piece in artifact.pieces] == ["accelerator", "cpu"] * 3
+    x = samples(count)
+    with Model(artifact, device=device, check=True) as opened:
+        found = opened.run({"x": x})
+        assert opened.agreement.tensors == 5
+        assert opened.last["cpu_seconds"] > 0
+    for name, wanted in answers(model, x).items():
+        np.testing.assert_allclose(found[name], wanted, atol=1e-5)
+
+
+def test_a_cut_model_is_saved_and_read(gated, tmp_path):
+    artifact, _ = gated
+    save(artifact, tmp_path / "m.cnna")
+    assert load(tmp_path / "m.cnna").pieces == artifact.pieces
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_on_a_board_batches_alternate(gated, count, board):
+    """Every program has memory and registers of its own: with those of another it would write over its neighbour's answers."""
+    artifact, model = gated
+    x = samples(count)
+    with BoardModel(board, artifact) as opened:
+        found = opened.run({"x": x})
+        again = list(opened.stream({"x": x[start : start + 2]} for start in range(0, count, 2)))
+        assert opened.last["fps_end_to_end"] > 0
+    for name, wanted in answers(model, x).items():
+        np.testing.assert_allclose(found[name], wanted, atol=1e-5)
+        np.testing.assert_array_equal(np.concatenate([answer[name] for answer in again]), found[name])
+
+
+def test_a_model_for_the_cpu_alone_runs(tmp_path):
+    """Any CNN runs, be it without the accelerator."""
+    model = written(ALONE, {})
+    x = samples(3)
+    quantised, report = quantise(model, {"x": x})
+    assert not report.quants
+    artifact = compile_model(quantised, preset("tiny"), batch=2)
+    save(artifact, tmp_path / "m.cnna")
+    with Model(tmp_path / "m.cnna") as opened:
+        np.testing.assert_allclose(opened.run(x), answers(model.SerializeToString(), x)["y"], atol=1e-6)
+        assert opened.last["cycles"] is None
+
+
+class _Planned(Flight):
+    """A batch of a model of three programs, which only says when it is asked for what."""
+
+    def __init__(self, name: str, said: list[str]) -> None:
+        self.name, self.said, self.number = name, said, -1
+
+    def advance(self) -> Job:
+        self.number += 1
+        self.said.append(f"{self.name}{self.number}")
+        return Job(self.number, {})
+
+
+@pytest.mark.parametrize(
+    ("batches", "wanted"),
+    [("A", "A0 - A1 - A2"), ("AB", "A0 B0 A1 B1 A2 B2"), ("ABC", "A0 B0 A1 B1 A2 B2 C0 - C1 - C2")],
+)
+def test_two_batches_alternate(batches, wanted):
+    """While one batch is on the accelerator, the CPU has the other; one alone must wait for its own answers."""
+    said: list[str] = []
+    for job in jobs_of((_Planned(name, said) for name in batches), [], 3):
+        if job is None:
+            said.append("-")
+    assert said == wanted.split()
