@@ -85,7 +85,7 @@ class Issue(wiring.Component):
         running, loading, untouched = Signal(), Signal(), Signal()
         slot, slot_ok = self._slots(m)
         load, step, end = Signal(), Signal(), Signal()
-        m.submodules.pace = credit = GroupCredit(2 * self.config.chunk_blocks, ROOM)
+        m.submodules.group_credit = credit = GroupCredit(2 * self.config.chunk_blocks, ROOM)
         m.d.comb += [credit.end.eq(end), credit.short.eq(~self.group.upper), credit.room_free.eq(self.room_free)]
         m.d.comb += [
             load.eq(running & loading & cursor.there & slot_ok),

@@ -76,20 +76,18 @@ class Sequencer(wiring.Component):
 
     def _play(self, m: Module, beats: stream.Interface) -> Value:
         """Splits each beat into its two writes and drops beats that are no longer wanted. Returns whether no write is wanted."""
-        m.submodules.pair = ResetInserter(self.stop)(pair := SkidBuffer(ProgramWrite))
-        connect(m, pair.o, flipped(self.write))
-        left, high, moves, wanted, one = (
-            Signal(32),
-            Signal(),
-            Signal(),
-            Signal(),
-            Signal(),
-        )  # wanted: `left` is not 0; one: `left` is 1
+        m.submodules.writes = ResetInserter(self.stop)(writes := SkidBuffer(ProgramWrite))
+        connect(m, writes.o, flipped(self.write))
+        left = Signal(32)  # writes
+        wanted = Signal()  # `left` is not 0
+        one = Signal()  # `left` is 1
+        high = Signal()  # the beat's second write comes next
+        moves = Signal()
         m.d.comb += [
-            pair.i.valid.eq(beats.valid & wanted),
-            pair.i.payload.eq(beats.payload.word_select(high, BEAT_BITS // 2)),
-            moves.eq(pair.i.valid & pair.i.ready),
-            beats.ready.eq(~wanted | (pair.i.ready & (high | one))),
+            writes.i.valid.eq(beats.valid & wanted),
+            writes.i.payload.eq(beats.payload.word_select(high, BEAT_BITS // 2)),
+            moves.eq(writes.i.valid & writes.i.ready),
+            beats.ready.eq(~wanted | (writes.i.ready & (high | one))),
         ]
         with m.If(moves):
             m.d.sync += [high.eq(~high), left.eq(left - 1), wanted.eq(~one), one.eq(left == 2)]

@@ -113,14 +113,16 @@ class ProgramWrites(wiring.Component):
         m = Module()
         targets = [*SHADOWED, *(REGISTERS[f"{engine.upper()}_GO"] for engine in ENGINES), REGISTERS["END"]]
         hold, closed = Signal(), Signal()
-        m.submodules.hold = holding = GoWait()
-        m.d.comb += [hold.eq(holding.hold), self.write.ready.eq(holding.ready)]
-        offset1, value1, valid1 = Signal(32), Signal(32), Signal()
+        m.submodules.go_wait = holding = GoWait()
         m.submodules.limits = limits = FieldLimits(targets)
-        m.d.comb += limits.word.eq(value1)
-        hit2, offset2, value2, valid2, bad2 = Signal(len(targets)), Signal(16), Signal(32), Signal(), Signal(len(targets))
-        hit3, offset3, value3, known3 = Signal(len(targets)), Signal(16), Signal(32), Signal()
-        right3, wrong3, go3, wrong = Signal(), Signal(), Signal(len(ENGINES)), Signal()
+        offset1, value1, valid1 = Signal(32), Signal(32), Signal()
+        offset2, value2, valid2 = Signal(16), Signal(32), Signal()
+        hit2, bad2 = Signal(len(targets)), Signal(len(targets))
+        offset3, value3 = Signal(16), Signal(32)
+        hit3, known3 = Signal(len(targets)), Signal()
+        right3, wrong3, go3 = Signal(), Signal(), Signal(len(ENGINES))
+        wrong = Signal()
+        m.d.comb += [hold.eq(holding.hold), self.write.ready.eq(holding.ready), limits.word.eq(value1)]
         with m.If(~hold):  # decode
             m.d.sync += [
                 valid1.eq(self.write.valid & ~closed),
@@ -144,7 +146,8 @@ class ProgramWrites(wiring.Component):
         self, m: Module, hit: Signal, value: Signal, right: Signal, wrong: Signal, wanted: Signal, holding: GoWait, closed: Signal
     ) -> None:
         """Refuses a wrong write and carries out a right one. `wanted` has the bit of the engine whose GO the write is."""
-        count, live, dead, ended, refused = len(SHADOWED), Signal(), Signal(), Signal(), Signal()
+        count, live = len(SHADOWED), Signal()
+        dead, ended, refused = Signal(), Signal(), Signal()
         go, go_ready = Signal(len(ENGINES)), Signal(len(ENGINES))
         m.d.comb += [
             closed.eq(dead | ended),

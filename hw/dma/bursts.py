@@ -50,7 +50,11 @@ class BurstCutter(wiring.Component):
         run = self.runs.payload
         block, blocks = Signal(BEAT_ADDRESS_BITS - BLOCK_SHIFT), Signal(RUN_BITS + 1 - BLOCK_SHIFT)  # where; how many more
         first, last = Signal(BLOCK_SHIFT), Signal(BLOCK_SHIFT)  # beats within the run's first and last block
-        final, busy, end, cut, fetch = Signal(), Signal(), Signal(), Signal(), Signal()
+        final = Signal()  # the next burst is the run's last
+        busy = Signal()  # a run or an end is here
+        end = Signal()
+        cut = Signal()
+        fetch = Signal()
         m.d.comb += [
             cut.eq(busy & ~end & (~self.bursts.valid | self.bursts.ready)),
             self.at_end.eq(busy & end & ~self.bursts.valid),

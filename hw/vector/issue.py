@@ -93,10 +93,14 @@ class VectorIssue(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.cursor = cursor = RingCursor(BEAT_BITS)
-        m.submodules.pace = credit = GroupCredit(2, ROOM)
+        m.submodules.group_credit = credit = GroupCredit(2, ROOM)
         wiring.connect(m, wiring.flipped(self.ring), cursor.ring)
         source, command, running = self.source, Signal(vector_issue_layout()), Signal()
-        depthwise, load, step, end, block_end = (Signal() for _ in range(5))
+        depthwise = Signal()
+        load = Signal()  # a word of parameters is taken
+        step = Signal()
+        end = Signal()  # of a group
+        block_end = Signal()
         slot, ready = self._sets(m, command, running, load, cursor, depthwise, block_end)
         m.d.comb += [
             step.eq(running & ready & source.valid & (cursor.there | ~depthwise) & (~source.p.last | credit.ok)),

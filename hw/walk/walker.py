@@ -127,7 +127,9 @@ class TapLoops(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         walk, start, step = self.walk, self.start, self.step
-        x_last, y_last, block_last, taps_last, row_end, block_end = (Signal() for _ in range(6))
+        x_last, y_last, block_last = Signal(), Signal(), Signal()
+        taps_last = Signal()  # of a block
+        row_end, block_end = Signal(), Signal()
         m.d.comb += [taps_last.eq(x_last & y_last), self.last.eq(taps_last & block_last)]
         m.d.comb += [row_end.eq(step & x_last), block_end.eq(step & taps_last)]
         loops = {"x": (x_last, walk.kernel_width, step), "y": (y_last, walk.kernel_height, row_end)}
@@ -137,7 +139,9 @@ class TapLoops(wiring.Component):
         with m.If(start | step):
             m.d.sync += self.first.eq(start | self.last)
 
-        row_start, block_start, unit_start, next_unit, sum_ = (Signal(ADDRESS_BITS) for _ in range(5))
+        row_start, block_start = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        unit_start, next_unit = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        sum_ = Signal(ADDRESS_BITS)
         with m.If(~x_last):
             m.d.comb += sum_.eq(self.address + walk.kx)
         with m.Elif(~y_last):
@@ -201,7 +205,9 @@ class Walker(wiring.Component):
         plan, walk = planner.plan, Signal(walk_layout(), reset_less=True)
         m.d.comb += taps.walk.eq(walk)
         running, more, begin, loaded = Signal(), Signal(), Signal(), Signal()
-        take, start, step, moving, unit_end = Signal(), Signal(), Signal(), Signal(), Signal()
+        take = Signal()  # a plan
+        start, unit_end = Signal(), Signal()  # of a unit
+        step, moving = Signal(), Signal()
         permits, allowed, group = Signal(range(PERMITS + 1)), Signal(), Signal(GroupStep, reset_less=True)
         final = countdown(m, "units", plan.p.walk.units, take, take | start)  # the next unit to start is the last
         group_last = Signal()
