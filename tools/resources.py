@@ -19,8 +19,9 @@ from netlist import Netlist
 from synthesis import COMMAND, Part, split, synthesise_all
 
 from cnna.hw.verilog import writer
-from cnna.sim.rtl.cache import default_cache
+from cnna.sim.rtl.cache import default_cache, private
 from cnna.spec.config import preset
+from cnna.spec.errors import UserError
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 DEVICE = {"LUTs": 274_080, "flip-flops": 548_160, "BRAM36": 912, "DSP48E2": 2_520}  # of a ZU9
@@ -215,14 +216,15 @@ def main() -> None:
         "--minutes", type=float, default=math.inf, metavar="M", help="stop Yosys after so many (default: when all is done)"
     )
     parser.add_argument("--verilog", type=Path, metavar="FILE", help="the accelerator's Verilog, if it is written already")
-    parser.add_argument("--cache", type=Path, default=default_cache() / "resources", metavar="DIR")
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="where synthesised modules are kept")
     parser.add_argument("--docs", type=Path, default=DOCS, metavar="DIR", help="where the page is written")
     args = parser.parse_args()
     text = args.verilog.read_text() if args.verilog else writer.generate(preset(args.config))
     parts = split(text)
     try:
-        netlists = synthesise_all(parts, args.cache, args.minutes * 60, lambda line: print(line, flush=True))
-    except RuntimeError as error:
+        cache = args.cache or private(default_cache()) / "resources"
+        netlists = synthesise_all(parts, cache, args.minutes * 60, lambda line: print(line, flush=True))
+    except (RuntimeError, UserError) as error:
         sys.exit(f"resources: {error}")
     design = gather(parts, netlists, writer.TOP)
     (args.docs / "resources.md").write_text(page(design, args.config))

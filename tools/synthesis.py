@@ -24,7 +24,7 @@ from pathlib import Path
 import netlist
 from netlist import Netlist
 
-from cnna.sim.rtl.cache import KEEP_DAYS, remove, use
+from cnna.sim.rtl.cache import KEEP_DAYS, private, remove, use
 from cnna.spec.files import write_bytes
 
 COMMAND = "synth_xilinx -family xcup"  # modules stay apart: it flattens only where told to (there is no -noflatten)
@@ -201,7 +201,6 @@ def synthesise(part: Part, folder: Path, seconds: float) -> Netlist | None:
         module = json.loads(Path(place, "part.json").read_text())["modules"][TOP]
         longest = _LENGTH.search(Path(place, "ltp.txt").read_text())
     found = netlist.read(module, CHILD)._replace(ltp=int(longest[1]) if longest else 0)
-    folder.mkdir(parents=True, exist_ok=True)
     write_bytes(_kept(part, folder), gzip.compress(json.dumps(found).encode(), 1))
     return found
 
@@ -209,8 +208,10 @@ def synthesise(part: Part, folder: Path, seconds: float) -> Netlist | None:
 def synthesise_all(parts: Mapping[str, Part], folder: Path, seconds: float, say: Callable[[str], None]) -> dict[str, Netlist]:
     """Netlists by module; those that were not done in `seconds` are left out.
 
-    What is done stays done: a run that is stopped goes on where it was. RuntimeError: Yosys failed.
+    What is done stays done: a run that is stopped goes on where it was. RuntimeError: Yosys failed. UserError: others can write
+    into `folder`, which is made for this user alone.
     """
+    private(folder)
     start = time.monotonic()
     unlike = {part.digest: part for part in parts.values()}
     made: dict[str, Netlist] = {}
@@ -233,8 +234,7 @@ def synthesise_all(parts: Mapping[str, Part], folder: Path, seconds: float, say:
         except BaseException:  # Ctrl-C too: those that wait would be begun, and waited for
             pool.shutdown(cancel_futures=True)
             raise
-    if folder.is_dir():
-        for entry in folder.iterdir():  # far more than `prune` would keep, but small
-            if time.time() - entry.stat().st_mtime > KEEP_DAYS * 24 * 3600:
-                remove(entry)
+    for entry in folder.iterdir():  # far more than `prune` would keep, but small
+        if time.time() - entry.stat().st_mtime > KEEP_DAYS * 24 * 3600:
+            remove(entry)
     return {part.name: made[part.digest] for part in parts.values() if part.digest in made}

@@ -1,5 +1,6 @@
 """`make resources`: a small design synthesised by Yosys, its modules joined, and the page that says what is not known."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import resources
 import synthesis
 from joined import join
 from netlist import Netlist, Node
+
+from cnna.spec.errors import UserError
 
 CHILD = r"""module \t.child (clk, rst, a, q, both);
   input clk;
@@ -79,6 +82,19 @@ def test_a_design_is_counted_and_joined_and_kept(tmp_path: Path, monkeypatch: py
     assert "says the same of 2 of 2 modules" in page
     assert "None." in page
     assert "Incomplete" not in page
+
+
+def test_what_is_kept_is_for_this_user_alone(tmp_path: Path) -> None:
+    """Another user could put netlists there, and the page would count them."""
+    parts, before = synthesis.split(CHILD), os.umask(0)
+    try:
+        synthesis.synthesise_all(parts, tmp_path / "cache", 0, lambda line: None)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "cache").chmod(0o777)
+    with pytest.raises(UserError, match="other users can write into it"):
+        synthesis.synthesise_all(parts, tmp_path / "cache", 0, lambda line: None)
 
 
 def test_what_is_not_synthesised_is_named(tmp_path: Path) -> None:
