@@ -10,6 +10,7 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.host.model.inputs import integers, shared
 from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, writing
 
@@ -17,14 +18,18 @@ Arrays = dict[str, NDArray[Any]]
 CLASSES = "y"  # one number a sample, beside the samples, as `cnna models` writes them: nobody takes it for an input
 
 
-def read_arrays(path: Path, inputs: Mapping[str, Sequence[int | None]], allow_uint8: bool = False) -> Arrays:
+def read_arrays(
+    path: Path, inputs: Mapping[str, Sequence[int | None]], allow_uint8: bool = False, types: Mapping[str, str] | None = None
+) -> Arrays:
     """The arrays of a file, by input name: float32 [n, ...], n alike and at least 1 (uint8 where `allow_uint8`).
 
-    inputs: shape of each input without its batch axis; None where any size will do. One array stands for a single input,
-    whatever its name; of several, `x` does. DataError: with file, array and what was expected.
+    inputs: shape of each input without its batch axis; None where any size will do. types: those of inputs of integers or bool.
+    One array stands for a single input, whatever its name; of several, `x` does. An array without the axis of samples, beside
+    others that have it, is the same for all samples. DataError: with file, array and what was expected.
     """
-    found = _match(path, arrays_of(path), list(inputs))
-    arrays = {name: _checked(path, name, found[name], shape, allow_uint8) for name, shape in inputs.items()}
+    found = shared(_match(path, arrays_of(path), list(inputs)), inputs)
+    kinds = types or {}
+    arrays = {name: _checked(path, name, found[name], shape, allow_uint8, kinds.get(name)) for name, shape in inputs.items()}
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) > 1:
         raise DataError(f"{path}: the inputs have different numbers of samples: {counts}")
@@ -92,13 +97,17 @@ def _match(path: Path, arrays: Arrays, inputs: list[str]) -> Arrays:
     return matched
 
 
-def _checked(path: Path, name: str, array: NDArray[Any], shape: Sequence[int | None], allow_uint8: bool) -> NDArray[Any]:
-    """The array as float32 (or uint8), if it fits."""
+def _checked(
+    path: Path, name: str, array: NDArray[Any], shape: Sequence[int | None], allow_uint8: bool, kind: str | None
+) -> NDArray[Any]:
+    """The array as float32 (or uint8, or of the `kind` of integers), if it fits."""
     where = f"{path}: input {name}"
     fits = array.ndim == len(shape) + 1 and all(want in (None, have) for want, have in zip(shape, array.shape[1:], strict=True))
     if not fits:
         wanted = ", ".join(["N", *("any" if size is None else str(size) for size in shape)])
         raise DataError(f"{where} has shape {list(array.shape)}, but the model wants [{wanted}]")
+    if kind:
+        return integers(array, kind, where)
     if array.dtype == np.uint8 and not allow_uint8:
         raise DataError(
             f"{where} is uint8, but the model has no preprocessing: give float32, "

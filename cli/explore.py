@@ -101,7 +101,9 @@ def _graphs(args: argparse.Namespace) -> Any:
         print(f"{args.model}: float, so it is quantised with random numbers; this changes no clock", file=sys.stderr)
         graph, rng = to_graph(model), np.random.default_rng(1)
         sizes = {name: (1, *graph.tensors[name].shape[1:]) for name in graph.inputs}
-        model, _ = quantise(model, {name: rng.standard_normal(shape).astype(np.float32) for name, shape in sizes.items()})
+        samples = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in sizes.items()}
+        whole = {name: np.ones(sizes[name], graph.types[name]) for name in sizes if name in graph.types}
+        model, _ = quantise(model, samples | whole)
     found = import_quantised(model)
     if not found.programs:
         raise UserError(

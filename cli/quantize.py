@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> Outcome:
         graph = to_graph(model)
         wanted = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
         preprocess = _preprocess(args, wanted)
-        images = read_arrays(args.calib, wanted, allow_uint8=preprocess is not None)
+        images = read_arrays(args.calib, wanted, allow_uint8=preprocess is not None, types=graph.types)
         quantised, report = quantise(model, images, args.method, preprocess, progress=_progress())
     write_bytes(args.output, quantised.SerializeToString())
     print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.method})")

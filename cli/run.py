@@ -13,7 +13,7 @@ from cnna.cli.arrays import Arrays, read_arrays, write_arrays
 from cnna.cli.main import Outcome
 from cnna.cli.options import add_ddr_options, ddr_figures, given_ddr, simulated_ddr
 from cnna.host.model import Model
-from cnna.host.model.answers import compare_answers, outputs_of
+from cnna.host.model.answers import WHOLE, compare_answers, outputs_of
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError
@@ -147,7 +147,8 @@ def _device_options(args: argparse.Namespace) -> dict[str, Any]:
 def _inputs(args: argparse.Namespace, artifact: Artifact) -> Arrays:
     """The samples to run, by input name."""
     wanted = {entry["name"]: entry["shape"] for entry in artifact.manifest["model_inputs"]}
-    inputs = read_arrays(args.input, wanted, allow_uint8=artifact.manifest["preprocess"] is not None)
+    types = {entry["name"]: entry["dtype"] for entry in artifact.manifest["model_inputs"] if entry["dtype"] in WHOLE}
+    inputs = read_arrays(args.input, wanted, allow_uint8=artifact.manifest["preprocess"] is not None, types=types)
     return {name: array[: args.limit] for name, array in inputs.items()}
 
 

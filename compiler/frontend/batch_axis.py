@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cnna.compiler.frontend.input_shapes import whole_name
 from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Graph, Node
@@ -80,10 +81,13 @@ class _Trace:
 
     graph: Graph
     spots: dict[str, Spot | None] = field(default_factory=dict)
+    singles: set[str] = field(default_factory=set)  # what depends on inputs alone that have no batch in the user's model
 
     def __post_init__(self) -> None:
         self.spots.update(dict.fromkeys(self.graph.inputs, Spot(0)))
         for node in self.graph.nodes:
+            if node.output in map(whole_name, self.graph.inputs) or set(self.varying(node)) & self.singles:
+                self.singles.update(outputs_of(node))
             if self.varying(node) and kind_of(node) not in INDEPENDENT:
                 self.spots.update({name: self._spot(node, name) for name in outputs_of(node) if name})
 
@@ -113,8 +117,9 @@ class _Trace:
         return tuple(int(number) for number in np.asarray(value).reshape(-1))
 
     def varying(self, node: Node) -> list[str]:
-        """The operands that depend on the model's inputs."""
-        return [name for name in node.inputs if name in self.spots]
+        """The operands that depend on the model's inputs: those that have a batch, if there are any."""
+        names = [name for name in node.inputs if name in self.spots]
+        return [name for name in names if name not in self.singles] or names
 
     def kept(self, output: str, found: Iterable[tuple[Spot | None, str]]) -> Spot | None:
         """The one spot that all operands lead to, if the output is as long there as the longest of them. `found`: spot, operand."""
@@ -164,6 +169,29 @@ def _along(default: int) -> Rule:
         return None if spot and spot.axis == _axis(node, len(trace.shape(output)), default) else spot
 
     return rule
+
+
+def _from(default: int) -> Rule:
+    """An operator that mixes the elements of all axes from one on."""
+
+    def rule(trace: _Trace, node: Node, output: str) -> Spot | None:
+        spot = _same_rank(trace, node, output)
+        return None if spot and spot.axis >= _axis(node, len(trace.shape(output)), default) else spot
+
+    return rule
+
+
+def _summed(trace: _Trace, node: Node, output: str) -> Spot | None:
+    """CumSum or CumProd, whose axis is an input."""
+    spot, axes = _same_rank(trace, node, output), trace.numbers(node, 1, "axis")
+    return None if spot is None or axes is None or spot.axis == axes[0] % len(trace.shape(output)) else spot
+
+
+def _normalised(trace: _Trace, node: Node, output: str) -> Spot | None:
+    """MeanVarianceNormalization, over the pixels of all samples unless `axes` say otherwise."""
+    spot, rank = _same_rank(trace, node, output), len(trace.shape(output))
+    mixed = {axis % max(rank, 1) for axis in node.op.attributes.get("axes", (0, 2, 3))}
+    return None if spot and spot.axis in mixed else spot
 
 
 def _images(trace: _Trace, node: Node, output: str) -> Spot | None:
@@ -252,6 +280,12 @@ def _gather_nd(trace: _Trace, node: Node, output: str) -> Spot | None:
     return spot if spot and not others and spot.axis < int(node.op.attributes.get("batch_dims", 0)) else None
 
 
+def _scatter_nd(trace: _Trace, node: Node, output: str) -> Spot | None:
+    """What the indices point at may be another sample's, if they count along the batch."""
+    spot, depth = _same_rank(trace, node, output), trace.shape(node.inputs[1])[-1:]
+    return spot if spot and depth and spot.axis >= depth[0] > 0 else None
+
+
 def _one_hot(trace: _Trace, node: Node, output: str) -> Spot | None:
     spot, new = trace.first(node), _axis(node, len(trace.shape(output)), -1)
     return _moved(spot, int(spot.axis >= new)) if spot and trace.varying(node) == [node.inputs[0]] else None
@@ -335,6 +369,12 @@ def _reshape(trace: _Trace, node: Node, output: str) -> Spot | None:
     return None
 
 
+def _triangle(trace: _Trace, node: Node, output: str) -> Spot | None:
+    """Trilu: rows and columns, the last two axes, are not alike."""
+    spot = _same_rank(trace, node, output)
+    return None if spot and spot.axis >= len(trace.shape(output)) - 2 else spot
+
+
 def _lost(trace: _Trace, node: Node, output: str) -> Spot | None:
     return None
 
@@ -351,6 +391,9 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("ArgMax", "ArgMin"), _best_index),
     **dict.fromkeys(CONVOLUTIONS, _images),
     **dict.fromkeys(("Concat", "Split"), _along(0)),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization"), _along(-1)),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _from(-1)),
+    **dict.fromkeys(("CumSum", "CumProd"), _summed),
     **dict.fromkeys(("GatherElements", "ScatterElements"), _along(0)),
     **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
@@ -360,10 +403,13 @@ RULES: Mapping[str, Rule] = {
     "Gather": _gather,
     "GatherND": _gather_nd,
     "Gemm": _gemm,
+    "MeanVarianceNormalization": _normalised,
     "OneHot": _one_hot,
     "Reshape": _reshape,
+    "ScatterND": _scatter_nd,
     "Squeeze": _squeeze,
     "TopK": _along(-1),
+    "Trilu": _triangle,
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }

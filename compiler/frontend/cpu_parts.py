@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.partition import Piece
@@ -79,10 +79,12 @@ def try_part(part: ModelProto, operators: list[CpuOperator]) -> None:
         rng, feeds = np.random.default_rng(SEED), {}
         for value in part.graph.input:
             kind = value.type.tensor_type
+            if kind.elem_type != TensorProto.FLOAT:
+                return  # sizes or places: numbers within 0..1 need not be any
             sizes = [1 if dim.dim_param else dim.dim_value for dim in kind.shape.dim]
             if not kind.HasField("shape") or any(size < 1 for size in sizes):
                 return
-            feeds[value.name] = rng.random(sizes, np.float32).astype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+            feeds[value.name] = rng.random(sizes, np.float32)
         cpu.run(feeds)
     except ArtifactError as error:  # which says to compile it again
         reason = reason_of(error.__context__)[:300] if isinstance(error.__context__, Exception) else str(error)

@@ -1,11 +1,17 @@
-"""The sizes of a model's inputs: those that a user gives for axes without a fixed one, and what is wrong with those of a model."""
+"""The inputs of a model: sizes that a user gives for axes without a fixed one, what is wrong with those of a model, and the batch.
+
+Every input of a graph has a batch axis in front, of size 1. Where the model's own first axis is no batch (sizes, a scalar, an
+image without a batch), the graph's input has one more axis, and a Squeeze takes it off.
+"""
 
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from onnx import ModelProto, TensorShapeProto, ValueInfoProto
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto, helper, numpy_helper
 
-from cnna.compiler.frontend.model_checks import ELEMENTS_MAX
+from cnna.compiler.frontend.model_checks import ELEMENTS_MAX, PORTS
+from cnna.compiler.frontend.subgraphs import rename
 from cnna.spec.errors import ModelError
 
 Sizes = Mapping[str, Sequence[int]]
@@ -77,12 +83,16 @@ def _check_sizes(value: ValueInfoProto, sizes: Sequence[int]) -> None:
 
 
 def check_inputs(model: ModelProto) -> None:
-    """ModelError: no input at all, or one without a shape, with an axis of unknown size beside the batch, or too large."""
+    """ModelError: no input, or one of no type for numbers, without a shape, with an open axis beside the batch, or too large."""
     inputs = inputs_of(model)
     if not inputs:
         raise ModelError("it has no input; export it with one for the images")
     for value in inputs:
         shape = value.type.tensor_type.shape
+        if (kind := value.type.tensor_type.elem_type) not in PORTS:
+            raise ModelError(
+                f"input '{value.name}' is {TensorProto.DataType.Name(kind)}; only floats, integers and bool that .npz files hold do"
+            )
         if not value.type.tensor_type.HasField("shape"):
             raise ModelError(f"input '{value.name}' has no shape; give it one with --shape {value.name}:1,CHANNELS,ROWS,COLUMNS")
         if unknown := [axis for axis, dim in enumerate(shape.dim) if dim.dim_value <= 0 and axis]:
@@ -99,3 +109,79 @@ def _example(value: ValueInfoProto) -> str:
     dims = list(value.type.tensor_type.shape.dim)
     words = [str(dim.dim_value) if dim.dim_value > 0 else f"SIZE{axis}" for axis, dim in enumerate(dims[1:], 1)]
     return f"{value.name}:{','.join(['1', *words])}"
+
+
+def unbatched(model: ModelProto) -> frozenset[str]:
+    """Inputs whose first axis is no batch, by what the model declares: numbers, and those of another fixed size than the batch's.
+
+    The batch is the first axis where an input of two axes or more leaves it open or has 1 there. Else it is as great as the first
+    such input's.
+    """
+    inputs = inputs_of(model)
+    several = [first_size(value) for value in inputs if len(value.type.tensor_type.shape.dim) > 1]
+    batch = 1 if 1 in several else several[0] if several else 1
+    return frozenset(value.name for value in inputs if first_size(value) not in (1, batch))
+
+
+def first_size(value: ValueInfoProto) -> int:
+    """Of the first axis; 1 where it is open, 0 where there is no axis."""
+    dims = value.type.tensor_type.shape.dim
+    return max(1, int(dims[0].dim_value)) if dims else 0
+
+
+def set_batch(model: ModelProto, single: frozenset[str]) -> None:
+    """Gives every input a batch axis of size 1 in front, in place. Those of `single` get a new axis, which a Squeeze takes off."""
+    given = {}
+    first = []
+    for value in inputs_of(model):
+        shape = value.type.tensor_type.shape
+        if value.name in single:
+            first += _squeeze(model, value)
+            sizes = [dim.dim_value for dim in shape.dim]
+            value.type.CopyFrom(helper.make_tensor_type_proto(value.type.tensor_type.elem_type, [1, *sizes]))
+        else:
+            _free_reshapes(model, shape.dim[0].dim_value)
+            shape.dim[0].Clear()
+            shape.dim[0].dim_value = 1
+        given[value.name] = value
+    rest = list(model.graph.node)
+    del model.graph.node[:]
+    model.graph.node.extend([*first, *rest])
+    for value in model.graph.output:
+        if value.name in given:
+            value.type.CopyFrom(given[value.name].type)
+        elif value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")  # inferred again
+    del model.graph.value_info[:]
+
+
+def whole_name(name: str) -> str:
+    """What an input without a batch is called as the model has it, behind the Squeeze."""
+    return f"{name}:whole"
+
+
+def _squeeze(model: ModelProto, value: ValueInfoProto) -> list[NodeProto]:
+    """The node that makes the input as the model has it; all readers are let read that one."""
+    inner, axes = whole_name(value.name), f"{value.name}:front"
+    for node in model.graph.node:
+        rename(node, {value.name: inner})
+    model.graph.initializer.append(numpy_helper.from_array(np.array([0]), axes))
+    return [helper.make_node("Squeeze", [value.name, axes], [inner], inner)]
+
+
+def _free_reshapes(model: ModelProto, batch: int) -> None:
+    """Lets a Reshape that names a fixed batch above 1 take it from its input, so that the model can be seen with 1."""
+    if batch < 2:
+        return
+    targets = {node.input[1] for node in model.graph.node if node.op_type == "Reshape" and len(node.input) > 1}
+    for tensor in model.graph.initializer:
+        if tensor.name in targets:
+            shape = numpy_helper.to_array(tensor).copy()
+            if shape.ndim == 1 and shape.size and shape[0] == batch:
+                shape[0] = 0
+                tensor.CopyFrom(numpy_helper.from_array(shape, tensor.name))
+
+
+def sizes_of(value: ValueInfoProto) -> list[int | None]:
+    """The sizes that a model declares, None where it declares none."""
+    return [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, numpy_helper
 
+from cnna.compiler.frontend.hollow import hollow
 from cnna.compiler.frontend.node_names import place_of
 from cnna.compiler.frontend.qlinear import expand_qlinear
 from cnna.spec.errors import ModelError
@@ -22,6 +23,11 @@ NUMBERS = (  # operators that can do nothing with an empty constant
     *("QLinearConv", "QLinearMatMul", "QLinearAdd", "QGemm"),
 )
 REALS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+PORTS = (  # types of inputs and outputs: a .npz can hold each of them, or float32 in its place
+    *(*REALS, TensorProto.BFLOAT16, TensorProto.BOOL),
+    *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64),
+    *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
+)
 ELEMENTS_MAX = 1 << 28  # of a tensor of one image: 1 GB of float32, more than any feature memory or patience holds
 FREE_WEIGHTS = 4  # the first IR version in which weights need not be inputs; onnxruntime asks it of no version
 
@@ -47,12 +53,16 @@ def check_values(model: ModelProto, name: str) -> None:
     _check_outputs(model, name)
 
 
+def check_functions(model: ModelProto, name: str) -> None:
+    """ModelError: a function of the model that would hide one of ONNX's own operators."""
+    if functions := [one.name for one in model.functions if one.domain in ("", "ai.onnx")]:
+        raise ModelError(f"{name}: it defines a function '{functions[0]}' in ONNX's own domain; export it without local functions")
+
+
 def _check_parts(model: ModelProto, name: str) -> None:
     if model.graph.sparse_initializer:
         sparse = model.graph.sparse_initializer[0].values.name
         raise ModelError(f"{name}: weights '{sparse}' are stored as a sparse tensor; export them as a dense one")
-    if functions := [one.name for one in model.functions if one.domain in ("", "ai.onnx")]:
-        raise ModelError(f"{name}: it defines a function '{functions[0]}' in ONNX's own domain; export it without local functions")
     opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
     for node in model.graph.node:
         if not any(node.output):
@@ -80,14 +90,15 @@ def _check_type(kind: TypeProto, place: str) -> None:
 
 
 def _check_numeric(value: ValueInfoProto, place: str) -> None:
-    """Outputs must be real numbers: an .npz cannot hold text, and complex numbers would lose their imaginary part."""
+    """Outputs must be what an .npz holds and users can compare: no text, complex numbers or numbers of a few bits."""
     kind = value.type.tensor_type.elem_type
-    if kind in _NO_REALS:
+    if kind and kind not in PORTS:
         name = TensorProto.DataType.Name(kind)
-        raise ModelError(f"{place}output '{value.name}' is {name}; only numbers and bool can be answers, take it off the outputs")
+        raise ModelError(
+            f"{place}output '{value.name}' is {name}; only what .npz files hold can be answers, take it off the outputs"
+        )
 
 
-_NO_REALS = (TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 _ELEMENTS = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
 
@@ -159,8 +170,7 @@ def complete(model: ModelProto) -> None:
     bare = [value for value in model.graph.output if _is_bare(value.type)]
     if not bare:
         return
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = hollow(model)
     expand_qlinear(copy)  # onnx knows no shapes of com.microsoft
     for value in copy.graph.output:
         if value.name in {one.name for one in bare}:

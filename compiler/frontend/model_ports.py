@@ -4,15 +4,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from onnx import ModelProto, ValueInfoProto, helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
-from cnna.compiler.frontend.input_shapes import inputs_of
+from cnna.compiler.frontend.input_shapes import inputs_of, sizes_of
+from cnna.compiler.frontend.onnx_import import single_inputs
 from cnna.spec.errors import ModelError
 
 
 def model_inputs(model: ModelProto) -> list[dict[str, Any]]:
     """Name, shape without the batch axis (None where it is not fixed) and numpy type of the inputs that a user gives."""
-    return [{"name": value.name, "shape": sizes_of(value)[1:], "dtype": _dtype(value)} for value in inputs_of(model)]
+    single = single_inputs(model)
+    return [
+        {"name": value.name, "shape": sizes_of(value)[value.name not in single :], "dtype": _dtype(value)}
+        for value in inputs_of(model)
+    ]
 
 
 def model_outputs(model: ModelProto, shapes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int | None]) -> list[dict[str, Any]]:
@@ -52,10 +57,6 @@ def _check_numbered_names(found: list[dict[str, Any]]) -> None:
             )
 
 
-def sizes_of(value: ValueInfoProto) -> list[int | None]:
-    """The sizes that a model declares, None where it declares none."""
-    return [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
-
-
 def _dtype(value: ValueInfoProto) -> str:
-    return str(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+    kind = value.type.tensor_type.elem_type
+    return "float32" if kind == TensorProto.BFLOAT16 else str(helper.tensor_dtype_to_np_dtype(kind))

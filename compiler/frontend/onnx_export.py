@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from cnna.compiler.frontend.subgraphs import rename_inside
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Clamp, Graph, Node, Quant, Window, clamp
@@ -28,7 +29,9 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = (), types: Mapping[str
             writer.names[name] = writer.quantise(name, writer.fresh(f"{name}:dq"), graph.tensors[name].quant)
     for node in graph.nodes:
         writer.node(node)
-    inputs = [_input(name, graph.tensors[name].shape, (types or {}).get(name, TensorProto.FLOAT)) for name in graph.inputs]
+    inputs = [
+        _input(name, graph.tensors[name].shape, (types or {}).get(name) or _element_type(graph, name)) for name in graph.inputs
+    ]
     names = dict.fromkeys((*graph.outputs, *extra_outputs))  # a model may list an output twice
     shown = [name if name in graph.inputs else writer.names.get(name, name) for name in names]
     outputs = [onnx.ValueInfoProto(name=name) for name in shown]
@@ -44,6 +47,11 @@ def _input(name: str, shape: tuple[int, ...], kind: int) -> onnx.ValueInfoProto:
     """A free first axis, None for others of unknown size; no shape at all where not even the number of axes is known."""
     sizes = ["N", *(size or None for size in shape[1:])] if shape else None
     return helper.make_tensor_value_info(name, kind, sizes)
+
+
+def _element_type(graph: Graph, name: str) -> int:
+    """ONNX's type of a tensor."""
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(graph.types.get(name) or "float32")))
 
 
 def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]]) -> ModelProto:
@@ -157,9 +165,10 @@ def _onnx(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
         if name in writer.graph.constants:
             writer.constant(name, writer.graph.constants[name])
     op: f.Onnx = node.op
+    declared = len(inputs) - len(op.captured)
     made = helper.make_node(
         op.kind,
-        inputs,
+        inputs[:declared],
         [output, *op.more_outputs],
         writer.node_name(node.name),
         domain=op.domain,
@@ -168,6 +177,7 @@ def _onnx(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
             for name, value in op.attributes.items()
         },
     )
+    rename_inside(made, {old: new for old, new in zip(op.captured, inputs[declared:], strict=True) if old != new})
     writer.nodes.append(made)
 
 

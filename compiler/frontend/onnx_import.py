@@ -1,27 +1,42 @@
 """Reads an ONNX model and brings it into the float graph, every operator still as the model has it."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import onnx
+import onnx.inliner
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from cnna.compiler.frontend.batch_axis import check_back, check_front
 from cnna.compiler.frontend.ceil_pools import settle_ceil_pools
-from cnna.compiler.frontend.input_shapes import Sizes, check_inputs, inputs_of, set_shapes
-from cnna.compiler.frontend.model_checks import check_shapes, check_values, complete, first_line, inferred
-from cnna.compiler.frontend.model_ports import sizes_of
+from cnna.compiler.frontend.hollow import as_inputs, hollow, is_hollow
+from cnna.compiler.frontend.input_shapes import (
+    Sizes,
+    check_inputs,
+    first_size,
+    inputs_of,
+    set_batch,
+    set_shapes,
+    sizes_of,
+    unbatched,
+)
+from cnna.compiler.frontend.model_checks import check_functions, check_shapes, check_values, complete, first_line, inferred
 from cnna.compiler.frontend.node_names import node_name, sources_of
 from cnna.compiler.frontend.old_opsets import raise_opset
 from cnna.compiler.frontend.qlinear import expand_qlinear
-from cnna.compiler.graph.editor import Editor
+from cnna.compiler.frontend.real_types import to_float32
+from cnna.compiler.frontend.subgraphs import captured
+from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor
 from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.spec.errors import ModelError, about_model
 
 OPSET_MAX = onnx.defs.onnx_opset_version()
+Made = TypeVar("Made")
 BEGINNING = b"\x08"  # of an ONNX file: protobuf's tag of field 1, `ir_version`
 
 
@@ -31,48 +46,58 @@ def load_model(source: str | Path | bytes, name: str | None = None, shapes: Size
     What onnxruntime infers where it is left out (types and shapes of outputs) is added.
 
     ModelError: unreadable, not ONNX, unsound, an opset that is too old or too new, weights that are missing or not finite,
-    an input that is not float32 or has an axis of unknown size beside the batch, shapes that do not fit together.
+    an input that holds no numbers or has an axis of unknown size beside the batch, shapes that do not fit together.
     """
     name = name or (str(source) if isinstance(source, str | Path) else "the model")
     model = _parse(source, name)
     _check_opsets(model, name)
+    check_functions(model, name)
+    model = _inlined(model, name)
     check_values(model, name)
     with about_model(name):
         set_shapes(model, shapes or {})
         complete(model)
-    _check(_with_empty_shapes(model), name)
+    _check(model, name)
     with_shapes(model, name)
     return model
 
 
 def _check(model: ModelProto, name: str) -> None:
+    """ModelError: what ONNX's checker finds. It wants a shape for inputs and outputs, even where nobody knows one."""
+    seen = as_inputs(hollow(model))
+    for value in (*seen.graph.input, *seen.graph.output):
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.shape.SetInParent()
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(seen)
     except Exception as error:  # the checker raises its own class, and others on some broken files
         raise ModelError(f"{name}: not a sound ONNX model: {first_line(error)}") from None
 
 
-def _with_empty_shapes(model: ModelProto) -> ModelProto:
-    """The model as the checker wants it: with a shape for inputs without one, and for outputs of a shape that nobody knows."""
-    values = (*model.graph.input, *model.graph.output)
-    if all(value.type.tensor_type.HasField("shape") for value in values if value.type.HasField("tensor_type")):
+def _inlined(model: ModelProto, name: str) -> ModelProto:
+    """The model with the nodes of its functions in the place of their calls."""
+    if not model.functions:
         return model
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    for value in (*copy.graph.input, *copy.graph.output):
-        if value.type.HasField("tensor_type"):
-            value.type.tensor_type.shape.SetInParent()
-    return copy
+    try:
+        return onnx.inliner.inline_local_functions(model)
+    except Exception as error:  # the inliner raises what C++ does
+        raise ModelError(f"{name}: its functions cannot be inlined: {first_line(error)}; export it without functions") from None
 
 
-def with_shapes(model: ModelProto, name: str = "the model") -> ModelProto:
-    """A copy whose batch axis is 1, with the shape of every tensor; QLinear operators are written as Q and DQ."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
+def with_shapes(model: ModelProto, name: str = "the model", single: frozenset[str] | None = None) -> ModelProto:
+    """A copy whose inputs have a batch axis of 1 in front, with the shape of every tensor, floats as float32 and QLinear operators
+    as Q and DQ. Great weights have no data (`hollow`).
+
+    `single`: inputs whose own first axis is no batch; without it, those of which the shapes fit together.
+    """
+    if single is None:
+        return _either(model, lambda choice: with_shapes(model, name, choice))[0]
+    copy = hollow(model)
     with about_model(name):
-        _set_batch(copy)
-    raise_opset(copy, opset(copy), name)
-    with about_model(name):
+        check_inputs(copy)
+        raise_opset(copy, opset(copy), name)
+        to_float32(copy.graph)
+        set_batch(copy, single)
         settle_ceil_pools(copy, name, whole=expand_qlinear(copy))
         try:
             shaped = inferred(copy, check_type=True, strict_mode=True)
@@ -81,6 +106,23 @@ def with_shapes(model: ModelProto, name: str = "the model") -> ModelProto:
             raise
         check_shapes(shaped)
     return shaped
+
+
+def _either(model: ModelProto, make: Callable[[frozenset[str]], Made]) -> tuple[Made, frozenset[str]]:
+    """What `make` makes of the model, and the inputs that it takes for having no batch: if it fails with the ones that the sizes
+    tell, all of a fixed first axis above 1. ModelError: that of the first try, if both fail.
+    """
+    sizes = unbatched(model)
+    try:
+        return make(sizes), sizes
+    except ModelError as error:
+        fixed = sizes | {value.name for value in inputs_of(model) if first_size(value) > 1}
+        if fixed == sizes:
+            raise
+        try:
+            return make(fixed), fixed
+        except ModelError:
+            raise error from None
 
 
 def _parse(source: str | Path | bytes, name: str) -> ModelProto:
@@ -133,39 +175,6 @@ def opset(model: ModelProto) -> int:
     return next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
 
 
-def _set_batch(model: ModelProto) -> None:
-    check_inputs(model)
-    given = {value.name: value for value in inputs_of(model)}
-    for value in given.values():
-        kind = value.type.tensor_type
-        if kind.elem_type != TensorProto.FLOAT:
-            raise ModelError(f"input '{value.name}' is {TensorProto.DataType.Name(kind.elem_type)}; it must be FLOAT")
-        if not kind.shape.dim:
-            raise ModelError(f"input '{value.name}' has no axes; give it one with a batch axis in front")
-        _free_reshapes(model, kind.shape.dim[0].dim_value)
-        kind.shape.dim[0].Clear()
-        kind.shape.dim[0].dim_value = 1
-    for value in model.graph.output:
-        if value.name in given:
-            value.type.CopyFrom(given[value.name].type)
-        else:
-            value.type.tensor_type.ClearField("shape")  # inferred again
-    del model.graph.value_info[:]
-
-
-def _free_reshapes(model: ModelProto, batch: int) -> None:
-    """Lets a Reshape that names a fixed batch above 1 take it from its input, so that the model can be seen with 1."""
-    if batch < 2:
-        return
-    targets = {node.input[1] for node in model.graph.node if node.op_type == "Reshape" and len(node.input) > 1}
-    for tensor in model.graph.initializer:
-        if tensor.name in targets:
-            shape = numpy_helper.to_array(tensor).copy()
-            if shape.ndim == 1 and shape.size and shape[0] == batch:
-                shape[0] = 0
-                tensor.CopyFrom(numpy_helper.from_array(shape, tensor.name))
-
-
 def attribute(value: onnx.AttributeProto) -> Any:
     """An attribute as Python holds it: strings decoded, lists as tuples, tensors as arrays."""
     result = onnx.helper.get_attribute_value(value)
@@ -178,36 +187,43 @@ def attribute(value: onnx.AttributeProto) -> Any:
 
 def to_graph(model: ModelProto) -> Graph:
     """The float graph of a model: `Onnx` nodes alone, each with a name. ModelError: as `check_front` and `check_back`."""
-    whole = model
-    firsts = {value.name: value.type.tensor_type.shape.dim[0].dim_value for value in inputs_of(model)}
-    sources = sources_of(model)
-    model = with_shapes(model)
-    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    shapes = {}
-    for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
-        shapes[value.name] = Tensor(tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim))
+    return _either(model, lambda single: _graph(model, single))[0]
+
+
+def single_inputs(model: ModelProto) -> frozenset[str]:
+    """Inputs whose first axis is no batch."""
+    single = unbatched(model)
+    if all(first_size(value) == 1 for value in inputs_of(model) if value.name not in single):
+        return single
+    return _either(model, lambda choice: _graph(model, choice))[1]
+
+
+def _graph(model: ModelProto, single: frozenset[str]) -> Graph:
+    firsts = {value.name: first_size(value) for value in inputs_of(model) if value.name not in single}
+    shaped = with_shapes(model, single=single)
+    constants = _constants(shaped, model)
+    tensors, types = _described(shaped)
     nodes = []
-    for node in model.graph.node:
-        attributes = {entry.name: attribute(entry) for entry in node.attribute}
-        outputs = list(node.output)
-        op = Onnx(node.op_type, attributes, "" if node.domain == "ai.onnx" else node.domain, tuple(outputs[1:]))
-        nodes.append(Node(node_name(node), op, tuple(node.input), outputs[0]))
-        for output in outputs:
-            shapes.setdefault(output, Tensor(()))
+    for node in shaped.graph.node:
+        made = _node(node)
+        nodes.append(made)
+        for output in outputs_of(made):
+            tensors.setdefault(output, Tensor(()))
     graph = Graph(
-        model.graph.name or "model",
-        tuple(value.name for value in inputs_of(model)),
-        tuple(value.name for value in model.graph.output),
+        shaped.graph.name or "model",
+        tuple(value.name for value in inputs_of(shaped)),
+        tuple(value.name for value in shaped.graph.output),
         tuple(nodes),
-        {name: tensor for name, tensor in shapes.items() if name not in constants},
+        {name: tensor for name, tensor in tensors.items() if name not in constants},
         constants,
-        opset(model),
-        sources,
+        opset(shaped),
+        sources_of(model),
+        types,
     )
     graph = Editor(graph).finish()
     check_front(graph, firsts)
-    if (samples := max(firsts.values())) > 1:
-        check_back(fold_constants(graph), samples, _output_shapes(whole))
+    if (samples := max(firsts.values(), default=1)) > 1:
+        check_back(fold_constants(graph), samples, _output_shapes(model))
     return graph
 
 
@@ -217,9 +233,40 @@ def element_types(model: ModelProto) -> dict[str, int]:
     return {value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.input, *graph.output)}
 
 
+def _node(node: onnx.NodeProto) -> Node[Onnx]:
+    attributes = {entry.name: attribute(entry) for entry in node.attribute}
+    first, *more = node.output
+    outside = captured(node)
+    op = Onnx(node.op_type, attributes, "" if node.domain == "ai.onnx" else node.domain, tuple(more), outside)
+    return Node(node_name(node), op, (*node.input, *outside), first)
+
+
+def _constants(shaped: ModelProto, model: ModelProto) -> dict[str, np.ndarray]:
+    """By name. Great ones are the model's own, in the type that they have got since."""
+    whole = {tensor.name: tensor for tensor in model.graph.initializer}
+    found = {}
+    for tensor in shaped.graph.initializer:
+        kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        array = numpy_helper.to_array(whole[tensor.name] if is_hollow(tensor) else tensor)
+        found[tensor.name] = array.astype(kind, copy=False)
+    return found
+
+
+def _described(model: ModelProto) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The shape of every tensor, as far as it is known, and the types of those that are not float32."""
+    tensors, types = {}, {}
+    for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
+        kind = value.type.tensor_type
+        tensors[value.name] = Tensor(tuple(dim.dim_value for dim in kind.shape.dim))
+        if not value.type.HasField("tensor_type"):
+            types[value.name] = ""
+        elif kind.elem_type not in (TensorProto.FLOAT, TensorProto.UNDEFINED):
+            types[value.name] = str(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return tensors, types
+
+
 def _output_shapes(model: ModelProto) -> dict[str, list[int | None]]:
     """Of a model as it came, by output, where they are known; None for an unknown size."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = hollow(model)
     expand_qlinear(copy)
     return {value.name: sizes_of(value) for value in inferred(copy).graph.output if value.type.tensor_type.HasField("shape")}

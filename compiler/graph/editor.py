@@ -29,6 +29,7 @@ class Editor:
         self.constants = dict(graph.constants)
         self.outputs = graph.outputs
         self.sources = graph.sources
+        self.types = graph.types
 
     def __iter__(self) -> Iterator[AnyNode]:
         """The nodes that exist when the walk begins, in their state when it reaches them, without those removed meanwhile."""
@@ -65,6 +66,10 @@ class Editor:
     def shape(self, tensor: str) -> tuple[int, ...]:
         """The shape of an activation or a constant."""
         return self.constants[tensor].shape if tensor in self.constants else self.tensors[tensor].shape
+
+    def is_real(self, node: Node) -> bool:
+        """Whether a node makes float32: what passes do to it would be wrong for integers."""
+        return node.output not in self.types
 
     def fresh(self, base: str) -> str:
         """A free name for a tensor or constant, beginning with `base`."""

@@ -15,12 +15,16 @@ from cnna.compiler.graph.ir import Quant, Window
 
 @dataclass(frozen=True)
 class Onnx:
-    """Any ONNX operator; inputs as in the model, including constants and "" (absent)."""
+    """Any ONNX operator; inputs as in the model, including constants and "" (absent).
+
+    `captured`: under which names the graphs inside an If, Loop or Scan read tensors from outside. Those are the node's last inputs.
+    """
 
     kind: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
     domain: str = ""
     more_outputs: tuple[str, ...] = ()
+    captured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,7 @@ class Graph:
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     opset: int = 17  # of the ONNX operators in a float graph
     sources: Mapping[str, str] = field(default_factory=dict)  # operator of each node of the user's model, by its name
+    types: Mapping[str, str] = field(default_factory=dict)  # numpy's type of tensors that are not float32; "" where it has none
 
     def uses(self, tensor: str) -> int:
         """How many node inputs and graph outputs a tensor is."""

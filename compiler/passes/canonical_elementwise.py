@@ -28,7 +28,7 @@ def canonical_elementwise(graph: Graph) -> Graph:
     """
     edit = Editor(graph)
     for node in edit:
-        if not isinstance(node.op, Onnx) or node.op.domain or not _has_channels(edit, node):
+        if not isinstance(node.op, Onnx) or node.op.domain or not edit.is_real(node) or not _has_channels(edit, node):
             continue
         if node.op.kind == "BatchNormalization":
             _batch_norm(edit, node)

@@ -21,7 +21,7 @@ def canonical_gemm(graph: Graph) -> Graph:
     """
     edit = Editor(graph)
     for node in edit:
-        if isinstance(node.op, Onnx) and not node.op.domain and node.op.kind in ("Gemm", "MatMul"):
+        if isinstance(node.op, Onnx) and not node.op.domain and node.op.kind in ("Gemm", "MatMul") and edit.is_real(node):
             _convert(edit, node)
     return edit.finish()
 

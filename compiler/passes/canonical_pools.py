@@ -19,6 +19,8 @@ def canonical_pools(graph: Graph) -> Graph:
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or node.inputs[:1] == () or node.inputs[0] in edit.constants:
             continue
+        if not edit.is_real(node):
+            continue
         if node.op.kind in ("MaxPool", "AveragePool"):
             _windowed(edit, node)
         elif node.op.kind in GLOBAL:

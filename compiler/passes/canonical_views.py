@@ -21,6 +21,8 @@ def canonical_views(graph: Graph) -> Graph:
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or not node.inputs or node.inputs[0] in edit.constants:
             continue
+        if not edit.is_real(node):
+            continue
         before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
         known = before and after and min(before) > 0 and min(after) > 0
         if not known or before[0] != 1 or after[0] != 1:

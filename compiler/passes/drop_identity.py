@@ -55,8 +55,10 @@ def _onnx_identity(edit: Editor, node: Node) -> bool:
         return True
     if kind == "Cast":
         producer = edit.producer(node.inputs[0])
-        return attributes.get("to") == FLOAT and (
-            producer is None or not isinstance(producer.op, Onnx) or producer.op.kind == "Conv"
+        return (
+            attributes.get("to") == FLOAT
+            and node.inputs[0] not in edit.types
+            and (producer is None or not isinstance(producer.op, Onnx) or producer.op.kind == "Conv")
         )
     if kind == "Pad" and len(node.inputs) > 1 and node.inputs[1] in edit.constants:
         return not np.any(edit.constants[node.inputs[1]])

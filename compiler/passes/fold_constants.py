@@ -2,7 +2,8 @@
 
 Requires: a graph as `onnx_import` makes it, ONNX operators alone.
 Ensures: no Constant, no Shape of a known shape and no operator with constant inputs is left; shapes that ONNX can infer are known.
-Leaves alone: Q and DQ of constants, whose scales must survive (`dequantise_constants` sees to them), and custom domains.
+Leaves alone: Q and DQ of constants, whose scales must survive (`dequantise_constants` sees to them), what makes an output of the
+model, nodes with graphs inside, and custom domains.
 """
 
 from dataclasses import replace
@@ -19,6 +20,7 @@ from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.errors import ModelError
 
 QUANTISED = ("QuantizeLinear", "DequantizeLinear")  # whose scales must not get lost; `dequantise_constants` sees to them
+NESTED = ("If", "Loop", "Scan", "SequenceMap")  # whose graphs read tensors by name
 SMALL = 64  # elements: greater constants say nothing about shapes
 ELEMENTS_MAX = 1 << 26  # a constant beyond this is more likely a mistake
 
@@ -29,7 +31,7 @@ def fold_constants(graph: Graph) -> Graph:
     A folded value may be the target of a Reshape; that makes its shape known, and with it the next Shape can be folded. So both
     are done in turns until nothing more becomes known.
 
-    ModelError: an operator that cannot be computed, a constant that is too large, an output that is a constant.
+    ModelError: an operator that cannot be computed, a constant that is too large.
     """
     while True:
         graph = _fold(graph)
@@ -45,7 +47,11 @@ def infer_again(graph: Graph) -> Graph:
     if not unknown:
         return graph
     small = {name: value for name, value in graph.constants.items() if value.size <= SMALL}
-    inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, graph.tensors[name].shape) for name in graph.inputs]
+    types = {name: helper.np_dtype_to_tensor_dtype(np.dtype(kind)) for name, kind in graph.types.items() if kind}
+    inputs = [
+        helper.make_tensor_value_info(name, types.get(name, onnx.TensorProto.FLOAT), graph.tensors[name].shape)
+        for name in graph.inputs
+    ]
     inputs += [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in graph.constants.items()
@@ -73,8 +79,7 @@ def _whole(shape: tuple[int, ...]) -> bool:
 def _fold(graph: Graph) -> Graph:
     edit = Editor(graph)
     for node in edit:
-        _check_output(edit, node)
-        if not isinstance(node.op, Onnx) or node.op.domain or node.op.more_outputs or node.op.kind in QUANTISED:
+        if not isinstance(node.op, Onnx) or node.op.domain or node.op.more_outputs or node.op.kind in (*QUANTISED, *NESTED):
             continue
         if node.output in edit.outputs or any(scale_name(name) in edit.constants for name in node.inputs):
             continue
@@ -89,13 +94,6 @@ def _fold(graph: Graph) -> Graph:
         edit.remove(node)
         edit.constants[node.output] = value
     return edit.finish()
-
-
-def _check_output(edit: Editor, node: Node) -> None:
-    constant = all(name in edit.constants or not name for name in node.inputs)
-    if constant and node.output in edit.outputs and isinstance(node.op, Onnx):
-        remedy = "take it off the list of outputs"
-        raise ModelError(f"node '{node.name}' ({node.op.kind}): output '{node.output}' is the same for every image; {remedy}")
 
 
 def _constant(op: Onnx) -> np.ndarray:
@@ -113,7 +111,8 @@ def _as_node(node: Node) -> onnx.NodeProto:
         for name, value in node.op.attributes.items()
         if not isinstance(value, tuple) or value
     }
-    return helper.make_node(node.op.kind, list(node.inputs), list(outputs_of(node)), domain=node.op.domain, **attributes)
+    inputs = node.inputs[: len(node.inputs) - len(node.op.captured)]
+    return helper.make_node(node.op.kind, list(inputs), list(outputs_of(node)), domain=node.op.domain, **attributes)
 
 
 def _evaluate(node: Node, edit: Editor, opset: int) -> np.ndarray:

@@ -61,7 +61,7 @@ def _merge(edit: Editor, node: Node) -> bool:
 def _concat(edit: Editor, node: Node) -> bool:
     """An ONNX Concat of channels becomes the typed one; of equally transposed inputs, one of their sources."""
     shape = edit.shape(node.output)
-    if not isinstance(node.op, Onnx) or node.op.kind != "Concat" or node.op.domain:
+    if not isinstance(node.op, Onnx) or node.op.kind != "Concat" or node.op.domain or not edit.is_real(node):
         return False
     if any(name in edit.constants or len(edit.shape(name)) != len(shape) for name in node.inputs):
         return False

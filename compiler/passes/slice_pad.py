@@ -41,7 +41,9 @@ def _pad_channels(edit: Editor, node: Node, source: str, steps: tuple[int, int],
 
 def _steps(edit: Editor, node: Node) -> tuple[int, int] | None:
     """The steps in rows and columns of a Slice that keeps pixel (0, 0) and every channel; None for other nodes."""
-    if not isinstance(node.op, Onnx) or node.op.kind != "Slice" or node.op.domain or len(edit.shape(node.inputs[0])) != 4:
+    if not isinstance(node.op, Onnx) or node.op.kind != "Slice" or node.op.domain or not edit.is_real(node):
+        return None
+    if len(edit.shape(node.inputs[0])) != 4:
         return None
     if not all(name in edit.constants for name in node.inputs[1:] if name) or len(node.inputs) < 3:
         return None

@@ -55,6 +55,11 @@ def check_samples(graph: Graph, samples: Mapping[str, np.ndarray], preprocess: P
         if value.ndim != len(shape) or value.shape[1:] != shape[1:]:
             wanted = ", ".join(map(str, ("N", *shape[1:])))
             raise DataError(f"calibration set: array '{name}' has shape {list(value.shape)}; the model's input is [{wanted}]")
+        if name in graph.types and not np.can_cast(value.dtype, graph.types[name], "same_kind"):
+            raise DataError(f"calibration set: array '{name}' is {value.dtype}; it must be {graph.types[name]}")
+        if name in graph.types:
+            counts.add(len(value))
+            continue
         if value.dtype == np.uint8 and preprocess is None:
             raise DataError(f"calibration set: array '{name}' is uint8; give --scale, --mean and --std, or float32 samples")
         if not np.issubdtype(value.dtype, np.floating) and value.dtype != np.uint8:
@@ -128,6 +133,9 @@ def _feeds(
         feeds = {}
         for name in graph.inputs:
             value = samples[name][number : number + 1]
+            if name in graph.types:
+                feeds[name] = value.astype(graph.types[name])
+                continue
             feeds[name] = preprocess.apply(value) if value.dtype == np.uint8 and preprocess else value.astype(np.float32)
             if not np.isfinite(feeds[name]).all():
                 raise DataError(f"calibration set: sample {number} of '{name}' holds NaN or infinity")

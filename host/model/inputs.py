@@ -9,12 +9,32 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.host.model.answers import WHOLE
 from cnna.spec import pack
 from cnna.spec.cpu_ops import reads
 from cnna.spec.errors import DataError, reason_of
 from cnna.spec.manifest import ACCELERATOR, CPU, CpuEntry, Manifest, Port, ProgramEntry
 
 Arrays = dict[str, NDArray[Any]]
+
+
+def integers(x: NDArray[Any], dtype: str, where: str) -> NDArray[Any]:
+    """An array for an input of integers or bool, in its type. DataError: numbers that the type does not hold; `where` names it."""
+    if x.dtype.kind not in "biu":
+        raise DataError(f"{where} is {x.dtype}, but the model wants {dtype}")
+    found = x.astype(dtype)
+    if not np.array_equal(found, x):
+        raise DataError(f"{where} has values that {dtype} does not hold (it is {x.dtype})")
+    return found
+
+
+def shared(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, Sequence[int | None]]) -> Arrays:
+    """The arrays with a row for each sample: one without that axis, beside others that have it, is the same for all samples."""
+    several = [len(x) for name, x in arrays.items() if x.ndim == len(shapes[name]) + 1]
+    return {
+        name: np.broadcast_to(x, (several[0], *x.shape)) if several and x.ndim == len(shapes[name]) else x
+        for name, x in arrays.items()
+    }
 
 
 class Inputs:
@@ -29,18 +49,21 @@ class Inputs:
 
         DataError: names, shapes or types that do not fit.
         """
-        given = x if isinstance(x, Mapping) else {self._single_input(): x}
+        given: Mapping[str, Any] = x if isinstance(x, Mapping) else {self._single_input(): x}
         wanted = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
+        whole = {entry["name"]: entry["dtype"] for entry in self.manifest["model_inputs"] if entry["dtype"] in WHOLE}
         if set(given) != set(wanted):
             names = ", ".join(map(str, given)) or "none"
             raise DataError(f"{self.manifest['name']} has inputs {', '.join(wanted)}, not {names}")
         arrays = {}
+        given = shared({name: self._array(name, given[name], name in whole) for name in wanted}, wanted)
         for name, shape in wanted.items():
-            array = self._upright(self._array(name, given[name]), shape)
+            array = integers(given[name], whole[name], f"input {name}") if name in whole else self._upright(given[name], shape)
             sizes = array.shape[1:]
             if array.ndim != len(shape) + 1 or not len(array) or any(s not in (None, n) for s, n in zip(shape, sizes, strict=True)):
                 raise DataError(f"input {name} has shape {list(array.shape)}, but the model wants {['N', *shape]}, N at least 1")
-            arrays[name] = array if name in self._tables and array.dtype == np.uint8 else self._as_float(name, array)
+            ready = name in whole or (name in self._tables and array.dtype == np.uint8)
+            arrays[name] = array if ready else self._as_float(name, array)
         if len({len(x) for x in arrays.values()}) > 1:
             raise DataError(f"the inputs have different numbers of samples: { {n: len(x) for n, x in arrays.items()} }")
         return arrays
@@ -57,12 +80,14 @@ class Inputs:
             raise DataError(f"{self.manifest['name']} has inputs {', '.join(names)}: give a dict by these names")
         return str(names[0])
 
-    def _array(self, name: str, given: Any) -> NDArray[Any]:
-        """It as an array of floats, or of uint8 where the model stores how to take pictures."""
+    def _array(self, name: str, given: Any, whole: bool) -> NDArray[Any]:
+        """It as an array: of floats, of uint8 where the model says how to take pictures, of anything where it is `whole`."""
         try:
             x: NDArray[Any] = np.asarray(given)
         except ValueError as error:
             raise DataError(f"input {name} is no array: {reason_of(error)}") from None
+        if whole:
+            return x
         if x.dtype == np.uint8 and self.manifest["preprocess"] is None:
             raise DataError(f"input {name} is uint8, but the model stores no preprocessing (cnna quantize --scale --mean --std)")
         if x.dtype.kind != "f" and x.dtype != np.uint8:

@@ -90,8 +90,12 @@ def test_a_way_of_padding_that_there_is_not():
     assert "node 'y' (Conv): auto_pad is 'SAME', not one of NOTSET," in refused(written(text, {"w": (2, 3, 1, 1)}))
 
 
-def test_input_of_another_type():
-    assert "input 'x' is UINT8; it must be FLOAT" in refused(written("g (uint8[N,3] x) => (float[N,3] y) { y = Cast <to=1> (x) }"))
+@pytest.mark.parametrize("kind", ["string", "complex64", "float8e4m3fn", "uint4"])
+def test_inputs_that_no_array_file_holds(kind):
+    """numpy has no such type, so nobody could give it: said at once, not by a traceback of whoever makes the array."""
+    assert f"input 'x' is {kind.upper()}; only" in refused(
+        written(f"g ({kind}[N,3] x) => (float[N,3] y) {{ y = Cast <to=1> (x) }}")
+    )
 
 
 def test_shapes_that_do_not_fit():

@@ -136,51 +136,6 @@ def test_what_lacks_a_rounding_is_told_the_remedy(pairs, reason):
     assert any(re.search(reason, line) for line in refusals), refusals
 
 
-@pytest.mark.parametrize("axes", [[0, 1], [0]])
-def test_an_input_without_a_batch(axes):
-    """Its first axis, rows or channels, was taken for a batch of one: of 4 rows one was left, and nobody was told."""
-    sizes = "4,8" if len(axes) == 2 else "3,4,8"
-    text = f"g (float[{sizes}] x) => (float[1,2,?,?] y) {{ u = Unsqueeze (x, axes) y = Conv <kernel_shape=[1,1]> (u, w) }}"
-    model = written(text, {"axes": np.array(axes), "w": (2, 3 if axes == [0] else 1, 1, 1)})
-    with pytest.raises(ModelError, match=rf"input 'x', of size {sizes[0]}, .* axis {len(axes)} for .*'Conv:y'.* \[N, {sizes[0]}, "):
-        import_quantised(model)
-    free = written(text.replace(f"float[{sizes[0]}", "float[N"), {"axes": np.array(axes), "w": (2, 1, 1, 1)})
-    to_graph(free)
-
-
-@pytest.mark.parametrize(
-    ("kind", "tail", "wanted"),
-    [
-        (
-            "[?,?]",
-            "t = Transpose <perm=[1,0,2,3]> (c) y = Reshape (t, two_open)",
-            r"\[2, 48\] for the 2 samples .*\[6, 8\] for one",
-        ),
-        ("[?,?]", "y = Reshape (c, rows)", r"\[12, 8\] for the 2 samples .*\[12, 8\] for one"),
-        ("[?,?,?,?]", "y = Add (c, each)", r"\[2, 6, 2, 4\] for the 2 samples"),
-        ("[?,?,?]", "y = Gather <axis=0> (c, second)", r"\[6, 2, 4\] for the 2 samples"),
-        ("[?,?,?,?]", "y = Slice (c, second1, two, zero)", r"\[1, 6, 2, 4\] for the 2 samples .*\[0, 6, 2, 4\] for one"),
-        ("[?,?]", "y = Reshape (c, two_open)", None),
-        ("[?,?]", "y = Reshape (c, open_8)", None),
-        ("[?,?]", "m = Greater (c, each) y = NonZero (m)", None),
-    ],
-)
-def test_a_fixed_batch_that_constants_hold(kind, tail, wanted):
-    """A model made for 2 samples, with a 2 in a Reshape, say, answered to one at a time: [6, 32] where [2, 96] was asked for."""
-    kind = f"int64{kind}" if "NonZero" in tail else f"float{kind}"
-    text = f"g (float[2,3,2,4] x) => ({kind} y) {{ c = Conv <kernel_shape=[1,1]> (x, w) {tail} }}"
-    constants = {
-        "two_open": np.array([2, -1]), "rows": np.array([12, 8]), "open_8": np.array([-1, 8]), "second": np.array(1),
-        "each": np.ones((2, 6, 2, 4), np.float32), "second1": np.array([1]), "two": np.array([2]), "zero": np.array([0]),
-    }  # fmt: skip
-    model = written(text, {"w": (6, 3, 1, 1), **{name: value for name, value in constants.items() if name in text}}, opset=18)
-    if wanted is None:
-        to_graph(model)
-        return
-    with pytest.raises(ModelError, match=f"output 'y' has the shape {wanted}.*export the model for a batch of 1"):
-        to_graph(model)
-
-
 def test_outputs_whose_numbered_names_are_taken():
     """The places of the second sample would have overwritten another output's answer."""
     text = """g (float[N,3,8,8] x) => (int64[4,?] places, float[N,2,8,8] "places.1") {

@@ -1,0 +1,68 @@
+"""A model without the data of its great weights, for what asks for their types and shapes alone.
+
+ONNX's checker and shape inference write a model into a string, of at most 2 GB, several times. A hollow model is small. So they
+take neither that memory nor that time, and models up to 2 GB can be read.
+"""
+
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper
+
+GREAT = 1 << 10  # elements: no shape, axis or limit that inference would look at has so many
+_DATA = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
+
+
+def elements_of(tensor: TensorProto) -> int:
+    """How many, by its shape."""
+    return int(np.prod(tensor.dims, dtype=np.int64))
+
+
+def hollow(model: ModelProto) -> ModelProto:
+    """A copy whose initialisers of more than `GREAT` elements have name, type and shape alone."""
+    copy = ModelProto()
+    _copy_fields(model, copy, "graph")
+    _copy_fields(model.graph, copy.graph, "initializer")
+    for tensor in model.graph.initializer:
+        if elements_of(tensor) > GREAT:
+            copy.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        else:
+            copy.graph.initializer.add().CopyFrom(tensor)
+    return copy
+
+
+def is_hollow(tensor: TensorProto) -> bool:
+    """Whether it has elements by its shape, but no data."""
+    data = tensor.HasField("raw_data") or any(len(getattr(tensor, name)) for name in _DATA)
+    return not data and elements_of(tensor) > 0
+
+
+def as_inputs(model: ModelProto) -> ModelProto:
+    """A copy of a hollow model in which such weights are inputs: the checker takes no initialiser without data."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    del copy.graph.initializer[:]
+    given = {value.name for value in copy.graph.input}
+    for tensor in model.graph.initializer:
+        if not is_hollow(tensor):
+            copy.graph.initializer.add().CopyFrom(tensor)
+        elif tensor.name not in given:
+            copy.graph.input.append(_input(tensor))
+    return copy
+
+
+def _input(tensor: TensorProto) -> ValueInfoProto:
+    return helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+
+
+def _copy_fields(source: Any, target: Any, but: str) -> None:
+    """Every field of a protobuf message that is set, except one."""
+    for field, value in source.ListFields():
+        if field.name == but:
+            continue
+        if field.label == field.LABEL_REPEATED:
+            getattr(target, field.name).extend(value)
+        elif field.message_type is not None:
+            getattr(target, field.name).CopyFrom(value)
+        else:
+            setattr(target, field.name, value)
