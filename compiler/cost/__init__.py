@@ -1,4 +1,4 @@
-"""Estimates of clocks that are quick enough to choose by; `predict` is the exact model.
+"""Quick estimates of clocks, by which the compiler chooses among plans. `predict` is the exact model.
 
 `plan`, `predict` and `report` import it; it imports `lower`.
 Begin with `cost`; docs/decisions says why there are two models.

@@ -1,7 +1,8 @@
-"""Estimates clocks: of each command by itself, and, with queues and waits, when each begins and ends in a whole program.
+"""Estimates the clocks of each command alone, and, with queues and waits, when each command of a program begins and ends.
 
-First-order figures, by which the compiler and `explore` compare: steps of the engines, rates of their writers, DDR bandwidth and
-latency, and what the vector engine loses where it reads the region that it or the array writes. `predict` is what reports show.
+The compiler and `explore` compare plans by these estimates. They count the steps of the engines, the rates of their writers, the
+bandwidth and latency of DDR, and the clocks that the vector engine loses if it reads a region that it or the array writes.
+Reports show the figures of `predict` instead.
 """
 
 from collections import deque
@@ -22,7 +23,7 @@ from cnna.spec.regmap import ADDRESS_BITS, COUNTED, VECTOR_OPS
 
 FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  # pipeline fill and drain of a command
 OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes, in one region (measured)
-ARRAY_CONFLICT = 0.5  # clocks that they wait for each write of the array there (measured: 0.3 to 0.6)
+ARRAY_CONFLICT = 0.5  # clocks that a group's reads wait for each write of the array, in one region (measured: 0.3 to 0.6)
 Clocks = NDArray[np.int64]
 
 
@@ -44,7 +45,9 @@ def estimated_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpe
     if engine == "vector":
         work = command_steps(engine, fields, config)
         lost = OWN_CONFLICT * _own_region(fields, config) if work.each > work.written else 0
-        params = config.vector_param_words if VECTOR_OPS[fields["op"]] == "depthwise" else 0  # they come between two blocks
+        params = (
+            config.vector_param_words if VECTOR_OPS[fields["op"]] == "depthwise" else 0
+        )  # parameters that are taken between two blocks
         return int(work.times * (work.groups * max(work.written, work.each + lost) + params)) + FILL_CLOCKS[engine]
     ports = 1 if engine == "weight" and fields["ring"] else config.ports
     clocks = -(-ddr_bytes(engine, fields, config) // min(memory.bytes_per_cycle, BEAT_BYTES * ports))
@@ -54,8 +57,8 @@ def estimated_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpe
 
 
 def moving_clocks(fields: Fields, config: Config) -> int:
-    """Clocks in which feature memory takes or gives a load's or store's words: the ports work on a run each at the same time,
-    a beat a clock, unless the bank that most of their words lie in needs longer."""
+    """Clocks that feature memory needs for the words of a load or store. Each port works on a run of its own, at the same time,
+    and moves a beat a clock, unless the bank with the most of their words needs longer."""
     total = fields["runs"] * fields["blocks"]
     starts = [
         n // fields["runs"] * fields["fm_block"] + n % fields["runs"] * fields["fm_run"] for n in range(min(config.ports, total))
@@ -67,7 +70,7 @@ def moving_clocks(fields: Fields, config: Config) -> int:
 
 
 def _own_region(fields: Fields, config: Config) -> float:
-    """How likely the source and the destination of a vector command's unit lie in one region."""
+    """Probability that the source and the destination of a unit of a vector command lie in the same region."""
     units = [(low, min(low + config.chunk_blocks, fields["blocks"])) for low in range(0, fields["blocks"], config.chunk_blocks)]
     return sum(together(walked("src", fields, unit), walked("dst", fields, unit), config) for unit in units) / len(units)
 
@@ -87,7 +90,7 @@ def walked(prefix: str, fields: Fields, blocks: Range) -> Range:
 
 @dataclass(frozen=True)
 class EstimatedSpan:
-    """When a command's engine works on it, in clocks from start."""
+    """When an engine works on a command, in clocks from start."""
 
     engine: str
     begin: int
@@ -106,7 +109,7 @@ def timeline(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list
 
 @dataclass(frozen=True)
 class _Writing:
-    """What a command of the array writes: from when to when, how many times a clock, to which words."""
+    """The writes of a command of the array: when they begin and end, how many there are a clock, and to which words."""
 
     begin: int
     end: int
@@ -115,7 +118,7 @@ class _Writing:
 
 
 class _Estimator:
-    """Progress of every engine while a program is gone through once."""
+    """The progress of every engine, while the commands of a program are taken one after another."""
 
     def __init__(self, config: Config, memory: DdrSpeed) -> None:
         self.config, self.memory = config, memory
@@ -123,13 +126,16 @@ class _Estimator:
         self.free = {"load": 0, "weight": 0, "conv": 0, "vector": 0, "store": 0}  # clock at which an engine is free
         self.units: dict[str, list[int]] = {engine: [] for engine in COUNTED}  # when each unit was finished
         self.queues: dict[str, deque[int]] = {engine: deque(maxlen=QUEUE_COMMANDS) for engine in self.free}  # ends of commands
-        self.coming: dict[int, deque[int]] = {0: deque(), 1: deque()}  # by ring: when each weight stream has come whole
-        self.over: dict[int, float] = {0: 0, 1: 0}  # by ring: the share of the last stream that came as its reader made room
+        self.coming: dict[int, deque[int]] = {0: deque(), 1: deque()}  # by ring: when all of each weight stream has come
+        self.over: dict[int, float] = {
+            0: 0,
+            1: 0,
+        }  # by ring: the fraction of the last stream that did not fit and came as words were freed
         self.consumed: dict[int, int] = {0: 0, 1: 0}  # by ring: when its last reader was done
         self.writing: list[_Writing] = []  # of the last commands of the array
 
     def play(self, command: Command, clock: int) -> int:
-        """Takes a command whose GO could be written at `clock`; answers when it was."""
+        """Takes a command whose GO can be written at `clock` or later. Returns the clock at which it is written."""
         engine, fields = command.engine, vars(command.f)
         queue = self.queues[engine]
         if len(queue) == QUEUE_COMMANDS:
@@ -146,7 +152,7 @@ class _Estimator:
         return clock
 
     def _bring(self, fields: Fields, begin: int, duration: int) -> int:
-        """A weight stream: what exceeds its ring comes as the reader before it makes room."""
+        """Brings a weight stream. The words that do not fit into the ring come as the earlier reader frees words."""
         ring = fields["ring"]
         size = self.config.vector_ring_words if ring else self.config.ring_words
         words = fields["beats"] * BEAT_BYTES * fields["repeat"] // (BEAT_BYTES if ring else self.config.stripe_bytes)
@@ -157,7 +163,7 @@ class _Estimator:
         return end
 
     def _work(self, command: Command, fields: Fields, begin: int, duration: int) -> tuple[int, int]:
-        """Units one after another, each after those it waits for; the last not before its weights have come."""
+        """Does the units one after another, each after its waits are met. The last one ends only after its weights have come."""
         engine = command.engine
         units = command.units(self.config.chunk_blocks)
         fill = FILL_CLOCKS[engine] + (self.memory.latency_cycles if engine in ("load", "store") else 0)
@@ -183,13 +189,13 @@ class _Estimator:
         return begin, end
 
     def _disturbed(self, fields: Fields, unit: int, clock: float, each: float) -> float:
-        """Clocks that the array's writes cost a unit of the vector engine which begins at `clock`."""
+        """Clocks that the writes of the array cost a unit of the vector engine that begins at `clock`."""
         low = unit * self.config.chunk_blocks
         source = walked("src", fields, (low, min(low + self.config.chunk_blocks, fields["blocks"])))
         lost = 0.0
         for writing in self.writing:
             share = together(source, writing.span, self.config)
-            slow = min(ARRAY_CONFLICT * writing.rate * share, 0.6)  # clocks lost of each clock in which both work
+            slow = min(ARRAY_CONFLICT * writing.rate * share, 0.6)  # fraction of the clocks in which both work that is lost
             both = max(0.0, min(writing.end - max(clock, writing.begin), each / (1 - slow)))
             lost += slow * both
         return lost

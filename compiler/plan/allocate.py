@@ -1,7 +1,7 @@
-"""Gives every map a place over its lifetime: in feature memory where it fits, otherwise in DDR, with room for its tiles.
+"""Gives every map a place for its lifetime: in feature memory if it fits, otherwise in DDR, with room for its tiles on chip.
 
-Time is counted in kernels. Maps are placed first fit; where tiles of a kernel find no room, maps that lie on chip then are spilled
-and all begins anew.
+Time is counted in kernels. Maps are placed first fit. If the tiles of a kernel find no room, a map that lies on chip at
+that time is spilled to DDR, and the allocation begins anew.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,16 +15,16 @@ from cnna.compiler.plan.tile import TILE_CLOCKS, Tiling, ddr_rate, find_tiling, 
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 
-REST_KERNELS = (2, 1, 0)  # for how many kernels a place rests after its map's last use, the best first; each map for itself
+HELD_KERNELS = (2, 1, 0)  # for how many kernels a place stays reserved after its map's last use; tried in this order for each map
 
-LOAD_KERNELS = 2  # by how many kernels one image of an input is loaded before it is read
+LOAD_KERNELS = 2  # an image of an input is loaded this many kernels before it is read
 
-BANDS_BELOW = 0.97  # of the clocks for a whole port, at which it is moved in bands
+BANDS_BELOW = 0.97  # a port is moved in bands if this saves clocks: at most this fraction of those for the whole port
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """Where maps lie: `features` those on chip; `ddr` those in DDR, and the ports of those on chip. One tiling a kernel.
+    """Where maps lie. `features`: maps on chip. `ddr`: maps in DDR, and the ports of maps on chip. `tilings`: one for each kernel.
 
     segments: bytes of the input, output and workspace segments.
     """
@@ -39,7 +39,7 @@ class Allocation:
 def allocate(lowered: Lowered, config: Config, name: str, apart: bool = True) -> Allocation:
     """Places for all maps and tilings for all kernels. ModelError: a kernel for which feature memory is too small.
 
-    apart: maps that are used at the same time are put into different regions, where there are such places.
+    apart: puts maps that are used at the same time into different regions if it can.
     """
     lives = lifetimes(lowered)
     spilled = _streamed_ports(lowered, config)
@@ -53,7 +53,7 @@ def allocate(lowered: Lowered, config: Config, name: str, apart: bool = True) ->
             roles = [role for role, view in views_of(kernel).items() if view.map not in features]
             tiling = find_tiling(kernel, lowered.maps, roles, gaps_between(taken, config.feature_words), config)
             if tiling is None:
-                spilled.add(_victim(lowered, kernel, live, roles, config, name))
+                spilled.add(_next_to_spill(lowered, kernel, live, roles, config, name))
                 break
             tilings.append(tiling)
         else:
@@ -62,15 +62,15 @@ def allocate(lowered: Lowered, config: Config, name: str, apart: bool = True) ->
 
 
 def _streamed_ports(lowered: Lowered, config: Config) -> set[str]:
-    """Inputs and outputs that are better moved in bands while their only kernel works than as a whole before or after it."""
+    """Inputs and outputs for which it is quicker to move bands while their only kernel works than the whole before or after it."""
     found: set[str] = set()
     for name, map_ in lowered.maps.items():
         if lowered.whole(name) not in (*lowered.inputs, *lowered.outputs):
             continue
-        users = [kernel for kernel in lowered.kernels if name in {view.map for view in views_of(kernel).values()}]
-        if len(users) != 1:
+        kernels = [kernel for kernel in lowered.kernels if name in {view.map for view in views_of(kernel).values()}]
+        if len(kernels) != 1:
             continue
-        kernel = users[0]
+        kernel = kernels[0]
         roles = [role for role, view in views_of(kernel).items() if view.map == name]
         banded = find_tiling(kernel, lowered.maps, roles, [(0, config.feature_words)], config)
         if banded is None:
@@ -79,7 +79,7 @@ def _streamed_ports(lowered: Lowered, config: Config) -> set[str]:
         weights, work, _ = tiling_work(
             kernel, lowered.maps, Tiling(1, lowered.maps[kernel.dest.map].height, kernel.dest.blocks, {}), config
         )
-        clocks = (weights / ddr_rate(config), images * work)  # weights come once for all images, for bands with each
+        clocks = (weights / ddr_rate(config), images * work)  # weights come once for all images; with bands, once for each
         whole = max(clocks) + min(clocks) + TILE_CLOCKS
         whole += images * whole_place(map_).image_words * config.ci / ddr_rate(config)
         if images * tiling_clocks(kernel, lowered.maps, banded, config) < whole * BANDS_BELOW:
@@ -88,8 +88,8 @@ def _streamed_ports(lowered: Lowered, config: Config) -> set[str]:
 
 
 def lifetimes(lowered: Lowered) -> dict[str, Range]:
-    """Of each map that a kernel touches: the first kernel, and one past the last. One image of an input lives some kernels
-    longer, so that it is loaded while the image before it is worked on."""
+    """For each map that a kernel touches: the first kernel, and one past the last. An image of an input begins some kernels
+    earlier, so that it is loaded while engines work on the image before it."""
     lives: dict[str, Range] = {}
     for time, kernel in enumerate(lowered.kernels):
         for view in views_of(kernel).values():
@@ -99,8 +99,8 @@ def lifetimes(lowered: Lowered) -> dict[str, Range]:
 
 
 def activation_bytes(lowered: Lowered, config: Config) -> dict[str, int]:
-    """Bytes of feature maps: `alive` in the kernel with the most at a time, which is what they need wherever they lie, and
-    `separate` if every tensor, copies and concatenations too, had a buffer of its own."""
+    """Bytes of feature maps. `alive`: the most at one time, which they need wherever they lie. `separate`: the sum if every
+    tensor had a buffer of its own, copies and concatenations included."""
     lives, maps = lifetimes(lowered), lowered.maps
     changes = [0] * (len(lowered.kernels) + 1)
     for name, (first, end) in lives.items():
@@ -117,9 +117,9 @@ def activation_bytes(lowered: Lowered, config: Config) -> dict[str, int]:
 def _place_on_chip(
     lowered: Lowered, lives: Mapping[str, Range], spilled: set[str], rivals: Rivals, config: Config
 ) -> dict[str, Place]:
-    """Maps that fit, first fit, in the order that leaves the fewest words in DDR.
+    """Places maps first fit, in the order that leaves the fewest words in DDR.
 
-    Where it costs nothing, the place of a map is left alone for some kernels after its last use, so that engines may overlap.
+    If it costs nothing, the place of a map stays reserved for some kernels after its last use, so that engines can overlap.
     """
     words = {name: map_words(lowered.maps[name]) for name in lives if name not in spilled}
     handed = _handed_on(lowered)
@@ -129,41 +129,43 @@ def _place_on_chip(
         lambda name: (words[name], lives[name][0]),
     ]
     named = [sorted(words, key=order) for order in orders]
-    if handed:  # they wait for all images: it may be better to let them wait in DDR
+    if handed:  # they wait for all images; perhaps they should wait in DDR
         named += [sorted(names, key=handed.__contains__) for names in named]
     best: dict[str, int] = {}
-    for rests in (REST_KERNELS, (0,)):
+    for held in (HELD_KERNELS, (0,)):
         for names in named:
-            bases = _first_fit(names, words, lives, rests, rivals, config)
+            bases = _first_fit(names, words, lives, held, rivals, config)
             if sum(words[name] for name in bases) > sum(words[name] for name in best):
                 best = bases
     return {name: whole_place(lowered.maps[name], base) for name, base in best.items()}
 
 
 def _handed_on(lowered: Lowered) -> set[str]:
-    """Maps of all images that are worked on image by image."""
+    """Maps that hold all images, but that a kernel uses image by image."""
     pairs = ((kernel.images, view.map) for kernel in lowered.kernels for view in views_of(kernel).values())
     return {name for images, name in pairs if images != lowered.maps[name].images}
 
 
 def _first_fit(
-    names: Sequence[str], words: Mapping[str, int], lives: Mapping[str, Range], rests: Sequence[int], rivals: Rivals, config: Config
+    names: Sequence[str], words: Mapping[str, int], lives: Mapping[str, Range], held: Sequence[int], rivals: Rivals, config: Config
 ) -> dict[str, int]:
-    """Addresses of those maps that find a gap, placed in the order of `names`; each with the first of `rests` that leaves one."""
+    """Addresses of the maps that find a gap, placed in the order of `names`, each with the first of `held` that leaves a gap."""
     placed: dict[str, Range] = {}
     for name in names:
         near = [(placed[other], weight) for other, weight in rivals.get(name, {}).items() if other in placed]
-        for rest in rests:
-            others = [m for m in placed if lives[m][0] < lives[name][1] + rest and lives[name][0] < lives[m][1] + rest]
+        for kernels in held:
+            others = [m for m in placed if lives[m][0] < lives[name][1] + kernels and lives[name][0] < lives[m][1] + kernels]
             base = best_base(gaps_between(sorted(placed[m] for m in others), config.feature_words), words[name], near, config)
             if base is not None:
                 placed[name] = (base, base + words[name])
                 break
-    return {name: span[0] for name, span in placed.items()}
+    return {name: begin for name, (begin, _) in placed.items()}
 
 
-def _victim(lowered: Lowered, kernel: Kernel, live: Mapping[str, Place], roles: Sequence[str], config: Config, name: str) -> str:
-    """The map to spill so that a kernel's tiles find room: the largest that it does not use, or else the largest it does."""
+def _next_to_spill(
+    lowered: Lowered, kernel: Kernel, live: Mapping[str, Place], roles: Sequence[str], config: Config, name: str
+) -> str:
+    """The map to spill so that a kernel's tiles find room: the largest that it does not use, or else the largest that it uses."""
     own = {view.map for view in views_of(kernel).values()}
     for candidates in (set(live) - own, set(live) & own):
         if candidates:
@@ -178,7 +180,7 @@ def _victim(lowered: Lowered, kernel: Kernel, live: Mapping[str, Place], roles: 
 def _place_in_ddr(
     lowered: Lowered, features: Mapping[str, Place], lives: Mapping[str, Range], config: Config
 ) -> tuple[dict[str, DdrPlace], dict[str, int]]:
-    """Ports one after another in their segments; spilled maps in the workspace, first fit over their lifetimes."""
+    """Places ports one after another in their segments, and spilled maps in the workspace, first fit over their lifetimes."""
     places: dict[str, DdrPlace] = {}
     sizes = {}
     for segment, names in (("input", lowered.inputs), ("output", lowered.outputs)):

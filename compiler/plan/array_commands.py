@@ -1,4 +1,4 @@
-"""Commands of the array: a weight stream and a pass for a part of a convolution within a tile."""
+"""Makes commands of the array: for each part of a convolution and each tile, a weight stream and a pass."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,7 +15,7 @@ WEIGHT_RING = 0
 def conv_commands(
     context: PlanContext, kernel: ConvKernel, part: ConvPart, stream: int, tile: Tile, places: Mapping[str, Place]
 ) -> Iterator[PlannedCommand]:
-    """A part's chunks within a tile: one weight stream and one pass, or a pass a chunk if its weights outgrow the ring."""
+    """The chunks of a part in a tile: one weight stream and one pass, or one pass for each chunk if its weights exceed the ring."""
     config = context.config
     first = max(part.first_chunk, tile.blocks[0] // config.chunk_blocks)
     last = min(part.first_chunk + part.chunks, -(-tile.blocks[1] // config.chunk_blocks))
@@ -42,7 +42,7 @@ def conv_commands(
         yield weights(first, 0, (last - first) * unit, 1)
         yield _conv(context, kernel, part, tile, (first, last), 0, places)
         return
-    for chunk in range(first, last):  # one at a time: the sequencer must not stand before a full ring with the pass behind it
+    for chunk in range(first, last):  # one at a time: the pass that empties the ring must not wait behind the stream that fills it
         head = part.stream.param_words
         yield weights(chunk, 0, head, 1)
         yield weights(chunk, head, unit - head, groups)

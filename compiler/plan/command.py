@@ -15,7 +15,7 @@ from cnna.spec.regmap import ADDRESS_BITS
 
 @dataclass(frozen=True)
 class Access:
-    """Words or beats that a command reads or writes: all of them in every unit, or `unit_blocks` blocks of the box a unit."""
+    """Words or beats that a command reads or writes: all of them in every unit, or `unit_blocks` blocks of the box in each unit."""
 
     place: Place | DdrPlace
     box: Box
@@ -38,7 +38,7 @@ class PlannedCommand:
 
 @dataclass(frozen=True)
 class PlanContext:
-    """What every command is made from. streams: offset in the constant segment of each (kernel, part)."""
+    """What all commands are made from. streams: the offset in the constant segment of the stream of each (kernel, part)."""
 
     lowered: Lowered
     allocation: Allocation
@@ -58,9 +58,9 @@ def signed(value: int) -> int:
     return (value + half) % (2 * half) - half
 
 
-def shift(span: Range, by: int) -> Range:
+def shift(range_: Range, by: int) -> Range:
     """A range moved."""
-    return span[0] + by, span[1] + by
+    return range_[0] + by, range_[1] + by
 
 
 def plane(prefix: str, place: Place, box: Box) -> dict[str, int]:
@@ -80,7 +80,8 @@ def source(
 ) -> tuple[dict[str, int], Box]:
     """The walk over the source for an output box, and what it reads.
 
-    Coordinates count from the first row and column read, so that bands and rectangles are masked as the whole map is.
+    Coordinates count from the first row and column that are read. So taps outside of the map are masked for a band or a rectangle
+    exactly as for the whole map.
     """
     window, map_ = kernel.window, maps[view.map]
     (down, right), (dilation_y, dilation_x) = window.stride, window.dilation

@@ -1,4 +1,4 @@
-"""Writes commands as a register program: each register only where its shadow's value changes; the last write is END."""
+"""Writes commands as a register program. A register is written only if its value changes; the last write is END."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,8 +13,9 @@ from cnna.spec.regmap import BY_OFFSET, ENGINES, GO_OFFSETS, command_fields, off
 def emit(commands: Sequence[PlannedCommand]) -> bytes:
     """The program: (offset, value) pairs, 32 bit each, little endian.
 
-    Registers of an engine's first command are all written, as nothing is known of them before; a command may leave out fields that
-    do not matter to it (they keep their value, at first the least legal one). ModelError: a value that its field cannot hold.
+    All registers of an engine's first command are written, because their values before it are unknown. A command may leave out
+    fields that do not matter to it. They keep their value, which is at first the least legal one. ModelError: a value that its
+    field cannot hold.
     """
     writes: list[tuple[int, int]] = []
     values = {engine: {name: max(0, field.limits[0]) for name, field in command_fields(engine).items()} for engine in ENGINES}
@@ -43,7 +44,7 @@ def _check_names(fields: Mapping[str, int], known: Mapping[str, int]) -> None:
 
 
 def describe_program(commands: Sequence[Mapping[str, Any]], program: bytes) -> str:
-    """A program as text: a line for each command, and below it the register writes that lead up to it."""
+    """A program as text: a line for each command, and below it the register writes that belong to it."""
     lines: list[str] = []
     pending: list[str] = []
     found = iter(commands)

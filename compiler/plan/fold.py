@@ -1,7 +1,7 @@
-"""Folds graph inputs: where a first convolution leaves most of a feature word empty, neighbouring pixels become channels.
+"""Folds graph inputs: if a first convolution would leave most of a feature word empty, neighbouring pixels become channels.
 
-A fold is a rewrite of the int8 graph before `lower`: the input gets the shape in which the host packs it (`spec/pack.py`), its
-convolution weights to match. `compile_graph` applies it; layers, MACs and tensors stay those of the graph that was given.
+A fold rewrites the int8 graph before `lower`: the input gets the shape in which the host packs it (`spec/pack.py`), and its
+convolution gets weights to match. `compile_graph` applies the fold; layers, MACs and tensors stay those of the original graph.
 docs/decisions/folded-input.md says why, and shows the arithmetic.
 """
 
@@ -18,16 +18,16 @@ from cnna.compiler.graph import ir
 from cnna.compiler.lower.weights import packing_overflows
 from cnna.spec.config import Config
 
-MOST = 32  # kernels and strides that are looked at: the search stays short
-MEMORY_SHARE = 4  # a folded input may take this part of feature memory, or what it took before
+MOST = 32  # the largest kernels and strides that are folded, so that the search stays short
+MEMORY_SHARE = 4  # a folded input may take 1/4 of feature memory, or as much as it took before
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Rows (or columns) of a folded input: its pixel p holds those from p * step - before on, `span` of them.
+    """Rows (or columns) of a folded input: pixel p holds `span` rows of the image, from row p * step - before on.
 
-    size: folded pixels. The convolution over them has `kernel` taps, `stride`, `dilation` and `pad`; its kernel begins with
-    `lead` rows of zeros.
+    size: the number of folded pixels. The convolution over them has `kernel` taps, `stride`, `dilation` and `pad`; its kernel
+    begins with `lead` rows of zeros.
     """
 
     step: int
@@ -62,14 +62,14 @@ class Fold:
 
 
 def fold_inputs(graph: ir.Graph, config: Config) -> tuple[ir.Graph, Mapping[str, Fold]]:
-    """The graph with every input folded that gains by it, and how each of these is folded."""
+    """Folds every input that gains by it. Returns the graph, and the fold of each of these inputs."""
     found = {node.inputs[0]: _best(graph, node, config) for node in graph.nodes}
     folds = {name: fold for name, fold in found.items() if fold}
     return apply(graph, folds), folds
 
 
 def apply(graph: ir.Graph, folds: Mapping[str, Fold]) -> ir.Graph:
-    """The graph with these inputs folded, each of which one convolution alone reads."""
+    """The graph with these inputs folded. Only one convolution may read each of them."""
     nodes, tensors, constants = list(graph.nodes), dict(graph.tensors), dict(graph.constants)
     for number, node in enumerate(nodes):
         source = node.inputs[0]
@@ -84,7 +84,7 @@ def apply(graph: ir.Graph, folds: Mapping[str, Fold]) -> ir.Graph:
 
 
 def folded_weights(fold: Fold, weights: NDArray[np.int8]) -> NDArray[np.int8]:
-    """[cout, cin, kh, kw] as [cout, folded channels, folded kh, folded kw]."""
+    """Weights [cout, cin, kh, kw] as [cout, folded channels, folded kh, folded kw]."""
     cout, channels, height, width = weights.shape
     (rows, span_y), (columns, span_x) = ((axis.kernel, axis.span) for axis in (fold.down, fold.right))
     whole = np.zeros((cout, channels, rows * span_y, columns * span_x), np.int8)
@@ -95,7 +95,7 @@ def folded_weights(fold: Fold, weights: NDArray[np.int8]) -> NDArray[np.int8]:
 
 
 def _window(fold: Fold, out: tuple[int, ...]) -> ir.Window:
-    """The window over the folded input, padded behind as far as it reaches."""
+    """The window over the folded input, with as much padding behind as it reaches over."""
     axes = (fold.down, fold.right)
     kernel, stride, dilation, before = (
         (getattr(fold.down, key), getattr(fold.right, key)) for key in ("kernel", "stride", "dilation", "pad")
@@ -105,7 +105,7 @@ def _window(fold: Fold, out: tuple[int, ...]) -> ir.Window:
 
 
 def _best(graph: ir.Graph, node: ir.Node, config: Config) -> Fold | None:
-    """The fold of a convolution's input that costs least; None: it is none of the graph's, or better left as it is."""
+    """The quickest fold of a convolution's input. None: it is no input of the graph, or no fold saves clocks."""
     op, source = node.op, node.inputs[0]
     if not isinstance(op, ir.Conv) or op.groups > 1 or source not in graph.inputs or graph.uses(source) > 1:
         return None
@@ -125,7 +125,7 @@ def _best(graph: ir.Graph, node: ir.Node, config: Config) -> Fold | None:
 
 
 def candidates(window: ir.Window, shape: tuple[int, ...], out: tuple[int, ...]) -> list[Fold]:
-    """All folds of an input (C, H, W) that a convolution reads to make `out`; the first leaves it as it is."""
+    """All folds of an input (C, H, W) of a convolution with output `out`. The first one changes nothing."""
     axes = []
     for number in (0, 1):
         kernel, stride, pad = window.kernel[number], window.stride[number], window.pads[number]
@@ -138,7 +138,7 @@ def candidates(window: ir.Window, shape: tuple[int, ...], out: tuple[int, ...]) 
 
 
 def _axis(kernel: int, stride: int, pad: int, size: int, out: int, step: int, span: int) -> Axis:
-    """One axis in pixels of `span`, `step` apart; none that is left out in front holds a part of the image that is read."""
+    """One axis with folded pixels of `span` rows, `step` apart. No pixel that is left out in front holds rows that are read."""
     least = min(pad, max(0, span - step))
     found = []
     for before in range(least, min(pad, least + step - 1) + 1):
@@ -164,12 +164,12 @@ def _blocks(fold: Fold, config: Config) -> int:
 
 
 def _steps(fold: Fold, config: Config) -> int:
-    """Of the array, for a group of pixels and a chunk."""
+    """Steps of the array for one group of pixels and one chunk."""
     return array_steps(1, 1, _blocks(fold, config), fold.down.kernel * fold.right.kernel, config).steps
 
 
 def _clocks(fold: Fold, out: tuple[int, ...], config: Config) -> int:
-    """To bring an image and to convolve it: nothing else runs while the first image comes."""
+    """Clocks to load an image and to convolve it. Nothing else runs while the first image is loaded."""
     pass_ = {
         "images": 1,
         "out_height": out[1],
@@ -179,7 +179,7 @@ def _clocks(fold: Fold, out: tuple[int, ...], config: Config) -> int:
         "kernel_height": fold.down.kernel,
         "kernel_width": fold.right.kernel,
     }
-    apart = config.beat_words  # ports write to different banks: `schedule` sees to that
+    apart = config.beat_words  # `schedule` makes ports write to different banks
     load = {"run": fold.right.size, "runs": fold.down.size, "fm_run": apart, "blocks": _blocks(fold, config), "fm_block": apart}
     return cost.estimated_cycles("conv", pass_, config) + cost.estimated_cycles("load", load, config)
 

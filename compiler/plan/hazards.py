@@ -1,7 +1,7 @@
-"""Finds for every command which units of other engines must finish before each of its own units begins.
+"""Finds, for every command, the units of other engines that must finish before each of its own units begins.
 
-Who last wrote and read each word of feature memory and each beat of DDR is kept exactly, so any two commands that touch the same
-word are ordered, and no others. Program order is assumed to be a valid serial order.
+The last write and the last read of each word of feature memory and each beat of DDR are kept exactly. So two commands are ordered
+if they touch the same word, and only then. Program order is assumed to be a valid serial order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ Units = NDArray[np.int32]
 
 
 class _LastUses:
-    """For every engine and word: how many units it must have finished for its last write (or read) of the word to be done."""
+    """For every engine and word: the count of finished units at which its last write (or read) of the word is done."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.wrote = {space: np.zeros((len(COUNTED), size), np.int32) for space, size in sizes.items()}
@@ -36,7 +36,7 @@ def add_waits(commands: Sequence[PlannedCommand], segments: Mapping[str, int], c
 
 
 def _waits(command: PlannedCommand, progress: _LastUses) -> dict[str, int]:
-    """WAIT fields of a command, which is then counted as issued."""
+    """The WAIT fields of a command. Counts the command as issued."""
     own = COUNTED.index(command.engine)
     needs = np.zeros((command.units, len(COUNTED)), np.int64)
     touched: list[tuple[int, Units, NDArray[np.int64]]] = []
@@ -50,7 +50,9 @@ def _waits(command: PlannedCommand, progress: _LastUses) -> dict[str, int]:
         for access in command.writes:
             space, words = words_of(access, unit)
             need = np.maximum(progress.wrote[space][:, words].max(axis=1), progress.read[space][:, words].max(axis=1))
-            if space == FEATURES:  # an engine's writes follow its own writes and reads in order; stores may pass each other
+            if (
+                space == FEATURES
+            ):  # an engine's writes come after its own earlier reads and writes; only stores may overtake each other
                 need[own] = 0
             needs[unit] = np.maximum(needs[unit], need)
             touched.append((unit, progress.wrote[space], words))
@@ -65,9 +67,9 @@ def _waits(command: PlannedCommand, progress: _LastUses) -> dict[str, int]:
 
 
 def _wait(engine: str, need: NDArray[np.int64], own: bool, issued: int) -> dict[str, int]:
-    """The WAIT register for one engine: unit u needs `need[u]` of its units, of which earlier commands give `issued`.
+    """The WAIT register for one engine. Unit u needs `need[u]` units of that engine; earlier commands have `issued` units.
 
-    Waiting step by step is used where it lets unit 0 begin earlier and never waits for a unit that no earlier command has.
+    `step` is set if unit 0 can then begin earlier and no unit waits for one that no earlier command has.
     """
     count, step = int(need.max()), 0
     start = max(int((need - np.arange(len(need))).max()), 0)
@@ -82,7 +84,7 @@ def _wait(engine: str, need: NDArray[np.int64], own: bool, issued: int) -> dict[
 
 
 def words_of(access: Access, unit: int) -> tuple[str, NDArray[np.int64]]:
-    """The space that one unit of a command touches, and its words (or beats) there."""
+    """The memory space that one unit of a command touches, and the words (or beats) there."""
     box = access.box
     if access.unit_blocks:
         low = box.blocks[0] + unit * access.unit_blocks

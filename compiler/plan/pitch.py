@@ -1,7 +1,7 @@
-"""Chooses the distance of a map's rows in feature memory, so that the pixels of a group come from different banks.
+"""Chooses the distance between the rows of a map in feature memory, so that the pixels of a group come from different banks.
 
-A group's `pix` pixels run on into the next row; there their banks may meet, above all at stride 2. A few unused words behind each
-row keep them apart. Maps of one width get one pitch: two of them may be the operands of one elementwise walk.
+The `pix` pixels of a group may continue in the next row. There they may need the same banks as before, above all at stride 2. A few
+unused words behind each row prevent this. Maps of one width get the same pitch, because two of them may be operands of one walk.
 """
 
 from dataclasses import replace
@@ -13,19 +13,19 @@ from cnna.compiler.lower.kernels import Kernel, Lowered
 from cnna.spec.config import Config
 
 MOST_EXTRA = 6  # unused words behind a row; enough for every stride up to 4
-LEAST_GAIN = 0.03  # of the readers' clocks, for which a row is worth lengthening: loads and stores then go row by row
-GROUPS = 512  # groups of a kernel that are looked at
+LEAST_GAIN = 0.03  # longer rows must save this fraction of the readers' clocks, because loads and stores then go row by row
+GROUPS = 512  # the number of a kernel's groups that are examined
 
 
 def set_pitches(lowered: Lowered, config: Config) -> Lowered:
-    """The kernels with the pitch of every map set."""
+    """Sets the pitch of every map."""
     chosen = {width: _best(lowered, width, config) for width in {map_.width for map_ in lowered.maps.values()}}
     maps = {name: replace(map_, pitch=chosen[map_.width]) for name, map_ in lowered.maps.items()}
     return replace(lowered, maps=maps)
 
 
 def _best(lowered: Lowered, width: int, config: Config) -> int:
-    """The pitch for maps of that width: the least that costs their readers no more than any other by `LEAST_GAIN`."""
+    """The pitch for maps of that width: the least for which no other pitch saves their readers more than `LEAST_GAIN`."""
     readers = [kernel for kernel in lowered.kernels if lowered.maps[kernel.source.map].width == width]
     clocks = {width + extra: _clocks(readers, lowered, width + extra, config) for extra in range(MOST_EXTRA + 1)}
     least = min(clocks.values())
@@ -43,9 +43,9 @@ def _clocks(readers: list[Kernel], lowered: Lowered, pitch: int, config: Config)
 
 
 def group_clocks(stride: tuple[int, int], size: tuple[int, int], pitch: int, config: Config) -> float:
-    """Mean clocks to read a group of output pixels once: the most words that one bank must give.
+    """Mean clocks to read a group of output pixels once: the most words that it needs of one bank.
 
-    size: rows and columns of the output. Padding, which reads nothing, is not counted on.
+    size: rows and columns of the output. Pixels in the padding count as if they were read.
     """
     height, width = size
     pixels = height * width

@@ -1,4 +1,4 @@
-"""Places, commands and program of lowered kernels: the variant with the fewest estimated clocks."""
+"""Makes places, commands and a program of lowered kernels, in the way with the fewest estimated clocks of those tried."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,14 +16,14 @@ from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 
 TRIED = 4  # cuts of a batch that are compiled and compared
-ABREAST = 2  # images under way at a time
-ABREAST_TRIED = 2  # cuts, the best, for which that is compared with one
+ABREAST = 2  # images that are under way at the same time
+ABREAST_TRIED = 2  # the number of best cuts for which ABREAST is compared with one image at a time
 
 
 @dataclass(frozen=True)
 class Way:
-    """cut: kernels that run image by image, 0 unless there is a batch; abreast: images of them that are under way at a time;
-    apart: whether maps keep to regions of their own."""
+    """cut: the number of kernels that run image by image, 0 unless there is a batch; abreast: images under way at the same time;
+    apart: whether maps that are used together are put into different regions."""
 
     cut: int
     abreast: int = 1
@@ -32,7 +32,7 @@ class Way:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A finished program and what it was made from. clocks: the cost model's estimate."""
+    """A finished program, and what it was made from. clocks: the estimate of the cost model."""
 
     lowered: Lowered
     allocation: Allocation
@@ -44,7 +44,7 @@ class Plan:
 
 
 def plan(lowered: Lowered, config: Config, name: str) -> Plan:
-    """The quickest program that is found. ModelError: none fits, as `allocate` and `emit`."""
+    """The quickest program that is found. ModelError: no way fits, for the reasons that `allocate` and `emit` give."""
     streams = [part.stream for kernel in lowered.kernels for part in kernel.parts]
     constants, offsets = constant_segment(streams)
     search = _Search(lowered, config, name, constants, dict(zip(streams, offsets, strict=True)))
@@ -60,7 +60,7 @@ def plan(lowered: Lowered, config: Config, name: str) -> Plan:
 
 @dataclass(eq=False)
 class _Search:
-    """What has been compiled so far. streams: offsets in `constants`."""
+    """The plans that have been made so far. streams: offsets in `constants`."""
 
     lowered: Lowered
     config: Config
@@ -71,7 +71,7 @@ class _Search:
     refused: list[ModelError] = field(default_factory=list)
 
     def attempt(self, ways: Iterable[Way]) -> None:
-        """Compiles the variants. A variant that exceeds the limits of a command is left out; others may not."""
+        """Makes the plan of each way. Leaves out a way that exceeds the limits of a command."""
         for way in ways:
             try:
                 self.found.append(self._plan(way))
@@ -79,7 +79,7 @@ class _Search:
                 self.refused.append(error)
 
     def sorted(self) -> list[Plan]:
-        """Sorts the quickest first; equal variants keep the order in which they were found."""
+        """The plans, the quickest first. Equal ones keep the order in which they were found."""
         return sorted(self.found, key=lambda made: made.clocks)
 
     def _plan(self, way: Way) -> Plan:

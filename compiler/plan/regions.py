@@ -1,6 +1,7 @@
-"""Finds the place in feature memory where a map disturbs others least: writes and reads of the engines share a port of every bank.
+"""Finds the place in feature memory where a map disturbs others least.
 
-Two maps that are written and read at the same time cost no clocks if they lie in different regions, whose banks are apart.
+The writes and most reads of the engines use the same port of every bank. Two maps that are used at the same time cost no
+clocks if they lie in different regions, whose banks are separate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +11,11 @@ from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Range, view
 from cnna.compiler.lower.layout import map_words, region_words, together
 from cnna.spec.config import Config
 
-Rivals = Mapping[str, Mapping[str, int]]  # by map: the maps that should lie elsewhere, and how much that matters, in words
+Rivals = Mapping[str, Mapping[str, int]]  # by map: the maps that should lie in other regions, each with a weight in words
 
 
 def rivals_of(lowered: Lowered) -> Rivals:
-    """Maps that a kernel, or two neighbours of different engines, write and read through the shared port."""
+    """Pairs of maps that one kernel, or two consecutive kernels of different engines, use through the shared port."""
     found: dict[str, dict[str, int]] = {}
     kernels = lowered.kernels
     groups = [shared(kernel) for kernel in kernels]
@@ -29,22 +30,22 @@ def rivals_of(lowered: Lowered) -> Rivals:
 
 
 def shared(kernel: Kernel) -> set[str]:
-    """The maps that a kernel moves through the shared port: all but what the array reads."""
+    """The maps that a kernel uses through the shared port: all except the source of the array."""
     views = views_of(kernel)
     return {view.map for role, view in views.items() if role != "source" or not isinstance(kernel, ConvKernel)}
 
 
 def best_base(gaps: Sequence[Range], words: int, rivals: Sequence[tuple[Range, int]], config: Config) -> int | None:
-    """Where in one of the gaps a map of so many words shares the least with its rivals, (where, weight); the lowest such address.
+    """The lowest address in a gap at which a map of `words` words overlaps least with the regions of its rivals (range, weight).
 
-    None: no gap is large enough. Without rivals: the start of the first that is.
+    Without rivals: the start of the first gap that is large enough. None: no gap is.
     """
     tried = [base for low, high in gaps if high - low >= words for base in _bases(low, high - words, words, bool(rivals), config)]
     return min(tried, key=lambda base: sum(w * together((base, base + words), span, config) for span, w in rivals), default=None)
 
 
 def _bases(low: int, last: int, words: int, several: bool, config: Config) -> list[int]:
-    """Addresses to compare from low to last, rising: both ends, and those at which the map begins or ends with a region."""
+    """The addresses from low to last to compare, in order: both ends, and those where the map begins or ends with a region."""
     if not several:
         return [low]
     edges = range(0, config.feature_words + 1, region_words(config))
@@ -52,7 +53,7 @@ def _bases(low: int, last: int, words: int, several: bool, config: Config) -> li
 
 
 def gaps_between(taken: Sequence[Range], size: int) -> list[Range]:
-    """The parts of 0..size-1 that sorted ranges, which may overlap, leave free."""
+    """The parts of 0..size-1 outside of some ranges, which are sorted and may overlap."""
     gaps, top = [], 0
     for low, high in [*taken, (size, size)]:
         if low > top:

@@ -1,8 +1,8 @@
-"""Turns kernels and their places into commands, in an order that is correct when they run one by one.
+"""Turns kernels and their places into commands, in an order that is correct if they run one by one.
 
-Loads, weights, the pass itself and stores of a tile follow each other; the engines' queues and `hazards`' waits let them overlap.
-`move` makes the commands of load and store, boxes of whole rows between DDR and feature memory; `array_commands` and
-`vector_commands` make the others.
+The loads of a tile come first, then its weights, its pass and its stores. The engines' queues, with the waits of `hazards`, let
+them overlap. `move` makes the commands of load and store, which move boxes of whole rows between DDR and feature memory.
+`array_commands` and `vector_commands` make the others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from cnna.compiler.plan.vector_commands import newest_block, vector_commands
 from cnna.spec.config import Config
 from cnna.spec.regmap import SEGMENTS, command_fields
 
-LEAST_RUN = 16  # words of a run that a block is cut into: shorter ones are too many for their bursts
+LEAST_RUN = 16  # a block is not cut into runs of fewer words: there would be too many bursts
 
 
 def schedule(context: PlanContext) -> list[PlannedCommand]:
@@ -40,18 +40,18 @@ def schedule(context: PlanContext) -> list[PlannedCommand]:
 
 
 def _ports(lowered: Lowered, ports: Sequence[str], allocation: Allocation) -> list[str]:
-    """The maps on chip that are ports, or images of them."""
+    """The maps on chip that are ports, or single images of ports."""
     return [name for port in dict.fromkeys(ports) for name in allocation.features if lowered.whole(name) == port]
 
 
 def _tensor_of(lowered: Lowered, map_: str) -> str | None:
-    """The graph's tensor that a map is the whole of, for its images."""
+    """The tensor of the graph that fills the whole map; None: there is none."""
     whole = lowered.whole(map_)
     return whole if whole in lowered.views else None
 
 
 def _kernel_commands(context: PlanContext, number: int, kernel: Kernel) -> Iterator[PlannedCommand]:
-    """The commands of one kernel, tile by tile; copies of staged operands take turns, and what is there is not loaded again."""
+    """The commands of one kernel, tile by tile. Copies of a staged operand are used in turn, and nothing is loaded twice."""
     tiling, maps, config = context.allocation.tilings[number], context.lowered.maps, context.config
     turns: dict[str, int] = dict.fromkeys(tiling.staging, 0)
     held: dict[str, tuple[Box, Place]] = {}
@@ -127,9 +127,9 @@ def move(
 
 
 def joined_run(words: int, blocks: int, config: Config) -> int:
-    """Words of a run where a block's `words` lie together on both sides: the fewest clocks, then the longest.
+    """The length of a run if the `words` of a block are contiguous on both sides: of the fewest clocks, then the longest.
 
-    Runs go to the ports in turn, so that there should be one for each.
+    Runs go to the ports in turn, so there should be one for each port.
     """
     most, aligned = command_fields("load")["run"].limits[1], config.beat_words
 

@@ -1,7 +1,7 @@
-"""Runs the first part of a batch's graph image by image, so that its maps stay on chip, and the rest for all images at once.
+"""Runs the first part of a batch's graph image by image, so that its maps stay on chip, and the second for all images at once.
 
-Early layers have large maps and few weights: one image at a time they need no DDR. Late layers have small maps and many weights:
-with all images at once each weight is fetched once. `plan` tries the cuts between the two that `cuts` thinks best.
+Early layers have large maps and few weights; one image at a time, they need no DDR. Late layers have small maps and many weights;
+for all images at once, each weight is fetched once. `plan` tries the cuts between the two that `cuts` estimates to be the best.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,15 @@ from cnna.compiler.plan.tile import ddr_rate
 from cnna.spec.config import Config
 
 KERNEL_CLOCKS = 100  # a kernel's own cost: fill and drain
-COMPARED = 120  # most cuts that are estimated
+COMPARED = 120  # at most this many cuts are estimated
 
 
 def segment(lowered: Lowered, cut: int, abreast: int, config: Config) -> Lowered:
-    """The kernels before `cut` once for each image, then the others for all. abreast: images that are under way at a time,
-    so that one engine works on one of them while the other works on another.
+    """The kernels before `cut` once for each image, then the others for all. abreast: images under way at the same time, so
+    that one engine works on one image while another engine works on another.
 
-    A map that only kernels before the cut touch is cut into one an image, `NAME@IMAGE`. Others hold all images: a kernel of image
-    i writes into image i. The whole maps stay in `maps`, for ports are described by them.
+    A map that only kernels before the cut touch becomes one map for each image, `NAME@IMAGE`. Other maps hold all images, and a
+    kernel of image i writes image i. The whole maps stay in `maps`, because they describe the ports.
     """
     if not cut or lowered.kernels[0].images[1] == 1:
         return lowered
@@ -43,7 +43,7 @@ def _touched(kernels: Sequence[Kernel]) -> set[str]:
 
 
 def _of_image(kernel: Kernel, image: int, names: Mapping[str, str]) -> Kernel:
-    """The kernel for one image, on the maps that hold it alone."""
+    """The kernel for one image, on the maps of that image."""
 
     def renamed(view: View) -> View:
         return replace(view, map=names.get(view.map, view.map))
@@ -54,7 +54,7 @@ def _of_image(kernel: Kernel, image: int, names: Mapping[str, str]) -> Kernel:
 
 
 def _abreast(early: Sequence[Kernel], lowered: Lowered, abreast: int, config: Config) -> list[tuple[int, int]]:
-    """(image, kernel's number) in the order in which they can begin, an earlier image's first."""
+    """(image, number of the kernel) in the order in which they can begin; of two, an earlier image comes first."""
     images = list(range(*early[0].images))
     if abreast == 1:
         return [(image, number) for image in images for number in range(len(early))]
@@ -64,7 +64,7 @@ def _abreast(early: Sequence[Kernel], lowered: Lowered, abreast: int, config: Co
     free: dict[type, int] = {}
 
     def times(image: int, number: int) -> tuple[int, int]:
-        """When a kernel can begin and end: the vector engine follows the array chunk by chunk, the array waits for all."""
+        """When a kernel can begin and end. The vector engine follows the array chunk by chunk; the array waits for all chunks."""
         kernel, begin, end = early[number], free.get(type(early[number]), 0), 0
         for need in needs[number]:
             follows = isinstance(early[need], ConvKernel) and not isinstance(kernel, ConvKernel)
@@ -85,7 +85,7 @@ def _abreast(early: Sequence[Kernel], lowered: Lowered, abreast: int, config: Co
 
 
 def _needs(early: Sequence[Kernel], number: int) -> list[int]:
-    """The kernels before it that write what a kernel reads."""
+    """The earlier kernels that write what a kernel reads."""
     kernel = early[number]
     read = {view.map for role, view in views_of(kernel).items() if role != "dest"}
     return [other for other in range(number) if early[other].dest.map in read]
@@ -96,16 +96,16 @@ def _needs(early: Sequence[Kernel], number: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _Work:
-    """What the estimate knows of a kernel. steps: clocks for one image, and for all; weights: clocks of DDR; maps: their words."""
+    """Figures of a kernel for the estimate. steps: clocks for one image, and for all; weights: clocks of DDR; maps: their words."""
 
     steps: tuple[int, int]
     weights: float
     maps: Mapping[str, int]
-    live: int  # words of all maps that are alive then, one image's
+    live: int  # words of all maps that are alive then, for one image
 
 
 def cuts(lowered: Lowered, config: Config, most: int) -> list[int]:
-    """Up to `most` cuts, the best first by estimate, and not all of one neighbourhood: one is "all together" or "all apart"."""
+    """Up to `most` cuts, the best first by estimate. They are not all close together: one is "all together" or "all apart"."""
     count = len(lowered.kernels)
     if not count or lowered.kernels[0].images[1] == 1:
         return [0]
@@ -125,7 +125,7 @@ def cuts(lowered: Lowered, config: Config, most: int) -> list[int]:
 
 
 def _work(lowered: Lowered, last: Mapping[str, int], config: Config) -> list[_Work]:
-    """The kernels' figures."""
+    """The figures of all kernels."""
     words = {name: whole_place(map_).image_words for name, map_ in lowered.maps.items()}
     first: dict[str, int] = {}
     work = []
@@ -148,7 +148,7 @@ def _steps(kernel: Kernel, dest: Map, images: int, config: Config) -> int:
 
 
 def _clocks(work: Sequence[_Work], cut: int, batch: int, last: Mapping[str, int], config: Config) -> float:
-    """Estimate for a whole batch: weights come while earlier kernels work, as far ahead as the ring holds."""
+    """Estimate for a whole batch. Weights come while earlier kernels work, as far ahead as the ring holds."""
     crossing = {name: size for one in work[:cut] for name, size in one.maps.items() if last[name] >= cut}
     waiting = sum(crossing.values()) * (batch - 1)
     ahead = config.ring_words * config.ring_word_bytes / ddr_rate(config)

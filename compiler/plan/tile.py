@@ -1,7 +1,7 @@
-"""Cuts a kernel whose maps do not all lie on chip into tiles: row bands of the output and, where it helps, block ranges.
+"""Cuts a kernel whose maps do not all lie on chip into tiles: bands of output rows and, if it helps, ranges of blocks.
 
-A tile's operands are staged in free feature memory, in two copies where there is room, so that the next tile loads and the last
-one stores while the engine works. Kernels with everything on chip are one tile.
+The operands of a tile are staged in free feature memory. If there is room for two copies, the next tile is loaded and the last one
+is stored while the engine works. A kernel whose maps are all on chip is one tile.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ from cnna.compiler.lower.layout import Box, Place
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED
 
-TILE_CLOCKS = 300  # a tile's own cost: DDR latency, fill and drain
-TRIED = 5  # band heights that are compared, from the greatest that fits on
+TILE_CLOCKS = 300  # that each tile costs: DDR latency, fill and drain
+TRIED = 5  # so many band heights are compared, from the greatest that fits downwards
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Tiling:
-    """Most images, rows and blocks of a tile; for each role that is staged, the addresses of its copies."""
+    """The most images, rows and blocks of a tile. staging: for each role that is staged, the addresses of its copies."""
 
     images: int
     rows: int
@@ -62,7 +62,7 @@ def box_of(kernel: Kernel, role: str, tile: Tile, map_: Map, chunk_blocks: int) 
 
 
 def staged_place(base: int, box: Box, map_: Map) -> Place:
-    """A box staged at `base`, packed but for the map's pitch."""
+    """The place of a box that is staged at `base`, without gaps except for the map's pitch."""
     block_words = map_.pitch * (box.rows[1] - box.rows[0])
     image_words = block_words * (box.blocks[1] - box.blocks[0])
     return Place(base, map_.pitch, block_words, image_words, box.images[0], box.blocks[0], box.rows[0])
@@ -77,7 +77,7 @@ def box_words(box: Box, map_: Map) -> int:
 def find_tiling(
     kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], gaps: Sequence[Range], config: Config
 ) -> Tiling | None:
-    """The quickest tiling whose staging fits into `gaps` of feature memory; None: not even one row does.
+    """The quickest tiling whose staging fits into `gaps` of feature memory. None: not even one row fits.
 
     spilled: the roles whose maps lie in DDR.
     """
@@ -101,7 +101,7 @@ def find_tiling(
 
 
 def least_words(kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], config: Config) -> int:
-    """Words of feature memory that the smallest tile needs, for messages."""
+    """Words of feature memory that the smallest tile needs; messages name them."""
     tiling = Tiling(1, 1, config.chunk_blocks, dict.fromkeys(spilled, (0,)))
     return sum(count for _, count in _sizes(kernel, maps, tiling, config))
 
@@ -112,7 +112,7 @@ def ddr_rate(config: Config) -> int:
 
 
 def _row_candidates(height: int) -> list[int]:
-    """Band heights: all rows, half, a third, ... without repetitions."""
+    """Heights of bands: all rows, a half, a third, ... without repetitions."""
     return list(dict.fromkeys(-(-height // bands) for bands in [*range(1, min(height, 17)), *range(18, height, 3), height]))
 
 
@@ -132,7 +132,7 @@ def _sizes(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Conf
 
 
 def _staged(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, gaps: Sequence[Range], config: Config) -> Tiling | None:
-    """The tiling with addresses: largest first into the first gap that holds it. None: they do not fit."""
+    """The tiling with addresses: each copy in the first gap that holds it, the largest first. None: they do not fit."""
     free = [list(gap) for gap in gaps]
     placed: dict[str, list[int]] = {role: [] for role in tiling.staging}
     for role, words in sorted(_sizes(kernel, maps, tiling, config), key=lambda item: -item[1]):
@@ -145,7 +145,7 @@ def _staged(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, gaps: Seque
 
 
 def tiling_clocks(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> float:
-    """Estimate for one image: the longer of DDR and engine, and the other's share that the first tile does not hide."""
+    """Estimate for one image: the longer of DDR and engine, and the part of the other that is not hidden behind it."""
     bytes_, work, count = tiling_work(kernel, maps, tiling, config)
     ddr = bytes_ / ddr_rate(config)
     doubled = all(len(bases) > 1 for bases in tiling.staging.values())
@@ -175,7 +175,7 @@ def tiling_work(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config:
 
 
 def _tile_steps(kernel: Kernel, tile: Tile, dest: Map, config: Config) -> EngineSteps:
-    """The engine's for a tile, as if each part of a grouped convolution had as many source blocks as the largest."""
+    """Steps of the engine for a tile. Counts each part of a grouped convolution as if it had the most source blocks of all."""
     groups, blocks = groups_of((tile.rows[1] - tile.rows[0]) * dest.width, config), tile.blocks[1] - tile.blocks[0]
     taps = kernel.window.kernel[0] * kernel.window.kernel[1]
     if isinstance(kernel, ConvKernel):

@@ -1,4 +1,4 @@
-"""Commands of the vector engine: its parameters' stream and a pass for a rectangle of a kernel within a tile."""
+"""Makes commands of the vector engine: for each rectangle of a kernel and each tile, a parameter stream and a pass."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,9 +13,9 @@ VECTOR_RING = 1
 
 
 def newest_block(lowered: Lowered, number: int, kernel: VectorKernel) -> int:
-    """The block of the kernel from which on its source is the work of the last kernel that wrote there; 0: all of it is.
+    """The first block of a kernel's source that the last kernel to write there has written; 0: it has written all blocks.
 
-    0 for a uniform kernel too: a second command would bring its parameters a second time, behind the array's weights.
+    0 for a uniform kernel too, because a second command would fetch its parameters again, behind the array's weights.
     """
     source = kernel.source
     if kernel.uniform:
@@ -29,9 +29,9 @@ def newest_block(lowered: Lowered, number: int, kernel: VectorKernel) -> int:
 def vector_commands(
     context: PlanContext, kernel: VectorKernel, part: VectorPart, stream: int, tile: Tile, cut: int, places: Mapping[str, Place]
 ) -> Iterator[PlannedCommand]:
-    """A part's rectangle within a tile; image by image or block by block where the two operands' steps differ.
+    """A part's rectangle within a tile; image by image or block by block if the steps of the two operands differ.
 
-    What lies before block `cut` has been there for longer, so that it has commands of its own, which need not wait for the rest.
+    The blocks before `cut` were written earlier. They get commands of their own, which need not wait for the other blocks.
     """
     rows = (max(part.rows[0], tile.rows[0]), min(part.rows[1], tile.rows[1]))
     if rows[0] >= rows[1]:
@@ -43,12 +43,12 @@ def vector_commands(
             yield _vector(context, kernel, part, Tile(images, rows, blocks), places)
 
 
-def _split(span: Range, together: bool) -> list[Range]:
-    return [span] if together else [(n, n + 1) for n in range(*span)]
+def _split(range_: Range, together: bool) -> list[Range]:
+    return [range_] if together else [(n, n + 1) for n in range(*range_)]
 
 
-def _cut(span: Range, at: int) -> list[Range]:
-    return [(span[0], at), (at, span[1])] if span[0] < at < span[1] else [span]
+def _cut(range_: Range, at: int) -> list[Range]:
+    return [(range_[0], at), (at, range_[1])] if range_[0] < at < range_[1] else [range_]
 
 
 def _vector_weights(context: PlanContext, kernel: VectorKernel, part: VectorPart, stream: int, blocks: Range) -> PlannedCommand:

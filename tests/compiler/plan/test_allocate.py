@@ -64,7 +64,7 @@ def test_ports_have_pages_of_their_own():
     assert ports[0].offset != ports[1].offset
 
 
-def test_a_place_rests_where_memory_allows():
+def test_a_place_stays_reserved_if_memory_allows():
     """A pool's output must not lie on the input of the convolution before it, or their chunks could not overlap."""
     b = networks.Builder(np.random.default_rng(1), "rest")
     x = b.input(8, 8, 8)
