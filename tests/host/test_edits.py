@@ -46,7 +46,8 @@ def _report(artifact, x):
 
 def _work(artifact):
     """Clocks that the engines are at work on a program at least, all together."""
-    return sum(command.least_clocks(artifact.config) for command in commands(artifact.program))
+    played = (command for program in artifact.programs for command in commands(program.program))
+    return sum(command.least_clocks(artifact.config) for command in played)
 
 
 def _on(device, **options):

@@ -89,7 +89,7 @@ def test_who_has_lost_the_turn_is_told_and_keeps_its_hands_off(board, files, mon
 def test_the_last_answer_is_not_given_either(board, files, monkeypatch):
     """Nothing is written after it any more: only looking who has the turn can tell."""
     with BoardModel(board, requantised_copy(batch=1)) as session:
-        load, others = session.accelerator.load_outputs, []
+        load, others = session.accelerators[0].load_outputs, []
 
         def loads(slot):
             answer = load(slot)
@@ -97,7 +97,7 @@ def test_the_last_answer_is_not_given_either(board, files, monkeypatch):
             board.turns.turn.until = float("inf")  # of a virtual machine whose clock stood still too
             return answer
 
-        monkeypatch.setattr(session.accelerator, "load_outputs", loads)
+        monkeypatch.setattr(session.accelerators[0], "load_outputs", loads)
         with pytest.raises(TurnLostError, match="lost to another process"):
             session.run(samples(1))
         monkeypatch.undo()
@@ -109,18 +109,18 @@ def test_a_late_write_of_another_is_noticed(board, monkeypatch, register):
     """One that was under way for longer than anybody waits: the batch was computed to or from another place."""
     x = samples(2)
     with BoardModel(board, requantised_copy(batch=1)) as session:
-        finish = session.accelerator.finish
+        finish = session.accelerators[0].finish
 
         def disturbed():
             finish()
             board.mmio.write(offset(register), 0x40)
 
         with monkeypatch.context() as patch:
-            patch.setattr(session.accelerator, "finish", disturbed)
+            patch.setattr(session.accelerators[0], "finish", disturbed)
             with pytest.raises(TurnLostError, match=rf"{register} of the accelerator holds 0x40, not 0x.*answers since are void"):
                 session.run(x)
         memory = board.emulator if isinstance(board, EmulatedBoard) else board.board.backend.device
-        start = session.accelerator.address("constant") - memory.base
+        start = session.accelerators[0].address("constant") - memory.base
         memory.data[start : start + 16] = 0x55  # what it may have done
         assert np.array_equal(session.run(x), expected(x)), "all that was stored is stored again"
 
@@ -129,7 +129,7 @@ def test_a_late_start_of_another_is_noticed(board, monkeypatch):
     """Its done would be taken for that of the batch that has not run yet."""
     x = samples(3)
     with BoardModel(board, requantised_copy(batch=1)) as session:
-        set_registers = session.accelerator.set_registers
+        set_registers = session.accelerators[0].set_registers
 
         def disturbed(slot=0):
             set_registers(slot)
@@ -137,7 +137,7 @@ def test_a_late_start_of_another_is_noticed(board, monkeypatch):
             until(board.ended, "it does not end")
 
         with monkeypatch.context() as patch:
-            patch.setattr(session.accelerator, "set_registers", disturbed)
+            patch.setattr(session.accelerators[0], "set_registers", disturbed)
             with pytest.raises(TurnLostError, match="has started the accelerator: answers since are void"):
                 session.run(x)
         assert np.array_equal(session.run(x), expected(x))

@@ -65,7 +65,7 @@ def test_an_error_of_the_bus_in_a_copy(board: StreamedBoard, rtl: RtlBackend, wr
 def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: RtlBackend) -> None:
     """Once: the batch is tried again, and what was copied beside it. For ever: the program's error is said, not the copy's."""
     with BoardModel(board, requantised_copy(batch=1)) as session:
-        low = session.accelerator.address("constant")
+        low = session.accelerators[0].address("constant")
         with rtl.exclusive() as device:
             device.fault(write=False, response=2, low=low, high=low + 16, skip=1)
         assert np.array_equal(session.run(X), expected(X))
