@@ -1,8 +1,8 @@
-"""Moves bytes between the host and the PL's DDR4: stock pynq's AXI DMA at one end of the streams, the accelerator's at the other.
+"""Moves bytes between the host and the PL's DDR4, through an AXI DMA (with stock pynq's driver) and the accelerator's streams.
 
-A piece is a packet: the accelerator is told where it goes (STREAM_IN) or comes from (STREAM_OUT), the DMA where it is in the
-host's contiguous memory. `stream_device` is the device around it. Over PYNQ.remote a buffer is moved whole, so there is one for
-each size.
+Each piece is a packet. The accelerator gets its address in the PL's DDR4 (STREAM_IN or STREAM_OUT), and the DMA its address in the
+host's contiguous memory. `stream_device` is the device around it. PYNQ.remote always moves a whole buffer, so there is one buffer
+for each size.
 """
 
 import time
@@ -22,12 +22,12 @@ from cnna.spec.machine import RESPONSES
 from cnna.spec.progress import Played
 from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
 
-PIECE_BYTES = 256 << 10  # of a packet at most
+PIECE_BYTES = 256 << 10  # the longest packet
 KEPT_BUFFERS = 8
-SETTLE_SECONDS = 0.2  # that a copy which fails may take to let its packet end, before what else may be wrong is looked at
+SETTLE_SECONDS = 0.2  # a failed copy gets this long to let its packet end, before other faults are looked for
 RESET, RESET_SECONDS = 1 << 2, 1.0  # of the DMA's control register
 IDLE, FAILED = 1 << 1, 0x70  # of a channel's status register
-DMA_ADDRESS = 0x14, 0x18  # of a channel's, from its status register on
+DMA_ADDRESS = 0x14, 0x18  # registers of a channel, counted from its status register
 FAILURES = {
     0x10: "internal error (DMAIntErr): a length of 0, or a packet longer than its room",
     0x20: "slave error (DMASlvErr): the host's memory refused an access",
@@ -38,8 +38,8 @@ FAILURES = {
 class Direction(NamedTuple):
     """One direction."""
 
-    copy: str  # prefix of the accelerator's registers
-    channel: str  # of pynq's DMA
+    copy: str  # the prefix of the accelerator's registers
+    channel: str  # the channel of pynq's DMA
     status: int  # offset of the DMA channel's status register
     words: str
 
@@ -72,16 +72,16 @@ class Registers(Protocol):
 
 
 class Mover:
-    """Both directions; `open_dma` gives a `pynq.lib.dma.DMA` that has been reset. Only who has the turn may use it."""
+    """Moves bytes both ways. `open_dma` returns a `pynq.lib.dma.DMA` after a reset. Only the holder of the turn may use it."""
 
     def __init__(self, device: Registers, open_dma: Callable[[], Any]) -> None:
         self.device, self._open_dma = device, open_dma
-        self.sent_bytes = 0  # of the last packet to the DDR4: what its register holds, unless the image was loaded again
+        self.sent_bytes = 0  # length of the last packet to the DDR4; STREAM_IN_BYTES holds it until the image is loaded again
         self.dma: Any = None
-        self.buffers: dict[int, Any] = {}  # by size, the one used last at the end
+        self.buffers: dict[int, Any] = {}  # by size; the one used last is at the end
 
     def send(self, address: int, data: NDArray[np.uint8]) -> None:
-        """Puts whole beats at a multiple of 16. RunError: the DMA, a copy or the bus failed; says which, and how."""
+        """Writes whole beats to a multiple of 16. RunError: the DMA, a copy or the bus failed; says which, and how."""
         for start in range(0, data.size, PIECE_BYTES):
             piece = data[start : start + PIECE_BYTES]
             buffer = self._buffer(piece.size)
@@ -90,7 +90,7 @@ class Mover:
             self.sent_bytes = piece.size
 
     def receive(self, address: int, size_bytes: int) -> NDArray[np.uint8]:
-        """Fetches whole beats from a multiple of 16. RunError: as `send`."""
+        """Reads whole beats from a multiple of 16. RunError: as `send`."""
         whole = np.empty(size_bytes, np.uint8)
         for start in range(0, size_bytes, PIECE_BYTES):
             buffer = self._buffer(min(PIECE_BYTES, size_bytes - start))
@@ -99,11 +99,11 @@ class Mover:
         return whole
 
     def forget(self) -> None:
-        """Somebody else may have used DMA and copies, or broken off: both are reset before the next packet."""
+        """Has both DMA and copies reset before the next packet, because another process may have used them or stopped half way."""
         self.dma = None
 
     def release(self) -> None:
-        """Gives the buffers back; they come again when they are needed."""
+        """Frees the buffers. They are allocated again when they are needed."""
         while self.buffers:
             self._drop(next(iter(self.buffers)))
 
@@ -125,17 +125,17 @@ class Mover:
                 channel.transfer(buffer)
             self.wait(way, address, buffer.nbytes)
             with self.device.reporting_failures("ending", f"the AXI DMA ({way.words})"):
-                channel.wait()  # brings what came into the host's view
+                channel.wait()  # makes what has come visible to the host
             if not self.device.turns.certain:
                 self._check_places(way, words, int(buffer.physical_address))
-        except BaseException:  # Ctrl-C too: neither may go on with memory that is somebody else's next
+        except BaseException:  # Ctrl-C too: neither may go on, for the memory may soon belong to another
             self._abandon()
             raise
         if way is OUT and channel.transferred != buffer.nbytes:
             raise RunError(f"the AXI DMA ({way.words}) got {channel.transferred:,} of {buffer.nbytes:,} bytes")
 
     def wait(self, way: Direction, address: int, size: int) -> None:
-        """Until both ends are done."""
+        """Waits until both ends are done."""
         began = time.monotonic()
         place = f"{size:,} bytes at {address:#x}"
         while True:
@@ -160,7 +160,7 @@ class Mover:
             time.sleep(pause_seconds(waited))
 
     def _check_places(self, way: Direction, words: dict[str, int], place: int) -> None:
-        """TurnLostError: a late access of another process, that had lost its turn, has sent the packet elsewhere."""
+        """TurnLostError: a late access of another process, which had lost its turn, has sent the packet elsewhere."""
         found = {name: self.device.read(offset(f"{way.copy}_{name}")) for name in ("LO", "HI", "BYTES")}
         with self.device.reporting_failures("reading", f"the AXI DMA ({way.words})"):
             low, high = (int(self.dma.read(way.status + at)) for at in DMA_ADDRESS)
@@ -171,14 +171,14 @@ class Mover:
             )
 
     def _stopped(self) -> bool:
-        """Whether an error of a program has stopped the accelerator, copies and all."""
+        """Whether an error of a program has stopped the accelerator, and with it all copies."""
         return bool(REGISTERS["STATUS"].unpack(self.device.read(offset("STATUS")))["error"])
 
     def _abandon(self) -> None:
-        """Stops what may still be under way. What failed before is what the user must see, so this fails in silence."""
+        """Stops what may still be under way. Ignores failures here: the user must see the first one."""
         dma, self.dma = self.dma, None
         with suppress(Exception):
-            self.device.turns.check()  # or it would break off another process's
+            self.device.turns.check()  # otherwise this would break off another process's transfer
             dma.write(0, RESET)
         self.release()
 
@@ -199,7 +199,7 @@ class Mover:
 
 
 def reset_dma(mmio: Any) -> None:
-    """Both channels of the DMA behind an MMIO object as after power-up. TimedOutError: it does not come back."""
+    """Resets both channels of the DMA behind an MMIO object. TimedOutError: the reset does not end."""
     mmio.write(0, RESET)
     until = time.monotonic() + RESET_SECONDS
     while mmio.read(0) & RESET:

@@ -1,4 +1,4 @@
-"""An overlay on disk: `cnna.bit`, the `.hwh` that pynq reads beside it, and the manifest that says both are of one build."""
+"""An overlay on disk: `cnna.bit`, its `.hwh`, which pynq reads, and its manifest, which says that both are of one build."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from cnna.spec.files import read_bytes
 from cnna.spec.identity import VIRTUAL, VLNV
 
 MANIFEST = "manifest.json"
-HEADER_BYTES = 256  # of a .bit: where Vivado has its own version, and a virtual image has VIRTUAL
+HEADER_BYTES = 256  # of a .bit, in which Vivado writes its version and a virtual image has VIRTUAL
 
 
 def open_overlay(path: Path) -> Any:
@@ -28,14 +28,14 @@ def open_overlay(path: Path) -> Any:
 
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "No devices found")  # the error says it again, and what to do
+            warnings.filterwarnings("ignore", "No devices found")  # the error below says so too, and says what to do
             return pynq.Overlay(str(path.absolute()))
     except Exception as error:  # grpc, OSError, RuntimeError: each of pynq's parts has its own
         raise DataError(f"{path}: pynq cannot load it: {_said(error)}") from None
 
 
 def check_loaded(bit: str | os.PathLike[str] | None) -> None:
-    """The same of what pynq says it has loaded, which may be nothing, or gone meanwhile. DataError: as `check_files`."""
+    """`check_files` for the .bit that pynq says it has loaded. Does nothing if there is none, or if the file has gone."""
     path = Path(bit or "")
     if path.suffix == ".bit" and path.exists() and path.with_name(MANIFEST).exists():
         check_files(path)
@@ -44,7 +44,7 @@ def check_loaded(bit: str | os.PathLike[str] | None) -> None:
 def check_remembered(bit: str | os.PathLike[str] | None, parameters: Mapping[str, str]) -> None:
     """DataError: pynq's `parameters` of the accelerator are not those in the .hwh beside what it has loaded.
 
-    It keeps what it once read with a .bit of these bytes, and does not look at the .hwh again.
+    pynq keeps what it has once read with a .bit of these bytes, and does not read the .hwh again.
     """
     hwh = Path(bit or "").with_suffix(".hwh") if bit else None
     if hwh is None or not hwh.is_file() or not parameters:
@@ -61,12 +61,12 @@ def check_remembered(bit: str | os.PathLike[str] | None, parameters: Mapping[str
 
 
 def _sizes(parameters: Mapping[str, str]) -> dict[str, str]:
-    """The accelerator's own ones: pynq adds those of its register port."""
+    """The accelerator's own parameters; pynq adds those of its register port."""
     return {name.upper(): value for name, value in parameters.items() if name.upper().startswith("C_")}
 
 
 def _remembered() -> Path:
-    """Where pynq keeps what it read last."""
+    """The file in which pynq keeps what it read last."""
     import pynq.pl_server
 
     return Path(pynq.pl_server.__file__).with_name("_current_metadata.pkl")
@@ -104,5 +104,5 @@ def check_files(path: Path) -> None:
 
 
 def is_virtual(path: Path) -> bool:
-    """Whether the .bit is one of `cnna board image`, whose header says so: its board keeps no real time."""
+    """Whether the .bit is one of `cnna board image`, as its header says. Its board does not run in real time."""
     return VIRTUAL.encode() in read_bytes(path)[:HEADER_BYTES]

@@ -1,14 +1,14 @@
-"""The turn at a board's accelerator for processes that reach it over the network: a lease, kept in three files of the board's.
+"""The turn at a board's accelerator for processes that reach it over the network: a lease, kept in three files on the board.
 
-A stock PYNQ.remote server writes and reads whole files and has nothing that tests and sets. Mutual exclusion needs no more, and no
-bound on how long an access takes (Lamport, "A fast mutual exclusion algorithm", 1987): whoever finds the turn free writes a claim,
-sees that nobody has begun meanwhile, says that it begins, and sees that the claim still stands. It then has a lease, which looking
-at its claim again prolongs; it looks before it acts on an old one. Whoever may have overtaken a holder (one without signs of life,
-or one that began meanwhile) waits until no lease from before its claim can last.
+A stock PYNQ.remote server reads and writes whole files and has no test-and-set. Mutual exclusion needs no more, and no bound on
+the time of an access (Lamport, "A fast mutual exclusion algorithm", 1987). A process that finds the turn free writes a claim,
+checks that nobody has begun meanwhile, announces that it begins, and checks that its claim still stands. It then has a lease. Each
+check of the claim prolongs the lease, and an expired lease must be prolonged before the next access. A process that may have
+overtaken a holder (one without signs of life, or one that began meanwhile) waits until no lease from before its claim can be valid.
 
-    turn    the last claim; written by claims alone, so a holder that finds its own there has been overtaken by nobody
-    given   the last claim that was given back: where it is the one in `turn`, the turn is free
-    beat    who began last, and its signs of life; no two writes of it are alike
+    turn    the last claim. Only claims are written to it, so nobody has overtaken a holder that finds its own claim there
+    given   the last claim that was given back. If it equals the one in `turn`, the turn is free
+    beat    the process that began last, and its signs of life. No two writes of it are equal
 """
 
 import json
@@ -21,52 +21,52 @@ from typing import Any, NamedTuple
 from cnna.host.board.deferred_signals import signals_deferred
 from cnna.spec.errors import RunError, TurnLostError
 
-LOOK_SECONDS = 0.02  # between two looks at a file that is being written
-WRITING_SECONDS = 0.5  # that it is looked at so
-SETTLE_SECONDS = 0.02  # between claim and begin: for speed alone, so that of two who come together one goes on at once
-BEAT_SECONDS, DEAD_SECONDS = 1.0, 5.0  # between signs of life; without any for so long, a holder may be overtaken
-LEASE_SECONDS = 2.0  # from when a holder began to look at its claim and found it
-PASS_SECONDS = 4.0  # from a claim that may have overtaken a holder; what is more than a lease is for accesses under way
-MOST_ANSWERS = 5  # of the board that come too late to act on
-RECORD_BYTES = 2048  # of every file: two that are written at once do not mix, since a server writes from the beginning
+LOOK_SECONDS = 0.02  # between two reads of a file that is being written
+WRITING_SECONDS = 0.5  # for which such a file is read again
+SETTLE_SECONDS = 0.02  # between claim and begin; only for speed: of two processes that come together, one then goes on at once
+BEAT_SECONDS, DEAD_SECONDS = 1.0, 5.0  # between signs of life; after so long without any, a holder may be overtaken
+LEASE_SECONDS = 2.0  # from the beginning of a check that found the claim standing
+PASS_SECONDS = 4.0  # after a claim that may have overtaken a holder: a lease, and some time for accesses under way
+MOST_ANSWERS = 5  # of the board that come too late; then the holder gives up
+RECORD_BYTES = 2048  # of every file: a server writes from the beginning, so two writes of equal length never mix
 WHO_LETTERS = 150
 
 
 def _now() -> float:
-    """Seconds that go on while the machine sleeps, where it has such a clock (Linux)."""
+    """Seconds of a clock that goes on while the machine sleeps, if it has one (Linux)."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Record(NamedTuple):
-    """A file: its bytes (None: there is no such file), and what they say (nothing, while it is being written)."""
+    """A file: its bytes (None: there is no such file) and its fields (none while it is being written)."""
 
     raw: bytes | None
     fields: dict[str, Any]
 
     @property
     def turn(self) -> str | None:
-        """The claim that it is about."""
+        """The claim in it."""
         return self.fields.get("turn")
 
 
 class RemoteTurn:
-    """As `turn.Turn`. `files` has pynq's read_file, write_file and exists_file; `path` is of the file `turn`."""
+    """A `turn.Turn`. `files` has pynq's read_file, write_file and exists_file; `path` is that of the file `turn`."""
 
     certain = False
 
     def __init__(self, files: Any, path: str) -> None:
         self.files, self.path, self.passed = files, path, True
         self._token, self._count, self._beats = uuid.uuid4().hex, 0, 0
-        self.claim = ""  # the last that was ours
-        self.until = 0.0  # of the lease
-        self._lost: str | None = None  # to whom
-        self._lock = threading.Lock()  # between a holder's threads
+        self.claim = ""  # our last claim
+        self.until = 0.0  # when the lease ends
+        self._lost: str | None = None  # to which process
+        self._lock = threading.Lock()  # between the threads of a holder
         self.given = threading.Event()
-        self._known: set[str] = set()  # files that are there
-        self._seen: tuple[object, float] = None, 0.0  # another's last sign of life, and when it came
+        self._known: set[str] = set()  # files that exist
+        self._seen: tuple[object, float] = None, 0.0  # the last sign of life of another process, and when it came
 
     def take(self, who: str) -> bool:
-        """One try: a few accesses where the turn is free; PASS_SECONDS where another may have to be overtaken."""
+        """Tries once: a few accesses if the turn is free, PASS_SECONDS if another process may have to be overtaken."""
         beat = self._read("beat")
         owner = self._read("turn")
         free = owner.raw is None or (owner.turn is not None and self._read("given").turn == owner.turn)
@@ -77,7 +77,7 @@ class RemoteTurn:
         self._write("turn", turn=claim, who=who[:WHO_LETTERS])
         try:
             return self._begin(claim, owner, beat if free else None)
-        except BaseException:  # Ctrl-C: a claim that stands would keep others waiting
+        except BaseException:  # Ctrl-C: others would wait for a claim that stands
             self.given.set()
             with suppress(Exception):
                 if free and self._is_alone(beat):
@@ -85,7 +85,7 @@ class RemoteTurn:
             raise
 
     def _begin(self, claim: str, owner: Record, beat: Record | None) -> bool:
-        """With a claim that is written: whether the turn is ours. `owner`, and `beat` where it was free, as they were before."""
+        """Whether the turn is ours, after our claim was written. `owner` and `beat` (if the turn was free) are from before it."""
         time.sleep(SETTLE_SECONDS)
         if self._read("turn").turn != claim:
             return False
@@ -106,12 +106,12 @@ class RemoteTurn:
         return before.raw != b"" and self._read("beat").raw == before.raw
 
     def check(self, sure: bool = False) -> None:
-        """TurnLostError: it is another's meanwhile. While the lease lasts the board is only asked if one must be `sure`.
+        """TurnLostError: another process has taken the turn. While the lease lasts, the board is asked only if `sure` is set.
 
         RunError: the board takes longer to answer than a lease lasts.
         """
         asked = 0
-        while self._lost is None and (sure > asked or _now() >= self.until):  # an answer that was long under way is an old one
+        while self._lost is None and (sure > asked or _now() >= self.until):  # an answer that took long may be out of date
             if asked == MOST_ANSWERS:
                 raise RunError(f"the board has taken more than {LEASE_SECONDS:g} s to answer, {asked} times: look at the network")
             with self._lock:
@@ -124,7 +124,7 @@ class RemoteTurn:
             )
 
     def give(self) -> None:
-        """Says so in the file for it, unless it was lost."""
+        """Gives the turn back in the file `given`, unless it was lost."""
         with self._lock:
             self.given.set()
             self.until = 0.0
@@ -132,7 +132,7 @@ class RemoteTurn:
                 self._write("given", turn=self.claim)
 
     def holder(self) -> str:
-        """As it calls itself."""
+        """The name that the holder gave itself."""
         return str(self._read("turn").fields.get("who", "somebody"))
 
     def _is_dead(self, owner: Record, beat: Record) -> bool:
@@ -142,7 +142,7 @@ class RemoteTurn:
         return time.monotonic() - self._seen[1] >= DEAD_SECONDS
 
     def _renew(self, claim: str) -> None:
-        """A lease from now on, if the claim stands; else notes who has come."""
+        """Begins a new lease if the claim stands; otherwise notes who has the turn."""
         began = _now()
         owner = self._read("turn")
         if owner.turn == claim:
@@ -151,7 +151,7 @@ class RemoteTurn:
             self._lost = str(owner.fields.get("who", "a process that has not said its name"))
 
     def _live(self, claim: str, given: threading.Event) -> None:
-        """Signs of life, and the lease prolonged, until the turn is given away or lost, or the board cannot be reached."""
+        """Gives signs of life and prolongs the lease, until the turn is given back or lost."""
         while not given.wait(BEAT_SECONDS):
             with self._lock:
                 if given.is_set():
@@ -159,7 +159,7 @@ class RemoteTurn:
                 try:
                     self._beat(claim)
                     self._renew(claim)
-                except Exception:  # whoever uses the board next learns it, and why
+                except Exception:  # the next access to the board fails too, and says why
                     continue
                 if self._lost is not None:
                     return
@@ -169,7 +169,7 @@ class RemoteTurn:
         self._write("beat", turn=claim, beats=self._beats)
 
     def _read(self, name: str) -> Record:
-        """A file. A stock server empties it before it writes, so one that is empty is looked at again for a while."""
+        """Reads a file. A stock server empties a file before it writes, so an empty one is read again for a while."""
         until = time.monotonic() + WRITING_SECONDS
         while True:
             raw = self._bytes(self._path(name))
@@ -189,7 +189,7 @@ class RemoteTurn:
         try:
             with signals_deferred():
                 raw = bytes(self.files.read_file(path))
-        except Exception:  # of whatever way leads to the files: a file that has gone is none, anything else is raised again
+        except Exception:  # whatever leads to the files: if the file has gone, there is none; other errors are raised again
             self._known.discard(path)
             if self._exists(path):
                 raise

@@ -23,29 +23,29 @@ Asked = TypeVar("Asked")
 
 
 class Turn(Protocol):
-    """A lock among processes. `take` answers whether it has it now; `holder` says who has.
+    """A lock among processes.
 
-    `passed`: once it has been taken, whether anybody else has had it since this one had it last. `certain`: it cannot be lost.
+    `passed`: after `take`, whether anybody else has had the turn since this object had it last. `certain`: it cannot be lost.
     """
 
     passed: bool
     certain: bool
 
     def take(self, who: str) -> bool:
-        """Tries once."""
+        """Tries once; whether this object has the turn now."""
 
     def check(self, sure: bool = False) -> None:
-        """TurnLostError: it was taken, but another has it meanwhile. `sure`: whoever knows is asked, whatever it costs."""
+        """TurnLostError: another has taken the turn from this object. `sure`: asks the board even if that takes long."""
 
     def give(self) -> None:
-        """Lets the next one have it."""
+        """Gives the turn back."""
 
     def holder(self) -> str:
-        """Who has it, in words."""
+        """Who has the turn, in words."""
 
 
 class LocalTurn:
-    """Of processes on one machine: a lock on a file, which says who has it or had it last, and by which object."""
+    """The turn of processes on one machine: a lock on a file, which names the process and object that have it or had it last."""
 
     certain = True
 
@@ -73,7 +73,7 @@ class LocalTurn:
         return True
 
     def check(self, sure: bool = False) -> None:
-        """The kernel takes it from nobody."""
+        """Never fails, since the kernel takes a lock from nobody."""
 
     def give(self) -> None:
         """Closing the file unlocks it."""
@@ -81,38 +81,38 @@ class LocalTurn:
         self._file = None
 
     def holder(self) -> str:
-        """As it calls itself."""
+        """The name that the holder gave itself."""
         return self.path.read_text().partition("\n")[0] or "somebody"
 
 
 class Turns:
-    """Shares a turn among the threads of this process too. `patience_seconds` is how long `mine` waits by default.
+    """Shares a turn among the threads of this process too. `wait_seconds` is how long `mine` waits by default.
 
-    `taken` is called at the beginning of every turn; its argument says whether another process or object has had a turn since.
+    `taken` is called at the beginning of every turn. Its argument says whether another process or object has had a turn in between.
     """
 
-    def __init__(self, turn: Turn, patience_seconds: float = 60.0) -> None:
-        self.turn, self.patience_seconds = turn, patience_seconds
+    def __init__(self, turn: Turn, wait_seconds: float = 60.0) -> None:
+        self.turn, self.wait_seconds = turn, wait_seconds
         self.taken: Callable[[bool], None] = lambda passed: None
         self._lock, self._who = threading.Lock(), ""
         self._thread: int | None = None  # of this process, which has it
         self._held = False
 
     @contextmanager
-    def mine(self, what: str, patience_seconds: float | None = None) -> Iterator[None]:
-        """Waits for the turn and keeps it for the block. RunError: it did not come in time, or this very thread has it."""
-        if self.ours:  # for an open stream, say: only this thread could end it
+    def mine(self, what: str, wait_seconds: float | None = None) -> Iterator[None]:
+        """Waits for the turn and keeps it for the block. RunError: the wait took too long, or this very thread has the turn."""
+        if self.ours:  # it would wait for itself: for its own open stream, say
             raise RunError(f"this thread has the accelerator already: {self._who}; end or close its open stream first, then go on")
-        patience = self.patience_seconds if patience_seconds is None else patience_seconds
-        until = time.monotonic() + patience
+        limit = self.wait_seconds if wait_seconds is None else wait_seconds
+        until = time.monotonic() + limit
         who = f"{describe_process()}, {what}"
-        if not self._lock.acquire(timeout=patience):
-            raise RunError(_busy(patience, self._who))
+        if not self._lock.acquire(timeout=limit):
+            raise RunError(_busy(limit, self._who))
         try:
             self._who, self._thread = who, threading.get_ident()
             while not self._take(who):
                 if time.monotonic() > until:
-                    raise RunError(_busy(patience, self.turn.holder()))
+                    raise RunError(_busy(limit, self.turn.holder()))
                 time.sleep(LOOK_SECONDS)
             try:
                 self._held = True
@@ -120,7 +120,7 @@ class Turns:
                 yield
             finally:
                 self._held = False
-                with suppress(Exception):  # a board that cannot be reached has nobody waiting
+                with suppress(Exception):  # if the board cannot be reached, nobody waits for it either
                     self.turn.give()
         finally:
             self._thread = None
@@ -128,7 +128,7 @@ class Turns:
 
     @property
     def ours(self) -> bool:
-        """Whether this very thread has it."""
+        """Whether this very thread has the turn."""
         return self._thread == threading.get_ident()
 
     @property
@@ -137,9 +137,9 @@ class Turns:
         return self.turn.certain
 
     def check(self, sure: bool = False) -> None:
-        """TurnLostError: this process has the turn no more, though it has not given it back. Nothing, outside of `mine`.
+        """TurnLostError: this process has lost the turn that it took. Does nothing outside of `mine`.
 
-        RunError: nobody can say, since the board cannot be reached.
+        RunError: the board cannot be reached, so nobody knows.
         """
         if self._held:
             self._asked(partial(self.turn.check, sure))
@@ -160,9 +160,9 @@ class Turns:
 
 
 def describe_process() -> str:
-    """This process, for whoever waits for it."""
+    """The name of this process, for the message of one that waits for it."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
-def _busy(patience_seconds: float, holder: str) -> str:
-    return f"the accelerator was busy for {patience_seconds:g} s: {holder} has it; wait for it, or end it"
+def _busy(wait_seconds: float, holder: str) -> str:
+    return f"the accelerator was busy for {wait_seconds:g} s: {holder} has it; wait for it, or end it"

@@ -94,7 +94,7 @@ def test_many_threads_never_meet(tmp_path):
 
 def test_who_waits_too_long_is_told_for_whom(pair):
     """And an exception inside gives the turn back."""
-    one, two = (Turns(each, patience_seconds=0.1) for each in pair)
+    one, two = (Turns(each, wait_seconds=0.1) for each in pair)
     with one.mine("model a"), pytest.raises(RunError, match=r"busy for 0.1 s: process \d+ on .*, model a has it"), two.mine("b"):
         pass
     with pytest.raises(ValueError, match="inside"), one.mine("model a"):
@@ -115,7 +115,7 @@ def test_a_dead_holder_is_passed_over(monkeypatch):
         assert not two.take("waiting")
         time.sleep(0.02)
     one.given.set()  # its signs of life end, as if it had been killed
-    with Turns(two, patience_seconds=10).mine("next"):
+    with Turns(two, wait_seconds=10).mine("next"):
         assert "next" in two.holder()
 
 
