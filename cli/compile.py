@@ -8,6 +8,7 @@ from typing import Any
 from cnna.cli.main import Outcome, counted
 from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes
 from cnna.spec.artifact import CpuPiece, save
+from cnna.spec.end_to_end import end_to_end
 from cnna.spec.errors import about_model
 from cnna.spec.files import make_folder
 from cnna.spec.manifest import ACCELERATOR, CpuEntry
@@ -43,6 +44,7 @@ def run(args: argparse.Namespace) -> Outcome:
     cpu = [piece.manifest for piece in artifact.pieces if isinstance(piece, CpuPiece)]
     activations = [program.manifest["activation_bytes"] for program in artifact.programs]
     manifest = artifact.manifest
+    speed = end_to_end(manifest["pieces"], artifact.predicted_clocks(), config.clock_mhz, manifest["batch"])
     figures: dict[str, Any] = {
         "output": str(args.output),
         "config": config.name,
@@ -59,6 +61,7 @@ def run(args: argparse.Namespace) -> Outcome:
         "cpu_operators": [node["op"] for entry in cpu for node in entry["operators"]],
         "cpu_seconds": sum(entry["seconds"] for entry in cpu),
         "numpy_suffices": all(entry["numpy"] for entry in cpu),
+        "predicted_end_to_end": speed.figures(),
     }
     print(
         f"{args.output}: {figures['layers']} layers for {config.name}, {manifest['macs']:,} MACs an image, "
@@ -70,6 +73,7 @@ def run(args: argparse.Namespace) -> Outcome:
         print(f"activations: {alive:,} bytes at a time{share}; {figures['workspace_bytes']:,} bytes of workspace in DDR")
     if cpu:
         _say_cpu(figures, cpu)
+    print(speed)
     return Outcome(figures, written=(args.dump,) if args.dump else ())
 
 

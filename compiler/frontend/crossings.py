@@ -15,10 +15,9 @@ from cnna.spec.cpu_costs import (
     ELEMENT_SECONDS,
     MACS_A_SECOND,
     NODE_SECONDS,
-    PACK_SECONDS,
     PIECE_SECONDS,
-    START_SECONDS,
 )
+from cnna.spec.end_to_end import crossing_seconds
 from cnna.spec.manifest import ACCELERATOR
 
 MOST_MACS = 0.01  # of the model's, of a piece that may go to the CPU
@@ -48,15 +47,12 @@ def cpu_seconds(piece: Piece) -> float:
     return PIECE_SECONDS + _node_seconds(piece.graph)
 
 
-def crossing_seconds(piece: Piece) -> float:
-    """What the host does for one run of a piece on the accelerator, for one image."""
-    names = (*piece.graph.inputs, *piece.graph.outputs)
-    return START_SECONDS + PACK_SECONDS * sum(_elements(piece.graph, name) for name in names)
-
-
 def _gain(piece: Piece, config: Config, pieces: list[Piece]) -> float:
     """Seconds that a piece on the accelerator saves. Between two pieces on the CPU it costs one call of onnxruntime more."""
-    there = crossing_seconds(piece) + _macs(piece) / (config.macs * config.clock_mhz * 1e6)
+    names = (*piece.graph.inputs, *piece.graph.outputs)
+    there = crossing_seconds(1, sum(_elements(piece.graph, name) for name in names)) + _macs(piece) / (
+        config.macs * config.clock_mhz * 1e6
+    )
     there += PIECE_SECONDS if 0 < pieces.index(piece) < len(pieces) - 1 else 0
     return _node_seconds(piece.graph) - there
 

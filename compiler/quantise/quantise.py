@@ -11,7 +11,7 @@ from cnna.compiler.frontend import support
 from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import to_graph
-from cnna.compiler.frontend.partition import part_of, placed
+from cnna.compiler.frontend.partition import Reasons, part_of, placed
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph.editor import Editor
@@ -54,28 +54,9 @@ def quantise(
     """
     if method not in METHODS:
         raise DataError(f"calibration method '{method}' is unknown; there are {', '.join(METHODS)}")
-    graph = run_passes(to_graph(model), REWRITES, dump)
-    quantised = next((n for n in graph.nodes if isinstance(n.op, Onnx) and n.op.kind == "QuantizeLinear"), None)
-    if (
-        quantised
-        or any(tensor.quant for tensor in graph.tensors.values())
-        or any(isinstance(node.op, Requantise) for node in graph.nodes)
-    ):
-        already = support.foreign_quantisation(graph) or "the model is quantised already; compile it as it is"
-        raise ModelError(f"{graph.name}: {already}")
-    if foreign := support.foreign_quantisation(graph):
-        raise ModelError(f"{graph.name}: {foreign}")
-    reasons = placed(graph, support.limit)
-    body = part_of(graph, {output for output, reason in reasons.items() if reason is None}, graph.name)
+    graph, reasons, body = float_body(model, dump)
     statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress)
-    quants = _activation_quants(body, statistics, method)
-    edit = Editor(graph)
-    for name, quant in quants.items():
-        edit.tensors[name] = replace(edit.tensors[name], quant=quant)
-    for node in body.nodes:
-        if isinstance(node.op, Conv):
-            _quantise_weights(edit, node, quants, statistics, correct_bias)
-    result = to_model(edit.finish())
+    result, quants = written(graph, body, statistics, method, correct_bias)
     import_quantised(result, sources=graph.sources)  # what is written can be compiled, or the reason is known now
     if preprocess:
         preprocessing.store(result, preprocess)
@@ -84,7 +65,43 @@ def quantise(
     return result, Report(method, len(next(iter(samples.values()))), ranges, quants, floating)
 
 
-def _activation_quants(body: Graph, statistics: dict[str, Statistics], method: str) -> dict[str, Quant]:
+def float_body(model: ModelProto, dump: Dump | None = None) -> tuple[Graph, Reasons, Graph]:
+    """The float graph of a model, why each node of it cannot run on the accelerator, and the part of it that can.
+
+    ModelError: the model is quantised already.
+    """
+    graph = run_passes(to_graph(model), REWRITES, dump)
+    if is_quantised(graph):
+        already = support.foreign_quantisation(graph) or "the model is quantised already; compile it as it is"
+        raise ModelError(f"{graph.name}: {already}")
+    if foreign := support.foreign_quantisation(graph):
+        raise ModelError(f"{graph.name}: {foreign}")
+    reasons = placed(graph, support.limit)
+    return graph, reasons, part_of(graph, {output for output, reason in reasons.items() if reason is None}, graph.name)
+
+
+def is_quantised(graph: Graph) -> bool:
+    """Whether there is a quantisation in a rewritten float graph."""
+    if any(isinstance(node.op, Onnx) and node.op.kind == "QuantizeLinear" for node in graph.nodes):
+        return True
+    return any(tensor.quant for tensor in graph.tensors.values()) or any(isinstance(node.op, Requantise) for node in graph.nodes)
+
+
+def written(
+    graph: Graph, body: Graph, statistics: Mapping[str, Statistics], method: str = "minmax", correct_bias: bool = True
+) -> tuple[ModelProto, dict[str, Quant]]:
+    """The graph as QDQ, quantised with the ranges in the `statistics` of each tensor of `body`; and each tensor's quantisation."""
+    quants = _activation_quants(body, statistics, method)
+    edit = Editor(graph)
+    for name, quant in quants.items():
+        edit.tensors[name] = replace(edit.tensors[name], quant=quant)
+    for node in body.nodes:
+        if isinstance(node.op, Conv):
+            _quantise_weights(edit, node, quants, statistics, correct_bias)
+    return to_model(edit.finish()), quants
+
+
+def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method: str) -> dict[str, Quant]:
     """A quantisation for each tensor; the inputs and the output of a MaxPool, Clip or Concat share one."""
     leader = {name: name for name in body.tensors}
 
@@ -108,7 +125,7 @@ def _activation_quants(body: Graph, statistics: dict[str, Statistics], method: s
 
 
 def _quantise_weights(
-    edit: Editor, node: Node, quants: dict[str, Quant], statistics: dict[str, Statistics], correct_bias: bool
+    edit: Editor, node: Node, quants: dict[str, Quant], statistics: Mapping[str, Statistics], correct_bias: bool
 ) -> None:
     """Rounds a convolution's weights; the bias compensates for the change at the mean of the input."""
     op: Conv = node.op

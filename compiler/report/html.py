@@ -104,6 +104,7 @@ _LAYER_COLUMNS = {  # group: (heading, key, format)
 _TOTALS = (
     ("cycles", "clocks", "{:,.0f}"),
     ("fps_at_300mhz", "images a second at 300 MHz", "{:,.1f}"),
+    ("fps_end_to_end", "images a second from end to end", "{:,.1f}"),
     ("mac_utilization", "of the array's MACs used", "{:.1%}"),
     ("ddr_read_bytes", "DDR bytes read", "{:,.0f}"),
     ("ddr_write_bytes", "DDR bytes written", "{:,.0f}"),

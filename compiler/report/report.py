@@ -13,6 +13,7 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.commands import commands
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.end_to_end import end_to_end
 from cnna.spec.errors import DataError
 from cnna.spec.manifest import ACCELERATOR, CPU, CpuEntry, LayerEntry, Manifest, PieceEntry, ProgramEntry
 from cnna.spec.metrics import REPORT_MHZ
@@ -138,6 +139,7 @@ def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Fig
     held = busy(bars)["conv"]
     return {
         **_total(manifest, cycles, config.macs),
+        **end_to_end(manifest["pieces"], cycles, config.clock_mhz, manifest["batch"]).figures(),
         "ddr": memory.entry(),
         "ddr_read_bytes": sum(layer["ddr_read_bytes"] for layer in layers_of(artifact)),
         "ddr_write_bytes": sum(layer["ddr_write_bytes"] for layer in layers_of(artifact)),
@@ -151,6 +153,7 @@ def _measured(manifest: Manifest, run: Mapping[str, Any], peak: int) -> Figures:
     known = bool(stalls) and all(clocks is not None for clocks in stalls.values())
     return {
         **_total(manifest, run["cycles"], peak),
+        "fps_end_to_end": run.get("fps_end_to_end"),
         "ddr_read_bytes": run.get("ddr_read_bytes"),
         "ddr_write_bytes": run.get("ddr_write_bytes"),
         "array": {"works": run["cycles"] - sum(stalls.values()), **stalls} if known else None,

@@ -54,16 +54,25 @@ def headline(found: Figures) -> list[str]:
         f"{found['program_writes']:,} register writes, {found['segments']['constant']:,} bytes of constants"
     ]
     for kind in ("predicted", "measured"):
-        if total := found[kind]:
-            by = f" ({found['device']})" if kind == "measured" else for_ddr(found)
-            moved = sum(total[key] for key in _BYTES if total[key] is not None)
-            lines.append(
-                f"{kind}{by}: {total['cycles']:,.0f} cycles, {total['mac_utilization']:.1%} of the array, "
-                f"{total['fps_at_300mhz']:,.1f} images a second at 300 MHz" + (f", {moved:,.0f} DDR bytes" if moved else "")
-            )
+        if found[kind]:
+            lines.append(_total_line(found, kind))
     if found["device"] and not found["measured"]:
         lines.append(f"the run was on {found['device']}, which counts no clocks: all figures are predicted")
     return lines
+
+
+def _total_line(found: Figures, kind: str) -> str:
+    """The figures of the whole, predicted or measured; those of the accelerator only where something runs on it."""
+    total, by = found[kind], f" ({found['device']})" if kind == "measured" else for_ddr(found)
+    parts = []
+    if total["cycles"]:
+        parts += [f"{total['cycles']:,.0f} cycles", f"{total['mac_utilization']:.1%} of the array"]
+        parts.append(f"{total['fps_at_300mhz']:,.1f} images a second at 300 MHz")
+    if total["fps_end_to_end"] is not None:
+        parts.append(f"{total['fps_end_to_end']:,.1f} from end to end")
+    if moved := sum(total[key] for key in _BYTES if total[key] is not None):
+        parts.append(f"{moved:,.0f} DDR bytes")
+    return f"{kind}{by}: {', '.join(parts) or 'nothing'}"
 
 
 def engine_lines(found: Figures) -> list[str]:
