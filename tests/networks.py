@@ -117,6 +117,43 @@ class Builder:
         shape = (sum(self.shape(x)[0] for x in parts), *self.shape(parts[0])[1:])
         return self._node(ir.Concat(), tuple(same), shape, zero)
 
+    def pixels(self, x: str, first: Sides, step: Sides, size: Sides) -> str:
+        """Some rows and columns of a map."""
+        return self._node(ir.Pixels((first[0], first[1]), (step[0], step[1])), (x,), (self.shape(x)[0], *size), self.zero(x))
+
+    def channels(self, x: str, first: int, count: int) -> str:
+        """Some channels of a map."""
+        return self._node(ir.Channels(first), (x,), (count, *self.shape(x)[1:]), self.zero(x))
+
+    def mosaic(self, parts: Sequence[tuple[str, Sides, Sides]], size: Sides) -> str:
+        """Maps (name, first, step) that lie between each other's pixels."""
+        channels, zero = self.shape(parts[0][0])[0], self.zero(parts[0][0])
+        places = tuple(((first[0], first[1]), (step[0], step[1])) for _, first, step in parts)
+        return self._node(ir.Mosaic(places), tuple(name for name, _, _ in parts), (channels, *size), zero)
+
+    def enlarged(self, x: str, times: Sides) -> str:
+        """Every pixel `times` down and right: copies that are written between each other."""
+        _, height, width = self.shape(x)
+        firsts = [(i, j) for i in range(times[0]) for j in range(times[1])]
+        parts = [(self.pixels(x, (0, 0), (1, 1), (height, width)), first, times) for first in firsts]
+        return self.mosaic(parts, (height * times[0], width * times[1]))
+
+    def phases(self, x: str, cout: int, kernels: Sequence[Sides], size: Sides, groups: int = 1) -> str:
+        """Four convolutions, of these kernels, whose pixels alternate in rows and columns of a map of `size`."""
+        _, height, width = self.shape(x)
+        zero, parts, mid = 0, [], self._clamp()
+        for number, kernel in enumerate(kernels):
+            i, j = divmod(number, 2)
+            own = (-(-(size[0] - i) // 2), -(-(size[1] - j) // 2))
+            pads = (i, j, own[0] - 1 + kernel[0] - i - height, own[1] - 1 + kernel[1] - j - width)
+            window = ir.Window((kernel[0], kernel[1]), pads=pads)
+            depthwise = groups == self.shape(x)[0] == cout
+            fields = self._sum(window, (cout, self.shape(x)[0] // groups))
+            op = ir.Depthwise(window, **fields, out=mid) if depthwise else ir.Conv(window, groups, **fields, out=mid)
+            zero = mid.zero
+            parts.append((self._node(op, (x,), (cout, *own), zero), (i, j), (2, 2)))
+        return self.mosaic(parts, size)
+
     # --- parameters ---
 
     def _requantised_to(self, x: str, zero: int) -> str:
@@ -302,6 +339,46 @@ def _first(b: Builder) -> str:
     return b.conv(x, int(b.rng.integers(1, 20)), random_window(b, b.shape(x)[1:], dilate=False))
 
 
+def _pixels(b: Builder) -> str:
+    """Some rows and columns of a map."""
+    x = _input(b)
+    first, step, size = [], [], []
+    for length in b.shape(x)[1:]:
+        first.append(int(b.rng.integers(0, length)))
+        step.append(b.pick(1, 1, 2, 3))
+        size.append(int(b.rng.integers(1, (length - 1 - first[-1]) // step[-1] + 2)))
+    return b.pixels(x, first, step, size)
+
+
+def _channels(b: Builder) -> str:
+    """Some channels, from a block's first on or not; each part read by a layer or put in another order."""
+    x = _input(b, 40)
+    if b.rng.random() < 0.5:
+        x = b.copy(x)
+    count = b.shape(x)[0]
+    cut = min(b.pick(8, 16, int(b.rng.integers(0, count))), count - 1)
+    parts = [b.channels(x, cut, count - cut), *([b.channels(x, 0, cut)] if cut else [])]
+    if b.rng.random() < 0.4:
+        return b.concat(*parts)
+    return b.affine(parts[0]) if b.rng.random() < 0.5 else b.conv(parts[0], 9, ir.Window())
+
+
+def _enlarged(b: Builder) -> str:
+    """A map with its pixels repeated; in a concatenation now and then."""
+    y = b.enlarged(_input(b, 30, 9), (b.pick(1, 2, 2, 3), b.pick(2, 2, 3, 4)))
+    return y if b.rng.random() < 0.5 else b.concat(y, b.input(b.pick(3, 4, 8), *b.shape(y)[1:]))
+
+
+def _phases(b: Builder) -> str:
+    """What a transposed convolution becomes."""
+    x = _input(b, 20, 10)
+    channels, height, width = b.shape(x)
+    size = [2 * length - int(b.rng.integers(0, 2)) if length > 1 else 2 for length in (height, width)]
+    kernels = [(b.pick(1, 2, 3), b.pick(1, 2, 3)) for _ in range(4)]
+    depthwise = b.rng.random() < 0.3 and channels > 1
+    return b.phases(x, channels if depthwise else int(b.rng.integers(1, 30)), kernels, size, channels if depthwise else 1)
+
+
 LAYERS: dict[str, Callable[[Builder], str]] = {
     "conv": _conv,
     "grouped": _grouped,
@@ -317,6 +394,10 @@ LAYERS: dict[str, Callable[[Builder], str]] = {
     "copy": _copy,
     "concat": _concat,
     "first": _first,
+    "pixels": _pixels,
+    "channels": _channels,
+    "enlarged": _enlarged,
+    "phases": _phases,
 }
 
 

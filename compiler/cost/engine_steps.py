@@ -6,7 +6,7 @@ This is the only place with the formula. The cost model, the cuts of a batch, ti
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cnna.compiler.lower.kernels import ConvKernel, Kernel
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, one_by_one
 from cnna.spec.config import Config
 
 Fields = Mapping[str, int]
@@ -81,8 +81,15 @@ def command_steps(engine: str, fields: Fields, config: Config) -> EngineSteps:
 
 
 def kernel_steps(kernel: Kernel, pixels: int, config: Config) -> tuple[EngineSteps, ...]:
-    """The work of a kernel for some pixels of its output, part by part."""
-    groups, taps = groups_of(pixels, config), kernel.window.kernel[0] * kernel.window.kernel[1]
-    if isinstance(kernel, ConvKernel):
-        return tuple(array_steps(groups, part.chunks, part.blocks, taps, config) for part in kernel.parts)
-    return (vector_steps(groups, kernel.dest.blocks, taps),)
+    """The work of a kernel for some pixels of its output, part by part; each phase makes its share of the pixels."""
+    sizes = {part.phase: part.phase.size[0] * part.phase.size[1] for part in kernel.parts if part.phase}
+    found = []
+    for own in one_by_one(kernel):
+        phase = own.parts[0].phase
+        groups = groups_of(pixels * sizes[phase] // sum(sizes.values()) if phase else pixels, config)
+        taps = own.window.kernel[0] * own.window.kernel[1]
+        if isinstance(own, ConvKernel):
+            found += [array_steps(groups, part.chunks, part.blocks, taps, config) for part in own.parts]
+        else:
+            found.append(vector_steps(groups, own.dest.blocks, taps))
+    return tuple(found)

@@ -83,7 +83,7 @@ def _legal(kernel: Kernel, lowered: Lowered, config: Config) -> Iterator[Tiling]
         most = dict.fromkeys(roles, 0)
         for tile, role in product(tiles(kernel, bare, height), roles):
             map_ = maps[views_of(kernel)[role].map]
-            most[role] = max(most[role], box_words(box_of(kernel, role, tile, map_, config.chunk_blocks), map_))
+            most[role] = max(most[role], box_words(box_of(kernel, role, tile, maps, config.chunk_blocks), map_))
         for count in range(1, len(roles) + 1):
             for staged, copies in product(combinations(roles, count), (1, 2)):
                 words = sum(copies * most[role] if role in staged else whole[role] for role in roles)

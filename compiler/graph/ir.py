@@ -138,7 +138,34 @@ class Concat:
     """Channels of the inputs one after another; all have the output's quantisation."""
 
 
-IntegerOperator = Combine | Conv | Depthwise | MaxPool | AveragePool | Affine | Concat  # of an int8 graph
+@dataclass(frozen=True)
+class Pixels:
+    """Rows and columns `step` apart, from `first` on, as many as the output has: y[c, i, j] = x[c, first + step * (i, j)]."""
+
+    first: tuple[int, int]
+    step: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Channels:
+    """y[c, i, j] = x[first + c, i, j], as many channels as the output has."""
+
+    first: int
+
+
+@dataclass(frozen=True)
+class Mosaic:
+    """One map of many: input n's pixel (i, j) is the output's first + step * (i, j), where (first, step) is `places[n]`.
+
+    The inputs are made by nodes of one kind from the same tensor, for the Mosaic alone, and fill the output without overlap.
+    """
+
+    places: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
+
+
+IntegerOperator = (
+    Combine | Conv | Depthwise | MaxPool | AveragePool | Affine | Concat | Pixels | Channels | Mosaic
+)  # of an int8 graph
 AnyOperator: TypeAlias = "IntegerOperator | FloatOperator"
 Operator = TypeVar("Operator", bound=AnyOperator, covariant=True)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.concat import blocks_of
 from cnna.compiler.lower.context import FULL, UNIT_SHIFT, Lowering, blocked
-from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Range
+from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Range, View
 from cnna.compiler.lower.weights import conv_stream, packing_overflows
 from cnna.spec.arith import pack_params
 from cnna.spec.config import Config
@@ -77,22 +77,26 @@ def _chunk_weights(weights: NDArray[np.int8], groups: int, chunk: int, span: Ran
 
 def select(low: Lowering, node: ir.Node, layer: int) -> Kernel:
     """A concatenation off block boundaries: its stacked inputs through a 1x1 convolution that picks channels, exactly."""
-    config, stack = low.config, low.storage.stacks[node.output]
-    cout, zero = low.channels(node.output), low.zero(node.output)
     start = 0
     picked: list[int] = []  # channel in the stack of each output channel
     for name in node.inputs:
         picked += range(start, start + low.channels(name))
-        start += blocks_of(low.graph, name, config.ci) * config.ci
+        start += blocks_of(low.graph, name, low.config.ci) * low.config.ci
+    return picked_channels(low, node, layer, low.storage.stacks[node.output], picked)
+
+
+def picked_channels(low: Lowering, node: ir.Node, layer: int, source: View, picked: list[int]) -> Kernel:
+    """A 1x1 convolution that picks channels of `source`, rising, exactly."""
+    config, cout, zero = low.config, low.channels(node.output), low.zero(node.output)
     parts = []
     for chunk in range(-(-cout // config.co)):
         wanted = picked[chunk * config.co : (chunk + 1) * config.co]
         span = (wanted[0] // config.ci, wanted[-1] // config.ci + 1)
         spread = np.zeros((1, span[1] - span[0], 1, 1, config.co, config.ci), np.int8)
-        for channel, source in enumerate(wanted):
-            spread[0, source // config.ci - span[0], 0, 0, channel, source % config.ci] = 1
+        for channel, place in enumerate(wanted):
+            spread[0, place // config.ci - span[0], 0, 0, channel, place % config.ci] = 1
         offset = np.where(np.arange(config.co) < len(wanted), 0, zero)  # unused channels hold the zero point
         params = pack_params(offset, 1 << UNIT_SHIFT, UNIT_SHIFT)[None]
         parts.append(ConvPart(chunk, 1, span[0], span[1] - span[0], conv_stream(params, spread, config)))
-    fields = low.common(replace(node, inputs=node.inputs[:1]), layer, ir.Window(), zero, FULL) | {"source": stack}
+    fields = low.common(replace(node, inputs=node.inputs[:1]), layer, ir.Window(), zero, FULL) | {"source": source}
     return ConvKernel(**fields, mid=FULL, add=None, parts=tuple(parts))

@@ -1,4 +1,4 @@
-"""Decides where every tensor is stored: in a map of its own, or inside the map of the concatenation that takes it.
+"""Decides where every tensor is stored: in a map of its own, or inside the map of the concatenation or mosaic that takes it.
 
 A tensor that only one concatenation needs at a whole block is written there by its producer and never copied; chains of
 concatenations (DenseNet) end in one map. `lower` makes kernels for what must be copied.
@@ -7,7 +7,7 @@ concatenations (DenseNet) end in one map. `lower` makes kernels for what must be
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cnna.compiler.graph.ir import Concat, Graph, Node
+from cnna.compiler.graph.ir import Channels, Concat, Graph, Mosaic, Node
 from cnna.compiler.lower.kernels import Map, View
 
 
@@ -38,6 +38,11 @@ def store_tensors(graph: Graph, ci: int) -> Storage:
     for node in reversed(graph.nodes):
         if isinstance(node.op, Concat):
             _place_inputs(graph, node, ci, parents, copies, stacks)
+        elif isinstance(node.op, Mosaic):  # the kernels write between each other's pixels
+            parents.update(dict.fromkeys(node.inputs, (node.output, 0)))
+    for node in graph.nodes:
+        if isinstance(node.op, Channels) and node.op.first % ci == 0 and node.output not in (*graph.outputs, *parents):
+            parents[node.output] = (node.inputs[0], node.op.first // ci)
     views = {name: _resolve(parents, name, blocks_of(graph, name, ci)) for name in graph.tensors}
     maps = {}
     for name, view in views.items():

@@ -5,7 +5,8 @@ commands. Maps are counted in channel blocks of `ci` channels, images as those o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,24 +52,53 @@ class Stream:
     param_words: int
 
 
+@dataclass(frozen=True)
+class Phase:
+    """A node's output whose pixels lie between those of other nodes: rows and columns `step` apart of a kernel's, from `first` on.
+
+    size: its own rows and columns, which `window` counts.
+    """
+
+    name: str
+    layer: int
+    tensor: str
+    window: Window
+    first: tuple[int, int]
+    step: tuple[int, int]
+    size: tuple[int, int]
+
+    def rows_within(self, rows: Range) -> Range:
+        """Its own rows that lie in a range of the kernel's; the second is no greater than the first where there is none."""
+        low, high = (-(-(edge - self.first[0]) // self.step[0]) for edge in rows)
+        return max(low, 0), min(high, self.size[0])
+
+
 @dataclass(frozen=True, eq=False)
 class ConvPart:
-    """Output chunks that read the same input blocks: of the kernel's source, `blocks` from `first_block`."""
+    """Output chunks that read the same input blocks: of the kernel's source, `blocks` from `first_block`.
+
+    phase: whose output they are; None: the kernel's.
+    """
 
     first_chunk: int
     chunks: int
     first_block: int
     blocks: int
     stream: Stream
+    phase: Phase | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class VectorPart:
-    """A rectangle of the output with its own parameters (average pools divide differently at borders)."""
+    """A rectangle of the output with its own parameters (average pools divide differently at borders).
+
+    phase: of whose output; None: the kernel's.
+    """
 
     rows: Range
     columns: Range
     stream: Stream
+    phase: Phase | None = None
 
 
 @dataclass(frozen=True)
@@ -118,6 +148,30 @@ def views_of(kernel: Kernel) -> dict[str, View]:
     """The view that a kernel has in each of its roles."""
     views = {"source": kernel.source, "second": kernel.second, "dest": kernel.dest}
     return {role: view for role, view in views.items() if view is not None}
+
+
+def phases(kernel: Kernel, map_: Map) -> dict[Phase, tuple[ConvPart | VectorPart, ...]]:
+    """The parts of each phase; a kernel without phases is one that fills its destination `map_`."""
+    size = (map_.height, map_.width)
+    whole = Phase(kernel.name, kernel.layer, kernel.tensor or "", kernel.window, (0, 0), (1, 1), size)
+    found: dict[Phase, tuple[ConvPart | VectorPart, ...]] = {}
+    for part in kernel.parts:
+        phase = part.phase or whole
+        found[phase] = (*found.get(phase, ()), part)
+    return found
+
+
+def one_by_one(kernel: Kernel) -> tuple[Kernel, ...]:
+    """A kernel for each phase, under its node's name; the kernel itself if it has none."""
+    found: dict[Phase | None, Any] = {}
+    for part in kernel.parts:
+        found[part.phase] = (*found.get(part.phase, ()), part)
+    return tuple(
+        replace(kernel, name=phase.name, layer=phase.layer, tensor=phase.tensor, window=phase.window, parts=parts)
+        if phase
+        else kernel
+        for phase, parts in found.items()
+    )
 
 
 @dataclass(frozen=True)

@@ -57,12 +57,13 @@ class DdrPlace:
 
 @dataclass(frozen=True)
 class Box:
-    """Images, blocks, rows and columns of a map."""
+    """Images, blocks, rows and columns of a map; of the latter those that are `step` apart."""
 
     images: Range
     blocks: Range
     rows: Range
     columns: Range
+    step: tuple[int, int] = (1, 1)
 
 
 def whole_place(map_: Map, base: int = 0) -> Place:
@@ -89,7 +90,8 @@ def map_bytes(map_: Map, config: Config) -> int:
 
 def feature_indices(place: Place, box: Box) -> NDArray[np.int64]:
     """Every word of a box, flat."""
-    image, block, row, column = np.ogrid[slice(*box.images), slice(*box.blocks), slice(*box.rows), slice(*box.columns)]
+    rows, columns = slice(*box.rows, box.step[0]), slice(*box.columns, box.step[1])
+    image, block, row, column = np.ogrid[slice(*box.images), slice(*box.blocks), rows, columns]
     words = (image - place.image) * place.image_words + (block - place.block) * place.block_words
     return (words + (row - place.row) * place.pitch + column + place.base).reshape(-1)
 

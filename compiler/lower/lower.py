@@ -6,12 +6,13 @@ are checked here (ModelError).
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.array import conv, select
 from cnna.compiler.lower.context import Lowering
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, View
-from cnna.compiler.lower.vector import affine, average_pool, combine, copy, depthwise, max_pool
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Phase, View
+from cnna.compiler.lower.vector import affine, average_pool, channels, combine, copy, depthwise, max_pool, pixels
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 from cnna.spec.regmap import command_fields
@@ -25,6 +26,9 @@ def lower(graph: ir.Graph, config: Config, batch: int = 1) -> Lowered:
     lowering = Lowering(graph, config, batch)
     kernels: list[Kernel] = []
     for layer, node in enumerate(graph.nodes):
+        if isinstance(node.op, ir.Mosaic):
+            kernels = _mosaic(graph, kernels, node, layer)
+            continue
         if type(node.op) not in OPERATORS:
             raise ModelError(f"{graph.name}: node '{node.name}' ({type(node.op).__name__}) does not run on the accelerator")
         made = OPERATORS[type(node.op)](lowering, node, layer)
@@ -67,6 +71,21 @@ def _concat(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     return kernels if stack is None else [*kernels, select(low, node, layer)]
 
 
+def _mosaic(graph: ir.Graph, kernels: list[Kernel], node: ir.Node, layer: int) -> list[Kernel]:
+    """The kernels with those of a mosaic's inputs joined to one, whose phases they are: tiles then hold whole rows of it."""
+    made = {kernel.tensor: kernel for kernel in kernels if kernel.tensor in node.inputs}
+    first = made[node.inputs[0]]
+    parts: Any = ()
+    for name, (start, step) in zip(node.inputs, node.op.places, strict=True):
+        own, (_, height, width) = made[name], graph.tensors[name].shape
+        same = (own.source, own.dest, own.second, own.pad, own.out) == (first.source, first.dest, None, first.pad, first.out)
+        assert same, f"'{name}' cannot be part of '{node.output}'"
+        phase = Phase(own.name, own.layer, name, own.window, start, step, (height, width))
+        parts = (*parts, *(replace(part, phase=phase) for part in own.parts))
+    joined = replace(first, name=node.name, layer=layer, tensor=None, parts=parts)
+    return [*(kernel for kernel in kernels if kernel.tensor not in made), joined]
+
+
 def _check_limits(graph: ir.Graph, kernel: Kernel, low: Lowering) -> None:
     """ModelError: a window, map or channel count that the registers cannot express."""
     engine = "conv" if isinstance(kernel, ConvKernel) else "vector"
@@ -80,8 +99,8 @@ def _check_limits(graph: ir.Graph, kernel: Kernel, low: Lowering) -> None:
         "stride_x": window.stride[1],
         "stride_dilation_y": window.dilation[0],
         "stride_dilation_x": window.dilation[1],
-        "first_y": -window.pads[0],
-        "first_x": -window.pads[1],
+        "first_y": -max(window.pads[0], 0),
+        "first_x": -max(window.pads[1], 0),
         "in_height": source.height,
         "in_width": source.width,
         "blocks": max((part.blocks for part in kernel.parts), default=1) if isinstance(kernel, ConvKernel) else dest.blocks,
@@ -104,4 +123,6 @@ OPERATORS: dict[type, Callable[[Lowering, ir.Node, int], list[Kernel]]] = {
     ir.Combine: combine,
     ir.Affine: affine,
     ir.Concat: _concat,
+    ir.Pixels: pixels,
+    ir.Channels: channels,
 }

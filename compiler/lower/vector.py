@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.graph import ir
-from cnna.compiler.lower.array import conv
+from cnna.compiler.lower.array import conv, picked_channels
 from cnna.compiler.lower.context import FULL, Lowering, blocked
 from cnna.compiler.lower.kernels import Kernel, Range, Stream, VectorKernel, VectorPart, View
 from cnna.compiler.lower.weights import vector_stream
@@ -67,6 +67,25 @@ def average_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
             parts.append(VectorPart(rows, columns, stream))
     fields = low.common(node, layer, op.window, op.zero_in, op.out)
     return [VectorKernel(**fields, op="average", factor_b=0, uniform=True, parts=tuple(parts))]
+
+
+def pixels(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+    """An exact copy of some rows and columns."""
+    (top, left), step = node.op.first, node.op.step
+    fields = low.common(node, layer, ir.Window(stride=step, pads=(-top, -left, 0, 0)), 0, FULL)
+    return [_uniform(low, fields, "elementwise", IDENTITY, node.output)]
+
+
+def channels(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+    """Some channels of a map: nothing where they are a view of it, else a copy of blocks or, on the array, of channels."""
+    x, y = (low.storage.views[name] for name in (node.inputs[0], node.output))
+    first, rest = divmod(node.op.first, low.config.ci)
+    there = replace(x, block=x.block + first, blocks=y.blocks)
+    if rest:
+        return [picked_channels(low, node, layer, x, list(range(node.op.first, node.op.first + low.channels(node.output))))]
+    if there == y:
+        return []
+    return [replace(copy(low, node.output, y, layer, node.name), source=there, tensor=node.output)]
 
 
 def copy(low: Lowering, tensor: str, dest: View, layer: int, name: str) -> Kernel:

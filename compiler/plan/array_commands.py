@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Range
+from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Phase, Range
 from cnna.compiler.lower.layout import Box, Place
-from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, origin, plane, shift, source
+from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, origin, plane, shift, source, spread
 from cnna.compiler.plan.tile import Tile
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import SEGMENTS
@@ -13,16 +13,18 @@ WEIGHT_RING = 0
 
 
 def conv_commands(
-    context: PlanContext, kernel: ConvKernel, part: ConvPart, stream: int, tile: Tile, places: Mapping[str, Place]
+    context: PlanContext, kernel: ConvKernel, part: ConvPart, phase: Phase, stream: int, tile: Tile, places: Mapping[str, Place]
 ) -> Iterator[PlannedCommand]:
-    """The chunks of a part in a tile: one weight stream and one pass, or one pass for each chunk if its weights exceed the ring."""
+    """The chunks of a part in a tile: one weight stream and one pass, or one pass for each chunk if its weights exceed the ring.
+
+    The rows of the tile are those of the phase.
+    """
     config = context.config
     first = max(part.first_chunk, tile.blocks[0] // config.chunk_blocks)
     last = min(part.first_chunk + part.chunks, -(-tile.blocks[1] // config.chunk_blocks))
     if first >= last:
         return
-    width = context.lowered.maps[kernel.dest.map].width
-    pixels = (tile.images[1] - tile.images[0]) * (tile.rows[1] - tile.rows[0]) * width
+    pixels = (tile.images[1] - tile.images[0]) * (tile.rows[1] - tile.rows[0]) * phase.size[1]
     groups, unit = -(-pixels // config.pix), part.stream.unit_words
     streaming = unit > config.ring_words and groups > 1
     stripe = config.stripe_bytes
@@ -36,28 +38,36 @@ def conv_commands(
             "beats": words * stripe // BEAT_BYTES,
             "repeat": repeat,
         }
-        return PlannedCommand("weight", fields, kernel.layer, None, (0, 0, 0, 0))
+        return PlannedCommand("weight", fields, phase.layer, None, (0, 0, 0, 0))
 
     if not streaming:
         yield weights(first, 0, (last - first) * unit, 1)
-        yield _conv(context, kernel, part, tile, (first, last), 0, places)
+        yield _conv(context, kernel, part, phase, tile, (first, last), 0, places)
         return
     for chunk in range(first, last):  # one at a time: the pass that empties the ring must not wait behind the stream that fills it
         head = part.stream.param_words
         yield weights(chunk, 0, head, 1)
         yield weights(chunk, head, unit - head, groups)
-        yield _conv(context, kernel, part, tile, (chunk, chunk + 1), 1, places)
+        yield _conv(context, kernel, part, phase, tile, (chunk, chunk + 1), 1, places)
 
 
 def _conv(
-    context: PlanContext, kernel: ConvKernel, part: ConvPart, tile: Tile, chunks: Range, stream: int, places: Mapping[str, Place]
+    context: PlanContext,
+    kernel: ConvKernel,
+    part: ConvPart,
+    phase: Phase,
+    tile: Tile,
+    chunks: Range,
+    stream: int,
+    places: Mapping[str, Place],
 ) -> PlannedCommand:
     config, maps = context.config, context.lowered.maps
     step = config.chunk_blocks
     blocks = (max(tile.blocks[0], chunks[0] * step), min(tile.blocks[1], chunks[1] * step))
-    output = Box(tile.images, shift(blocks, kernel.dest.block), tile.rows, (0, maps[kernel.dest.map].width))
-    first = kernel.source.block + part.first_block
-    walk, source_box = source(kernel, maps, kernel.source, (first, first + part.blocks), output, places["source"])
+    output = Box(tile.images, shift(blocks, kernel.dest.block), tile.rows, (0, phase.size[1]))
+    written, first = spread(phase, output), kernel.source.block + part.first_block
+    read = maps[kernel.source.map]
+    walk, source_box = source(phase.window, kernel.pad, read, (first, first + part.blocks), output, places["source"])
     add = kernel.add
     fields = {
         **walk,
@@ -67,7 +77,7 @@ def _conv(
         "mid_zero": kernel.mid.zero,
         "mid_clamp_low": kernel.mid.low,
         "mid_clamp_high": kernel.mid.high,
-        **plane("dst", places["dest"], output),
+        **plane("dst", places["dest"], written),
         "dst_blocks": blocks[1] - blocks[0],
         "res_enable": int(kernel.second is not None),
         "add_a": add.factor_a if add else 2,
@@ -83,6 +93,6 @@ def _conv(
         residual = Box(tile.images, shift(blocks, kernel.second.block), tile.rows, output.columns)
         fields |= plane("res", places["second"], residual)
         reads.append(Access(places["second"], residual, step))
-    writes = (Access(places["dest"], output, step),)
+    writes = (Access(places["dest"], written, step),)
     units = chunks[1] - chunks[0]
-    return PlannedCommand("conv", fields, kernel.layer, kernel.tensor, origin(kernel, output), units, tuple(reads), writes)
+    return PlannedCommand("conv", fields, phase.layer, phase.tensor or None, origin(kernel, output), units, tuple(reads), writes)

@@ -6,7 +6,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cnna.compiler.lower.kernels import Kernel, Lowered, Map, Range, View, source_columns, source_rows
+from cnna.compiler.graph.ir import Window
+from cnna.compiler.lower.kernels import Kernel, Lowered, Map, Phase, Range, source_columns, source_rows
 from cnna.compiler.lower.layout import Box, DdrPlace, Place
 from cnna.compiler.plan.allocate import Allocation
 from cnna.spec.config import Config
@@ -65,25 +66,31 @@ def shift(range_: Range, by: int) -> Range:
 
 def plane(prefix: str, place: Place, box: Box) -> dict[str, int]:
     """The walk over a destination or residual operand."""
-    width, height = box.columns[1] - box.columns[0], box.rows[1] - box.rows[0]
+    down, right = box.step
+    height, width = -(-(box.rows[1] - box.rows[0]) // down), -(-(box.columns[1] - box.columns[0]) // right)
     return {
         prefix: place.address(box.images[0], box.blocks[0], box.rows[0], box.columns[0]),
-        f"{prefix}_x": 1,
-        f"{prefix}_row": signed(place.pitch - width),
-        f"{prefix}_image": signed(place.image_words - height * place.pitch),
+        f"{prefix}_x": right,
+        f"{prefix}_row": signed(place.pitch * down - width * right),
+        f"{prefix}_image": signed(place.image_words - height * place.pitch * down),
         f"{prefix}_block": signed(place.block_words),
     }
 
 
-def source(
-    kernel: Kernel, maps: Mapping[str, Map], view: View, blocks: Range, output: Box, place: Place
-) -> tuple[dict[str, int], Box]:
-    """The walk over the source for an output box, and what it reads.
+def spread(phase: Phase, output: Box) -> Box:
+    """Where in the kernel's map a box of a phase's own rows and columns lies."""
+    (y, x), (down, right) = phase.first, phase.step
+    rows = (y + output.rows[0] * down, y + (output.rows[1] - 1) * down + 1)
+    columns = (x + output.columns[0] * right, x + (output.columns[1] - 1) * right + 1)
+    return Box(output.images, output.blocks, rows, columns, phase.step)
+
+
+def source(window: Window, pad: int, map_: Map, blocks: Range, output: Box, place: Place) -> tuple[dict[str, int], Box]:
+    """The walk over the source for an output box, and what it reads; taps outside of `map_` read `pad`.
 
     Coordinates count from the first row and column that are read. So taps outside of the map are masked for a band or a rectangle
     exactly as for the whole map.
     """
-    window, map_ = kernel.window, maps[view.map]
     (down, right), (dilation_y, dilation_x) = window.stride, window.dilation
     rows, columns = source_rows(window, output.rows, map_.height), source_columns(window, output.columns, map_.width)
     row, column = output.rows[0] * down - window.pads[0], output.columns[0] * right - window.pads[1]
@@ -109,6 +116,6 @@ def source(
         "stride_dilation_y": dilation_y,
         "in_width": columns[1] - columns[0],
         "in_height": rows[1] - rows[0],
-        "pad": kernel.pad,
+        "pad": pad,
     }
     return fields, Box(output.images, blocks, rows, columns)

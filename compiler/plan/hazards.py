@@ -88,7 +88,7 @@ def words_of(access: Access, unit: int) -> tuple[str, NDArray[np.int64]]:
     box = access.box
     if access.unit_blocks:
         low = box.blocks[0] + unit * access.unit_blocks
-        box = Box(box.images, (low, min(low + access.unit_blocks, box.blocks[1])), box.rows, box.columns)
+        box = Box(box.images, (low, min(low + access.unit_blocks, box.blocks[1])), box.rows, box.columns, box.step)
     if isinstance(access.place, Place):
         return FEATURES, feature_indices(access.place, box)
     return access.place.segment, ddr_beats(access.place, box)

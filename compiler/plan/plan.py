@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from cnna.compiler.cost import cost
-from cnna.compiler.lower.kernels import Lowered, Stream
+from cnna.compiler.lower.kernels import Lowered, Stream, one_by_one
 from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import Allocation, allocate
 from cnna.compiler.plan.command import PlanContext, PlannedCommand
@@ -32,7 +32,7 @@ class Way:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A finished program, and what it was made from. clocks: the estimate of the cost model."""
+    """A finished program, and what it was made from, its phases as kernels of their own. clocks: the estimate of the cost model."""
 
     lowered: Lowered
     allocation: Allocation
@@ -90,4 +90,5 @@ class _Search:
         commands = add_waits(plain, allocation.segments, self.config)
         program = emit(commands)
         clocks = cost.total_cycles(cost.timeline(program, self.config))
-        return Plan(cut_up, allocation, commands, program, self.constants, way, clocks)
+        apart = replace(cut_up, kernels=tuple(own for kernel in cut_up.kernels for own in one_by_one(kernel)))
+        return Plan(apart, allocation, commands, program, self.constants, way, clocks)

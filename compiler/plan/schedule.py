@@ -5,16 +5,17 @@ them overlap. `move` makes the commands of load and store, which move boxes of w
 `array_commands` and `vector_commands` make the others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import isqrt
 
 from cnna.compiler.cost.cost import moving_clocks
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, views_of
+from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Lowered, VectorPart, phases, views_of
 from cnna.compiler.lower.layout import Box, Place
 from cnna.compiler.plan.allocate import Allocation
 from cnna.compiler.plan.array_commands import conv_commands
 from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, signed
-from cnna.compiler.plan.tile import box_of, staged_place, tiles
+from cnna.compiler.plan.tile import Tile, box_of, staged_place, tiles
 from cnna.compiler.plan.vector_commands import newest_block, vector_commands
 from cnna.spec.config import Config
 from cnna.spec.regmap import SEGMENTS, command_fields
@@ -61,7 +62,7 @@ def _kernel_commands(context: PlanContext, number: int, kernel: Kernel) -> Itera
             if role not in tiling.staging:
                 places[role] = context.allocation.features[view.map]
                 continue
-            box = box_of(kernel, role, tile, maps[view.map], config.chunk_blocks)
+            box = box_of(kernel, role, tile, maps, config.chunk_blocks)
             if role != "dest" and role in held and held[role][0] == box:
                 places[role] = held[role][1]
                 continue
@@ -72,16 +73,25 @@ def _kernel_commands(context: PlanContext, number: int, kernel: Kernel) -> Itera
             if role != "dest":
                 tensor = _tensor_of(context.lowered, view.map)
                 yield from move(context, "load", view.map, box, places[role], kernel.layer, tensor)
-        if isinstance(kernel, ConvKernel):
-            for index, chunks in enumerate(kernel.parts):
-                yield from conv_commands(context, kernel, chunks, context.streams[number, index], tile, places)
-        else:
-            for index, rectangle in enumerate(kernel.parts):
-                cut = newest_block(context.lowered, number, kernel)
-                yield from vector_commands(context, kernel, rectangle, context.streams[number, index], tile, cut, places)
+        yield from _passes(context, number, kernel, tile, places)
         if "dest" in tiling.staging:
             box = held["dest"][0]
             yield from move(context, "store", kernel.dest.map, box, places["dest"], kernel.layer, kernel.tensor)
+
+
+def _passes(context: PlanContext, number: int, kernel: Kernel, tile: Tile, places: Mapping[str, Place]) -> Iterator[PlannedCommand]:
+    """The engine's commands of one tile, part by part."""
+    streams = {id(part): context.streams[number, index] for index, part in enumerate(kernel.parts)}
+    cut = 0 if isinstance(kernel, ConvKernel) else newest_block(context.lowered, number, kernel)
+    for phase, parts in phases(kernel, context.lowered.maps[kernel.dest.map]).items():
+        own = replace(tile, rows=phase.rows_within(tile.rows))
+        if own.rows[0] >= own.rows[1]:
+            continue
+        for part in parts:
+            if isinstance(kernel, ConvKernel) and isinstance(part, ConvPart):
+                yield from conv_commands(context, kernel, part, phase, streams[id(part)], own, places)
+            elif not isinstance(kernel, ConvKernel) and isinstance(part, VectorPart):
+                yield from vector_commands(context, kernel, part, phase, streams[id(part)], own, cut, places)
 
 
 def stream_keys(lowered: Lowered) -> Sequence[tuple[int, int]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cnna.compiler.cost.engine_steps import EngineSteps, array_steps, groups_of, vector_steps
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, Map, Range, source_rows, views_of
+from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Map, Range, phases, source_rows, views_of
 from cnna.compiler.lower.layout import Box, Place
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED
@@ -48,12 +48,14 @@ def tiles(kernel: Kernel, tiling: Tiling, height: int) -> Iterator[Tile]:
                 )
 
 
-def box_of(kernel: Kernel, role: str, tile: Tile, map_: Map, chunk_blocks: int) -> Box:
+def box_of(kernel: Kernel, role: str, tile: Tile, maps: Mapping[str, Map], chunk_blocks: int) -> Box:
     """The part of a role's map that a tile touches, in whole rows."""
     view = views_of(kernel)[role]
-    rows, blocks = tile.rows, tile.blocks
+    map_, rows, blocks = maps[view.map], tile.rows, tile.blocks
     if role == "source":
-        rows = source_rows(kernel.window, tile.rows, map_.height)
+        owned = ((phase.window, phase.rows_within(tile.rows)) for phase in phases(kernel, maps[kernel.dest.map]))
+        read = [source_rows(window, own, map_.height) for window, own in owned if own[0] < own[1]]
+        rows = (min(low for low, _ in read), max(high for _, high in read))
         if isinstance(kernel, ConvKernel):
             first, last = tile.blocks[0] // chunk_blocks, -(-tile.blocks[1] // chunk_blocks)
             used = [part for part in kernel.parts if part.first_chunk < last and part.first_chunk + part.chunks > first]
@@ -127,7 +129,7 @@ def _sizes(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Conf
     for tile in tiles(_one_image(kernel), tiling, maps[kernel.dest.map].height):
         for role in largest:
             map_ = maps[views_of(kernel)[role].map]
-            largest[role] = max(largest[role], box_words(box_of(kernel, role, tile, map_, config.chunk_blocks), map_))
+            largest[role] = max(largest[role], box_words(box_of(kernel, role, tile, maps, config.chunk_blocks), map_))
     return [(role, words) for role, words in largest.items() for _ in tiling.staging[role]]
 
 
@@ -162,23 +164,28 @@ def tiling_work(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config:
         count += 1
         for role in tiling.staging:
             map_ = maps[views_of(kernel)[role].map]
-            box = box_of(kernel, role, tile, map_, config.chunk_blocks)
+            box = box_of(kernel, role, tile, maps, config.chunk_blocks)
             if last.get(role) != box or role == "dest":
                 bytes_ += box_words(box, map_) * config.ci
             last[role] = box
-        own = _tile_steps(kernel, tile, dest, config)
-        work += own.steps
-        if isinstance(kernel, ConvKernel):
-            unit = kernel.parts[0].stream.unit_words
+        for own, unit in _tile_steps(kernel, tile, dest, config):
+            work += own.steps
             bytes_ += own.times * unit * config.ring_word_bytes * (own.groups if unit > config.ring_words else 1)
     return bytes_, work, count
 
 
-def _tile_steps(kernel: Kernel, tile: Tile, dest: Map, config: Config) -> EngineSteps:
-    """Steps of the engine for a tile. Counts each part of a grouped convolution as if it had the most source blocks of all."""
-    groups, blocks = groups_of((tile.rows[1] - tile.rows[0]) * dest.width, config), tile.blocks[1] - tile.blocks[0]
-    taps = kernel.window.kernel[0] * kernel.window.kernel[1]
-    if isinstance(kernel, ConvKernel):
-        most = max(part.blocks for part in kernel.parts)
-        return array_steps(groups, -(-blocks // config.chunk_blocks), most, taps, config)
-    return vector_steps(groups, blocks, taps)
+def _tile_steps(kernel: Kernel, tile: Tile, dest: Map, config: Config) -> Iterator[tuple[EngineSteps, int]]:
+    """Steps of the engine for a tile, and the words of weights of a chunk, phase by phase.
+
+    Counts each part of a grouped convolution as if it had the most source blocks of all.
+    """
+    blocks = tile.blocks[1] - tile.blocks[0]
+    for phase, parts in phases(kernel, dest).items():
+        low, high = phase.rows_within(tile.rows)
+        groups, taps = groups_of(max(high - low, 0) * phase.size[1], config), phase.window.kernel[0] * phase.window.kernel[1]
+        convs = [part for part in parts if isinstance(part, ConvPart)]
+        if convs:
+            most = max(part.blocks for part in convs)
+            yield array_steps(groups, -(-blocks // config.chunk_blocks), most, taps, config), convs[0].stream.unit_words
+        else:
+            yield vector_steps(groups, blocks, taps), 0

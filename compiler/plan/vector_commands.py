@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from cnna.compiler.lower.kernels import Lowered, Range, VectorKernel, VectorPart
+from cnna.compiler.lower.kernels import Lowered, Phase, Range, VectorKernel, VectorPart
 from cnna.compiler.lower.layout import Box, Place
-from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, origin, plane, shift, signed, source
+from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, origin, plane, shift, signed, source, spread
 from cnna.compiler.plan.tile import Tile
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS
@@ -27,11 +27,19 @@ def newest_block(lowered: Lowered, number: int, kernel: VectorKernel) -> int:
 
 
 def vector_commands(
-    context: PlanContext, kernel: VectorKernel, part: VectorPart, stream: int, tile: Tile, cut: int, places: Mapping[str, Place]
+    context: PlanContext,
+    kernel: VectorKernel,
+    part: VectorPart,
+    phase: Phase,
+    stream: int,
+    tile: Tile,
+    cut: int,
+    places: Mapping[str, Place],
 ) -> Iterator[PlannedCommand]:
     """A part's rectangle within a tile; image by image or block by block if the steps of the two operands differ.
 
-    The blocks before `cut` were written earlier. They get commands of their own, which need not wait for the other blocks.
+    The rows of the tile are those of the phase. The blocks before `cut` were written earlier. They get commands of their own, which
+    need not wait for the other blocks.
     """
     rows = (max(part.rows[0], tile.rows[0]), min(part.rows[1], tile.rows[1]))
     if rows[0] >= rows[1]:
@@ -39,8 +47,8 @@ def vector_commands(
     a, b = places["source"], places.get("second", places["source"])
     for images in _split(tile.images, a.image_words == b.image_words):
         for blocks in _cut(tile.blocks, cut) if a.block_words == b.block_words else _split(tile.blocks, False):
-            yield _vector_weights(context, kernel, part, stream, blocks)
-            yield _vector(context, kernel, part, Tile(images, rows, blocks), places)
+            yield _vector_weights(kernel, part, phase, stream, blocks)
+            yield _vector(context, kernel, part, phase, Tile(images, rows, blocks), places)
 
 
 def _split(range_: Range, together: bool) -> list[Range]:
@@ -51,7 +59,7 @@ def _cut(range_: Range, at: int) -> list[Range]:
     return [(range_[0], at), (at, range_[1])] if range_[0] < at < range_[1] else [range_]
 
 
-def _vector_weights(context: PlanContext, kernel: VectorKernel, part: VectorPart, stream: int, blocks: Range) -> PlannedCommand:
+def _vector_weights(kernel: VectorKernel, part: VectorPart, phase: Phase, stream: int, blocks: Range) -> PlannedCommand:
     unit, count = part.stream.unit_words, 1 if kernel.uniform else blocks[1] - blocks[0]
     fields = {
         "ring": VECTOR_RING,
@@ -61,15 +69,16 @@ def _vector_weights(context: PlanContext, kernel: VectorKernel, part: VectorPart
         "beats": unit * count,
         "repeat": 1,
     }
-    return PlannedCommand("weight", fields, kernel.layer, None, (0, 0, 0, 0))
+    return PlannedCommand("weight", fields, phase.layer, None, (0, 0, 0, 0))
 
 
 def _vector(
-    context: PlanContext, kernel: VectorKernel, part: VectorPart, tile: Tile, places: Mapping[str, Place]
+    context: PlanContext, kernel: VectorKernel, part: VectorPart, phase: Phase, tile: Tile, places: Mapping[str, Place]
 ) -> PlannedCommand:
     config, maps = context.config, context.lowered.maps
     output = Box(tile.images, shift(tile.blocks, kernel.dest.block), tile.rows, part.columns)
-    walk, source_box = source(kernel, maps, kernel.source, shift(tile.blocks, kernel.source.block), output, places["source"])
+    written, read = spread(phase, output), shift(tile.blocks, kernel.source.block)
+    walk, source_box = source(phase.window, kernel.pad, maps[kernel.source.map], read, output, places["source"])
     reads = [Access(places["source"], source_box, config.chunk_blocks)]
     if kernel.second is not None:
         other = Box(tile.images, shift(tile.blocks, kernel.second.block), tile.rows, part.columns)
@@ -86,8 +95,8 @@ def _vector(
         "out_zero": kernel.out.zero,
         "out_clamp_low": kernel.out.low,
         "out_clamp_high": kernel.out.high,
-        **plane("dst", places["dest"], output),
+        **plane("dst", places["dest"], written),
     }
-    writes = (Access(places["dest"], output, config.chunk_blocks),)
+    writes = (Access(places["dest"], written, config.chunk_blocks),)
     units = -(-blocks // config.chunk_blocks)
-    return PlannedCommand("vector", fields, kernel.layer, kernel.tensor, origin(kernel, output), units, tuple(reads), writes)
+    return PlannedCommand("vector", fields, phase.layer, phase.tensor or None, origin(kernel, output), units, tuple(reads), writes)

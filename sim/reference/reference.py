@@ -163,6 +163,25 @@ def _concat(op: ir.Concat, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
     return np.concatenate(x, axis=1)
 
 
+def _pixels(op: ir.Pixels, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    down, right = (
+        first + step * np.arange(size) for first, step, size in zip(op.first, op.step, _size(graph, output), strict=True)
+    )
+    return x[0][:, :, down[:, None], right]
+
+
+def _channels(op: ir.Channels, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    return x[0][:, op.first : op.first + graph.tensors[output].shape[0]]
+
+
+def _mosaic(op: ir.Mosaic, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    y = np.empty((len(x[0]), *graph.tensors[output].shape), np.int8)
+    for part, (first, step) in zip(x, op.places, strict=True):
+        down, right = (start + stride * np.arange(n) for start, stride, n in zip(first, step, part.shape[2:], strict=True))
+        y[:, :, down[:, None], right] = part
+    return y
+
+
 _EXECUTE: dict[type, Callable[[Any, list[Int8], ir.Graph, str], Int8]] = {
     ir.Conv: _conv,
     ir.Depthwise: _depthwise,
@@ -171,6 +190,9 @@ _EXECUTE: dict[type, Callable[[Any, list[Int8], ir.Graph, str], Int8]] = {
     ir.Combine: _combine,
     ir.Affine: _affine,
     ir.Concat: _concat,
+    ir.Pixels: _pixels,
+    ir.Channels: _channels,
+    ir.Mosaic: _mosaic,
 }
 
 

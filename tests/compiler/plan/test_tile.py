@@ -40,7 +40,7 @@ def test_tiles_cover_the_output_once_in_the_memory_there_is(words):
             covered[slice(*tile.images), slice(*tile.rows), slice(*tile.blocks)] += 1
             for role in roles:
                 map_ = maps[views_of(kernel)[role].map]
-                sizes[role] = max(sizes[role], box_words(box_of(kernel, role, tile, map_, TINY.chunk_blocks), map_))
+                sizes[role] = max(sizes[role], box_words(box_of(kernel, role, tile, maps, TINY.chunk_blocks), map_))
         assert (covered == 1).all(), f"case {case}"
         taken = sorted((base, base + sizes[role]) for role, bases in tiling.staging.items() for base in bases)
         assert all(first[1] <= then[0] for first, then in pairwise(taken)), f"case {case}"
