@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from math import inf
 from typing import Any
 
 import numpy as np
 
+from cnna.compiler.frontend.even_runs import even_runs
 from cnna.compiler.frontend.node_names import place
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph import ir
@@ -26,8 +28,8 @@ def to_integer(graph: ir.Graph) -> ir.Graph:
     nodes: list[ir.Node] = []
     for node in graph.nodes:
         try:
-            if isinstance(node.op, f.Concat):
-                nodes += _concat(node, tensors)
+            if type(node.op) in _SEVERAL:
+                nodes += _SEVERAL[type(node.op)](node, tensors)
             else:
                 op = _CONVERT[type(node.op)](node, graph, tensors, constants)
                 nodes.append(replace(node, op=op))
@@ -124,6 +126,50 @@ def _concat(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
     return [*copies, ir.Node(node.name, ir.Concat(), tuple(inputs), node.output)]
 
 
+def _moved(node: ir.Node, tensors: Tensors) -> tuple[list[ir.Node], str]:
+    """The input of a node that keeps its input's scale, and the requantised copy that it needs where the output has another."""
+    (x,), y = node.inputs, _quant(tensors, node.output)
+    if tensors[x].quant == y:
+        return [], x
+    copied = f"{node.output}:copy"
+    tensors[copied] = ir.Tensor(tensors[x].shape, y)
+    return [ir.Node(f"{node.name}:copy", _copy(_quant(tensors, x), y), (x,), copied)], copied
+
+
+def _channels(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
+    """Channels, and behind them the requantised copy where the output has a scale of its own."""
+    (x,), y = node.inputs, node.output
+    if tensors[x].quant == tensors[y].quant:
+        return [ir.Node(node.name, ir.Channels(node.op.first), (x,), y)]
+    chosen = f"{y}:chosen"
+    tensors[chosen] = ir.Tensor(tensors[y].shape, tensors[x].quant)
+    copy = ir.Node(f"{node.name}:copy", _copy(_quant(tensors, x), _quant(tensors, y)), (chosen,), y)
+    return [ir.Node(node.name, ir.Channels(node.op.first), (x,), chosen), copy]
+
+
+def _pixels(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
+    """Every even run of rows with every even run of columns; a Mosaic of them if there are several."""
+    nodes, x = _moved(node, tensors)
+    shape, quant = tensors[node.output].shape, tensors[node.output].quant
+    pairs = list(product(even_runs(node.op.rows), even_runs(node.op.columns)))
+    if len(pairs) == 1:
+        ((down, right),) = pairs
+        return [*nodes, ir.Node(node.name, ir.Pixels((down.first, right.first), (down.step, right.step)), (x,), node.output)]
+    made = []
+    for number, (down, right) in enumerate(pairs):
+        output = f"{node.output}:{number}"
+        tensors[output] = ir.Tensor((shape[0], down.count, right.count), quant)
+        op = ir.Pixels((down.first, right.first), (down.step, right.step))
+        made.append(ir.Node(f"{node.name}:{number}", op, (x,), output))
+    places = tuple(((down.at, right.at), (down.apart, right.apart)) for down, right in pairs)
+    return [*nodes, *made, ir.Node(node.name, ir.Mosaic(places), tuple(part.output for part in made), node.output)]
+
+
+_SEVERAL: dict[type, Callable[[ir.Node, Tensors], list[ir.Node]]] = {
+    f.Concat: _concat,
+    f.Pixels: _pixels,
+    f.Channels: _channels,
+}
 _CONVERT: dict[type, Callable[[ir.Node, ir.Graph, Tensors, Constants], Any]] = {
     f.Conv: _conv,
     f.MaxPool: _max_pool,

@@ -254,6 +254,30 @@ def _reshape(writer: _Writer, node: Node, inputs: list[str], output: str) -> Non
     writer.emit("Reshape", [*inputs, target], output, node.name)
 
 
+def _pixels(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
+    """A Resize where every pixel is repeated equally often, else a Gather for each axis."""
+    shape = writer.graph.tensors[node.inputs[0]].shape
+    chosen = {2: node.op.rows, 3: node.op.columns}
+    times = [len(index) // shape[axis] or 1 for axis, index in chosen.items()]
+    if all(index == tuple(np.repeat(range(shape[axis]), n)) for (axis, index), n in zip(chosen.items(), times, strict=True)):
+        scales = writer.constant(f"{output}:scales", np.array([1, 1, *times], np.float32))
+        how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        writer.emit("Resize", [*inputs, "", scales], output, node.name, **how)
+        return
+    needed = [axis for axis, index in chosen.items() if index != tuple(range(shape[axis]))]
+    for axis in needed:
+        made = output if axis == needed[-1] else writer.fresh(f"{output}:rows")
+        index = writer.constant(f"{output}:index{axis}", np.array(chosen[axis], np.int64))
+        inputs = [writer.emit("Gather", [*inputs, index], made, node.name, axis=axis)]
+
+
+def _channels(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
+    end = node.op.first + writer.graph.tensors[node.output].shape[1]
+    places = {"starts": node.op.first, "ends": end, "axes": 1}
+    given = [writer.constant(f"{output}:{key}", np.array([value], np.int64)) for key, value in places.items()]
+    writer.emit("Slice", [*inputs, *given], output, node.name)
+
+
 _WRITE: dict[type, Callable[[_Writer, Node, list[str], str], Any]] = {
     f.Onnx: _onnx,
     f.Conv: _conv,
@@ -263,6 +287,8 @@ _WRITE: dict[type, Callable[[_Writer, Node, list[str], str], Any]] = {
     f.Add: lambda writer, node, inputs, output: writer.emit("Add", inputs, output, node.name),
     f.Clip: lambda writer, node, inputs, output: writer.emit("Identity", inputs, output, node.name),
     f.Concat: lambda writer, node, inputs, output: writer.emit("Concat", inputs, output, node.name, axis=1),
+    f.Pixels: _pixels,
+    f.Channels: _channels,
     f.Reshape: _reshape,
     f.Transpose: lambda writer, node, inputs, output: writer.emit("Transpose", inputs, output, node.name, perm=node.op.perm),
 }

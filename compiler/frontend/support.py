@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cnna.compiler.frontend.even_runs import even_runs
 from cnna.compiler.frontend.node_names import kind_in, kind_of, place
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.ir import Graph, Node, Window, taps_inside
@@ -14,6 +15,7 @@ from cnna.spec.machine import limits
 SIZE_MAX = limits("conv", "out_width")[1]  # rows, columns of a map
 KERNEL_MAX = limits("conv", "kernel_width")[1]  # taps in a row or column
 STEP_MAX = limits("conv", "stride_x")[1]  # stride, dilation
+COPIES_MAX = 64  # commands of a tile, which each have a fixed cost
 PAD_MAX = limits("conv", "first_x")[1]  # rows, columns of padding before a map
 
 
@@ -51,6 +53,15 @@ def _view(op: Any, node: Node, graph: Graph) -> str | None:
     return "it orders elements anew between two layers; the accelerator takes only what a fully connected layer behind it absorbs"
 
 
+def _pixels(op: f.Pixels, node: Node, graph: Graph) -> str | None:
+    runs = [even_runs(index) for index in (op.rows, op.columns)]
+    if max(run.step for axis in runs for run in axis) > STEP_MAX:
+        return f"steps over rows and columns must be at most {STEP_MAX}"
+    if len(runs[0]) * len(runs[1]) > COPIES_MAX:
+        return f"it takes {len(runs[0]) * len(runs[1])} copies of evenly spaced pixels; at most {COPIES_MAX} run"
+    return None
+
+
 CUT = "cut the model there and run two"
 SMOOTH = "replace it with Clip and train again"
 LEAKY = "replace it with Relu and train again"
@@ -68,6 +79,8 @@ OPERATORS: dict[type, Rule] = {
     f.Clip: Rule("vector", _no_limit),  # folded into the operator before it wherever there is one
     f.Requantise: Rule("vector", _no_limit),
     f.Concat: Rule("vector", _no_limit),  # copies only where scales differ
+    f.Pixels: Rule("vector", _pixels),
+    f.Channels: Rule("array", _no_limit),  # nothing at all where they begin with a block
     f.Reshape: Rule("none", _view),
     f.Transpose: Rule("none", _view),
 }
@@ -75,6 +88,7 @@ OPERATORS: dict[type, Rule] = {
 RUNS = (  # ONNX's names of what becomes one of these, in at least one form
     *("Conv", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean"),
     *("BatchNormalization", "Relu", "Clip", "Min", "Max", "Add", "Sum", "Sub", "Mul", "Div", "Concat", "Pad", "Slice", "Flatten"),
+    *("Resize", "Split", "Gather"),
 )
 
 WHOLE_NUMBERS = ("ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
@@ -89,8 +103,10 @@ HINTS = {
     "Mul": CHANNELS,
     "Sub": CHANNELS,
     "Div": CHANNELS,
-    "Pad": "only constant zeros run, at rows and columns",
-    "Slice": "only steps over rows and columns from pixel 0 run",
+    "Resize": f"only the nearest pixel runs, at scales that need few copies; use mode nearest and a whole factor, or {CUT}",
+    "Pad": "only constant zeros, edge and reflect run, at rows and columns",
+    "Slice": "only constant slices of channels, rows and columns run",
+    "Gather": "only a constant choice of channels, rows or columns runs",
     "Concat": "only channels (axis 1) can be concatenated",
     "ReduceMean": "only the mean over all rows and columns runs; use GlobalAveragePool",
     "LeakyRelu": LEAKY,
@@ -102,7 +118,7 @@ HINTS = {
     "Tanh": SMOOTH,
     "LRN": NORM,
     "InstanceNormalization": NORM,
-    "Split": f"let a convolution for each part take its place, or {CUT}",
+    "Split": "only constant parts of channels, rows or columns run",
     "QuantizeLinear": PAIRS,
     "DequantizeLinear": PAIRS,
 }
@@ -200,10 +216,6 @@ def refusal(node: Node, reason: str, graph: Graph) -> str:
 
 def _hint(node: Node, kind: str, graph: Graph) -> str:
     """What helps where an operator does not run."""
-    if kind in ("Resize", "Upsample"):
-        before, after = graph.tensors[node.inputs[0]].shape, graph.tensors[node.output].shape
-        shrinks = len(before) == len(after) and all(new <= old for new, old in zip(after, before, strict=True))
-        return f"use a stride or pool instead, or {CUT}" if shrinks else f"no operator enlarges a map; {CUT}"
     return HINTS.get(kind, CUT)
 
 

@@ -106,6 +106,21 @@ class Concat:
 
 
 @dataclass(frozen=True)
+class Pixels:
+    """y[c, i, j] = x[c, rows[i], columns[j]]: a nearest Resize, a Slice, a Pad that repeats or mirrors what is there."""
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Channels:
+    """y[c, i, j] = x[first + c, i, j], as many channels as the output has."""
+
+    first: int
+
+
+@dataclass(frozen=True)
 class Requantise:
     """A Q and its DQ: the nearest value that int8 at `quant` holds."""
 
@@ -114,7 +129,10 @@ class Requantise:
 
 CLIPPED = (Conv, AveragePool, Affine, Add, Clip)
 VIEWS = (Reshape, Transpose)
-FloatOperator = Onnx | Reshape | Transpose | Conv | MaxPool | AveragePool | Affine | Add | Clip | Concat | Requantise
+FloatOperator = (
+    Onnx | Reshape | Transpose | Conv | MaxPool | AveragePool | Affine | Add | Clip | Concat | Pixels | Channels | Requantise
+)
+MOVES = (MaxPool, Concat, Pixels, Channels)  # every element of the output is one of the inputs', whatever the scale
 
 
 def scale_name(constant: str) -> str:

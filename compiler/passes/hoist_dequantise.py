@@ -13,7 +13,10 @@ from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor
 
-MOVERS = ("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Concat", "Pad")
+MOVERS = (
+    *("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Concat", "Pad"),
+    *("Gather", "Resize", "DepthToSpace", "SpaceToDepth"),
+)
 
 
 def hoist_dequantise(graph: Graph) -> Graph:
@@ -36,6 +39,10 @@ def _mover(edit: Editor, node: Node) -> Node | None:
         return None
     scale, mover = edit.constants.get(node.inputs[1]), edit.producer(node.inputs[0], Onnx)
     if mover is None or mover.op.kind not in MOVERS or scale is None or scale.size != 1:
+        return None
+    if mover.op.kind == "Resize" and mover.op.attributes.get("mode", "nearest") != "nearest":
+        return None
+    if mover.op.kind == "Gather" and mover.inputs[0] in edit.constants:
         return None
     return mover if mover.op.kind != "Pad" or all(name in edit.constants for name in mover.inputs[2:3] if name) else None
 

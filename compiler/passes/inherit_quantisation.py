@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import inf
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import Clip, Concat, Conv, MaxPool
+from cnna.compiler.graph.float_ops import MOVES, Clip, Conv
 from cnna.compiler.graph.ir import Graph, Node
 
 
@@ -22,7 +22,7 @@ def inherit_quantisation(graph: Graph) -> Graph:
         if _keeps_values(edit, node) and edit.tensors[node.output].quant is None and len(quants) == 1:
             edit.tensors[node.output] = replace(edit.tensors[node.output], quant=quants.pop())
     for node in reversed(list(edit)):
-        if isinstance(node.op, MaxPool | Concat | Clip):
+        if isinstance(node.op, (*MOVES, Clip)):
             for name in node.inputs:
                 if edit.tensors[name].quant is None and edit.uses(name) == node.inputs.count(name) and edit.producer(name):
                     edit.tensors[name] = replace(edit.tensors[name], quant=edit.tensors[node.output].quant)
@@ -38,4 +38,4 @@ def _keeps_values(edit: Editor, node: Node) -> bool:
         weights = edit.constants[op.weights]
         chooses = not edit.constants[op.bias].any() and (op.low, op.high) == (-inf, inf) and ((weights == 0) | (weights == 1)).all()
         return bool(chooses and (weights.sum(axis=(1, 2, 3)) <= 1).all())
-    return isinstance(op, MaxPool | Concat)
+    return isinstance(op, MOVES)

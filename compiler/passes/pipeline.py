@@ -9,6 +9,7 @@ from cnna.compiler.passes.annotate_quantisation import annotate_quantisation
 from cnna.compiler.passes.canonical_conv import canonical_conv
 from cnna.compiler.passes.canonical_elementwise import canonical_elementwise
 from cnna.compiler.passes.canonical_gemm import canonical_gemm
+from cnna.compiler.passes.canonical_pixels import canonical_pixels
 from cnna.compiler.passes.canonical_pools import canonical_pools
 from cnna.compiler.passes.canonical_views import canonical_views
 from cnna.compiler.passes.channel_shuffle import channel_shuffle
@@ -27,6 +28,7 @@ from cnna.compiler.passes.pair_quantisation import pair_quantisation
 from cnna.compiler.passes.quantise_between import quantise_between
 from cnna.compiler.passes.sink_views import sink_views
 from cnna.compiler.passes.slice_pad import slice_pad
+from cnna.compiler.passes.split_slices import split_slices
 
 Pass = Callable[[Graph], Graph]
 Dump = Callable[[str, Graph], None]
@@ -35,9 +37,11 @@ REWRITES: tuple[Pass, ...] = (
     fold_constants,
     check_scales,
     dequantise_constants,
+    split_slices,
     hoist_dequantise,
     pair_quantisation,
     canonical_views,
+    canonical_pixels,
     drop_identity,
     canonical_conv,
     canonical_gemm,

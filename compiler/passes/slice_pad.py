@@ -21,11 +21,11 @@ def slice_pad(graph: Graph) -> Graph:
         pads = zero_pads(edit, node)
         if pads is not None and min(pads) >= 0 and not any(pads[2:4]) and not any(pads[6:8]) and not pads[0] and not pads[4]:
             before = edit.sole(node.inputs[0], Onnx)
-            steps = _steps(edit, before) if before else None
+            steps = corner_steps(edit, before) if before else None
             source = before.inputs[0] if before and steps else node.inputs[0]
             _pad_channels(edit, node, source, steps or (1, 1), pads[1])
     for node in edit:
-        steps = _steps(edit, node)
+        steps = corner_steps(edit, node)
         if steps:
             copy_window(edit, node, Window(stride=steps))
     return edit.finish()
@@ -39,7 +39,7 @@ def _pad_channels(edit: Editor, node: Node, source: str, steps: tuple[int, int],
     edit.put(node.name, Conv(Window(stride=steps), 1, *names, unit_scale(edit, node, cout)), (source,), node.output)
 
 
-def _steps(edit: Editor, node: Node) -> tuple[int, int] | None:
+def corner_steps(edit: Editor, node: Node) -> tuple[int, int] | None:
     """The steps in rows and columns of a Slice that keeps pixel (0, 0) and every channel; None for other nodes."""
     if not isinstance(node.op, Onnx) or node.op.kind != "Slice" or node.op.domain or not edit.is_real(node):
         return None

@@ -15,7 +15,7 @@ from cnna.compiler.frontend.partition import Reasons, part_of, placed
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import Clip, Concat, Conv, MaxPool, Onnx, Requantise
+from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Onnx, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate
@@ -102,7 +102,7 @@ def written(
 
 
 def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method: str) -> dict[str, Quant]:
-    """A quantisation for each tensor; the inputs and the output of a MaxPool, Clip or Concat share one."""
+    """A quantisation for each tensor; the inputs and the output of what only moves values, and of a Clip, share one."""
     leader = {name: name for name in body.tensors}
 
     def find(name: str) -> str:
@@ -111,7 +111,7 @@ def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method
         return name
 
     for node in body.nodes:
-        if isinstance(node.op, MaxPool | Clip | Concat):
+        if isinstance(node.op, (*MOVES, Clip)):
             for name in node.inputs:
                 leader[find(name)] = find(node.output)
     groups: dict[str, list[str]] = {}

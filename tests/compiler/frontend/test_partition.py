@@ -118,8 +118,8 @@ def test_without_the_cpu_a_convolution_of_a_tail_is_refused():
     ("node", "reason"),
     [
         ("b = LRN <size=3> (a)", "LRN.*no such operator; replace it with BatchNormalization"),
-        ("b = Resize (a, , scales)", "Resize.*no such operator; no operator enlarges a map; cut the model there"),
-        ("b = Resize (a, , halves)", "Resize.*no such operator; use a stride"),
+        ('b = Resize <mode="linear"> (a, , scales)', "Resize.*not in this form; only the nearest pixel runs.*cut the model there"),
+        ('b = Resize <coordinate_transformation_mode="align_corners"> (a, , , large)', r"Resize.*takes \d+ copies.*at most 64 run"),
         (
             "c = Mul (a, columns) b = Relu (c)",
             r"node .Mul:c. \(Mul\).*not in this form; one operand must be a constant for each channel",
@@ -135,7 +135,7 @@ def test_limits_are_named(node, reason):
     scales = np.array([1, 1, 2, 2], np.float32)
     constants = {
         "scales": scales,
-        "halves": 1 / scales,
+        "large": np.array([1, 3, 33, 33]),
         "columns": np.arange(4, dtype=np.float32),
         "turned": np.array([0, 3, 2, -1]),
     }

@@ -76,10 +76,14 @@ IN_BETWEEN = {  # between two convolutions of four channels, in the terms of ops
     "Concat": "t = Concat <axis=1> (a, a) b = Conv (t, w8)",
     "Pad": "p = Pad <pads=[0, 0, 1, 1, 0, 0, 1, 1]> (a) b = Conv (p, w4)",
     "Slice": "b = Slice <starts=[0, 0], ends=[8, 8], axes=[2, 3]> (a)",
+    "Resize": 'b = Upsample <mode="nearest"> (a, twice)',
+    "Split": "p, q = Split <axis=1, split=[2, 2]> (a) b = Concat <axis=1> (q, p)",
+    "Gather": "b = Gather <axis=1> (a, order)",
     "Flatten": "f = Flatten (a) g = Gemm (f, m) b = Unsqueeze <axes=[2, 3]> (g)",
 }
 WEIGHTS = {"w": (4, 3, 1, 1), "w4": (4, 4, 1, 1), "w8": (4, 8, 1, 1), "m": (64, 4)}
 CONSTANTS = WEIGHTS | {"s": (4,), "var": (4,), "k": (4, 1, 1), "c": np.float32(0.5)}
+CONSTANTS |= {"twice": np.array([1, 1, 2, 2], np.float32), "order": np.array([2, 0, 3, 1])}
 
 
 def _between(line: str) -> Graph:

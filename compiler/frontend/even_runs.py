@@ -1,0 +1,53 @@
+"""Cuts a list of rows (or columns) into runs that a walk can follow: evenly spaced, in the input and in the output.
+
+The nearest Resize by 2 takes rows 0, 0, 1, 1, ...: two runs, each of every row, that go to every second row of the output.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+MOST_APART = 64  # runs that alternate
+
+
+@dataclass(frozen=True)
+class EvenRun:
+    """Output rows at, at + apart, ... are input rows first, first + step, ...; `count` of them. A single row has step 1."""
+
+    at: int
+    apart: int
+    first: int
+    step: int
+    count: int
+
+
+def even_runs(rows: Sequence[int]) -> list[EvenRun]:
+    """The runs that make `rows`, with steps of 1 or more: alternating ones or one after another, whichever are fewer."""
+    alternating = _alternating(rows)
+    behind = _behind(rows)
+    return alternating if alternating and len(alternating) <= len(behind) else behind
+
+
+def _alternating(rows: Sequence[int]) -> list[EvenRun] | None:
+    """As many runs as the rows' differences have a period; None: they have none, or go back."""
+    index = np.asarray(rows)
+    for apart in range(1, min(len(rows), MOST_APART) + 1):
+        steps = index[apart:] - index[:-apart]
+        if len(steps) == 0 or ((steps == steps[0]).all() and steps[0] > 0):
+            step = int(steps[0]) if len(steps) else 1
+            counts = [len(range(at, len(rows), apart)) for at in range(apart)]
+            return [EvenRun(at, apart if n > 1 else 1, int(rows[at]), step if n > 1 else 1, n) for at, n in enumerate(counts)]
+    return None
+
+
+def _behind(rows: Sequence[int]) -> list[EvenRun]:
+    """Runs one after another, each as long as it can be."""
+    found, at = [], 0
+    while at < len(rows):
+        count, step = 1, rows[at + 1] - rows[at] if at + 1 < len(rows) else 1
+        while step > 0 and at + count < len(rows) and rows[at + count] - rows[at + count - 1] == step:
+            count += 1
+        found.append(EvenRun(at, 1, int(rows[at]), int(step) if count > 1 else 1, count))
+        at += count
+    return found
