@@ -8,14 +8,14 @@ from collections import deque
 from math import inf
 
 from cnna.compiler.cost.engine_steps import Fields
-from cnna.compiler.predict.shared_port import User
+from cnna.compiler.predict.shared_port import Requester
 from cnna.spec.config import Config
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS
 
 State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...]], ...]
 
 
-class Transfer(User):
+class Transfer(Requester):
     """A load's writes to feature memory, or a store's reads. done, size: beats.
 
     A load's beats wait in the FIFOs of the ports; for a store, free places in the FIFOs wait. following: the next load.

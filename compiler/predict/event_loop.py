@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
-from cnna.compiler.predict.flow_rates import AtWork, Flow, FlowRates
+from cnna.compiler.predict.flow_rates import ActiveEngines, Flow, FlowRates
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
@@ -28,7 +28,7 @@ class ReadOrder:
     of loads that were asked for earlier, and a load comes after the weights before it (`weight_ports.when_answered`).
     """
 
-    def __init__(self, work: AtWork, ports: int) -> None:
+    def __init__(self, work: ActiveEngines, ports: int) -> None:
         self._work, self._ports = work, ports
         self._whole = 0  # beats of the loads that are not in `_asking`
         self._asking: deque[tuple[float, int]] = deque()  # loads: the clock from which they ask, beats
@@ -121,7 +121,7 @@ class EventLoop:
         self.weight_ports = [1, config.ports - 1][: config.ports]
         columns = [Column() for _ in self.weight_ports]
         self.rings = (Ring(config.ring_words, columns), Ring(config.vector_ring_words, [Column()]))
-        self.work = AtWork.idle(config.ports)
+        self.work = ActiveEngines.idle(config.ports)
         ports = {f"weight{part}": ports for part, ports in enumerate(self.weight_ports)}
         self.reads = ReadOrder(self.work, config.ports)
         self._speeds = FlowRates(config, memory, ports | {"load": config.ports, "store": config.ports})

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.ddr_beats import BeatModel, State, Transfer
-from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, User, VectorReads, play
+from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, Requester, VectorReads, play
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
@@ -52,7 +52,7 @@ class Walk:
 
 
 @dataclass
-class AtWork:
+class ActiveEngines:
     """The engines that share DDR and feature memory at one time.
 
     waiting: beats that the rings still have to receive, by port. asked: those asked for since speeds were played. fetched: beats
@@ -72,15 +72,15 @@ class AtWork:
     moving: dict[str, Transfer] = field(default_factory=dict)  # by load and store
 
     @classmethod
-    def idle(cls, ports: int) -> "AtWork":
+    def idle(cls, ports: int) -> "ActiveEngines":
         """No engine at work."""
         return cls([0 for _ in range(ports)], [0 for _ in range(ports)], [[] for _ in range(ports)])
 
-    def users(self) -> tuple[object, ...]:
-        """The users of feature memory; empty if none of them can be delayed."""
+    def requesters(self) -> tuple[object, ...]:
+        """The requesters of feature memory; empty if none of them can be delayed."""
         if not (self.reading or self.moving):
             return ()
-        return tuple(user for user in (self.writing, self.reading, *self.moving.values()) if user)
+        return tuple(requester for requester in (self.writing, self.reading, *self.moving.values()) if requester)
 
 
 class FlowRates:
@@ -95,22 +95,22 @@ class FlowRates:
         self._writes = beats // 2 / beats  # the writes' share of a busy DDR, which serves each port's read before its write
         self._ddr = BeatModel(memory.bytes_per_cycle / BEAT_BYTES, config.ports)
         self._most: dict[str, float] = {}  # the speeds that feature memory allows
-        self._users: tuple[object, ...] = ()  # the users when speeds were last played
+        self._requesters: tuple[object, ...] = ()  # the requesters when speeds were last played
         self._begin, self._clocks = 0.0, 0  # start and length of the last played stretch
         self._notes: list[list[tuple[Transfer, State]]] = []
         self.until = inf
 
-    def set(self, work: AtWork, now: float) -> None:
+    def set(self, work: ActiveEngines, now: float) -> None:
         """Sets speeds for the engines now at work. Feature memory limits loads, stores and the vector engine."""
-        users = work.users()
-        if users and (users != self._users or now >= self.until):
+        requesters = work.requesters()
+        if requesters and (requesters != self._requesters or now >= self.until):
             self._most = {}
             self._share_ddr(work.flows)
             self._most = self._played(work, now)
             work.changed = True
             self.until = now + (PLAYED_CLOCKS if work.moving else STEADY_CLOCKS)
-        self._users = users
-        if not users:
+        self._requesters = requesters
+        if not requesters:
             self.until, work.fetched = inf, 0
             work.asked = [0 for _ in work.asked]
         if work.changed:
@@ -133,10 +133,10 @@ class FlowRates:
             flows[name].speed = min(most[name], left * own / ports)
             left, ports = left - flows[name].speed, ports - own
 
-    def _played(self, work: AtWork, now: float) -> dict[str, float]:
+    def _played(self, work: ActiveEngines, now: float) -> dict[str, float]:
         """Speeds that feature memory allows; for loads and stores in bytes a clock, and only where it is slower than DDR."""
         clocks = _played_clocks(work, now)
-        users = self._users_now(work, now, clocks)
+        requesters = self._requesters_now(work, now, clocks)
         self._go_back(work, now)
         for engine, transfer in work.moving.items():
             transfer.go_to(transfer.size - work.flows[engine].left / BEAT_BYTES)
@@ -146,7 +146,7 @@ class FlowRates:
         self._ddr.behind = [deque(((load - before) / len(others), beats) for load, beats in behind) for behind in work.behind]
         others[0] += work.fetched  # the sequencer reads at port 0
         work.asked = [0 for _ in others]
-        speeds = dict(zip(users, self._played_together(list(users.values()), clocks, work), strict=True))
+        speeds = dict(zip(requesters, self._played_together(list(requesters.values()), clocks, work), strict=True))
         work.fetched = min(work.fetched, max(others[0] - others[-1], 0))
         found = {"vector": max(speeds["vector"], LEAST)} if "vector" in speeds else {}
         for engine, transfer in work.moving.items():
@@ -157,12 +157,12 @@ class FlowRates:
                 found[engine] = speed
         return found
 
-    def _played_together(self, users: list[User], clocks: int, work: AtWork) -> list[float]:
-        """Plays users and DDR together; answers each user's rate. Without a load or store the two are independent."""
+    def _played_together(self, requesters: list[Requester], clocks: int, work: ActiveEngines) -> list[float]:
+        """Plays requesters and DDR together; answers each requester's rate. Without a load or store the two are independent."""
         if work.moving:
-            return play(users, clocks, partial(self._clock, list(work.moving.values())))
+            return play(requesters, clocks, partial(self._clock, list(work.moving.values())))
         self._ddr.alone(clocks)
-        return play(users, clocks)
+        return play(requesters, clocks)
 
     def _clock(self, moving: list[Transfer]) -> None:
         """One clock of DDR. Every NOTED_CLOCKS it notes the positions of loads and stores."""
@@ -171,7 +171,7 @@ class FlowRates:
         self._clocks += 1
         self._ddr.clock()
 
-    def _go_back(self, work: AtWork, now: float) -> None:
+    def _go_back(self, work: ActiveEngines, now: float) -> None:
         """Returns loads and stores to their positions at `now`, if the engines change before the played stretch has ended."""
         number = int((now - self._begin) / NOTED_CLOCKS)
         if number < len(self._notes):
@@ -179,23 +179,23 @@ class FlowRates:
                 transfer.restore(state)
         self._begin, self._clocks, self._notes = now, 0, []
 
-    def _users_now(self, work: AtWork, now: float, clocks: int) -> dict[str, User]:
-        """The users of the port in order of priority, with their requests for so many clocks."""
-        config, users = self._config, dict[str, User]()
+    def _requesters_now(self, work: ActiveEngines, now: float, clocks: int) -> dict[str, Requester]:
+        """The requesters of the port in order of priority, with their requests for so many clocks."""
+        config, requesters = self._config, dict[str, Requester]()
         if walk := work.writing:
             first = walk.group_at(now - walk.begin)
             for prefix in ("dst", "res") if walk.fields["res_enable"] else ("dst",):
                 groups = walk.groups[first : first + clocks].tolist()
-                users[prefix] = ArrayWrites(prefix, walk.fields, config, walk.blocks, groups, first, clocks)
+                requesters[prefix] = ArrayWrites(prefix, walk.fields, config, walk.blocks, groups, first, clocks)
         if walk := work.reading:
             first = min(walk.group_at(walk.ends[-1] - work.flows["vector"].left), len(walk.ends) - 1)
-            users["written"] = written = DueParts()
+            requesters["written"] = written = DueParts()
             pace = max(float(walk.groups.mean()), 2.0)
-            users["vector"] = VectorReads(walk.fields, config, walk.blocks[0], first, clocks, pace, written)
-        return users | {engine: work.moving[engine] for engine in ("load", "store") if engine in work.moving}
+            requesters["vector"] = VectorReads(walk.fields, config, walk.blocks[0], first, clocks, pace, written)
+        return requesters | {engine: work.moving[engine] for engine in ("load", "store") if engine in work.moving}
 
 
-def _played_clocks(work: AtWork, now: float) -> int:
+def _played_clocks(work: ActiveEngines, now: float) -> int:
     """Length of the stretch to play: it ends early when the array has written its chunk."""
     if work.writing is None:
         return PLAYED_CLOCKS

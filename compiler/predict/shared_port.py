@@ -1,8 +1,8 @@
 """The shared port of the feature-memory banks, played clock by clock: all accesses but the array's reads. Used by `flow_rates`.
 
-Users ask in the order of priority of `hw/memory/feature_memory.py`. A request is served in parts; each part waits until no user of
-higher priority needs its banks. The model leaves out a request's latency. `ddr_beats` makes the requests of loads
-and stores.
+Requesters ask in the order of priority of `hw/memory/feature_memory.py`. A request is served in parts; each part waits until no
+requester of higher priority needs its banks. The model leaves out a request's latency. `ddr_beats` makes the requests of loads and
+stores.
 """
 
 from abc import ABC, abstractmethod
@@ -53,8 +53,8 @@ def turns_of(words: Sequence[int], config: Config) -> list[int]:
     return turns
 
 
-class User(ABC):
-    """One user of the port.
+class Requester(ABC):
+    """One requester of the port.
 
     asks: the banks that its present part still needs. wake: it has no part to offer before this clock. done: the amount that has
     passed. over: nothing is left.
@@ -68,30 +68,30 @@ class User(ABC):
         """The banks of its next part; 0 if it has none in this clock. Called when the part before has passed."""
 
 
-def play(users: Sequence[User], clocks: int, each: Callable[[], None] | None = None) -> list[float]:
-    """Plays so many clocks of users, given in order of priority, the highest first; answers each user's rate until it was over.
+def play(requesters: Sequence[Requester], clocks: int, each: Callable[[], None] | None = None) -> list[float]:
+    """Plays so many clocks of requesters, the one of highest priority first. Returns the rate of each until it was over.
 
-    each: called in every clock before the users ask.
+    each: called in every clock before the requesters ask.
     """
-    before, worked = [user.done for user in users], [0 for _ in users]
-    numbered = list(enumerate(users))
+    before, worked = [requester.done for requester in requesters], [0 for _ in requesters]
+    numbered = list(enumerate(requesters))
     for clock in range(clocks):
         above = 0
         if each:
             each()
-        for number, user in numbered:
-            asks = user.asks
-            if not asks and clock >= user.wake:
-                asks = user.offer(clock)
+        for number, requester in numbered:
+            asks = requester.asks
+            if not asks and clock >= requester.wake:
+                asks = requester.offer(clock)
             if asks:
-                user.asks = asks & above
+                requester.asks = asks & above
                 above |= asks
-            if not user.over:
+            if not requester.over:
                 worked[number] += 1
-    return [(user.done - done) / max(clocks, 1) for user, done, clocks in zip(users, before, worked, strict=True)]
+    return [(requester.done - done) / max(clocks, 1) for requester, done, clocks in zip(requesters, before, worked, strict=True)]
 
 
-class DueParts(User):
+class DueParts(Requester):
     """Parts that are due at known clocks, such as the vector engine's writes: half a group a clock, after its reads."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class ArrayWrites(DueParts):
         self.extend([(due, part) for due, parts in made for part in parts])
 
 
-class VectorReads(User):
+class VectorReads(Requester):
     """The vector engine's reads of a block, from group `first` on: a part a clock, at least two clocks a group. done: clocks.
 
     Only parts that it can read within `clocks` are made. The writes of earlier groups are still to come, `pace` clocks apart.

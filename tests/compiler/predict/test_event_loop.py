@@ -3,7 +3,7 @@
 import pytest
 
 from cnna.compiler.predict.event_loop import ReadOrder
-from cnna.compiler.predict.flow_rates import AtWork, Flow
+from cnna.compiler.predict.flow_rates import ActiveEngines, Flow
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import LOAD_ROOM_BEATS
 
@@ -13,7 +13,7 @@ PORTS = 4
 @pytest.fixture
 def work():
     """Nobody at work yet, on four ports."""
-    return AtWork.idle(PORTS)
+    return ActiveEngines.idle(PORTS)
 
 
 def test_a_load_asks_for_a_burst_a_clock_as_far_as_its_fifos_have_room(work):

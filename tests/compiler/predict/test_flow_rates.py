@@ -3,7 +3,7 @@
 import pytest
 
 from cnna.compiler.predict.ddr_beats import Transfer
-from cnna.compiler.predict.flow_rates import AtWork, Flow, FlowRates
+from cnna.compiler.predict.flow_rates import ActiveEngines, Flow, FlowRates
 from cnna.spec.config import BEAT_BYTES, preset
 from cnna.spec.ddr import DdrSpeed
 
@@ -19,7 +19,7 @@ def speeds():
 
 def at_work(*engines, fm_run=164, run=4000):
     """Loads and stores of 16,000 beats, in runs of so many."""
-    work = AtWork.idle(4)
+    work = ActiveEngines.idle(4)
     for engine in engines:
         fields = {"fm": 0, "fm_run": fm_run, "fm_block": 0, "run": run, "runs": 16_000 // run, "blocks": 1}
         work.moving[engine] = Transfer(engine, fields, ZCU102)
@@ -62,7 +62,7 @@ def test_looks_in_quick_succession_bring_no_more_than_ddr_gives(speeds):
     for now in range(0, 160, 8):
         work.flows["load"].left = work.moving["load"].size * BEAT_BYTES - 32.0 * now
         work.moving = dict(work.moving)
-        speeds._users = ()  # somebody else came or went
+        speeds._requesters = ()  # somebody else came or went
         speeds.set(work, now)
     ((_, _, moved, waiting),) = speeds._notes[0][0][1]
     assert sum(moved) + sum(waiting) <= 3 * now + 3 * 16 + 16

@@ -6,7 +6,7 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.predict.bank_clocks import NONE, plane_words, source_words, walk_clocks
-from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, User, VectorReads, parts_of, play
+from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, Requester, VectorReads, parts_of, play
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 
@@ -15,7 +15,7 @@ from ... import networks
 ZCU102 = preset("zcu102")
 
 
-class Listed(User):
+class Listed(Requester):
     """Asks for what it was given, one part after another."""
 
     def __init__(self, *parts):
@@ -57,7 +57,7 @@ def test_banks_beyond_the_sixty_fourth_are_apart():
 
 
 def test_a_part_waits_for_each_of_its_banks_and_keeps_those_it_got():
-    """The lower user asks for banks 0 and 1 while the higher one takes 0, then 1 again, which it has had by then."""
+    """The lower requester asks for banks 0 and 1 while the higher one takes 0, then 1 again, which it has had by then."""
     higher, lower = Listed(0b01, 0b10, 0b01), Listed(0b11, 0b01)
     play([higher, lower], 8, lambda: None)
     assert higher.passed[:4] == [0, 1, 2, 3]
@@ -81,8 +81,8 @@ def test_reads_wait_for_the_arrays_writes_in_their_region_alone():
     for base in (pool["src"], (pool["src"] + 2 * ZCU102.banks * ZCU102.bank_words) % ZCU102.feature_words):
         written = DueParts()
         writes = ArrayWrites("dst", {**conv, "dst": base}, ZCU102, (0, 2), [4.0] * 100, 0, 256)
-        users = [writes, written, VectorReads({**pool, "dst": 0}, ZCU102, 0, 0, 256, 9.0, written)]
-        speeds.append(play(users, 256, lambda: None)[-1])
+        requesters = [writes, written, VectorReads({**pool, "dst": 0}, ZCU102, 0, 0, 256, 9.0, written)]
+        speeds.append(play(requesters, 256, lambda: None)[-1])
     assert speeds[0] < 0.9 < speeds[1]
 
 
