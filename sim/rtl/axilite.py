@@ -7,7 +7,7 @@ from cocotb.triggers import RisingEdge
 from cnna.spec.errors import RunError
 from cnna.spec.machine import RESPONSES
 
-PATIENCE_CLOCKS = 100_000_000  # a GO write waits while its engine's queue is full; the watchdog is much sooner
+TIMEOUT_CLOCKS = 100_000_000  # a GO write waits while its engine's queue is full; the watchdog comes much sooner
 
 
 class AxiLite:
@@ -24,7 +24,7 @@ class AxiLite:
         tb.s_awaddr.value, tb.s_wdata.value, tb.s_wstrb.value = offset, value & 0xFFFFFFFF, 15
         tb.s_awvalid.value = tb.s_wvalid.value = tb.s_bready.value = 1
         address = data = False
-        for _ in range(PATIENCE_CLOCKS):
+        for _ in range(TIMEOUT_CLOCKS):
             await RisingEdge(tb.aclk)
             if not address and int(tb.s_awready.value):
                 address, tb.s_awvalid.value = True, 0
@@ -40,7 +40,7 @@ class AxiLite:
         tb = self.tb
         tb.s_araddr.value, tb.s_arvalid.value, tb.s_rready.value = offset, 1, 1
         address = False
-        for _ in range(PATIENCE_CLOCKS):
+        for _ in range(TIMEOUT_CLOCKS):
             await RisingEdge(tb.aclk)
             if not address and int(tb.s_arready.value):
                 address, tb.s_arvalid.value = True, 0

@@ -1,7 +1,7 @@
-"""Builds the simulator with Verilator through cocotb's runner, once for each content, in the user's cache folder.
+"""Builds the simulator with Verilator through cocotb's runner, once for each set of sources, in the user's cache folder.
 
-Two processes may want the same simulator at once: one builds, under a lock, and renames the finished folder into place. Whoever
-builds one drops those that have not been used for long (`cache.py`).
+Two processes may need the same simulator at the same time. Then one builds it, under a lock, and renames the finished folder into
+place. A build also removes simulators that have not been used for long (`cache.py`).
 """
 
 import fcntl
@@ -23,7 +23,7 @@ from cnna.sim.rtl.lifetime import scratch
 from cnna.spec.errors import RunError, ToolError, UserError
 
 TOP = "tb"
-LOG_LINES = 12  # of a failed build that the error shows
+LOG_LINES = 12  # the error shows so many lines of a failed build's log
 DEBIAN = {"g++": "g++", "make": "make", "perl": "perl"}  # program: package that has it
 VERILATOR_FLAGS = (
     "--no-public-flat-rw",  # cocotb's runner makes every signal public, which forbids most optimisation; tb.sv names its own
@@ -52,12 +52,12 @@ Say = Callable[[str], None]
 
 
 def to_stderr(line: str) -> None:
-    """Says it at once, apart from a command's answers."""
+    """Prints a line to stderr at once, so that it does not mix with a command's answers."""
     print(line, file=sys.stderr, flush=True)
 
 
 def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say) -> Path:
-    """The folder of a ready simulator of these sources ({file name: text}; `tb` is the top), built if it is not there.
+    """The folder of a simulator of these sources ({file name: text}; `tb` is the top). Builds the simulator if there is none.
 
     ToolError: a program that the build needs is missing. UserError: the cache cannot be written. RunError: the build failed; the
     last lines of its log.
@@ -81,7 +81,7 @@ def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say)
 
 @cache
 def check_tools() -> None:
-    """ToolError: the first program or library that building or running needs and that is missing, and its package."""
+    """ToolError: a program or library that building or running needs is missing; names the first one and its package."""
     for program, package in DEBIAN.items():
         if shutil.which(program) is None:
             raise ToolError(f"the simulator needs {program}, which is not installed: apt-get install {package}")
@@ -128,7 +128,7 @@ def _compiler() -> str:
 
 
 def _processor() -> str:
-    """What -march=native depends on, so that a cache on a shared disk is not taken for another machine."""
+    """What -march=native depends on, so that a cache on a shared disk is not used on another kind of machine."""
     try:
         return next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
     except (OSError, StopIteration):
@@ -137,7 +137,7 @@ def _processor() -> str:
 
 @contextmanager
 def locked(folder: Path, say: Say | None) -> Iterator[None]:
-    """Holds the lock of a simulator's folder. BlockingIOError: another process does, and there is nobody to `say` so to."""
+    """Holds the lock of a simulator's folder. BlockingIOError: another process holds it, and there is no `say`."""
     path = folder.with_name(f"{folder.name}.lock")
     while True:
         with path.open("w") as file:
@@ -154,7 +154,7 @@ def locked(folder: Path, say: Say | None) -> Iterator[None]:
 
 
 def _is_named(path: Path, file: int) -> bool:
-    """Whether the open file still has that name: `_drop` may have removed it while we waited."""
+    """Whether the open file still has that name; `_drop` may have removed it while we waited."""
     try:
         return os.path.samestat(os.fstat(file), path.stat())
     except FileNotFoundError:
@@ -189,7 +189,7 @@ def build_into(sources: Mapping[str, str], folder: Path, trace: bool, say: Say) 
 
 
 def _run_builder(part: Path, arguments: list[str], say: Say, started: float) -> None:
-    """Runs `cnna.sim.rtl.runner` in a process of its own (its tools are found through PATH), saying that time passes."""
+    """Runs `cnna.sim.rtl.runner` in a process of its own, which finds its tools through PATH. Reports progress meanwhile."""
     root = verilator_root()
     path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"VERILATOR_ROOT": str(root), "PATH": path, "MAKEFLAGS": MAKE_FLAGS}
@@ -221,7 +221,7 @@ def _run_builder(part: Path, arguments: list[str], say: Say, started: float) -> 
 
 
 def _stage(part: Path) -> str:
-    """How far the build is: compiled files of those that there are."""
+    """How far the build is: how many of its files are compiled."""
     out = part / "out"
     units, objects = len(list(out.glob("Vtop*.cpp"))), len(list(out.glob("Vtop*.o")))
     return f"{objects} of {units} files compiled" if units else "Verilator"

@@ -16,17 +16,17 @@ from pathlib import Path
 from cnna.spec.errors import UserError
 
 KEEP_DAYS = 30
-KEEP_ENTRIES = 100  # of a kind; a simulator of `tiny` takes 20 MB
-REST_HOURS = 12  # after its last use in which an entry stays whatever the count: somebody may be about to open it
+KEEP_ENTRIES = 100  # so many of each kind are kept; a simulator of `tiny` takes 20 MB
+FRESH_HOURS = 12  # for so long after its last use an entry is kept whatever the count: a process may be about to open it
 
 
 def default_cache() -> Path:
-    """Where simulators are kept unless told otherwise: below XDG_CACHE_HOME, or ~/.cache."""
+    """Where simulators are kept by default: below XDG_CACHE_HOME, or ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cnna"
 
 
 def private(folder: Path) -> Path:
-    """The folder, made for this user alone where it is not there. UserError: others can write into what is run from it."""
+    """Makes the folder, for this user alone, if there is none. UserError: others can write into it, and its programs are run."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -44,12 +44,12 @@ def private(folder: Path) -> Path:
 
 
 def seal(program: Path) -> None:
-    """Notes what the program is made of, beside it."""
+    """Writes the program's digest to a file beside it."""
     _seal_of(program).write_text(_digest(program))
 
 
 def is_sealed(program: Path) -> bool:
-    """Whether the program is there, and what was sealed."""
+    """Whether the program is there and has the digest that `seal` wrote."""
     try:
         return _seal_of(program).read_text() == _digest(program)
     except (FileNotFoundError, UnicodeDecodeError):
@@ -65,7 +65,7 @@ def _digest(program: Path) -> str:
 
 
 def use(entry: Path) -> bool:
-    """Whether the entry is there; if so it counts as used now."""
+    """Whether the entry is there. If it is, it counts as used now."""
     try:
         os.utime(entry)
     except FileNotFoundError:
@@ -74,17 +74,17 @@ def use(entry: Path) -> bool:
 
 
 def prune(entries: Iterable[Path], drop: Callable[[Path], None] | None = None) -> None:
-    """Drops old entries of one kind. `drop` removes one (default: at once)."""
+    """Removes old entries of one kind. `drop` removes one of them (default: `remove`)."""
     now = time.time()
     used = sorted(((_used(entry), entry) for entry in entries), reverse=True)
     for rank, (at, entry) in enumerate(used):
         hours = (now - at) / 3600
-        if hours > 24 * KEEP_DAYS or (rank >= KEEP_ENTRIES and hours > REST_HOURS):
+        if hours > 24 * KEEP_DAYS or (rank >= KEEP_ENTRIES and hours > FRESH_HOURS):
             (drop or remove)(entry)
 
 
 def remove(entry: Path) -> None:
-    """The entry is gone, whoever else removes it too."""
+    """Removes the entry, even if another process removes it at the same time."""
     if entry.is_dir():
         shutil.rmtree(entry, ignore_errors=True)
     else:
@@ -92,7 +92,7 @@ def remove(entry: Path) -> None:
 
 
 def _used(entry: Path) -> float:
-    """Seconds since the epoch of its last use; now, if another process has just removed it."""
+    """The time of an entry's last use, in seconds since the epoch; now, if another process has just removed it."""
     try:
         return entry.stat().st_mtime
     except FileNotFoundError:

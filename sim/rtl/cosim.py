@@ -1,7 +1,7 @@
 """The simulated RTL as a `spec.device.Device`: builds the generated Verilog and runs it (`simulator.py`).
 
-Registers are real AXI4-Lite transactions of cocotb; the DDR's contents are a file in memory that both processes map, so
-`store` and `load` cost what copying costs. One device runs many programs in turn.
+Register accesses are real AXI4-Lite transactions by cocotb. The contents of the DDR are a file in memory that both processes map,
+so `store` and `load` only copy. One device can run many programs, one after another.
 """
 
 import mmap
@@ -27,8 +27,8 @@ from cnna.spec.config import Config
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import COUNTED
 
-SPEEDS = {"bytes_per_clock": "bytes_per_cycle", "latency": "latency_cycles"}  # setting of the DDR model: of a `DdrSpeed`
-Progress = Callable[[int, float], None]  # clocks, real seconds of the present run
+SPEEDS = {"bytes_per_clock": "bytes_per_cycle", "latency": "latency_cycles"}  # setting of the DDR model: field of `DdrSpeed`
+Progress = Callable[[int, float], None]  # clocks and real seconds of this run so far
 
 
 class CosimDevice(SimulatedMemory):
@@ -97,7 +97,7 @@ class CosimDevice(SimulatedMemory):
         self._keep_trace()
         self._scratch.close()
         if self._file >= 0:
-            self.data = np.empty(0, np.uint8)  # lets go of the map
+            self.data = np.empty(0, np.uint8)  # closes the map
             self._map.close()
             os.close(self._file)
             self._file = -1
@@ -105,21 +105,21 @@ class CosimDevice(SimulatedMemory):
     # --- beyond a device ---
 
     def set_ddr(self, **settings: int) -> None:
-        """Settings of the DDR model, see `sim.rtl.linked_models.SETTINGS`."""
+        """Changes settings of the DDR model; `sim.rtl.linked_models.SETTINGS` lists them."""
         self._ask("ddr", **settings)
         speeds = {SPEEDS[name]: value for name, value in settings.items() if name in SPEEDS}
         self.ddr = self.ddr._replace(**speeds)
 
     def fault(self, **fault: Any) -> None:
-        """A bad response to come: arguments of `sim.rtl.linked_models.Ddr.fault`."""
+        """Prepares a bad response; arguments as of `sim.rtl.linked_models.Ddr.fault`."""
         self._ask("fault", **fault)
 
     def clear_faults(self) -> None:
-        """The memory answers as it should again."""
+        """Ends all faults of the memory."""
         self._ask("clear_faults")
 
     def send(self, data: bytes | np.ndarray) -> None:
-        """Queues a packet for `s_axis`: it goes as the accelerator takes it. RunError (as of the rest): there are no streams."""
+        """Queues a packet for `s_axis`; the accelerator takes it beat by beat. RunError (here and below): there are no streams."""
         path = self._run / "packet"
         path.write_bytes(np.ascontiguousarray(data).tobytes() if isinstance(data, np.ndarray) else data)
         self._ask("send", path=str(path))
@@ -130,20 +130,20 @@ class CosimDevice(SimulatedMemory):
         return int(self._ask("unsent"))
 
     def receive(self) -> bytes | None:
-        """The oldest packet that came on `m_axis` and was not fetched yet; None: none is whole."""
+        """Takes the oldest whole packet that has come on `m_axis`; None: there is none."""
         path = self._run / "packet"
         return path.read_bytes() if self._ask("receive", path=str(path)) else None
 
     def drop_sent(self) -> None:
-        """Forgets packets that were not taken; half of one stays with the accelerator, which is to be reset then."""
+        """Drops packets that were not taken. If the accelerator has half of one, it must be reset."""
         self._ask("drop_sent")
 
     def drop_received(self) -> None:
-        """Forgets what came on `m_axis`, the beginning of a packet too."""
+        """Drops what has come on `m_axis`, including the beginning of a packet."""
         self._ask("drop_received")
 
     def set_streams(self, stall: int) -> None:
-        """How often, in 256ths, the streams' other ends hold back at random."""
+        """Sets how often, in 256ths of all clocks, the other ends of the streams stall at random."""
         self._ask("streams", stall=stall)
 
     def reset(self) -> None:
@@ -151,7 +151,7 @@ class CosimDevice(SimulatedMemory):
         self._ask("reset")
 
     def run_clocks(self, clocks: int) -> None:
-        """Lets time pass."""
+        """Runs the simulation for some clocks."""
         self._ask("clocks", clocks=clocks)
 
     @property
@@ -161,7 +161,7 @@ class CosimDevice(SimulatedMemory):
 
     @property
     def process_group(self) -> int:
-        """Of the simulator's processes. RunError: it is closed."""
+        """The process group of the simulator. RunError: the simulator is closed."""
         if self._simulator is None:
             raise RunError("the simulated device is closed")
         return self._simulator.process.pid
@@ -172,7 +172,7 @@ class CosimDevice(SimulatedMemory):
         return (self._run / TRACE).exists()
 
     def start_log(self) -> None:
-        """Keeps, from now on, every word written to feature memory and every beat written to DDR; drops what was kept."""
+        """From now on records every word written to feature memory and every beat written to DDR. Drops earlier records."""
         self._ask("log", enable=True)
 
     def logged(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -185,7 +185,7 @@ class CosimDevice(SimulatedMemory):
         return found
 
     def profile(self, program: ProgramPiece) -> list[Layer]:
-        """What every layer of the program that ran last cost."""
+        """The clocks, stalls and bytes of each layer of the program that ran last."""
         return layers(program, self._ask("profile"))
 
     def timeline(self) -> list[tuple[int, str, int]]:
@@ -193,7 +193,7 @@ class CosimDevice(SimulatedMemory):
         return [(clock, COUNTED[engine], units) for clock, engine, units in self._ask("timeline")]
 
     def _ask(self, do: str, **arguments: Any) -> Any:
-        """One request to the simulator; its answer. RunError: as it says, or it is closed."""
+        """Sends one request to the simulator. Returns its answer. RunError: the simulator answers with an error, or is closed."""
         if self._simulator is None:
             raise RunError("the simulated device is closed")
         return self._simulator.ask(do, **arguments)

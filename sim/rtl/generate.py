@@ -1,8 +1,8 @@
-"""Generates Verilog in a process of its own, from what the hw package is on disk now.
+"""Generates Verilog in a process of its own, from the hw package as it is on disk now.
 
 `python -m cnna.sim.rtl.generate CONFIG` prints the Verilog of a configuration; `sources.py` calls it. With FOLDER [MODULE] it
 writes what `hw.verilog.writer.write` writes; `write`, which `cnna rtl` calls, starts it so. A process of its own can be ended at
-once: freeing its millions of objects would take a quarter of a minute.
+once; to free its millions of objects would take a quarter of a minute.
 """
 
 import json
@@ -49,7 +49,7 @@ def write(config: Config, folder: Path, module: str | None, tick: Callable[[], N
 
 
 def main(arguments: list[str]) -> int:
-    """The process; what it answers is its exit code."""
+    """What the process does. Returns its exit code."""
     from cnna.hw.verilog import writer
 
     config = Config(**json.loads(arguments[0]))

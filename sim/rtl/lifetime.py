@@ -1,7 +1,7 @@
-"""Things that end with their owner, however it ends: child processes, and temporary folders (Linux).
+"""Child processes and temporary folders that end with their owner, however the owner ends (Linux).
 
-The owner of a folder holds a lock on a file in it. A killed process cannot tidy up, so whoever makes the next folder of that name
-removes those whose lock nobody holds any more.
+The owner of a folder holds a lock on a file in it. A killed process cannot remove its folders. So a process that makes the next
+folder of that name removes the folders whose lock nobody holds any more.
 """
 
 import ctypes
@@ -20,13 +20,13 @@ from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1
 _HELD = ".held"  # the locked file; a folder without it is not ours to remove
-_GRACE_SECONDS = 60.0  # in which an owner surely gets from making that file to locking it
+_GRACE_SECONDS = 60.0  # an owner needs less time than this from making that file to locking it
 
 
 def die_with_parent() -> None:
-    """Has the kernel tell this process when its parent ends, however that happens; it then ends with its whole process group.
+    """Asks the kernel to tell this process when its parent ends. This process then ends with its whole process group.
 
-    For the leader of a session, whose group is what it has started.
+    It must be the leader of a session, so that the group is what it has started.
     """
     parent = os.getppid()
     signal.signal(signal.SIGTERM, _end_group)
@@ -69,7 +69,7 @@ def scratch(prefix: str, parent: Path | None = None) -> Iterator[Path]:
 
 
 def sweep(prefix: str, parent: Path) -> None:
-    """Removes this user's folders of that name whose owners have gone."""
+    """Removes this user's folders of that name whose owners have ended."""
     name = re.compile(re.escape(prefix) + r"[a-z0-9_]{8}")  # as tempfile.mkdtemp writes them
     for folder in parent.glob(f"{prefix}*"):
         if name.fullmatch(folder.name) and _is_left(folder / _HELD):
@@ -77,7 +77,7 @@ def sweep(prefix: str, parent: Path) -> None:
 
 
 def _is_left(held: Path) -> bool:
-    """Whether an owner made this file and holds it no more."""
+    """Whether the owner that made this file has ended."""
     try:
         file = os.open(held, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:  # not there, or another user's

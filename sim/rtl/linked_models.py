@@ -1,7 +1,7 @@
-"""The C++ half of the testbench, from inside of the simulator process: `ddr.cpp`, `packets.cpp` and `probes.cpp` by ctypes.
+"""Access to the C++ half of the testbench (`ddr.cpp`, `packets.cpp`, `probes.cpp`) from within the simulator process, by ctypes.
 
 `Ddr` is the memory: settings, faults, statistics and logs. `Packets` is the other end of the stream ports. `Probes` reads what
-the testbench saw inside of the accelerator.
+the testbench has seen inside of the accelerator.
 """
 
 import ctypes
@@ -44,23 +44,23 @@ class Ddr:
         self._library.ddr_log_entries.argtypes = [ctypes.POINTER(U64)]
 
     def open(self, path: str | Path, base: int, size_bytes: int) -> None:
-        """Maps a file as the memory from bus address `base` on. RunError: it cannot."""
+        """Maps a file as the memory from bus address `base` on. RunError: the file cannot be mapped."""
         if self._library.ddr_open(str(path).encode(), base, size_bytes):
             raise RunError(f"the DDR model cannot map {path}")
 
     def set(self, name: str, value: int) -> None:
-        """One of SETTINGS. RunError: there is none of that name."""
+        """Changes one of SETTINGS. RunError: there is none of that name."""
         if self._library.ddr_set(name.encode(), value):
             raise RunError(f"the DDR model has no setting {name!r}; there are {', '.join(SETTINGS)}")
 
     def fault(
         self, write: bool, response: int, low: int = 0, high: int = 1 << 40, port: int = -1, skip: int = 0, times: int = 1
     ) -> None:
-        """Answers `response` (2 SLVERR, 3 DECERR) to beats in low..high-1, after `skip` of them, `times` often (-1: always)."""
+        """Answers `response` (2 SLVERR, 3 DECERR) to `times` beats (-1: all) in low..high-1, after the first `skip` of them."""
         self._library.ddr_fault(port, int(write), low, high, response, skip, times)
 
     def clear_faults(self) -> None:
-        """Every beat is answered as it should be again."""
+        """Ends all faults."""
         self._library.ddr_clear_faults()
         self.set("hang_after", -1)
 
@@ -86,12 +86,12 @@ class Ddr:
 
 
 def has_streams() -> bool:
-    """Whether the accelerator that is simulated in this process has streams: only then are packets linked into it."""
+    """Whether the accelerator in this process has streams; only then is `packets.cpp` linked into it."""
     return hasattr(ctypes.CDLL(None), "packets_send")
 
 
 class Packets:
-    """What is linked into this process where the accelerator has streams."""
+    """The other end of the stream ports, if the accelerator has streams."""
 
     def __init__(self) -> None:
         self._library: Any = ctypes.CDLL(None)
@@ -102,7 +102,7 @@ class Packets:
         self._library.packets_violation.restype = ctypes.c_char_p
 
     def send(self, data: bytes) -> None:
-        """Queues a packet for `s_axis`; ValueError: it has no byte."""
+        """Queues a packet for `s_axis`. ValueError: the packet is empty."""
         if not data:
             raise ValueError("a packet has a byte at least")
         self._library.packets_send(data, len(data))
@@ -113,7 +113,7 @@ class Packets:
         return int(self._library.packets_unsent())
 
     def receive(self) -> bytes | None:
-        """The oldest packet that came whole on `m_axis`; None: there is none."""
+        """Takes the oldest whole packet that has come on `m_axis`; None: there is none."""
         size = self._library.packets_waiting()
         if size < 0:
             return None
@@ -122,15 +122,15 @@ class Packets:
         return data.raw[:size]
 
     def drop_sent(self) -> None:
-        """Forgets what was not taken; half a packet stays with the accelerator, which is to be reset then."""
+        """Drops what was not taken. If the accelerator has half a packet, it must be reset."""
         self._library.packets_drop_sent()
 
     def drop_received(self) -> None:
-        """Forgets what came."""
+        """Drops what has come."""
         self._library.packets_drop_received()
 
     def stall(self, share: int) -> None:
-        """How often, in 256ths, either end holds back at random."""
+        """Sets how often, in 256ths of all clocks, either end stalls at random."""
         self._library.packets_stall(share)
 
     @property
@@ -140,7 +140,7 @@ class Packets:
 
 
 class Probes:
-    """What the testbench sees inside of the accelerator: writes to feature memory, what the engines are at, waveforms."""
+    """What the testbench sees inside of the accelerator: writes to feature memory, the state of the engines, waveforms."""
 
     def log(self, enable: bool) -> None:
         """Starts an empty log of feature memory writes, or ends it."""
@@ -151,7 +151,7 @@ class Probes:
         return np.frombuffer(self._bytes("probe_log_entries", STORED.itemsize), STORED)
 
     def profile(self) -> list[list[int]]:
-        """Clocks of the last program by what the engines were at: rows of PHASES."""
+        """Clocks of the last program by the state of the engines: rows of PHASES."""
         return np.frombuffer(self._bytes("probe_phases", 8 * len(PHASES)), "<u8").reshape(-1, len(PHASES)).tolist()
 
     def timeline(self) -> list[list[int]]:

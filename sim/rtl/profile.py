@@ -1,7 +1,8 @@
-"""Clocks and DDR bytes of every layer, from the testbench's table of what the engines were at.
+"""Clocks and DDR bytes of every layer, from the testbench's table of the engines' states.
 
-A clock in which the array works, or waits within a command, is the layer's of that command. A clock in which it has no command
-is the layer's of the first unfinished command in program order, of any engine. So the layers' cycles sum to the counter.
+A clock in which the array works on a command, or waits in it, is counted for the layer of that command. If the array has no
+command, the clock is counted for the layer of the first unfinished command in program order, of any engine. So the cycles of all
+layers add up to the accelerator's counter.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ IDLE = 1 + STALLS.index("idle")  # state 0: the array works; 1 + n: the stall of
 
 
 def layers(piece: ProgramPiece, phases: Sequence[Sequence[int]]) -> list[Layer]:
-    """For each layer of the manifest, in its order; `phases` has rows of `linked_models.PHASES`."""
+    """The figures of each layer of the manifest, in its order. `phases` has rows of `linked_models.PHASES`."""
     config, manifest = piece.config, piece.manifest
     program = list(commands(piece.program))
     owner = [int(entry["layer"]) for entry in manifest["commands"]]
@@ -38,7 +39,7 @@ def layers(piece: ProgramPiece, phases: Sequence[Sequence[int]]) -> list[Layer]:
 
 
 def _ends(queue: list[Command], config: Config) -> list[int]:
-    """Units that the engine has finished when each of its commands is through."""
+    """For each command of the engine: the units that the engine has finished when the command ends."""
     total, found = 0, []
     for command in queue:
         total += command.units(config.chunk_blocks)
@@ -48,7 +49,7 @@ def _ends(queue: list[Command], config: Config) -> list[int]:
 
 def _command(at: dict[str, int], queues: dict[str, list[Command]], ends: dict[str, list[int]]) -> int:
     """The number of the command that a phase belongs to."""
-    begun = at["conv_started"] + at["untouched"]  # a command that the array has, but has taken no step of, counts
+    begun = at["conv_started"] + at["untouched"]  # counts a command that the array holds but has taken no step of
     if at["state"] != IDLE and begun:
         return queues["conv"][begun - 1].number
     waiting = [queues["conv"][begun].number] if begun < len(queues["conv"]) else []
@@ -56,11 +57,11 @@ def _command(at: dict[str, int], queues: dict[str, list[Command]], ends: dict[st
         waiting += [c.number for c, end in zip(queues[engine], ends[engine], strict=True) if end > at[f"done_{engine}"]][:1]
     if waiting:
         return min(waiting)
-    return max(queue[-1].number for queue in queues.values() if queue)  # draining at the program's end
+    return max(queue[-1].number for queue in queues.values() if queue)  # at the end of the program, while results drain
 
 
 def _add_traffic(found: list[Layer], program: list[Command], owner: list[int], config: Config) -> None:
-    """DDR bytes of each command, in whole beats; the program's own belong to the layers whose commands they are."""
+    """Adds the DDR bytes of each command, in whole beats. The bytes of the program count for the layers of its commands."""
     fetched = 0
     for command, index in zip(program, owner, strict=True):
         f, layer = command.f, found[index]

@@ -10,7 +10,7 @@ from cnna.sim.rtl.lifetime import die_with_parent
 
 
 def build(arguments: list[str]) -> int:
-    """TRACE OUT SOURCE... -- FLAG...: builds `TOP` in the folder OUT. 1: a tool has failed, which has then said why."""
+    """TRACE OUT SOURCE... -- FLAG...: builds `TOP` in the folder OUT. Returns 1 if a tool has failed, which has printed why."""
     die_with_parent()
     split = arguments.index("--")
     trace, out, *sources = arguments[:split]
@@ -26,7 +26,7 @@ def build(arguments: list[str]) -> int:
 
 
 def run(arguments: list[str]) -> int:
-    """BUILD RUN MODULE +PLUSARG...: runs the simulator of folder BUILD in folder RUN. 0: every cocotb test of the module passed.
+    """BUILD RUN MODULE +PLUSARG...: runs the simulator of folder BUILD in folder RUN. Returns 0 if every cocotb test passed.
 
     The server in the simulator ends by itself when its client has gone, so this process does not watch its parent (the kernel's
     signal at a parent's death follows a thread, not a process).

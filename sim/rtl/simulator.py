@@ -1,6 +1,6 @@
-"""A simulator in a process of its own, for `cosim.py`: starts it, asks its server (`server.py`) over a socket, ends it.
+"""Runs a simulator in a process of its own, for `cosim.py`, and talks to its server (`server.py`) over a socket.
 
-A request and its answer are a JSON line each; while an answer is waited for, lines with `clocks` and `seconds` report progress.
+A request is a JSON line, and so is its answer. Before the answer, lines with `clocks` and `seconds` may report progress.
 """
 
 import json
@@ -16,15 +16,15 @@ from typing import Any
 from cnna.sim.rtl.build import Say
 from cnna.spec.errors import RunError
 
-START_SECONDS = 120  # for the simulator to come up, on a machine with much to do
+START_SECONDS = 120  # for the simulator to start, on a busy machine
 STOP_SECONDS = 5
-LOG_LINES = 15  # of the simulator's output that an error shows
+LOG_LINES = 15  # an error shows so many lines of the simulator's output
 REPORT_SECONDS = 2.0
 TRACE = "trace.fst"  # in the folder of the run
 
 
 class Simulator:
-    """Runs from when it is made until `close`. `build` is the folder that it was built in, `run` that of its log and waveform.
+    """A running simulator, until `close`. `build` is the folder of its program, `run` that of its log and waveform.
 
     RunError: it does not start.
     """
@@ -60,7 +60,7 @@ class Simulator:
                 raise
 
     def ask(self, do: str, **arguments: Any) -> Any:
-        """One request to the server; its answer. RunError: it answers with an error, or has died."""
+        """Sends one request to the server. Returns the answer. RunError: the server answers with an error, or has died."""
         if self._connection is None:
             raise RunError("the simulator is closed")
         try:
@@ -70,20 +70,20 @@ class Simulator:
             raise RunError(f"the simulator has died:\n{self._tail()}") from None
 
     def close(self) -> None:
-        """It ends by itself when the connection closes; one that does not, or has none yet, is killed with all its children."""
-        patience = STOP_SECONDS if self._connection is not None else 0
+        """Ends the simulator. It ends by itself when the connection closes; otherwise it is killed with all its children."""
+        timeout = STOP_SECONDS if self._connection is not None else 0
         if self._connection is not None:
             self._lines.close()
             self._connection.close()
             self._connection = None
         try:
-            self.process.wait(patience)
+            self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
     def connect(self, listener: socket.socket) -> None:
-        """Waits for the server to call. RunError: it does not."""
+        """Waits until the server connects. RunError: it does not."""
         until = time.monotonic() + START_SECONDS
         while self._connection is None:
             try:

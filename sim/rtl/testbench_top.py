@@ -1,7 +1,7 @@
-"""The testbench's top, `tb`, as SystemVerilog: the accelerator, the models on its ports, and probes; written for a config.
+"""Writes the testbench's top module, `tb`, for a configuration: the accelerator, the models on its ports, and probes.
 
-cocotb drives `aclk`, `aresetn` and the AXI4-Lite signals and sees `interrupt`; everything else stays inside, so that
-Verilator may optimise it. The probes only read; the accelerator's Verilog is the one that is synthesised.
+cocotb drives `aclk`, `aresetn` and the AXI4-Lite signals, and reads `interrupt`. Everything else stays inside, so that Verilator
+can optimise it. The probes only read, and the accelerator's Verilog is the one that is synthesised.
 """
 
 from cnna.spec.config import Config
@@ -9,8 +9,8 @@ from cnna.spec.machine import AXI_BITS, AXI_LITE_BITS, STREAM_BITS, signal_bits
 from cnna.spec.regmap import COUNT_BITS, COUNTED
 
 FEATURES, COUNTERS, ISSUE = "dut.featmem", "dut.counters", "dut.conv.issue"  # instances that the probes look into
-CONTROL = "dut.control"  # that the streams' ends look into
-PORTS = 4  # that the DDR model has; those that the accelerator lacks stay idle
+CONTROL = "dut.control"  # the instance that the streams' ends look into
+PORTS = 4  # of the DDR model; those that the accelerator lacks stay idle
 
 
 def _signals(widths: dict[str, int], *names: str) -> tuple[tuple[str, int], ...]:
@@ -31,7 +31,16 @@ _CONTROL = _signals(
     *("awaddr", "awprot", "awvalid", "awready", "wdata", "wstrb", "wvalid", "wready", "bresp", "bvalid", "bready"),
     *("araddr", "arprot", "arvalid", "arready", "rdata", "rresp", "rvalid", "rready"),
 )
-_ANSWERS = ("awready", "wready", "bresp", "bvalid", "arready", "rdata", "rresp", "rvalid")  # of _CONTROL; cocotb drives the rest
+_ANSWERS = (
+    "awready",
+    "wready",
+    "bresp",
+    "bvalid",
+    "arready",
+    "rdata",
+    "rresp",
+    "rvalid",
+)  # of _CONTROL; cocotb drives the others
 
 TRACE = (  # clocks trace_first..trace_last from the first start on, to the file of +cnna_trace=FILE; clock n is at 2 n
     "  reg [31:0] trace_first /* verilator public_flat_rw */ = 0;",
@@ -91,7 +100,7 @@ def text(config: Config, top: str, probes: bool, trace: bool) -> str:
 
 
 def _streams() -> list[str]:
-    """The ends of the stream ports, `packets.cpp`."""
+    """The other ends of the stream ports, in `packets.cpp`."""
     arguments = [f"input bit {_range(bits)}{name}" for name, bits in _FROM_STREAMS]
     arguments += [f"output bit {_range(bits)}n_{name}" for name, bits in _TO_STREAMS]
     passed = ["aresetn", f"{CONTROL}.reset", *(name for name, _ in _FROM_STREAMS), *(f"n_{name}" for name, _ in _TO_STREAMS)]
@@ -112,7 +121,7 @@ def _range(bits: int) -> str:
 
 
 def _probes(config: Config) -> list[str]:
-    """Every word written to feature memory while there is a log, and what the engines are at, to `probes.cpp`."""
+    """Passes to `probes.cpp` every word written to feature memory, while there is a log, and the state of the engines."""
     banks, row_bits, word_bits = config.regions * config.banks, (config.bank_words - 1).bit_length(), 8 * config.ci
     row, word = f"{FEATURES}.probe_row[{row_bits} * i +: {row_bits}]", f"{FEATURES}.probe_word[{word_bits} * i +: {word_bits}]"
     address = f"(i / {config.banks} * {config.bank_words} + int'({row})) * {config.banks} + i % {config.banks}"

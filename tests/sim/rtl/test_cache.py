@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cnna.sim.rtl import build as building
-from cnna.sim.rtl.cache import KEEP_DAYS, KEEP_ENTRIES, REST_HOURS, default_cache, is_sealed, private, prune, use
+from cnna.sim.rtl.cache import FRESH_HOURS, KEEP_DAYS, KEEP_ENTRIES, default_cache, is_sealed, private, prune, use
 from cnna.spec.errors import UserError
 
 
@@ -43,7 +43,7 @@ def test_old_entries_go_and_used_ones_stay(tmp_path):
 def test_the_oldest_beyond_the_count_go_unless_somebody_may_be_about_to_open_them(tmp_path):
     """A day of much development must neither fill the disk nor take a simulator away from a run that starts."""
     fresh = [_entry(tmp_path, f"fresh{number}", 0.01 * number) for number in range(KEEP_ENTRIES)]
-    resting, beyond = _entry(tmp_path, "resting", REST_HOURS - 1), _entry(tmp_path, "beyond", REST_HOURS + 1)
+    resting, beyond = _entry(tmp_path, "resting", FRESH_HOURS - 1), _entry(tmp_path, "beyond", FRESH_HOURS + 1)
     prune(tmp_path.iterdir())
     assert all(entry.exists() for entry in [*fresh, resting])
     assert not beyond.exists()
@@ -51,7 +51,7 @@ def test_the_oldest_beyond_the_count_go_unless_somebody_may_be_about_to_open_the
 
 def test_as_many_as_are_kept_stay(tmp_path):
     """The README says how many: one more would be another figure."""
-    entries = [_entry(tmp_path, str(number), REST_HOURS + 1 + number) for number in range(KEEP_ENTRIES + 1)]
+    entries = [_entry(tmp_path, str(number), FRESH_HOURS + 1 + number) for number in range(KEEP_ENTRIES + 1)]
     prune(tmp_path.iterdir())
     assert [entry.exists() for entry in entries] == [True] * KEEP_ENTRIES + [False]
 
