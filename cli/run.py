@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> Outcome:
     try:
         with _model(args, artifact, options) as model:
             answers: Arrays = model.run(inputs)
-            figures, agreement = {**model.last, "ddr": ddr}, model.agreement
+            figures, agreement, cpu_agreement = {**model.last, "ddr": ddr}, model.agreement, model.cpu_agreement
             if args.device == "pynq" and args.check:
                 agreement = _checked_board(artifact, inputs, answers)
                 figures["matches_reference"] = True
@@ -77,8 +77,10 @@ def run(args: argparse.Namespace) -> Outcome:
     if labels:
         _print_top(outputs_of(artifact.manifest)[0].apart(answers, samples), labels, args.top)
     _print_figures(figures, samples)
-    if args.check:
+    if args.check and agreement:
         print(agreement)
+    if args.check and cpu_agreement:
+        print(cpu_agreement)
     if untraced:
         print(f"cnna: --from-cycle {args.from_cycle}: all was done before that clock; {args.trace} is not written", file=sys.stderr)
     written = tuple(path for path in (args.output, None if untraced else args.trace) if path)

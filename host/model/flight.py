@@ -4,7 +4,7 @@ The accelerator takes a batch at a time. A piece on the CPU runs sample by sampl
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,9 @@ from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.cpu_ops import CpuPart, makes, reads
 
 Ports = Mapping[str, NDArray[np.int8]]  # int8 [batch, C, H, W] by port
+
+
+Watch = Callable[[int, Arrays, Arrays], None]  # piece, tensors known before it, tensors that it made
 
 
 class Job(NamedTuple):
@@ -37,6 +40,7 @@ class Route:
         self.outputs = [entry["name"] for entry in self.manifest["model_outputs"]]
         self.steps: list[int | CpuPart] = []  # a program's number, or what runs on the CPU
         self.programs = artifact.programs
+        self.watch: Watch | None = None  # is shown what each piece on the CPU was given, with all else, and what it made
         for number, piece in enumerate(artifact.pieces):
             if isinstance(piece, ProgramPiece):
                 self.steps.append(sum(isinstance(step, int) for step in self.steps))
@@ -98,9 +102,12 @@ class Flight:
             if isinstance(step, int):
                 return Job(step, self._ports(step))
             began = time.perf_counter()
-            for number, made in enumerate(self.made):
-                made |= step.run(self.sample(number))
+            found = [step.run(self.sample(number)) for number in range(self.samples)]
             self.cpu_seconds += time.perf_counter() - began
+            for number, made in enumerate(found):
+                if self.route.watch:
+                    self.route.watch(self.at, self.sample(number), made)
+                self.made[number] |= made
             self.at += 1
         return None
 

@@ -57,7 +57,8 @@ class Model:
 
     device: "emulator", "rtl", "reference" or a `Device`. `options` go to the device that is opened. With `check`, every
     batch is compared with the executions that should equal it, each tensor that a command writes (CheckError: the first
-    difference). `last` has the figures of the last `run`, `agreement` what was found equal.
+    difference). `last` has the figures of the last `run`, `agreement` what was found equal,
+    `cpu_agreement` what the pieces on the CPU have in common with the quantised model, so far.
     """
 
     on_board = False  # whether seconds are those of hardware
@@ -74,6 +75,10 @@ class Model:
         self._owned = isinstance(device, str)
         self.device_name = device if isinstance(device, str) else device.name
         self._route = Route(self.artifact)
+        self.cpu_agreement: Any = None
+        if check and len(self.artifact.programs) < len(self.artifact.pieces):
+            checked = _tools("cnna.sim.reference.cpu_pieces").CpuCheck(self.artifact)
+            self._route.watch, self.cpu_agreement = checked.check, checked.found
         self._outputs = outputs_of(self.manifest)
         self._seen: list[_Seen] = []
         self._executors: list[Executor] = []

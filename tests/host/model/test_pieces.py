@@ -62,6 +62,20 @@ def test_a_cut_model_answers_as_onnxruntime_does(gated, device, count):
         np.testing.assert_allclose(found[name], wanted, atol=1e-5)
 
 
+@pytest.mark.cosim
+def test_a_cut_model_on_the_rtl(gated):
+    """Three programs in turn on one accelerator, each compared word by word."""
+    artifact, model = gated
+    x = samples(3)
+    with Model(artifact, device="rtl", check=True) as opened:
+        found = opened.run({"x": x})
+        assert opened.agreement.executions == ("RTL", "emulator", "reference")
+        assert opened.last["cycles"] == sum(program["cycles"] for program in opened.last["programs"])
+        assert len(opened.last["layers"]) == 5
+    for name, wanted in answers(model, x).items():
+        np.testing.assert_allclose(found[name], wanted, atol=1e-5)
+
+
 def test_a_cut_model_is_saved_and_read(gated, tmp_path):
     artifact, _ = gated
     save(artifact, tmp_path / "m.cnna")

@@ -1,0 +1,104 @@
+"""What the pieces on the CPU must give: the same nodes of the quantised model, cut out of it and run by onnxruntime.
+
+A piece was rewritten, exported and cut by the compiler; this is the model as it came. Each is given the tensors that the piece was
+given. Both round where the model does. Kernels may add in another order, so a tolerance is stated.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx.utils import Extractor
+
+from cnna.compiler.frontend.onnx_import import load_model, with_shapes
+from cnna.spec.artifact import Artifact, CpuPiece
+from cnna.spec.cpu_ops import makes, onnxruntime_errors, reads
+from cnna.spec.errors import CheckError
+
+TOLERANCE = 1e-4  # of a tensor's greatest magnitude
+STEPS = 1  # of rounding, where the model rounds a tensor: a value on the border between two falls to either side
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass
+class CpuAgreement:
+    """What was compared with the quantised model, over all samples; `left` tensors have no counterpart of the same name in it."""
+
+    tensors: int = 0
+    elements: int = 0
+    left: int = 0
+
+    def __str__(self) -> str:
+        rest = f"; {self.left} not compared" if self.left else ""
+        return f"CPU pieces == quantised model within {TOLERANCE:g}: {self.tensors} tensors, {self.elements} elements{rest}"
+
+
+class CpuCheck:
+    """Of one artifact. `found` grows as pieces are checked."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.name = artifact.manifest["name"]
+        self.found = CpuAgreement()
+        model = with_shapes(load_model(artifact.model, f"{self.name}: its model.onnx"))
+        self._steps = _steps(model)
+        self._cut = {number: _cut(model, piece) for number, piece in enumerate(artifact.pieces) if isinstance(piece, CpuPiece)}
+        self._counted: set[str] = set()
+
+    def check(self, number: int, given: Arrays, made: Arrays) -> None:
+        """One sample of the piece of that number. CheckError: a tensor is further from the quantised model's than the tolerance."""
+        session = self._cut[number]
+        names = [entry.name for entry in session.get_outputs()] if session else []
+        compared = [name for name in made if name in names and made[name].dtype == np.float32]
+        new = set(made) - self._counted
+        self._counted |= new
+        self.found.tensors += len(new & set(compared))
+        self.found.left += len(new - set(compared))
+        if not session or not compared:
+            return
+        feeds = {entry.name: given[entry.name] for entry in session.get_inputs()}
+        for name, wanted in zip(compared, session.run(compared, feeds), strict=True):
+            self._compare(number, name, made[name], wanted)
+
+    def _compare(self, number: int, name: str, found: NDArray[Any], wanted: NDArray[Any]) -> None:
+        where = f"piece {number} on the CPU != quantised model: tensor {name}"
+        if found.shape != wanted.shape:
+            raise CheckError(f"{where} has shape {list(found.shape)}, not {list(wanted.shape)}")
+        most = TOLERANCE * float(np.abs(wanted).max(initial=0)) + STEPS * self._steps.get(name, 0.0)
+        bad = np.argwhere(~((np.abs(found - wanted) <= most) | (found == wanted) | (np.isnan(found) & np.isnan(wanted))))
+        if len(bad):
+            place = tuple(int(index) for index in bad[0])
+            raise CheckError(f"{where}, element {list(place)}: {found[place]:g}, quantised model {wanted[place]:g}")
+        self.found.elements += found.size
+
+
+def _cut(model: onnx.ModelProto, piece: CpuPiece) -> onnxruntime.InferenceSession | None:
+    """The nodes between the piece's inputs and outputs, of the model as it came; None where they cannot be found by name."""
+    known = {value.name for value in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
+    operators = piece.manifest["operators"]
+    inputs = [name for name in reads(operators) if name in known]
+    outputs = [name for name in sorted(makes(operators)) if name in known]
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    failures: tuple[type[Exception], ...] = (*onnxruntime_errors(), onnx.checker.ValidationError, ValueError, KeyError)
+    try:
+        part = Extractor(model).extract_model(inputs, outputs)
+        return onnxruntime.InferenceSession(part.SerializeToString(), options, ["CPUExecutionProvider"])
+    except failures:
+        return None
+
+
+def _steps(model: onnx.ModelProto) -> dict[str, float]:
+    """The greatest scale with which each tensor is rounded, by the name before and behind its Q and DQ."""
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    scales: dict[str, float] = {}
+    for node in model.graph.node:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[1] in constants:
+            scale = float(np.max(onnx.numpy_helper.to_array(constants[node.input[1]])))
+            scales |= {node.input[0]: scale, node.output[0]: scale}
+    return scales

@@ -1,0 +1,55 @@
+"""`--check` sees a piece on the CPU that is not what the quantised model says."""
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+
+from cnna.compiler.compile import compile_model
+from cnna.compiler.quantise.quantise import quantise
+from cnna.host.model import Model
+from cnna.spec.artifact import Artifact, CpuPiece
+from cnna.spec.config import preset
+from cnna.spec.errors import CheckError
+
+from ...compiler.written import images, written
+
+TEXT = """g (float[N,3,8,8] x) => (float[N,8,8,8] y) {
+    a = Conv <pads=[1,1,1,1]> (x, w) s = Sigmoid (a) b = Mul (a, s) y = Conv <pads=[1,1,1,1]> (b, v) }"""
+
+
+@pytest.fixture(scope="module")
+def artifact() -> Artifact:
+    model = written(TEXT, {"w": (8, 3, 3, 3), "v": (8, 8, 3, 3)})
+    return compile_model(quantise(model, images(model, 8))[0], preset("tiny"))
+
+
+def with_operator(artifact: Artifact, old: str, new: str) -> Artifact:
+    """The artifact with another operator in its pieces on the CPU."""
+    pieces = []
+    for piece in artifact.pieces:
+        if isinstance(piece, CpuPiece):
+            model = onnx.load_from_string(piece.model)
+            for node in model.graph.node:
+                node.op_type = new if node.op_type == old else node.op_type
+            piece = replace(piece, model=model.SerializeToString())
+        pieces.append(piece)
+    return replace(artifact, pieces=tuple(pieces))
+
+
+def test_pieces_on_the_cpu_are_counted_apart(artifact):
+    """What onnxruntime computes on both sides is no proof of the accelerator: `agreement` must not count it."""
+    x = np.random.default_rng(1).normal(size=(3, 3, 8, 8)).astype(np.float32)
+    with Model(artifact, check=True) as model:
+        model.run(x)
+        assert (model.cpu_agreement.tensors, model.cpu_agreement.elements) == (1, 3 * 512)
+        assert model.agreement.elements == 3 * 2 * 512
+
+
+def test_another_operator_on_the_cpu_is_found(artifact):
+    """A wrong export would be invisible: all three executions are fed by the same piece."""
+    x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
+    message = r"piece 1 on the CPU != quantised model: tensor b, element \[0, 0, 0, \d\]"
+    with Model(with_operator(artifact, "Sigmoid", "HardSigmoid"), check=True) as model, pytest.raises(CheckError, match=message):
+        model.run(x)
