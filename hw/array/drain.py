@@ -11,7 +11,7 @@ from cnna.hw.array.issue import PARAM_WORD, ROOM, group_layout
 from cnna.hw.base.ports import sums_layout
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.base.slices import SlicedSelector
-from cnna.hw.lanes.parameter_slots import GROUPS, Part, SlotPorts, param_write_layout, parameter_slots
+from cnna.hw.lanes.parameter_slots import GROUPS, SlotPart, SlotPorts, param_write_layout, parameter_slots
 from cnna.hw.lanes.requant import Lanes, Modes
 from cnna.spec.config import PARAM_BYTES, Config
 
@@ -112,6 +112,6 @@ class Drain(wiring.Component):
         """Each channel's parameters, those of the oldest group's slot."""
         size = self.config.ring_word_bytes
         places = [divmod(PARAM_BYTES * channel, size) for channel in range(self.config.co)]  # (word, first byte in it)
-        parts = [Part(word, self.ring_data[8 * byte : 8 * (byte + PARAM_BYTES)]) for word, byte in places]
+        parts = [SlotPart(word, self.ring_data[8 * byte : 8 * (byte + PARAM_BYTES)]) for word, byte in places]
         ports = SlotPorts(self.param_valid, self.param, self.group_push, self.group.slot, last)
         return parameter_slots(m, ports, parts, SLOT_CHANNELS)

@@ -22,7 +22,7 @@ def param_write_layout(word: ShapeLike) -> data.StructLayout:
     return data.StructLayout({"slot": range(SLOTS), "word": word})
 
 
-class Part(NamedTuple):
+class SlotPart(NamedTuple):
     """What one memory keeps of a slot."""
 
     word: int  # of the slot's words in the ring, the one that holds this part
@@ -39,7 +39,7 @@ class SlotPorts(NamedTuple):
     group_done: Value  # the oldest group has drained
 
 
-def parameter_slots(m: Module, ports: SlotPorts, parts: Sequence[Part], per_queue: int) -> list[Value]:
+def parameter_slots(m: Module, ports: SlotPorts, parts: Sequence[SlotPart], per_queue: int) -> list[Value]:
     """The parts of the slot that the oldest group names, without a clock's delay.
 
     Each part has a small memory of its own. Every `per_queue` memories have their own queue of slot numbers, which moves with the

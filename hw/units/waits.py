@@ -30,7 +30,7 @@ def waits_of(command: data.View) -> data.View:
 
 
 class UnitCounts(wiring.Component):
-    """UnitCounts each engine's `unit` pulses since `clear`, modulo 2^24; a pulse shows a clock later."""
+    """Counts each engine's `unit` pulses since `clear`, modulo 2^24; a pulse shows a clock later."""
 
     clear: In(1)
     unit: In(len(COUNTED))  # a bit an engine, in the order of COUNTED

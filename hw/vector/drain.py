@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.base.slices import SlicedSelector
-from cnna.hw.lanes.parameter_slots import GROUPS, Part, SlotPorts, param_write_layout, parameter_slots
+from cnna.hw.lanes.parameter_slots import GROUPS, SlotPart, SlotPorts, param_write_layout, parameter_slots
 from cnna.hw.lanes.requant import Lanes, Modes, placed
 from cnna.hw.vector.issue import ROOM, param_word, vector_group_layout
 from cnna.hw.vector.sums import vector_sums_layout
@@ -92,6 +92,6 @@ class VectorDrain(wiring.Component):
 
     def _params(self, m: Module, last: Signal) -> Value:
         """The parameters of the oldest group's block. Each memory keeps a word of the ring, which is two channels."""
-        parts = [Part(word, self.ring_data) for word in range(self.config.vector_param_words)]
+        parts = [SlotPart(word, self.ring_data) for word in range(self.config.vector_param_words)]
         ports = SlotPorts(self.param_valid, self.param, self.group_push, self.group.slot, last)
         return Cat(parameter_slots(m, ports, parts, SLOT_WORDS))

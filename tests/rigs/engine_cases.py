@@ -1,4 +1,4 @@
-"""Random commands for the compute engines, and the ring words they take: what `enginebench` plays and `engines` answers.
+"""Random commands for the compute engines, and the ring words they take: what `engine_bench` plays and the emulator answers.
 
 Commands read what stands in feature memory at the start, or what an earlier one wrote (then they wait for it); each writes where
 nothing else does.
@@ -10,9 +10,13 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.sim.emulator import walk
+from cnna.sim.emulator import engines, walk
+from cnna.sim.emulator.state import EmulatorState
+from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, Config
 from cnna.spec.regmap import VECTOR_OPS, command_fields
+
+from .engine_bench import Trace, play
 
 Words = NDArray[np.uint8]
 STREAM_WORDS = 150  # of a command at most: the bench brings no more than a few thousand beats
@@ -185,3 +189,18 @@ class Cases:
     def ring_words(self) -> Words:
         """All the ring words that the commands take, in order."""
         return np.concatenate(self.ring)
+
+
+def compared(cases: Cases, rng: np.random.Generator, clocks: int, **others: Words | None) -> Trace:
+    """Plays the cases on random features, and holds every word of feature memory and the number of units to the emulator."""
+    config, engine = cases.config, cases.engine
+    features = rng.integers(0, 256, (config.feature_words, config.ci), np.uint8)
+    trace = play(config, engine, cases.commands, cases.ring_words, features, clocks, **others)
+    expected = EmulatorState(config, np.zeros(16, np.uint8), 0)
+    expected.features[:-1] = features
+    (expected.weights if engine == "conv" else expected.vector_ring).append(cases.ring_words)
+    for number, f in enumerate(cases.commands):
+        getattr(engines, engine)(expected, Command(number, number, engine, f))
+    np.testing.assert_array_equal(trace.features, expected.features[:-1])
+    assert trace.unit.sum() == cases.units
+    return trace

@@ -3,39 +3,17 @@
 import numpy as np
 import pytest
 
-from cnna.sim.emulator import engines
-from cnna.sim.emulator.state import EmulatorState
-from cnna.spec.commands import Command
 from cnna.spec.config import Config, preset
 from cnna.spec.regmap import COUNTED
 
-from ...rigs.engine_bench import play, stalls
-from ...rigs.engine_cases import Cases
+from ...rigs.engine_bench import stalls
+from ...rigs.engine_cases import Cases, compared
 
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
 CONFIGS = {"tiny": preset("tiny"), "odd": ODD}
 WIDE_WORDS = Config("words", pix=2, ci=16, co=16, ports=2, regions=1, bank_words=1024, ring_words=64, vector_ring_words=256)
 
 pytestmark = pytest.mark.cosim
-
-
-def golden(cases, features):
-    """Feature memory after the emulator has run the commands."""
-    machine = EmulatorState(cases.config, np.zeros(16, np.uint8), 0)
-    machine.features[:-1] = features
-    machine.weights.append(cases.ring_words)
-    for number, f in enumerate(cases.commands):
-        engines.conv(machine, Command(number, number, "conv", f))
-    return machine.features[:-1]
-
-
-def run(cases, rng, clocks, **others):
-    """Plays the cases on random features, and holds every word of feature memory and the number of units to the emulator."""
-    features = rng.integers(0, 256, (cases.config.feature_words, cases.config.ci), np.uint8)
-    trace = play(cases.config, "conv", cases.commands, cases.ring_words, features, clocks, **others)
-    np.testing.assert_array_equal(trace.features, golden(cases, features))
-    assert trace.unit.sum() == sum(f.chunks for f in cases.commands)
-    return trace
 
 
 def random_run(config, slow_ring, seed, count=8):
@@ -49,7 +27,7 @@ def random_run(config, slow_ring, seed, count=8):
     pace = None
     if slow_ring:
         pace = ((rng.random((clocks, config.ports)) < 0.05) << np.arange(config.ports)).sum(axis=1).astype(np.uint8)
-    return cases, run(cases, rng, clocks, pace=pace)
+    return cases, compared(cases, rng, clocks, pace=pace)
 
 
 @pytest.mark.parametrize("slow_ring", [False, True])
@@ -75,7 +53,7 @@ def test_array_is_active_with_ample_weights(seed):
     square = {"out_width": 8, "out_height": 8, "images": 1, "in_width": 8, "in_height": 8, "first_x": -1, "first_y": -1}
     steps = {"stride_x": 1, "stride_y": 1, "stride_dilation_x": 1, "stride_dilation_y": 1}
     cases.conv(**square, **steps, kernel_width=3, kernel_height=3, blocks=3, chunks=3, stream=0, res_enable=1)
-    trace = run(cases, rng, 4000)
+    trace = compared(cases, rng, 4000)
     first, *_, last = np.nonzero(trace.active)[0]
     share = trace.active.sum() / (last - first + 1)
     assert share >= 0.98, f"active {share:.3f} of the time"
@@ -86,7 +64,7 @@ def test_a_step_needs_less_than_its_drain(seed):
     rng = np.random.default_rng(seed)
     cases = Cases(CONFIGS["tiny"], "conv", rng)
     cases.conv(out_width=9, out_height=5, images=3, kernel_width=1, kernel_height=1, blocks=1, chunks=3, stream=0)
-    trace = run(cases, rng, 3000)
+    trace = compared(cases, rng, 3000)
     assert stalls(trace)["write_back"] > trace.active.sum()
 
 
@@ -101,7 +79,7 @@ def test_units_wait_for_other_engines(engine, cause, seed):
     pulses = np.array([50, 400, 1400, 2400])  # the last three let the chunks go
     others = np.zeros(5000, np.uint8)
     others[pulses] = 1 << COUNTED.index(engine)
-    trace = run(cases, rng, 5000, others=others)
+    trace = compared(cases, rng, 5000, others=others)
     active = np.nonzero(trace.active)[0]
     chunk = len(active) // 3
     for number, pulse in enumerate(pulses[1:]):

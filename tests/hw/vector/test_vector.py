@@ -3,14 +3,10 @@
 import numpy as np
 import pytest
 
-from cnna.sim.emulator import engines
-from cnna.sim.emulator.state import EmulatorState
-from cnna.spec.commands import Command
 from cnna.spec.config import Config, preset
 from cnna.spec.regmap import COUNTED, VECTOR_OPS
 
-from ...rigs.engine_bench import play
-from ...rigs.engine_cases import Cases
+from ...rigs.engine_cases import Cases, compared
 
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
 CONFIGS = {"tiny": preset("tiny"), "odd": ODD}
@@ -21,25 +17,6 @@ STEPS = {"stride_x": 1, "stride_y": 1, "stride_dilation_x": 1, "stride_dilation_
 pytestmark = pytest.mark.cosim
 
 
-def golden(cases, features):
-    """Feature memory after the emulator has run the commands."""
-    machine = EmulatorState(cases.config, np.zeros(16, np.uint8), 0)
-    machine.features[:-1] = features
-    machine.vector_ring.append(cases.ring_words)
-    for number, f in enumerate(cases.commands):
-        engines.vector(machine, Command(number, number, "vector", f))
-    return machine.features[:-1]
-
-
-def run(cases, rng, clocks, **others):
-    """Plays the cases on random features, and holds every word of feature memory and the number of units to the emulator."""
-    features = rng.integers(0, 256, (cases.config.feature_words, cases.config.ci), np.uint8)
-    trace = play(cases.config, "vector", cases.commands, cases.ring_words, features, clocks, **others)
-    np.testing.assert_array_equal(trace.features, golden(cases, features))
-    assert trace.unit.sum() == cases.units
-    return trace
-
-
 def random_run(config, slow_ring, seed):
     """Random commands back to back, each operation in turn; with `slow_ring` words come one in ten clocks."""
     rng = np.random.default_rng([seed, slow_ring])
@@ -47,7 +24,7 @@ def random_run(config, slow_ring, seed):
     for number in range(14):
         cases.vector(op=number % len(VECTOR_OPS))
     clocks = 3000 + 2 * cases.steps + slow_ring * 12 * len(cases.ring_words)
-    run(cases, rng, clocks, pace=(rng.random(clocks) < 0.1).astype(np.uint8) if slow_ring else None)
+    compared(cases, rng, clocks, pace=(rng.random(clocks) < 0.1).astype(np.uint8) if slow_ring else None)
 
 
 @pytest.mark.parametrize("slow_ring", [False, True])
@@ -70,7 +47,7 @@ def test_steps_follow_each_other(op, kernel, least, seed):
     cases = Cases(CONFIGS["tiny"], "vector", rng)
     height = 1 if op == "elementwise" else kernel
     cases.vector(op=VECTOR_OPS.index(op), kernel_width=kernel, kernel_height=height, blocks=5, uniform=0, **SQUARE, **STEPS)
-    trace = run(cases, rng, 3000)
+    trace = compared(cases, rng, 3000)
     first, *_, last = np.nonzero(trace.active)[0]
     share = trace.active.sum() / (last - first + 1)
     assert share >= least, f"active {share:.3f} of the time"
@@ -85,7 +62,7 @@ def test_units_wait_for_other_engines(seed):
     pulses = np.array([300, 1400, 2400])
     others = np.zeros(4000, np.uint8)
     others[pulses] = 1 << COUNTED.index("conv")
-    trace = run(cases, rng, 4000, others=others)
+    trace = compared(cases, rng, 4000, others=others)
     active = np.nonzero(trace.active)[0]
     for number, pulse in enumerate(pulses):
         begun = active[2 * number * len(active) // 5]
