@@ -1,11 +1,12 @@
-"""Options that several commands share: `--config`, `--shape`, and the DDR to simulate or predict with.
+"""What several commands share: `--config`, `--shape`, the DDR to simulate or predict with, and how progress is shown.
 
 `--config` names a preset, or one with parameters changed, as `zcu102,pix=4,bank_words=4096`. `--ddr-bytes-per-cycle` and
 `--ddr-latency` describe another DDR than the one planned on. `--shape` gives an input the sizes that a model leaves open.
 """
 
 import argparse
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -117,3 +118,14 @@ def predicted_ddr(found: Mapping[str, int], measured: Mapping[str, Any] | None =
 def _is_legal(value: Any, name: str) -> bool:
     low, high = DDR_LIMITS[name]
     return type(value) is int and low <= value <= high
+
+
+def counter(what: str) -> Callable[[int, int], None] | None:
+    """Shows how many samples are done, on a terminal only."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(done: int, total: int) -> None:
+        print(f"\r{what}: {done} of {total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+    return show

@@ -2,14 +2,13 @@
 
 import argparse
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cnna.cli.arrays import read_arrays
 from cnna.cli.main import Outcome, counted
-from cnna.cli.options import add_shape_option, given_shapes
+from cnna.cli.options import add_shape_option, counter, given_shapes
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes
 
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace) -> Outcome:
         wanted = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
         preprocess = _preprocess(args, wanted)
         images = read_arrays(args.calib, wanted, allow_uint8=preprocess is not None, types=graph.types)
-        quantised, report = quantise(model, images, args.method, preprocess, progress=_progress())
+        quantised, report = quantise(model, images, args.method, preprocess, progress=counter("calibrating"))
     write_bytes(args.output, quantised.SerializeToString())
     print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.method})")
     if report.floating:
@@ -75,14 +74,3 @@ def _preprocess(args: argparse.Namespace, wanted: Mapping[str, Sequence[int]]) -
         if len(values) not in (1, channels):
             raise UserError(f"{args.model}: --{name} has {len(values)} values, but the input has {channels} channels")
     return Preprocess(1.0 if args.scale is None else args.scale, tuple(args.mean or [0.0]), tuple(args.std or [1.0]))
-
-
-def _progress() -> Any:
-    """Shows samples done, on a terminal only."""
-    if not sys.stderr.isatty():
-        return None
-
-    def show(done: int, total: int) -> None:
-        print(f"\rcalibrating: {done} of {total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
-
-    return show

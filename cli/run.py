@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.cli import against
 from cnna.cli.arrays import Arrays, read_arrays, write_arrays
 from cnna.cli.main import Outcome
-from cnna.cli.options import add_ddr_options, ddr_figures, given_ddr, simulated_ddr
+from cnna.cli.options import add_ddr_options, counter, ddr_figures, given_ddr, simulated_ddr
 from cnna.host.model import Model
 from cnna.host.model.answers import WHOLE, compare_answers, outputs_of
 from cnna.spec.artifact import Artifact, load
@@ -35,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--overlay", type=Path, metavar="cnna.bit", help="what pynq loads, its .hwh beside it (pynq)")
     parser.add_argument("--check", action="store_true", help="compare every layer with the other executions")
+    parser.add_argument("--against", type=Path, metavar="M.onnx", help="compare with the float model, or another, tensor by tensor")
     parser.add_argument("--limit", type=int, metavar="N", help="run the first N samples only")
     parser.add_argument("-o", "--output", type=Path, metavar="Y.npz", help="write the answers, by output name")
     parser.add_argument("--labels", type=Path, metavar="F", help="print each sample's best classes; one name a line")
@@ -57,6 +59,7 @@ def run(args: argparse.Namespace) -> Outcome:
         from cnna.sim.rtl.cache import private
 
         private(args.cache)
+    other = against.open_other(args.against, artifact, inputs) if args.against else None
     started = time.perf_counter()
     ddr = ddr_figures(options.get("ddr", {})) if args.device == "rtl" else None
     try:
@@ -81,6 +84,10 @@ def run(args: argparse.Namespace) -> Outcome:
         print(agreement)
     if args.check and cpu_agreement:
         print(cpu_agreement)
+    if other:
+        found = against.compare(artifact, inputs, answers, other, counter("comparing"))
+        figures["against"] = found.figures()
+        print("\n".join(against.lines(found)))
     if untraced:
         print(f"cnna: --from-cycle {args.from_cycle}: all was done before that clock; {args.trace} is not written", file=sys.stderr)
     written = tuple(path for path in (args.output, None if untraced else args.trace) if path)

@@ -62,6 +62,11 @@ def load_model(source: str | Path | bytes, name: str | None = None, shapes: Size
     return model
 
 
+def read_model(path: Path) -> ModelProto:
+    """An ONNX file as it is, with its weights, for those who do not import it. ModelError: unreadable, or not ONNX."""
+    return _parse(path, str(path))
+
+
 def _check(model: ModelProto, name: str) -> None:
     """ModelError: what ONNX's checker finds. It wants a shape for inputs and outputs, even where nobody knows one."""
     seen = as_inputs(hollow(model))

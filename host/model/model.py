@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,14 @@ class Executor(Protocol):
 
     def run(self, inputs: Mapping[str, NDArray[np.int8]]) -> dict[str, NDArray[np.int8]]:
         """int8 [batch, C, H, W] by port."""
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """An executor that keeps what every layer has made."""
+
+    def real(self) -> Arrays:
+        """[batch, C, H, W] as real numbers, by tensor, of the last batch."""
 
 
 @dataclass
@@ -220,6 +228,11 @@ class Model:
         """What `check` has found equal in the last `run`, over all programs; None: nothing was compared."""
         found = [seen.agreement for seen in self._seen if seen.agreement is not None]
         return _tools("cnna.sim.check").together(found) if found else None
+
+    def tensors(self) -> Arrays:
+        """What every layer made of the last batch, [batch, C, H, W] as real numbers by tensor; on the device "reference" alone."""
+        keepers = [executor for executor in self._executors if isinstance(executor, Keeper)]
+        return {name: x for keeper in keepers for name, x in keeper.real().items()}
 
     def _figures(self, wall_seconds: float, samples: int, cpu_seconds: float) -> Figures:
         runs = [Runs([run for run in seen.counters if run], seen.profile, seen.timeline) for seen in self._seen]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph import ir
-from cnna.spec import arith
+from cnna.spec import arith, pack
 from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.errors import ArtifactError, DataError, ModelError
 from cnna.spec.manifest import ACCELERATOR, Manifest, ProgramEntry, TensorEntry
@@ -248,3 +248,8 @@ class Reference:
         """int8 [batch, C, H, W] by graph output."""
         self.tensors = run(self.graph, inputs)
         return {name: self.tensors[name] for name in self.graph.outputs}
+
+    def real(self) -> dict[str, NDArray[np.float32]]:
+        """`tensors` as the real numbers that they stand for."""
+        quants = {name: self.graph.tensors[name].quant for name in self.tensors}
+        return {name: pack.dequantise(self.tensors[name], q.scale, q.zero) for name, q in quants.items() if q is not None}

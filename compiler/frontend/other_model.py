@@ -1,0 +1,82 @@
+"""Any ONNX model in onnxruntime, as its user would run it, with the tensors inside it that somebody asks for.
+
+It shares nothing with the import but the reading of the file, so that it shows where an import has gone wrong.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+from onnx import ModelProto, ValueInfoProto
+
+from cnna.spec.cpu_ops import onnxruntime_errors
+from cnna.spec.errors import DataError, ModelError, reason_of
+
+Arrays = dict[str, NDArray[Any]]
+TYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64", "tensor(bool)": "bool"}
+
+
+class OtherModel:
+    """A model, one sample at a time. `wanted`: names of tensors to see; those that no node of it makes are left out.
+
+    A tensor that the model itself quantises is seen behind its DequantizeLinear, as all who read it see it.
+    ModelError: onnxruntime cannot run it; begins with `name`.
+    """
+
+    def __init__(self, model: ModelProto, name: str, wanted: Collection[str]) -> None:
+        self.name = name
+        copy = ModelProto()
+        copy.CopyFrom(model)
+        self.outputs = [value.name for value in copy.graph.output]
+        rounded = _rounded(copy)
+        made = dict.fromkeys(output for node in copy.graph.node for output in node.output)
+        seen = {tensor: rounded.get(tensor, tensor) for tensor in made if tensor in wanted and tensor not in self.outputs}
+        self._seen = {**{output: output for output in self.outputs}, **seen}  # by name: the tensor to ask for
+        extra = dict.fromkeys(tensor for tensor in seen.values() if tensor not in self.outputs)
+        copy.graph.output.extend(ValueInfoProto(name=tensor) for tensor in extra)
+        options = ort.SessionOptions()
+        options.log_severity_level = 4  # an error is raised, so it need not be printed too
+        options.add_session_config_entry("session.disable_quant_qdq", "1")  # round where the model does
+        try:
+            self._session = ort.InferenceSession(copy.SerializeToString(), options, ["CPUExecutionProvider"], enable_fallback=0)
+        except onnxruntime_errors() as error:
+            raise self._refused(error) from None
+
+    def check_inputs(self, names: Collection[str]) -> None:
+        """DataError: other inputs than these; of one input the name does not matter."""
+        own = [entry.name for entry in self._session.get_inputs()]
+        if set(own) != set(names) and not len(own) == len(names) == 1:
+            raise DataError(f"{self.name} has inputs {', '.join(own)}, but the .cnna has {', '.join(names)}: not the same model")
+
+    def run(self, sample: Mapping[str, NDArray[Any]]) -> Arrays:
+        """The outputs and the tensors to see, for one sample, [1, ...] by input. ModelError: as of the class."""
+        feeds, batch, asked = {}, 1, list(dict.fromkeys(self._seen.values()))
+        for entry in self._session.get_inputs():
+            x = sample[entry.name] if entry.name in sample else next(iter(sample.values()))
+            first = entry.shape[0] if len(entry.shape) == x.ndim else None
+            if len(entry.shape) == x.ndim - 1:  # it has no batch
+                x = x[0]
+            elif isinstance(first, int) and first > 1:
+                batch, x = first, np.repeat(x, first, axis=0)
+            feeds[entry.name] = x.astype(TYPES.get(entry.type, entry.type[len("tensor(") : -1]), copy=False)
+        try:
+            made = dict(zip(asked, self._session.run(asked, feeds), strict=True))
+        except onnxruntime_errors() as error:
+            raise self._refused(error) from None
+        arrays = {name: made[tensor] for name, tensor in self._seen.items() if isinstance(made[tensor], np.ndarray)}
+        return arrays if batch == 1 else {n: y[:1] if y.ndim and len(y) == batch else y for n, y in arrays.items()}
+
+    def _refused(self, error: Exception) -> ModelError:
+        return ModelError(f"{self.name}: onnxruntime cannot run it: {reason_of(error)[:200]}")
+
+
+def _rounded(model: ModelProto) -> dict[str, str]:
+    """By tensor that a QuantizeLinear reads: the same behind the DequantizeLinear that follows."""
+    back = {node.input[0]: node.output[0] for node in model.graph.node if node.op_type == "DequantizeLinear"}
+    return {
+        node.input[0]: back[node.output[0]]
+        for node in model.graph.node
+        if node.op_type == "QuantizeLinear" and node.output[0] in back
+    }

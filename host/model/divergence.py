@@ -1,0 +1,115 @@
+"""How far two models' tensors of the same name are apart: what quantisation costs, or where an import has gone wrong."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass
+class Divergence:
+    """One tensor, over all samples seen so far: ours beside the other model's, which is taken for the truth.
+
+    Elements that are not finite on either side are left out of the sums; `odd` counts those that are finite on one side only.
+    """
+
+    name: str
+    elements: int = 0
+    odd: int = 0
+    equal: int = 0
+    greatest: float = 0.0
+    low: float = math.inf  # of the other model's values
+    high: float = -math.inf
+    _sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("away", "noise", "theirs", "ours", "both"), 0.0))
+
+    def extend(self, ours: NDArray[Any], theirs: NDArray[Any]) -> None:
+        """Adds some values, as many on both sides, in the same order."""
+        a, b = ours.reshape(-1).astype(np.float64), theirs.reshape(-1).astype(np.float64)
+        here, there = np.isfinite(a), np.isfinite(b)
+        self.elements += a.size
+        self.odd += int((here != there).sum())
+        self.equal += int(((a == b) | (np.isnan(a) & np.isnan(b))).sum())
+        a, b = a[here & there], b[here & there]
+        if not a.size:
+            return
+        away = np.abs(a - b)
+        self.greatest = max(self.greatest, float(away.max()))
+        self.low, self.high = min(self.low, float(b.min())), max(self.high, float(b.max()))
+        for key, value in (("away", away.sum()), ("noise", away @ away), ("theirs", b @ b), ("ours", a @ a), ("both", a @ b)):
+            self._sums[key] += float(value)
+
+    @property
+    def span(self) -> float:
+        """From the other model's least value to its greatest; of a constant its magnitude, or 1 where that is 0."""
+        if not self.low < self.high:
+            return abs(self.high) if math.isfinite(self.high) and self.high else 1.0
+        return self.high - self.low
+
+    @property
+    def mean(self) -> float:
+        """Of the absolute differences."""
+        return self._sums["away"] / max(self.elements, 1)
+
+    @property
+    def cosine(self) -> float | None:
+        """Of the angle between the two, as vectors; None where one of them is 0 everywhere."""
+        length = math.sqrt(self._sums["ours"]) * math.sqrt(self._sums["theirs"])
+        return self._sums["both"] / length if length else None
+
+    @property
+    def decibels(self) -> float:
+        """Signal to noise: the other model's power by that of the differences. Infinite: equal; minus infinite: no signal."""
+        if not self._sums["noise"]:
+            return -math.inf if self.odd else math.inf
+        return 10 * math.log10(self._sums["theirs"] / self._sums["noise"]) if self._sums["theirs"] else -math.inf
+
+    def figures(self) -> dict[str, Any]:
+        """As `--json` has them; `greatest` and `mean` as shares of the range of the other model's values."""
+        return {
+            "name": self.name,
+            "elements": self.elements,
+            "greatest": self.greatest / self.span,
+            "mean": self.mean / self.span,
+            "cosine": self.cosine,
+            "snr_db": self.decibels if math.isfinite(self.decibels) else None,
+            "equal": self.equal / max(self.elements, 1),
+            "not_finite": self.odd,
+        }
+
+
+@dataclass
+class OutputDivergence(Divergence):
+    """An output of the model: also how often its greatest value is at the same place, where it looks like scores of classes.
+
+    `unlike`: samples whose answers have other shapes in the two models, as the boxes after a suppression may; they are left out.
+    """
+
+    samples: int = 0
+    unlike: int = 0
+    whole: bool = False  # whether it has integers or truth values
+    same_top: int | None = None
+
+    def compare(self, ours: NDArray[Any], theirs: NDArray[Any]) -> None:
+        """Adds the answer to one sample."""
+        self.samples += 1
+        if ours.size != theirs.size or squeezed(ours.shape) != squeezed(theirs.shape):
+            self.unlike += 1
+            return
+        self.extend(ours, theirs)
+        self.whole = theirs.dtype.kind != "f"
+        if theirs.dtype.kind == "f" and len(squeezed(theirs.shape)) == 1:
+            self.same_top = (self.same_top or 0) + int(ours.argmax() == theirs.argmax())
+
+    def figures(self) -> dict[str, Any]:
+        """Those of `Divergence`, and the share of samples with the same greatest value; None where they are no scores."""
+        compared = self.samples - self.unlike
+        top = None if self.same_top is None or not compared else self.same_top / compared
+        return {**super().figures(), "samples": self.samples, "other_shape": self.unlike, "same_top1": top}
+
+
+def squeezed(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape without its axes of 1."""
+    return tuple(size for size in shape if size != 1)

@@ -1,0 +1,105 @@
+"""`cnna run --against`: what it finds, names and writes, with the demo's network and models that differ from it in known ways."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from cnna.cli.main import main
+
+SAMPLES = 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """digits.onnx, test.npz, q.onnx; m.cnna in batches of two; the same from uint8 pictures as m8.cnna and test8.npy."""
+    made = tmp_path_factory.mktemp("against")
+    calls = [
+        "models digits -o digits.onnx --calib calib.npz --test test.npz",
+        "quantize digits.onnx --calib calib.npz -o q.onnx",
+        "compile q.onnx --config tiny --batch 2 -o m.cnna",
+        "quantize digits.onnx --calib calib8.npy --scale 0.0625 -o q8.onnx",
+        "compile q8.onnx --config tiny -o m8.cnna",
+    ]
+    for call in calls:
+        if "calib8" in call:
+            for name in ("calib", "test"):
+                np.save(made / f"{name}8.npy", np.rint(np.load(made / f"{name}.npz")["x"] * 16).astype(np.uint8))
+        assert main([str(made / word) if "." in word and not word[0].isdigit() else word for word in call.split()]) == 0
+    return made
+
+
+def against(folder: Path, other: str, model: str = "m.cnna", x: str = "test.npz") -> dict[str, Any]:
+    """What is written as `against` for some samples on the emulator."""
+    files = ["--input", folder / x, "--against", folder / other, "--json", folder / "r.json"]
+    assert main([str(word) for word in ["run", folder / model, "--device", "emulator", "--limit", SAMPLES, *files]]) == 0
+    found: dict[str, Any] = json.loads((folder / "r.json").read_text())["against"]
+    return found
+
+
+def changed(folder: Path, name: str, tensor: str, factor: float) -> str:
+    """The float model with a constant multiplied, as if the import had read it wrongly."""
+    model = onnx.load(folder / "digits.onnx")
+    constant = next(one for one in model.graph.initializer if one.name == tensor)
+    constant.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(constant) * np.float32(factor), tensor))
+    onnx.save(model, folder / name)
+    return name
+
+
+def test_the_quantised_model_itself_is_equal(folder: Path) -> None:
+    """Differences from the very model that was compiled would be the comparison's own fault; every tensor is found in it."""
+    found = against(folder, "q.onnx")
+    assert (found["samples"], found["compared"]) == (SAMPLES, found["known"])
+    assert all(entry["equal"] == 1 for entry in (*found["tensors"], *found["outputs"]))
+
+
+def test_the_float_model_is_near(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each tensor within some steps of int8, also in a batch that is not full; the outputs are the answers that were given."""
+    found = against(folder, "digits.onnx")
+    assert found["known"] - 1 == found["compared"] == len(found["tensors"]) == 8
+    assert all(entry["snr_db"] > 25 and entry["cosine"] > 0.99 and entry["greatest"] < 0.05 for entry in found["tensors"])
+    (output,) = found["outputs"]
+    assert (output["name"], output["samples"], output["same_top1"]) == ("logits", SAMPLES, 1.0)
+    said = capsys.readouterr().out
+    assert "8 of the 9 tensors" in said
+    assert f"the same greatest value in {SAMPLES} of {SAMPLES}" in said
+    assert "the first below" not in said
+
+
+def test_uint8_pictures_are_preprocessed_for_the_other_model(folder: Path) -> None:
+    """It takes floats: raw pixels would make every tensor look wrong."""
+    floats, pictures = against(folder, "digits.onnx"), against(folder, "digits.onnx", "m8.cnna", "test8.npy")
+    assert pictures["tensors"] == floats["tensors"]
+
+
+def test_a_layer_that_was_read_wrongly_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the comparison is for: all before it is near, and the first that is far is the one with the fault."""
+    model = onnx.load(folder / "digits.onnx")
+    weights = next(node for node in model.graph.node if node.output[0] == "block2.conv1").input[1]
+    capsys.readouterr()
+    found = against(folder, changed(folder, "wrong.onnx", weights, -1.0))
+    names = [entry["name"] for entry in found["tensors"]]
+    at = names.index("block2.relu1")
+    assert all(entry["snr_db"] > 25 for entry in found["tensors"][:at])
+    assert found["tensors"][at]["snr_db"] < 5
+    assert "in the order of the model: block2.relu1" in capsys.readouterr().out
+    assert found["worst"] == min((*found["tensors"], *found["outputs"]), key=lambda entry: entry["snr_db"])["name"]
+
+
+@pytest.mark.parametrize("other", ["nowhere.onnx", "test.npz", "r18.onnx"])
+def test_another_model_is_refused_in_a_line(folder: Path, capsys: pytest.CaptureFixture[str], other: str) -> None:
+    """Missing, no model, or one with other inputs and outputs: before the run, which may take minutes."""
+    model = onnx.load(folder / "digits.onnx")
+    model.graph.output[0].name = model.graph.node[-1].output[0] = "elsewhere"
+    onnx.save(model, folder / "r18.onnx")
+    capsys.readouterr()
+    arguments = ["run", folder / "m.cnna", "--input", folder / "test.npz", "--device", "emulator", "--against", folder / other]
+    assert main([str(word) for word in arguments]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith(f"cnna: {folder / other}")
+    assert not said.out
+    assert len(said.err.splitlines()) == 1
