@@ -1,4 +1,4 @@
-"""What a block design consists of, as data: cells with bus interfaces, address windows, connections. `design` makes whole ones."""
+"""The parts of a block design, as data: cells with bus interfaces, address windows, connections. `design` makes whole designs."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ MEMORY_MAPPED, STREAM = "xilinx.com:interface:aximm:1.0", "xilinx.com:interface:
 
 @dataclass(frozen=True)
 class Interface:
-    """A bus interface of a cell: master or slave; `bits` of data; `vlnv` its type."""
+    """A bus interface of a cell, master or slave. `bits`: the width of its data. `vlnv`: its type."""
 
     name: str
     master: bool
@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class AddressRange:
-    """What a master interface reaches of a slave interface: bytes base..base+size-1 of its address space."""
+    """The bytes base..base+size-1 of a master's address space, in which it reaches a slave interface."""
 
     master_cell: str
     master: str
@@ -55,7 +55,7 @@ class AddressRange:
 
 @dataclass(frozen=True)
 class External:
-    """An interface of a cell that leaves the device; `name` is the board's own for it in Vivado, from which its pins follow."""
+    """An interface of a cell that leaves the device. `name` is Vivado's name for the board's interface; it gives the pins."""
 
     name: str
     cell: str
@@ -68,7 +68,7 @@ Wire = tuple[str, str, str, str]  # driver cell, port, receiver cell, port
 
 @dataclass(frozen=True)
 class DesignPart:
-    """Some of a design; parts add up. `wires` are clocks, resets and interrupts."""
+    """A part of a design; parts can be added. `wires` are clocks, resets and interrupts."""
 
     cells: tuple[Cell, ...] = ()
     buses: tuple[Bus, ...] = ()
@@ -99,5 +99,5 @@ class Design(DesignPart):
         return next(cell for cell in self.cells if cell.name == name)
 
     def registers(self) -> tuple[AddressRange, ...]:
-        """What the processor reaches of registers."""
+        """The windows of registers that the processor reaches."""
         return tuple(w for w in self.windows if w.master_cell == PS and not w.memory)

@@ -31,7 +31,7 @@ Say = Callable[[str], None]
 
 
 class Streams(Sink, Source, Protocol):
-    """The accelerator's end of both streams."""
+    """The accelerator's ends of both streams."""
 
 
 class Backend(Protocol):
@@ -42,7 +42,7 @@ class Backend(Protocol):
 
     @property
     def streams(self) -> Streams | None:
-        """The ends of the accelerator's, where it has them."""
+        """The accelerator's ends of the streams, if it has streams."""
 
     def read(self, offset: int) -> int:
         """A register. RefusedError: the bus answers with an error, or the simulation has died."""
@@ -51,7 +51,7 @@ class Backend(Protocol):
         """Sets a register. RefusedError: as `read`."""
 
     def reset(self) -> None:
-        """What loading an image does to it."""
+        """Resets the accelerator, as loading an image does."""
 
     def close(self) -> None:
         """Ends it."""
@@ -89,14 +89,14 @@ def open_board(config: Config, variant: str, backend: str, memory_bytes: int, ca
 
 
 class Board:
-    """One board, whose logic can hold one design only: the one that the backend is.
+    """One board. Its logic can hold only one design, that of the backend.
 
-    What the host allocates is the backend's memory where the accelerator works on the PS's DDR, else `ps_bytes` of their own.
+    If the accelerator works on the PS's DDR, the host allocates in the backend's memory, otherwise in `ps_bytes` of its own.
     """
 
     def __init__(self, design: Design, backend: Backend, ps_bytes: int = 1 << 30) -> None:
         self.design, self.backend = design, backend
-        apart = design.variant == "pl"  # touched pages only cost memory
+        apart = design.variant == "pl"  # only pages that are touched cost memory
         self.dram = Dram(np.zeros(ps_bytes, np.uint8), DDR_BASE) if apart else Dram(backend.data, backend.base)
         self.files = Files(self._load)
         self.leds = Leds(int(design.cell(LEDS).parameters["C_GPIO_WIDTH"]))
@@ -108,7 +108,7 @@ class Board:
         self._loaded: bytes | None = None
 
     def close(self) -> None:
-        """Lets go of the memory and ends the accelerator."""
+        """Frees the memory and ends the accelerator."""
         self.dram.data = np.empty(0, np.uint8)
         self.backend.close()
 
@@ -121,9 +121,9 @@ class Board:
         return bool(status["busy"] or status["resetting"])
 
     def _load(self, name: str, data: bytes) -> None:
-        """Programs the logic. RefusedError: the image is no virtual one, or another design's.
+        """Programs the logic. RefusedError: the image is not virtual, or is of another design.
 
-        The image that is there already leaves the logic as it is while anybody has memory: two clients may both download it.
+        If the same image is loaded already and a client has memory, the logic stays as it is: two clients may both download it.
         """
         found = image.read_image(data)
         wanted: dict[str, Any] = json.loads(json.dumps(image.describe(self.design)))

@@ -1,6 +1,6 @@
-"""The cells of the block designs: the IPs that Vivado and we have, with the interfaces and parameters that matter here.
+"""The cells of the block designs: IPs of Vivado and our own, with the interfaces and parameters that matter here.
 
-Names and versions of parameters are Vivado 2022.1's. Those of the PS that pynq itself sets at download are here too.
+Names and versions are those of Vivado 2022.1. Parameters of the PS that pynq itself sets at download are here too.
 """
 
 from cnna.sim.board import dma
@@ -21,7 +21,7 @@ DDR4_BOARD, DDR4_CLOCK = "ddr4_sdram_062", "user_si570_sysclk"  # interfaces of 
 
 
 def accelerator(config: Config) -> Cell:
-    """Ours."""
+    """Our own IP."""
     masters = (Interface(f"m_axi_gmem{port}", True, BEAT_BITS) for port in range(config.ports))
     buses = (Interface("s_axi_control", False, 32, "AXI4LITE"), *masters)
     streams = (Interface("s_axis", False, BEAT_BITS, "AXIS", STREAM), Interface("m_axis", True, BEAT_BITS, "AXIS", STREAM))
@@ -44,7 +44,7 @@ def leds() -> Cell:
 
 
 def axi_dma() -> Cell:
-    """Without scatter-gather, a channel each way, 128 bit."""
+    """An AXI DMA without scatter-gather, with one channel of 128 bits each way."""
     return Cell(
         DMA,
         DMA_VLNV,
@@ -79,12 +79,12 @@ def ddr4() -> Cell:
 
 
 def reset(name: str) -> Cell:
-    """Resets in step with a clock."""
+    """Resets that are synchronous to a clock."""
     return Cell(name, "xilinx.com:ip:proc_sys_reset:5.0")
 
 
 def interconnect(name: str, slaves: int, masters: int, bits: int, clocks: int = 1) -> Cell:
-    """A SmartConnect; it converts widths, protocols and, with two clocks, from one to the other."""
+    """A SmartConnect. It converts widths and protocols and, if it has two clocks, crosses between them."""
     return Cell(
         name,
         "xilinx.com:ip:smartconnect:1.0",
@@ -95,7 +95,7 @@ def interconnect(name: str, slaves: int, masters: int, bits: int, clocks: int = 
 
 
 def processing_system(config: Config, hp_ports: int) -> Cell:
-    """The PS with what pynq sets from it at download: PL clock 0, and the widths of the ports that are used."""
+    """The PS, with the parameters that pynq sets at download: PL clock 0, and the widths of the ports in use."""
     parameters = {
         "PSU__USE__M_AXI_GP0": "1",
         "PSU__USE__M_AXI_GP1": "0",

@@ -1,8 +1,8 @@
-"""Frees what connections that have ended still own: a client that was killed cannot do it itself.
+"""Frees the buffers of connections that have ended, because a client that was killed cannot free them itself.
 
-gRPC tells a server nothing about connections, so the kernel is asked (Linux: `/proc/self/net/tcp`). A client that asks for nothing
-for half an hour drops its connection too and comes back on another when it wants something: what such a one owns stays until
-the memory is needed.
+gRPC tells a server nothing about connections, so we ask the kernel (Linux: `/proc/self/net/tcp`). A client that has sent no request
+for half an hour drops its connection too, and opens another one for its next request. Its buffers stay until the memory is
+needed.
 """
 
 import ipaddress
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from cnna.sim.board.dram import Dram
 
 LOOK_SECONDS = 1.0
-IDLE_SECONDS = 25 * 60  # a connection that ends after so long without a request was dropped by gRPC itself
+IDLE_SECONDS = 25 * 60  # if a connection ends after so long without a request, gRPC itself has dropped it
 ESTABLISHED = "01"
 TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 
@@ -26,27 +26,27 @@ End = tuple[Address, int]  # of a connection: address and port
 
 
 class Connections:
-    """Watches the owners of buffers. `port` is the server's, `address` the one that it is bound to (none: all that there are).
+    """Watches the owners of buffers. `port` is the server's, and `address` the one that it is bound to (none: all addresses).
 
-    Ends are told apart by address and port: two clients, or two boards on one machine, may have the same port. While the
-    accelerator is `busy` nothing is freed: a program of a client that was killed would go on writing into the next one's memory.
+    Ends are told apart by address and port, because two clients, or two boards on one machine, may have the same port. Nothing is
+    freed while the accelerator is `busy`: the program of a killed client would write into the memory of the next one.
     """
 
     def __init__(self, dram: Dram, port: int, address: str = "", busy: Callable[[], bool] = lambda: False) -> None:
         self.dram, self.port, self.bound, self.busy = dram, port, _bound(address), busy
-        self.last_seen: dict[str, float] = {}  # connection: when it last asked for something
-        self._idle: set[str] = set()  # ended, but perhaps to come back
+        self.last_seen: dict[str, float] = {}  # connection: the time of its last request
+        self._idle: set[str] = set()  # ended, but the client may come back
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="connections", daemon=True)
         self._thread.start()
 
     def seen(self, peer: str) -> None:
-        """This connection asks for something."""
+        """Notes a request of this connection."""
         self.last_seen[peer] = time.monotonic()
 
     def sweep(self, idle: bool = False) -> int:
-        """Frees what ended connections own, with `idle` that of all of them; how many bytes that were."""
-        known, owners = list(self.last_seen), self.dram.owners()  # before the kernel is asked: who comes meanwhile is not judged
+        """Frees the buffers of ended connections; with `idle`, also of those that were idle. Returns the number of bytes."""
+        known, owners = list(self.last_seen), self.dram.owners()  # before the kernel is asked: new connections are left alone
         alive = self._alive()
         if alive is None:
             return 0
@@ -69,7 +69,7 @@ class Connections:
             self.sweep()
 
     def _alive(self) -> set[End] | None:
-        """The other ends of connections to ours; None where the kernel does not say."""
+        """The other ends of the connections to our port; None if the kernel does not say."""
         rows = [line.split() for table in TABLES if Path(table).exists() for line in Path(table).read_text().splitlines()[1:]]
         if not rows:
             return None
@@ -78,7 +78,7 @@ class Connections:
 
 
 def _bound(address: str) -> Address | None:
-    """The one address that a server is bound to; None: several, or a name."""
+    """The single address that a server is bound to; None: there are several, or it is a name."""
     with suppress(ValueError):
         bound = _plain(ipaddress.ip_address(address))
         return None if bound.is_unspecified else bound
@@ -86,18 +86,18 @@ def _bound(address: str) -> Address | None:
 
 
 def _end(peer: str) -> End:
-    """Of `ipv4:127.0.0.1:40000`, `ipv6:[::1]:40000`, or the latter with its brackets quoted, as gRPC names clients."""
+    """The end that gRPC calls `ipv4:127.0.0.1:40000`, `ipv6:[::1]:40000`, or the latter with quoted brackets."""
     address, _, port = unquote(peer).partition(":")[2].rpartition(":")
     return _plain(ipaddress.ip_address(address.strip("[]").partition("%")[0])), int(port)
 
 
 def _hex_end(text: str) -> End:
-    """Of the kernel's `0100007F:1F1F`: 32-bit words in the order of the machine's bytes."""
+    """The end that the kernel writes as `0100007F:1F1F`: 32-bit words in the byte order of the machine."""
     words, _, port = text.partition(":")
     raw = b"".join(int(words[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(words), 8))
     return _plain(ipaddress.ip_address(raw)), int(port, 16)
 
 
 def _plain(address: Address) -> Address:
-    """An IPv4 address that is written as one of IPv6, as sockets for both have them, as itself."""
+    """The plain form of an IPv4 address that a socket for both versions writes as an IPv6 address."""
     return getattr(address, "ipv4_mapped", None) or address

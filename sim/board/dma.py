@@ -1,7 +1,7 @@
 """An `axi_dma:7.1` without scatter-gather, as stock `pynq.lib.dma` drives it: DDR to a stream (MM2S), and a stream to DDR (S2MM).
 
-Registers and their bits are those of Xilinx PG021. A transfer is done when it is started, if its stream is ready; else it waits for
-the stream, and every look at a register lets it go on. What is at the other end of the streams is a `Sink` and a `Source`.
+Registers and their bits are those of Xilinx PG021. If the stream is ready, a transfer is done as soon as it is started. Otherwise
+it waits, and each access to a register lets it go on. The other ends of the streams are a `Sink` and a `Source`.
 """
 
 import threading
@@ -48,13 +48,13 @@ PARAMETERS = {  # of the IP, from which the stock driver learns what it has
 
 
 class Sink(Protocol):
-    """Takes a packet of bytes; False: not yet all of it, and it is to be put again."""
+    """Takes a packet of bytes. False: it has not taken all of the packet yet, which must be put again."""
 
     def put(self, data: bytes) -> bool:
         """One packet."""
 
     def drop_put(self) -> None:
-        """The packet that was not yet taken comes no more."""
+        """The packet that was not taken yet will not be put again."""
 
 
 class Source(Protocol):
@@ -64,47 +64,47 @@ class Source(Protocol):
         """One packet."""
 
     def drop_got(self) -> None:
-        """Nobody waits any more."""
+        """Nobody waits for a packet any more."""
 
 
 class Loop:
-    """A FIFO of so many packets: what goes in comes out."""
+    """A FIFO of so many packets."""
 
     def __init__(self, packets: int = 4) -> None:
         self.packets, self._held = packets, deque[bytes]()
 
     def put(self, data: bytes) -> bool:
-        """Where there is room."""
+        """Takes a packet if there is room."""
         if len(self._held) == self.packets:
             return False
         self._held.append(data)
         return True
 
     def get(self) -> bytes | None:
-        """The oldest."""
+        """Gives the oldest packet."""
         return self._held.popleft() if self._held else None
 
     def drop_put(self) -> None:
-        """It takes whole packets or none."""
+        """Does nothing: it takes whole packets or none."""
 
     def drop_got(self) -> None:
-        """What it holds stays."""
+        """Does nothing: it keeps its packets."""
 
 
 class Channel(ABC):
-    """One direction: its registers, and the transfer that waits. `attempt` moves it; whether it did."""
+    """One direction: its registers, and the transfer that waits. `attempt` tries to move the transfer."""
 
     def __init__(self, dram: Dram) -> None:
         self.dram = dram
         self.reset()
 
     def reset(self) -> None:
-        """As after power-up."""
+        """Resets the channel to its state after power-up."""
         self.control, self.status, self.address, self.length = 0, HALTED, 0, 0
         self.waits = False
 
     def read(self, offset: int) -> int:
-        """A register, after whatever can go on has gone on."""
+        """A register. First lets the transfer go on if it can."""
         self.go_on()
         words = {CR: self.control, SR: self.status, ADDRESS: self.address & 0xFFFF_FFFF, ADDRESS_HIGH: self.address >> 32}
         return self.length if offset == LENGTH else words.get(offset, 0)
@@ -126,7 +126,7 @@ class Channel(ABC):
             self.go_on()
 
     def go_on(self) -> None:
-        """Moves the transfer that waits, or stops at what is wrong with it."""
+        """Moves the transfer that waits, or stops with an error."""
         if not self.waits:
             return
         try:
@@ -161,7 +161,7 @@ class Channel(ABC):
 
     @abstractmethod
     def attempt(self, view: NDArray[np.uint8]) -> int | None:
-        """The bytes that were moved, from or to `view`; None while the stream is not ready."""
+        """Moves bytes from or to `view`. Returns how many; None while the stream is not ready."""
 
 
 class Send(Channel):
@@ -176,7 +176,7 @@ class Send(Channel):
 
 
 class Receive(Channel):
-    """S2MM; LENGTH then reads as the bytes that came."""
+    """S2MM. LENGTH then reads as the number of bytes that have come."""
 
     def __init__(self, dram: Dram, source: Source) -> None:
         super().__init__(dram)
@@ -194,17 +194,17 @@ class Dma:
 
     def __init__(self, dram: Dram, sink: Sink, source: Source) -> None:
         self.send, self.receive = Send(dram, sink), Receive(dram, source)
-        self._lock = threading.Lock()  # clients are served by many threads
+        self._lock = threading.Lock()  # many threads serve the clients
 
     def read(self, offset: int) -> int:
         """A register of either channel."""
         with self._lock:
-            self.send.go_on()  # whoever polls one waits for the other, too
+            self.send.go_on()  # a client that polls one channel waits for the other too
             self.receive.go_on()
             return self.receive.read(offset - S2MM) if offset >= S2MM else self.send.read(offset)
 
     def reset(self) -> None:
-        """Both channels, as after power-up."""
+        """Resets both channels to their state after power-up."""
         self.send.reset()
         self.send.sink.drop_put()
         self.receive.reset()

@@ -1,4 +1,4 @@
-"""The virtual board's physically contiguous memory: who owns which bytes of the DDR, and their contents."""
+"""The virtual board's physically contiguous memory: the contents of the DDR, and the owners of its buffers."""
 
 import threading
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Dram:
         self._count = 0
 
     def allocate(self, size: int, owner: str) -> Buffer:
-        """Fresh bytes, their content what it was. RefusedError: no gap is large enough, or a size that makes no sense."""
+        """A new buffer; its bytes are not cleared. RefusedError: no gap is large enough, or the size makes no sense."""
         if size <= 0:
             raise invalid(f"cannot allocate {size} bytes")
         with self._lock:
@@ -41,7 +41,7 @@ class Dram:
             return buffer
 
     def free(self, name: str) -> None:
-        """Gives it back. RefusedError: there is none of that name."""
+        """Frees a buffer. RefusedError: there is none of that name."""
         with self._lock:
             if self._buffers.pop(name, None) is None:
                 raise self._missing(name)
@@ -54,12 +54,12 @@ class Dram:
         return buffer
 
     def owners(self) -> set[str]:
-        """Connections that own something."""
+        """The connections that own a buffer."""
         with self._lock:
             return {buffer.owner for buffer in self._buffers.values()}
 
     def free_all(self, owner: str) -> int:
-        """Gives back all that a connection owns; how many bytes that were."""
+        """Frees all buffers of a connection. Returns their bytes."""
         with self._lock:
             gone = [buffer for buffer in self._buffers.values() if buffer.owner == owner]
             for buffer in gone:
@@ -73,7 +73,7 @@ class Dram:
             return sum(buffer.size for buffer in self._buffers.values())
 
     def view(self, address: int, size: int) -> NDArray[np.uint8]:
-        """The bytes themselves. RefusedError: outside the memory."""
+        """A view of some bytes. RefusedError: they are not all within the memory."""
         start = address - self.base
         if start < 0 or size < 0 or start + size > len(self.data):
             raise invalid(f"bytes {address:#x}..{address + size:#x} are outside the memory")

@@ -21,7 +21,7 @@ STARTS = {offset(f"{way}_START"): way for way in (IN, OUT)}
 STATUSES = {offset(f"{way}_STATUS"): way for way in (IN, OUT)}
 DECERR = 3
 
-View = Callable[[int, int], NDArray[np.uint8]]  # address, size: those bytes of DDR. IndexError: not all are there
+View = Callable[[int, int], NDArray[np.uint8]]  # address, size: a view of DDR. IndexError: some bytes are outside of it
 Answer = TypeVar("Answer")
 
 
@@ -29,25 +29,25 @@ class EmulatedStreams:
     """The copies between the accelerator's stream ports and DDR, as the STREAM_* registers describe them.
 
     It is a `fabric.Slave` of the START and STATUS registers, and the `dma.Sink` and `dma.Source` of the streams. A copy takes no
-    time: it is over when its packet has come, or is fetched. `read` reads the accelerator's other registers.
+    time: it ends when its packet has come or was fetched. `read` reads the accelerator's other registers.
     """
 
     def __init__(self, read: Callable[[int], int], view: View) -> None:
         self._register, self._view = read, view
-        self._lock = threading.Lock()  # clients are served by many threads
+        self._lock = threading.Lock()  # many threads serve the clients
         self.reset()
 
     def reset(self) -> None:
-        """As after a soft reset."""
+        """Ends copies, as a soft reset does."""
         self._status = dict.fromkeys((IN, OUT), 0)
         self._places = dict.fromkeys((IN, OUT), (0, 0))
 
     def read(self, offset: int) -> int:
-        """The STATUS of one."""
+        """The STATUS register of one of the copies."""
         return self._status[STATUSES[offset]]
 
     def write(self, offset: int, value: int) -> None:
-        """START of one. RefusedError: it may not start now, as the bus would say."""
+        """Writes START of one of the copies. RefusedError: it may not start now; the bus would answer with an error."""
         if offset not in STARTS:
             raise RefusedError("ABORTED", f"the accelerator answers SLVERR to a write at {offset:#x}")
         if not value & 1:
@@ -65,7 +65,7 @@ class EmulatedStreams:
                 self._status[way] = REGISTERS[f"{way}_STATUS"].pack(busy=1)
 
     def put(self, data: bytes) -> bool:
-        """A packet from the DMA to DDR; False while no copy waits for one."""
+        """Writes a packet of the DMA to DDR. False: no copy waits for one."""
         with self._lock:
             if not self._is(IN, "busy"):
                 return False
@@ -80,7 +80,7 @@ class EmulatedStreams:
             return True
 
     def get(self) -> bytes | None:
-        """A packet from DDR for the DMA; None while no copy goes on."""
+        """Reads a packet for the DMA from DDR. None: there is no copy."""
         with self._lock:
             if not self._is(OUT, "busy"):
                 return None
@@ -93,10 +93,10 @@ class EmulatedStreams:
             return data
 
     def drop_put(self) -> None:
-        """It takes whole packets or none."""
+        """Does nothing: it takes whole packets or none."""
 
     def drop_got(self) -> None:
-        """A copy that goes on waits for the next who asks."""
+        """Does nothing: a copy waits until somebody asks for its packet."""
 
     def _is(self, way: str, field: str) -> bool:
         return bool(REGISTERS[f"{way}_STATUS"].unpack(self._status[way])[field])
@@ -110,17 +110,17 @@ class EmulatedStreams:
 
 
 class EmulatorBackend:
-    """The emulator. A start runs the whole program in a thread of its own; until then STATUS reads as busy."""
+    """The emulator. A start runs the whole program in a thread of its own; STATUS reads as busy until the program ends."""
 
     def __init__(self, device: EmulatorDevice) -> None:
         self.device = device
         self.data, self.base = device.data, device.base
         self.streams = EmulatedStreams(device.read, self._view) if device.config.streams else None
-        self._lock = threading.Lock()  # of whoever changes the device
+        self._lock = threading.Lock()  # held by the thread that changes the device
         self.running = threading.Event()
 
     def read(self, offset: int) -> int:
-        """A register, at once."""
+        """A register; never waits."""
         if offset == STATUS and self.running.is_set():
             return REGISTERS["STATUS"].pack(busy=1)
         if self.streams and offset in STATUSES:
@@ -134,7 +134,7 @@ class EmulatorBackend:
         self._lock.acquire()
         if offset == CTRL and REGISTERS["CTRL"].unpack(value)["start"]:
             self.running.set()
-            threading.Thread(target=self._start, args=(value,), name="program", daemon=True).start()  # it has the lock
+            threading.Thread(target=self._start, args=(value,), name="program", daemon=True).start()  # it holds the lock now
             return None
         try:
             self._checked(lambda: self.device.write(offset, value))
@@ -145,7 +145,7 @@ class EmulatorBackend:
         return None
 
     def reset(self) -> None:
-        """A soft reset, and the general block's registers as they were at first."""
+        """A soft reset that also resets the registers of the general block."""
         with self._lock:
             self.device.write(CTRL, REGISTERS["CTRL"].pack(soft_reset=1))
             if self.streams:
@@ -164,7 +164,7 @@ class EmulatorBackend:
             self._checked(lambda: self.device.write(offset, value))
 
     def _view(self, address: int, size: int) -> NDArray[np.uint8]:
-        """Bytes of the memory. IndexError: not all of them are there."""
+        """A view of bytes of the memory. IndexError: some are outside of it."""
         start = address - self.base
         if start < 0 or start + size > len(self.data):
             raise IndexError

@@ -1,6 +1,6 @@
-"""The virtual board's registers by physical address: those of the programmable logic, and of the processing system what pynq sets.
+"""The virtual board's registers by physical address: those of the programmable logic, and those of the PS that pynq sets.
 
-The accelerator's own are a `Slave` like the others (`board.Backend`).
+The accelerator is a `Slave` like the others (`board.Backend`).
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class Slave(Protocol):
 
 
 class SlaveWindow(NamedTuple):
-    """Where a slave stands: addresses base..base+size-1. `logic`: it is there only once an image has been downloaded."""
+    """The addresses of a slave, base..base+size-1. `logic`: it is there only after an image has been downloaded."""
 
     name: str
     base: int
@@ -31,22 +31,22 @@ class SlaveWindow(NamedTuple):
 
 
 class KeptRegisters:
-    """Registers that keep what is written, and reset to what they were made with."""
+    """Registers that keep what is written to them."""
 
     def __init__(self, words: Mapping[int, int] | None = None) -> None:
         self.words = dict(words or {})
 
     def read(self, offset: int) -> int:
-        """What was written last; 0 where nothing was."""
+        """The word that was written last, or 0."""
         return self.words.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:
-        """Keeps it."""
+        """Keeps the word."""
         self.words[offset] = value
 
 
 class Leds:
-    """An axi_gpio whose pins are outputs: its data register keeps as many bits as there are pins."""
+    """An axi_gpio whose pins are outputs. Its data register has one bit for each pin."""
 
     def __init__(self, width: int) -> None:
         self.width, self.value = width, 0
@@ -56,7 +56,7 @@ class Leds:
         return self.value if offset == 0 else 0
 
     def write(self, offset: int, value: int) -> None:
-        """Sets the pins; other registers are as they are in an output-only core."""
+        """Sets the pins. Writes to other registers do nothing, as in a core with outputs only."""
         if offset == 0:
             self.value = value & ((1 << self.width) - 1)
 
@@ -74,7 +74,7 @@ def processing_system() -> list[SlaveWindow]:
 
 
 class Fabric:
-    """All windows. Accesses are of aligned 32-bit words; `programmed` says whether the logic is there."""
+    """All windows. Accesses are aligned 32-bit words. `programmed`: whether the logic is there."""
 
     def __init__(self, windows: list[SlaveWindow]) -> None:
         self.windows = windows

@@ -1,4 +1,5 @@
-"""The virtual board's file system: a few files that pynq reads, and room in memory for those it writes; never the host's disk.
+"""The virtual board's file system: a few files that pynq reads, and room in memory for those that it writes. It has no
+access to the host's disk.
 
 Writing a name to the FPGA manager's `firmware` loads that file of `/lib/firmware`, as Linux does.
 """
@@ -16,24 +17,24 @@ WRITABLE = (FIRMWARE, "/tmp/")
 ROOM_BYTES = 256 << 20
 VERSION = "Linux version 6.6.40-xilinx (virtual) (aarch64-xilinx-linux-gcc) #1 SMP\n"
 
-PATH_BYTES = 4096  # of a name: Linux's own limit
+PATH_BYTES = 4096  # the longest name, as in Linux
 
-Load = Callable[[str, bytes], None]  # name and content of an image; raises where it is refused
+Load = Callable[[str, bytes], None]  # name and content of an image; raises if the image is refused
 
 
 class Coming:
-    """Bytes of one file that is being sent, which count against the room there is before they are kept."""
+    """The bytes of one file that is being sent. They take up room before they are kept."""
 
     def __init__(self, files: "Files") -> None:
         self._files, self.size = files, 0
 
     def more(self, path: str, size: int) -> None:
-        """So many more bytes for that file. RefusedError: there is no room, or the name is too long."""
+        """Reserves more bytes for that file. RefusedError: there is no room, or the name is too long."""
         self._files.reserve(self, path, size)
 
 
 class Files:
-    """Whole files by path. RefusedError: what the method says."""
+    """Whole files by path. The methods raise RefusedError for the reasons that they name."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -52,7 +53,7 @@ class Files:
         return any(known == path or known.startswith(f"{path}/") or path == "/" for known in self._all()) or f"{path}/" in WRITABLE
 
     def read(self, path: str) -> bytes:
-        """A file's content. Not there."""
+        """The content of a file. Refused: there is no such file."""
         files = self._all()
         if path not in files:
             raise missing(f"{path}: no such file")
@@ -60,7 +61,7 @@ class Files:
 
     @contextmanager
     def coming(self) -> Iterator[Coming]:
-        """A file that is sent in the block, in pieces; what is under way takes room as what is written does."""
+        """A file that is sent in pieces within the block. Its bytes take up room as those of written files do."""
         coming = Coming(self)
         with self._lock:
             self._coming.add(coming)
@@ -71,7 +72,7 @@ class Files:
                 self._coming.remove(coming)
 
     def reserve(self, coming: Coming, path: str, size: int) -> None:
-        """Room for so many more bytes of a file. RefusedError: there is none, or the name is too long."""
+        """Reserves room for more bytes of a file. RefusedError: there is no room, or the name is too long."""
         if len(path.encode()) > PATH_BYTES:
             raise invalid(f"a file's name of {len(path.encode())} bytes; it can have {PATH_BYTES}")
         with self._lock:
@@ -81,7 +82,7 @@ class Files:
             coming.size += size
 
     def write(self, path: str, data: bytes) -> None:
-        """Replaces a file's content. No such place, no room; of `firmware`: the image is refused."""
+        """Replaces the content of a file. Refused: no such place, no room, or (for `firmware`) a wrong image."""
         if path == MANAGER + "flags":
             self._flags = data.strip() + b"\n"
         elif path == MANAGER + "firmware":
@@ -95,7 +96,7 @@ class Files:
             raise missing(f"{path}: no such place to write on the virtual board; {', '.join(WRITABLE)} are there")
 
     def _used(self, path: str) -> int:
-        """Bytes of the files that are there, names included, but for the one that another is to replace."""
+        """Bytes of all files with their names, without the file that a new one is to replace."""
         return sum(len(name) + len(content) for name, content in list(self._written.items()) if name != path)
 
     @staticmethod
@@ -103,7 +104,7 @@ class Files:
         return exhausted(f"{path}: no space left on the board ({ROOM_BYTES >> 20} MiB for files)")
 
     def _program(self, name: str) -> None:
-        """Takes the file away too: pynq does not upload what is there, and the next image of this name may be another."""
+        """Loads an image. Removes its file too: pynq does not upload a name that exists, and the next image may be another."""
         data = self._written.pop(FIRMWARE + name, None)
         if data is None:
             raise missing(f"{FIRMWARE}{name}: no such file")

@@ -1,7 +1,7 @@
-"""Writes the `.hwh` of a block design: the hardware handoff that Vivado would write, as far as pynq and its users read it.
+"""Writes the `.hwh` of a block design: the hardware handoff that Vivado would write, as far as pynq reads it.
 
-pynq takes from it the addresses, types, parameters and register names of every IP, the clocks, and what is connected with what.
-Nothing in it depends on the day or the machine.
+pynq learns from it the addresses, types, parameters and register names of every IP, the clocks, and the connections. Nothing in it
+depends on the day or the machine.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from cnna.sim.board.design import BOARD_PART, DEVICE, PACKAGE, SPEED
 from cnna.sim.board.dma import REGISTERS as DMA_REGISTERS
 from cnna.spec.regmap import REGISTERS, SPACE_BYTES, Register
 
-VIVADO = "2022.1"  # the version whose format this is
+VIVADO = "2022.1"  # the version with this format
 ACCESS = {"ro": "read-only", "rw": "read-write", "w1c": "read-write", "pulse": "write-only"}
 GPIO_REGISTERS = (("GPIO_DATA", 0x0, "Channel 1 data"), ("GPIO_TRI", 0x4, "Channel 1 direction: 1 is input"))
 VENDOR_REGISTERS = {LEDS: GPIO_REGISTERS, DMA: DMA_REGISTERS}  # by cell: name, offset, what it is
@@ -96,7 +96,7 @@ def _address_block(blocks: Element, interface: str, name: str, size: int, regist
 
 
 def _vendor_block(blocks: Element, interface: str, registers: Iterable[tuple[str, int, str]]) -> None:
-    """Registers of an IP that is not ours, without their fields."""
+    """Registers of an IP of another vendor, without their fields."""
     block = _block(blocks, interface, "Reg", 0x1_0000)
     for name, offset, doc in registers:
         SubElement(_register(block, name, offset, "read-write", doc), "FIELDS")
@@ -119,7 +119,7 @@ def _properties(parent: Element, **values: str | int) -> None:
 
 
 def register_access(register: Register) -> str:
-    """Of a whole register: what all its fields have, or both."""
+    """The access of a whole register: that of all its fields, or read-write if they differ."""
     kinds = {ACCESS[part.access] for part in register.fields}
     return kinds.pop() if len(kinds) == 1 else "read-write"
 
@@ -143,13 +143,13 @@ def _ports(parent: Element, design: Design, cell: Cell) -> None:
 
 
 def signals(interface: Interface) -> list[tuple[str, int, bool]]:
-    """(signal, bits, whether the accelerator drives it) of one of its buses, as its Verilog has them."""
+    """(signal, bits, whether the accelerator drives it) for a bus of the accelerator, as in its Verilog."""
     signature = buses.AxiStream() if interface.vlnv == STREAM else buses.Axi4() if interface.master else buses.Axi4Lite()
     return [(name, member.shape, (member.flow.name == "Out") == interface.master) for name, member in signature.members.items()]
 
 
 def bus_parameters(interface: Interface) -> dict[str, str]:
-    """What is said of a bus where it is described."""
+    """The parameters of a bus."""
     if interface.vlnv == STREAM:
         return {"TDATA_NUM_BYTES": str(interface.bits // 8), "HAS_TLAST": "1", "HAS_TKEEP": "1"}
     return {"DATA_WIDTH": str(interface.bits), **({"PROTOCOL": interface.protocol} if interface.protocol else {})}
@@ -162,7 +162,7 @@ def _kind(port: str) -> str:
 
 
 def _role(interface: Interface) -> str:
-    """As the format has it: memory mapped buses have masters and slaves, others initiators and targets."""
+    """The role in the words of the format: memory-mapped buses have masters and slaves, others initiators and targets."""
     if interface.vlnv == MEMORY_MAPPED:
         return "MASTER" if interface.master else "SLAVE"
     return "INITIATOR" if interface.master else "TARGET"
@@ -181,7 +181,7 @@ def _port(parent: Element, name: str, output: bool, bits: int, kind: str, connec
 
 def _interface(parent: Element, design: Design, cell: Cell, interface: Interface) -> None:
     ends = (f"{m}_{i}" for m, i, s, j in design.buses if (cell.name, interface.name) in ((m, i), (s, j)))
-    bus = next(ends, f"{cell.name}_{interface.name}")  # one that leaves the device is called after itself
+    bus = next(ends, f"{cell.name}_{interface.name}")  # a bus that leaves the device has its own name
     element = SubElement(
         parent,
         "BUSINTERFACE",

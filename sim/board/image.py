@@ -1,6 +1,6 @@
-"""The virtual image: a valid `.bit` whose data names a configuration, where a bitstream would hold it.
+"""The virtual image: a valid `.bit` that names a configuration in the place of a bitstream.
 
-pynq checks the header, swaps the bytes of every word and sends the rest; `read_image` gets that. Equal input gives equal bytes.
+pynq checks the header, swaps the bytes of every word and sends the data, which `read_image` reads. Equal input gives equal bytes.
 """
 
 import json
@@ -15,8 +15,8 @@ from cnna.spec.identity import VIRTUAL
 from cnna.spec.regmap import VERSION
 
 MAGIC = b"CNNA virtual board image\n"
-STAMP = ("1980/01/01", "00:00:00")  # of every image, so that it depends on its content alone
-_PREAMBLE = bytes.fromhex("0009 0ff0 0ff0 0ff0 0ff0 00 0001")  # with which every .bit begins
+STAMP = ("1980/01/01", "00:00:00")  # the same in every image, so that images with equal content are equal
+_PREAMBLE = bytes.fromhex("0009 0ff0 0ff0 0ff0 0ff0 00 0001")  # every .bit begins with it
 
 
 def bit(design: Design) -> bytes:
@@ -29,18 +29,18 @@ def bit(design: Design) -> bytes:
 
 
 def swap(data: bytes) -> bytes:
-    """The bytes of every 32-bit word in the opposite order: what lies between a `.bit` and what the FPGA manager takes."""
+    """Reverses the bytes of every 32-bit word, as pynq does between a `.bit` and the FPGA manager."""
     words = len(data) // 4
     return struct.pack(f">{words}I", *struct.unpack(f"<{words}I", data))
 
 
 def describe(design: Design) -> dict[str, Any]:
-    """What an image says of itself."""
+    """The description of a design that its image holds."""
     return {"board": BOARD, "variant": design.variant, "config": as_dict(design.config), "register_map": list(VERSION)}
 
 
 def read_image(data: bytes) -> Mapping[str, Any] | None:
-    """What the image says of itself, from the bytes that the FPGA manager is given; None: it is no virtual image."""
+    """The description in the bytes that the FPGA manager gets; None: it is no virtual image."""
     if not data.startswith(MAGIC):
         return None
     try:
@@ -51,10 +51,10 @@ def read_image(data: bytes) -> Mapping[str, Any] | None:
 
 
 def difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
-    """Where an image is not the one wanted, as `config.pix 8, not 2`; None where it is."""
+    """The first difference from the wanted image, such as `config.pix 8, not 2`; None: there is none."""
     flat = [({**image, **{f"config.{k}": v for k, v in dict(image.get("config", {})).items()}}) for image in (found, wanted)]
     keys = [key for key in flat[1] if key != "config" and flat[0].get(key) != flat[1][key]]
     return ", ".join(f"{key} {flat[0].get(key)}, not {flat[1][key]}" for key in keys) or None
 
 
-_KEYS = (b"a", b"b", b"c", b"d")  # of a .bit's header: design, part, date, time
+_KEYS = (b"a", b"b", b"c", b"d")  # of the fields of a .bit's header: design, part, date, time

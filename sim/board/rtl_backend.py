@@ -1,7 +1,7 @@
 """The simulated RTL behind the virtual board, and the ends of its streams.
 
-A board's clock never stands still; a simulation's stands unless somebody runs it. So a thread runs the simulation in short slices
-while the accelerator is busy, and lets every register access in between two slices. Packets move while that clock runs.
+The clock of a board never stops, but a simulation must be run. So a thread runs the simulation in short slices while the
+accelerator is busy, and lets register accesses in between two slices. Packets move only while the clock runs.
 """
 
 import sys
@@ -19,16 +19,16 @@ from cnna.spec.config import Config
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import REGISTERS, offset
 
-SLICE_SECONDS = 0.01  # of simulation between two looks at who waits
+SLICE_SECONDS = 0.01  # of simulation, before waiting threads get their turn
 SLICE_CLOCKS = (64, 1 << 16)
-GRACE_SLICES = 32  # slices in which a copy may wait for its last responses, or for the DMA's packet, before the clock stands again
+GRACE_SLICES = 32  # a copy may wait so long for its last responses, or for the DMA's packet, before the clock stops again
 CTRL, STATUS = offset("CTRL"), offset("STATUS")
 STARTS = (offset("STREAM_IN_START"), offset("STREAM_OUT_START"))
 STATUSES = {way: offset(f"{way}_STATUS") for way in ("STREAM_IN", "STREAM_OUT")}
 
 
 class SimulatedRtl(Protocol):
-    """What the board uses of a `sim.rtl.cosim.CosimDevice`, which explains each method."""
+    """The methods of `sim.rtl.cosim.CosimDevice` that the board uses; it explains them."""
 
     config: Config
     data: NDArray[np.uint8]
@@ -65,7 +65,7 @@ class RtlStreams:
         self._grace = 0
 
     def put(self, data: bytes) -> bool:
-        """One packet, beat by beat as the accelerator takes it."""
+        """Sends one packet, beat by beat as the accelerator takes it."""
         with self._exclusive() as device:
             if not self._sending:
                 device.send(data)
@@ -75,28 +75,28 @@ class RtlStreams:
             return not self._sending
 
     def get(self) -> bytes | None:
-        """One packet, when it has come to its end."""
+        """Receives one packet, when its end has come."""
         with self._exclusive() as device:
             return device.receive()
 
     def drop_put(self) -> None:
-        """The rest of a packet."""
+        """Drops what is left of a packet."""
         with self._exclusive() as device:
             device.drop_sent()
             self._sending = False
 
     def drop_got(self) -> None:
-        """What came, and the beginning of what was coming."""
+        """Drops what has come, and the beginning of the next packet."""
         with self._exclusive() as device:
             device.drop_received()
 
     def wake(self) -> None:
-        """Something may move now."""
+        """Lets the clock run, because something may move now."""
         self._grace = GRACE_SLICES
         self._wake()
 
     def busy(self, device: "SimulatedRtl") -> bool:
-        """Whether the clock has anything to move: a copy that goes on, and has its packet."""
+        """Whether a copy is under way that has its packet, so that the clock must run."""
         if not self._grace:
             return False
         runs = {way: REGISTERS[f"{way}_STATUS"].unpack(device.read(at))["busy"] for way, at in STATUSES.items()}
@@ -133,19 +133,19 @@ class RtlBackend:
                 self.streams.wake()
 
     def reset(self) -> None:
-        """`aresetn`."""
+        """Resets the accelerator by `aresetn`."""
         with self.exclusive() as device:
             device.reset()
             self._busy = False
 
     def close(self) -> None:
-        """Ends thread and simulation."""
+        """Ends the thread and the simulation."""
         self._closed = True
         with self._turn:
             self._turn.notify_all()
         self._thread.join()
         self.data = np.empty(0, np.uint8)
-        with suppress(BufferError):  # an answer to a client that has gone still looks at the memory; it ends with the process
+        with suppress(BufferError):  # an answer to a client that has gone still uses the memory; it is freed with the process
             self.device.close()
 
     def _wake(self) -> None:
@@ -153,7 +153,7 @@ class RtlBackend:
 
     @contextmanager
     def exclusive(self) -> Iterator["SimulatedRtl"]:
-        """The device, for a block in which its clock stands and nobody else uses it."""
+        """Gives the device for a block, in which the clock stands and no other thread uses the device."""
         with self._count:
             self._waiting += 1
         with self._turn:
@@ -167,7 +167,7 @@ class RtlBackend:
                 self._turn.notify_all()
 
     def _run(self) -> None:
-        """Lets the clock run while the accelerator is busy and nobody else wants a turn."""
+        """Runs the clock while the accelerator is busy and no other thread waits."""
         clocks = SLICE_CLOCKS[0]
         with self._turn:
             while not self._closed:
@@ -179,7 +179,7 @@ class RtlBackend:
                     self.device.run_clocks(clocks)
                     works = _works(self.device.read(STATUS))
                     self._busy = bool(self.streams and self.streams.busy(self.device)) or works
-                except RunError as error:  # the next access tells the client
+                except RunError as error:  # the client learns it at its next access
                     print(f"cnna board: {error}", file=sys.stderr, flush=True)
                     self._busy = False
                 quick = time.monotonic() - began < SLICE_SECONDS / 2

@@ -1,4 +1,4 @@
-"""`serve` puts a `Board` behind PYNQ.remote's port until the process ends; `Server` does so beside a program that goes on."""
+"""`serve` serves a `Board` on PYNQ.remote's port until the process ends. `Server` does so in the background of a program."""
 
 import errno
 import socket
@@ -15,13 +15,13 @@ from cnna.spec.errors import UserError
 
 PORT = 7967  # PYNQ.remote's, which stock clients insist on
 THREADS = 16
-MESSAGE_BYTES = 4 << 20  # of a request: pynq cuts what it sends into pieces of 2 MiB, and gRPC holds a whole message in memory
-MOST_REQUESTS = 64  # at a time, those that wait for a thread included
+MESSAGE_BYTES = 4 << 20  # the longest request: pynq sends pieces of 2 MiB, and gRPC holds a whole message in memory
+MOST_REQUESTS = 64  # at the same time, including those that wait for a thread
 GRACE_SECONDS = 1.0  # for requests that are being answered when the server ends
 
 
 class Server:
-    """Answers from when it is made until `close`; `port` is the one it has (0 asks for any). UserError: it cannot be had."""
+    """Answers requests until `close`. `port`: the port in use; 0 asks for any. UserError: it is not free."""
 
     def __init__(self, board: Board, address: str = "127.0.0.1", port: int = PORT) -> None:
         options = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", MESSAGE_BYTES)]
@@ -35,7 +35,7 @@ class Server:
         self._server.start()
 
     def close(self) -> None:
-        """Lets running requests end and refuses others; the board is whoever's made it."""
+        """Lets running requests end and refuses new ones. The caller closes the board."""
         self._server.stop(GRACE_SECONDS).wait()
         self.connections.close()
 
@@ -47,7 +47,7 @@ class Server:
 
 
 def _why(address: str, port: int) -> str:
-    """What the kernel says against an address, with the remedy: gRPC says neither."""
+    """Why the kernel refuses an address, and the remedy; gRPC says neither."""
     try:
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
             probe.bind((address, port))
@@ -61,7 +61,7 @@ def _why(address: str, port: int) -> str:
 
 
 def serve(board: Board, address: str, port: int) -> None:
-    """Says `ready ADDRESS:PORT` when clients may come, and serves until an exception, which a signal raises, ends it."""
+    """Prints `ready ADDRESS:PORT` when clients may connect. Serves until an exception, which a signal raises."""
     with Server(board, address, port) as server:
         print(f"ready {address}:{server.port}", flush=True)
         threading.Event().wait()

@@ -1,7 +1,7 @@
-"""PYNQ.remote's four gRPC services on a `Board`: the servicer base classes are pynq's own, so client and server cannot drift apart.
+"""PYNQ.remote's four gRPC services on a `Board`. Their base classes are pynq's own, so client and server cannot drift apart.
 
-Handles of register windows say what they stand for, so nothing is kept for them; a buffer belongs to the connection that
-allocated it (`connections` frees those of connections that have ended).
+The handle of a register window names the window, so nothing is stored for it. A buffer belongs to the connection that allocated it;
+`connections` frees the buffers of connections that have ended.
 """
 
 import warnings
@@ -17,12 +17,12 @@ from cnna.sim.board.connections import Connections
 from cnna.sim.board.refused import RefusedError, invalid
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # pynq's, of a machine that is no board: the messages are all that is used here
+    warnings.simplefilter("ignore")  # pynq warns that this machine is no board; only its message classes are used here
     from pynq.remote import buffer_pb2, buffer_pb2_grpc, gpio_pb2, gpio_pb2_grpc, mmio_pb2, mmio_pb2_grpc
     from pynq.remote import remote_device_pb2 as device_pb2
     from pynq.remote import remote_device_pb2_grpc as device_pb2_grpc
 
-CHUNK_BYTES = 2 << 20  # of a streamed answer; pynq's own requests are cut alike
+CHUNK_BYTES = 2 << 20  # of a streamed answer; pynq cuts its requests in the same way
 
 
 PINS = 174  # of a Zynq UltraScale+ PS
@@ -32,14 +32,14 @@ Context = Any  # grpc.ServicerContext
 
 
 class Service:
-    """The board, and who is connected to it."""
+    """A service of the board, which knows the board's connections."""
 
     def __init__(self, board: Board, connections: Connections) -> None:
         self.board, self.connections = board, connections
 
     @contextmanager
     def answering(self, context: Context) -> Iterator[None]:
-        """Notes that the client lives; makes a gRPC status of a refusal."""
+        """Notes that the client is alive, and turns a refusal into a gRPC status."""
         self.connections.seen(context.peer())
         try:
             yield
@@ -62,7 +62,7 @@ class Device(Service, device_pb2_grpc.RemoteDeviceServicer):
             yield device_pb2.ReadFileResponse(data=data[start : start + CHUNK_BYTES])
 
     def writefile(self, requests: Iterator[Any], context: Context) -> Any:
-        """A file that comes in pieces; it is replaced when the last one is there, or not at all."""
+        """Writes a file that comes in pieces. The old file is replaced when the last piece has come, or not at all."""
         path, content = None, bytearray()
         with self.answering(context), self.board.files.coming() as coming:
             for request in requests:
@@ -75,18 +75,18 @@ class Device(Service, device_pb2_grpc.RemoteDeviceServicer):
         return device_pb2.WriteFileResponse()
 
     def set_bitstream_attrs(self, request: Any, context: Context) -> Any:
-        """The name comes again when it is written to the FPGA manager. Partial images there are none."""
+        """Refuses partial images. Does nothing else: the name comes again when it is written to the FPGA manager."""
         with self.answering(context):
             if request.partial:
                 raise invalid(f"{request.binfile_name}: the virtual board takes no partial bitstream")
         return device_pb2.SetBitstreamAttrsResponse(status=True)
 
     def set_pl_clk(self, request: Any, context: Context) -> Any:
-        """Nothing to do: pynq sets the registers themselves, and the simulation has no other clock."""
+        """Does nothing: pynq sets the registers itself, and the simulation has no other clock."""
         return device_pb2.SetPlClkResponse(status=True)
 
     def shutdown(self, request: Any, context: Context) -> Any:
-        """Nothing to do: the design has no part that must be stopped before another is loaded."""
+        """Does nothing: no part of the design must be stopped before another design is loaded."""
         return device_pb2.ShutdownResponse(status=True)
 
 
@@ -94,7 +94,7 @@ class Mmio(Service, mmio_pb2_grpc.MmioServicer):
     """Registers. A handle is `base:length` in hexadecimal."""
 
     def get_mmio(self, request: Any, context: Context) -> Any:
-        """A handle on a range that lies in one window."""
+        """A handle of a range, which must lie in one window."""
         with self.answering(context):
             self.board.fabric.check(request.base_addr, request.length)
         return mmio_pb2.GetMmioResponse(status=True, mmio_id=f"{request.base_addr:x}:{request.length:x}")
@@ -137,7 +137,7 @@ class Buffers(Service, buffer_pb2_grpc.RemoteBufferServicer):
         self.dram = board.dram
 
     def allocate(self, request: Any, context: Context) -> Any:
-        """A fresh buffer; where there is no room, at the cost of clients that have gone."""
+        """A fresh buffer. If there is no room, frees the buffers of clients that have gone."""
         with self.answering(context):
             try:
                 buffer = self.dram.allocate(request.size, context.peer())
@@ -175,7 +175,7 @@ class Buffers(Service, buffer_pb2_grpc.RemoteBufferServicer):
         return buffer_pb2.FreeBufferResponse()
 
     def flush(self, request: Any, context: Context) -> Any:
-        """There is no cache in between: checks the handle."""
+        """Only checks the handle, for there is no cache."""
         with self.answering(context):
             self.dram.buffer(request.buffer_id)
         return buffer_pb2.FlushResponse()
@@ -192,18 +192,18 @@ class Buffers(Service, buffer_pb2_grpc.RemoteBufferServicer):
             return buffer_pb2.AddressResponse(address=self.dram.buffer(request.buffer_id).address)
 
     def virtual_address(self, request: Any, context: Context) -> Any:
-        """The same number: the board has no process in which it would be another."""
+        """The same address, for the board has no process with virtual addresses."""
         return self.physical_address(request, context)
 
     def cacheable(self, request: Any, context: Context) -> Any:
-        """As pynq has all remote buffers."""
+        """The same for all buffers, as pynq expects of remote ones."""
         with self.answering(context):
             self.dram.buffer(request.buffer_id)
         return buffer_pb2.CacheableResponse(cacheable=True)
 
 
 class Gpio(Service, gpio_pb2_grpc.GpioServicer):
-    """Nothing is wired to them: an output reads back what was written. A handle is a number."""
+    """GPIO pins. Nothing is wired to them; an output reads back what was written. A handle is a number."""
 
     def __init__(self, board: Board, connections: Connections) -> None:
         super().__init__(board, connections)
@@ -229,22 +229,22 @@ class Gpio(Service, gpio_pb2_grpc.GpioServicer):
         return gpio_pb2.GpioWriteResponse()
 
     def unexport(self, request: Any, context: Context) -> Any:
-        """Lets go of a pin."""
+        """Releases a pin."""
         with self.answering(context):
             del self._values[self._pin(request)]
         return gpio_pb2.GpioUnexportResponse()
 
     def is_exported(self, request: Any, context: Context) -> Any:
-        """Whether somebody holds it."""
+        """Whether a client holds the pin."""
         return gpio_pb2.GpioIsExportedResponse(is_exported=request.gpio_id.isdigit() and int(request.gpio_id) in self._values)
 
     def get_gpio_base_path(self, request: Any, context: Context) -> Any:
-        """Of the PS's own controller; other labels there are none."""
+        """The path of the PS's own controller; there is no other label."""
         ours = not request.target_label or request.target_label == "zynqmp_gpio"
         return gpio_pb2.GetGpioBasePathResponse(base_path=f"/sys/class/gpio/gpiochip{FIRST_PIN}" if ours else "")
 
     def get_gpio_npins(self, request: Any, context: Context) -> Any:
-        """How many there are."""
+        """The number of pins."""
         return gpio_pb2.GetGpioNPinsResponse(npins=PINS)
 
     def _pin(self, request: Any) -> int:

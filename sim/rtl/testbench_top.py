@@ -31,16 +31,7 @@ _CONTROL = _signals(
     *("awaddr", "awprot", "awvalid", "awready", "wdata", "wstrb", "wvalid", "wready", "bresp", "bvalid", "bready"),
     *("araddr", "arprot", "arvalid", "arready", "rdata", "rresp", "rvalid", "rready"),
 )
-_ANSWERS = (
-    "awready",
-    "wready",
-    "bresp",
-    "bvalid",
-    "arready",
-    "rdata",
-    "rresp",
-    "rvalid",
-)  # of _CONTROL; cocotb drives the others
+_ANSWERS = ("awready", "wready", "bresp", "bvalid", "arready", "rdata", "rresp", "rvalid")  # of _CONTROL; cocotb drives the others
 
 TRACE = (  # clocks trace_first..trace_last from the first start on, to the file of +cnna_trace=FILE; clock n is at 2 n
     "  reg [31:0] trace_first /* verilator public_flat_rw */ = 0;",
