@@ -27,26 +27,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ip = parts.add_parser("ip", help="write the Verilog and its component.xml, for bitstreams/build.tcl")
     serve = parts.add_parser("serve", help="serve a virtual ZCU102 to the stock pynq package, until Ctrl-C")
     info = parts.add_parser("info", help="say what accelerator a board has")
-    selftest = parts.add_parser("selftest", help="try a board: registers, memory, clock, a network, power")
+    selftest = parts.add_parser("selftest", help="test a board: registers, memory, clock, a network, power")
     for part in (image, ip, serve):
         part.add_argument("--config", required=True, metavar="C", help="tiny or zcu102")
-        part.add_argument("--variant", choices=VARIANTS, default="ps", help="whose DDR it works on, PS or PL (default: ps)")
+        part.add_argument(
+            "--variant",
+            choices=VARIANTS,
+            default="ps",
+            help="the DDR that the accelerator works on, the PS's or the PL's (default: ps)",
+        )
     for part in (info, selftest):
-        beside = "what pynq loads, its .hwh beside it (default: cnna.bit)"
+        beside = "the overlay that pynq loads, with its .hwh in the same folder (default: cnna.bit)"
         part.add_argument("--overlay", type=Path, default=Path("cnna.bit"), metavar="cnna.bit", help=beside)
-    selftest.add_argument("--model", type=Path, metavar="M.cnna", help="run this network, not the one that is brought along")
-    selftest.add_argument("--input", type=Path, metavar="X", help="its samples, as for cnna run")
-    selftest.add_argument("--expect", type=Path, metavar="Y.npz", help="the answers that must come, to the bit (cnna run -o)")
+    selftest.add_argument("--model", type=Path, metavar="M.cnna", help="run this network instead of the one that comes with cnna")
+    selftest.add_argument("--input", type=Path, metavar="X", help="samples for --model, as for cnna run")
+    selftest.add_argument(
+        "--expect", type=Path, metavar="Y.npz", help="the answers that --model must give, to the bit (from cnna run -o)"
+    )
     for part in (image, ip, serve, info, selftest):
         part.add_argument("--json", type=Path, default=argparse.SUPPRESS, metavar="FILE", help="write the figures as JSON")
         part.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error")
     for part in (image, ip):
-        part.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", dest="folder", help="made if it is not there")
-    serve.add_argument("--backend", choices=BACKENDS, default="rtl", help="what the accelerator is (default: rtl, under Verilator)")
-    serve.add_argument("--address", default="127.0.0.1", help="to listen on (default: 127.0.0.1; the protocol has no passwords)")
-    serve.add_argument("--insecure", action="store_true", help="allow an --address that other machines reach")
-    serve.add_argument("--port", type=int, default=PORT, help=f"default: {PORT}, which stock pynq insists on; 0 takes any")
-    serve.add_argument("--memory", type=int, default=1024, metavar="MIB", help="contiguous memory (default: 1024)")
+        part.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", dest="folder", help="folder for the files")
+    serve.add_argument("--backend", choices=BACKENDS, default="rtl", help="what computes (default: rtl, under Verilator)")
+    serve.add_argument("--address", default="127.0.0.1", help="where to listen (default: 127.0.0.1; the protocol has no passwords)")
+    serve.add_argument("--insecure", action="store_true", help="allow an --address that other machines can reach")
+    serve.add_argument(
+        "--port", type=int, default=PORT, help=f"where to listen (default: {PORT}, which stock pynq needs; 0 takes any)"
+    )
+    serve.add_argument("--memory", type=int, default=1024, metavar="MIB", help="size of the contiguous memory (default: 1024)")
     serve.add_argument("--cache", type=Path, metavar="DIR", help="where simulators are kept (default: the user's cache folder)")
 
 

@@ -18,7 +18,9 @@ OUTPUTS = ("output",)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("model", type=Path, metavar="Q.onnx", help="quantised: by cnna quantize, or QDQ or QLinear from elsewhere")
+    parser.add_argument(
+        "model", type=Path, metavar="Q.onnx", help="quantised by cnna quantize, or any model in QDQ or QLinear form"
+    )
     parser.add_argument("--config", required=True, metavar="C", help=CONFIG_HELP)
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="images in one run of the program (default: 1)")
     add_shape_option(parser)

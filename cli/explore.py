@@ -17,13 +17,17 @@ EVERY = 10  # configurations between two lines of progress where there is no ter
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("model", type=Path, metavar="M.onnx", help="quantised, or float: then quantised with random numbers")
-    parser.add_argument("--dsp", type=int, default=2520, metavar="N", help="DSP48E2 that there are (default: 2520, a ZCU102)")
-    parser.add_argument("--bram", type=int, default=912, metavar="N", help="BRAM36 that there are (default: 912, a ZCU102)")
-    parser.add_argument("--batch", type=int, metavar="N", help="images in a run (default: 1, and 2 and 4 of the quickest)")
+    parser.add_argument(
+        "model", type=Path, metavar="M.onnx", help="quantised, or float (explore then quantises it with random numbers)"
+    )
+    parser.add_argument("--dsp", type=int, default=2520, metavar="N", help="DSP48E2 of the chip (default: 2520, a ZCU102)")
+    parser.add_argument("--bram", type=int, default=912, metavar="N", help="BRAM36 of the chip (default: 912, a ZCU102)")
+    parser.add_argument("--batch", type=int, metavar="N", help="images in a run (default: 1, and 2 and 4 for the quickest)")
     parser.add_argument("--layer", metavar="NAME", help="show all legal tilings of this layer instead, for --config")
-    parser.add_argument("--config", metavar="C", help="of --layer (default: zcu102)")
-    parser.add_argument("--png", type=Path, metavar="F", help="write a picture: speed over DSPs; clocks over DDR bytes of a layer")
+    parser.add_argument("--config", metavar="C", help="the configuration for --layer (default: zcu102)")
+    parser.add_argument(
+        "--png", type=Path, metavar="F", help="write a picture: speed over DSPs, or with --layer clocks over DDR bytes"
+    )
     add_shape_option(parser)
     add_ddr_options(parser)
 

@@ -16,9 +16,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="the model to write (default: list them)")
     parser.add_argument("-o", "--output", type=Path, metavar="M.onnx", help="where to write the model")
-    parser.add_argument("--calib", type=Path, metavar="X.npz", help="also write images to calibrate with")
-    parser.add_argument("--test", type=Path, metavar="X.npz", help="also write other images, and their classes where known")
-    parser.add_argument("--seed", type=int, default=1, help="of random weights and images (default: 1)")
+    parser.add_argument("--calib", type=Path, metavar="X.npz", help="also write images for calibration")
+    parser.add_argument("--test", type=Path, metavar="X.npz", help="also write other images, with their classes if they are known")
+    parser.add_argument("--seed", type=int, default=1, help="seed of random weights and images (default: 1)")
 
 
 def run(args: argparse.Namespace) -> Outcome:

@@ -45,7 +45,7 @@ def add_shape_option(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME:1,3,640,640",
-        help="sizes of an input where the model has none, the batch (1) in front; once for each input; of one input without NAME:",
+        help="sizes of an input if the model has none, batch (1) first; once for each input; a single input needs no NAME:",
     )
 
 
@@ -68,10 +68,10 @@ def add_ddr_options(parser: argparse.ArgumentParser) -> None:
         "--ddr-bytes-per-cycle",
         type=int,
         metavar="N",
-        help=f"bytes that all AXI ports move a clock (default: {PLANNED.bytes_per_cycle})",
+        help=f"bytes a clock that all AXI ports move together (default: {PLANNED.bytes_per_cycle})",
     )
     parser.add_argument(
-        "--ddr-latency", type=int, metavar="N", help=f"clocks until a read or write is answered (default: {PLANNED.latency_cycles})"
+        "--ddr-latency", type=int, metavar="N", help=f"clocks until DDR answers a read or write (default: {PLANNED.latency_cycles})"
     )
 
 

@@ -18,15 +18,15 @@ METHODS = ("minmax", "percentile", "mse")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("model", type=Path, metavar="M.onnx", help="float32")
-    parser.add_argument("--calib", type=Path, required=True, metavar="X", help=".npy or .npz of typical inputs; 100 are enough")
+    parser.add_argument("model", type=Path, metavar="M.onnx", help="the model, in float32")
+    parser.add_argument("--calib", type=Path, required=True, metavar="X", help=".npy or .npz with typical inputs; 100 are enough")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="Q.onnx")
     add_shape_option(parser)
-    parser.add_argument("--method", choices=METHODS, default="minmax", help="how ranges are picked (default: minmax)")
+    parser.add_argument("--method", choices=METHODS, default="minmax", help="how ranges are chosen (default: minmax)")
     group = parser.add_argument_group("preprocessing of uint8 pictures, stored in the model: (x * scale - mean) / std")
     group.add_argument("--scale", type=float, metavar="S", help="default: 1")
-    group.add_argument("--mean", type=float, nargs="+", metavar="M", help="one value, or one a channel (default: 0)")
-    group.add_argument("--std", type=float, nargs="+", metavar="D", help="one value, or one a channel (default: 1)")
+    group.add_argument("--mean", type=float, nargs="+", metavar="M", help="one value, or one for each channel (default: 0)")
+    group.add_argument("--std", type=float, nargs="+", metavar="D", help="one value, or one for each channel (default: 1)")
 
 
 def run(args: argparse.Namespace) -> Outcome:

@@ -23,7 +23,7 @@ _NUMBERS = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("artifact", type=Path, metavar="M.cnna")
-    parser.add_argument("--measured", type=Path, metavar="R.json", help="figures that cnna run --json wrote")
+    parser.add_argument("--measured", type=Path, metavar="R.json", help="figures that cnna run --json has written")
     parser.add_argument("--html", type=Path, metavar="F", help="write a page")
     parser.add_argument("--png", type=Path, metavar="F", help="write a picture of engines over time, layers' clocks and roofline")
     parser.add_argument("--trace", type=Path, metavar="F", help="write the engines' timeline, for chrome://tracing or Perfetto")

@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 5.0  # before a line says what takes so long
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--config", default="tiny", metavar="C", help=f"{CONFIG_HELP} (default: tiny)")
-    parser.add_argument("--module", metavar="NAME", help="write this block alone (default: the whole accelerator)")
+    parser.add_argument("--module", metavar="NAME", help="write only this block (default: the whole accelerator)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
 
 

@@ -32,15 +32,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("artifact", type=Path, metavar="M.cnna")
     parser.add_argument("--input", type=Path, required=True, metavar="X", help=".npy or .npz, float32 [N, C, H, W]")
     parser.add_argument(
-        "--device", choices=DEVICES, default="rtl", help="what runs it (default: rtl, under Verilator; pynq: a board)"
+        "--device", choices=DEVICES, default="rtl", help="what runs the model (default: rtl, under Verilator; pynq: a board)"
     )
-    parser.add_argument("--overlay", type=Path, metavar="cnna.bit", help="what pynq loads, its .hwh beside it (pynq)")
-    parser.add_argument("--check", action="store_true", help="compare every layer with the other executions")
+    parser.add_argument(
+        "--overlay", type=Path, metavar="cnna.bit", help="the overlay that pynq loads, with its .hwh in the same folder (pynq)"
+    )
+    parser.add_argument("--check", action="store_true", help="compare every tensor with the other executions")
     parser.add_argument("--against", type=Path, metavar="M.onnx", help="compare with the float model, or another, tensor by tensor")
-    parser.add_argument("--limit", type=int, metavar="N", help="run the first N samples only")
+    parser.add_argument("--limit", type=int, metavar="N", help="run only the first N samples")
     parser.add_argument("-o", "--output", type=Path, metavar="Y.npz", help="write the answers, by output name")
-    parser.add_argument("--labels", type=Path, metavar="F", help="print each sample's best classes; one name a line")
-    parser.add_argument("--top", type=int, default=TOP, metavar="K", help=f"how many of them (default: {TOP})")
+    parser.add_argument("--labels", type=Path, metavar="F", help="print the best classes of each sample; F has one name a line")
+    parser.add_argument("--top", type=int, default=TOP, metavar="K", help=f"how many classes to print (default: {TOP})")
     parser.add_argument("--trace", type=Path, metavar="F.fst", help="write a waveform (rtl)")
     parser.add_argument("--from-cycle", type=int, metavar="N", help="first clock of the waveform")
     parser.add_argument("--to-cycle", type=int, metavar="N", help="last clock of the waveform")
