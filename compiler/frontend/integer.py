@@ -165,10 +165,17 @@ def _pixels(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
     return [*nodes, *made, ir.Node(node.name, ir.Mosaic(places), tuple(part.output for part in made), node.output)]
 
 
+def _interleave(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
+    step = node.op.step
+    places = tuple((divmod(number, step), (step, step)) for number in range(step * step))
+    return [ir.Node(node.name, ir.Mosaic(places), node.inputs, node.output)]
+
+
 _SEVERAL: dict[type, Callable[[ir.Node, Tensors], list[ir.Node]]] = {
     f.Concat: _concat,
     f.Pixels: _pixels,
     f.Channels: _channels,
+    f.Interleave: _interleave,
 }
 _CONVERT: dict[type, Callable[[ir.Node, ir.Graph, Tensors, Constants], Any]] = {
     f.Conv: _conv,

@@ -278,6 +278,11 @@ def _channels(writer: _Writer, node: Node, inputs: list[str], output: str) -> No
     writer.emit("Slice", [*inputs, *given], output, node.name)
 
 
+def _interleave(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
+    joined = writer.emit("Concat", inputs, writer.fresh(f"{output}:joined"), f"{node.name}:joined", axis=1)
+    writer.emit("DepthToSpace", [joined], output, node.name, blocksize=node.op.step, mode="DCR")
+
+
 _WRITE: dict[type, Callable[[_Writer, Node, list[str], str], Any]] = {
     f.Onnx: _onnx,
     f.Conv: _conv,
@@ -289,6 +294,7 @@ _WRITE: dict[type, Callable[[_Writer, Node, list[str], str], Any]] = {
     f.Concat: lambda writer, node, inputs, output: writer.emit("Concat", inputs, output, node.name, axis=1),
     f.Pixels: _pixels,
     f.Channels: _channels,
+    f.Interleave: _interleave,
     f.Reshape: _reshape,
     f.Transpose: lambda writer, node, inputs, output: writer.emit("Transpose", inputs, output, node.name, perm=node.op.perm),
 }

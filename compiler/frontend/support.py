@@ -62,6 +62,19 @@ def _pixels(op: f.Pixels, node: Node, graph: Graph) -> str | None:
     return None
 
 
+def _interleave(op: f.Interleave, node: Node, graph: Graph) -> str | None:
+    makers = {name: graph.producer(name) for name in node.inputs}
+    if any(maker is None or not isinstance(maker.op, f.Conv | f.Channels) for maker in makers.values()):
+        return "it interleaves what no convolution makes"
+    made = {(type(maker.op), maker.inputs, getattr(maker.op, "groups", 0)) for maker in makers.values() if maker}
+    quants = {graph.tensors[name].quant for name in (*node.inputs, node.output)}
+    if len(made) > 1 or len(quants) > 1 or len(makers) < len(node.inputs) or any(graph.uses(name) > 1 for name in makers):
+        return "it interleaves maps of several sources or scales, or maps that others read too"
+    if op.step**2 > COPIES_MAX:
+        return f"it interleaves {op.step**2} maps; at most {COPIES_MAX} run"
+    return None
+
+
 CUT = "cut the model there and run two"
 SMOOTH = "replace it with Clip and train again"
 LEAKY = "replace it with Relu and train again"
@@ -81,6 +94,7 @@ OPERATORS: dict[type, Rule] = {
     f.Concat: Rule("vector", _no_limit),  # copies only where scales differ
     f.Pixels: Rule("vector", _pixels),
     f.Channels: Rule("array", _no_limit),  # nothing at all where they begin with a block
+    f.Interleave: Rule("none", _interleave),  # the array writes there
     f.Reshape: Rule("none", _view),
     f.Transpose: Rule("none", _view),
 }
@@ -88,7 +102,7 @@ OPERATORS: dict[type, Rule] = {
 RUNS = (  # ONNX's names of what becomes one of these, in at least one form
     *("Conv", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean"),
     *("BatchNormalization", "Relu", "Clip", "Min", "Max", "Add", "Sum", "Sub", "Mul", "Div", "Concat", "Pad", "Slice", "Flatten"),
-    *("Resize", "Split", "Gather"),
+    *("Resize", "Split", "Gather", "ConvTranspose", "DepthToSpace", "SpaceToDepth"),
 )
 
 WHOLE_NUMBERS = ("ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
@@ -96,6 +110,7 @@ VIEW_KINDS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze")  # what
 
 HINTS = {
     "Conv": "weights must be constant, with one or two spatial axes",
+    "ConvTranspose": "weights must be constant, with two spatial axes of one stride and explicit padding",
     "MatMul": "only a vector times constant weights runs; use Gemm or a 1x1 Conv",
     "Gemm": "only a vector times constant weights, without transA, runs",
     "Add": "operands must have equal shapes, or one be a constant for each channel",

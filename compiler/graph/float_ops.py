@@ -121,6 +121,13 @@ class Channels:
 
 
 @dataclass(frozen=True)
+class Interleave:
+    """y[c, step * i + a, step * j + b] = inputs[step * a + b][c, i, j]: step * step maps, pixel beside pixel."""
+
+    step: int
+
+
+@dataclass(frozen=True)
 class Requantise:
     """A Q and its DQ: the nearest value that int8 at `quant` holds."""
 
@@ -130,9 +137,22 @@ class Requantise:
 CLIPPED = (Conv, AveragePool, Affine, Add, Clip)
 VIEWS = (Reshape, Transpose)
 FloatOperator = (
-    Onnx | Reshape | Transpose | Conv | MaxPool | AveragePool | Affine | Add | Clip | Concat | Pixels | Channels | Requantise
+    Onnx
+    | Reshape
+    | Transpose
+    | Conv
+    | MaxPool
+    | AveragePool
+    | Affine
+    | Add
+    | Clip
+    | Concat
+    | Pixels
+    | Channels
+    | Interleave
+    | Requantise
 )
-MOVES = (MaxPool, Concat, Pixels, Channels)  # every element of the output is one of the inputs', whatever the scale
+MOVES = (MaxPool, Concat, Pixels, Channels, Interleave)  # every element of the output is one of the inputs', whatever the scale
 
 
 def scale_name(constant: str) -> str:

@@ -81,7 +81,8 @@ def channels(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     x, y = (low.storage.views[name] for name in (node.inputs[0], node.output))
     first, rest = divmod(node.op.first, low.config.ci)
     there = replace(x, block=x.block + first, blocks=y.blocks)
-    if rest:
+    phase = any(isinstance(reader.op, ir.Mosaic) and node.output in reader.inputs for reader in low.graph.nodes)
+    if rest or phase:  # all phases read one view
         return [picked_channels(low, node, layer, x, list(range(node.op.first, node.op.first + low.channels(node.output))))]
     if there == y:
         return []

@@ -1,8 +1,8 @@
 """Folds an Affine (BatchNorm, bias, scale) into the convolution before it, or into the one after it where that is exact.
 
 Requires: typed Affines and convolutions, views moved out of their way (`sink_views`).
-Ensures: an Affine whose input only it reads is part of the Conv or Affine before it; one with a single Conv behind it is part of
-that Conv, unless padding would turn its shift into something else.
+Ensures: an Affine whose input only it reads is part of the Conv or Affine before it, or of interleaved Convs; one with a single
+Conv behind it is part of that Conv, unless padding would turn its shift into something else.
 Leaves alone: Affines behind limits or shared tensors, which the vector engine runs; int8 weights that would leave int8 (-128 has
 no negative).
 """
@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import Affine, Conv
+from cnna.compiler.graph.float_ops import Affine, Conv, Interleave
 from cnna.compiler.graph.ir import Graph, Node
 
 
@@ -22,11 +22,30 @@ def fuse_affine(graph: Graph) -> Graph:
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Affine):
+            _before_interleave(edit, node)
+    for node in edit:
+        if isinstance(node.op, Affine):
             _into_before(edit, node)
     for node in edit:
         if isinstance(node.op, Affine):
             _into_after(edit, node)
     return edit.finish()
+
+
+def _before_interleave(edit: Editor, node: Node) -> None:
+    """An Affine of interleaved maps becomes one of each, where they are convolutions that can take it."""
+    before = edit.sole(node.inputs[0], Interleave)
+    if before is None or edit.tensors[before.output].quant:
+        return
+    makers = [edit.sole(name, Conv) for name in before.inputs]
+    scale = edit.constants[node.op.scale].astype(np.float64)
+    if any(maker is None or _limits(maker.op) != (-inf, inf) or _scaled(edit, maker.op, scale) is None for maker in makers):
+        return
+    made = []
+    for number, name in enumerate(before.inputs):
+        made.append(edit.insert(f"{node.name}:{number}", node.op, (name,), f"{name}:scaled", edit.shape(name)))
+    edit.remove(before)
+    edit.put(before.name, before.op, tuple(made), node.output)
 
 
 def _limits(op: Conv | Affine) -> tuple[float, float]:

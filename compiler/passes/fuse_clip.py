@@ -1,4 +1,4 @@
-"""Folds a Clip (Relu, ReLU6) into the operator before it; on its way it passes MaxPool and Concat, which it commutes with.
+"""Folds a Clip (Relu, ReLU6) into the operator before it, also through MaxPool, Concat and Interleave, which it commutes with.
 
 Requires: typed operators; Affines already folded (`fuse_affine`), since they fold into an operator without limits only.
 Ensures: the limits of a Clip whose input only it reads are those of the operator that computes the values.
@@ -8,7 +8,7 @@ Leaves alone: Clips of graph inputs, of tensors with other readers, and of tenso
 from dataclasses import replace
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import CLIPPED, Clip, Concat, MaxPool
+from cnna.compiler.graph.float_ops import CLIPPED, Clip, Concat, Interleave, MaxPool
 from cnna.compiler.graph.ir import Graph, Node, Tensor
 
 
@@ -24,9 +24,11 @@ def fuse_clip(graph: Graph) -> Graph:
 
 
 def _fuse(edit: Editor, node: Node) -> bool:
-    before = edit.sole(node.inputs[0], (*CLIPPED, MaxPool, Concat))
+    before = edit.sole(node.inputs[0], (*CLIPPED, MaxPool, Concat, Interleave))
     if before is None or edit.tensors[before.output].quant:
         return False
+    if isinstance(before.op, Interleave) and not all(edit.sole(name, CLIPPED) for name in before.inputs):
+        return False  # only a kernel with limits can write between other pixels
     edit.remove(before)
     if isinstance(before.op, CLIPPED):
         low = min(max(before.op.low, node.op.low), node.op.high)

@@ -6,7 +6,9 @@ from cnna.compiler.graph.ir import Graph
 from cnna.compiler.graph.validate import validate
 from cnna.compiler.passes.absorb_views import absorb_views
 from cnna.compiler.passes.annotate_quantisation import annotate_quantisation
+from cnna.compiler.passes.canonical_blocks import canonical_blocks
 from cnna.compiler.passes.canonical_conv import canonical_conv
+from cnna.compiler.passes.canonical_conv_transpose import canonical_conv_transpose
 from cnna.compiler.passes.canonical_elementwise import canonical_elementwise
 from cnna.compiler.passes.canonical_gemm import canonical_gemm
 from cnna.compiler.passes.canonical_pixels import canonical_pixels
@@ -42,8 +44,10 @@ REWRITES: tuple[Pass, ...] = (
     pair_quantisation,
     canonical_views,
     canonical_pixels,
+    canonical_blocks,
     drop_identity,
     canonical_conv,
+    canonical_conv_transpose,
     canonical_gemm,
     canonical_pools,
     canonical_elementwise,
