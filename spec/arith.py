@@ -1,6 +1,6 @@
-"""The numerics, once: reference, emulator, RTL tests and compiler call these; nothing else rounds.
+"""The numerics. Reference, emulator, RTL tests and compiler call these functions; nothing else rounds.
 
-Needs numpy alone. `docs/numerics.md` explains the choices.
+It needs only numpy. `docs/numerics.md` explains the choices.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""The DDR that an accelerator works on: how quick it is, and which bytes of the PL's own memory are whose.
+"""The DDR that an accelerator works on: its speed, and the allocation of the PL's own memory.
 
-Clocks are predicted for `DdrSpeed`: PLANNED is what the compiler plans with, `ddr_of` what is behind each variant of the board. The
-compiler, the simulation and boards read both.
+Clocks are predicted for a `DdrSpeed`. The compiler plans with PLANNED; `ddr_of` is the DDR of each variant of the board. The
+compiler, the simulation and boards use both.
 """
 
 from collections.abc import Iterable
@@ -18,10 +18,10 @@ class DdrSpeed(NamedTuple):
     latency_cycles: int = 120
 
     def times_slower(self, other: "DdrSpeed", config: Config) -> float:
-        """How many times longer at most a run takes with this one than with the `other`; 1 where this one is no slower.
+        """A bound: a run with this DDR takes at most so many times the clocks that it takes with the `other`; at least 1.
 
-        Bytes take longer by the rates' ratio, of which ports of `config` use no more than a beat a clock each; answers take
-        longer by the latencies' ratio; the engines themselves take no longer.
+        Transfers take longer by the ratio of the rates, as far as the ports of `config` can use them (a beat a clock each). Answers
+        take longer by the ratio of the latencies. The engines themselves take no longer.
         """
         most = BEAT_BYTES * config.ports
         rate = min(other.bytes_per_cycle, most) / min(self.bytes_per_cycle, most)
@@ -31,7 +31,7 @@ class DdrSpeed(NamedTuple):
         return f"a DDR of {self.bytes_per_cycle} bytes a clock that answers after {self.latency_cycles} clocks"
 
     def entry(self) -> dict[str, int]:
-        """As `ddr` in a manifest and in the figures of runs and reports."""
+        """The entry `ddr` of a manifest, and of the figures of runs and reports."""
         return self._asdict()
 
 
@@ -40,7 +40,7 @@ PL = DdrSpeed(bytes_per_cycle=15)  # the PL's: 16 bit wide, at 300 MHz
 
 
 def ddr_of(config: Config) -> DdrSpeed:
-    """What an accelerator of this configuration works on."""
+    """The DDR that an accelerator of this configuration works on."""
     return PL if config.streams else PLANNED
 
 
@@ -49,7 +49,7 @@ PAGE_BYTES = 4096
 
 
 def first_fit(taken: Iterable[tuple[int, int]], low: int, high: int, size: int) -> int | None:
-    """The lowest address in low..high-size of `size` bytes that overlap none of the pairs (begin, end); None: there is no gap."""
+    """The lowest address in low..high-size at which `size` bytes overlap none of the ranges (begin, end); None: there is no gap."""
     address = low
     for begin, end in sorted(taken):
         if begin - address >= size:
@@ -59,7 +59,7 @@ def first_fit(taken: Iterable[tuple[int, int]], low: int, high: int, size: int) 
 
 
 class PagePlan:
-    """Allocations of whole pages in base..base+size-1, the lowest that fit first."""
+    """Allocates whole pages in base..base+size-1, at the lowest address that fits."""
 
     def __init__(self, base: int = PL_DDR_BASE, size: int = PL_DDR_BYTES) -> None:
         self.base, self.size = base, size
@@ -79,9 +79,9 @@ class PagePlan:
 
     def free(self, address: int) -> None:
         """Gives back what `allocate` gave."""
-        self._taken.pop(address, None)  # Ctrl-C may come between this and what the caller notes
+        self._taken.pop(address, None)  # Ctrl-C may come before the caller notes it, who then frees again
 
     @property
     def used_bytes(self) -> int:
-        """Bytes allocated, in pages."""
+        """Allocated bytes, in whole pages."""
         return sum(end - begin for begin, end in self._taken.items())

@@ -1,6 +1,6 @@
 """What a driver needs of a device: registers, memory and waiting. The emulator, the simulated RTL and boards are devices.
 
-`Device` is what every device can do. `Recorder` and `Profiler` are what some simulated devices can do too: ask with `isinstance`.
+Every device is a `Device`. Some simulated devices are a `Recorder` or a `Profiler` too: ask with `isinstance`.
 """
 
 import time
@@ -15,11 +15,11 @@ from cnna.spec.errors import RunError, TimedOutError
 from cnna.spec.progress import Played, standing
 from cnna.spec.regmap import REGISTERS, offset
 
-LOOK_SECONDS = 1e-3  # between two looks at whether a soft reset has ended
+LOOK_SECONDS = 1e-3  # between two reads of STATUS during a soft reset
 
 
 class Device(Protocol):
-    """One accelerator with the DDR it sees. Addresses are bus addresses in bytes."""
+    """One accelerator and its DDR. Addresses are bus addresses in bytes."""
 
     name: str  # what figures and messages call it
     config: Config  # read from the capability registers
@@ -50,7 +50,7 @@ class Device(Protocol):
 
 @runtime_checkable
 class Recorder(Protocol):
-    """A device that can record every word that it writes, for `--check` to compare; `sim.check` knows how each one gives it."""
+    """A device that can record every word that it writes, for `--check`. `sim.check` knows how each device gives its record."""
 
     def start_log(self) -> None:
         """Records every write from now on, and drops what was recorded."""
@@ -61,14 +61,14 @@ class Profiler(Protocol):
     """A device that can say where the clocks of the last run went."""
 
     def profile(self, program: ProgramPiece) -> list[dict[str, Any]]:
-        """What each layer of the program that ran last cost: cycles, stalls by cause, DDR bytes."""
+        """The cycles, stalls by cause and DDR bytes of each layer of the program that ran last."""
 
     def timeline(self) -> list[tuple[int, str, int]]:
-        """(clock since the last start, engine, units finished by then) each time an engine finished some, in order of time."""
+        """(clock since the last start, engine, units finished by then), each time an engine finishes units, in order of time."""
 
 
 def soft_reset(device: Device, settle_seconds: float) -> None:
-    """Stops what runs and clears all but the registers that the host sets. TimedOutError: a burst on the bus is never answered."""
+    """Stops what runs and clears everything but the registers that the host sets. TimedOutError: a burst is never answered."""
     device.write(offset("CTRL"), REGISTERS["CTRL"].pack(soft_reset=1))
     until = time.monotonic() + settle_seconds
     while REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))["resetting"]:
@@ -90,7 +90,7 @@ class Readable(Protocol):
 
 
 def state_of(device: Readable) -> str:
-    """`progress.standing` of a device, for its time-outs: where its registers cannot be read either, that."""
+    """`progress.standing` of a device, for the message of a time-out. Says so if its registers cannot be read either."""
     try:
         return standing(lambda name: REGISTERS[name].unpack(device.read(offset(name))), device.playing)
     except RunError as error:

@@ -1,6 +1,6 @@
-"""Files that commands read and write: whole or not at all, and every failure one line with the file's name.
+"""Reads and writes files for commands. A file is written whole or not at all, and a failure is one line with the file's name.
 
-An output may also be what is no regular file, such as `/dev/null`, `/dev/stdout` or a named pipe: that is written straight into.
+An output may also be a special file, such as `/dev/null`, `/dev/stdout` or a named pipe. It is written directly.
 """
 
 import os
@@ -13,7 +13,7 @@ from cnna.spec.errors import UserError
 
 
 def read_bytes(path: Path) -> bytes:
-    """The file's content. UserError: missing, a folder, not readable."""
+    """The content of a file. UserError: it is missing, a folder or not readable."""
     try:
         return Path(path).read_bytes()
     except OSError as error:
@@ -21,19 +21,19 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes UTF-8 by rename."""
+    """Writes text in UTF-8, as `write_bytes` does."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Writes by rename, so that no reader sees half a file (where it is one). UserError: it cannot be written."""
+    """Writes another file and renames it, so that no reader sees half a file. UserError: it cannot be written."""
     with writing(path) as file:
         file.write(data)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file open for writing that takes the name `path` only when the block ends without an error; a link stays a link."""
+    """A file that is open for writing. It takes the name `path` when the block ends without an error; a link stays a link."""
     path = Path(path)
     target = Path(os.path.realpath(path))
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -53,7 +53,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 
 def make_folder(path: Path) -> None:
-    """The folder and those above it, where they are not there. UserError: it cannot be made."""
+    """Makes the folder, and the folders above it, if they do not exist. UserError: it cannot be made."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -61,7 +61,7 @@ def make_folder(path: Path) -> None:
 
 
 def check_writable(path: Path | None) -> None:
-    """Refuses, before long work, an output that could not be written. UserError: why. None is no output."""
+    """UserError: an output cannot be written; says why. To be called before long work. None stands for no output."""
     if path is None:
         return
     path = Path(path)
@@ -80,9 +80,9 @@ def check_writable(path: Path | None) -> None:
 
 
 def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> None:
-    """Refuses, before any work, outputs (by option) that cannot be written, are an input, or are one file.
+    """UserError: an output (by option) cannot be written, is an input too, or is the same file as another output.
 
-    UserError: which, and what to do.
+    To be called before any work. The message says which, and what to do.
     """
     inputs, seen = list(inputs), dict[str, Path]()
     for option, path in outputs.items():
@@ -99,12 +99,12 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """A device or a pipe: there, and neither a file nor a folder. Renaming over it would replace it."""
+    """Whether it is a device or a pipe, which a rename would replace."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _same(one: Path, other: Path) -> bool:
-    """One file, there or not, under whatever names."""
+    """Whether two paths are the same file, which may not exist yet."""
     return os.path.realpath(one) == os.path.realpath(other) or (one.exists() and other.exists() and one.samefile(other))
 
 

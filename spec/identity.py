@@ -1,7 +1,7 @@
-"""What a device says it is.
+"""How a device identifies itself.
 
-Its capability registers, from its `Config` and back; the names of IPs that pynq and block designs go by; the mark of a virtual
-board.
+This is the conversion between a `Config` and the capability registers, the names of IPs for pynq and block designs, and the mark of
+a virtual board.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ SIZES = ("ARRAY", "MEMORY", "RINGS")
 
 
 def capability_words(config: Config) -> dict[str, int]:
-    """The words of the registers that say what an accelerator is, by name."""
+    """The words of the capability registers, by name."""
     sizes = as_dict(config)
     words = {name: REGISTERS[name].pack(**{f.name: int(sizes[f.name]) for f in REGISTERS[name].fields}) for name in SIZES}
     version = REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1])
@@ -28,9 +28,9 @@ def capability_words(config: Config) -> dict[str, int]:
 
 
 def read_config(read: Callable[[int], int]) -> Config:
-    """The device's parameters, by a function that reads a register; `name` is the preset's of the same sizes, or "device".
+    """The parameters of a device. read: reads a register. The name is that of the preset with the same sizes, or "device".
 
-    ArtifactError: it is no such accelerator, or its register map is another.
+    ArtifactError: the device is no such accelerator, or has another register map.
     """
     magic = read(offset("ID"))
     if magic != MAGIC:

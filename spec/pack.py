@@ -1,7 +1,7 @@
 """Tensors as the accelerator keeps them in DDR, and back: quantisation and the layout of a manifest's ports.
 
-A port (docs/artifact.md) says where image n, channel block b, row y begins; channels beyond the last are the zero point. A folded
-input is packed as another picture: each of its pixels holds several of the image's, and the zero point where there are none.
+A port (docs/artifact.md) says where row y of channel block b of image n begins. Channels beyond the last hold the zero point. A
+folded input is packed as another picture, in which each pixel holds several pixels of the image, or the zero point outside of it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ Float = NDArray[np.float32]
 def quantise(x: NDArray[Any], scale: float, zero: int, name: str = "x") -> Int8:
     """clamp(round_half_even(x / scale) + zero) as ONNX QuantizeLinear has it: float32 arithmetic; any shape.
 
-    Infinity, and what overflows on the way, saturates. DataError: NaN, which no int8 stands for; `name` is what it calls x.
+    Infinity and overflows saturate. DataError: a NaN, which int8 cannot hold; the message calls x `name`.
     """
     with np.errstate(over="ignore"):
         steps = np.rint(np.asarray(x, np.float32) / np.float32(scale))
@@ -31,10 +31,10 @@ def quantise(x: NDArray[Any], scale: float, zero: int, name: str = "x") -> Int8:
 
 
 def lookup(x: NDArray[np.uint8], table: Int8) -> Int8:
-    """int8 of x's shape [N, C, ...] (a view of any strides): table[c] has channel c's value for each of the 256."""
+    """int8 of the shape of x [N, C, ...], which may have any strides. table[c]: channel c's result for each of the 256 values."""
     q = np.empty(x.shape, np.int8)
     for channel, values in enumerate(table):
-        np.take(values, x[:, channel], out=q[:, channel], mode="clip")  # clip: no test of each index, and none is out of range
+        np.take(values, x[:, channel], out=q[:, channel], mode="clip")  # clip is the quickest mode; no index is out of range
     return q
 
 
@@ -44,7 +44,7 @@ def dequantise(q: Int8, scale: float, zero: int) -> Float:
 
 
 def pack(port: Port, x: Int8, ci: int) -> NDArray[np.uint8]:
-    """int8 [N, C, H, W] as the bytes of the port from its offset on, N * image_bytes of them; what x leaves is the zero point."""
+    """int8 [N, C, H, W] as N * image_bytes bytes, from the port's offset on. Bytes that x does not fill hold the zero point."""
     memory = np.full(len(x) * port["image_bytes"], port["zero"], np.int8)
     fold = port.get("fold") or Fold(shape=list(x.shape[1:]), step=[1, 1], span=[1, 1], before=[0, 0])
     channels, height, width = x.shape[1:]
@@ -57,14 +57,14 @@ def pack(port: Port, x: Int8, ci: int) -> NDArray[np.uint8]:
 
 
 def unpack(port: Port, memory: bytes | NDArray[np.uint8], ci: int) -> Int8:
-    """int8 [N, C, H, W] from the bytes of a port that is not folded, as many images as they hold."""
+    """int8 [N, C, H, W] of as many images as the bytes hold. The port must not be folded."""
     channels, height, width = port["shape"]
     words = _words(port, np.frombuffer(memory, np.int8), port["shape"], ci).transpose(0, 1, 4, 2, 3)
     return np.ascontiguousarray(words.reshape(len(words), -1, height, width)[:, :channels])
 
 
 def _words(port: Port, memory: Int8, shape: Sequence[int], ci: int) -> Int8:
-    """A view of the port's bytes: [image, block, row, column, channel in block] of whole images."""
+    """A view of the bytes of whole images: [image, block, row, column, channel in block]."""
     channels, height, width = shape
     images, blocks = len(memory) // port["image_bytes"], -(-channels // ci)
     strides = (port["image_bytes"], port["block_bytes"], port["row_bytes"], ci, 1)
@@ -72,13 +72,13 @@ def _words(port: Port, memory: Int8, shape: Sequence[int], ci: int) -> Int8:
 
 
 def _offsets(fold: Fold, axis: int) -> Iterator[tuple[int, int]]:
-    """(step, first) of each row, or column, that a folded pixel holds: pixel p holds p * step + first."""
+    """(step, first) for each row (or column) that a folded pixel holds: folded pixel p holds row p * step + first."""
     for within in range(fold["span"][axis]):
         yield fold["step"][axis], within - fold["before"][axis]
 
 
 def _shared(step: int, first: int, pixels: int, size: int) -> tuple[slice, slice]:
-    """Folded pixels whose p * step + first lies within 0..size-1, and what lies there."""
+    """The folded pixels p for which p * step + first lies within 0..size-1, and these rows (or columns) of the image."""
     low = max(0, -(first // step))
     high = max(low, min(pixels, (size - 1 - first) // step + 1))
     start = low * step + first
@@ -86,9 +86,9 @@ def _shared(step: int, first: int, pixels: int, size: int) -> tuple[slice, slice
 
 
 def _fill(words: Int8, x: Int8, start: int) -> None:
-    """Channels of x [N, C, h, w] into those of the words [N, blocks, h, w, ci] from `start` on."""
+    """Copies the channels of x [N, C, h, w] to those of the words [N, blocks, h, w, ci], from channel `start` on."""
     ci, (channels, height, width) = words.shape[-1], x.shape[1:]
-    count = 1 if height * width > ci else ci  # channels at once: numpy is quick along a plane, or along the channels
+    count = 1 if height * width > ci else ci  # so many channels at once: numpy is quick along a plane, or along the channels
     first = 0
     while first < channels:
         block, lane = divmod(start + first, ci)

@@ -1,4 +1,4 @@
-"""Where in a program the accelerator is, in words: registers to a layer's name, for the error that a user reads."""
+"""Says in words where in a program the accelerator is, for error messages: from registers to the name of a layer."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -15,7 +15,7 @@ Read = Callable[[str], Mapping[str, int]]  # fields of a register, by its name
 
 
 class Played(NamedTuple):
-    """What an accelerator was told to run: an artifact's manifest and program; `chunk_blocks` as of its `Config`."""
+    """What the accelerator was started with: manifest and program of an artifact, and `chunk_blocks` of its `Config`."""
 
     manifest: ProgramManifest
     program: bytes
@@ -43,14 +43,14 @@ def gos_of(program: bytes, chunk_blocks: int) -> list[Go]:
 
 
 def _last(writes: NDArray[np.uint32], register: str, pcs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What a register was last set to before each of the writes `pcs`; 0 where it was not set."""
+    """The value of a register before each of the writes `pcs`; 0 if it was not set."""
     own = np.flatnonzero(writes[:, 0] == offset(register))
     values = np.concatenate([[0], writes[own, 1].astype(np.int64)])
     return values[np.searchsorted(own, pcs)]
 
 
 def stopped(read: Read, manifest: ProgramManifest, program: bytes, chunk_blocks: int) -> str:
-    """Why and where the accelerator stopped: cause, then `whereabouts`."""
+    """Why and where the accelerator stopped: the cause, then `whereabouts`."""
     error = read("ERROR")
     cause = ERRORS[error["cause"]] if error["cause"] < len(ERRORS) else f"cause {error['cause']}"
     if cause.endswith("response"):
@@ -70,13 +70,13 @@ def stopped(read: Read, manifest: ProgramManifest, program: bytes, chunk_blocks:
 
 
 def whereabouts(read: Read, manifest: ProgramManifest, program: bytes, chunk_blocks: int) -> str:
-    """Program counter, layer, and what each engine is at."""
+    """Program counter, layer, and the command of each engine."""
     pc, gos = read("PC")["count"], gos_of(program, chunk_blocks)
     return f"at program write {pc} of {len(program) // 8}, {_layer(manifest, _after(gos, pc))}; {_engines(read, manifest, gos, pc)}"
 
 
 def standing(read: Read, played: Played | None) -> str:
-    """All that a time-out tells: program counter, layer, engines, STATUS, errors, AXI traffic. `played` None: nothing of ours."""
+    """The report of a time-out: program counter, layer, engines, STATUS, errors, AXI traffic. `played` None: no program of ours."""
     if played is not None:
         where = whereabouts(read, *played)
     else:
@@ -87,7 +87,7 @@ def standing(read: Read, played: Played | None) -> str:
 
 
 def registers(read: Read, ports: int) -> str:
-    """STATUS, ERROR and what went over each AXI port, for the report of an accelerator that stands still."""
+    """STATUS, ERROR and the beats of each AXI port, for the report of an accelerator that stands still."""
     status, error = read("STATUS"), read("ERROR")
     beats = ", ".join(f"port {p} {read(f'READ_BEATS{p}')['beats']:,}/{read(f'WRITE_BEATS{p}')['beats']:,}" for p in range(ports))
     flags = [name for name in ("busy", "done", "error", "resetting") if status[name]]
@@ -104,7 +104,7 @@ def outstanding(read: Read) -> str:
 
 
 def _after(gos: list[Go], pc: int) -> int | None:
-    """The command that write `pc` belongs to: the first whose GO is not before it."""
+    """The command to which write `pc` belongs: the first one whose GO is not before it."""
     return next((index for index, go in enumerate(gos) if go.pc >= pc), len(gos) - 1 if gos else None)
 
 
@@ -116,7 +116,7 @@ def _layer(manifest: ProgramManifest, command: int | None) -> str:
 
 
 def _engines(read: Read, manifest: ProgramManifest, gos: list[Go], pc: int) -> str:
-    """What every engine with unfinished commands was at."""
+    """The command and unit of every engine with unfinished commands."""
     busy = read("STATUS")["engines"]
     parts = []
     for engine in COUNTED:
@@ -133,7 +133,7 @@ def _engines(read: Read, manifest: ProgramManifest, gos: list[Go], pc: int) -> s
 
 
 def counters(read: Read, ports: int) -> dict[str, int]:
-    """The performance counters by register name in lower case, ports that there are not left out."""
+    """The performance counters, by register name in lower case; only of the ports that exist."""
     names = ["CYCLES", "ARRAY_ACTIVE", "VECTOR_ACTIVE", *(f"STALL_{cause.upper()}" for cause in STALLS)]
     names += [f"{kind}_BEATS{port}" for kind in ("READ", "WRITE") for port in range(ports)]
     return {name.lower(): next(iter(read(name).values())) for name in names}
