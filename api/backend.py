@@ -41,9 +41,10 @@ def runs_as_it_is(model: ModelProto) -> bool:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the operators of a compiled model run: how many layers the accelerator computes, and what the CPU does."""
+    """Where the operators of a compiled model run: layers and multiply-accumulates of the accelerator, operators of the CPU."""
 
     layers: int
+    macs: int
     cpu: tuple[str, ...]
 
     @property
@@ -56,7 +57,8 @@ def placement_of(artifact: Artifact) -> Placement:
     """From an artifact's manifest; a layer without an engine only orders what others read."""
     layers = [layer for piece in artifact.programs for layer in piece.manifest["layers"] if layer["engine"] != "none"]
     cpu = [piece.manifest for piece in artifact.pieces if isinstance(piece, CpuPiece)]
-    return Placement(len(layers), tuple(operator["op"] for entry in cpu for operator in entry["operators"]))
+    operators = tuple(operator["op"] for entry in cpu for operator in entry["operators"])
+    return Placement(len(layers), artifact.manifest["macs"], operators)
 
 
 class Prepared(BackendRep):

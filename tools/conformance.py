@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import exported
 import numpy as np
 from conformance_cases import Case, cases
 from conformance_page import page
@@ -25,19 +26,24 @@ from cnna.spec.files import write_text
 ROOT = Path(__file__).resolve().parent.parent
 KEPT, PAGE = "operators.json", "operators.md"
 VERDICTS = ("accelerated", "cpu", "refused", "wrong", "crash")  # from best to worst
-STEPS = {"light": 8}  # that an accelerated float answer may be off, in suites of deep networks;
+STEPS = {"light": 8, "exported": 8}  # that an accelerated float answer may be off, in suites of deep networks;
 NODE_STEPS = 4  # and in the others
 LARGE = "zcu102"  # configuration of the light models, which are large
 FULL_RANGE = 255  # steps between the least and the greatest int8
 
 
 class Result(NamedTuple):
-    """What became of a case. `steps`: how far off an accelerated float answer was; `line`: what the user sees, or what is wrong."""
+    """What became of a case. `steps`: how far off an accelerated float answer was; `line`: what the user sees, or what is wrong.
+
+    `share`: of the multiply-accumulates of a graph by an exporter, on the accelerator; `cpu`: the operators that the CPU runs.
+    """
 
     case: Case
     verdict: str
     steps: float = 0.0
     line: str = ""
+    share: float = 0.0
+    cpu: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.case.key}: {self.verdict}" + (f", {self.steps:.1f} steps" if self.steps else "") + f" {self.line}".rstrip()
@@ -61,14 +67,16 @@ def run(case: Case) -> Result:
         return Result(case, "wrong", 0.0, str(error))
     except Exception as error:
         return Result(case, "crash", 0.0, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
-    return Result(case, "accelerated" if prepared.placement.accelerated else "cpu", steps)
+    placement = prepared.placement
+    share = placement.macs / max(1, exported.macs(case.model)) if case.suite == "exported" else 0.0
+    return Result(case, "accelerated" if placement.accelerated else "cpu", steps, "", share, placement.cpu)
 
 
 def compare(case: Case, prepared: Prepared, expected: Sequence[Any], found: Sequence[Any]) -> float:
     """How many quantisation steps the answers are off at most; 0 where they must be equal. WrongAnswerError: too many."""
     if len(expected) != len(found):
         raise WrongAnswerError(f"{len(found)} outputs, not {len(expected)}")
-    rounded = prepared.placement.accelerated and not runs_as_it_is(prepared.model)
+    rounded = prepared.placement.accelerated and (case.suite == "exported" or not runs_as_it_is(prepared.model))
     steps = 0.0
     for number, (want, have) in enumerate(zip(expected, found, strict=True)):
         if isinstance(want, list):

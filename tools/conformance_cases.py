@@ -1,7 +1,8 @@
-"""The cases of the onnx package's own suites: each a model, with inputs and the outputs that it must answer.
+"""The cases of the onnx package's own suites, and graphs as exporters write them: models with inputs and the outputs to answer.
 
 Node, simple, pytorch-converted and pytorch-operator cases bring their data as files. The light models have the layers of published
-networks, but no weights to speak of; their inputs are those that the package's own runner makes, their outputs are files.
+networks, but no weights to speak of; their inputs are those that the package's own runner makes, their outputs are files. What an
+exported graph must answer is what onnxruntime answers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,12 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import exported
+import numpy as np
 import onnx
+import onnxruntime
 from onnx import ModelProto, numpy_helper
 from onnx.backend.test.loader import DATA_DIR, load_model_tests
 from onnx.backend.test.runner import Runner
 
-SUITES = ("node", "simple", "pytorch-converted", "pytorch-operator", "light")
+SUITES = ("node", "simple", "pytorch-converted", "pytorch-operator", "light", "exported")
+WHOLE = ("light", "exported")  # suites of networks, which are about no single operator
 ARRANGING = ("Constant", "Identity", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten")
 
 
@@ -64,6 +69,30 @@ class Case:
             yield {value.name: array for value, array in zip(values, given, strict=False)}, expected
 
 
+@dataclass(frozen=True)
+class ExportedCase(Case):
+    """A graph of tests/exporter_graphs, with seeded weights."""
+
+    @cached_property
+    def model(self) -> ModelProto:
+        """The graph with its weights."""
+        return exported.load(self.name)
+
+    def data(self) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+        """One sample; onnxruntime's answer to it, with nothing of a quantised model fused."""
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
+        session = onnxruntime.InferenceSession(self.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        inputs = exported.samples(self.model, 1)
+        yield inputs, [np.asarray(answer) for answer in session.run(None, inputs)]
+
+
+def exported_cases() -> list[Case]:
+    """One for each graph of tests/exporter_graphs."""
+    return [ExportedCase("exported", name, exported.FOLDER / f"{name}.onnx", 1e-3, 1e-5) for name in exported.names()]
+
+
 def cases(suites: Sequence[str] = SUITES) -> list[Case]:
     """All cases of some suites, sorted by name."""
     found = []
@@ -71,6 +100,9 @@ def cases(suites: Sequence[str] = SUITES) -> list[Case]:
         if suite == "light":
             files = sorted((Path(DATA_DIR) / "light").glob("*.onnx"))
             found += [Case(suite, file.stem, file, 1e-3, 1e-7) for file in files]
+            continue
+        if suite == "exported":
+            found += exported_cases()
             continue
         for test in sorted(load_model_tests(kind=suite), key=lambda test: test.name):
             if test.model_dir:

@@ -5,6 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from conformance_cases import WHOLE
+
 
 class Tested(Protocol):
     """What the page wants of a case."""
@@ -41,6 +43,14 @@ class Judged(Protocol):
     def line(self) -> str:
         """What the user sees."""
 
+    @property
+    def share(self) -> float:
+        """Of a network's multiply-accumulates, on the accelerator."""
+
+    @property
+    def cpu(self) -> Sequence[str]:
+        """Operators that the CPU runs."""
+
 
 HEAD = """# Operators
 
@@ -49,10 +59,18 @@ quantised with the case's own inputs as calibration, compiled for `tiny` (the li
 model that is quantised already, or that reads integers, is compiled as it is.
 
 - **accelerated**: at least one layer runs on the accelerator. A float answer is off by at most {steps} quantisation steps ({light}
-  for the light models, which are whole networks). A step is 1/255 of the range of the expected values. Integers are equal.
+  for whole networks, which are the light models and graphs by exporters). A step is 1/255 of the range of the expected values.
+  Integers are equal.
 - **CPU alone**: the answer is right, and the CPU computes all of it.
 - **refused**: the user gets one line that says why.
 - **wrong**, **crash**: a fault of ours.
+"""
+EXPORTED = """## Graphs by exporters
+
+Small networks with random weights, as PyTorch's two exporters (`torchscript`, `dynamo`), tf2onnx and onnxruntime's quantiser write
+them (`tools/exporter_graphs.py`). The share is that of the multiply-accumulates on the accelerator; the last column has the
+operators that the CPU runs, or the line of the refusal.
+
 """
 COLUMNS = ("accelerated", "cpu", "refused", "wrong", "crash")
 NAMES = {"cpu": "CPU alone"}
@@ -69,6 +87,8 @@ def page(results: Sequence[Judged], steps: int, light: int) -> str:
         "## By operator\n\nA case with several operators counts under the first that computes. "
         "The last column has the numbers of the lines below.\n\n" + _operators(results, reasons),
     ]
+    if graphs := [result for result in results if result.case.suite == "exported"]:
+        parts.append(EXPORTED + _exported(graphs))
     if reasons:
         parts.append(
             "## Refused\n\nOne line of each kind, as a user sees it, and how many cases end so.\n\n" + _lines(results, reasons)
@@ -105,12 +125,30 @@ def _counts(group: Sequence[Judged]) -> tuple[str, ...]:
 def _operators(results: Sequence[Judged], reasons: dict[str, int]) -> str:
     groups: dict[str, list[Judged]] = defaultdict(list)
     for result in results:
-        groups[result.case.operator].append(result)
+        if result.case.suite not in WHOLE:
+            groups[result.case.operator].append(result)
     rows = []
     for name, group in sorted(groups.items()):
         whys = sorted({reasons[kind_of_line(result.line)] for result in group if result.verdict == "refused"})
         rows.append((name, *_counts(group), " ".join(map(str, whys))))
     return _table(("operator", "cases", *(NAMES.get(c, c) for c in COLUMNS), "steps off", "why refused"), rows)
+
+
+def _exported(graphs: Iterable[Judged]) -> str:
+    rows = []
+    for result in sorted(graphs, key=lambda result: result.case.name):
+        runs = result.verdict in ("accelerated", "cpu")
+        rest = (
+            ", ".join(f"{kind} {n}x" if n > 1 else kind for kind, n in Counter(result.cpu).items()) if runs else _cell(result.line)
+        )
+        figures = (f"{result.share:.1%}", f"{result.steps:.1f}") if runs else ("", "")
+        rows.append((result.case.name, NAMES.get(result.verdict, result.verdict), *figures, rest))
+    return _table(("graph", "", "MACs accelerated", "steps off", "on the CPU, or refused because"), rows)
+
+
+def _cell(line: str) -> str:
+    """A line as a table's cell takes it."""
+    return line[:240].replace("|", "\\|")
 
 
 def _lines(results: Iterable[Judged], reasons: dict[str, int]) -> str:
@@ -121,7 +159,7 @@ def _lines(results: Iterable[Judged], reasons: dict[str, int]) -> str:
     rows = []
     for kind, number in reasons.items():
         first = min(groups[kind], key=lambda result: (result.case.suite, result.case.name))
-        rows.append((str(number), str(len(groups[kind])), first.case.name, first.line[:240].replace("|", "\\|")))
+        rows.append((str(number), str(len(groups[kind])), first.case.name, _cell(first.line)))
     return _table(("", "cases", "such as", "line"), rows)
 
 
