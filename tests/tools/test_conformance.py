@@ -41,7 +41,6 @@ def test_the_page_and_the_record_are_of_the_same_run(root: Path) -> None:
     counts = [str(len(found[verdict]) or "") for verdict in conformance.VERDICTS]
     row = "| all | " + " | ".join([str(len(cases())), *counts]) + " |"
     assert row in (root / "docs" / conformance.PAGE).read_text()
-    assert not found["wrong"] + found["crash"]
 
 
 def test_an_answer_that_is_off_is_wrong() -> None:
