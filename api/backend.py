@@ -26,7 +26,8 @@ from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.config import PRESETS
 from cnna.spec.errors import DataError
 
-INTEGER_OPERATORS = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
+ROUNDING = ("QuantizeLinear", "DequantizeLinear")
+INTEGER_OPERATORS = (*ROUNDING, "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
 NEWEST = max(version for domain, version in helper.OP_SET_ID_VERSION_MAP if domain == "ai.onnx")  # opset that has been released
 Inputs = Mapping[str, Any] | Sequence[Any]
 
@@ -41,10 +42,13 @@ def runs_as_it_is(model: ModelProto) -> bool:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the operators of a compiled model run: layers and multiply-accumulates of the accelerator, operators of the CPU."""
+    """Where the operators of a compiled model run. `layers`: the accelerator's; `macs`, `cpu_macs`: multiply-accumulates of one
+    image on the accelerator and on the CPU; `cpu`: the CPU's operators, but for those that only round.
+    """
 
     layers: int
     macs: int
+    cpu_macs: int
     cpu: tuple[str, ...]
 
     @property
@@ -57,8 +61,8 @@ def placement_of(artifact: Artifact) -> Placement:
     """From an artifact's manifest; a layer without an engine only orders what others read."""
     layers = [layer for piece in artifact.programs for layer in piece.manifest["layers"] if layer["engine"] != "none"]
     cpu = [piece.manifest for piece in artifact.pieces if isinstance(piece, CpuPiece)]
-    operators = tuple(operator["op"] for entry in cpu for operator in entry["operators"])
-    return Placement(len(layers), artifact.manifest["macs"], operators)
+    operators = tuple(operator["op"] for entry in cpu for operator in entry["operators"] if operator["op"] not in ROUNDING)
+    return Placement(len(layers), artifact.manifest["macs"], artifact.manifest["cpu_macs"], operators)
 
 
 class Prepared(BackendRep):

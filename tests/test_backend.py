@@ -81,7 +81,7 @@ def test_the_first_inputs_calibrate_and_the_model_is_compiled_once() -> None:
     prepared.run([X * 100])
     assert prepared.artifact is artifact
     assert np.array_equal(prepared.run([X])[0], first[0])
-    assert prepared.placement == backend.Placement(1, W.size * 16, ())
+    assert prepared.placement == backend.Placement(1, W.size * 16, 0, ())
     assert prepared.placement.accelerated
 
 
