@@ -14,6 +14,7 @@ import rooms
 
 from cnna.cli.main import COMMANDS, main
 from cnna.hw.verilog import describe
+from cnna.spec.artifact import SCHEMA
 from cnna.spec.regmap import VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,9 +78,11 @@ def test_links_and_file_names_lead_somewhere(root: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_name_the_version_of_the_register_map(root: Path, name: str) -> None:
-    """A reader would look for an IP, or for registers, that this version does not have."""
-    named = re.findall(r"register map \(?(\d+\.\d+)|cnna:ip:cnna:(\d+\.\d+)", (root / name).read_text())
+def test_pages_name_the_versions_of_interfaces(root: Path, name: str) -> None:
+    """A reader would look for an IP, for registers or for entries of a manifest that this version does not have."""
+    text = (root / name).read_text()
+    assert set(re.findall(r"manifest (?:schema |\()(\d+)", text)) <= {str(SCHEMA)}
+    named = re.findall(r"register map \(?(\d+\.\d+)|cnna:ip:cnna:(\d+\.\d+)", text)
     assert {one or other for one, other in named} <= {"{}.{}".format(*VERSION)}
 
 

@@ -2,7 +2,7 @@
 
     .venv/bin/python tools/accuracy.py --models DIR [--only NAME ...]
 
-Without all of them it replaces the rows that it measured and keeps the others.
+With --only it replaces the rows of these models and keeps the others.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from cnna.compiler.frontend.onnx_import import load_model
 from cnna.spec.config import preset
 
 OUT = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
-CONFIG, BATCH = "zcu102", 4  # the emulator answers the same at every size; this one takes the fewest steps
+CONFIG, BATCH = "zcu102", 4  # the emulator gives the same answers at every size; it is quickest at this one
 HEAD = """# Accuracy
 
 The table has the top-1 accuracy of trained networks that others published, measured on all test samples. Each network has
@@ -71,7 +71,7 @@ def sources(root: Path) -> str:
 
 
 def main() -> None:
-    """Measures, row by row, and writes after each: it can be interrupted."""
+    """Measures row by row and writes after each row, so it can be interrupted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=Path, required=True, metavar="DIR")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="folders to measure (default: all)")

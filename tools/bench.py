@@ -2,9 +2,9 @@
 
     .venv/bin/python tools/bench.py [--rows PATTERN ...] [--predict] [--check ROW]
 
-Rows and their names: `bench_rows.py`. Rows that are measured with today's program and Verilog are kept, unless patterns name
-them; it can be interrupted and goes on where it was. With --predict nothing is simulated. --check runs one row whole and
-compares its clocks with those kept: code 1 where they differ, and nothing is written.
+`bench_rows.py` has the rows and their names. A row that was measured with today's program and Verilog is kept, unless a pattern
+names it. The command can be interrupted and then goes on where it was. --predict simulates nothing. --check runs one whole row and
+compares its clocks with those kept; it exits with code 1 if they differ, and writes nothing.
 """
 
 import argparse
@@ -31,12 +31,12 @@ from cnna.spec.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT, PAGE = "performance.json", "performance.md"
-DROPPED = ("layers", "unit_clocks")  # of a run's figures: kept as `layers` of the row, and long
+DROPPED = ("layers", "unit_clocks")  # figures of a run that are not kept: they are long, and the row has `layers` of its own
 Found = dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Rows in turn, written after each; the exit code."""
+    """Measures the rows one after another and writes after each. Returns the exit code."""
     args = _arguments(argv)
     if args.check:
         return check(args.check, args.config, args.docs)
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(f"row {number} of {len(rows)}: {row.key}")
         try:
             found = measure(row, args.config, read(args.docs).get(row.key), args.predict, bool(args.rows))
-        except subprocess.CalledProcessError as error:  # it has said why
+        except subprocess.CalledProcessError as error:  # the command has printed why
             _say(f"{row.key}: cnna {error.cmd[3]} failed (code {error.returncode})")
             failed.append(row.key)
             continue
@@ -73,7 +73,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def measure(row: Row, config: str, before: Mapping[str, Any] | None, predict: bool, again: bool) -> Found:
-    """Figures of one row; `before`: what is known, whose measurement is kept. CalledProcessError: a command failed."""
+    """Figures of one row. before: what is known of it; its measurement is kept. CalledProcessError: a command failed."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         artifact = _compiled(row, config, folder)
@@ -106,7 +106,7 @@ def measure(row: Row, config: str, before: Mapping[str, Any] | None, predict: bo
 
 
 def check(key: str, config: str, docs: Path) -> int:
-    """Runs a row whole, every tensor compared, and its clocks with those kept; says one line. The exit code."""
+    """Runs a whole row, compares every tensor, and compares its clocks with those kept. Prints one line. Returns the exit code."""
     rows = list(chosen([key]))
     kept = read(docs).get(key)
     if len(rows) != 1 or not kept or not kept["measured"]:
@@ -129,7 +129,7 @@ def check(key: str, config: str, docs: Path) -> int:
 
 
 def cnna(*arguments: object) -> None:
-    """One command, its progress shown, its answers not. CalledProcessError: it failed; it has said why."""
+    """Runs one command and shows its progress, but not its output. CalledProcessError: it failed, and has printed why."""
     subprocess.run([sys.executable, "-m", "cnna.cli.main", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
 
 
@@ -142,7 +142,7 @@ def _compiled(row: Row, config: str, folder: Path) -> Artifact:
 
 
 def _run(row: Row, folder: Path) -> Found:
-    """Figures of one batch on the RTL, compared tensor by tensor."""
+    """Runs one batch on the RTL and compares it tensor by tensor. Returns its figures."""
     run = ("run", folder / "m.cnna", "--input", folder / "test.npz", "--limit", row.batch, "--device", "rtl", "--check")
     cnna(*run, "--ddr-bytes-per-cycle", row.ddr_bytes, "--json", folder / "r.json")
     found: Found = json.loads((folder / "r.json").read_text())
@@ -150,7 +150,7 @@ def _run(row: Row, folder: Path) -> Found:
 
 
 def _verilog(artifact: Artifact) -> str:
-    """Digest of the Verilog that is simulated."""
+    """The digest of the Verilog that is simulated."""
     from cnna.sim.rtl.cache import default_cache
     from cnna.sim.rtl.sources import generated
 
@@ -162,14 +162,14 @@ def _digest(data: bytes) -> str:
 
 
 def read(docs: Path) -> dict[str, Found]:
-    """Rows that are kept, by key."""
+    """The rows that are kept, by key."""
     path = docs / KEPT
     found: dict[str, Found] = json.loads(path.read_text()) if path.exists() else {}
     return found
 
 
 def keep(key: str, found: Found, docs: Path) -> str:
-    """Writes both files with this row; another process may measure another one. Answers its line of the page."""
+    """Writes both files with this row; other processes may write other rows. Returns the row's line of the page."""
     docs.mkdir(parents=True, exist_ok=True)
     with _locked(docs):
         kept = {**read(docs), key: found}

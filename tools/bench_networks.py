@@ -1,6 +1,6 @@
-"""Quantised networks and pictures for `bench.py`, made once for each state of what makes them.
+"""Quantised networks and pictures for `bench.py`, made once for each version of the code that makes them.
 
-They are kept in a folder named after the sources of quantisation, so that a change of the scheduler quantises nothing again.
+They are kept in a folder named after the sources of quantisation, so that a change of the scheduler does not quantise them again.
 """
 
 import ast
@@ -34,7 +34,7 @@ def network(name: str, folder: Path, cnna: Callable[..., None]) -> Path:
         try:
             part.rename(ready)
         except OSError:
-            if not ready.exists():  # another process was not quicker
+            if not ready.exists():  # unless another process was quicker
                 raise
     return ready
 

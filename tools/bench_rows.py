@@ -11,7 +11,7 @@ from cnna.spec.ddr import PLANNED
 
 PLANNED_BYTES, SLOW_BYTES = PLANNED.bytes_per_cycle, 32  # of DDR traffic a clock
 BATCHES = (1, 4)
-FLOORS = {  # of batch 1 and batch 4: frames a second, share of the array (None: none stated)
+FLOORS = {  # for batch 1 and batch 4: least frames a second, and least utilisation of the array (None: no floor)
     "resnet50": ((241, 0.80), (278, 0.92)),
     "vgg19": ((38, 0.61), (51, 0.81)),
     "squeezenet": ((2300, 0.65), (2500, 0.71)),
@@ -22,18 +22,18 @@ FLOORS = {  # of batch 1 and batch 4: frames a second, share of the array (None:
     "mobilenet_v2": ((1050, None), (1180, None)),
 }
 NETWORKS = (*FLOORS, "resnet18", "resnet34", "resnet101", "alexnet")
-EXTRA = ("digits",)  # only where a pattern names it
+EXTRA = ("digits",)  # only if a pattern names it
 SLOW_MEASURED = ("resnet50", "vgg19", "mobilenet_v2")  # simulated at SLOW_BYTES too; the others are predicted
 PIX = {4: "zcu102,pix=4,bank_words=4096", 16: "zcu102,pix=16,bank_words=1024"}  # feature memory of 2 MiB as at 8
 SCALED = "resnet50"
 DPU = {"resnet50": 190.30, "vgg19": 38.87, "squeezenet": 1550.79, "inception_v1": 503.71, "inception_v2": 247.54}
 DPU |= {"mobilenet_v1": 1038.05, "mobilenet_v2": 764.41}
-WHY: dict[str, str] = {}  # row: what a floor that it misses is lost to, as measured
+WHY: dict[str, str] = {}  # row: why it misses a floor, as measured
 
 
 @dataclass(frozen=True)
 class Row:
-    """What is run. `config`: as `cnna compile --config` takes it, None for the default; `simulated`: else predicted alone."""
+    """What to run. `simulated`: on the RTL too; otherwise the row is only predicted."""
 
     network: str
     batch: int
@@ -43,24 +43,24 @@ class Row:
 
     @property
     def key(self) -> str:
-        """Its name in the files and in `ROWS=`."""
+        """The row's name in the files and in `ROWS=`."""
         other = f"/{self.ddr_bytes}B" if self.ddr_bytes != PLANNED_BYTES else f"/pix{self.pix}" if self.pix else ""
         return f"{self.network}/b{self.batch}{other}"
 
     @property
     def config(self) -> str | None:
-        """The configuration that the row asks for by itself."""
+        """The configuration of the row; None: the default."""
         return PIX[self.pix] if self.pix else None
 
     @property
     def floor(self) -> tuple[int | None, float | None]:
-        """Least frames a second and share of the array; None where none is stated."""
+        """Least frames a second, and least utilisation of the array; None: no floor."""
         known = self.network in FLOORS and self.ddr_bytes == PLANNED_BYTES and not self.pix
         return FLOORS[self.network][self.batch != 1] if known else (None, None)
 
 
 def rows() -> list[Row]:
-    """All, in the order in which they are worth measuring."""
+    """All rows, the most important first."""
     found = [Row(network, 1) for network in NETWORKS]
     found += [Row(SCALED, 1, pix=pix) for pix in PIX]
     found += [Row(network, 1, SLOW_BYTES, simulated=network in SLOW_MEASURED) for network in NETWORKS]
@@ -69,7 +69,7 @@ def rows() -> list[Row]:
 
 
 def chosen(patterns: Sequence[str]) -> Iterator[Row]:
-    """Rows that a pattern of the shell's names, all where there are none. A row that is named in full is simulated."""
+    """The rows that match a shell pattern; all, if there are no patterns. A row that is named in full is simulated."""
     extra = [Row(network, batch) for network in EXTRA for batch in BATCHES] if patterns else []
     for row in [*rows(), *extra]:
         if row.key in patterns:

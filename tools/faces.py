@@ -13,7 +13,7 @@ WIDTH, HEIGHT = 320, 240
 STRIDES = (8, 16, 32, 64)
 SIZES = ((10, 16, 24), (32, 48), (64, 96), (128, 192, 256))  # pixels, of each stride's anchors
 CENTRE_VARIANCE, SIZE_VARIANCE = 0.1, 0.2
-SCORE, OVERLAP, SAME = 0.7, 0.3, 0.5  # a face; two boxes of one face; the same face in two networks' answers
+SCORE, OVERLAP, SAME = 0.7, 0.3, 0.5  # thresholds: a face; two boxes of one face; the same face in two networks' answers
 
 Boxes = NDArray[np.float64]
 

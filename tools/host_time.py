@@ -1,7 +1,7 @@
-"""CPU time that the host spends on a 224x224 picture beyond copies: `python tools/host_time.py`.
+"""Measures the CPU time that the host spends on a 224x224 picture in addition to copies: `python tools/host_time.py`.
 
-A uint8 picture, channels last, goes through `Model.run` whole: tables, packing, registers, unpacking, softmax. The accelerator is
-one that has always just finished, and copies into and out of its memory are timed apart.
+A uint8 picture, channels last, goes through the whole of `Model.run`: tables, packing, registers, unpacking, softmax. A stand-in
+for the accelerator finishes at once. Copies into and out of its memory are timed separately.
 """
 
 import argparse
@@ -41,11 +41,11 @@ class Finished:
         self._memory = np.zeros(1 << 24, np.uint8)
 
     def read(self, at: int) -> int:
-        """STATUS has `done`; the rest is as after a reset."""
+        """STATUS has `done`; other registers have their reset values."""
         return DONE if at == offset("STATUS") else self._capability(at)
 
     def write(self, at: int, value: int) -> None:
-        """Forgotten."""
+        """Does nothing."""
 
     def allocate(self, size_bytes: int) -> int:
         """One place after another."""
@@ -74,7 +74,7 @@ class Finished:
 
 
 def network() -> onnx.ModelProto:
-    """With the first layer of ResNet-50, which the compiler folds, and its last ones: [N, 3, 224, 224] to 1,000 shares."""
+    """The first layer of ResNet-50, which the compiler folds, and its last ones: [N, 3, 224, 224] to 1,000 probabilities."""
     rng = np.random.default_rng(1)
     weights = {"a": (64, 3, 7, 7), "b": (CLASSES, 64), "c": (CLASSES,)}
     arrays = [numpy_helper.from_array(rng.normal(0, 0.1, shape).astype(np.float32), name) for name, shape in weights.items()]
@@ -93,7 +93,7 @@ def network() -> onnx.ModelProto:
 
 
 def measure(times: int) -> list[float]:
-    """CPU milliseconds of each of so many runs of one picture, its copies left out."""
+    """CPU milliseconds of each of so many runs of one picture, without its copies."""
     picture = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3), np.uint8)
     preprocess = Preprocess(1 / 255, pictures.MEAN, pictures.STD)
     quantised, _ = quantise(network(), {"x": picture.transpose(0, 3, 1, 2)}, preprocess=preprocess)
@@ -108,7 +108,7 @@ def measure(times: int) -> list[float]:
 
 
 def main() -> int:
-    """Prints best and median."""
+    """Prints the best time and the median."""
     parser = argparse.ArgumentParser(description="CPU time that the host spends on a 224x224 picture beyond copies")
     parser.add_argument("--times", type=int, default=300, help="how often (default: 300)")
     found = measure(parser.parse_args().times)

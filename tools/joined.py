@@ -1,6 +1,6 @@
-"""A module's netlist with all that is in it, joined over their borders (`join`): paths between registers, and loads of nets.
+"""Joins the netlist of a module with those of the modules in it (`join`), to find paths between registers and the loads of nets.
 
-Modules that are not synthesised are left out: what they drive counts as a register, and their inputs as no load.
+Modules that are not synthesised are left out: their outputs count as registers, and their inputs are no loads.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from netlist import Netlist, Node
 from synthesis import Part
 
 QUIET = ("aclk", "clk", "aresetn", "core_rst", "rst")  # ports of clock and reset: their trees may have any number of loads
-DEEPEST = 10_000  # more steps than any path has
+DEEPEST = 10_000  # more steps than the longest path has
 
 
 class Longest(NamedTuple):
@@ -89,7 +89,7 @@ class _Flat:
                 self.add(child, f"{place}{part.original(instance)}.", inside)
 
     def settle(self) -> None:
-        """When all is added: one number for each net."""
+        """Gives each net one number, when all modules have been added."""
         self.nodes = [(module, _over(node, lambda nets: [self._root(net) for net in nets])) for module, node in self.nodes]
         self.quiet = {self._root(net) for net in self.quiet}
         names: dict[int, str] = {}
@@ -104,7 +104,7 @@ class _Flat:
 
 
 def _over(node: Node, change: Callable[[list[int]], list[int]]) -> Node:
-    """The node by other nets."""
+    """The node, with other nets."""
     return Node(node.kind, *(change(nets) for nets in (node.data, node.control, node.through, node.chain, node.out)))
 
 

@@ -1,4 +1,4 @@
-"""What synthesis made of a module: `Netlist`, its cells as nodes that paths lead through, and counts of them.
+"""The result of synthesis for one module: `Netlist`, with its cells as nodes of paths, and counts of cells.
 
 `synthesis.py` makes netlists, `joined.py` joins them over their borders. Nets are numbers within a netlist, constants are left out.
 """
@@ -136,7 +136,7 @@ def _nodes(kind: str, pins: dict[str, list[int]], parameters: dict[str, Any], di
 
 
 def _lut_ram(kind: str, pins: dict[str, list[int]], of: Callable[..., list[int]]) -> Iterator[Node]:
-    """A LUT RAM: each output by its own read address; the rest is written at the clock."""
+    """A LUT RAM: each output depends on its own read address; other inputs end in a register."""
     if "DOA" in pins:
         pairs = [(pin, "ADDR" + pin[2:]) for pin in pins if pin.startswith("DO")]
     else:

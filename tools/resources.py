@@ -1,8 +1,8 @@
-"""Counts what the accelerator takes of a ZU9 (ZCU102), by Yosys' synthesis of its Verilog, and writes docs/resources.md.
+"""Synthesises the accelerator with Yosys, counts what it takes of a ZU9 (ZCU102), and writes docs/resources.md.
 
     .venv/bin/python tools/resources.py [--config C] [--minutes M]
 
-Modules that are synthesised already are kept in the user's cache folder; with --minutes 0 the page is written from these alone.
+Synthesised modules are kept in the user's cache folder. With --minutes 0 the page is written from these alone.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from cnna.spec.errors import UserError
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 DEVICE = {"LUTs": 274_080, "flip-flops": 548_160, "BRAM36": 912, "DSP48E2": 2_520}  # of a ZU9
-SHARES = {"LUTs": 0.6, "flip-flops": 0.4, "BRAM36": 1.0, "DSP48E2": 1.0}  # of it that the accelerator may take
+SHARES = {"LUTs": 0.6, "flip-flops": 0.4, "BRAM36": 1.0, "DSP48E2": 1.0}  # the fraction of each that the accelerator may take
 DEPTH, LOADS = 5, 512  # LUTs between two registers; pins on a net
 NAMED = 64  # of the paths and nets that are too long or too wide, so many are named
 HEAD = """# Resources
@@ -153,7 +153,7 @@ def _total(design: Design) -> list[float]:
 
 
 def _shortfalls(design: Design) -> list[str]:
-    """One line each, the worst first within its kind."""
+    """What is too long or too wide: one line each, the worst first within its kind."""
     lines = [
         f"- {kind}: {total:,g} of at most {DEVICE[kind] * SHARES[kind]:,.0f}."
         for kind, total in zip(DEVICE, _total(design), strict=True)
