@@ -96,7 +96,8 @@ def _average_pool(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: C
 
 def _add(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Combine:
     a, b, y = (_quant(tensors, name) for name in (*node.inputs, node.output))
-    return ir.Combine(*arith.factors(a.scale / y.scale, a.zero, b.scale / y.scale, b.zero), ir.clamp(y, node.op.low, node.op.high))
+    ratio = -b.scale / y.scale if node.op.minus else b.scale / y.scale
+    return ir.Combine(*arith.factors(a.scale / y.scale, a.zero, ratio, b.zero), ir.clamp(y, node.op.low, node.op.high))
 
 
 def _affine(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Affine:

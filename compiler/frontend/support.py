@@ -102,7 +102,7 @@ OPERATORS: dict[type, Rule] = {
 RUNS = (  # ONNX's names of what becomes one of these, in at least one form
     *("Conv", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean"),
     *("BatchNormalization", "Relu", "Clip", "Min", "Max", "Add", "Sum", "Sub", "Mul", "Div", "Concat", "Pad", "Slice", "Flatten"),
-    *("Resize", "Split", "Gather", "ConvTranspose", "DepthToSpace", "SpaceToDepth"),
+    *("Resize", "Split", "Gather", "ConvTranspose", "DepthToSpace", "SpaceToDepth", "HardSigmoid", "ReduceSum"),
 )
 
 WHOLE_NUMBERS = ("ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
@@ -128,7 +128,6 @@ HINTS = {
     "PRelu": LEAKY,
     "Elu": LEAKY,
     "HardSwish": "replace it with Relu or ReLU6 and train again",
-    "HardSigmoid": SMOOTH,
     "Sigmoid": SMOOTH,
     "Tanh": SMOOTH,
     "LRN": NORM,

@@ -86,10 +86,11 @@ class Affine:
 
 @dataclass(frozen=True)
 class Add:
-    """clip(a + b), both of the output's shape."""
+    """clip(a + b), or clip(a - b) with `minus`, both of the output's shape."""
 
     low: float = -inf
     high: float = inf
+    minus: bool = False
 
 
 @dataclass(frozen=True)

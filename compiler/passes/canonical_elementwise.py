@@ -1,8 +1,9 @@
-"""BatchNormalization and arithmetic with constants become Affine, sums of activations Add, limits Clip.
+"""BatchNormalization, HardSigmoid and arithmetic with constants become Affine, sums of activations Add, limits Clip.
 
 Requires: folded constants (`fold_constants`); tensors of known shape with the batch in front.
 Ensures: arithmetic with a constant that is one number, or that differs along one axis only, is an Affine (between two Transposes
-where that axis is not the channels); sums of equal shapes are Adds of two operands each; Relu, Clip, Min and Max are Clips.
+where that axis is not the channels); sums and differences of equal shapes are Adds of two operands each; Relu, Clip, Min and Max
+are Clips.
 Leaves alone: constants that differ along several axes, operands that broadcast, divisions by an activation or by 0.
 """
 
@@ -18,6 +19,7 @@ from cnna.compiler.passes.typed_operators import put_framed
 from cnna.spec.errors import ModelError
 
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Sum")
+HARD_SIGMOID = {"alpha": 0.2, "beta": 0.5}  # where a model says nothing
 LIMITS = ("Relu", "Clip", "Min", "Max")
 
 
@@ -36,6 +38,10 @@ def canonical_elementwise(graph: Graph) -> Graph:
             _arithmetic(edit, node)
         elif node.op.kind in LIMITS:
             _limit(edit, node)
+        elif node.op.kind == "HardSigmoid" and node.inputs[0] not in edit.constants:
+            channels = edit.shape(node.inputs[0])[1]
+            factors = [np.full(channels, float(node.op.attributes.get(key, value))) for key, value in HARD_SIGMOID.items()]
+            _put_affine(edit, node, node.inputs[0], factors[0], factors[1], 1, (0.0, 1.0))
     return edit.finish()
 
 
@@ -68,6 +74,8 @@ def _arithmetic(edit: Editor, node: Node) -> None:
     if not any(constant):
         if node.op.kind in ("Add", "Sum"):
             _sum(edit, node)
+        elif node.op.kind == "Sub" and len({*node.inputs}) == 2 and len({edit.shape(n) for n in (*node.inputs, node.output)}) == 1:
+            put_framed(edit, node, Add(minus=True), node.inputs)
         return
     if len(constant) != 2 or all(constant):
         return
@@ -104,9 +112,17 @@ def _along_one_axis(value: np.ndarray, shape: tuple[int, ...]) -> tuple[int, np.
     return axis, np.broadcast_to(numbers, (shape[axis],))
 
 
-def _put_affine(edit: Editor, node: Node, x: str, scale: np.ndarray, shift: np.ndarray, axis: int) -> None:
+def _put_affine(
+    edit: Editor,
+    node: Node,
+    x: str,
+    scale: np.ndarray,
+    shift: np.ndarray,
+    axis: int,
+    limits: tuple[float, float] = (-inf, inf),
+) -> None:
     """Puts an Affine, between two Transposes where `axis` is not 1; `sink_views` removes them where layouts meet."""
-    op = Affine(edit.constant(f"{node.name}:scale", scale), edit.constant(f"{node.name}:shift", shift))
+    op = Affine(edit.constant(f"{node.name}:scale", scale), edit.constant(f"{node.name}:shift", shift), *limits)
     if axis == 1:
         put_framed(edit, node, op, (x,))
         return

@@ -1,15 +1,17 @@
 """Gemm and MatMul with constant weights become a 1x1 Conv on a 1x1 map.
 
 Requires: folded constants (`fold_constants`) and real weights, with the scales of int8 ones beside them (`dequantise_constants`).
-Ensures: no product of a [1, C] activation and a constant matrix is left; alpha is in the weights, beta in the bias.
-Leaves alone: a computed second operand or offset, activations of more than two axes, transA.
+Ensures: no product of an activation [1, C] or [1, ..., C] and a constant matrix is left; alpha is in the weights, beta in the bias.
+Leaves alone: a computed second operand or offset, transA.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import Conv, Onnx
-from cnna.compiler.graph.ir import Graph, Node, Window
+from cnna.compiler.graph.float_ops import Conv, Onnx, Transpose
+from cnna.compiler.graph.ir import Graph, Node, Tensor, Window
 from cnna.compiler.passes.typed_operators import put_framed, weight_scales
 from cnna.spec.errors import ModelError
 
@@ -26,9 +28,28 @@ def canonical_gemm(graph: Graph) -> Graph:
     return edit.finish()
 
 
+def _tokens(edit: Editor, node: Node, x: str, w: str) -> None:
+    """[1, ..., C] times a matrix is a 1x1 Conv between two Transposes, which `sink_views` removes where layouts meet."""
+    shape, out = edit.shape(x), edit.shape(node.output)
+    if w not in edit.constants or edit.constants[w].ndim != 2 or shape[0] != 1 or min(*shape, *out) < 1:
+        return
+    perm = (0, len(shape) - 1, *range(1, len(shape) - 1))
+    scale = weight_scales(edit, node, w, edit.constants[w].shape, 1)
+    weights = np.ascontiguousarray(edit.constants[w].T)[:, :, None, None]
+    names = edit.constant(f"{w}:1x1", weights), edit.constant(f"{w}:bias", np.zeros(len(weights), weights.dtype))
+    moved = edit.insert(f"{node.name}:to", Transpose(perm), (x,), f"{x}:moved", tuple(shape[axis] for axis in perm))
+    output = edit.fresh(f"{node.output}:moved")
+    edit.tensors[output] = Tensor(tuple(out[axis] for axis in perm))
+    put_framed(edit, replace(node, output=output), Conv(Window(), 1, *names, scale), (moved,))
+    edit.put(f"{node.name}:from", Transpose(tuple(int(axis) for axis in np.argsort(perm))), (output,), node.output)
+
+
 def _convert(edit: Editor, node: Node) -> None:
     x, w = node.inputs[:2]
     attributes = node.op.attributes
+    if node.op.kind == "MatMul" and len(edit.shape(x)) > 2:
+        _tokens(edit, node, x, w)
+        return
     if w not in edit.constants or len(edit.shape(x)) != 2 or edit.constants[w].ndim != 2 or attributes.get("transA"):
         return
     given = len(node.inputs) > 2 and node.inputs[2]

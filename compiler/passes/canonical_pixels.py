@@ -28,7 +28,9 @@ def canonical_pixels(graph: Graph) -> Graph:
     """Returns the graph with typed choices of pixels and channels."""
     edit = Editor(graph)
     for node in edit:
-        if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind not in _CHOSEN or node.inputs[0] in edit.constants:
+        if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind not in _CHOSEN:
+            continue
+        if node.inputs[0] in edit.constants or not edit.is_real(node):
             continue
         before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
         if len(before) != len(after) or not 2 <= len(before) <= 4 or before[0] != 1 or min(*before, *after) < 1:

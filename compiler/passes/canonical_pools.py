@@ -5,12 +5,20 @@ Ensures: every pool over one or two axes is a typed one; a reduction reads the m
 Leaves alone: a MaxPool whose indices are used, a reduction over other axes than those of all pixels.
 """
 
+import numpy as np
+
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import AveragePool, FloatOperator, MaxPool, Onnx, Transpose
-from cnna.compiler.graph.ir import Graph, Node, Window
+from cnna.compiler.graph.float_ops import Affine, AveragePool, FloatOperator, MaxPool, Onnx, Transpose
+from cnna.compiler.graph.ir import Graph, Node, Tensor, Window
 from cnna.compiler.passes.typed_operators import four_axes, put_framed, window_of
 
-GLOBAL = {"GlobalAveragePool": AveragePool, "GlobalMaxPool": MaxPool, "ReduceMean": AveragePool, "ReduceMax": MaxPool}
+GLOBAL = {
+    "GlobalAveragePool": AveragePool,
+    "GlobalMaxPool": MaxPool,
+    "ReduceMean": AveragePool,
+    "ReduceMax": MaxPool,
+    "ReduceSum": AveragePool,
+}
 
 
 def canonical_pools(graph: Graph) -> Graph:
@@ -53,6 +61,14 @@ def _global(edit: Editor, node: Node) -> None:
         return
     size = four_axes(shape)
     op = GLOBAL[node.op.kind](Window(kernel=(size[2], size[3])))
+    if node.op.kind == "ReduceSum":  # the mean, times how many there are
+        inner = edit.fresh(f"{node.output}:mean")
+        edit.tensors[inner] = Tensor((1, size[1], 1, 1))
+        put_framed(edit, Node(f"{node.name}:mean", node.op, (x,), inner), op, (x,))
+        counts = (np.full(size[1], float(size[2] * size[3])), np.zeros(size[1]))
+        names = [edit.constant(f"{node.name}:{key}", value) for key, value in zip(("scale", "shift"), counts, strict=True)]
+        put_framed(edit, node, Affine(names[0], names[1]), (inner,), (1, size[1], 1, 1))
+        return
     put_framed(edit, node, op, (x,), (1, size[1], 1, 1))
 
 

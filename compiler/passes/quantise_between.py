@@ -5,7 +5,7 @@ beyond [y.low - r.high, y.high - r.low] cannot change y. The tensor gets that ra
 
 Requires: quantisations noted and inherited (`annotate_quantisation`, `inherit_quantisation`).
 Ensures: where the Add's output and its other operand are quantised, so is what a Conv makes for the Add alone.
-Leaves alone: Adds whose output or both operands have no quantisation, and tensors that others read.
+Leaves alone: differences, Adds whose output or both operands have no quantisation, and tensors that others read.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ def quantise_between(graph: Graph) -> Graph:
     """Returns the graph with those quantisations."""
     edit = Editor(graph)
     for node in edit:
-        if not isinstance(node.op, Add) or edit.tensors[node.output].quant is None:
+        if not isinstance(node.op, Add) or node.op.minus or edit.tensors[node.output].quant is None:
             continue
         for mine, other in (node.inputs, node.inputs[::-1]):
             quant = edit.tensors[other].quant

@@ -1,4 +1,7 @@
-"""Layers that only move values, from ONNX to the emulator: the same int8 as onnxruntime's of the quantised model, to the bit."""
+"""Layers that are made of copies and other layers, from ONNX to the emulator: onnxruntime's answers of the quantised model.
+
+To the bit where a layer only moves values.
+"""
 
 import numpy as np
 import pytest
@@ -25,9 +28,14 @@ LAYERS = {
     "transposed, by channel": ("b = ConvTranspose <strides=[2, 2], group=16> (a, v)", {"v": (16, 1, 2, 2)}),
     "pixel shuffle": ('c = Conv (a, v) b = DepthToSpace <blocksize=3, mode="CRD"> (c)', {"v": (27, 16, 1, 1)}),
     "depth to space": ("b = DepthToSpace <blocksize=2> (a)", {}),
+    "difference": ("c = Conv (a, v) b = Sub (a, c)", {"v": (16, 16, 1, 1)}),
+    "tokens": (
+        "c = Transpose <perm=[0,2,3,1]> (a) d = MatMul (c, m) b = Transpose <perm=[0,3,1,2]> (d)",
+        {"m": (16, 5)},
+    ),
     "focus": (
         "c = Slice (a, s0, n, ax, s) d = Slice (a, s1, n, ax, s) f = Concat <axis=1> (c, d) b = Conv (f, v)",
-        {"s0": ints(0, 1), "s1": ints(1, 0), "n": ints(4, 6), "ax": ints(2, 3), "s": ints(2, 2), "v": (5, 32, 3, 3)},
+        {"s0": ints(0, 1), "s1": ints(1, 0), "n": ints(4, 6), "ax": ints(2, 3), "s": ints(2, 2), "v": (5, 32, 2, 2)},
     ),
     "crop": ("b = Slice (a, st, en, ax, sp)", {"st": ints(1, 2), "en": ints(4, 5), "ax": ints(2, 3), "sp": ints(1, 2)}),
     "reflect": ('b = Pad <mode="reflect"> (a, w1)', {"w1": ints(0, 0, 1, 2, 0, 0, 1, 0)}),
@@ -35,7 +43,7 @@ LAYERS = {
 
 
 STEPS: dict[str, float] = dict.fromkeys(
-    ("transposed", "transposed, cut off", "transposed, by channel", "pixel shuffle", "focus"), 1.01
+    ("transposed", "transposed, cut off", "transposed, by channel", "pixel shuffle", "focus", "difference", "tokens"), 1.01
 )  # of 255, where a layer computes too: a tie that onnxruntime rounds the other way
 
 

@@ -79,6 +79,8 @@ IN_BETWEEN = {  # between two convolutions of four channels, in the terms of ops
     "Resize": 'b = Upsample <mode="nearest"> (a, twice)',
     "Split": "p, q = Split <axis=1, split=[2, 2]> (a) b = Concat <axis=1> (q, p)",
     "Gather": "b = Gather <axis=1> (a, order)",
+    "HardSigmoid": "b = HardSigmoid (a)",
+    "ReduceSum": "b = ReduceSum <axes=[2, 3]> (a)",
     "ConvTranspose": "b = ConvTranspose <strides=[2, 2]> (a, w4)",
     "DepthToSpace": "p = Conv (a, v16) b = DepthToSpace <blocksize=2> (p)",
     "SpaceToDepth": "p = SpaceToDepth <blocksize=2> (a) b = Conv (p, w16)",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.compiler.graph.float_ops import Affine, Clip, Onnx
+from cnna.compiler.graph.float_ops import Add, Affine, Clip, Onnx
 from cnna.compiler.passes.canonical_elementwise import canonical_elementwise
 from cnna.spec.errors import ModelError
 
@@ -18,6 +18,7 @@ CASES = {
     "channels": ("Add (s, x)", {"s": (1, 3, 1, 1)}, ["Affine"]),
     "minus": ("Sub (x, s)", {"s": (3, 1, 1)}, ["Affine"]),
     "from": ("Sub (s, x)", {"s": (3, 1, 1)}, ["Affine"]),
+    "hard sigmoid": ("HardSigmoid <alpha=0.3> (x)", {}, ["Affine"]),
     "divided": ("Div (x, s)", {"s": np.array([[[2]], [[-3]], [[0.5]]], np.float32)}, ["Affine"]),
     "columns": ("Mul (x, s)", {"s": (5,)}, ["Transpose", "Affine", "Transpose"]),
     "sum of three": ("Sum (x, z, x)", {}, ["Add", "Add"]),
@@ -106,6 +107,13 @@ def test_sign_of_a_difference():
     affine = only(graph, Affine).op
     assert (graph.constants[affine.scale] == -1).all()
     assert (graph.constants[affine.shift] == 2).all()
+
+
+def test_difference_of_two_maps():
+    """Taken for a sum, or the other way round, it would have another sign; of a map and itself it is left to the CPU."""
+    graph = after(canonical_elementwise, untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ y = Sub (z, x) }}"))
+    assert only(graph, Add).op.minus
+    assert left_alone(canonical_elementwise, untyped(f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = Sub (x, x) }}"))
 
 
 WRONG = {

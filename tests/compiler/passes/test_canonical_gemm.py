@@ -36,7 +36,6 @@ STAYS = {
     "computed matrix": ("g (float[1,6] x, float[1,6,4] z) => (float[1,1,4] y) { y = MatMul (x, z) }", {}),
     "computed offset": ("g (float[1,6] x, float[1,4] z) => (float[1,4] y) { y = Gemm (x, w, z) }", {"w": (6, 4)}),
     "matrix of three axes": ("g (float[1,6] x) => (float[1,1,4] y) { y = MatMul (x, w) }", {"w": (1, 6, 4)}),
-    "sequences": ("g (float[N,3,6] x) => (float[N,3,4] y) { y = MatMul (x, w) }", {"w": (6, 4)}),
 }
 
 
@@ -44,6 +43,14 @@ STAYS = {
 def test_stays(name):
     """Neither is a convolution with constants of a 1x1 map."""
     assert left_alone(canonical_gemm, untyped(*STAYS[name]))
+
+
+@pytest.mark.parametrize("shape", ["3,6", "2,3,6", "2,3,2,6"])
+def test_tokens_are_pixels(shape):
+    """Every vector of a sequence or an NHWC map by the same matrix: a 1x1 convolution of the map in the other layout."""
+    text = f"g (float[N,{shape}] x) => (float[N,{shape[:-1]}4] y) {{ y = MatMul (x, w) }}"
+    found = kinds(after(canonical_gemm, untyped(text, {"w": (6, 4)})))
+    assert [kind for kind in found if kind != "Reshape"] == ["Transpose", "Conv", "Transpose"]
 
 
 def test_turned_activations_stay():

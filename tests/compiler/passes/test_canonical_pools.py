@@ -71,6 +71,14 @@ def test_stays(name):
     assert left_alone(canonical_pools, untyped(text, weights, 18))
 
 
+@pytest.mark.parametrize("keep", [0, 1])
+def test_sum_over_all_pixels(keep):
+    """The mean times their number; with and without the axes of size 1."""
+    text = f"g (float[N,2,3,4] x) => (float[N,2{',1,1' * keep}] y) {{ y = ReduceSum <keepdims={keep}> (x, axes) }}"
+    graph = after(canonical_pools, untyped(text, {"axes": ints(-1, 2)}))
+    assert [kind for kind in kinds(graph) if kind != "Reshape"] == ["AveragePool", "Affine"]
+
+
 def test_computed_axes_stay():
     """They are known only when the model runs."""
     graph = untyped("g (float[N,2,3,4] x) => (float[1,2,1,1] y) { y = ReduceMean (x, axes) }", {"axes": ints(2, 3)}, 18)
