@@ -1,8 +1,7 @@
 """The accelerator on a PYNQ board, real or virtual, as a `spec.device.Device`: registers by MMIO, memory by `pynq.allocate`.
 
-It is given what pynq has for the accelerator's IP (`pynq_driver`): an MMIO object and the device, and imports no pynq itself.
-Over PYNQ.remote a buffer is moved whole, so every allocation is a buffer of its own. `stream_device` is its sibling for an
-accelerator that works on the PL's own DDR4.
+It gets pynq's MMIO object and device from `pynq_driver`, and imports no pynq itself. PYNQ.remote always moves a whole buffer, so
+every allocation is a buffer of its own. `stream_device` is the device for an accelerator that works on the PL's own DDR4.
 """
 
 import tempfile
@@ -28,11 +27,11 @@ from cnna.spec.regmap import REGISTERS, offset
 
 SETTLE_SECONDS = 5.0  # for a soft reset
 
-Allocate = Callable[[int], Any]  # bytes, to a pynq buffer of so many uint8
+Allocate = Callable[[int], Any]  # from a number of bytes to a pynq buffer of so many uint8
 
 
 class BoardBuffer(NamedTuple):
-    """Bytes that the accelerator sees from an address on; `buffer` is pynq's, or None where pynq has none for them."""
+    """Memory of the accelerator from an address on. `buffer`: pynq's buffer, or None if pynq does not know this memory."""
 
     buffer: Any
     address: int
@@ -42,8 +41,8 @@ class BoardBuffer(NamedTuple):
 class BoardDevice:
     """One accelerator on one board. ArtifactError: its registers are no accelerator's, or not those that the overlay describes.
 
-    `timeout_seconds`: how long it may stand still before `wait` gives up. `limit_clocks`: of a run, if not None. `turns` is shared
-    with every other process that uses the board.
+    `timeout_seconds`: after so long without progress `wait` gives up. `limit_clocks`: most clocks of a run, if not None. `turns`
+    is shared with every other process that uses the board.
     """
 
     name = "pynq"
@@ -70,7 +69,7 @@ class BoardDevice:
             return int(self.mmio.read(offset))
 
     def write(self, offset: int, value: int) -> None:
-        """Sets a register. RunError: as `read`. TurnLostError: it is another process's now."""
+        """Sets a register. RunError: as `read`. TurnLostError: another process has the turn now."""
         self.turns.check()
         with self.reporting_failures("writing", offset):
             self.mmio.write(offset, int(value))
@@ -84,11 +83,11 @@ class BoardDevice:
 
     def free(self, address: int) -> None:
         """Gives back what `allocate` gave."""
-        allocation = self.buffers.pop(address)  # first: once it is free, another thread may be given the address
+        allocation = self.buffers.pop(address)  # first, because another thread may get the address as soon as it is free
         try:
             with self.reporting_failures("freeing", address):
                 allocation.buffer.freebuffer()
-        except BaseException:  # Ctrl-C: it can be freed again
+        except BaseException:  # Ctrl-C: it must be possible to free it again
             self.buffers.setdefault(address, allocation)
             raise
 
@@ -103,7 +102,7 @@ class BoardDevice:
             allocation.buffer.flush()
 
     def load(self, address: int, size_bytes: int) -> bytes:
-        """Copies bytes that the accelerator has written out of an allocation."""
+        """Copies bytes out of an allocation, as the accelerator has written them."""
         allocation = self.within(address, size_bytes)
         start = address - allocation.address
         with self.reporting_failures("fetching", address):
@@ -111,7 +110,7 @@ class BoardDevice:
         return np.asarray(allocation.buffer)[start : start + size_bytes].tobytes()
 
     def wait(self) -> None:
-        """Returns when STATUS has done or error set. TimedOutError: it stands still, or ran for more than `limit_clocks`; where."""
+        """Returns when STATUS has done or error set. TimedOutError: no progress, or more than `limit_clocks`; says where."""
         await_end(self, self.ended, self.timeout_seconds, self.limit_clocks)
 
     def close(self) -> None:
@@ -126,7 +125,7 @@ class BoardDevice:
         return reporting_failures(doing, place, self._remote)
 
     def contiguous(self, size_bytes: int) -> Any:
-        """A buffer of the host's contiguous memory, as `pynq.allocate` gives it. RunError: as `allocate`."""
+        """A buffer in the host's contiguous memory, from `pynq.allocate`. RunError: as `allocate`."""
         try:
             with signals_deferred() if self._remote else nullcontext():
                 buffer = self._allocate(size_bytes)
@@ -138,7 +137,7 @@ class BoardDevice:
         return buffer
 
     def _remedy(self) -> str:
-        """What helps where contiguous memory is out."""
+        """What the user can do if there is no contiguous memory left."""
         taken = sum(allocation.size for allocation in list(self.buffers.values()))
         return (
             f"models of this process hold {taken:,} bytes in {len(self.buffers)} buffers: close one, or give Linux more CMA "
@@ -146,16 +145,16 @@ class BoardDevice:
         )
 
     def reset(self) -> None:
-        """A soft reset. TimedOutError: it does not end, since a burst on the bus is never answered."""
+        """Does a soft reset. TimedOutError: it does not end, because a burst on the bus is never answered."""
         soft_reset(self, SETTLE_SECONDS)
 
     @contextmanager
     def kept(self, made: list[int] | None = None) -> Iterator[list[int]]:
-        """Allocations made in the block, added to `made` when it ends; freed if it ends by an exception."""
+        """Gives a list, which gets the allocations of the block when the block ends. An exception frees them instead."""
         made = [] if made is None else made
         before = self.buffers.copy()
 
-        def fresh() -> list[int]:  # an address that was another's before may be ours now
+        def fresh() -> list[int]:  # an address may have been freed by another thread before it became ours
             return sorted(at for at, allocation in self.buffers.copy().items() if before.get(at) is not allocation)
 
         try:
@@ -167,10 +166,10 @@ class BoardDevice:
         made += fresh()
 
     def turn_taken(self, passed: bool) -> None:
-        """At the beginning of a turn: whoever had it before may have been killed with a program that still writes.
+        """Called when a turn begins. Resets an accelerator that is not idle: a killed process may have left a program that writes.
 
-        An end that nobody has cleared, or a reset that still waits for the bus, would be taken for the end of the next run;
-        as would that of a program which this process has left, as the self-test leaves one that hangs.
+        STATUS may also have an end that nobody has cleared, or a reset that still waits for the bus. Either would be taken for the
+        end of the next run. This process may have left a program too, as the self-test leaves one that hangs.
         """
         if passed:
             self.playing = None
@@ -181,11 +180,11 @@ class BoardDevice:
             self._doubtful = False
 
     def doubt(self) -> None:
-        """A turn was lost, or disturbed: the next one begins with all that this process has stored being stored again."""
+        """Notes that a turn was lost or disturbed. At the next turn everything that this process has stored is stored again."""
         self._doubtful = True
 
     def check_idle(self) -> None:
-        """TurnLostError: the accelerator does, or has done, what nobody in this process has started."""
+        """TurnLostError: the accelerator runs, or has run, a program that this process has not started."""
         status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
         if status["busy"] or status["done"]:
             raise TurnLostError(
@@ -195,7 +194,7 @@ class BoardDevice:
     def _put_back(self) -> None:
         for address, allocation in self.buffers.copy().items():
             self.turns.check()
-            if address in self.buffers:  # no other thread has closed its model meanwhile
+            if address in self.buffers:  # unless another thread has closed its model meanwhile
                 with self.reporting_failures("sending", address):
                     allocation.buffer.flush()
 
@@ -205,7 +204,7 @@ class BoardDevice:
 
     def within(self, address: int, size: int) -> BoardBuffer:
         """The allocation that holds these bytes. RunError: there is none."""
-        for allocation in list(self.buffers.values()):  # which other threads change
+        for allocation in list(self.buffers.values()):  # a copy, because other threads change it
             if allocation.address <= address and address + size <= allocation.address + allocation.size:
                 return allocation
         raise RunError(f"bytes {address:#x}..{address + size:#x} are in no allocation of this process")
@@ -222,7 +221,7 @@ class BoardDevice:
             )
 
     def _check_streams(self) -> None:
-        """ArtifactError: it needs an AXI DMA that the overlay does not have."""
+        """ArtifactError: the accelerator needs an AXI DMA, and the overlay has none."""
         if self.config.streams:
             raise ArtifactError(
                 "the accelerator on the board is of variant pl (it has stream ports), but the overlay's .hwh has no AXI DMA: "
@@ -241,5 +240,5 @@ def _turn(pynq_device: Any, base: int) -> LocalTurn | RemoteTurn:
 
 
 def as_bytes(data: bytes | np.ndarray) -> NDArray[np.uint8]:
-    """The bytes of either, in one row."""
+    """The bytes of `data`, as a flat array."""
     return np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)

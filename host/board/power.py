@@ -1,4 +1,4 @@
-"""What a board draws, from its INA226 sensors as the kernel shows them under /sys/class/hwmon. Boards without them show nothing."""
+"""The power that a board draws, by its INA226 sensors, which the kernel shows under /sys/class/hwmon. Other boards show nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +7,11 @@ HWMON = "/sys/class/hwmon/hwmon"
 SENSORS = 40  # a ZCU102 has 18 INA226, and other sensors beside them
 KIND = "ina226"
 
-Read = Callable[[str], bytes | None]  # a file's content, None where there is no such file
+Read = Callable[[str], bytes | None]  # from a path to the file's content; None: there is no such file
 
 
 def rails(read: Read) -> dict[str, float]:
-    """Watts by sensor name (`ina226_u79`: the schematic has its rail), empty where the kernel shows none."""
+    """Watts by sensor name, such as `ina226_u79`, whose rail the schematic has. Empty if the kernel shows no sensor."""
     found = {}
     for number in range(SENSORS):
         name = read(f"{HWMON}{number}/name")
@@ -25,7 +25,7 @@ def rails(read: Read) -> dict[str, float]:
 
 
 def local(path: str) -> bytes | None:
-    """`Read` of the machine that this runs on."""
+    """`Read` for files of this machine."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -34,7 +34,7 @@ def local(path: str) -> bytes | None:
 
 
 def remote(files: Any) -> Read:
-    """`Read` of a board over PYNQ.remote; `files` has pynq's exists_file and read_file."""
+    """`Read` for files of a board over PYNQ.remote. `files` has pynq's exists_file and read_file."""
 
     def read(path: str) -> bytes | None:
         return files.read_file(path) if files.exists_file(path).exists else None

@@ -1,6 +1,6 @@
-"""What pynq binds to the accelerator: a `pynq.DefaultIP` for its name, found through the entry point `pynq.lib` of this package.
+"""The driver that pynq binds to the accelerator: a `pynq.DefaultIP`, found through this package's entry point `pynq.lib`.
 
-pynq imports this module when an overlay is made; without pynq it has nothing but `open_board`, which then says what is missing.
+pynq imports this module when an overlay is made. Without pynq it has only `open_board`, which then says what is missing.
 """
 
 import sys
@@ -16,13 +16,13 @@ from cnna.host.board.stream_device import StreamDevice
 from cnna.spec.errors import DataError, ToolError
 from cnna.spec.identity import DMA_VLNV, VLNV
 
-KEPT = "_cnna_accelerator"  # of a pynq device: what it has loaded, and the accelerator in it
+KEPT = "_cnna_accelerator"  # attribute of a pynq device: what it has loaded, and the accelerator in it
 
 
 def open_board(board: Any) -> BoardDevice:
-    """The accelerator of a `pynq.Overlay`, or of a pynq device that holds one; the same object for both, until another is loaded.
+    """The accelerator of a `pynq.Overlay`, or of a pynq device that holds one. The same object for both, until another is loaded.
 
-    DataError: there is no accelerator in it, or of another version; or its files are of two builds, as their manifest says.
+    DataError: there is no accelerator, or one of another version, or the overlay's files are of two builds.
     """
     if isinstance(board, BoardDevice):
         return board
@@ -47,7 +47,7 @@ def open_board(board: Any) -> BoardDevice:
 
 @cache
 def bind() -> Any:
-    """The driver's class, made at the first call: making it tells pynq of it. ToolError: no pynq."""
+    """The driver's class. The first call makes it, which registers it with pynq. ToolError: there is no pynq."""
     try:
         import pynq
     except ImportError:
@@ -64,7 +64,7 @@ def bind() -> Any:
 
         @cached_property
         def accelerator(self) -> BoardDevice:
-            """Opened at first use, and shared by all who ask for what pynq's device has loaded. DataError: files of two builds."""
+            """Opened at first use and shared by all users of what pynq's device has loaded. DataError: files of two builds."""
             loaded = self.mmio.base_addr, getattr(self.device, "bitfile_name", None), getattr(self.device, "timestamp", None)
             kept = getattr(self.device, KEPT, None)
             if kept is None or kept[0] != loaded:
@@ -77,11 +77,11 @@ def bind() -> Any:
 
 
 def _opened(mmio: Any, device: Any, parameters: dict[str, str] | None) -> BoardDevice:
-    """The accelerator behind these registers, checked; of variant `pl` where the overlay has an AXI DMA."""
+    """Opens and checks the accelerator behind these registers. It is of variant `pl` if the overlay has an AXI DMA."""
     import pynq
 
     bit = getattr(device, "bitfile_name", None)
-    check_loaded(bit)  # before any register of a wrong .hwh is touched
+    check_loaded(bit)  # before any access with the addresses of a wrong .hwh
     check_remembered(bit, parameters or {})
 
     def allocate(size: int) -> Any:
@@ -94,7 +94,7 @@ def _opened(mmio: Any, device: Any, parameters: dict[str, str] | None) -> BoardD
 
 
 def _open_dma(description: dict[str, Any]) -> Any:
-    """pynq's own driver, which would wait for ever for a DMA that an error of another process has halted: so it is reset first."""
+    """Resets the DMA and opens pynq's driver for it. Without the reset the driver would wait for ever for a DMA that has halted."""
     import pynq
     from pynq.lib.dma import DMA
 

@@ -12,7 +12,7 @@ from cnna.spec.regmap import COUNTED, offset
 
 POLL_SECONDS = (50e-6, 10e-3)  # between two looks at STATUS, at least and at most
 POLL_PART = 1 / 16  # a pause lasts this part of the time waited so far, so polling lengthens a run by at most this part
-PROGRESS_SECONDS = 0.2  # between two looks at how far it is
+PROGRESS_SECONDS = 0.2  # between two checks of its progress
 PROGRESS = tuple(offset(name) for name in ("CYCLES", "PC", *(f"DONE_{engine.upper()}" for engine in COUNTED)))
 
 
@@ -22,7 +22,7 @@ def pause_seconds(waited_seconds: float) -> float:
 
 
 def await_end(device: Readable, ended: Callable[[], bool], timeout_seconds: float, limit_clocks: int | None) -> None:
-    """Returns when it has `ended`. TimedOutError: it stood still for `timeout_seconds`, or ran beyond `limit_clocks`; where."""
+    """Returns when the run has `ended`. TimedOutError: no progress for `timeout_seconds`, or over `limit_clocks`; says where."""
     last, began = None, time.monotonic()
     since = looked = now = began
     while not ended():
