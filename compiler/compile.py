@@ -206,7 +206,7 @@ def compile_model(
     say("compile")
     made: list[tuple[PieceEntry, Sequence[bytes]]] = []
     for piece in found.pieces:
-        made.append(_cpu_piece(piece) if piece.cpu is not None else _program_piece(piece, config, batch, writer))
+        made.append(cpu_piece(piece) if piece.cpu is not None else program_piece(piece, config, batch, writer))
     preprocess = stored(model)
     manifest = {
         "version": version("cnna"),
@@ -229,10 +229,10 @@ def _nothing_else(graph: ir.Graph, reasons: Reasons) -> Reasons:
     return reasons
 
 
-def _program_piece(
-    piece: ImportedPiece, config: Config, batch: int, writer: GraphWriter | None
+def program_piece(
+    piece: ImportedPiece, config: Config, batch: int, writer: GraphWriter | None = None
 ) -> tuple[PieceEntry, Sequence[bytes]]:
-    """Entry and files of a piece on the accelerator."""
+    """Entry and files of a piece on the accelerator. ModelError: it does not fit."""
     assert piece.integer is not None
     program = compile_graph(piece.integer, config, batch, writer)
     if writer:
@@ -240,8 +240,8 @@ def _program_piece(
     return cast(PieceEntry, {**program.entry(), "nodes": piece.nodes}), (program.program, program.constants)
 
 
-def _cpu_piece(piece: ImportedPiece) -> tuple[PieceEntry, Sequence[bytes]]:
-    """Entry and file of a piece on the CPU, tried once."""
+def cpu_piece(piece: ImportedPiece) -> tuple[PieceEntry, Sequence[bytes]]:
+    """Entry and file of a piece on the CPU, tried once. ModelError: onnxruntime cannot run it."""
     assert piece.cpu is not None
     operators = operators_of(piece.cpu)
     try_part(piece.cpu, operators)

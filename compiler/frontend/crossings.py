@@ -8,7 +8,7 @@ from collections.abc import Callable
 from math import prod
 
 from cnna.compiler.frontend.partition import Piece, Reasons, cut
-from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.ir import Graph, Node
 from cnna.compiler.graph.macs import float_macs
 from cnna.spec.config import Config
 from cnna.spec.cpu_costs import (
@@ -62,11 +62,13 @@ def _macs(piece: Piece) -> int:
 
 
 def _node_seconds(graph: Graph) -> float:
-    seconds = 0.0
-    for node in graph.nodes:
-        moved = sum(_elements(graph, name) for name in (*node.inputs, node.output) if name in graph.tensors)
-        seconds += NODE_SECONDS + moved * ELEMENT_SECONDS + float_macs(node, graph) / MACS_A_SECOND
-    return seconds
+    return sum(node_seconds(node, graph) for node in graph.nodes)
+
+
+def node_seconds(node: Node, graph: Graph) -> float:
+    """What a node takes on the CPU, for one image."""
+    moved = sum(_elements(graph, name) for name in (*node.inputs, node.output) if name in graph.tensors)
+    return NODE_SECONDS + moved * ELEMENT_SECONDS + float_macs(node, graph) / MACS_A_SECOND
 
 
 def _elements(graph: Graph, name: str) -> int:

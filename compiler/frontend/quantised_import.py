@@ -80,7 +80,7 @@ def import_quantised(
     source = to_graph(model)
     source = replace(source, sources=sources or source.sources)
     graph = run_passes(source, (*REWRITES, *QUANTISATION), dump)
-    reasons = _placement(graph, placed_as)
+    reasons = placement(graph) if placed_as is None else _given(graph, placed_as)
     if decide:
         reasons = decide(graph, reasons)
     parts = cut(graph, reasons)
@@ -102,10 +102,13 @@ def import_quantised(
     )
 
 
-def _placement(graph: Graph, placed_as: Collection[str] | None) -> Reasons:
-    """ModelError: the model is not quantised, though some of it could run."""
-    if placed_as is not None:
-        return {node.output: None if node.output in placed_as else "" for node in graph.nodes}
+def _given(graph: Graph, placed_as: Collection[str]) -> Reasons:
+    """Those of a placement that is known."""
+    return {node.output: None if node.output in placed_as else "" for node in graph.nodes}
+
+
+def placement(graph: Graph) -> Reasons:
+    """Why nodes of a quantised and rewritten graph run on the CPU. ModelError: it is not quantised, though some of it could run."""
     reasons = placed(graph, support.quantised_limit)
     if None not in reasons.values() and not any(tensor.quant for tensor in graph.tensors.values()):
         foreign = support.foreign_quantisation(graph)

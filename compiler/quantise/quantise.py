@@ -54,7 +54,8 @@ def quantise(
     """
     if method not in METHODS:
         raise DataError(f"calibration method '{method}' is unknown; there are {', '.join(METHODS)}")
-    graph, reasons, body = float_body(model, dump)
+    graph = run_passes(to_graph(model), REWRITES, dump)
+    reasons, body = float_body(graph)
     statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress)
     result, quants = written(graph, body, statistics, method, correct_bias)
     import_quantised(result, sources=graph.sources)  # what is written can be compiled, or the reason is known now
@@ -65,19 +66,18 @@ def quantise(
     return result, Report(method, len(next(iter(samples.values()))), ranges, quants, floating)
 
 
-def float_body(model: ModelProto, dump: Dump | None = None) -> tuple[Graph, Reasons, Graph]:
-    """The float graph of a model, why each node of it cannot run on the accelerator, and the part of it that can.
+def float_body(graph: Graph) -> tuple[Reasons, Graph]:
+    """Why each node of a rewritten float graph cannot run on the accelerator, and the part of it that can.
 
-    ModelError: the model is quantised already.
+    ModelError: the graph is quantised already.
     """
-    graph = run_passes(to_graph(model), REWRITES, dump)
     if is_quantised(graph):
         already = support.foreign_quantisation(graph) or "the model is quantised already; compile it as it is"
         raise ModelError(f"{graph.name}: {already}")
     if foreign := support.foreign_quantisation(graph):
         raise ModelError(f"{graph.name}: {foreign}")
     reasons = placed(graph, support.limit)
-    return graph, reasons, part_of(graph, {output for output, reason in reasons.items() if reason is None}, graph.name)
+    return reasons, part_of(graph, {output for output, reason in reasons.items() if reason is None}, graph.name)
 
 
 def is_quantised(graph: Graph) -> bool:

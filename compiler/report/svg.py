@@ -78,7 +78,7 @@ def array(found: Figures) -> str:
     scale, parts = (WIDTH - LEFT - 10) / most, []
     for row, kind in enumerate(kinds):
         y, x, legend = row * 64, float(LEFT), float(LEFT)
-        total = sum(found[kind]["array"].values())
+        total = sum(found[kind]["array"].values()) or 1
         parts.append(text(LEFT - 10, y + 17, kind, "right"))
         for cause, clocks in found[kind]["array"].items():
             about = f"{cause.replace('_', ' ')} {clocks / total:.1%}"
