@@ -26,6 +26,7 @@ from cnna.spec.files import check_outputs, write_text
 
 COMMANDS = {  # name: one line; `cnna.cli.NAME` has configure(parser), run(args) -> Outcome, OUTPUTS if it writes files
     "quantize": "turn a float ONNX model into an int8 one (QDQ)",
+    "explain": "say what will happen to each node of a model, and how quick it will be",
     "compile": "turn a quantised ONNX model into a .cnna",
     "run": "run a .cnna on the simulated RTL, the emulator, the reference or a board",
     "report": "show a .cnna layer by layer, predicted or measured",

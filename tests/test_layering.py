@@ -54,6 +54,10 @@ ROOMS = {
             "compiler.predict",
         ),
     ),
+    "compiler.explain": (
+        "what will happen to each node of a model",
+        ("compiler", "compiler.graph", "compiler.passes", "compiler.frontend", "compiler.quantise"),
+    ),
     "compiler.report": ("what an artifact costs, in text and pictures", ("compiler.cost", "compiler.predict")),
     "compiler.explore": (
         "the quickest configurations and tilings",
@@ -77,8 +81,8 @@ ROOMS = {
     "cli": (
         "the command `cnna`",
         (
-            *("compiler", "compiler.frontend", "compiler.quantise", "compiler.report", "compiler.explore", "compiler.zoo"),
-            *("host.board", "host.model", "host.selftest", "sim.rtl", "sim.board"),
+            *("compiler", "compiler.frontend", "compiler.quantise", "compiler.explain", "compiler.report", "compiler.explore"),
+            *("compiler.zoo", "host.board", "host.model", "host.selftest", "sim.rtl", "sim.board"),
         ),
     ),
     "api": (

@@ -142,7 +142,7 @@ def limit(node: Node, graph: Graph) -> str | None:
     """Why the accelerator cannot run a node, whatever its quantisation; None where it can."""
     rule = OPERATORS.get(type(node.op))
     if rule is None:
-        return "not in this form" if _may_run(node) else "the accelerator has no such operator"
+        return "not in this form" if may_run(node) else "the accelerator has no such operator"
     shapes = [graph.tensors[name].shape for name in (*node.inputs, node.output)]
     if any(shape[:1] != (1,) for shape in shapes):
         return f"for one sample its tensors have shapes {', '.join(map(str, shapes))}; the first axis must be the batch, of size 1"
@@ -223,7 +223,7 @@ def refusal(node: Node, reason: str, graph: Graph) -> str:
     parts = [f"{place(node, graph)} cannot run on the accelerator: {reason}"]
     if isinstance(node.op, f.Onnx | f.Reshape | f.Transpose):
         parts.append(_hint(node, kind, graph))
-    if isinstance(node.op, f.Onnx) and not _may_run(node) and kind not in ("QuantizeLinear", "DequantizeLinear"):
+    if isinstance(node.op, f.Onnx) and not may_run(node) and kind not in ("QuantizeLinear", "DequantizeLinear"):
         parts.append(f"those that run: {', '.join(RUNS)}")  # in place of a Q or DQ no other could be
     return "; ".join(parts)
 
@@ -233,6 +233,6 @@ def _hint(node: Node, kind: str, graph: Graph) -> str:
     return HINTS.get(kind, CUT)
 
 
-def _may_run(node: Node) -> bool:
+def may_run(node: Node) -> bool:
     """Whether another form of the operator runs."""
     return kind_of(node) in RUNS and not getattr(node.op, "domain", "")

@@ -1,0 +1,46 @@
+"""`cnna explain`: what will happen to each node of a model, before it is quantised and compiled."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from cnna.cli.main import Outcome
+from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes
+from cnna.spec.errors import about_model
+
+OUTPUTS = ()
+DEFAULT = "zcu102"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("model", type=Path, metavar="M.onnx", help="float or quantised")
+    parser.add_argument("--config", metavar="C", help=f"{CONFIG_HELP} (default: {DEFAULT})")
+    add_shape_option(parser)
+
+
+def run(args: argparse.Namespace) -> Outcome:
+    """Explains; nodes that cannot run are rows as others are."""
+    config = configuration(args.config or DEFAULT)
+    from cnna.compiler.explain.explain import explain
+    from cnna.compiler.explain.text import summary, table
+    from cnna.compiler.frontend.onnx_import import load_model
+
+    say = _progress()
+    with about_model(args.model):
+        say("load")
+        found = explain(load_model(args.model, shapes=given_shapes(args)), config, say)
+    say("")
+    print(table(found))
+    print()
+    for line in summary(found, str(args.model), args.config is None):
+        print(line)
+    return Outcome({"model": str(args.model), "default_config": args.config is None, **found.figures()})
+
+
+def _progress() -> Callable[[str], None]:
+    """Shows the step, on a terminal only; one without a name ends it."""
+    if not sys.stderr.isatty():
+        return lambda step: None
+    return lambda step: print(f"\r\033[K{step}{' ...' * bool(step)}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,39 @@
+"""Quantises a float model with assumed ranges, so that it can be placed and compiled; neither places nor clocks depend on them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from onnx import ModelProto
+
+from cnna.compiler.frontend.partition import Reasons
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.quantise.calibrate import Statistics, calibrate
+from cnna.compiler.quantise.quantise import float_body, written
+from cnna.spec.errors import ModelError
+
+SEED = 1
+REACH = 4.0  # of every tensor, where no sample can be computed
+
+
+def quantised(graph: Graph) -> tuple[ModelProto, Reasons]:
+    """The rewritten float `graph` as `cnna quantize` would write it but for the ranges, and why nodes of it stay float.
+
+    ModelError: the graph is quantised already.
+    """
+    reasons, body = float_body(graph)
+    model, _ = written(graph, body, _ranges(graph, body), correct_bias=False)
+    return model, reasons
+
+
+def _ranges(graph: Graph, body: Graph) -> Mapping[str, Statistics]:
+    """Those of one sample of seeded normal numbers; of a model that onnxruntime cannot run on them the same for all tensors."""
+    rng = np.random.default_rng(SEED)
+    samples = {name: rng.standard_normal((1, *graph.tensors[name].shape[1:])).astype(np.float32) for name in graph.inputs}
+    try:
+        return calibrate(graph, tuple(body.tensors), samples, histograms=False)
+    except ModelError:  # the trial of the pieces finds which node it is
+        return {name: _anything(tensor.shape[1]) for name, tensor in body.tensors.items()}
+
+
+def _anything(channels: int) -> Statistics:
+    return Statistics(-REACH, REACH, np.zeros(channels), 1)

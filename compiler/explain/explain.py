@@ -1,0 +1,171 @@
+"""Explains a model: where each of its nodes will run, why, what would bring it to the accelerator, and how quick the whole will be.
+
+Whatever `cnna compile` does with the model later is done here with the same functions: placement, pieces, programs, predictions.
+A float model is quantised with assumed ranges for that.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
+
+from onnx import ModelProto
+
+from cnna.compiler.compile import cpu_piece, program_piece
+from cnna.compiler.explain.assumed import quantised
+from cnna.compiler.explain.origins import origins
+from cnna.compiler.explain.rows import Facts, Row, rows
+from cnna.compiler.explain.trial import refused
+from cnna.compiler.frontend import support
+from cnna.compiler.frontend.cpu_parts import cpu_models
+from cnna.compiler.frontend.crossings import cheaper
+from cnna.compiler.frontend.node_names import place
+from cnna.compiler.frontend.onnx_import import element_types, to_graph
+from cnna.compiler.frontend.partition import Piece, Reasons, cut, placed
+from cnna.compiler.frontend.quantised_import import ImportedPiece, placement, to_int8
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
+from cnna.compiler.quantise.quantise import is_quantised
+from cnna.spec.config import Config
+from cnna.spec.end_to_end import EndToEnd, end_to_end
+from cnna.spec.errors import ModelError
+from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry, ProgramEntry
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What will happen to a model.
+
+    assumed: whether ranges were assumed, since the model is not quantised. pieces: in the order in which they run. macs, cpu_macs:
+    of one image, on the accelerator and on the CPU. speed: None where the model cannot be compiled; `problems` says why.
+    """
+
+    name: str
+    config: Config
+    assumed: bool
+    pieces: tuple[str, ...]
+    rows: tuple[Row, ...]
+    macs: int
+    cpu_macs: int
+    cycles: int | None
+    speed: EndToEnd | None
+    problems: tuple[str, ...]
+
+    @property
+    def mac_share(self) -> float:
+        """Of the multiply-accumulates, on the accelerator."""
+        return self.macs / max(self.macs + self.cpu_macs, 1)
+
+    def figures(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "name": self.name,
+            "config": self.config.name,
+            "batch": 1,
+            "assumed_ranges": self.assumed,
+            "pieces": list(self.pieces),
+            "macs": self.macs,
+            "cpu_macs": self.cpu_macs,
+            "mac_share": self.mac_share,
+            "predicted_cycles": self.cycles,
+            "predicted_end_to_end": self.speed and self.speed.figures(),
+            "problems": list(self.problems),
+            "nodes": [asdict(row) for row in self.rows],
+        }
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A model as it will be compiled: `model` is what `compile` reads. The graphs and reasons are those of `Facts`."""
+
+    model: ModelProto
+    rewritten: Graph
+    whole: Graph
+    reasons: Reasons
+    floating: Reasons
+    problems: tuple[str, ...] = ()
+
+
+def explain(model: ModelProto, config: Config, say: Say | None = None) -> Explanation:
+    """Explains a model that `load_model` has read, for batches of one image. say: called with the name of each step.
+
+    ModelError: the model cannot be brought into a graph at all, so that there are no nodes to explain.
+    """
+    say = say or (lambda step: None)
+    say("read")
+    rewritten = run_passes(to_graph(model), REWRITES)
+    say("place")
+    found = _placed(model, rewritten)
+    reasons = cheaper(config)(found.whole, found.reasons)
+    pieces = cut(found.whole, reasons)
+    say("try what runs on the CPU")
+    types = element_types(found.model)
+    refusals = {output: why for piece in pieces if piece.kind == CPU for output, why in refused(piece, types).items()}
+    entries, problems = _compiled(pieces, found.whole, types, config, say, refusals)
+    facts = Facts(config, found.rewritten, found.whole, reasons, found.floating, pieces, refusals, entries)
+    whole = [entry for entry in entries if entry is not None]
+    can = len(whole) == len(entries) and not found.problems
+    clocks = sum(cast(ProgramEntry, entry)["predicted"]["cycles"] for entry in whole if entry["kind"] == ACCELERATOR)
+    return Explanation(
+        found.whole.name,
+        config,
+        found.model is not model,
+        tuple(piece.kind for piece in pieces),
+        tuple(rows(origins(model, found.rewritten, found.whole, reasons), facts)),
+        _macs(pieces, ACCELERATOR),
+        _macs(pieces, CPU),
+        clocks if can else None,
+        end_to_end(whole, clocks, config.clock_mhz, 1) if can else None,
+        (*found.problems, *problems),
+    )
+
+
+def _macs(pieces: Sequence[Piece], kind: str) -> int:
+    return sum(ImportedPiece(piece).float_macs for piece in pieces if piece.kind == kind)
+
+
+def _placed(model: ModelProto, rewritten: Graph) -> _Placed:
+    """Where nodes could run; a model that `compile` will refuse as it is, is placed as far as its operators go."""
+    if is_quantised(rewritten):
+        whole = run_passes(rewritten, QUANTISATION)
+        try:
+            return _Placed(model, rewritten, whole, placement(whole), {})
+        except ModelError as error:
+            return _Placed(model, rewritten, whole, placed(whole, support.quantised_limit), {}, (str(error),))
+    if foreign := support.foreign_quantisation(rewritten):
+        floating = placed(rewritten, support.limit)
+        return _Placed(model, rewritten, rewritten, floating, floating, (f"{rewritten.name}: {foreign}",))
+    made, stays_float = quantised(rewritten)
+    source = replace(to_graph(made), sources=rewritten.sources)
+    whole = run_passes(source, (*REWRITES, *QUANTISATION))
+    return _Placed(made, rewritten, whole, placement(whole), stays_float)
+
+
+def _compiled(
+    pieces: Sequence[Piece],
+    whole: Graph,
+    types: Mapping[str, int],
+    config: Config,
+    say: Say,
+    refusals: Mapping[str, str],
+) -> tuple[list[PieceEntry | None], list[str]]:
+    """The entries of all pieces, None for those that cannot be compiled; and why they cannot."""
+    entries: list[PieceEntry | None] = []
+    problems = []
+    for number, (piece, cpu) in enumerate(zip(pieces, cpu_models(pieces, whole, types), strict=True), 1):
+        say(f"compile piece {number} of {len(pieces)}")
+        if own := [node for node in piece.graph.nodes if node.output in refusals]:
+            entries.append(None)
+            problems += [f"{place(node, whole)}: {refusals[node.output]}" for node in own]
+            continue
+        try:
+            if cpu is not None:
+                entry, _ = cpu_piece(ImportedPiece(piece, cpu=cpu))
+            else:
+                entry, _ = program_piece(ImportedPiece(piece, to_int8(piece.graph)), config, 1)
+            entries.append(entry)
+        except ModelError as error:
+            entries.append(None)
+            problems.append(str(error))
+    return entries, problems

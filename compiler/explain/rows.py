@@ -1,0 +1,170 @@
+"""A row for each node of the user's model: where it runs, why, what it takes, and what would bring it to the accelerator."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, cast
+
+from cnna.compiler.explain.origins import Origin
+from cnna.compiler.frontend import support
+from cnna.compiler.frontend.crossings import TOO_LITTLE, node_seconds
+from cnna.compiler.frontend.node_names import kind_in, kind_of, source_of
+from cnna.compiler.frontend.partition import ISLAND, Piece, Reasons
+from cnna.compiler.graph.float_ops import VIEWS, Onnx
+from cnna.compiler.graph.ir import AnyNode, Graph
+from cnna.compiler.graph.macs import float_macs
+from cnna.spec.config import Config
+from cnna.spec.cpu_costs import PIECE_SECONDS
+from cnna.spec.end_to_end import crossing_seconds
+from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry, ProgramEntry
+
+REFUSED, CONSTANT = "refused", "constant"  # where a node runs, beside ACCELERATOR and CPU
+COMPUTED = "it depends on no input, so it is computed while the model is compiled"
+WITHIN = "keep it within that limit"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A node, under the name and operator that it has in the user's model.
+
+    side: ACCELERATOR, CPU, REFUSED (onnxruntime cannot run it either) or CONSTANT. piece: its number, from 0; None for a constant.
+    folded: the node that does its work as well. clocks: of the accelerator for one image; seconds: there or on the CPU; None where
+    they are not known. rewrite: what would bring it to the accelerator; gain_seconds, gain_clocks: what that would save.
+    """
+
+    name: str
+    op: str
+    side: str
+    piece: int | None
+    reason: str | None
+    rewrite: str | None
+    folded: str | None
+    macs: int
+    clocks: int | None
+    seconds: float | None
+    gain_seconds: float | None
+    gain_clocks: int | None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What rows are made from. reasons: why nodes of `whole` run on the CPU; floating: the same of the float graph, empty where the
+    model came quantised. refusals: why onnxruntime cannot run nodes. entries: of the pieces, None where one cannot be compiled.
+    """
+
+    config: Config
+    rewritten: Graph
+    whole: Graph
+    reasons: Reasons
+    floating: Reasons
+    pieces: Sequence[Piece]
+    refusals: Mapping[str, str]
+    entries: Sequence[PieceEntry | None]
+
+
+def rows(origins: Sequence[Origin], facts: Facts) -> list[Row]:
+    """In the order of the model."""
+    return _Rows(origins, facts).rows()
+
+
+class _Rows:
+    def __init__(self, origins: Sequence[Origin], facts: Facts) -> None:
+        self.origins, self.facts = origins, facts
+        self.piece_of = {node.output: number for number, piece in enumerate(facts.pieces) for node in piece.graph.nodes}
+        self.clocks = _clocks(facts.entries, {node.name for node in facts.whole.nodes})
+
+    def rows(self) -> list[Row]:
+        own = {origin.number: self._own(origin) for origin in self.origins if origin.made}
+        alone = [0] * len(self.facts.pieces)  # rows of each piece
+        for row in own.values():
+            alone[cast(int, row.piece)] += 1
+        return [own.get(origin.number) or self._folded(origin, own) for origin in self.origins]
+
+    def _folded(self, origin: Origin, own: Mapping[int, Row]) -> Row:
+        """A node without any of its own in the rewritten graph."""
+        nothing = (None, None, None)
+        if origin.folded is None:
+            return Row(origin.name, origin.node.op_type, CONSTANT, None, COMPUTED, None, None, 0, *nothing, None)
+        home = own[origin.folded]
+        side = CPU if home.side == REFUSED else home.side
+        return Row(origin.name, origin.node.op_type, side, home.piece, None, None, home.name, 0, *nothing, None)
+
+    def _own(self, origin: Origin) -> Row:
+        whole, nodes = self.facts.whole, origin.main()
+        macs = {node.output: float_macs(node, whole) for node in origin.made}
+        refused = [node for node in nodes if node.output in self.facts.refusals]
+        cpu = [node for node in nodes if self.facts.reasons[node.output] is not None]
+        # where parts of it run on both sides, what multiplies says where it runs, else what keeps it from the accelerator
+        main = max(refused or nodes, key=lambda node: (macs[node.output], node in cpu))
+        side = REFUSED if refused else CPU if main in cpu else ACCELERATOR
+        reason, rewrite = self._why(origin, main) if side != ACCELERATOR else (self._rest(origin), None)
+        clocks, seconds = self._cost(origin, side)
+        gain = self._gain(main, seconds, macs[main.output]) if rewrite and seconds is not None else None
+        return Row(
+            *(origin.name, origin.node.op_type, side, self.piece_of[main.output], reason, rewrite, None),
+            *(sum(macs.values()), clocks, seconds, gain, None if gain is None else round(gain * self.facts.config.clock_mhz * 1e6)),
+        )
+
+    def _rest(self, origin: Origin) -> str | None:
+        """What of a node of the accelerator the CPU does: mostly a change of shape."""
+        rest = [node for node in origin.made if self.facts.reasons[node.output] is not None]
+        if not rest:
+            return None
+        numbers = sorted({self.piece_of[node.output] + 1 for node in rest})
+        return f"but for its {', '.join(map(kind_of, rest))}, on the CPU in piece {', '.join(map(str, numbers))}"
+
+    def _why(self, origin: Origin, main: AnyNode) -> tuple[str | None, str | None]:
+        """Why it does not run on the accelerator, and the rewrite that would change that."""
+        if main.output in self.facts.refusals:
+            return self.facts.refusals[main.output], None
+        float_nodes = [node for node in origin.rewritten if self.facts.floating.get(node.output) is not None]
+        node, graph, reasons = main, self.facts.whole, self.facts.reasons
+        if float_nodes:
+            node = next((node for node in float_nodes if not isinstance(node.op, VIEWS)), float_nodes[0])
+            graph, reasons = self.facts.rewritten, self.facts.floating
+        shapes = {name: graph.tensors[name].shape for name in node.inputs if name in graph.tensors}
+        unknown = next((name for name, shape in shapes.items() if not shape or 0 in shape), None)
+        if isinstance(node.op, Onnx) and support.may_run(node) and unknown is not None:
+            return f"the shape of its input '{unknown}' is not known while the model is compiled", None
+        return reasons[node.output], self._rewrite(node, graph, reasons[node.output])
+
+    def _rewrite(self, node: AnyNode, graph: Graph, reason: str | None) -> str | None:
+        """None where none is known, and where the reason has its own remedy."""
+        if reason in (None, ISLAND, TOO_LITTLE) or reason != support.limit(node, graph):
+            return None
+        if isinstance(node.op, (Onnx, *VIEWS)):
+            return (support.HINTS.get(kind_in(node, graph)) or "").removesuffix(f", or {support.CUT}") or None
+        return WITHIN
+
+    def _cost(self, origin: Origin, side: str) -> tuple[int | None, float | None]:
+        """Clocks on the accelerator, None where it does not run there or another node's layer does its work; seconds."""
+        if side != ACCELERATOR:
+            return None, sum(node_seconds(node, self.facts.whole) for node in origin.made)
+        own = [self.clocks[node.name] for node in origin.made if node.name in self.clocks]
+        return (sum(own), sum(own) / (self.facts.config.clock_mhz * 1e6)) if own else (None, None)
+
+    def _gain(self, main: AnyNode, seconds: float, macs: int) -> float:
+        """Seconds that it would save: those on the CPU without what the accelerator would need at best.
+
+        If it is alone in a piece between two of the accelerator, the crossings go too.
+        """
+        config, tensors = self.facts.config, self.facts.whole.tensors
+        there = max(macs / config.macs, prod(tensors[main.output].shape) / (config.pix * config.ci))
+        saved = seconds - there / (config.clock_mhz * 1e6)
+        number = self.piece_of[main.output]
+        part = self.facts.pieces[number].graph
+        if len(part.nodes) == 1 and 0 < number < len(self.facts.pieces) - 1:
+            saved += PIECE_SECONDS + crossing_seconds(1, sum(prod(tensors[name].shape) for name in (*part.inputs, *part.outputs)))
+        return saved
+
+
+def _clocks(entries: Sequence[PieceEntry | None], names: set[str]) -> dict[str, int]:
+    """The predicted clocks of each node of the quantised graph, by name, from the layers that it has become."""
+    sources: dict[str, Any] = dict.fromkeys(names, "")
+    found: dict[str, int] = {}
+    for entry in entries:
+        if entry is not None and entry["kind"] == ACCELERATOR:
+            for layer in cast(ProgramEntry, entry)["layers"]:
+                name = source_of(layer["name"], sources) or layer["name"]
+                found[name] = found.get(name, 0) + layer["predicted_cycles"]
+    return found

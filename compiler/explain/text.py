@@ -1,0 +1,81 @@
+"""An explanation as text: a line for each node, then the summary."""
+
+from cnna.compiler.explain.explain import Explanation
+from cnna.compiler.explain.rows import CONSTANT, Row
+from cnna.spec.manifest import ACCELERATOR, CPU
+
+HEADS = ("node", "operator", "where", "MACs", "time")
+LONGEST = 40  # of a name; the end of a longer one says more than its beginning
+
+
+def table(found: Explanation) -> str:
+    """The lines of all nodes. A reason stands behind its node, so that the columns stay narrow."""
+    cells = [HEADS, *(_cells(row) for row in found.rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(HEADS))]
+    lines = []
+    for number, row in enumerate(cells):
+        parts = [text.ljust(width) if i < 3 else text.rjust(width) for i, (text, width) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join([*parts, why(found.rows[number - 1]) if number else "why; what would help"]).rstrip())
+    return "\n".join(lines)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    name = row.name if len(row.name) <= LONGEST else f"...{row.name[3 - LONGEST :]}"
+    return name, row.op, where(row), f"{row.macs:,}" if row.macs else "-", cost(row)
+
+
+def where(row: Row) -> str:
+    """The side that a node runs on, and the number of its piece, from 1."""
+    return row.side if row.piece is None else f"{row.side} {row.piece + 1}"
+
+
+def cost(row: Row) -> str:
+    """What a node takes: clocks on the accelerator, time on the CPU."""
+    if row.clocks is not None:
+        return f"{row.clocks:,} clocks"
+    return "-" if row.seconds is None else f"{row.seconds * 1e6:,.0f} us"
+
+
+def why(row: Row) -> str:
+    """Why a node runs where it does, and what would bring it to the accelerator; empty for a layer of the accelerator."""
+    if row.folded:
+        return f"part of '{row.folded}'"
+    parts = [row.reason or ""]
+    if row.rewrite:
+        parts.append(row.rewrite)
+    if row.gain_seconds is not None and row.gain_clocks is not None and row.gain_clocks > 0:
+        parts.append(f"saves {row.gain_seconds * 1e6:,.0f} us ({row.gain_clocks:,} clocks)")
+    return "; ".join(filter(None, parts))
+
+
+def summary(found: Explanation, model: str, default: bool) -> list[str]:
+    """Lines about the whole. model: what the user calls it; default: whether the configuration was not chosen."""
+    chosen = " (the default; --config chooses another)" if default else ""
+    count = {side: sum(row.side == side for row in found.rows) for side in (ACCELERATOR, CPU, "refused")}
+    sides = [
+        f"{number} {name}" for name, number in zip(("on the accelerator", "on the CPU", "refused"), count.values(), strict=True)
+    ]
+    folded = sum(row.side == CONSTANT for row in found.rows)
+    lines = [
+        f"{model} on {found.config.name}{chosen}, one image at a time"
+        + ("; its ranges are assumed, which changes neither places nor clocks" if found.assumed else ""),
+        f"{_many(len(found.rows), 'node')}: {', '.join(sides)}{f', {folded} constant' if folded else ''}; in {pieces(found)}",
+        f"{found.mac_share:.1%} of {found.macs + found.cpu_macs:,} MACs are on the accelerator{_time_share(found)}",
+    ]
+    if found.speed is not None:
+        lines.append(str(found.speed))
+    return [*lines, *(f"cnna compile will refuse it: {problem}" for problem in found.problems)]
+
+
+def pieces(found: Explanation) -> str:
+    """How many, and in which order."""
+    return f"{_many(len(found.pieces), 'piece')}: {', '.join(found.pieces)}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _time_share(found: Explanation) -> str:
+    share = found.speed and found.speed.accelerator_share
+    return "" if share is None else f", and {share:.1%} of the predicted time"

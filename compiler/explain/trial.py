@@ -1,0 +1,62 @@
+"""Finds the nodes that onnxruntime cannot run in a piece for the CPU which it refuses as a whole."""
+
+from collections.abc import Collection, Mapping
+
+from cnna.compiler.frontend.cpu_parts import cpu_models, operators_of, try_part
+from cnna.compiler.frontend.partition import Piece, part_of
+from cnna.compiler.graph.ir import Graph
+from cnna.spec.cpu_ops import CpuPart
+from cnna.spec.errors import ArtifactError, ModelError, reason_of
+from cnna.spec.manifest import CPU
+
+REASON_LENGTH = 200
+SOURCE = " Status Message: /onnxruntime_src"
+
+
+def refused(piece: Piece, types: Mapping[str, int]) -> dict[str, str]:
+    """Why onnxruntime cannot run nodes, by their output; empty where it can run all of the piece. types: as for `cpu_models`.
+
+    Nodes that it does not take even by themselves; where there are none, the first with which those before it do not run.
+    """
+    outputs = [node.output for node in piece.graph.nodes]
+    if _trial(piece.graph, outputs, types) is None:
+        return {}
+    found = {output: reason for output in outputs if (reason := _session(piece.graph, output, types))}
+    if found:
+        return found
+    least, most = 1, len(outputs)
+    while least < most:
+        middle = (least + most) // 2
+        if _trial(piece.graph, outputs[:middle], types) is None:
+            least = middle + 1
+        else:
+            most = middle
+    return {outputs[least - 1]: _trial(piece.graph, outputs[:least], types) or ""}
+
+
+def _trial(graph: Graph, outputs: Collection[str], types: Mapping[str, int]) -> str | None:
+    """Why these nodes of a piece do not run on one sample; None where they do."""
+    (model,) = cpu_models([Piece(CPU, part_of(graph, outputs, graph.name))], graph, types)
+    assert model is not None
+    try:
+        try_part(model, operators_of(model))
+    except ModelError as error:
+        return _said(str(error).partition("): ")[2])
+    return None
+
+
+def _session(graph: Graph, output: str, types: Mapping[str, int]) -> str | None:
+    """Why onnxruntime does not take a node; None where it does."""
+    (model,) = cpu_models([Piece(CPU, part_of(graph, [output], graph.name))], graph, types)
+    assert model is not None
+    try:
+        CpuPart(model.SerializeToString(), operators_of(model), [value.name for value in model.graph.output])
+    except ArtifactError as error:
+        reason = reason_of(error.__context__) if isinstance(error.__context__, Exception) else str(error)
+        return _said(reason)
+    return None
+
+
+def _said(reason: str) -> str:
+    """What onnxruntime says, without the places in its own source."""
+    return f"onnxruntime cannot run it: {reason.split(SOURCE)[0][:REASON_LENGTH]}"

@@ -1,0 +1,73 @@
+"""`cnna explain` as a user calls it: its figures beside those of the other commands, its exit codes, its words."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+from cnna.cli.main import main
+
+HEADER = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
+
+
+def _model(path: Path, nodes: str, channels: int = 4) -> Path:
+    weights = "float[4,3,1,1] w = {" + ",".join(["0.5"] * 12) + "}"
+    text = f"{HEADER} g (float[N,3,8,8] x) => (float[N,{channels},8,8] y) <{weights}> {{ {nodes} }}"
+    onnx.save(onnx.parser.parse_model(text), path)
+    return path
+
+
+def test_explain_compile_and_report_have_one_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three sums would be three answers to the first question that a user has; his samples change none of them."""
+    model = _model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [act] y = Sigmoid (a)")
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(3).normal(0, 9, (4, 3, 8, 8)).astype(np.float32))
+    quantised, artifact, figures = tmp_path / "q.onnx", tmp_path / "m.cnna", tmp_path / "figures.json"
+    found = {}
+    for command in (
+        ["quantize", str(model), "--calib", str(tmp_path / "x.npz"), "-o", str(quantised)],
+        ["explain", str(model), "--config", "tiny"],
+        ["compile", str(quantised), "--config", "tiny", "-o", str(artifact)],
+        ["report", str(artifact)],
+    ):
+        capsys.readouterr()
+        assert main([*command, "--json", str(figures)]) == 0
+        found[command[0]] = json.loads(figures.read_text())
+    speed = found["explain"]["predicted_end_to_end"]
+    assert speed["fps_end_to_end"] > 0
+    assert speed == found["compile"]["predicted_end_to_end"]
+    assert speed.items() <= found["report"]["predicted"].items()
+    assert f"{speed['fps_end_to_end']:,.1f} from end to end" in capsys.readouterr().out
+    assert [node["side"] for node in found["explain"]["nodes"]] == ["accelerator", "cpu"]
+
+
+def test_a_report_of_the_cpu_alone(tmp_path: Path) -> None:
+    """It has no clocks to divide by, and no engine to draw."""
+    model = _model(tmp_path / "m.onnx", "[act] y = Sigmoid (x)", channels=3)
+    assert main(["compile", str(model), "--config", "tiny", "-o", str(tmp_path / "m.cnna")]) == 0
+    assert main(["report", str(tmp_path / "m.cnna"), "--html", str(tmp_path / "m.html")]) == 0
+    assert "images a second from end to end" in (tmp_path / "m.html").read_text()
+
+
+def test_the_default_configuration_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Figures for another accelerator than the user's would be taken for his."""
+    model = str(_model(tmp_path / "m.onnx", "[stem] y = Conv (x, w)"))
+    assert main(["explain", model]) == 0
+    assert "zcu102 (the default" in capsys.readouterr().out
+    assert main(["explain", model, "--config", "zcu102"]) == 0
+    assert "the default" not in capsys.readouterr().out
+
+
+def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row that is refused is an answer; a file that is no model is not."""
+    model = str(_model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [odd] y = com.microsoft.Nothing (a)"))
+    assert main(["explain", model, "--config", "tiny"]) == 0
+    captured = capsys.readouterr()
+    assert "1 refused" in captured.out
+    assert "cnna compile will refuse it: node 'odd' (Nothing)" in captured.out
+    (tmp_path / "text.onnx").write_text("not a model")
+    assert main(["explain", str(tmp_path / "text.onnx")]) == 2
+    assert main(["explain", str(tmp_path / "none.onnx")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2

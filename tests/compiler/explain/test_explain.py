@@ -1,0 +1,177 @@
+"""What `cnna explain` says of a model, held against what quantise and compile do with it afterwards."""
+
+import re
+
+import numpy as np
+import pytest
+from onnx import ModelProto
+from onnxruntime.quantization import QuantFormat
+
+from cnna.compiler.compile import compile_model
+from cnna.compiler.explain.explain import Explanation, explain
+from cnna.compiler.explain.rows import CONSTANT, REFUSED
+from cnna.compiler.frontend.node_names import source_of
+from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.frontend.support import STEP_MAX
+from cnna.compiler.quantise.quantise import quantise
+from cnna.spec.artifact import Artifact
+from cnna.spec.config import preset
+from cnna.spec.end_to_end import end_to_end
+from cnna.spec.manifest import ACCELERATOR, CPU
+
+from ..distance import quantised_by_onnxruntime
+from ..written import Shapes, images, written
+
+TINY = preset("tiny")
+RESIDUAL = """[stem] a = Conv <pads=[1,1,1,1]> (x, w1) [norm] b = BatchNormalization (a, s, t, m, var) [act] c = Relu (b)
+    [c1] d = Conv <pads=[1,1,1,1]> (c, w2) [add] e = Add (d, c) [out] f = Relu (e)"""
+CLASSIFIER = "[mean] g = GlobalAveragePool (f) [flat] h = Flatten (g) [fc] i = Gemm <transB=1> (h, wfc, bfc) [soft] y = Softmax (i)"
+SILU = "[act1] c = Sigmoid (a) [mul1] f = Mul (a, c)"
+SQUEEZE = """[pool] p = GlobalAveragePool (a) [down] q = Conv (p, wd) [relu] r = Relu (q) [up] u = Conv (r, wu)
+    [gate] v = HardSigmoid (u) [scale] f = Mul (a, v) [last] y = Conv (f, w2)"""
+RECOGNISER = """[squeeze] b = ReduceMean <axes=[2], keepdims=0> (a) [perm] c = Transpose <perm=[2,0,1]> (b)
+    [lstm] d, e = LSTM <hidden_size=5> (c, lw, lr) [first] f = Squeeze (d, one) [back] g = Transpose <perm=[1,0,2]> (f)
+    [classes] h = MatMul (g, wm) [soft] y = Softmax (h)"""
+ENLARGED = """[shrunk] b = Conv <strides=[2,2], pads=[1,1,1,1]> (a, w2)
+    [cubic] c = Resize <mode="cubic"> (b, none, twice) [cat] d = Concat <axis=1> (c, a) [last] y = Conv (d, wcat)"""
+STEM = "[stem] a = Conv <pads=[1,1,1,1]> (x, w1)"
+NETWORKS = {
+    "residual": f"{RESIDUAL} {CLASSIFIER}",
+    "silu": f"{STEM} {SILU} [last] y = Conv (f, w2)",
+    "squeeze": f"{STEM} {SQUEEZE}",
+    "recogniser": f"{STEM} {RECOGNISER}",
+    "enlarged": f"{STEM} {ENLARGED}",
+    "cpu": "[one] a = Sigmoid (x) [two] y = Tanh (a)",
+}
+WEIGHTS = {
+    "w1": (8, 3, 3, 3),
+    "w2": (8, 8, 3, 3),
+    "wcat": (4, 16, 1, 1),
+    "wd": (2, 8, 1, 1),
+    "wu": (8, 2, 1, 1),
+    "wfc": (4, 8),
+    "bfc": (4,),
+    "s": (8,),
+    "t": (8,),
+    "m": (8,),
+    "var": (8,),
+    "lw": (1, 20, 8),
+    "lr": (1, 20, 5),
+    "wm": (5, 6),
+    "one": np.array([1]),
+    "none": np.zeros(0, np.float32),
+    "twice": np.array([1, 1, 2, 2], np.float32),
+}
+
+
+def graph(text: str, weights: Shapes, side: int = 8) -> ModelProto:
+    """The model of nodes in ONNX's text form that read `x` and make `y`; of the weights, those that it names."""
+    used = {key: value for key, value in weights.items() if re.search(rf"\b{key}\b", text)}
+    made = written(f"g (float[N,3,{side},{side}] x) => (float[N,?,?,?] y) {{ {text} }}", used)
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    return load_model(made.SerializeToString())
+
+
+def network(name: str) -> ModelProto:
+    return graph(NETWORKS[name], WEIGHTS)
+
+
+def compiled(model: ModelProto) -> Artifact:
+    quantised, _ = quantise(model, images(model))
+    return compile_model(load_model(quantised.SerializeToString()), TINY)
+
+
+def agree(found: Explanation, artifact: Artifact) -> None:
+    """Each layer and each operator on the CPU stands in the piece that the row of its node names, and no row names another."""
+    names = dict.fromkeys((row.name for row in found.rows), "")
+    rows = {row.name: row for row in found.rows}
+    seen = set()
+    for number, piece in enumerate(artifact.manifest["pieces"]):
+        assert found.pieces[number] == piece["kind"]
+        nodes = piece["layers"] if piece["kind"] == ACCELERATOR else piece["operators"]
+        for node in nodes:
+            if node["op"] in ("QuantizeLinear", "DequantizeLinear"):
+                continue
+            row = rows[source_of(node["name"], names)]
+            if row.side == piece["kind"]:
+                assert row.piece == number, (row, node)
+                seen.add(row.name)
+            else:
+                assert f"{node['op']}, on the CPU in piece {number + 1}" in row.reason, (row, node)
+    assert len(found.pieces) == len(artifact.pieces)
+    assert seen >= {row.name for row in found.rows if row.clocks is not None or (row.side == CPU and not row.folded)}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_rows_are_what_compile_does(name):
+    """A row that says otherwise sends a user to rewrite what runs, or lets him believe that all of it does."""
+    model = network(name)
+    found, artifact = explain(model, TINY), compiled(model)
+    agree(found, artifact)
+    manifest = artifact.manifest
+    assert (found.macs, found.cpu_macs) == (manifest["macs"], manifest["cpu_macs"])
+    assert found.speed == end_to_end(manifest["pieces"], artifact.predicted_clocks(), TINY.clock_mhz, 1)
+    assert sum(row.macs for row in found.rows) == found.macs + found.cpu_macs
+    assert sum(row.clocks or 0 for row in found.rows) == found.cycles
+
+
+def test_reasons_and_rewrites_of_a_gate():
+    """Without them a user has no more than what stands where."""
+    rows = {row.name: row for row in explain(network("silu"), TINY).rows}
+    assert rows["act1"].reason == "the accelerator has no such operator"
+    assert "Clip" in rows["act1"].rewrite
+    assert rows["act1"].gain_seconds > 0
+    assert rows["mul1"].rewrite == "one operand must be a constant for each channel"
+    assert rows["stem"].reason is None
+    folded = {row.name: row.folded for row in explain(network("residual"), TINY).rows}
+    assert (folded["norm"], folded["act"], folded["stem"]) == ("stem", "stem", None)
+
+
+def test_a_limit_is_named():
+    """ "It runs on the CPU" alone does not say what to change."""
+    step = STEP_MAX + 1
+    model = graph(f"[big] y = Conv <strides=[{step},{step}]> (x, w)", {"w": (2, 3, 1, 1)}, side=4 * step)
+    (row,) = explain(model, TINY).rows
+    assert row.side == CPU
+    assert f"must be at most {STEP_MAX}" in row.reason
+    assert row.rewrite == "keep it within that limit"
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"), [("com.microsoft.Nothing (a)", "not a registered"), ("Mod <fmod=0> (a, a)", "running Mod node")]
+)
+def test_what_onnxruntime_cannot_run_is_refused(odd, said):
+    """The node must be found among others that run, whether it fails when it is read or only when it runs."""
+    found = explain(graph(f"{STEM} [odd] b = {odd} [act] c = Sigmoid (b) [last] y = Conv (c, w2)", WEIGHTS), TINY)
+    rows = {row.name: row for row in found.rows}
+    assert [name for name, row in rows.items() if row.side == REFUSED] == ["odd"]
+    assert said in rows["odd"].reason
+    assert rows["stem"].side == ACCELERATOR
+    assert rows["act"].side == CPU
+    assert found.speed is None
+    assert "node 'odd'" in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    "text", [f"{STEM} {SILU} [last] y = Conv (f, w2)", f"{STEM} [c1] d = Conv <pads=[1,1,1,1]> (a, w2) [add] y = Add (d, a)"]
+)
+def test_float_qdq_and_qoperator_are_placed_alike(text, tmp_path):
+    """Who quantised a network must not decide where it runs."""
+    model = graph(text, WEIGHTS)
+    forms = [model, *(quantised_by_onnxruntime(model, images(model), tmp_path, form) for form in QuantFormat)]
+    names = {row.name for row in explain(model, TINY).rows}
+    sides = []
+    for form in forms:
+        found = explain(load_model(form.SerializeToString()), TINY)
+        rows = {row.name.removesuffix("_quant"): (row.op.removeprefix("QLinear"), row.side, row.piece) for row in found.rows}
+        sides.append(({name: rows[name] for name in names}, found.pieces))
+        assert found.assumed == (form is model)
+    assert sides[0] == sides[1] == sides[2]
+
+
+def test_constants_are_neither_here_nor_there():
+    """A node that no input reaches is computed once, while the model is compiled."""
+    rows = {row.name: row for row in explain(graph("[k] k = Neg (w) [y] y = Conv (x, k)", {"w": (2, 3, 1, 1)}), TINY).rows}
+    assert rows["k"].side == CONSTANT
+    assert rows["y"].side == ACCELERATOR
+    assert REFUSED not in {row.side for row in rows.values()}
