@@ -4,8 +4,8 @@
     answers = backend.prepare(model).run([x])
 
 A float model is quantised when it first runs, with those inputs as calibration. A model that is quantised already, or that reads
-integers, stays as it is. Then it is compiled for a configuration and run on an execution of `cnna.host.model`. A model that does
-not run raises the UserError that `cnna quantize`, `compile` or `run` would show.
+integers alone, stays as it is. Then it is compiled for a configuration and run on an execution of `cnna.host.model`. A model that
+does not run raises the UserError that `cnna quantize`, `compile` or `run` would show.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,17 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnx.backend.base import Backend, BackendRep
 
 from cnna.compiler.compile import compile_model
+from cnna.compiler.frontend.input_shapes import inputs_of
 from cnna.compiler.frontend.model_ports import model_inputs
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise.quantise import quantise
+from cnna.host.model.inputs import shared
 from cnna.host.model.model import Model
 from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.config import PRESETS
 from cnna.spec.errors import DataError
 
+FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
 ROUNDING = ("QuantizeLinear", "DequantizeLinear")
 INTEGER_OPERATORS = (*ROUNDING, "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
 NEWEST = max(version for domain, version in helper.OP_SET_ID_VERSION_MAP if domain == "ai.onnx")  # opset that has been released
@@ -33,11 +36,10 @@ Inputs = Mapping[str, Any] | Sequence[Any]
 
 
 def runs_as_it_is(model: ModelProto) -> bool:
-    """Whether there is nothing in a model to quantise: it computes with integers, or one of its inputs is no float."""
+    """Whether there is nothing in a model to quantise: it computes with integers, or no input is a float."""
     kinds = {node.op_type for node in model.graph.node}
-    weights = {tensor.name for tensor in model.graph.initializer}
-    types = {value.type.tensor_type.elem_type for value in model.graph.input if value.name not in weights}
-    return bool(types - {TensorProto.FLOAT}) or any(kind in INTEGER_OPERATORS or kind.startswith("QLinear") for kind in kinds)
+    types = {value.type.tensor_type.elem_type for value in inputs_of(model)}
+    return not types & FLOATS or any(kind in INTEGER_OPERATORS or kind.startswith("QLinear") for kind in kinds)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Prepared(BackendRep):
             raise DataError(f"there is no configuration '{config}'; there are {', '.join(PRESETS)}")
         self.model = load_model(model.SerializeToString(), model.graph.name or "the model")
         self.config, self.execution = PRESETS[config], execution
-        self.names = [entry["name"] for entry in model_inputs(self.model)]
+        self.shapes = {entry["name"]: entry["shape"] for entry in model_inputs(self.model)}  # without the batch
         self.artifact: Artifact | None = None
 
     def compiled(self, inputs: Mapping[str, Any]) -> Artifact:
@@ -91,13 +93,15 @@ class Prepared(BackendRep):
         return tuple(answers[value.name] for value in self.model.graph.output)
 
     def named(self, inputs: Inputs) -> dict[str, Any]:
-        """Inputs by name. DataError: there are too many or too few."""
-        if isinstance(inputs, Mapping):
-            return dict(inputs)
+        """Inputs by name; those that have no batch in the model get one. DataError: there are too many or too few."""
         values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
-        if len(values) != len(self.names):
-            raise DataError(f"the model has the inputs {', '.join(self.names)}; {len(values)} arrays were given")
-        return dict(zip(self.names, values, strict=True))
+        if not isinstance(inputs, Mapping) and len(values) != len(self.shapes):
+            raise DataError(f"the model has the inputs {', '.join(self.shapes)}; {len(values)} arrays were given")
+        given = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(self.shapes, values, strict=True))
+        if set(given) != set(self.shapes):
+            return given  # which the model refuses
+        found = shared({name: np.asarray(x) for name, x in given.items()}, self.shapes)
+        return {name: x[None] if x.ndim == len(self.shapes[name]) else x for name, x in found.items()}
 
     @property
     def placement(self) -> Placement:

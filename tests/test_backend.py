@@ -71,6 +71,15 @@ def test_model_and_node_give_the_answer_of_the_float_model() -> None:
     assert np.array_equal(relu, older)
 
 
+def test_inputs_without_a_batch_are_given_as_the_model_has_them() -> None:
+    """The runner knows nothing of samples: an image of three axes, or a number, is one whole input."""
+    x, factor = X[0], np.array(3, np.float32)
+    node = helper.make_node("Mul", ["a", "b"], ["c"])
+    (got,) = backend.run_node(node, [x, factor])
+    assert got.shape == x.shape
+    assert conformance.steps_off(x * factor, got) <= 1
+
+
 def test_the_first_inputs_calibrate_and_the_model_is_compiled_once() -> None:
     """Scales that change from run to run would make answers depend on the order of questions."""
     prepared = backend.prepare(conv())
