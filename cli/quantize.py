@@ -1,16 +1,16 @@
 """`cnna quantize`: a float ONNX model and images to calibrate with become an int8 model, written as standard QDQ."""
 
 import argparse
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cnna.cli.arrays import read_arrays
 from cnna.cli.main import Outcome, counted
 from cnna.cli.options import add_shape_option, counter, given_shapes
+from cnna.cli.picture_options import add_picture_options, beside, check_channels, given_preprocess, read_samples
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes
+from cnna.spec.preprocess import Preprocess, from_entry
 
 OUTPUTS = ("output",)
 METHODS = ("minmax", "percentile", "mse")
@@ -19,20 +19,18 @@ METHODS = ("minmax", "percentile", "mse")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("model", type=Path, metavar="M.onnx", help="the model, in float32")
-    parser.add_argument("--calib", type=Path, required=True, metavar="X", help=".npy or .npz with typical inputs; 100 are enough")
+    parser.add_argument(
+        "--calib", type=Path, required=True, metavar="X", help=".npy, .npz or a folder of pictures: typical inputs, 100 do"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="Q.onnx")
     add_shape_option(parser)
     parser.add_argument("--method", choices=METHODS, default="minmax", help="how ranges are chosen (default: minmax)")
-    group = parser.add_argument_group("preprocessing of uint8 pictures, stored in the model: (x * scale - mean) / std")
-    group.add_argument("--scale", type=float, metavar="S", help="default: 1")
-    group.add_argument("--mean", type=float, nargs="+", metavar="M", help="one value, or one for each channel (default: 0)")
-    group.add_argument("--std", type=float, nargs="+", metavar="D", help="one value, or one for each channel (default: 1)")
+    add_picture_options(parser, "stored in the model")
 
 
 def run(args: argparse.Namespace) -> Outcome:
     """Quantises and writes."""
-    if not all(0 < value < math.inf for value in args.std or ()):
-        raise UserError(f"--std {' '.join(f'{value:g}' for value in args.std)}: must be above 0 and finite")
+    given_preprocess(args)  # a mistake in it is said before the model is read
     from cnna.compiler.frontend.onnx_import import load_model, to_graph
     from cnna.compiler.quantise.quantise import quantise
 
@@ -40,8 +38,9 @@ def run(args: argparse.Namespace) -> Outcome:
         model = load_model(args.model, shapes=given_shapes(args))
         graph = to_graph(model)
         wanted = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
-        preprocess = _preprocess(args, wanted)
-        images = read_arrays(args.calib, wanted, allow_uint8=preprocess is not None, types=graph.types)
+        table = _table(args, model)
+        preprocess = _preprocess(args, table, wanted)
+        images = read_samples(args.calib, wanted, graph.types, table)
         quantised, report = quantise(model, images, args.method, preprocess, progress=counter("calibrating"))
     write_bytes(args.output, quantised.SerializeToString())
     print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.method})")
@@ -60,17 +59,19 @@ def run(args: argparse.Namespace) -> Outcome:
     return Outcome(figures)
 
 
-def _preprocess(args: argparse.Namespace, wanted: Mapping[str, Sequence[int]]) -> Any:
-    """What uint8 pictures will go through; None where no option says so. UserError: it does not fit the model's input."""
-    if args.scale is None and args.mean is None and args.std is None:
-        return None
-    from cnna.compiler.frontend.preprocess import Preprocess
+def _table(args: argparse.Namespace, model: Any) -> dict[str, Any]:
+    """How pictures become the input: by the options, else by the file beside the model, else by the model's metadata."""
+    from cnna.compiler.frontend.preprocess import entries
 
+    return {**entries(model), **beside(args.model), **given_preprocess(args)}
+
+
+def _preprocess(args: argparse.Namespace, table: Mapping[str, Any], wanted: Mapping[str, Sequence[int]]) -> Preprocess | None:
+    """What uint8 pictures will go through; None where nothing says so. UserError: it does not fit the model's input."""
+    if not table:
+        return None
     if len(wanted) != 1:
-        raise UserError(f"{args.model}: --scale, --mean and --std are for models of one input; it has {', '.join(wanted)}")
-    channels = next(iter(wanted.values()))[0]
-    for name in ("mean", "std"):
-        values = getattr(args, name) or [0.0]
-        if len(values) not in (1, channels):
-            raise UserError(f"{args.model}: --{name} has {len(values)} values, but the input has {channels} channels")
-    return Preprocess(1.0 if args.scale is None else args.scale, tuple(args.mean or [0.0]), tuple(args.std or [1.0]))
+        raise UserError(f"{args.model}: preprocessing (--scale, ...) is for models of one input; it has {', '.join(wanted)}")
+    how = from_entry(table, str(args.model))
+    check_channels(how, wanted, str(args.model))
+    return how

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.cli import against
-from cnna.cli.arrays import Arrays, read_arrays, write_arrays
+from cnna.cli.arrays import Arrays, write_arrays
 from cnna.cli.main import Outcome
 from cnna.cli.options import add_ddr_options, counter, ddr_figures, given_ddr, simulated_ddr
+from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, read_samples
 from cnna.host.model import Model
 from cnna.host.model.answers import WHOLE, compare_answers, outputs_of
 from cnna.spec.artifact import Artifact, load
@@ -20,6 +21,7 @@ from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError
 from cnna.spec.files import read_bytes
 from cnna.spec.metrics import Runs, summary
+from cnna.spec.preprocess import NORMALISATION, from_entry
 
 OUTPUTS = ("output", "trace")
 DEVICES = ("rtl", "emulator", "reference", "pynq")
@@ -30,7 +32,7 @@ WAVEFORM = ".fst"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("artifact", type=Path, metavar="M.cnna")
-    parser.add_argument("--input", type=Path, required=True, metavar="X", help=".npy or .npz, float32 [N, C, H, W]")
+    parser.add_argument("--input", type=Path, required=True, metavar="X", help=".npy, .npz or a folder of pictures")
     parser.add_argument(
         "--device", choices=DEVICES, default="rtl", help="what runs the model (default: rtl, under Verilator; pynq: a board)"
     )
@@ -47,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from-cycle", type=int, metavar="N", help="first clock of the waveform")
     parser.add_argument("--to-cycle", type=int, metavar="N", help="last clock of the waveform")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="where simulators are kept (default: the user's cache folder)")
+    add_picture_options(parser, "in the place of what the model stores")
     add_ddr_options(parser)
 
 
@@ -157,10 +160,17 @@ def _device_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _inputs(args: argparse.Namespace, artifact: Artifact) -> Arrays:
     """The samples to run, by input name."""
-    wanted = {entry["name"]: entry["shape"] for entry in artifact.manifest["model_inputs"]}
-    types = {entry["name"]: entry["dtype"] for entry in artifact.manifest["model_inputs"] if entry["dtype"] in WHOLE}
-    inputs = read_arrays(args.input, wanted, allow_uint8=artifact.manifest["preprocess"] is not None, types=types)
-    return {name: array[: args.limit] for name, array in inputs.items()}
+    entries = artifact.manifest["model_inputs"]
+    wanted = {entry["name"]: entry["shape"] for entry in entries}
+    types = {entry["name"]: entry["dtype"] for entry in entries if entry["dtype"] in WHOLE}
+    given = given_preprocess(args)
+    table = {**(artifact.manifest["preprocess"] or {}), **given}
+    inputs = read_samples(args.input, wanted, types, table, args.limit)
+    if not any(key in given for key in (*NORMALISATION, "layout")):
+        return inputs
+    how = from_entry(table, str(args.artifact), strict=False)
+    check_channels(how, wanted, str(args.artifact))
+    return {name: how.apply(x) if x.dtype == np.uint8 and name not in types else x for name, x in inputs.items()}
 
 
 def _labels(path: Path, artifact: Artifact) -> list[str]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
@@ -216,7 +216,7 @@ def compile_model(
         "batch": batch,
         "model_inputs": model_inputs(model),
         "model_outputs": model_outputs(model, found.shapes, found.axes),
-        "preprocess": {**asdict(preprocess), "mean": list(preprocess.mean), "std": list(preprocess.std)} if preprocess else None,
+        "preprocess": preprocess.entry() if preprocess else None,
         "macs": sum(entry["macs"] for entry, _ in made if entry["kind"] == ACCELERATOR),
         "cpu_macs": sum(entry["macs"] for entry, _ in made if entry["kind"] == CPU),
     }

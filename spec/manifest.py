@@ -182,8 +182,15 @@ class CpuOperator(TypedDict):
     constants: dict[str, CpuConstant]
 
 
-class Preprocess(TypedDict):
-    """(picture * scale - mean) / std, by channel."""
+class _MaybePictured(TypedDict, total=False):
+    size: list[Size]
+    crop: list[Size]
+    layout: str
+    colour: str
+
+
+class Preprocess(_MaybePictured):
+    """(picture * scale - mean) / std, by channel; what is not there is as in `cnna.spec.preprocess`."""
 
     scale: float
     mean: list[float]

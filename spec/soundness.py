@@ -13,6 +13,7 @@ import numpy as np
 from cnna.spec.commands import Table, UnsoundError
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import makes
+from cnna.spec.errors import ModelError
 from cnna.spec.manifest import (
     CPU,
     PREDICTED_SINCE,
@@ -26,6 +27,7 @@ from cnna.spec.manifest import (
     ProgramEntry,
     StoredManifest,
 )
+from cnna.spec.preprocess import channels_of, from_entry
 from cnna.spec.program import checked
 from cnna.spec.regmap import ENGINES, SEGMENTS
 
@@ -168,9 +170,13 @@ def _check_preprocess(manifest: Manifest) -> None:
         numbers = np.array([preprocess["scale"], *preprocess["mean"], *preprocess["std"]], np.float32)
         divisors = np.array([preprocess["scale"], *preprocess["std"]], np.float32)
     _need(bool(np.isfinite(numbers).all() and divisors.all()), "preprocess has a number that float32 cannot use")
+    try:
+        how = from_entry(preprocess, "preprocess", strict=False)
+    except ModelError as error:
+        raise UnsoundError(str(error)) from None
     for key in ("mean", "std"):
         for entry in manifest["model_inputs"]:
-            fits = len(preprocess[key]) in (1, *entry["shape"][:1])
+            fits = len(preprocess[key]) in (1, channels_of(entry["shape"], how.layout))
             _need(fits, f"preprocess has {len(preprocess[key])} numbers as {key} for the channels of input {entry['name']}")
 
 

@@ -1,51 +1,44 @@
-"""What uint8 images go through before the network, kept in the model's metadata: (x * scale - mean) / std."""
+"""What uint8 pictures go through before the network (`cnna.spec.preprocess`), kept in the model's metadata."""
 
 import json
-from dataclasses import asdict, dataclass
+from typing import Any
 
-import numpy as np
 from onnx import ModelProto
 
 from cnna.spec.errors import ModelError
+from cnna.spec.preprocess import Preprocess, from_entry
 
+__all__ = ["KEY", "Preprocess", "entries", "store", "stored"]
 KEY = "cnna.preprocess"
 
 
-@dataclass(frozen=True)
-class Preprocess:
-    """`mean` and `std` have one number for all channels or one for each."""
-
-    scale: float = 1.0
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
-
-    def __post_init__(self) -> None:
-        numbers = (self.scale, *self.mean, *self.std)
-        if not np.isfinite(numbers).all() or not all(self.std) or not self.scale:
-            raise ModelError(
-                f"preprocessing: scale {self.scale}, mean {self.mean}, std {self.std} must be finite, scale and std not 0"
-            )
-
-    def apply(self, images: np.ndarray) -> np.ndarray:
-        """float32 of uint8 [N, C, ...]."""
-        shape = (1, -1, *((1,) * (images.ndim - 2)))
-        mean, std = (np.array(numbers, np.float32).reshape(shape) for numbers in (self.mean, self.std))
-        return ((images.astype(np.float32) * np.float32(self.scale) - mean) / std).astype(np.float32)
-
-
 def store(model: ModelProto, preprocess: Preprocess) -> None:
-    """Writes it into a model's metadata."""
-    entry = model.metadata_props.add()
-    entry.key, entry.value = KEY, json.dumps(asdict(preprocess))
+    """Writes it into a model's metadata, in the place of what was there."""
+    kept = [entry for entry in model.metadata_props if entry.key != KEY]
+    del model.metadata_props[:]
+    model.metadata_props.extend(kept)
+    model.metadata_props.add(key=KEY, value=json.dumps(preprocess.entry()))
 
 
 def stored(model: ModelProto) -> Preprocess | None:
     """What a model's metadata hold. ModelError: unreadable."""
+    found = entries(model)
+    return from_entry(found, _place(json.dumps(found))) if found else None
+
+
+def entries(model: ModelProto) -> dict[str, Any]:
+    """What a model's metadata hold, as a table; empty where there is none. ModelError: no table."""
     for entry in model.metadata_props:
         if entry.key == KEY:
             try:
                 found = json.loads(entry.value)
-                return Preprocess(float(found["scale"]), tuple(map(float, found["mean"])), tuple(map(float, found["std"])))
-            except (ValueError, KeyError, TypeError):
-                raise ModelError(f"the model's metadata '{KEY}' cannot be read: {entry.value[:80]!r}") from None
-    return None
+            except ValueError:
+                found = None
+            if not isinstance(found, dict):
+                raise ModelError(f"{_place(entry.value)} cannot be read")
+            return found
+    return {}
+
+
+def _place(value: str) -> str:
+    return f"the model's metadata '{KEY}', {value[:80]!r},"

@@ -14,6 +14,7 @@ from cnna.spec import pack
 from cnna.spec.cpu_ops import reads
 from cnna.spec.errors import DataError, reason_of
 from cnna.spec.manifest import ACCELERATOR, CPU, CpuEntry, Manifest, Port, ProgramEntry
+from cnna.spec.preprocess import from_entry
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -42,6 +43,8 @@ class Inputs:
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
+        entry = manifest["preprocess"]
+        self._preprocess = None if entry is None else from_entry(entry, f"{manifest['name']}: preprocess", strict=False)
         self._tables = self._uint8_tables()
 
     def checked(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Arrays:
@@ -88,7 +91,7 @@ class Inputs:
             raise DataError(f"input {name} is no array: {reason_of(error)}") from None
         if whole:
             return x
-        if x.dtype == np.uint8 and self.manifest["preprocess"] is None:
+        if x.dtype == np.uint8 and self._preprocess is None:
             raise DataError(f"input {name} is uint8, but the model stores no preprocessing (cnna quantize --scale --mean --std)")
         if x.dtype.kind != "f" and x.dtype != np.uint8:
             raise DataError(f"input {name} is {x.dtype}, but the model wants float32")
@@ -96,7 +99,12 @@ class Inputs:
 
     def _upright(self, x: NDArray[Any], shape: Sequence[int | None]) -> NDArray[Any]:
         """uint8 pictures with the channels last as a view with them first, where the model stores how to take pictures."""
-        last = x.dtype == np.uint8 and self.manifest["preprocess"] is not None and x.ndim == len(shape) + 1 == 4
+        last = (
+            x.dtype == np.uint8
+            and self._preprocess is not None
+            and self._preprocess.layout == "nchw"
+            and x.ndim == len(shape) + 1 == 4
+        )
         turned = x.transpose(0, 3, 1, 2) if last else x
         fits = all(size in (None, have) for size, have in zip(shape, turned.shape[1:], strict=False))
         return turned if last and fits and x.shape[1:] != tuple(shape) else x
@@ -104,7 +112,7 @@ class Inputs:
     def _uint8_tables(self) -> dict[str, NDArray[np.int8]]:
         """int8 [C, 256] for inputs whose pictures go straight to the accelerator: what a picture's value becomes there."""
         tables: dict[str, NDArray[np.int8]] = {}
-        if self.manifest["preprocess"] is None:
+        if self._preprocess is None or self._preprocess.layout != "nchw":
             return tables
         cpu = [cast(CpuEntry, entry) for entry in self.manifest["pieces"] if entry["kind"] == CPU]
         others = {name for entry in cpu for name in reads(entry["operators"])}
@@ -120,10 +128,7 @@ class Inputs:
         return tables
 
     def _as_float(self, name: str, x: NDArray[Any]) -> NDArray[np.float32]:
-        preprocess = self.manifest["preprocess"]
-        if x.dtype == np.uint8 and preprocess is not None:
-            planes = (preprocess["mean"], preprocess["std"])
-            mean, std = (np.array(numbers, np.float32).reshape(-1, *[1] * (x.ndim - 2)) for numbers in planes)
-            return ((x.astype(np.float32) * np.float32(preprocess["scale"]) - mean) / std).astype(np.float32)
+        if x.dtype == np.uint8 and self._preprocess is not None:
+            return self._preprocess.apply(x)
         with np.errstate(over="ignore"):  # float64 beyond float32 is infinity, which saturates
             return x.astype(np.float32)

@@ -1,6 +1,6 @@
 """Photographs for a model: JPEG and PNG files cut to its input's size, what the model takes, and what a person can look at.
 
-For the notebooks. Pillow, which a PYNQ image has, is imported when a file is read.
+For the notebooks, `cnna quantize` and `cnna run`. Pillow, which a PYNQ image has, is imported when a file is read.
 """
 
 import os
@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from cnna.spec.errors import DataError, ToolError
 from cnna.spec.manifest import Manifest
+from cnna.spec.preprocess import Preprocess
 
 BILINEAR = 2  # Pillow's number for it, which every version has; the name has moved
 KINDS = (".jpg", ".jpeg", ".png")
 MARGIN = 256 / 224  # of ImageNet's test pictures: the shorter side is scaled to so much more than is cut out of its middle
+USUAL = Preprocess()
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels, 0 to 1, by channel
 
 
@@ -34,18 +36,17 @@ def find(where: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> li
     return files
 
 
-def read(files: Iterable[Path], shape: Sequence[int]) -> NDArray[np.uint8]:
-    """uint8 [N, H, W, C] of a model's input shape [C, H, W]: scaled by the shorter side, its middle cut out; grey where C is 1.
+def read(files: Iterable[Path], shape: Sequence[int | None], how: Preprocess = USUAL) -> NDArray[np.uint8]:
+    """uint8 [N, H, W, C] of a model's input shape, [C, H, W] or in the layout that `how` names: grey where C is 1.
 
-    DataError: a file is no picture, or C is neither 1 nor 3. ToolError: no Pillow.
+    Scaled and cut as `how` says; without a size by the shorter side, with a margin around the middle that is cut out. DataError: a
+    file is no picture, C is neither 1 nor 3, or pictures come to another size than the input's. ToolError: no Pillow.
     """
     try:
         from PIL import Image, ImageOps
     except ImportError:
         raise ToolError("pictures are read with Pillow, which is not installed: pip install pillow") from None
-    channels, height, width = shape
-    if channels not in (1, 3):
-        raise DataError(f"a picture has 1 or 3 channels, the model's input {list(shape)} has {channels}")
+    channels, height, width = _frame(shape, how)
     found = []
     for file in files:
         try:
@@ -53,12 +54,50 @@ def read(files: Iterable[Path], shape: Sequence[int]) -> NDArray[np.uint8]:
                 picture = ImageOps.exif_transpose(opened).convert("RGB" if channels == 3 else "L")
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             raise DataError(f"{file}: not a picture that Pillow reads: {error}") from None
-        scale = MARGIN * max(height / picture.height, width / picture.width)
-        size = max(width, round(picture.width * scale)), max(height, round(picture.height * scale))
-        left, top = (size[0] - width) // 2, (size[1] - height) // 2
-        cut = picture.resize(size, BILINEAR).crop((left, top, left + width, top + height))
-        found.append(np.asarray(cut, np.uint8).reshape(height, width, channels))
+        size = _scaled((picture.height, picture.width), (height, width), how)
+        top, left = (size[0] - height) // 2, (size[1] - width) // 2
+        if min(top, left) < 0:
+            raise DataError(
+                f"{file}: comes to {size[0]} rows and {size[1]} columns, fewer than the {height} x {width} to cut out; give --size"
+            )
+        cut = picture.resize((size[1], size[0]), BILINEAR).crop((left, top, left + width, top + height))
+        pixels = np.asarray(cut, np.uint8).reshape(height, width, channels)
+        found.append(pixels[..., ::-1] if how.colour == "bgr" else pixels)
     return np.stack(found)
+
+
+def _frame(shape: Sequence[int | None], how: Preprocess) -> tuple[int, int, int]:
+    """Channels, rows and columns of the pictures. DataError: they cannot be the model's input."""
+    if len(shape) != 3 or None in shape:
+        raise DataError(f"the model's input {list(shape)} is no picture: it needs three axes of a fixed size")
+    sizes = [int(size) for size in shape if size is not None]
+    channels, height, width = sizes if how.layout == "nchw" else (sizes[2], *sizes[:2])
+    if channels not in (1, 3):
+        remedy = "" if how.layout == "nhwc" or sizes[2] not in (1, 3) else "; is its layout nhwc?"
+        raise DataError(f"a picture has 1 or 3 channels, the model's input {sizes} has {channels}{remedy}")
+    if how.crop not in (None, (height, width)):
+        raise DataError(f"pictures are cut to {list(how.crop or ())}, but the model's input is {height} x {width} pixels")
+    return channels, height, width
+
+
+def _scaled(own: tuple[int, int], wanted: tuple[int, int], how: Preprocess) -> tuple[int, int]:
+    """Rows and columns that a picture is scaled to, before its middle is cut out."""
+    if how.size is not None and len(how.size) == 2:
+        return how.size[0], how.size[1]
+    scale = MARGIN * max(wanted[0] / own[0], wanted[1] / own[1])
+    if how.size is not None:
+        scale, wanted = how.size[0] / min(own), (1, 1)
+    return max(wanted[0], round(own[0] * scale)), max(wanted[1], round(own[1] * scale))
+
+
+def as_input(pictures: NDArray[np.uint8], how: Preprocess) -> NDArray[np.uint8]:
+    """What `read` found, in the layout of the model's input."""
+    return pictures if how.layout == "nhwc" else np.ascontiguousarray(pictures.transpose(0, 3, 1, 2))
+
+
+def are_pictures(path: Path) -> bool:
+    """Whether a path that a user gives stands for pictures: a folder, or a file of their kind."""
+    return path.is_dir() or path.suffix.lower() in KINDS
 
 
 class Samples(NamedTuple):

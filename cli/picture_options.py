@@ -1,0 +1,103 @@
+"""Pictures and arrays that a user gives, and the options that say how a picture becomes an input (docs/preprocess.md)."""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from cnna.cli.arrays import Arrays, read_arrays
+from cnna.host.model import pictures
+from cnna.spec.errors import DataError, ModelError
+from cnna.spec.files import read_bytes
+from cnna.spec.preprocess import COLOURS, LAYOUTS, NORMALISATION, Preprocess, channels_of, from_entry
+
+FILE = "preprocess.json"  # beside a model
+
+
+def add_picture_options(parser: argparse.ArgumentParser, when: str) -> None:
+    """Options of a command; `when` says what they are for."""
+    group = parser.add_argument_group(f"how pictures become the input, (x * scale - mean) / std: {when}")
+    group.add_argument(
+        "--size", type=_whole, metavar="H,W", help="scale pictures to so much, or with one number their shorter side"
+    )
+    group.add_argument("--crop", type=_whole, metavar="H,W", help="cut so much out of the middle (default: what the model takes)")
+    group.add_argument("--scale", type=_number, metavar="S", help="default: 1; 1/255 makes 0 to 1")
+    group.add_argument("--mean", type=_number, nargs="+", metavar="M", help="one value, or one a channel (default: 0)")
+    group.add_argument("--std", type=_number, nargs="+", metavar="D", help="one value, or one a channel (default: 1)")
+    group.add_argument("--layout", choices=LAYOUTS, help="of the model's input: channels first (default) or last")
+    group.add_argument("--colour", choices=COLOURS, help="the order of the model's channels (default: rgb)")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(Fraction(text)) if "/" in text else float(text)
+    except ZeroDivisionError:
+        raise ValueError from None
+
+
+def _whole(text: str) -> list[int]:
+    return [int(part) for part in text.replace("x", ",").split(",")]
+
+
+def given_preprocess(args: argparse.Namespace) -> dict[str, Any]:
+    """What the options say, as a table. ModelError: a value that there is not."""
+    names = ("size", "crop", *NORMALISATION, "layout", "colour")
+    found = {name: value for name in names if (value := getattr(args, name)) is not None}
+    for name, value in found.items():
+        from_entry({name: value}, f"--{name}")
+    if not all(value > 0 for value in found.get("std", ())):
+        raise ModelError(f"--std {' '.join(f'{value:g}' for value in found['std'])}: must be above 0 and finite")
+    return found
+
+
+def beside(model: Path) -> dict[str, Any]:
+    """The table in a `preprocess.json` beside a model; empty where there is none. ModelError: it is no such table."""
+    path = model.parent / FILE
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(read_bytes(path))
+    except ValueError as error:
+        raise ModelError(f"{path}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ModelError(f"{path}: not a JSON object with keys such as scale, mean and std (docs/preprocess.md)")
+    from_entry(found, str(path))
+    return found
+
+
+def read_samples(
+    path: Path,
+    inputs: Mapping[str, Sequence[int | None]],
+    types: Mapping[str, str],
+    table: Mapping[str, Any],
+    limit: int | None = None,
+) -> Arrays:
+    """Arrays of a file as `read_arrays`, or pictures of a folder or file as uint8 in the model's layout; the first `limit`.
+
+    types: of inputs of integers. table: how pictures become the input, empty if nobody said so. DataError: as `pictures.read`, or
+    nobody said how pictures become floats.
+    """
+    if not pictures.are_pictures(path):
+        arrays = read_arrays(path, inputs, allow_uint8=bool(table), types=types)
+        return {name: array[:limit] for name, array in arrays.items()}
+    if len(inputs) != 1:
+        raise DataError(f"{path}: pictures are for models of one input; this one has {', '.join(inputs)}: give an .npz")
+    ((name, shape),) = inputs.items()
+    if name not in types and not any(key in table for key in NORMALISATION):
+        raise DataError(
+            f"{path}: nothing says how pictures become floats: give --scale, --mean and --std (--scale 1/255 makes 0 to 1), or "
+            f"write a {FILE} beside the model"
+        )
+    how = from_entry(table, str(path), strict=False)
+    return {name: pictures.as_input(pictures.read(pictures.find(path)[:limit], shape, how), how)}
+
+
+def check_channels(how: Preprocess, inputs: Mapping[str, Sequence[int | None]], where: str) -> None:
+    """DataError: means or deviations that are neither one number nor one a channel."""
+    for shape in inputs.values():
+        channels = channels_of(tuple(shape), how.layout)
+        for name, values in (("mean", how.mean), ("std", how.std)):
+            if len(values) not in (1, channels):
+                raise DataError(f"{where}: {name} has {len(values)} values, but the input has {channels} channels")

@@ -1,0 +1,163 @@
+"""Folders of pictures through quantize, compile and run: who says how a picture becomes an input, and what cannot be used."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+from cnna.cli.main import main
+from cnna.spec.artifact import load
+
+SIZE, COUNT = 16, 6
+FULL = {"size": 32, "scale": 1 / 128, "mean": [1, 1, 1], "std": [2.0]}
+
+
+def network(path: Path, layout: str = "nchw", kind: int = TensorProto.FLOAT, channels: int = 3) -> Path:
+    """A convolution and the mean of its map, which tells colours and brightness apart."""
+    rng = np.random.default_rng(7)
+    weights = numpy_helper.from_array(rng.normal(0, 0.3, (4, channels, 3, 3)).astype(np.float32), "w")
+    shape = [channels, SIZE, SIZE] if layout == "nchw" else [SIZE, SIZE, channels]
+    nodes = [
+        helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Transpose", ["f"], ["t"], perm=[0, 1, 2, 3] if layout == "nchw" else [0, 3, 1, 2]),
+        helper.make_node("Conv", ["t", "w"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("GlobalAveragePool", ["b"], ["c"]),
+        helper.make_node("Flatten", ["c"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", kind, ["N", *shape])
+    graph = helper.make_graph(nodes, "net", [x], [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """m.onnx, and pictures of 32 x 32 pixels in a folder: uniform, so that scaling and cutting change nothing."""
+    network(tmp_path / "m.onnx")
+    (tmp_path / "pictures").mkdir()
+    for number in range(COUNT):
+        colour = np.random.default_rng(number).integers(0, 256, 3).astype(np.uint8)
+        Image.fromarray(np.broadcast_to(colour, (32, 32, 3)).copy()).save(tmp_path / "pictures" / f"{number}.png")
+    return tmp_path
+
+
+def pixels(folder: Path) -> np.ndarray:
+    """uint8 [N, H, W, C] of what the pictures come to."""
+    colours = [np.asarray(Image.open(file))[0, 0] for file in sorted((folder / "pictures").iterdir())]
+    return np.broadcast_to(np.stack(colours)[:, None, None], (COUNT, SIZE, SIZE, 3)).copy()
+
+
+def quantized(folder: Path, *options: object) -> dict[str, Any]:
+    """What `cnna quantize --calib pictures` and compile store."""
+    words = ["quantize", folder / "m.onnx", "--calib", folder / "pictures", "-o", folder / "q.onnx", *options]
+    assert main([str(word) for word in words]) == 0
+    assert main(["compile", str(folder / "q.onnx"), "--config", "tiny", "-o", str(folder / "m.cnna")]) == 0
+    preprocess = load(folder / "m.cnna").manifest["preprocess"]
+    return dict(preprocess or {})
+
+
+def answer(folder: Path, x: Path, *options: object) -> np.ndarray:
+    words = ["run", folder / "m.cnna", "--input", x, "--device", "emulator", "-o", folder / "y.npz", *options]
+    assert main([str(word) for word in words]) == 0
+    with np.load(folder / "y.npz") as found:
+        return np.asarray(found["y"])
+
+
+def test_options_beat_the_file_and_the_file_beats_the_metadata(folder: Path) -> None:
+    """Key by key: a user who changes one of them must not lose the others, nor get one that was said long ago."""
+    model = onnx.load(folder / "m.onnx")
+    model.metadata_props.add(key="cnna.preprocess", value=json.dumps({**FULL, "colour": "bgr"}))
+    onnx.save(model, folder / "m.onnx")
+    assert quantized(folder) == {**FULL, "size": [32], "mean": [1.0, 1.0, 1.0], "colour": "bgr"}
+    (folder / "preprocess.json").write_text(json.dumps({"scale": 0.25, "mean": [3, 2, 1]}))
+    assert quantized(folder) == {**FULL, "size": [32], "scale": 0.25, "mean": [3.0, 2.0, 1.0], "colour": "bgr"}
+    found = quantized(folder, "--scale", "1/4", "--mean", 9, "--colour", "rgb", "--size", "20,24")
+    assert found == {"scale": 0.25, "mean": [9.0], "std": [2.0], "size": [20, 24]}
+
+
+def test_a_run_needs_no_option(folder: Path) -> None:
+    """What quantize used is in the artifact: the folder gives the same answers as arrays that are made by hand."""
+    quantized(folder, "--scale", "1/64", "--mean", 1, 2, 3, "--colour", "bgr")
+    floats = (pixels(folder)[..., ::-1].astype(np.float32) / 64 - np.float32([1, 2, 3])).transpose(0, 3, 1, 2)
+    np.save(folder / "x.npy", floats)
+    by_hand = answer(folder, folder / "x.npy")
+    assert np.array_equal(answer(folder, folder / "pictures"), by_hand)
+    assert np.array_equal(answer(folder, folder / "pictures", "--limit", 2), by_hand[:2])
+    assert np.array_equal(answer(folder, folder / "pictures" / "3.png"), by_hand[3:4])
+    swapped = answer(folder, folder / "pictures", "--colour", "rgb", "--mean", 3, 2, 1)
+    np.save(folder / "x.npy", np.ascontiguousarray(floats[:, ::-1]))
+    assert np.array_equal(swapped, answer(folder, folder / "x.npy"))
+    assert not np.array_equal(swapped, by_hand)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.UINT8])
+def test_channels_last(folder: Path, kind: int) -> None:
+    """As TensorFlow exports; a model that takes uint8 gets pictures as they are, and nothing needs to be said about it."""
+    network(folder / "m.onnx", "nhwc", kind)
+    floats = kind == TensorProto.FLOAT
+    stored = quantized(folder, "--layout", "nhwc", *(["--scale", "1/64", "--std", 1, 2, 4] if floats else []))
+    assert stored["layout"] == "nhwc"
+    x = pixels(folder)
+    np.save(folder / "x.npy", (x.astype(np.float32) / 64 / np.float32([1, 2, 4])).astype(np.float32) if floats else x)
+    by_hand = answer(folder, folder / "x.npy")
+    assert np.array_equal(answer(folder, folder / "pictures"), by_hand)
+    assert len(np.unique(by_hand, axis=0)) > 1
+
+
+def test_grey_models_take_coloured_pictures(folder: Path) -> None:
+    """And the other way round: as many channels as the model has."""
+    network(folder / "m.onnx", channels=1)
+    assert quantized(folder, "--scale", "1/255") == {"scale": 1 / 255, "mean": [0.0], "std": [1.0]}
+    Image.new("RGBA", (40, 20), (9, 9, 9, 3)).save(folder / "pictures" / "alpha.png")
+    assert len(answer(folder, folder / "pictures")) == COUNT + 1
+
+
+def _broken(folder: Path) -> None:
+    (folder / "pictures" / "2.png").write_bytes(b"no picture")
+
+
+def _emptied(folder: Path) -> None:
+    for file in (folder / "pictures").iterdir():
+        file.unlink()
+
+
+def _table(text: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / "preprocess.json").write_text(text) and None
+
+
+NORM = ["--scale", "1/255"]
+MISTAKES: dict[str, tuple[Callable[[Path], Any], list[object], str]] = {
+    "a broken picture": (_broken, NORM, r"2\.png: not a picture that Pillow reads"),
+    "an empty folder": (_emptied, NORM, r"pictures: no \.jpg, \.jpeg, \.png files"),
+    "no normalisation": (lambda folder: None, [], r"pictures: nothing says how pictures become floats: give --scale"),
+    "a crop that is not the model's": (lambda folder: None, [*NORM, "--crop", 8], r"cut to \[8, 8\], but .* 16 x 16"),
+    "a size below what is cut": (lambda folder: None, [*NORM, "--size", "8,64"], r"0\.png: comes to 8 rows and 64 columns"),
+    "a layout that is not the model's": (lambda folder: None, [*NORM, "--layout", "nhwc"], "has 16"),
+    "means of another number": (lambda folder: None, [*NORM, "--mean", 1, 2], "mean has 2 values, but the input has 3 channels"),
+    "a size of nothing": (lambda folder: None, [*NORM, "--size", 0], "--size: 'size' is .* above 0"),
+    "a file that is no JSON": (_table("{scale"), [], r"preprocess\.json: not JSON"),
+    "a file that is no table": (_table("[1]"), [], r"preprocess\.json: not a JSON object"),
+    "an unknown key": (_table('{"means": [1]}'), NORM, r"preprocess\.json: there is no 'means'; there are scale, mean"),
+    "a value of another kind": (_table('{"scale": "1/255"}'), [], r"preprocess\.json: 'scale' is '1/255'; it must be a number"),
+    "a deviation of 0": (_table('{"std": 0}'), [], r"preprocess\.json: preprocessing: .* std not 0"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_cannot_be_used_is_said_in_a_line(folder: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """A folder of a thousand pictures has a broken one: without its name nobody finds it."""
+    spoil, options, said = MISTAKES[name]
+    spoil(folder)
+    words = ["quantize", folder / "m.onnx", "--calib", folder / "pictures", "-o", folder / "q.onnx", *options]
+    assert main([str(word) for word in words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(said, line), line
+    assert not (folder / "q.onnx").exists()
