@@ -90,7 +90,9 @@ class Prepared(BackendRep):
         given = self.named(inputs)
         with Model(self.compiled(given), self.execution, **kwargs) as model:
             answers = model.run(given)
-        return tuple(answers[value.name] for value in self.model.graph.output)
+        kinds = [value.type.tensor_type.elem_type or TensorProto.FLOAT for value in self.model.graph.output]
+        found = [answers[value.name] for value in self.model.graph.output]
+        return tuple(y.astype(helper.tensor_dtype_to_np_dtype(kind), copy=False) for y, kind in zip(found, kinds, strict=True))
 
     def named(self, inputs: Inputs) -> dict[str, Any]:
         """Inputs by name; those that have no batch in the model get one. DataError: there are too many or too few."""

@@ -20,6 +20,7 @@ from cnna.host.model.answers import outputs_of
 from cnna.host.model.divergence import Divergence, OutputDivergence, squeezed
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import DataError
+from cnna.spec.preprocess import from_entry
 
 WORST = 10  # rows that are printed
 CLEAR = 20.0  # decibels of signal to noise, under which a tensor is called far; int8 alone mostly gives 25 to 45
@@ -149,9 +150,7 @@ def _in_float(artifact: Artifact, sample: Arrays) -> Arrays:
     preprocess = artifact.manifest["preprocess"]
     if preprocess is None:
         return sample
-    from cnna.compiler.frontend.preprocess import Preprocess
-
-    stored = Preprocess(preprocess["scale"], tuple(preprocess["mean"]), tuple(preprocess["std"]))
+    stored = from_entry(preprocess, "preprocess", strict=False)
     return {name: stored.apply(x) if x.dtype == np.uint8 else x for name, x in sample.items()}
 
 
