@@ -121,6 +121,11 @@ class Builder:
         """Some rows and columns of a map."""
         return self._node(ir.Pixels((first[0], first[1]), (step[0], step[1])), (x,), (self.shape(x)[0], *size), self.zero(x))
 
+    def maximum(self, a: str, b: str) -> str:
+        """The greater of two tensors; the second is requantised first where its zero point is another."""
+        b = b if self.zero(b) == self.zero(a) else self._requantised_to(b, self.zero(a))
+        return self._node(ir.Maximum(), (a, b), self.shape(a), self.zero(a))
+
     def channels(self, x: str, first: int, count: int) -> str:
         """Some channels of a map."""
         return self._node(ir.Channels(first), (x,), (count, *self.shape(x)[1:]), self.zero(x))
@@ -350,6 +355,12 @@ def _pixels(b: Builder) -> str:
     return b.pixels(x, first, step, size)
 
 
+def _maximum(b: Builder) -> str:
+    """Of an input and another, or of a part of a concatenation."""
+    x = _input(b)
+    return b.maximum(b.copy(x) if b.rng.random() < 0.5 else x, b.affine(x) if b.rng.random() < 0.5 else b.input(*b.shape(x)))
+
+
 def _channels(b: Builder) -> str:
     """Some channels, from a block's first on or not; each part read by a layer or put in another order."""
     x = _input(b, 40)
@@ -395,6 +406,7 @@ LAYERS: dict[str, Callable[[Builder], str]] = {
     "concat": _concat,
     "first": _first,
     "pixels": _pixels,
+    "maximum": _maximum,
     "channels": _channels,
     "enlarged": _enlarged,
     "phases": _phases,

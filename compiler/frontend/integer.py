@@ -113,8 +113,11 @@ def _affine(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constan
     return ir.Affine(*names, ir.clamp(y, node.op.low, node.op.high))
 
 
-def _concat(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
-    """A Concat, and in front of it a requantised copy of each input whose scale differs from the output's."""
+_OF_EQUALS: dict[type, Callable[[], ir.Concat | ir.Maximum]] = {f.Concat: ir.Concat, f.Maximum: ir.Maximum}
+
+
+def _of_equals(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
+    """A Concat or Maximum, and in front of it a requantised copy of each input whose scale differs from the output's."""
     y = _quant(tensors, node.output)
     copies, inputs = [], []
     for number, name in enumerate(node.inputs):
@@ -124,7 +127,7 @@ def _concat(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
             copies.append(ir.Node(f"{node.name}:copy{number}", _copy(_quant(tensors, name), y), (name,), copied))
             name = copied
         inputs.append(name)
-    return [*copies, ir.Node(node.name, ir.Concat(), tuple(inputs), node.output)]
+    return [*copies, ir.Node(node.name, _OF_EQUALS[type(node.op)](), tuple(inputs), node.output)]
 
 
 def _moved(node: ir.Node, tensors: Tensors) -> tuple[list[ir.Node], str]:
@@ -173,7 +176,8 @@ def _interleave(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
 
 
 _SEVERAL: dict[type, Callable[[ir.Node, Tensors], list[ir.Node]]] = {
-    f.Concat: _concat,
+    f.Concat: _of_equals,
+    f.Maximum: _of_equals,
     f.Pixels: _pixels,
     f.Channels: _channels,
     f.Interleave: _interleave,

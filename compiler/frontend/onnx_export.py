@@ -290,6 +290,7 @@ _WRITE: dict[type, Callable[[_Writer, Node, list[str], str], Any]] = {
     f.AveragePool: _pool,
     f.Affine: _affine,
     f.Add: lambda writer, node, inputs, output: writer.emit("Sub" if node.op.minus else "Add", inputs, output, node.name),
+    f.Maximum: lambda writer, node, inputs, output: writer.emit("Max", inputs, output, node.name),
     f.Clip: lambda writer, node, inputs, output: writer.emit("Identity", inputs, output, node.name),
     f.Concat: lambda writer, node, inputs, output: writer.emit("Concat", inputs, output, node.name, axis=1),
     f.Pixels: _pixels,

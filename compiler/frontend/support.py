@@ -77,6 +77,7 @@ def _interleave(op: f.Interleave, node: Node, graph: Graph) -> str | None:
 
 CUT = "cut the model there and run two"
 SMOOTH = "replace it with Clip and train again"
+SLOPE = "only constant slopes from 0 to 1, one or one for each channel, run"
 LEAKY = "replace it with Relu and train again"
 NORM = "replace it with BatchNormalization and train again"
 CHANNELS = "one operand must be a constant for each channel"
@@ -89,6 +90,7 @@ OPERATORS: dict[type, Rule] = {
     f.AveragePool: Rule("vector", _average),
     f.Affine: Rule("vector", _no_limit),
     f.Add: Rule("array", _no_limit),  # behind a convolution, else vector
+    f.Maximum: Rule("vector", _no_limit),
     f.Clip: Rule("vector", _no_limit),  # folded into the operator before it wherever there is one
     f.Requantise: Rule("vector", _no_limit),
     f.Concat: Rule("vector", _no_limit),  # copies only where scales differ
@@ -103,6 +105,7 @@ RUNS = (  # ONNX's names of what becomes one of these, in at least one form
     *("Conv", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean"),
     *("BatchNormalization", "Relu", "Clip", "Min", "Max", "Add", "Sum", "Sub", "Mul", "Div", "Concat", "Pad", "Slice", "Flatten"),
     *("Resize", "Split", "Gather", "ConvTranspose", "DepthToSpace", "SpaceToDepth", "HardSigmoid", "ReduceSum"),
+    *("LeakyRelu", "PRelu"),
 )
 
 WHOLE_NUMBERS = ("ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
@@ -124,8 +127,8 @@ HINTS = {
     "Gather": "only a constant choice of channels, rows or columns runs",
     "Concat": "only channels (axis 1) can be concatenated",
     "ReduceMean": "only the mean over all rows and columns runs; use GlobalAveragePool",
-    "LeakyRelu": LEAKY,
-    "PRelu": LEAKY,
+    "LeakyRelu": SLOPE,
+    "PRelu": SLOPE,
     "Elu": LEAKY,
     "HardSwish": "replace it with Relu or ReLU6 and train again",
     "Sigmoid": SMOOTH,

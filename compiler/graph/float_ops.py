@@ -94,6 +94,11 @@ class Add:
 
 
 @dataclass(frozen=True)
+class Maximum:
+    """The greater of a and b, both of the output's shape."""
+
+
+@dataclass(frozen=True)
 class Clip:
     """min(max(x, low), high): Relu, ReLU6, Clip."""
 
@@ -151,6 +156,7 @@ FloatOperator = (
     | Pixels
     | Channels
     | Interleave
+    | Maximum
     | Requantise
 )
 MOVES = (MaxPool, Concat, Pixels, Channels, Interleave)  # every element of the output is one of the inputs', whatever the scale

@@ -134,6 +134,11 @@ class Affine:
 
 
 @dataclass(frozen=True)
+class Maximum:
+    """The greater of two tensors of equal shape and quantisation, which the output has too."""
+
+
+@dataclass(frozen=True)
 class Concat:
     """Channels of the inputs one after another; all have the output's quantisation."""
 
@@ -164,7 +169,7 @@ class Mosaic:
 
 
 IntegerOperator = (
-    Combine | Conv | Depthwise | MaxPool | AveragePool | Affine | Concat | Pixels | Channels | Mosaic
+    Combine | Conv | Depthwise | MaxPool | AveragePool | Affine | Concat | Pixels | Channels | Mosaic | Maximum
 )  # of an int8 graph
 AnyOperator: TypeAlias = "IntegerOperator | FloatOperator"
 Operator = TypeVar("Operator", bound=AnyOperator, covariant=True)

@@ -12,7 +12,7 @@ from cnna.compiler.graph import ir
 from cnna.compiler.lower.array import conv, select
 from cnna.compiler.lower.context import Lowering
 from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Phase, View
-from cnna.compiler.lower.vector import affine, average_pool, channels, combine, copy, depthwise, max_pool, pixels
+from cnna.compiler.lower.vector import affine, average_pool, channels, combine, copy, depthwise, max_pool, maximum, pixels
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 from cnna.spec.regmap import command_fields
@@ -123,6 +123,7 @@ OPERATORS: dict[type, Callable[[Lowering, ir.Node, int], list[Kernel]]] = {
     ir.Combine: combine,
     ir.Affine: affine,
     ir.Concat: _concat,
+    ir.Maximum: maximum,
     ir.Pixels: pixels,
     ir.Channels: channels,
 }

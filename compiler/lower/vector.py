@@ -44,6 +44,11 @@ def combine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     return [_uniform(low, low.common(node, layer, ir.Window(), 0, node.op.out), "elementwise", node.op, node.output)]
 
 
+def maximum(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+    """A max pool whose two taps lie in two maps."""
+    return [_uniform(low, low.common(node, layer, ir.Window(), 0, FULL), "max", IDENTITY, node.output)]
+
+
 def affine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     """A factor and an offset for each channel."""
     op, constants = node.op, low.graph.constants

@@ -3,7 +3,7 @@
 Requires: folded constants (`fold_constants`); tensors of known shape with the batch in front.
 Ensures: arithmetic with a constant that is one number, or that differs along one axis only, is an Affine (between two Transposes
 where that axis is not the channels); sums and differences of equal shapes are Adds of two operands each; Relu, Clip, Min and Max
-are Clips.
+are Clips; a Max of two maps and a leaky Relu with slopes from 0 to 1 are Maximums.
 Leaves alone: constants that differ along several axes, operands that broadcast, divisions by an activation or by 0.
 """
 
@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import Add, Affine, Clip, Onnx, Transpose
+from cnna.compiler.graph.float_ops import Add, Affine, Clip, Maximum, Onnx, Transpose
 from cnna.compiler.graph.ir import Graph, Node, Tensor
 from cnna.compiler.passes.typed_operators import put_framed
 from cnna.spec.errors import ModelError
@@ -38,6 +38,8 @@ def canonical_elementwise(graph: Graph) -> Graph:
             _arithmetic(edit, node)
         elif node.op.kind in LIMITS:
             _limit(edit, node)
+        elif node.op.kind in ("LeakyRelu", "PRelu"):
+            _leaky(edit, node)
         elif node.op.kind == "HardSigmoid" and node.inputs[0] not in edit.constants:
             channels = edit.shape(node.inputs[0])[1]
             factors = [np.full(channels, float(node.op.attributes.get(key, value))) for key, value in HARD_SIGMOID.items()]
@@ -166,6 +168,10 @@ def _limit(edit: Editor, node: Node) -> None:
         )
     else:
         activations = [name for name in node.inputs if name not in edit.constants]
+        shapes = {edit.shape(name) for name in (*node.inputs, node.output)}
+        if node.op.kind == "Max" and len(activations) == len({*node.inputs}) == len(node.inputs) == 2 and len(shapes) == 1:
+            put_framed(edit, node, Maximum(), node.inputs)
+            return
         numbers = [edit.constants[name] for name in node.inputs if name in edit.constants]
         if len(activations) != 1 or len(numbers) != 1 or numbers[0].size != 1:
             return
@@ -174,6 +180,23 @@ def _limit(edit: Editor, node: Node) -> None:
         put_framed(edit, node, Clip(low, high), tuple(activations))
         return
     put_framed(edit, node, Clip(low, high), node.inputs[:1])
+
+
+def _leaky(edit: Editor, node: Node) -> None:
+    """max(x, slope * x), which is the same for slopes from 0 to 1."""
+    x, channels = node.inputs[0], edit.shape(node.inputs[0])[1]
+    slopes = np.full(channels, float(node.op.attributes.get("alpha", 0.01)))
+    if node.op.kind == "PRelu":
+        found = _along_one_axis(edit.constants[node.inputs[1]], edit.shape(x)) if node.inputs[1] in edit.constants else None
+        if found is None or found[0] != 1:
+            return
+        slopes = found[1].astype(np.float64)
+    if x in edit.constants or not ((slopes >= 0) & (slopes <= 1)).all():
+        return
+    sloped = edit.fresh(f"{node.output}:sloped")
+    edit.tensors[sloped] = Tensor(edit.shape(x))
+    _put_affine(edit, Node(f"{node.name}:slope", node.op, (x,), sloped), x, slopes, np.zeros(channels), 1)
+    put_framed(edit, node, Maximum(), (x, sloped))
 
 
 def _number(edit: Editor, node: Node, name: str) -> float:

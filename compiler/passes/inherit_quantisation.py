@@ -2,7 +2,7 @@
 
 Requires: quantisations noted on tensors (`annotate_quantisation`), limits folded (`fuse_clip`).
 Ensures: the output of an operator that only chooses among its input's values has the input's quantisation; the sole input of one
-that commutes with rounding (MaxPool, Concat, Clip) has the output's.
+that commutes with rounding (MaxPool, Maximum, Concat, Clip) has the output's.
 Leaves alone: tensors with a quantisation, inputs that others read, Concats of unequal quantisations.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import inf
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import MOVES, Clip, Conv
+from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Maximum
 from cnna.compiler.graph.ir import Graph, Node
 
 
@@ -22,7 +22,7 @@ def inherit_quantisation(graph: Graph) -> Graph:
         if _keeps_values(edit, node) and edit.tensors[node.output].quant is None and len(quants) == 1:
             edit.tensors[node.output] = replace(edit.tensors[node.output], quant=quants.pop())
     for node in reversed(list(edit)):
-        if isinstance(node.op, (*MOVES, Clip)):
+        if isinstance(node.op, (*MOVES, Clip, Maximum)):
             for name in node.inputs:
                 if edit.tensors[name].quant is None and edit.uses(name) == node.inputs.count(name) and edit.producer(name):
                     edit.tensors[name] = replace(edit.tensors[name], quant=edit.tensors[node.output].quant)

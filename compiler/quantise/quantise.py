@@ -15,7 +15,7 @@ from cnna.compiler.frontend.partition import Reasons, part_of, placed
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Onnx, Requantise
+from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Maximum, Onnx, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate
@@ -102,7 +102,10 @@ def written(
 
 
 def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method: str) -> dict[str, Quant]:
-    """A quantisation for each tensor; the inputs and the output of what only moves values, and of a Clip, share one."""
+    """A quantisation for each tensor; the inputs and the output of what only moves values, and of a Clip, share one.
+
+    So do the second input and the output of a Maximum: it may be the first times a slope.
+    """
     leader = {name: name for name in body.tensors}
 
     def find(name: str) -> str:
@@ -111,8 +114,8 @@ def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method
         return name
 
     for node in body.nodes:
-        if isinstance(node.op, (*MOVES, Clip)):
-            for name in node.inputs:
+        if isinstance(node.op, (*MOVES, Clip, Maximum)):
+            for name in node.inputs[1:] if isinstance(node.op, Maximum) else node.inputs:
                 leader[find(name)] = find(node.output)
     groups: dict[str, list[str]] = {}
     for name in body.tensors:

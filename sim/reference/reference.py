@@ -163,6 +163,10 @@ def _concat(op: ir.Concat, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
     return np.concatenate(x, axis=1)
 
 
+def _maximum(op: ir.Maximum, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    return np.maximum(x[0], x[1])
+
+
 def _pixels(op: ir.Pixels, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
     down, right = (
         first + step * np.arange(size) for first, step, size in zip(op.first, op.step, _size(graph, output), strict=True)
@@ -190,6 +194,7 @@ _EXECUTE: dict[type, Callable[[Any, list[Int8], ir.Graph, str], Int8]] = {
     ir.Combine: _combine,
     ir.Affine: _affine,
     ir.Concat: _concat,
+    ir.Maximum: _maximum,
     ir.Pixels: _pixels,
     ir.Channels: _channels,
     ir.Mosaic: _mosaic,

@@ -29,6 +29,11 @@ LAYERS = {
     "pixel shuffle": ('c = Conv (a, v) b = DepthToSpace <blocksize=3, mode="CRD"> (c)', {"v": (27, 16, 1, 1)}),
     "depth to space": ("b = DepthToSpace <blocksize=2> (a)", {}),
     "difference": ("c = Conv (a, v) b = Sub (a, c)", {"v": (16, 16, 1, 1)}),
+    "leaky": ("b = LeakyRelu <alpha=0.1> (a)", {}),
+    "slopes": (
+        "c = PRelu (a, p) b = Conv (c, v)",
+        {"p": np.linspace(0, 1, 16, dtype=np.float32)[:, None, None], "v": (9, 16, 1, 1)},
+    ),
     "tokens": (
         "c = Transpose <perm=[0,2,3,1]> (a) d = MatMul (c, m) b = Transpose <perm=[0,3,1,2]> (d)",
         {"m": (16, 5)},
@@ -43,7 +48,18 @@ LAYERS = {
 
 
 STEPS: dict[str, float] = dict.fromkeys(
-    ("transposed", "transposed, cut off", "transposed, by channel", "pixel shuffle", "focus", "difference", "tokens"), 1.01
+    (
+        "transposed",
+        "transposed, cut off",
+        "transposed, by channel",
+        "pixel shuffle",
+        "focus",
+        "difference",
+        "tokens",
+        "leaky",
+        "slopes",
+    ),
+    1.01,
 )  # of 255, where a layer computes too: a tie that onnxruntime rounds the other way
 
 

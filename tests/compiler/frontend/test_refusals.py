@@ -79,6 +79,8 @@ IN_BETWEEN = {  # between two convolutions of four channels, in the terms of ops
     "Resize": 'b = Upsample <mode="nearest"> (a, twice)',
     "Split": "p, q = Split <axis=1, split=[2, 2]> (a) b = Concat <axis=1> (q, p)",
     "Gather": "b = Gather <axis=1> (a, order)",
+    "LeakyRelu": "b = LeakyRelu (a)",
+    "PRelu": "b = PRelu (a, half)",
     "HardSigmoid": "b = HardSigmoid (a)",
     "ReduceSum": "b = ReduceSum <axes=[2, 3]> (a)",
     "ConvTranspose": "b = ConvTranspose <strides=[2, 2]> (a, w4)",
@@ -88,6 +90,7 @@ IN_BETWEEN = {  # between two convolutions of four channels, in the terms of ops
 }
 WEIGHTS = {"w": (4, 3, 1, 1), "w4": (4, 4, 1, 1), "w8": (4, 8, 1, 1), "w16": (4, 16, 1, 1), "v16": (16, 4, 1, 1), "m": (64, 4)}
 CONSTANTS = WEIGHTS | {"s": (4,), "var": (4,), "k": (4, 1, 1), "c": np.float32(0.5)}
+CONSTANTS |= {"half": np.full((4, 1, 1), 0.5, np.float32)}
 CONSTANTS |= {"twice": np.array([1, 1, 2, 2], np.float32), "order": np.array([2, 0, 3, 1])}
 
 

@@ -48,7 +48,7 @@ STAYS = {
     "product of activations": ("Mul (x, z)", {}),
     "divisor": ("Div (s, x)", {"s": (3, 1, 1)}),
     "division by 0": ("Div (x, s)", {"s": np.float32(0)}),
-    "computed limit": ("Max (x, z)", {}),
+    "computed limit": ("Min (x, z)", {}),
     "limit of two": ("Max (x, z, s)", {"s": np.float32(0)}),
     "two limits": ("Max (x, s, t)", {"s": np.float32(0), "t": np.float32(1)}),
     "limit of each channel": ("Max (x, s)", {"s": (3, 1, 1)}),
@@ -107,6 +107,31 @@ def test_sign_of_a_difference():
     affine = only(graph, Affine).op
     assert (graph.constants[affine.scale] == -1).all()
     assert (graph.constants[affine.shift] == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("node", "slopes", "runs"),
+    [
+        ("LeakyRelu <alpha=0.2> (x)", [0.0], True),
+        ("PRelu (x, s)", [0.25, 1, 0], True),
+        ("PRelu (x, s)", [0.25, 1.5, 0], False),
+        ("LeakyRelu <alpha=-0.1> (x)", [0.0], False),
+    ],
+)
+def test_slopes_from_0_to_1_are_a_maximum(node, slopes, runs):
+    """The greater of x and a * x is x below 0 for other slopes, so that these must stay."""
+    constants = {"s": np.array(slopes, np.float32)[:, None, None]}
+    graph = untyped(f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = {node} }}", constants)
+    if runs:
+        assert kinds(after(canonical_elementwise, graph)) == ["Affine", "Maximum"]
+    else:
+        assert left_alone(canonical_elementwise, graph)
+
+
+def test_greater_of_two_maps():
+    """A limit that is computed, pixel by pixel."""
+    graph = after(canonical_elementwise, untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ y = Max (z, x) }}"), 0)
+    assert kinds(graph) == ["Maximum"]
 
 
 def test_difference_of_two_maps():
