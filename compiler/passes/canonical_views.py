@@ -9,7 +9,7 @@ from math import prod
 
 from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import Onnx, Reshape, Transpose
-from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.errors import ModelError
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -25,7 +25,7 @@ def canonical_views(graph: Graph) -> Graph:
             continue
         before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
         known = before and after and min(before) > 0 and min(after) > 0
-        if not known or before[0] != 1 or after[0] != 1:
+        if not known or before[0] != 1 or after[0] != 1 or (node.op.kind == "Flatten" and _flattens_batch(node, len(before))):
             continue
         if node.op.kind in RESHAPES:
             if prod(before) != prod(after):
@@ -39,3 +39,8 @@ def canonical_views(graph: Graph) -> Graph:
             if perm[0] == 0:
                 edit.put(node.name, Transpose(perm), node.inputs, node.output)
     return edit.finish()
+
+
+def _flattens_batch(node: Node, rank: int) -> bool:
+    """Whether a Flatten makes one row of all samples; a Reshape to what one sample shows, [1, C], would make a row of each."""
+    return int(node.op.attributes.get("axis", 1)) % rank == 0

@@ -58,3 +58,9 @@ def test_wrong_number_of_elements_is_named():
     wrong = {**graph.tensors, "y": Tensor((1, 23))}
     with pytest.raises(ModelError, match=r"node 'Flatten:y' \(Flatten\): it makes \[1, 23\] of \[1, 2, 3, 4\], which has 24"):
         canonical_views(replace(graph, tensors=wrong))
+
+
+def test_a_row_of_all_samples_stays():
+    """Flatten from axis 0 joins the batch: as a Reshape that keeps it, two samples were answered with two rows in place of one."""
+    text = "g (float[N,2,3,4] x) => (float[1,?] y) { y = Flatten <axis=0> (x) }"
+    assert left_alone(canonical_views, untyped(text))
