@@ -7,8 +7,8 @@ from typing import Any
 
 from cnna.cli.main import Outcome, counted
 from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes
-from cnna.spec.artifact import CpuPiece, save
-from cnna.spec.end_to_end import end_to_end
+from cnna.spec.artifact import Artifact, CpuPiece, save
+from cnna.spec.end_to_end import EndToEnd, end_to_end
 from cnna.spec.errors import about_model
 from cnna.spec.files import make_folder
 from cnna.spec.manifest import ACCELERATOR, CpuEntry
@@ -21,12 +21,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", type=Path, metavar="Q.onnx", help="quantised by cnna quantize, or any model in QDQ or QLinear form"
     )
+    add_shape_option(parser)
+    add_options(parser)
+    parser.add_argument("--dump", type=Path, metavar="DIR", help="write the graph after every pass")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """All that says what is compiled for, and the artifact."""
     parser.add_argument("--config", required=True, metavar="C", help=CONFIG_HELP)
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="images in one run of the program (default: 1)")
-    add_shape_option(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna")
     parser.add_argument("--no-cpu", action="store_true", help="refuse to use the CPU between layers or for multiplications")
-    parser.add_argument("--dump", type=Path, metavar="DIR", help="write the graph after every pass")
 
 
 def run(args: argparse.Namespace) -> Outcome:
@@ -41,15 +46,31 @@ def run(args: argparse.Namespace) -> Outcome:
         model = load_model(args.model, shapes=given_shapes(args))
         artifact = compile_model(model, config, batch=args.batch, dump=args.dump, cpu=not args.no_cpu)
     save(artifact, args.output)
+    figures = figures_of(artifact)
+    cpu = cpu_entries(artifact)
+    print(
+        f"{args.output}: {figures['layers']} layers for {config.name}, {figures['macs']:,} MACs an image, "
+        f"{figures['program_writes']:,} register writes, {figures['constant_bytes']:,} bytes of constants"
+    )
+    if artifact.programs:
+        alive, separate = (figures["activation_bytes"][name] for name in ("alive", "separate"))
+        share = f", {1 - alive / separate:.1%} less than a buffer a tensor ({separate:,})" if alive < separate else ""
+        print(f"activations: {alive:,} bytes at a time{share}; {figures['workspace_bytes']:,} bytes of workspace in DDR")
+    if cpu:
+        say_cpu(figures, cpu)
+    print(predicted(artifact))
+    return Outcome({"output": str(args.output), **figures}, written=(args.dump,) if args.dump else ())
+
+
+def figures_of(artifact: Artifact) -> dict[str, Any]:
+    """An artifact's figures for `--json`."""
     layers = [layer for program in artifact.programs for layer in program.manifest["layers"]]
     constants = sum(len(program.constants) for program in artifact.programs)
-    cpu = [piece.manifest for piece in artifact.pieces if isinstance(piece, CpuPiece)]
+    cpu = cpu_entries(artifact)
     activations = [program.manifest["activation_bytes"] for program in artifact.programs]
     manifest = artifact.manifest
-    speed = end_to_end(manifest["pieces"], artifact.predicted_clocks(), config.clock_mhz, manifest["batch"])
-    figures: dict[str, Any] = {
-        "output": str(args.output),
-        "config": config.name,
+    return {
+        "config": artifact.config.name,
         "batch": manifest["batch"],
         "macs": manifest["macs"],
         "cpu_macs": manifest["cpu_macs"],
@@ -63,23 +84,22 @@ def run(args: argparse.Namespace) -> Outcome:
         "cpu_operators": [node["op"] for entry in cpu for node in entry["operators"]],
         "cpu_seconds": sum(entry["seconds"] for entry in cpu),
         "numpy_suffices": all(entry["numpy"] for entry in cpu),
-        "predicted_end_to_end": speed.figures(),
+        "predicted_end_to_end": predicted(artifact).figures(),
     }
-    print(
-        f"{args.output}: {figures['layers']} layers for {config.name}, {manifest['macs']:,} MACs an image, "
-        f"{figures['program_writes']:,} register writes, {figures['constant_bytes']:,} bytes of constants"
-    )
-    if artifact.programs:
-        alive, separate = (figures["activation_bytes"][name] for name in ("alive", "separate"))
-        share = f", {1 - alive / separate:.1%} less than a buffer a tensor ({separate:,})" if alive < separate else ""
-        print(f"activations: {alive:,} bytes at a time{share}; {figures['workspace_bytes']:,} bytes of workspace in DDR")
-    if cpu:
-        _say_cpu(figures, cpu)
-    print(speed)
-    return Outcome(figures, written=(args.dump,) if args.dump else ())
 
 
-def _say_cpu(figures: dict[str, Any], cpu: list[CpuEntry]) -> None:
+def predicted(artifact: Artifact) -> EndToEnd:
+    """What a batch is predicted to take."""
+    manifest = artifact.manifest
+    return end_to_end(manifest["pieces"], artifact.predicted_clocks(), artifact.config.clock_mhz, manifest["batch"])
+
+
+def cpu_entries(artifact: Artifact) -> list[CpuEntry]:
+    """The manifest's entries of what runs on the CPU."""
+    return [piece.manifest for piece in artifact.pieces if isinstance(piece, CpuPiece)]
+
+
+def say_cpu(figures: dict[str, Any], cpu: list[CpuEntry]) -> None:
     """What runs on the CPU; on standard error too if those are multiplications, which somebody may not expect there."""
     count = figures["pieces"].count(ACCELERATOR)
     needs = "numpy is enough for it" if figures["numpy_suffices"] else "it needs onnxruntime"

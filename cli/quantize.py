@@ -2,9 +2,11 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cnna.cli.arrays import Arrays
 from cnna.cli.main import Outcome, counted
 from cnna.cli.options import add_shape_option, counter, given_shapes
 from cnna.cli.picture_options import add_picture_options, beside, check_channels, given_preprocess, read_samples
@@ -12,17 +14,47 @@ from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes
 from cnna.spec.preprocess import Preprocess, from_entry
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 OUTPUTS = ("output",)
 METHODS = ("minmax", "percentile", "mse")
 
 
+@dataclass(frozen=True, eq=False)
+class Quantised:
+    """A model that was quantised as the options say. report: a `cnna.compiler.quantise.quantise.Report`."""
+
+    images: Arrays
+    model: "ModelProto"
+    report: Any
+
+    def figures(self) -> dict[str, Any]:
+        """For `--json`."""
+        report = self.report
+        return {
+            "method": report.method,
+            "samples": report.samples,
+            "floating": list(report.floating),
+            "tensors": {
+                name: {"scale": quant.scale, "zero": quant.zero, "low": report.ranges[name][0], "high": report.ranges[name][1]}
+                for name, quant in report.quants.items()
+            },
+        }
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
+    add_options(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="Q.onnx")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The model, and all that says how it is quantised."""
     parser.add_argument("model", type=Path, metavar="M.onnx", help="the model, in float32")
     parser.add_argument(
         "--calib", type=Path, required=True, metavar="X", help=".npy, .npz or a folder of pictures: typical inputs, 100 do"
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="Q.onnx")
     add_shape_option(parser)
     parser.add_argument("--method", choices=METHODS, default="minmax", help="how ranges are chosen (default: minmax)")
     add_picture_options(parser, "stored in the model")
@@ -30,6 +62,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Outcome:
     """Quantises and writes."""
+    made = quantised(args)
+    report = made.report
+    write_bytes(args.output, made.model.SerializeToString())
+    print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.method})")
+    if report.floating:
+        print(f"stays float, for the CPU: {counted(report.floating)}")
+    return Outcome({"output": str(args.output), **made.figures()})
+
+
+def quantised(args: argparse.Namespace) -> Quantised:
+    """Reads the model and the images, and quantises. UserError: what cannot be read, does not fit, or does not run."""
     given_preprocess(args)  # a mistake in it is said before the model is read
     from cnna.compiler.frontend.onnx_import import load_model, to_graph
     from cnna.compiler.quantise.quantise import quantise
@@ -41,22 +84,8 @@ def run(args: argparse.Namespace) -> Outcome:
         table = _table(args, model)
         preprocess = _preprocess(args, table, wanted)
         images = read_samples(args.calib, wanted, graph.types, table)
-        quantised, report = quantise(model, images, args.method, preprocess, progress=counter("calibrating"))
-    write_bytes(args.output, quantised.SerializeToString())
-    print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.method})")
-    if report.floating:
-        print(f"stays float, for the CPU: {counted(report.floating)}")
-    figures = {
-        "output": str(args.output),
-        "method": report.method,
-        "samples": report.samples,
-        "floating": list(report.floating),
-        "tensors": {
-            name: {"scale": quant.scale, "zero": quant.zero, "low": report.ranges[name][0], "high": report.ranges[name][1]}
-            for name, quant in report.quants.items()
-        },
-    }
-    return Outcome(figures)
+        result, report = quantise(model, images, args.method, preprocess, progress=counter("calibrating"))
+    return Quantised(images, result, report)
 
 
 def _table(args: argparse.Namespace, model: Any) -> dict[str, Any]:
