@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from cnna.cli.arrays import Arrays
 from cnna.host.model import Model
 from cnna.host.model.answers import outputs_of
-from cnna.host.model.divergence import Divergence, OutputDivergence, squeezed
+from cnna.host.model.divergence import DECIBELS, Divergence, OutputDivergence, squeezed
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import DataError
 from cnna.spec.preprocess import from_entry
 
 WORST = 10  # rows that are printed
-CLEAR = 20.0  # decibels of signal to noise, under which a tensor is called far; int8 alone mostly gives 25 to 45
+FAR = DECIBELS[-1]  # below which a tensor is called far; int8 alone mostly gives 25 to 45
 Progress = Callable[[int, int], None]
 
 
@@ -116,8 +116,8 @@ def lines(found: Against) -> list[str]:
         cosine = "     -" if one.cosine is None else f"{one.cosine:6.4f}"
         far = f"{one.greatest / one.span:8.2%}  {one.mean / one.span:.3%}"
         said.append(f"{one.name:{width}}  {_decibels(one):>15}  {cosine}  {far}")
-    if first := next((tensor for tensor in found.tensors if tensor.decibels < CLEAR), None):
-        said.append(f"the first below {CLEAR:g} dB, in the order of the model: {first.name}")
+    if first := next((tensor for tensor in found.tensors if tensor.decibels < FAR), None):
+        said.append(f"the first below {FAR:g} dB, in the order of the model: {first.name}")
     return [*said, *map(output_line, found.outputs)]
 
 

@@ -28,6 +28,7 @@ COMMANDS = {  # name: one line; `cnna.cli.NAME` has configure(parser), run(args)
     "quantize": "turn a float ONNX model into an int8 one (QDQ)",
     "explain": "say what will happen to each node of a model, and how quick it will be",
     "compile": "turn a quantised ONNX model into a .cnna",
+    "convert": "turn a float ONNX model into a .cnna and compare it with float, in one step",
     "run": "run a .cnna on the simulated RTL, the emulator, the reference or a board",
     "report": "show a .cnna layer by layer, predicted or measured",
     "rtl": "write the accelerator's Verilog",

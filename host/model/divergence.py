@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+POOR, FAIR, GOOD = VERDICTS = ("poor", "fair", "good")  # of an output, from the worst
+DECIBELS = (10.0, 20.0)  # of signal to noise, below which real numbers are poor, and fair
+EQUAL = (0.75, 0.9)  # shares of equal whole numbers, or of samples with the same greatest value, below which they are
+
 
 @dataclass
 class Divergence:
@@ -103,11 +107,27 @@ class OutputDivergence(Divergence):
         if theirs.dtype.kind == "f" and len(squeezed(theirs.shape)) == 1:
             self.same_top = (self.same_top or 0) + int(ours.argmax() == theirs.argmax())
 
+    @property
+    def verdict(self) -> str:
+        """One of VERDICTS. Scores are judged by the greatest value too; answers of another shape are poor."""
+        compared = self.samples - self.unlike
+        if not compared or self.unlike > compared:
+            return POOR
+        found = [_rank(self.equal / max(self.elements, 1), EQUAL) if self.whole else _rank(self.decibels, DECIBELS)]
+        if self.same_top is not None:
+            found.append(_rank(self.same_top / compared, EQUAL))
+        return VERDICTS[min(found)]
+
     def figures(self) -> dict[str, Any]:
-        """Those of `Divergence`, and the share of samples with the same greatest value; None where they are no scores."""
+        """Those of `Divergence`, the verdict, and the share of samples with the same greatest value (None: they are no scores)."""
         compared = self.samples - self.unlike
         top = None if self.same_top is None or not compared else self.same_top / compared
-        return {**super().figures(), "samples": self.samples, "other_shape": self.unlike, "same_top1": top}
+        return {**super().figures(), "samples": self.samples, "other_shape": self.unlike, "same_top1": top, "verdict": self.verdict}
+
+
+def _rank(value: float, steps: tuple[float, float]) -> int:
+    """The index of a verdict: how many of the steps it reaches."""
+    return sum(value >= step for step in steps)
 
 
 def squeezed(shape: Sequence[int]) -> tuple[int, ...]:

@@ -44,6 +44,7 @@ def edited(folder: Path, edit: Edit, **sizes: int) -> Path:
 
 OUTPUTS = {
     "quantize": "quantize m.onnx --calib calib.npy -o {}",
+    "convert": "convert m.onnx --calib calib.npy --config tiny -o {}",
     "compile": "compile q.onnx --config tiny -o {}",
     "answers of run": "run m.cnna --device emulator --input calib.npy -o {}",
     "figures of run": "run m.cnna --device emulator --input calib.npy --json {}",

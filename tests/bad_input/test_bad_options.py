@@ -32,6 +32,8 @@ def test_a_cache_that_is_no_folder(good: Path, tmp_path: Path, refused: Callable
         ("run m.cnna --input calib.npy -o out", "--ddr-bytes-per-cycle 65"),
         ("run m.cnna --input calib.npy -o out", "--ddr-latency 0"),
         ("quantize m.onnx --calib calib.npy -o out", "--shape x:2,3,6,6"),
+        ("convert m.onnx --calib calib.npy --config tiny -o out", "--limit 0"),
+        ("convert m.onnx --calib calib.npy --config tiny -o out", "--std 0"),
         ("compile q.onnx --config tiny -o out", "--shape x:1,3,6,7"),
         ("explore q.onnx --png out", "--shape 1x3x6x6"),
         ("report m.cnna --html out", "--ddr-bytes-per-cycle -48"),

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from cnna.host.model.divergence import Divergence, OutputDivergence, squeezed
+from cnna.host.model.divergence import FAIR, GOOD, POOR, Divergence, OutputDivergence, squeezed
 
 
 def of(ours, theirs) -> Divergence:
@@ -93,3 +93,23 @@ def test_answers_of_another_shape_are_counted() -> None:
 def test_axes_of_one_do_not_count() -> None:
     """[1, 10, 1, 1] on the accelerator is [1, 10] in the model."""
     assert squeezed((1, 10, 1, 1)) == squeezed((1, 10)) == (10,)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "verdict"),
+    [
+        ([[[10.0, 0.5], [5.0, 0.0]]], [[[10.0, 0.0], [5.0, 0.0]]], GOOD),  # 27 dB
+        ([[[10.0, 2.0], [5.0, 0.0]]], [[[10.0, 0.0], [5.0, 0.0]]], FAIR),  # 15 dB
+        ([[[10.0, 9.0], [5.0, 0.0]]], [[[10.0, 0.0], [5.0, 0.0]]], POOR),  # 1.9 dB
+        ([[9.9, 10.0]], [[10.0, 9.9]], POOR),  # 40 dB, but another class
+        ([[1, 2, 3, 4]], [[1, 2, 3, 4]], GOOD),
+        ([[1, 2, 3, 4]], [[1, 2, 3, 5]], FAIR),
+        ([[1, 2]], [[3, 4]], POOR),
+        ([[1.0, 2.0, 3.0]], [[1.0, 2.0]], POOR),
+    ],
+)
+def test_verdicts(ours: list[object], theirs: list[object], verdict: str) -> None:
+    """A poor agreement must be called so, whatever kind of output shows it."""
+    output = OutputDivergence("y")
+    output.compare(np.array(ours), np.array(theirs))
+    assert output.verdict == output.figures()["verdict"] == verdict

@@ -1,0 +1,96 @@
+"""`cnna convert`: a float ONNX model becomes a .cnna in one step: quantised, compiled, and compared with float on the emulator."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cnna.cli import against, compile, quantize
+from cnna.cli.arrays import Arrays
+from cnna.cli.main import Outcome
+from cnna.cli.options import configuration, counter
+from cnna.host.model import Model
+from cnna.host.model.divergence import POOR, VERDICTS, OutputDivergence
+from cnna.spec.artifact import Artifact, save
+from cnna.spec.errors import UserError, about_model
+
+OUTPUTS = ("output",)
+SAMPLES = 8  # of the calibration data, to compare with float
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of the command: those of quantize and compile, and how many samples are compared."""
+    quantize.add_options(parser)
+    compile.add_options(parser)
+    parser.add_argument(
+        "--limit", type=int, default=SAMPLES, metavar="N", help=f"compare N samples with float (default: {SAMPLES})"
+    )
+
+
+def run(args: argparse.Namespace) -> Outcome:
+    """Does all three steps; writes the artifact when they are done, so that nothing half-finished is ever there."""
+    if args.limit < 1:
+        raise UserError(f"--limit {args.limit}: must be at least 1")
+    config = configuration(args.config)
+    from cnna.compiler.compile import compile_model
+
+    say = _steps()
+    made = quantize.quantised(args)
+    say(f"compiling for {config.name}")
+    with about_model(args.model):
+        artifact = compile_model(made.model, config, batch=args.batch, cpu=not args.no_cpu)
+    found = _verified(args, artifact, made.images, say)
+    save(artifact, args.output)
+    figures = compile.figures_of(artifact)
+    whole = artifact.manifest["macs"] + artifact.manifest["cpu_macs"]
+    share = artifact.manifest["macs"] / whole if whole else None
+    print(
+        f"{args.output}: for {config.name}, quantised with {made.report.samples} samples ({made.report.method}); "
+        + ("no multiply-accumulates" if share is None else f"{share:.1%} of {whole:,} multiply-accumulates on the accelerator")
+    )
+    if cpu := compile.cpu_entries(artifact):
+        compile.say_cpu(figures, cpu)
+    print(compile.predicted(artifact))
+    print(f"compared with float, on {found.samples} of the calibration samples:")
+    print("\n".join(map(against.output_line, found.outputs)))
+    verdict = _verdict(found.outputs)
+    _say_verdict(verdict, found, args)
+    results = {"mac_share": share, "agreement": verdict, "quantised": made.figures(), "against": found.figures()}
+    return Outcome({"output": str(args.output), **figures, **results})
+
+
+def _verified(args: argparse.Namespace, artifact: Artifact, images: Arrays, say: Callable[[str], None]) -> against.Against:
+    """What the emulator makes of some of the calibration samples, beside float. CheckError: beside the reference."""
+    count = len(next(iter(images.values())))
+    chosen = np.unique(np.linspace(0, count - 1, min(args.limit, count)).astype(int))  # not the first: they may all be of one class
+    inputs = {name: array[chosen] for name, array in images.items()}
+    other = against.open_other(args.model, artifact, inputs)
+    say(f"running {len(chosen)} samples on the emulator")
+    with Model(artifact, device="emulator", check=True) as model:
+        answers = model.run(inputs)
+    return against.compare(artifact, inputs, answers, other, counter("comparing with float"))
+
+
+def _verdict(outputs: Sequence[OutputDivergence]) -> str:
+    """That of the worst output."""
+    return min((output.verdict for output in outputs), key=VERDICTS.index)
+
+
+def _say_verdict(verdict: str, found: against.Against, args: argparse.Namespace) -> None:
+    """In words; a poor agreement on standard error too, with what may help."""
+    print(f"agreement with float: {verdict}")
+    if verdict == POOR:
+        poor = ", ".join(output.name for output in found.outputs if output.verdict == POOR)
+        others = " or ".join(method for method in quantize.METHODS if method != args.method)
+        print(
+            f"cnna: poor agreement with float (output {poor}): try --method {others}, or calibration data that are more typical; "
+            f"cnna run {args.output} --against {args.model} says where it begins",
+            file=sys.stderr,
+        )
+
+
+def _steps() -> Callable[[str], Any]:
+    """Shows what is done now, on a terminal only."""
+    return (lambda step: print(step, file=sys.stderr, flush=True)) if sys.stderr.isatty() else (lambda step: None)
