@@ -35,17 +35,17 @@ def _convert(edit: Editor, node: Node) -> None:
     if step < 2 or len(before) != 4 or len(after) != 4 or before[0] != 1 or min(*before, *after) < 1:
         return
     if node.op.kind == "SpaceToDepth":
-        _to_depth(edit, node, step)
+        to_depth(edit, node, node.inputs[0], step)
         return
     channels, parts = after[1], np.arange(step * step)[:, None]
     dcr = node.op.attributes.get("mode", "DCR") == "DCR"
-    _to_space(
+    to_space(
         edit, node, node.inputs[0], step, parts * channels + np.arange(channels) if dcr else np.arange(channels) * step**2 + parts
     )
 
 
-def _to_space(edit: Editor, node: Node, x: str, step: int, picked: NDArray[np.int64]) -> None:
-    """picked [step * step, channels]: the channels of x that each phase of the output has."""
+def to_space(edit: Editor, node: Node, x: str, step: int, picked: NDArray[np.int64]) -> None:
+    """Puts interleaved channels of x in the place of a node. picked [step * step, channels]: those that each phase of it has."""
     shape, made = edit.shape(x), []
     for number, index in enumerate(picked):
         output = edit.insert(f"{node.name}:{number}", node.op, (x,), f"{node.output}:{number}", (1, len(index), *shape[2:]))
@@ -54,12 +54,13 @@ def _to_space(edit: Editor, node: Node, x: str, step: int, picked: NDArray[np.in
     edit.put(node.name, Interleave(step), tuple(made), node.output)
 
 
-def _to_depth(edit: Editor, node: Node, step: int) -> None:
-    (_, channels, height, width), made = edit.shape(node.inputs[0]), []
+def to_depth(edit: Editor, node: Node, x: str, step: int) -> None:
+    """Puts the Concat of x's pixels, of each place in a block of `step` by `step` one map, in the place of a node."""
+    (_, channels, height, width), made = edit.shape(x), []
     for place in range(step * step):
         op = Pixels(tuple(range(place // step, height, step)), tuple(range(place % step, width, step)))
         shape = (1, channels, len(op.rows), len(op.columns))
-        made.append(edit.insert(f"{node.name}:{place}", op, node.inputs[:1], f"{node.output}:{place}", shape))
+        made.append(edit.insert(f"{node.name}:{place}", op, (x,), f"{node.output}:{place}", shape))
     edit.put(node.name, Concat(), tuple(made), node.output)
 
 

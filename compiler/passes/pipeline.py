@@ -27,6 +27,7 @@ from cnna.compiler.passes.fuse_residual import fuse_residual
 from cnna.compiler.passes.hoist_dequantise import hoist_dequantise
 from cnna.compiler.passes.inherit_quantisation import inherit_quantisation
 from cnna.compiler.passes.pair_quantisation import pair_quantisation
+from cnna.compiler.passes.pixel_shuffle import pixel_shuffle
 from cnna.compiler.passes.quantise_between import quantise_between
 from cnna.compiler.passes.sink_views import sink_views
 from cnna.compiler.passes.slice_pad import slice_pad
@@ -56,6 +57,7 @@ REWRITES: tuple[Pass, ...] = (
     sink_views,
     drop_identity,
     absorb_views,
+    pixel_shuffle,
     fuse_affine,
     fuse_clip,
     slice_pad,
