@@ -24,7 +24,7 @@ def split_slices(graph: Graph) -> Graph:
 def _convert(edit: Editor, node: Node) -> None:
     before = edit.shape(node.inputs[0])
     after = [edit.shape(name) for name in outputs_of(node) if name]
-    if len(after) < len(outputs_of(node)) or any(len(shape) != len(before) or min(shape) < 1 for shape in after):
+    if len(after) < len(outputs_of(node)) or any(len(shape) != len(before) or min(shape, default=0) < 1 for shape in after):
         return
     axis = int(node.op.attributes.get("axis", 0)) % len(before)
     starts = np.cumsum([0, *(shape[axis] for shape in after)])

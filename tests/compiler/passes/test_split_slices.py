@@ -21,3 +21,9 @@ def test_a_split_of_unknown_parts_stays():
     """A part whose size is not known cannot be said by numbers."""
     graph = typed({"x": (1, 4, 2, 2)}, [("y", Onnx("Split", {"axis": 1}), ["x", "parts"], ())], ["y"], {"parts": np.array([4])})
     assert left_alone(split_slices, graph)
+
+
+def test_a_split_of_unknown_shape_stays():
+    """Behind a computed Reshape nobody knows a shape: its least size was asked for, and there is none."""
+    graph = typed({"x": ()}, [("y", Onnx("Split", {"axis": 0}), ["x", "parts"], ())], ["y"], {"parts": np.array([4])})
+    assert left_alone(split_slices, graph)
