@@ -8,9 +8,12 @@ from pathlib import Path
 
 import accuracy
 import numpy as np
+import onnx
 import picture
 import pytest
 import rooms
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
 
 from cnna.cli.main import COMMANDS, main
 from cnna.hw.verilog import describe
@@ -128,14 +131,21 @@ def test_files_of_the_tour_are_ignored(root: Path, name: str) -> None:
     assert not {"compiler/", "docs/", "host/", "hw/", "sim/", "tests/", "pyproject.toml"} & set(at_the_top)
 
 
+OWN_MODEL = "## Bring your own model"
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The words of each command that a page shows, as arguments of `main`."""
+    return [line.split("#")[0].split()[1:] for line in text.splitlines() if line.startswith("    cnna ")]
+
+
 def test_readme_tour_and_python_run(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The first lines that a user copies, as printed; `run` on the emulator, without what needs the RTL."""
     monkeypatch.chdir(tmp_path)
-    text = (root / "README.md").read_text()
-    tour = [line.split("#")[0].split()[1:] for line in text.splitlines() if line.startswith("    cnna ")]
-    for command in tour:
+    text, _ = (root / "README.md").read_text().split(OWN_MODEL)
+    for command in commands_in(text):
         if "rtl" in command or "--trace" in command:
             continue
         assert main([*command, *(["--device", "emulator"] if command[0] == "run" else [])]) == 0
@@ -146,3 +156,49 @@ def test_readme_tour_and_python_run(
     said = capsys.readouterr().out
     with np.load("y.npz") as answers:
         assert said.strip() == str(answers["logits"].argmax(axis=1))
+
+
+@pytest.mark.cosim
+def test_readme_own_model_runs_as_typed(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From an exported model and a folder of pictures to the RTL's answer, by the lines as printed: a user has no other guide."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(exported(), "mine.onnx")
+    Path("photos").mkdir()
+    rng = np.random.default_rng(1)
+    for number in range(6):
+        Image.fromarray(rng.integers(0, 256, (20 + number, 24, 3), np.uint8)).save(f"photos/{number}.png")
+    _, text = (root / "README.md").read_text().split(OWN_MODEL)
+    lines = commands_in(text)
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert code
+    assert len(lines) + len(code[1].splitlines()) <= 10
+    for command in lines:
+        assert main(command) == 0
+    said = capsys.readouterr().out
+    for part in ("agreement with float: good", "tensors on the accelerator are in it by name", "RTL == emulator == reference"):
+        assert part in said
+    exec(compile(code[1], "README.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("scores (1, 5) [")
+
+
+def exported() -> onnx.ModelProto:
+    """A classifier as exporters write it, of any batch: two convolutions, the mean, a fully connected layer, softmax."""
+    rng = np.random.default_rng(2)
+    shapes = {"a": (8, 3, 3, 3), "b": (8, 8, 3, 3), "c": (5, 8)}
+    arrays = [numpy_helper.from_array(rng.normal(0, 0.3, shape).astype(np.float32), name) for name, shape in shapes.items()]
+    nodes = [
+        helper.make_node("Conv", ["images", "a"], ["p"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["p"], ["q"]),
+        helper.make_node("Conv", ["q", "b"], ["r"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["r"], ["s"]),
+        helper.make_node("GlobalAveragePool", ["s"], ["t"]),
+        helper.make_node("Flatten", ["t"], ["u"]),
+        helper.make_node("Gemm", ["u", "c"], ["v"], transB=1),
+        helper.make_node("Softmax", ["v"], ["scores"]),
+    ]
+    sizes = {"images": ["batch", 3, 16, 16], "scores": ["batch", 5]}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in sizes.items()]
+    graph = helper.make_graph(nodes, "exported", ends[:1], ends[1:], arrays)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
