@@ -3,7 +3,8 @@
     import cnna.backend as backend
     answers = backend.prepare(model).run([x])
 
-A float model is quantised when it first runs, with those inputs as calibration. A model that is quantised already, or that reads
+Inputs that an operator takes as parameters (weights, axes, sizes, limits) become constants when the model first runs; other values
+compile it again. A float model is then quantised with those inputs as calibration. A model that is quantised already, or that reads
 integers alone, stays as it is. Then it is compiled for a configuration and run on an execution of `cnna.host.model`. A model that
 does not run raises the UserError that `cnna quantize`, `compile` or `run` would show.
 """
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.backend.base import Backend, BackendRep
 
 from cnna.compiler.compile import compile_model
@@ -67,43 +68,85 @@ def placement_of(artifact: Artifact) -> Placement:
     return Placement(len(layers), artifact.manifest["macs"], artifact.manifest["cpu_macs"], operators)
 
 
+_BEHIND_THE_FIRST = frozenset(range(1, 9))
+PARAMETERS: dict[str, frozenset[int]] = dict.fromkeys(  # operator: the operands that accelerators want to know beforehand
+    (
+        *("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "InstanceNormalization", "LayerNormalization", "PRelu"),
+        *("Resize", "Upsample", "Clip", "Pad", "Slice", "Split", "Squeeze", "Unsqueeze", "Reshape", "Expand", "Tile", "TopK"),
+        *("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"),
+        *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
+    ),
+    _BEHIND_THE_FIRST,
+) | {"QLinearMatMul": _BEHIND_THE_FIRST - {3}}
+
+
+def parameters_of(model: ModelProto) -> list[str]:
+    """The inputs of a model that nothing but parameters are made of; never its first, which is the data."""
+    names = [value.name for value in inputs_of(model)]
+    data = set(names[:1])
+    for node in model.graph.node:
+        taken = PARAMETERS.get(node.op_type, frozenset()) if not node.domain else frozenset()
+        data |= {name for place, name in enumerate(node.input) if place not in taken}
+    return [name for name in names if name not in data]
+
+
+def _with_constants(model: ModelProto, values: Mapping[str, Any]) -> ModelProto:
+    """The model with inputs turned into initialisers."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    kept = [value for value in copy.graph.input if value.name not in values]
+    del copy.graph.input[:]
+    copy.graph.input.extend(kept)
+    copy.graph.initializer.extend(numpy_helper.from_array(np.asarray(value), name) for name, value in values.items())
+    return copy
+
+
 class Prepared(BackendRep):
     """A model that is compiled when it first runs. `config`: a preset's name; `execution`: as `device` of `Model`."""
 
     def __init__(self, model: ModelProto, config: str = "tiny", execution: str = "emulator") -> None:
         if config not in PRESETS:
             raise DataError(f"there is no configuration '{config}'; there are {', '.join(PRESETS)}")
-        self.model = load_model(model.SerializeToString(), model.graph.name or "the model")
+        self.source = self.model = load_model(model.SerializeToString(), model.graph.name or "the model")
         self.config, self.execution = PRESETS[config], execution
-        self.shapes = {entry["name"]: entry["shape"] for entry in model_inputs(self.model)}  # without the batch
+        self.names = [entry["name"] for entry in model_inputs(self.model)]
+        self.constants: dict[str, NDArray[Any]] = {}
         self.artifact: Artifact | None = None
 
-    def compiled(self, inputs: Mapping[str, Any]) -> Artifact:
-        """The artifact; made now, with these inputs as calibration, if this is the first time."""
-        if self.artifact is None:
-            model = self.model if runs_as_it_is(self.model) else quantise(self.model, inputs)[0]
+    def compiled(self, inputs: Mapping[str, Any]) -> tuple[Artifact, dict[str, Any]]:
+        """The artifact, made now if these are the first inputs with these parameters, and the inputs as it takes them."""
+        constants = {name: np.asarray(inputs[name]) for name in parameters_of(self.source) if inputs.get(name) is not None}
+        data = {name: value for name, value in inputs.items() if name not in constants}
+        if self.artifact is None or not _same(constants, self.constants):
+            name = self.source.graph.name or "the model"
+            self.model, self.constants = load_model(_with_constants(self.source, constants).SerializeToString(), name), constants
+            model = self.model if runs_as_it_is(self.model) else quantise(self.model, self._batches(data))[0]
             self.artifact = compile_model(model, self.config)
-        return self.artifact
+        return self.artifact, self._batches(data)
+
+    def _batches(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs; those that have no batch in the model get one."""
+        shapes = {entry["name"]: entry["shape"] for entry in model_inputs(self.model)}  # without the batch
+        if set(inputs) != set(shapes):
+            return dict(inputs)  # which the model refuses
+        found = shared({name: np.asarray(x) for name, x in inputs.items()}, shapes)
+        return {name: x[None] if x.ndim == len(shapes[name]) else x for name, x in found.items()}
 
     def run(self, inputs: Inputs, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs in the model's order. `inputs`: in the model's order, or by name."""
-        given = self.named(inputs)
-        with Model(self.compiled(given), self.execution, **kwargs) as model:
+        artifact, given = self.compiled(self.named(inputs))
+        with Model(artifact, self.execution, **kwargs) as model:
             answers = model.run(given)
         kinds = [value.type.tensor_type.elem_type or TensorProto.FLOAT for value in self.model.graph.output]
         found = [answers[value.name] for value in self.model.graph.output]
         return tuple(y.astype(helper.tensor_dtype_to_np_dtype(kind), copy=False) for y, kind in zip(found, kinds, strict=True))
 
     def named(self, inputs: Inputs) -> dict[str, Any]:
-        """Inputs by name; those that have no batch in the model get one. DataError: there are too many or too few."""
+        """Inputs by name. DataError: there are too many or too few."""
         values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
-        if not isinstance(inputs, Mapping) and len(values) != len(self.shapes):
-            raise DataError(f"the model has the inputs {', '.join(self.shapes)}; {len(values)} arrays were given")
-        given = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(self.shapes, values, strict=True))
-        if set(given) != set(self.shapes):
-            return given  # which the model refuses
-        found = shared({name: np.asarray(x) for name, x in given.items()}, self.shapes)
-        return {name: x[None] if x.ndim == len(self.shapes[name]) else x for name, x in found.items()}
+        if not isinstance(inputs, Mapping) and len(values) != len(self.names):
+            raise DataError(f"the model has the inputs {', '.join(self.names)}; {len(values)} arrays were given")
+        return dict(inputs) if isinstance(inputs, Mapping) else dict(zip(self.names, values, strict=True))
 
     @property
     def placement(self) -> Placement:
@@ -143,6 +186,10 @@ class CnnaBackend(Backend):
     def supports_device(cls, device: str) -> bool:
         """CPU alone: the accelerator is simulated on it."""
         return device.partition(":")[0] == "CPU"
+
+
+def _same(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> bool:
+    return one.keys() == other.keys() and all(np.array_equal(value, other[name]) for name, value in one.items())
 
 
 def _model_of(

@@ -117,3 +117,23 @@ def test_mistakes_are_user_errors() -> None:
         backend.prepare(onnx.ModelProto())
     assert backend.supports_device("CPU:0")
     assert not backend.supports_device("CUDA")
+
+
+def test_weights_that_come_as_an_input_are_constants_until_others_come() -> None:
+    """As onnx's own cases give them: left to the CPU, no convolution of the suite would be on the accelerator."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", X.shape), ("w", W.shape))]
+    answer = helper.make_empty_tensor_value_info("y")
+    graph = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "conv", values, [answer])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    prepared, reference = backend.prepare(model), onnx.reference.ReferenceEvaluator(model)
+    for weights in (W, 2 * W):
+        (want,) = reference.run(None, {"x": X, "w": weights})
+        (have,) = prepared.run([X, weights])
+        assert conformance.steps_off(want, have) <= conformance.NODE_STEPS
+        assert prepared.placement.accelerated
+
+
+def test_answers_have_the_models_float_type() -> None:
+    """Computed in float32; a caller that declared float64 would find another type."""
+    (answer,) = backend.run_node(helper.make_node("Relu", ["a"], ["b"]), [X.astype(np.float64)])
+    assert answer.dtype == np.float64
