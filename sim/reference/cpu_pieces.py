@@ -14,6 +14,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx.utils import Extractor
 
+from cnna.compiler.frontend.hollow import is_hollow
 from cnna.compiler.frontend.onnx_import import load_model, with_shapes
 from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.cpu_ops import makes, onnxruntime_errors, reads
@@ -44,7 +45,7 @@ class CpuCheck:
     def __init__(self, artifact: Artifact) -> None:
         self.name = artifact.manifest["name"]
         self.found = CpuAgreement()
-        model = with_shapes(load_model(artifact.model, f"{self.name}: its model.onnx"))
+        model = _whole(load_model(artifact.model, f"{self.name}: its model.onnx"))
         self._steps = _steps(model)
         self._cut = {number: _cut(model, piece) for number, piece in enumerate(artifact.pieces) if isinstance(piece, CpuPiece)}
         self._counted: set[str] = set()
@@ -74,6 +75,15 @@ class CpuCheck:
             place = tuple(int(index) for index in bad[0])
             raise CheckError(f"{where}, element {list(place)}: {found[place]:g}, quantised model {wanted[place]:g}")
         self.found.elements += found.size
+
+
+def _whole(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the shape of every tensor, and with the data of its weights, which shape inference leaves out."""
+    shaped, weights = with_shapes(model), {tensor.name: tensor for tensor in model.graph.initializer}
+    for tensor in shaped.graph.initializer:
+        if tensor.name in weights and is_hollow(tensor):
+            tensor.CopyFrom(weights[tensor.name])
+    return shaped
 
 
 def _cut(model: onnx.ModelProto, piece: CpuPiece) -> onnxruntime.InferenceSession | None:

@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 from cnna.compiler.compile import compile_model
+from cnna.compiler.frontend import hollow
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model import Model
 from cnna.spec.artifact import Artifact, CpuPiece
@@ -45,6 +46,16 @@ def test_pieces_on_the_cpu_are_counted_apart(artifact):
         model.run(x)
         assert (model.cpu_agreement.tensors, model.cpu_agreement.elements) == (1, 3 * 512)
         assert model.agreement.elements == 3 * 2 * 512
+
+
+def test_pieces_with_great_constants_are_compared(monkeypatch):
+    """Shape inference sees no data of great weights: a scale for each of 2,048 channels ended ResNet-50's check."""
+    monkeypatch.setattr(hollow, "GREAT", 4)
+    model = written(TEXT, {"w": (8, 3, 3, 3), "v": (8, 8, 3, 3)})
+    artifact = compile_model(quantise(model, images(model, 8))[0], preset("tiny"))
+    with Model(artifact, check=True) as opened:
+        opened.run(images(model, 1)["x"])
+        assert opened.cpu_agreement.tensors == 1
 
 
 def test_another_operator_on_the_cpu_is_found(artifact):
