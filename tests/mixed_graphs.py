@@ -136,7 +136,7 @@ BLOCKS = (_conv, _conv, _conv, _activation, _activation, _pool, _affine, _gate, 
 
 
 @st.composite
-def mixed_graphs(draw: Callable[[Any], Any], least: int = 2, most: int = 8) -> onnx.ModelProto:
+def mixed_graphs(draw: Callable[[Any], Any], least: int = 3, most: int = 10) -> onnx.ModelProto:
     """A model of one convolution and some more blocks; every tensor that nothing reads is an output."""
     g = Growing(draw, np.random.default_rng(draw(st.integers(0, 999))))
     shape = (g.pick(CHANNELS), g.pick(SIDES), g.pick(SIDES))

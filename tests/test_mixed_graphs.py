@@ -19,18 +19,17 @@ from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.model import Model
 from cnna.spec.artifact import Artifact
 from cnna.spec.config import PRESETS
-from cnna.spec.errors import ModelError
 
 from .mixed_graphs import mixed_graphs
 
 TINY = PRESETS["tiny"]
 SAMPLES = 2
 STEPS, MEAN_STEPS = 4, 0.25  # of 255: a tie that onnxruntime rounds the other way is one step, which later layers may enlarge
-GRAPHS, MANY_GRAPHS = 25, 300
+GRAPHS, MANY_GRAPHS = 20, 300
 RTL_GRAPHS, MANY_RTL_GRAPHS = 2, 20
 
 
-def on_graphs(check: Callable[[ModelProto], None], count: int, seed: int, least: int = 2) -> None:
+def on_graphs(check: Callable[[ModelProto], None], count: int, seed: int, least: int = 3) -> None:
     """Calls a check with random graphs of at least so many blocks."""
     settings = hypothesis.settings(
         max_examples=count, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck), print_blob=False
@@ -39,14 +38,11 @@ def on_graphs(check: Callable[[ModelProto], None], count: int, seed: int, least:
 
 
 def compiled(model: ModelProto) -> tuple[ModelProto, Artifact, np.ndarray]:
-    """The quantised model, its artifact and samples. What is refused by one line is drawn anew."""
+    """The quantised model, its artifact and samples."""
     shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim][1:]
     x = np.random.default_rng(len(model.graph.node)).normal(size=(SAMPLES, *shape)).astype(np.float32)
-    try:
-        quantised, _ = quantise(model, {"x": x})
-        return quantised, compile_model(quantised, TINY), x
-    except ModelError:
-        hypothesis.reject()
+    quantised, _ = quantise(model, {"x": x})
+    return quantised, compile_model(quantised, TINY), x
 
 
 def answers_of(model: ModelProto, x: np.ndarray) -> dict[str, np.ndarray]:
