@@ -1,7 +1,7 @@
 """Random graphs of mixed operators, by hypothesis: reference == emulator == RTL, and all of them near onnxruntime.
 
-Every graph goes the whole way: float model, quantisation, compilation for `tiny`, execution. `--seed N` draws others. hypothesis
-reduces a graph that fails to a small one, and prints it.
+Every graph goes the whole way: float model, quantisation, compilation for `tiny`, execution. `--seed N` draws others. A graph that
+fails is printed as it was drawn: to make it smaller can take hypothesis minutes.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,11 @@ RTL_GRAPHS, MANY_RTL_GRAPHS = 2, 20
 def on_graphs(check: Callable[[ModelProto], None], count: int, seed: int, least: int = 3) -> None:
     """Calls a check with random graphs of at least so many blocks."""
     settings = hypothesis.settings(
-        max_examples=count, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck), print_blob=False
+        max_examples=count,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=[hypothesis.Phase.generate],
     )
     hypothesis.seed(seed)(settings(hypothesis.given(mixed_graphs(least))(check)))()
 
