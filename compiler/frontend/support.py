@@ -178,6 +178,10 @@ def quantised_limit(node: Node, graph: Graph) -> str | None:
         if whole.min(initial=0) < -128 or whole.max(initial=0) > 127:
             reach = f"{whole.min():.0f} to {whole.max():.0f}"
             return f"its weights reach from {reach} about their zero point; quantise them in int8 with zero point 0"
+    if isinstance(node.op, f.Interleave):  # the array writes its inputs between each other, so it must make them
+        makers = (graph.producer(name) for name in node.inputs)
+        reasons = (quantised_limit(maker, graph) for maker in makers if maker)
+        return next((f"a part of it is not made on the accelerator: {reason}" for reason in reasons if reason), None)
     return None
 
 
