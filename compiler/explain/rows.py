@@ -8,7 +8,7 @@ from typing import Any, cast
 from cnna.compiler.explain.origins import Origin
 from cnna.compiler.frontend import support
 from cnna.compiler.frontend.crossings import TOO_LITTLE, node_seconds
-from cnna.compiler.frontend.node_names import kind_in, kind_of, source_of
+from cnna.compiler.frontend.node_names import kind_in, source_of
 from cnna.compiler.frontend.partition import ISLAND, Piece, Reasons
 from cnna.compiler.graph.float_ops import VIEWS, Onnx
 from cnna.compiler.graph.ir import AnyNode, Graph
@@ -28,6 +28,7 @@ class Row:
     """A node, under the name and operator that it has in the user's model.
 
     side: ACCELERATOR, CPU, REFUSED (onnxruntime cannot run it either) or CONSTANT. piece: its number, from 0; None for a constant.
+    also: pieces that have a part of it too: where a rewrite made several nodes of it, such as a layer and a change of shape.
     folded: the node that does its work as well. clocks: of the accelerator for one image; seconds: there or on the CPU; None where
     they are not known. rewrite: what would bring it to the accelerator; gain_seconds, gain_clocks: what that would save.
     """
@@ -36,6 +37,7 @@ class Row:
     op: str
     side: str
     piece: int | None
+    also: tuple[int, ...]
     reason: str | None
     rewrite: str | None
     folded: str | None
@@ -75,19 +77,16 @@ class _Rows:
 
     def rows(self) -> list[Row]:
         own = {origin.number: self._own(origin) for origin in self.origins if origin.made}
-        alone = [0] * len(self.facts.pieces)  # rows of each piece
-        for row in own.values():
-            alone[cast(int, row.piece)] += 1
         return [own.get(origin.number) or self._folded(origin, own) for origin in self.origins]
 
     def _folded(self, origin: Origin, own: Mapping[int, Row]) -> Row:
         """A node without any of its own in the rewritten graph."""
         nothing = (None, None, None)
         if origin.folded is None:
-            return Row(origin.name, origin.node.op_type, CONSTANT, None, COMPUTED, None, None, 0, *nothing, None)
+            return Row(origin.name, origin.node.op_type, CONSTANT, None, (), COMPUTED, None, None, 0, *nothing, None)
         home = own[origin.folded]
         side = CPU if home.side == REFUSED else home.side
-        return Row(origin.name, origin.node.op_type, side, home.piece, None, None, home.name, 0, *nothing, None)
+        return Row(origin.name, origin.node.op_type, side, home.piece, (), None, None, home.name, 0, *nothing, None)
 
     def _own(self, origin: Origin) -> Row:
         whole, nodes = self.facts.whole, origin.main()
@@ -97,21 +96,15 @@ class _Rows:
         # where parts of it run on both sides, what multiplies says where it runs, else what keeps it from the accelerator
         main = max(refused or nodes, key=lambda node: (macs[node.output], node in cpu))
         side = REFUSED if refused else CPU if main in cpu else ACCELERATOR
-        reason, rewrite = self._why(origin, main) if side != ACCELERATOR else (self._rest(origin), None)
+        reason, rewrite = self._why(origin, main) if side != ACCELERATOR else (None, None)
         clocks, seconds = self._cost(origin, side)
         gain = self._gain(main, seconds, macs[main.output]) if rewrite and seconds is not None else None
+        number = self.piece_of[main.output]
+        also = tuple(sorted({self.piece_of[node.output] for node in origin.made} - {number}))
         return Row(
-            *(origin.name, origin.node.op_type, side, self.piece_of[main.output], reason, rewrite, None),
+            *(origin.name, origin.node.op_type, side, number, also, reason, rewrite, None),
             *(sum(macs.values()), clocks, seconds, gain, None if gain is None else round(gain * self.facts.config.clock_mhz * 1e6)),
         )
-
-    def _rest(self, origin: Origin) -> str | None:
-        """What of a node of the accelerator the CPU does: mostly a change of shape."""
-        rest = [node for node in origin.made if self.facts.reasons[node.output] is not None]
-        if not rest:
-            return None
-        numbers = sorted({self.piece_of[node.output] + 1 for node in rest})
-        return f"but for its {', '.join(map(kind_of, rest))}, on the CPU in piece {', '.join(map(str, numbers))}"
 
     def _why(self, origin: Origin, main: AnyNode) -> tuple[str | None, str | None]:
         """Why it does not run on the accelerator, and the rewrite that would change that."""

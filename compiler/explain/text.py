@@ -43,6 +43,8 @@ def why(row: Row) -> str:
     parts = [row.reason or ""]
     if row.rewrite:
         parts.append(row.rewrite)
+    if row.also:
+        parts.append(f"a part of it is in piece {', '.join(str(number + 1) for number in row.also)}")
     if row.gain_seconds is not None and row.gain_clocks is not None and row.gain_clocks > 0:
         parts.append(f"saves {row.gain_seconds * 1e6:,.0f} us ({row.gain_clocks:,} clocks)")
     return "; ".join(filter(None, parts))
