@@ -8,8 +8,9 @@ from pathlib import Path
 from cnna.cli.main import Outcome
 from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes
 from cnna.spec.errors import about_model
+from cnna.spec.files import write_text
 
-OUTPUTS = ()
+OUTPUTS = ("html",)
 DEFAULT = "zcu102"
 
 
@@ -18,6 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="M.onnx", help="float or quantised")
     parser.add_argument("--config", metavar="C", help=f"{CONFIG_HELP} (default: {DEFAULT})")
     add_shape_option(parser)
+    parser.add_argument("--html", type=Path, metavar="F", help="write a page with the graph drawn, coloured by pieces")
 
 
 def run(args: argparse.Namespace) -> Outcome:
@@ -30,13 +32,19 @@ def run(args: argparse.Namespace) -> Outcome:
     say = _progress()
     with about_model(args.model):
         say("load")
-        found = explain(load_model(args.model, shapes=given_shapes(args)), config, say)
+        model = load_model(args.model, shapes=given_shapes(args))
+        found = explain(model, config, say)
     say("")
     print(table(found))
     print()
     for line in summary(found, str(args.model), args.config is None):
         print(line)
-    return Outcome({"model": str(args.model), "default_config": args.config is None, **found.figures()})
+    if args.html:
+        from cnna.compiler.explain.html import html
+
+        write_text(args.html, html(found, model, str(args.model), args.config is None))
+    figures = {"model": str(args.model), "default_config": args.config is None, **found.figures()}
+    return Outcome(figures, written=(args.html,) if args.html else ())
 
 
 def _progress() -> Callable[[str], None]:

@@ -110,11 +110,10 @@ class _Rows:
         """Why it does not run on the accelerator, and the rewrite that would change that."""
         if main.output in self.facts.refusals:
             return self.facts.refusals[main.output], None
-        float_nodes = [node for node in origin.rewritten if self.facts.floating.get(node.output) is not None]
         node, graph, reasons = main, self.facts.whole, self.facts.reasons
-        if float_nodes:
-            node = next((node for node in float_nodes if not isinstance(node.op, VIEWS)), float_nodes[0])
-            graph, reasons = self.facts.rewritten, self.facts.floating
+        work = [node for node in origin.rewritten if not isinstance(node.op, VIEWS)] or origin.rewritten
+        if kept := next((node for node in work if self.facts.floating.get(node.output) is not None), None):
+            node, graph, reasons = kept, self.facts.rewritten, self.facts.floating
         shapes = {name: graph.tensors[name].shape for name in node.inputs if name in graph.tensors}
         unknown = next((name for name, shape in shapes.items() if not shape or 0 in shape), None)
         if isinstance(node.op, Onnx) and support.may_run(node) and unknown is not None:

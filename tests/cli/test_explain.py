@@ -1,7 +1,9 @@
 """`cnna explain` as a user calls it: its figures beside those of the other commands, its exit codes, its words."""
 
 import json
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import onnx
@@ -71,3 +73,22 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(tmp_path / "text.onnx")]) == 2
     assert main(["explain", str(tmp_path / "none.onnx")]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_the_page_stands_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is mailed and opened elsewhere: nothing to fetch, a box and a row for each node, each with its reason, names escaped."""
+    model = str(_model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [act] b = Sigmoid (a) [tail] y = Relu (b)"))
+    loaded = onnx.load(model)
+    loaded.graph.node[1].name = "<act & co>"
+    onnx.save(loaded, model)
+    assert main(["explain", model, "--config", "tiny", "--html", str(tmp_path / "m.html")]) == 0
+    assert capsys.readouterr().err == f"wrote {tmp_path / 'm.html'}\n"
+    page = (tmp_path / "m.html").read_text()
+    assert not re.search(r"(src|href)=\"(?!#)|url\(|@import", page)
+    for number in range(3):
+        assert page.count(f'id="g{number}"') == page.count(f'id="r{number}"') == 1
+    assert page.count("the accelerator has no such operator") == 2
+    assert "<act" not in page
+    root = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
+    titles = [element.text for element in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert [title.splitlines()[0] for title in titles if title] == ["x", "stem (Conv)", "<act & co> (Sigmoid)", "tail (Relu)", "y"]
