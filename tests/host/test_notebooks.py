@@ -26,7 +26,7 @@ from ..sim.board import stock
 from ..sim.board.served import serving
 
 SHAPE, CLASSES = (3, 48, 48), 20
-NAMES = ("1_classify", "2_inside_a_layer", "3_your_own_model")
+NAMES = ("1_classify", "2_inside_a_layer", "3_your_own_model", "4_detector")
 PLAY = """
 import sys
 import nbformat
@@ -80,6 +80,7 @@ def test_it_runs_from_the_first_cell_to_the_last(name: str, served: str, folder:
         "1_classify": ("of 10", "every answer the same", "image/png", "no power sensors here", "this board counts no clocks"),
         "2_inside_a_layer": ("(16, 8, 8)", "image/png", "predicted: stem", "counted:   nothing"),
         "3_your_own_model": ("same class: 8 of 8", "clocks predicted", "image/png"),
+        "4_detector": ("on the CPU: ", "clocks predicted", "their overlap (IoU): 0.9", "image/png"),
     }
     for part in wanted[name]:
         assert part in said, said

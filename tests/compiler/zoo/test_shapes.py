@@ -1,0 +1,31 @@
+"""The notebook's detector: it must detect, in scenes that it has not seen, or its pictures would show nothing."""
+
+import numpy as np
+import onnxruntime
+
+from cnna.compiler.zoo import shapes
+from cnna.host.model.detections import Detections, best, matches, ssd_boxes, ssd_priors
+
+
+def test_scenes_hold_what_they_say() -> None:
+    """Objects are brighter than the ground, and none touches another."""
+    for scene in shapes.scenes(20, 5):
+        assert scene.picture.shape == (3, shapes.EDGE, shapes.EDGE)
+        assert 1 <= len(scene.boxes) == len(scene.classes) <= 4
+        for left, top, right, bottom in scene.boxes:
+            y, x = int((top + bottom) / 2), int((left + right) / 2)
+            assert scene.picture[:, y, x].min() >= 160
+
+
+def test_it_finds_most_objects_and_little_else() -> None:
+    """Offsets in other units than `ssd_boxes` takes them, or another order of cells, would find next to nothing."""
+    model = onnxruntime.InferenceSession(shapes.detector().SerializeToString(), providers=["CPUExecutionProvider"])
+    priors = ssd_priors((shapes.EDGE, shapes.EDGE), [shapes.STRIDE], [[shapes.PRIOR]])
+    right, found, wanted = 0, 0, 0
+    for scene in shapes.scenes(60, 99):
+        scores, offsets = model.run(None, {"x": scene.picture[None].astype(np.float32) / 255})
+        seen = best(ssd_boxes(offsets[0], priors) * shapes.EDGE, scores[0], overlap=0.3)
+        truth = Detections(scene.boxes, np.ones(len(scene.boxes), np.float32), scene.classes)
+        right, found, wanted = right + len(matches(seen, truth)), found + len(seen.boxes), wanted + len(truth.boxes)
+    assert right / wanted > 0.65
+    assert right / found > 0.65
