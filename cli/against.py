@@ -39,9 +39,10 @@ class Against:
 
     @property
     def worst(self) -> list[Divergence]:
-        """All of them, the least signal to noise first."""
-        inside = {tensor.name: tensor for tensor in self.tensors}
-        return sorted([*inside.values(), *(o for o in self.outputs if o.name not in inside)], key=lambda one: one.decibels)
+        """All that could be compared, the least signal to noise first."""
+        inside = {tensor.name for tensor in self.tensors}
+        others = [output for output in self.outputs if output.name not in inside and output.unlike < output.samples]
+        return sorted([*self.tensors, *others], key=lambda one: one.decibels)
 
     def figures(self) -> dict[str, Any]:
         """As `--json` has them."""

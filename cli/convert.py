@@ -86,7 +86,7 @@ def _say_verdict(verdict: str, found: against.Against, args: argparse.Namespace)
         others = " or ".join(method for method in quantize.METHODS if method != args.method)
         print(
             f"cnna: poor agreement with float (output {poor}): try --method {others}, or calibration data that are more typical; "
-            f"cnna run {args.output} --against {args.model} says where it begins",
+            f"cnna run {args.output} --input {args.calib} --device emulator --against {args.model} says where it begins",
             file=sys.stderr,
         )
 

@@ -9,7 +9,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from cnna.cli.against import Against, lines
 from cnna.cli.main import main
+from cnna.host.model.divergence import OutputDivergence
 
 SAMPLES = 3
 
@@ -103,3 +105,14 @@ def test_another_model_is_refused_in_a_line(folder: Path, capsys: pytest.Capture
     assert said.err.startswith(f"cnna: {folder / other}")
     assert not said.out
     assert len(said.err.splitlines()) == 1
+
+
+def test_an_output_that_cannot_be_compared_is_not_called_equal() -> None:
+    """As many boxes as are found: where none of the answers has the other's shape, nothing is known of them."""
+    boxes, scores = OutputDivergence("boxes"), OutputDivergence("scores")
+    boxes.compare(np.ones((3, 4)), np.ones((2, 4)))
+    scores.compare(np.ones((1, 2)), np.full((1, 2), 2.0))
+    found = Against("m.onnx", 1, [], [boxes, scores], 0)
+    assert [one.name for one in found.worst] == ["scores"]
+    assert "boxes  " not in "\n".join(lines(found))
+    assert "output boxes: has another shape in each of 1 answers" in lines(found)
