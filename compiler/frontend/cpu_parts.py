@@ -13,6 +13,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.partition import Piece
+from cnna.compiler.frontend.subgraphs import captured
 from cnna.compiler.graph.ir import Graph
 from cnna.spec.cpu_ops import CpuPart
 from cnna.spec.errors import ArtifactError, ModelError, reason_of
@@ -46,7 +47,8 @@ def cpu_models(pieces: Sequence[Piece], graph: Graph, types: Mapping[str, int]) 
 def operators_of(part: ModelProto) -> list[CpuOperator]:
     """The operators of a part as the manifest lists them, for boards without onnxruntime.
 
-    Attributes other than numbers and strings, and large constants, are in the ONNX file only.
+    The inputs of an If, Loop or Scan include what the graphs inside it read: whoever makes that must hand it on. Attributes other
+    than numbers and strings, and large constants, are in the ONNX file only.
     """
     operators: list[CpuOperator] = []
     small = {t.name: numpy_helper.to_array(t) for t in part.graph.initializer if prod(t.dims) <= SMALL_CONSTANT}
@@ -59,7 +61,7 @@ def operators_of(part: ModelProto) -> list[CpuOperator]:
             {
                 "name": node.name,
                 "op": node.op_type,
-                "inputs": list(node.input),
+                "inputs": [*node.input, *captured(node)],
                 "outputs": list(node.output),
                 "attributes": {**attributes, **lists},
                 "constants": {n: {"dtype": str(small[n].dtype), "values": small[n].tolist()} for n in node.input if n in small},

@@ -11,6 +11,7 @@ from cnna.host.model.board_model import BoardModel
 from cnna.host.model.flight import Flight, Job, jobs_of
 from cnna.spec.artifact import Artifact, load, save
 from cnna.spec.config import preset
+from cnna.spec.preprocess import Preprocess
 
 from ...compiler.written import images, written
 from ..emulated_board import EmulatedBoard
@@ -20,6 +21,11 @@ GATED = """g (float[N,3,8,8] x) => (float[N,8,8,8] y, float[N,4] z) {
     c = Conv <pads=[1,1,1,1]> (b, v) t = Sigmoid (c) d = Mul (c, t) y = Add (d, b)
     e = Conv (y, u) g = GlobalAveragePool (e) f = Flatten (g) z = Softmax (f) }"""
 WEIGHTS = {"w": (8, 3, 3, 3), "v": (8, 8, 3, 3), "u": (4, 8, 1, 1)}
+CAPTURING = """g (float[N,3,8,8] x) => (float[N,8,8,8] y) {
+    a = Conv <pads=[1,1,1,1]> (x, w) h = Tanh (a) s = Softplus (a) b = Conv (s, u) m = ReduceMean <keepdims=0> (b)
+    least = Constant <value_float=-1000.0> () c = Greater (m, least)
+    y = If (c) <then_branch = same () => (float[N,8,8,8] p) { o = Mul (h, b) r = ReduceMean <axes=[1]> (x) p = Add (o, r) },
+                else_branch = other () => (float[N,8,8,8] q) { q = Identity (h) }> }"""
 ALONE = "g (float[N,3,8,8] x) => (float[N,3,8,8] y) { s = Sigmoid (x) y = Mul (s, x) }"
 
 
@@ -107,6 +113,20 @@ def test_a_model_for_the_cpu_alone_runs(tmp_path):
     with Model(tmp_path / "m.cnna") as opened:
         np.testing.assert_allclose(opened.run(x), answers(model.SerializeToString(), x)["y"], atol=1e-6)
         assert opened.last["cycles"] is None
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.uint8])
+def test_graphs_inside_a_node_read_what_earlier_pieces_made(kind):
+    """The host would drop a tensor that only an If in a later piece reads, and would give that the picture unprocessed."""
+    model = written(CAPTURING, {"w": (8, 3, 3, 3), "u": (8, 8, 1, 1)})
+    how = Preprocess(scale=0.02, mean=(1.0,), std=(1.0,))
+    quantised, _ = quantise(model, images(model, 8), preprocess=how)
+    x = np.random.default_rng(1).integers(0, 100, (1, 3, 8, 8)).astype(kind)
+    artifact = compile_model(quantised, preset("tiny"))
+    assert [piece.manifest["kind"] for piece in artifact.pieces] == ["accelerator", "cpu"] * 2
+    with Model(artifact) as opened:
+        wanted = answers(quantised.SerializeToString(), how.apply(x) if kind == np.uint8 else x)
+        np.testing.assert_allclose(opened.run(x), wanted["y"], atol=1e-4)
 
 
 class _Planned(Flight):
