@@ -27,8 +27,13 @@ def quantised(graph: Graph) -> tuple[ModelProto, Reasons]:
 
 def _ranges(graph: Graph, body: Graph) -> Mapping[str, Statistics]:
     """Those of one sample of seeded normal numbers; of a model that onnxruntime cannot run on them the same for all tensors."""
+    if not body.nodes:
+        return {}
     rng = np.random.default_rng(SEED)
-    samples = {name: rng.standard_normal((1, *graph.tensors[name].shape[1:])).astype(np.float32) for name in graph.inputs}
+    samples = {}
+    for name in graph.inputs:
+        sample = rng.standard_normal((1, *graph.tensors[name].shape[1:]))
+        samples[name] = np.abs(sample).astype(graph.types[name]) if name in graph.types else sample.astype(np.float32)
     try:
         return calibrate(graph, tuple(body.tensors), samples, histograms=False)
     except ModelError:  # the trial of the pieces finds which node it is

@@ -174,3 +174,13 @@ def test_constants_are_neither_here_nor_there():
     assert rows["k"].side == CONSTANT
     assert rows["y"].side == ACCELERATOR
     assert REFUSED not in {row.side for row in rows.values()}
+
+
+@pytest.mark.parametrize("kind", ["int64", "bool", "uint8"])
+def test_inputs_of_other_types(kind):
+    """The sample for the ranges has to be of the input's type, or a model with a mask or a length is refused as bad input."""
+    nodes = "[c] a = Conv (x, w) [t] b = Cast <to=1> (k) [m] y = Mul (a, b)"
+    text = f"g (float[N,3,8,8] x, {kind}[N,4,8,8] k) => (float[N,4,8,8] y) {{ {nodes} }}"
+    found = explain(load_model(written(text, {"w": (4, 3, 1, 1)}).SerializeToString()), TINY)
+    assert [(row.name, row.side) for row in found.rows] == [("c", ACCELERATOR), ("t", CPU), ("m", CPU)]
+    assert not found.problems
