@@ -21,7 +21,7 @@ from cnna.spec.cpu_ops import makes, onnxruntime_errors, reads
 from cnna.spec.errors import CheckError
 
 TOLERANCE = 1e-4  # of a tensor's greatest magnitude
-STEPS = 1  # of rounding, where the model rounds a tensor: a value on the border between two falls to either side
+STEPS = 2  # of the coarsest rounding in a piece: a value on the border between two falls to either side, and the next may too
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -46,15 +46,27 @@ class CpuCheck:
         self.name = artifact.manifest["name"]
         self.found = CpuAgreement()
         model = _whole(load_model(artifact.model, f"{self.name}: its model.onnx"))
-        self._steps = _steps(model)
-        self._cut = {number: _cut(model, piece) for number, piece in enumerate(artifact.pieces) if isinstance(piece, CpuPiece)}
+        cpu = {number: piece for number, piece in enumerate(artifact.pieces) if isinstance(piece, CpuPiece)}
+        steps = _steps(model)
+        names = {number: [*makes(piece.manifest["operators"])] for number, piece in cpu.items()}
+        rounded = _rounded(model)
+        self._source = {  # by piece: what each of its tensors is called in the model; behind its rounding where the piece rounds it
+            number: {
+                name: rounded.get(name, name) if operator["op"] == "DequantizeLinear" else name
+                for operator in piece.manifest["operators"]
+                for name in operator["outputs"]
+            }
+            for number, piece in cpu.items()
+        }
+        self._cut = {number: _cut(model, piece, self._source[number]) for number, piece in cpu.items()}
+        self._steps = {number: max((steps.get(name, 0.0) for name in names[number]), default=0.0) for number in cpu}
         self._counted: set[str] = set()
 
     def check(self, number: int, given: Arrays, made: Arrays) -> None:
         """One sample of the piece of that number. CheckError: a tensor is further from the quantised model's than the tolerance."""
-        session = self._cut[number]
+        session, source = self._cut[number], self._source[number]
         names = [entry.name for entry in session.get_outputs()] if session else []
-        compared = [name for name in made if name in names and made[name].dtype == np.float32]
+        compared = [name for name in made if source[name] in names and made[name].dtype == np.float32]
         new = set(made) - self._counted
         self._counted |= new
         self.found.tensors += len(new & set(compared))
@@ -62,14 +74,14 @@ class CpuCheck:
         if not session or not compared:
             return
         feeds = {entry.name: given[entry.name] for entry in session.get_inputs()}
-        for name, wanted in zip(compared, session.run(compared, feeds), strict=True):
+        for name, wanted in zip(compared, session.run([source[name] for name in compared], feeds), strict=True):
             self._compare(number, name, made[name], wanted)
 
     def _compare(self, number: int, name: str, found: NDArray[Any], wanted: NDArray[Any]) -> None:
         where = f"piece {number} on the CPU != quantised model: tensor {name}"
         if found.shape != wanted.shape:
             raise CheckError(f"{where} has shape {list(found.shape)}, not {list(wanted.shape)}")
-        most = TOLERANCE * float(np.abs(wanted).max(initial=0)) + STEPS * self._steps.get(name, 0.0)
+        most = TOLERANCE * float(np.abs(wanted).max(initial=0)) + STEPS * self._steps[number]
         bad = np.argwhere(~((np.abs(found - wanted) <= most) | (found == wanted) | (np.isnan(found) & np.isnan(wanted))))
         if len(bad):
             place = tuple(int(index) for index in bad[0])
@@ -86,12 +98,19 @@ def _whole(model: onnx.ModelProto) -> onnx.ModelProto:
     return shaped
 
 
-def _cut(model: onnx.ModelProto, piece: CpuPiece) -> onnxruntime.InferenceSession | None:
+def _rounded(model: onnx.ModelProto) -> dict[str, str]:
+    """Each tensor that is rounded, and what it is called behind that."""
+    behind = {node.input[0]: node.output[0] for node in model.graph.node if node.op_type == "DequantizeLinear"}
+    quantised = {node.input[0]: node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"}
+    return {name: behind[int8] for name, int8 in quantised.items() if int8 in behind}
+
+
+def _cut(model: onnx.ModelProto, piece: CpuPiece, source: Mapping[str, str]) -> onnxruntime.InferenceSession | None:
     """The nodes between the piece's inputs and outputs, of the model as it came; None where they cannot be found by name."""
     known = {value.name for value in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
     operators = piece.manifest["operators"]
     inputs = [name for name in reads(operators) if name in known]
-    outputs = [name for name in sorted(makes(operators)) if name in known]
+    outputs = sorted({source[name] for name in makes(operators) if source[name] in known})
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.add_session_config_entry("session.disable_quant_qdq", "1")

@@ -14,6 +14,7 @@ from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.config import preset
 from cnna.spec.errors import CheckError
 
+from ...compiler.pairs import with_pairs
 from ...compiler.written import images, written
 
 TEXT = """g (float[N,3,8,8] x) => (float[N,8,8,8] y) {
@@ -56,6 +57,18 @@ def test_pieces_with_great_constants_are_compared(monkeypatch):
     with Model(artifact, check=True) as opened:
         opened.run(images(model, 1)["x"])
         assert opened.cpu_agreement.tensors == 1
+
+
+def test_what_saturates_is_compared_behind_its_rounding():
+    """The model's own tensor goes beyond what int8 holds, the piece's does not: that is no difference."""
+    model = with_pairs(
+        written(TEXT, {"w": (8, 3, 3, 3), "v": (8, 8, 3, 3)}),
+        {"x": (1 / 32, 0), "a": (1 / 16, 0), "s": (1 / 256, -128), "b": (1 / 512, 0), "y": (1 / 16, 0)},
+        {"w": 1 / 64, "v": 1 / 64},
+    )
+    with Model(compile_model(model, preset("tiny")), check=True) as opened:
+        opened.run(3 * images(model, 2)["x"])
+        assert opened.cpu_agreement.tensors >= 1
 
 
 def test_another_operator_on_the_cpu_is_found(artifact):
