@@ -18,7 +18,7 @@ from cnna.compiler.frontend.hollow import is_hollow
 from cnna.compiler.frontend.onnx_import import load_model, with_shapes
 from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.cpu_ops import makes, onnxruntime_errors, reads
-from cnna.spec.errors import CheckError
+from cnna.spec.errors import ArtifactError, CheckError
 
 TOLERANCE = 1e-4  # of a tensor's greatest magnitude
 STEPS = 2  # of the coarsest rounding in a piece: a value on the border between two falls to either side, and the next may too
@@ -63,7 +63,11 @@ class CpuCheck:
         self._counted: set[str] = set()
 
     def check(self, number: int, given: Arrays, made: Arrays) -> None:
-        """One sample of the piece of that number. CheckError: a tensor is further from the quantised model's than the tolerance."""
+        """One sample of the piece of that number.
+
+        CheckError: a tensor is further from the quantised model's than the tolerance. ArtifactError: the manifest says that the
+        piece reads what it does not.
+        """
         session, source = self._cut[number], self._source[number]
         names = [entry.name for entry in session.get_outputs()] if session else []
         compared = [name for name in made if source[name] in names and made[name].dtype == np.float32]
@@ -73,7 +77,9 @@ class CpuCheck:
         self.found.left += len(new - set(compared))
         if not session or not compared:
             return
-        feeds = {entry.name: given[entry.name] for entry in session.get_inputs()}
+        feeds = {entry.name: given[entry.name] for entry in session.get_inputs() if entry.name in given}
+        if missing := [entry.name for entry in session.get_inputs() if entry.name not in feeds]:
+            raise ArtifactError(f"{self.name}: nothing before its piece {number} on the CPU makes '{missing[0]}'; compile it again")
         for name, wanted in zip(compared, session.run([source[name] for name in compared], feeds), strict=True):
             self._compare(number, name, made[name], wanted)
 

@@ -10,12 +10,13 @@ from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend import hollow
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model import Model
-from cnna.spec.artifact import Artifact, CpuPiece
+from cnna.spec.artifact import Artifact, CpuPiece, load
 from cnna.spec.config import preset
-from cnna.spec.errors import CheckError
+from cnna.spec.errors import ArtifactError, CheckError
 
 from ...compiler.pairs import with_pairs
 from ...compiler.written import images, written
+from ...host.edits import changed, write
 
 TEXT = """g (float[N,3,8,8] x) => (float[N,8,8,8] y) {
     a = Conv <pads=[1,1,1,1]> (x, w) s = Sigmoid (a) b = Mul (a, s) y = Conv <pads=[1,1,1,1]> (b, v) }"""
@@ -76,4 +77,13 @@ def test_another_operator_on_the_cpu_is_found(artifact):
     x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
     message = r"piece 1 on the CPU != quantised model: tensor b, element \[0, 0, 0, \d\]"
     with Model(with_operator(artifact, "Sigmoid", "HardSigmoid"), check=True) as model, pytest.raises(CheckError, match=message):
+        model.run(x)
+
+
+def test_a_piece_that_says_it_reads_what_nothing_makes_is_refused(artifact, tmp_path):
+    """The piece itself runs, since its ONNX model is right; the comparison believes the manifest, and ended in a KeyError."""
+    edited = changed(dict(artifact.manifest), ("pieces", 1, "operators", 0, "inputs", 0), "y")
+    write(tmp_path / "m.cnna", replace(artifact, manifest=edited))
+    x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
+    with Model(load(tmp_path / "m.cnna"), check=True) as model, pytest.raises(ArtifactError, match="nothing before its piece 1"):
         model.run(x)
