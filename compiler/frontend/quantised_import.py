@@ -11,6 +11,7 @@ from cnna.compiler.frontend.cpu_parts import cpu_models
 from cnna.compiler.frontend.integer import to_integer
 from cnna.compiler.frontend.onnx_import import element_types, to_graph
 from cnna.compiler.frontend.partition import Piece, Reasons, cut, placed
+from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.graph.macs import float_macs
 from cnna.compiler.graph.validate import validate_integer
@@ -111,9 +112,11 @@ def placement(graph: Graph) -> Reasons:
     """Why nodes of a quantised and rewritten graph run on the CPU. ModelError: it is not quantised, though some of it could run."""
     reasons = placed(graph, support.quantised_limit)
     if None not in reasons.values() and not any(tensor.quant for tensor in graph.tensors.values()):
-        foreign = support.foreign_quantisation(graph)
-        if foreign or None in placed(graph, support.limit).values():
-            raise ModelError(f"{graph.name}: {foreign or 'the model is not quantised; run `cnna quantize` on it first'}")
+        if foreign := support.foreign_quantisation(graph):
+            raise ModelError(f"{graph.name}: {foreign}")
+        rounds = any(isinstance(node.op, Onnx) and node.op.kind in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes)
+        if not rounds and None in placed(graph, support.limit).values():
+            raise ModelError(f"{graph.name}: the model is not quantised; run `cnna quantize` on it first")
     return reasons
 
 

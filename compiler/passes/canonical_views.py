@@ -25,7 +25,7 @@ def canonical_views(graph: Graph) -> Graph:
             continue
         before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
         known = before and after and min(before) > 0 and min(after) > 0
-        if not known or before[0] != 1 or after[0] != 1 or (node.op.kind == "Flatten" and _flattens_batch(node, len(before))):
+        if not known or before[0] != 1 or after[0] != 1 or _moves_batch(node, edit):
             continue
         if node.op.kind in RESHAPES:
             if prod(before) != prod(after):
@@ -41,6 +41,16 @@ def canonical_views(graph: Graph) -> Graph:
     return edit.finish()
 
 
-def _flattens_batch(node: Node, rank: int) -> bool:
-    """Whether a Flatten makes one row of all samples; a Reshape to what one sample shows, [1, C], would make a row of each."""
-    return int(node.op.attributes.get("axis", 1)) % rank == 0
+def _moves_batch(node: Node, edit: Editor) -> bool:
+    """Whether a Flatten makes one row of all samples, or an Unsqueeze puts an axis before the batch: [1, N, ...], not [N, 1, ...].
+
+    One sample alone does not show it, and a Reshape would take its first axis for the batch.
+    """
+    if node.op.kind == "Flatten":
+        return int(node.op.attributes.get("axis", 1)) % len(edit.shape(node.inputs[0])) == 0
+    if node.op.kind != "Unsqueeze":
+        return False
+    axes = node.op.attributes.get("axes")
+    if axes is None and len(node.inputs) > 1:
+        axes = edit.constants[node.inputs[1]].reshape(-1).tolist() if node.inputs[1] in edit.constants else ()
+    return any(int(axis) % len(edit.shape(node.output)) == 0 for axis in axes or ())

@@ -252,3 +252,14 @@ def test_batch_norm_goes_into_int8_weights(gains):
     split, feeds = import_quantised(model), images(model)
     assert [type(node.op) for node in split.programs[0].nodes] == [ir.Conv]
     assert np.array_equal(run_whole(split, feeds)["y"], answers(model, feeds)[0])
+
+
+def test_a_quantised_model_without_a_layer_for_the_accelerator_runs_on_the_cpu():
+    """It was told to run `cnna quantize`, which says that it is quantised already."""
+    text = "g (uint8[N,3,4,4] x) => (uint8[N,3,4,4] y) { y = QLinearConv (x, xs, xz, w, ws, wz, ys, yz) }"
+    one, zero = np.float32(0.5), np.array(3, np.uint8)
+    weights = np.arange(9, dtype=np.uint8).reshape(3, 3, 1, 1)
+    model = written(text, {"xs": one, "xz": zero, "w": weights, "ws": one, "wz": zero, "ys": one, "yz": zero})
+    found = import_quantised(model)
+    assert not found.programs
+    assert [piece.cpu is not None for piece in found.pieces] == [True]

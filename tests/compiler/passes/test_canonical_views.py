@@ -26,6 +26,11 @@ def test_reshapes(node):
     assert only(graph, Reshape).op.shape == expected
 
 
+def test_an_axis_before_the_batch_is_no_reshape():
+    """[1, N, 2] became [N, 1, 2] where several samples were answered: for one alone both are [1, 1, 2]."""
+    assert left_alone(canonical_views, untyped("g (float[N,2] x) => (float[1,N,2] y) { y = Unsqueeze (x, to) }", {"to": ints(0)}))
+
+
 def test_squeeze():
     """The axes of size 1 go; the elements stay."""
     text = "g (float[N,2,1,1] x) => (float[N,2] y) { y = Squeeze (x, to) }"
