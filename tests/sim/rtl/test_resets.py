@@ -116,7 +116,7 @@ def test_a_run_takes_the_same_clocks_whenever_it_starts_and_run_limit_does_not_c
     """Clocks would depend on register reads before the start, or RUN_LIMIT would stop a run that follows a longer pause."""
     device = rtl(preset("tiny"))
     device.release_all()
-    accelerator = Accelerator(device, requantised_copy(batch=1))
+    accelerator = Accelerator(device, requantised_copy(batch=1).program)
     x = {"x": np.random.default_rng(0).integers(-128, 128, (1, *SHAPE), np.int8)}
     right = accelerator.run(x)["y"]
     clocks = set()
