@@ -71,6 +71,8 @@ def run(args: argparse.Namespace) -> Outcome:
         with _model(args, artifact, options) as model:
             answers: Arrays = model.run(inputs)
             figures, agreement, cpu_agreement = {**model.last, "ddr": ddr}, model.agreement, model.cpu_agreement
+            if args.device == "pynq" and _is_virtual(args.overlay):
+                figures["fps_end_to_end"] = None  # its seconds are not a board's
             if args.device == "pynq" and args.check:
                 agreement = _checked_board(artifact, inputs, answers)
                 figures["matches_reference"] = True
@@ -107,6 +109,13 @@ def _model(args: argparse.Namespace, artifact: Artifact, options: dict[str, Any]
     from cnna.host.model.board_model import BoardModel
 
     return BoardModel(open_overlay(args.overlay), artifact)
+
+
+def _is_virtual(overlay: Path) -> bool:
+    """Whether the board behind an overlay is simulated."""
+    from cnna.host.board.overlay import is_virtual
+
+    return is_virtual(overlay)
 
 
 def _traced(device: Device | None) -> bool:
