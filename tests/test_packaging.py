@@ -119,6 +119,16 @@ def test_commands_answer_or_say_what_to_install(bare: Path, line: str, code: int
     assert "Traceback" not in done.stderr
 
 
+def test_the_wheel_has_all_code(wheel: Path, root: Path) -> None:
+    """A folder that the list of packages lacks is missing only after an installation: so was that of `cnna explain`."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    folders = [name for name in SHIPPED if (root / name).is_dir()]
+    files = [file.relative_to(root).as_posix() for folder in folders for file in (root / folder).rglob("*.py")]
+    wanted = {f"cnna/{file.removeprefix('api/')}" for file in files}
+    assert wanted <= names, sorted(wanted - names)
+
+
 def test_the_wheel_has_what_is_no_code(wheel: Path) -> None:
     """Notebooks and C++ that are in the tree but not in `package-data` are missing only after an installation."""
     with zipfile.ZipFile(wheel) as archive:
