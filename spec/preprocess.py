@@ -83,8 +83,8 @@ def _number(value: Any) -> float | None:
 
 def _numbers(value: Any) -> tuple[float, ...] | None:
     values = value if isinstance(value, (list, tuple)) else [value]
-    found = tuple(_number(one) for one in values)
-    return found if found and None not in found else None  # type: ignore[return-value]
+    found = tuple(number for one in values if (number := _number(one)) is not None)
+    return found if found and len(found) == len(values) else None
 
 
 def _sizes(value: Any) -> tuple[int, ...] | None:
