@@ -14,7 +14,7 @@ from onnx import ModelProto, NodeProto
 from cnna.compiler.frontend.model_checks import inferred
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Window
-from cnna.compiler.passes.typed_operators import window_of
+from cnna.compiler.passes.canonical.typed_operators import window_of
 from cnna.spec.errors import ModelError
 
 POOLS = ("MaxPool", "AveragePool")

@@ -11,7 +11,7 @@ def test_the_digest_follows_imports_into_every_room() -> None:
     found = set(bench_networks.sources(bench_networks.ROOT, bench_networks.ROOTS))
     rooms = {Path(name).parent.name for name in found}
     assert {"quantise", "zoo", "frontend", "passes", "graph"} <= rooms
-    assert {"compiler/quantise/ranges.py", "compiler/graph/ir.py", "compiler/passes/fuse_affine.py"} <= found
+    assert {"compiler/quantise/ranges.py", "compiler/graph/ir.py", "compiler/passes/fusion/fuse_affine.py"} <= found
 
 
 @pytest.mark.parametrize("gone", ["compiler/zoo/a.py", "compiler/zoo/b.py", "compiler/graph/c.py"])

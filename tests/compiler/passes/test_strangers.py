@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from cnna.compiler.graph.float_ops import Onnx
-from cnna.compiler.passes.canonical_conv import canonical_conv
-from cnna.compiler.passes.canonical_elementwise import canonical_elementwise
-from cnna.compiler.passes.canonical_gemm import canonical_gemm
-from cnna.compiler.passes.canonical_pools import canonical_pools
-from cnna.compiler.passes.canonical_views import canonical_views
+from cnna.compiler.passes.canonical.canonical_conv import canonical_conv
+from cnna.compiler.passes.canonical.canonical_elementwise import canonical_elementwise
+from cnna.compiler.passes.canonical.canonical_gemm import canonical_gemm
+from cnna.compiler.passes.canonical.canonical_pools import canonical_pools
+from cnna.compiler.passes.canonical.canonical_views import canonical_views
 
 from .alone import left_alone, untyped
 

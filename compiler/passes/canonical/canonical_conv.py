@@ -1,0 +1,45 @@
+"""Conv with constant weights becomes the typed Conv: a bias always, explicit padding, two spatial axes.
+
+Requires: folded constants (`fold_constants`) and real weights, with the scales of int8 ones beside them (`dequantise_constants`).
+Ensures: no ONNX Conv of one or two spatial axes with constant weights is left; `auto_pad` has become numbers.
+Leaves alone: 3-D convolutions, computed weights, computed biases.
+"""
+
+import numpy as np
+
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Conv, Onnx
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.passes.canonical.typed_operators import put_framed, weight_scales, window_of
+from cnna.spec.errors import ModelError
+
+
+def canonical_conv(graph: Graph) -> Graph:
+    """Returns the graph with typed convolutions. ModelError: weights or a bias that do not fit."""
+    edit = Editor(graph)
+    for node in edit:
+        if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind != "Conv":
+            continue
+        x, w = node.inputs[:2]
+        given = len(node.inputs) > 2 and node.inputs[2]
+        shape = edit.shape(x)
+        if w not in edit.constants or len(shape) not in (3, 4) or (given and node.inputs[2] not in edit.constants):
+            continue
+        weights = edit.constants[w]
+        groups = int(node.op.attributes.get("group", 1))
+        if weights.ndim != len(shape) or weights.shape[1] * groups != shape[1] or len(weights) % groups:
+            raise ModelError(f"node '{node.name}' (Conv): weights {weights.shape} in {groups} groups do not fit a map of {shape}")
+        if node.op.attributes.get("kernel_shape", weights.shape[2:]) != weights.shape[2:]:
+            kernel = list(node.op.attributes["kernel_shape"])
+            raise ModelError(f"node '{node.name}' (Conv): weights {weights.shape} are not of its kernel_shape {kernel}")
+        if given and edit.constants[node.inputs[2]].shape != (len(weights),):
+            wrong = list(edit.constants[node.inputs[2]].shape)
+            raise ModelError(f"node '{node.name}' (Conv): its bias has shape {wrong}; it must be [{len(weights)}], one a channel")
+        window = window_of(node.op, weights.shape[2:], shape[2:])
+        bias = node.inputs[2] if given else edit.constant(f"{w}:bias", np.zeros(len(weights), weights.dtype))
+        scale = weight_scales(edit, node, w, weights.shape, 0)
+        if weights.ndim == 3:
+            w = edit.constant(f"{w}:2d", weights[:, :, None])
+        op = Conv(window, groups, w, bias, scale)
+        put_framed(edit, node, op, (x,))
+    return edit.finish()

@@ -1,0 +1,188 @@
+"""Operators that only choose rows, columns or channels become Pixels and Channels: Resize, Slice, Pad with what is there, Gather.
+
+Requires: folded constants and the shapes that follow from them (`fold_constants`); no Split (`split_slices`).
+Ensures: each such operator on a map of known size is a Pixels, a Channels, a Conv that selects channels, or two of them.
+Leaves alone: a Resize that computes between pixels, or that may take another pixel by a rounding error; Slices that `slice_pad`
+takes; Pads with constants (`fuse_pad`); whatever chooses samples of the batch.
+"""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Channels, Conv, Onnx, Pixels
+from cnna.compiler.graph.ir import Graph, Node, Tensor, Window
+from cnna.compiler.passes.canonical.typed_operators import four_axes, put_framed
+from cnna.compiler.passes.fusion.fuse_pad import unit_scale
+from cnna.compiler.passes.fusion.slice_pad import corner_steps
+
+Chosen = dict[int, NDArray[np.int64]]  # by axis: which element of the input each element of the output is
+MARGIN = Fraction(1, 1000)  # of a pixel: what float32 may move a coordinate
+
+
+def canonical_pixels(graph: Graph) -> Graph:
+    """Returns the graph with typed choices of pixels and channels."""
+    edit = Editor(graph)
+    for node in edit:
+        if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind not in _CHOSEN:
+            continue
+        if node.inputs[0] in edit.constants or not edit.is_real(node):
+            continue
+        before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
+        if len(before) != len(after) or not 2 <= len(before) <= 4 or before[0] != 1 or min(*before, *after) < 1:
+            continue
+        chosen = _CHOSEN[node.op.kind](edit, node)
+        if chosen is not None and all(len(chosen.get(axis, range(before[axis]))) == size for axis, size in enumerate(after)):
+            _put(edit, node, {axis: index for axis, index in chosen.items() if index.tolist() != list(range(before[axis]))})
+    return edit.finish()
+
+
+def _put(edit: Editor, node: Node, chosen: Chosen) -> None:
+    """Replaces the node by a choice of channels and one of pixels, as far as they are needed; axes are the input's own."""
+    x, rank = node.inputs[0], len(edit.shape(node.inputs[0]))
+    if 0 in chosen:
+        return
+    if not chosen:
+        edit.put(node.name, Onnx("Identity"), (x,), node.output)
+        return
+    pixels = {axis: index for axis, index in chosen.items() if axis > 1}
+    if 1 in chosen:
+        shape = (1, len(chosen[1]), *edit.shape(x)[2:])
+        output = edit.fresh(f"{node.output}:channels") if pixels else node.output
+        edit.tensors.setdefault(output, Tensor(shape))
+        put_channels(edit, Node(node.name, node.op, (x,), output), chosen[1])
+        x = output
+    if pixels:
+        _, _, height, width = four_axes(edit.shape(x))
+        rows = pixels.get(2, np.arange(height)) if rank == 4 else np.arange(height)
+        columns = pixels.get(rank - 1, np.arange(width))
+        put_framed(edit, node, Pixels(tuple(rows.tolist()), tuple(columns.tolist())), (x,))
+
+
+def put_channels(edit: Editor, node: Node, index: NDArray[np.int64]) -> None:
+    """Replaces a node by the choice of those channels of its input."""
+    first, count = int(index[0]), edit.shape(node.inputs[0])[1]
+    if index.tolist() == list(range(first, first + len(index))):
+        put_framed(edit, node, Channels(first), node.inputs[:1])
+        return
+    weights = np.zeros((len(index), count, 1, 1), np.float32)
+    weights[np.arange(len(index)), index] = 1
+    zeros = edit.constant(f"{node.name}:zeros", np.zeros(len(index), np.float32))
+    names = edit.constant(f"{node.name}:select", weights), zeros
+    put_framed(edit, node, Conv(Window(), 1, *names, unit_scale(edit, node, len(index))), node.inputs[:1])
+
+
+def _constants(edit: Editor, node: Node, first: int) -> list[list[int]] | None:
+    """The lists that a node's inputs from `first` on hold, empty where one is absent; None if one is computed."""
+    if not all(name in edit.constants for name in node.inputs[first:] if name):
+        return None
+    return [edit.constants[name].reshape(-1).tolist() if name else [] for name in node.inputs[first:]]
+
+
+def _slice(edit: Editor, node: Node) -> Chosen | None:
+    lists = _constants(edit, node, 1)
+    if lists is None or len(lists) < 2 or corner_steps(edit, node) not in (None, (1, 1)):
+        return None
+    starts, ends, axes, steps = (*lists, [], [])[:4]
+    if 0 in steps or not len(starts) == len(ends) == len(axes or starts) == len(steps or starts):
+        return None
+    shape, chosen = edit.shape(node.inputs[0]), {}
+    for axis, start, end, step in zip(axes or range(len(starts)), starts, ends, steps or [1] * len(starts), strict=True):
+        chosen[axis % len(shape)] = np.arange(shape[axis])[start:end:step]
+    return chosen
+
+
+def _gather(edit: Editor, node: Node) -> Chosen | None:
+    index = edit.constants.get(node.inputs[1])
+    shape = edit.shape(node.inputs[0])
+    axis = int(node.op.attributes.get("axis", 0)) % len(shape)
+    if index is None or index.ndim != 1 or index.min() < -shape[axis] or index.max() >= shape[axis]:
+        return None
+    return {axis: index.astype(np.int64) % shape[axis]}
+
+
+def _pad(edit: Editor, node: Node) -> Chosen | None:
+    mode, lists = node.op.attributes.get("mode", "constant"), _constants(edit, node, 1)
+    if mode not in ("edge", "reflect", "wrap") or not lists or min(lists[0]) < 0:
+        return None
+    shape = edit.shape(node.inputs[0])
+    axes = [axis % len(shape) for axis in lists[2]] if len(lists) > 2 and lists[2] else list(range(len(shape)))
+    if len(lists[0]) != 2 * len(axes):
+        return None
+    widths = zip(axes, lists[0][: len(axes)], lists[0][len(axes) :], strict=True)
+    if any(max(before, after) >= shape[axis] for axis, before, after in widths):
+        return None
+    widths = zip(axes, lists[0][: len(axes)], lists[0][len(axes) :], strict=True)
+    return {axis: np.pad(np.arange(shape[axis]), (before, after), mode=mode) for axis, before, after in widths}
+
+
+# --- Resize ---
+
+
+def _resize(edit: Editor, node: Node) -> Chosen | None:
+    attributes = node.op.attributes
+    if attributes.get("mode", "nearest") != "nearest" or _constants(edit, node, 2) is None:
+        return None
+    before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
+    scales = edit.constants[node.inputs[2]].reshape(-1) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(0)
+    policy = attributes.get("keep_aspect_ratio_policy", "stretch")
+    axes = [axis % len(before) for axis in attributes.get("axes", range(len(before)))]
+    if (scales.size and len(scales) != len(axes)) or (not scales.size and policy != "stretch"):
+        return None
+    given = dict(zip(axes, map(Fraction, scales.tolist()), strict=True)) if scales.size else {}
+    chosen = {}
+    for axis in axes:
+        scale = given.get(axis, Fraction(after[axis], before[axis]))
+        if (before[axis], scale) == (after[axis], 1):
+            continue
+        index = nearest(before[axis], after[axis], scale, attributes)
+        if index is None:
+            return None
+        chosen[axis] = index
+    return chosen
+
+
+def nearest(before: int, after: int, scale: Fraction, attributes: Mapping[str, str]) -> NDArray[np.int64] | None:
+    """The pixel of `before` that a Resize takes for each of `after`; None: not certain, as float32 may round either way."""
+    mode, rounding = (
+        attributes.get("coordinate_transformation_mode", "half_pixel"),
+        attributes.get("nearest_mode", "round_prefer_floor"),
+    )
+    if mode not in _COORDINATES or rounding not in _ROUNDINGS or scale <= 0:
+        return None
+    exact = scale == Fraction(float(np.float32(scale))) or mode == "align_corners"  # then a quotient on a border is exact
+    found = []
+    for place in range(after):
+        at = _COORDINATES[mode](place, before, after, scale)
+        index = _rounded(at, _ROUNDINGS[rounding], exact)
+        if index is None:
+            return None
+        found.append(min(max(index, 0), before - 1))
+    return np.array(found, np.int64)
+
+
+def _rounded(at: Fraction, round_: Callable[[Fraction], int], exact: bool) -> int | None:
+    """A coordinate as a whole number; None where float32 may be on the other side of a border. exact: not if it is on it."""
+    near = round_(at - MARGIN) != round_(at + MARGIN)
+    return None if near and not (exact and (2 * at).denominator == 1) else round_(at)
+
+
+HALF = Fraction(1, 2)
+_ROUNDINGS: dict[str, Callable[[Fraction], int]] = {
+    "floor": floor,
+    "ceil": lambda at: -floor(-at),
+    "round_prefer_floor": lambda at: -floor(HALF - at),
+    "round_prefer_ceil": lambda at: floor(at + HALF),
+}
+_COORDINATES: dict[str, Callable[[int, int, int, Fraction], Fraction]] = {
+    "asymmetric": lambda i, before, after, scale: i / scale,
+    "half_pixel": lambda i, before, after, scale: (i + HALF) / scale - HALF,
+    "pytorch_half_pixel": lambda i, before, after, scale: (i + HALF) / scale - HALF if after > 1 else Fraction(0),
+    "tf_half_pixel_for_nn": lambda i, before, after, scale: (i + HALF) / scale,
+    "align_corners": lambda i, before, after, scale: Fraction(i * (before - 1), after - 1) if after > 1 else Fraction(0),
+}
+_CHOSEN: dict[str, Callable[[Editor, Node], Chosen | None]] = {"Gather": _gather, "Pad": _pad, "Resize": _resize, "Slice": _slice}

@@ -1,0 +1,60 @@
+"""A Slice with steps, and the Pad of channels after it (ResNet's option A shortcut), become a Conv with weights 0 and 1.
+
+Requires: folded constants (`fold_constants`); it must run before `fuse_pad`, which knows rows and columns only.
+Ensures: a Slice with steps over rows and columns from pixel 0 is a depthwise 1x1 Conv with stride; a Pad of channels with zeros
+is a 1x1 Conv, together with such a Slice before it. Weight scales are 1, so both are exact in int8.
+Leaves alone: Slices that begin elsewhere or drop channels, Pads of rows and columns or with other values.
+"""
+
+import numpy as np
+
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import Conv, Onnx
+from cnna.compiler.graph.ir import Graph, Node, Window
+from cnna.compiler.passes.fusion.fuse_pad import copy_window, unit_scale, zero_pads
+
+
+def slice_pad(graph: Graph) -> Graph:
+    """Returns the graph with those copies as convolutions."""
+    edit = Editor(graph)
+    for node in edit:
+        pads = zero_pads(edit, node)
+        if pads is not None and min(pads) >= 0 and not any(pads[2:4]) and not any(pads[6:8]) and not pads[0] and not pads[4]:
+            before = edit.sole(node.inputs[0], Onnx)
+            steps = corner_steps(edit, before) if before else None
+            source = before.inputs[0] if before and steps else node.inputs[0]
+            _pad_channels(edit, node, source, steps or (1, 1), pads[1])
+    for node in edit:
+        steps = corner_steps(edit, node)
+        if steps:
+            copy_window(edit, node, Window(stride=steps))
+    return edit.finish()
+
+
+def _pad_channels(edit: Editor, node: Node, source: str, steps: tuple[int, int], first: int) -> None:
+    cin, cout = edit.shape(source)[1], edit.shape(node.output)[1]
+    weights = np.zeros((cout, cin, 1, 1), np.float32)
+    weights[first + np.arange(cin), np.arange(cin)] = 1
+    names = edit.constant(f"{node.name}:select", weights), edit.constant(f"{node.name}:zeros", np.zeros(cout, np.float32))
+    edit.put(node.name, Conv(Window(stride=steps), 1, *names, unit_scale(edit, node, cout)), (source,), node.output)
+
+
+def corner_steps(edit: Editor, node: Node) -> tuple[int, int] | None:
+    """The steps in rows and columns of a Slice that keeps pixel (0, 0) and every channel; None for other nodes."""
+    if not isinstance(node.op, Onnx) or node.op.kind != "Slice" or node.op.domain or not edit.is_real(node):
+        return None
+    if len(edit.shape(node.inputs[0])) != 4:
+        return None
+    if not all(name in edit.constants for name in node.inputs[1:] if name) or len(node.inputs) < 3:
+        return None
+    starts = edit.constants[node.inputs[1]].tolist()
+    axes = edit.constants[node.inputs[3]].tolist() if len(node.inputs) > 3 and node.inputs[3] else list(range(len(starts)))
+    steps = edit.constants[node.inputs[4]].tolist() if len(node.inputs) > 4 and node.inputs[4] else [1] * len(starts)
+    rank, step = 4, {2: 1, 3: 1}
+    before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
+    for axis, size in zip((axis % rank for axis in axes), steps, strict=True):
+        step[axis] = size
+    whole = all(after[axis] == -(-before[axis] // step[axis]) for axis in (2, 3))
+    if any(starts) or min(steps) < 1 or before[:2] != after[:2] or not whole:
+        return None
+    return step[2], step[3]

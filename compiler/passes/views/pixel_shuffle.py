@@ -1,0 +1,69 @@
+"""PixelShuffle and PixelUnshuffle, written as Reshape, Transpose and Reshape, become interleaved maps and concatenated pixels.
+
+Requires: typed views, each chain ending in the tensor that a layer reads (`sink_views`), those of vectors gone (`absorb_views`).
+Ensures: no chain of views is left between two layers that turns channels into pixels of a block, or back, in any order.
+Leaves alone: views that move other elements or make a vector, views of graph inputs and of ONNX operators (the CPU's), and those
+that nobody reads.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.float_ops import VIEWS, Onnx, Reshape
+from cnna.compiler.graph.ir import Graph, Node
+from cnna.compiler.passes.canonical.canonical_blocks import put_channels, to_depth, to_space
+from cnna.compiler.passes.views.sink_views import elements_behind
+
+
+def pixel_shuffle(graph: Graph) -> Graph:
+    """Returns the graph without those views."""
+    edit = Editor(graph)
+    for node in edit:
+        if isinstance(node.op, VIEWS) and len(edit.shape(node.output)) == 4:
+            _convert(edit, node)
+    return edit.finish()
+
+
+def _convert(edit: Editor, node: Node) -> None:
+    views, source = [node], node.inputs[0]
+    while (view := edit.producer(source, VIEWS)) is not None:
+        views.append(view)
+        source = view.inputs[0]
+    maker, before, after = edit.producer(source), edit.shape(source), edit.shape(node.output)
+    if maker is None or isinstance(maker.op, Onnx) or len(before) != 4 or not edit.consumers(node.output):
+        return
+    order = elements_behind(before, [view.op for view in reversed(views)])[0]
+    if after[2] > before[2]:
+        step = after[2] // before[2]
+        picked = _picked(order, before, step) if after[2:] == (before[2] * step, before[3] * step) else None
+        if picked is not None:
+            to_space(edit, node, source, step, picked)
+        return
+    step = before[2] // after[2]
+    if step < 2 or after[2:] == (1, 1) or before[2:] != (after[2] * step, after[3] * step):
+        return
+    wanted = np.concatenate([_pixels(before)[:, a::step, b::step] for a in range(step) for b in range(step)])
+    firsts = {int(part[0, 0]): number for number, part in enumerate(wanted)}
+    index = np.array([firsts.get(int(part[0, 0]), 0) for part in order])
+    if (order != wanted[index]).any():
+        return
+    if index.tolist() == list(range(len(index))):
+        to_depth(edit, node, source, step)
+    else:
+        whole = edit.insert(node.name, Reshape(after), (source,), f"{node.output}:blocks", after)
+        to_depth(edit, edit.nodes[whole], source, step)
+        put_channels(edit, Node(f"{node.name}:order", node.op, (whole,), node.output), index)
+
+
+def _pixels(shape: tuple[int, ...]) -> NDArray[np.int64]:
+    return np.arange(int(np.prod(shape))).reshape(shape[1:])
+
+
+def _picked(order: NDArray[np.int64], before: tuple[int, ...], step: int) -> NDArray[np.int64] | None:
+    """The channels that each phase of the output has; None: its pixels are not those of a whole channel."""
+    pixels = _pixels(before)
+    phases = [order[:, a::step, b::step] for a in range(step) for b in range(step)]
+    picked = np.array([phase[:, 0, 0] // pixels[0].size for phase in phases])
+    same = all((phase == pixels[index]).all() for phase, index in zip(phases, picked, strict=True))
+    return picked if same else None

@@ -1,0 +1,160 @@
+"""Elementwise operators as Affine, Add and Clip."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cnna.compiler.graph.float_ops import Add, Affine, Clip, Onnx
+from cnna.compiler.passes.canonical.canonical_elementwise import canonical_elementwise
+from cnna.spec.errors import ModelError
+
+from ..alone import after, kinds, left_alone, only, untyped
+
+SHAPE = "[N,3,4,5]"
+CASES = {
+    "batch norm": ("BatchNormalization <epsilon=0.01> (x, s, o, m, var)", dict.fromkeys(("s", "o", "m", "var"), (3,)), ["Affine"]),
+    "times a number": ("Mul (x, s)", {"s": np.float32(3)}, ["Affine"]),
+    "channels": ("Add (s, x)", {"s": (1, 3, 1, 1)}, ["Affine"]),
+    "minus": ("Sub (x, s)", {"s": (3, 1, 1)}, ["Affine"]),
+    "from": ("Sub (s, x)", {"s": (3, 1, 1)}, ["Affine"]),
+    "hard sigmoid": ("HardSigmoid <alpha=0.3> (x)", {}, ["Affine"]),
+    "divided": ("Div (x, s)", {"s": np.array([[[2]], [[-3]], [[0.5]]], np.float32)}, ["Affine"]),
+    "columns": ("Mul (x, s)", {"s": (5,)}, ["Transpose", "Affine", "Transpose"]),
+    "sum of three": ("Sum (x, z, x)", {}, ["Add", "Add"]),
+    "sum of one twice": ("Add (x, x)", {}, ["Affine"]),
+    "relu": ("Relu (x)", {}, ["Clip"]),
+    "clip": ("Clip (x, low, high)", {"low": np.float32(-0.5), "high": np.float32(0.5)}, ["Clip"]),
+    "clip, upper limit": ("Clip (x, , high)", {"high": np.float32(0.5)}, ["Clip"]),
+    "clip, one limit": ("Clip (x, low)", {"low": np.float32(-0.5)}, ["Clip"]),
+    "min": ("Min (x, low)", {"low": np.float32(-0.5)}, ["Clip"]),
+    "max": ("Max (low, x)", {"low": np.float32([0.5])}, ["Clip"]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_becomes_typed(name):
+    """A form that is not recognised would be refused between two layers."""
+    node, weights, expected = CASES[name]
+    graph = untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ y = {node} }}", weights)
+    changed = after(canonical_elementwise, graph)
+    assert kinds(changed) == expected
+    assert not any(isinstance(node.op, Onnx) for node in changed.nodes)
+
+
+STAYS = {
+    "constant of every pixel": ("Add (x, s)", {"s": (3, 4, 5)}),
+    "computed operand that broadcasts": ("Mul (x, m)", {}),
+    "product of activations": ("Mul (x, z)", {}),
+    "divisor": ("Div (s, x)", {"s": (3, 1, 1)}),
+    "division by 0": ("Div (x, s)", {"s": np.float32(0)}),
+    "computed limit": ("Min (x, z)", {}),
+    "limit of two": ("Max (x, z, s)", {"s": np.float32(0)}),
+    "two limits": ("Max (x, s, t)", {"s": np.float32(0), "t": np.float32(1)}),
+    "limit of each channel": ("Max (x, s)", {"s": (3, 1, 1)}),
+    "computed limit of a Clip": ("Clip (x, z)", {}),
+    "sum of a constant and two": ("Sum (x, s, z)", {"s": np.float32(1)}),
+    "sum of constants": ("Add (t, s)", {"s": (1, 3, 4, 5), "t": np.float32(1)}),
+    "sum of one": ("Sum (x)", {}),
+    "computed term that broadcasts": ("Add (x, m)", {}),
+    "factor that makes a map larger": ("Mul (m, s)", {"s": np.full((4, 5), 2, np.float32)}),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_stays(name):
+    """No Affine, Add or Clip computes it."""
+    node, weights = STAYS[name]
+    text = f"g (float{SHAPE} x, float{SHAPE} z, float[N,3,1,1] m) => (float{SHAPE} y) {{ y = {node} }}"
+    assert left_alone(canonical_elementwise, untyped(text, weights))
+
+
+def test_a_batch_normalization_without_constants_stays():
+    """In training, or with statistics that are computed, it has no factor that could be known here."""
+    text, weights = "y = BatchNormalization (x, s, o, m, var)", dict.fromkeys(("s", "o", "m", "var"), (3,))
+    graph = untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ {text} }}", weights)
+    (node,) = graph.nodes
+    training = replace(node, op=replace(node.op, attributes={**node.op.attributes, "training_mode": 1}))
+    assert left_alone(canonical_elementwise, replace(graph, nodes=(training,)))
+    constants = {name: value for name, value in graph.constants.items() if name != "s"}
+    computed = replace(node, inputs=("x", "z", "o", "m", "var"))
+    assert left_alone(canonical_elementwise, replace(graph, nodes=(computed,), constants=constants))
+
+
+def test_a_row_without_channels_stays():
+    """An Affine has one factor a channel, so it needs an axis of channels."""
+    assert left_alone(canonical_elementwise, untyped("g (float[7] x) => (float[7] y) { y = Mul (x, s) }", {"s": np.float32(2)}))
+
+
+def test_a_clip_with_two_lower_limits_is_named():
+    """Its first limit would be taken for both."""
+    graph = untyped(f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = Clip (x, low) }}", {"low": np.float32(0)})
+    with pytest.raises(ModelError, match=r"its limit 'low' has 2 values; it must be one number"):
+        canonical_elementwise(replace(graph, constants={"low": np.zeros(2, np.float32)}))
+
+
+def test_limits_are_read():
+    """A limit that is left out is infinite; one that is exchanged with the other would cut everything off."""
+    text = f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = Clip (x, low) }}"
+    clip = only(canonical_elementwise(untyped(text, {"low": np.float32(-0.5)})), Clip).op
+    assert (clip.low, clip.high) == (-0.5, np.inf)
+
+
+def test_sign_of_a_difference():
+    """s - x and x - s differ in both constants."""
+    text = f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = Sub (s, x) }}"
+    graph = canonical_elementwise(untyped(text, {"s": np.float32(2)}))
+    affine = only(graph, Affine).op
+    assert (graph.constants[affine.scale] == -1).all()
+    assert (graph.constants[affine.shift] == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("node", "slopes", "runs"),
+    [
+        ("LeakyRelu <alpha=0.2> (x)", [0.0], True),
+        ("PRelu (x, s)", [0.25, 1, 0], True),
+        ("PRelu (x, s)", [0.25, 1.5, 0], False),
+        ("LeakyRelu <alpha=-0.1> (x)", [0.0], False),
+    ],
+)
+def test_slopes_from_0_to_1_are_a_maximum(node, slopes, runs):
+    """The greater of x and a * x is x below 0 for other slopes, so that these must stay."""
+    constants = {"s": np.array(slopes, np.float32)[:, None, None]}
+    graph = untyped(f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = {node} }}", constants)
+    if runs:
+        assert kinds(after(canonical_elementwise, graph)) == ["Affine", "Maximum"]
+    else:
+        assert left_alone(canonical_elementwise, graph)
+
+
+def test_greater_of_two_maps():
+    """A limit that is computed, pixel by pixel."""
+    graph = after(canonical_elementwise, untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ y = Max (z, x) }}"), 0)
+    assert kinds(graph) == ["Maximum"]
+
+
+def test_difference_of_two_maps():
+    """Taken for a sum, or the other way round, it would have another sign; of a map and itself it is left to the CPU."""
+    graph = after(canonical_elementwise, untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ y = Sub (z, x) }}"))
+    assert only(graph, Add).op.minus
+    assert left_alone(canonical_elementwise, untyped(f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = Sub (x, x) }}"))
+
+
+WRONG = {
+    "'var' has shape [4]; it must be [3]": ("BatchNormalization (x, s, o, m, var)", np.ones(4, np.float32)),
+    "a variance plus epsilon is -1; it must be above 0": (
+        "BatchNormalization <epsilon=0.0> (x, s, o, m, var)",
+        np.full(3, -1, np.float32),
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_constants_that_cannot_be_are_named(message):
+    """numpy would answer NaN, or say nothing of the node."""
+    node, wrong = WRONG[message]
+    graph = untyped(f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = {node} }}", dict.fromkeys(("s", "o", "m", "var"), (3,)))
+    with pytest.raises(ModelError) as caught:
+        canonical_elementwise(replace(graph, constants={**graph.constants, "var": wrong}))
+    assert message in str(caught.value)

@@ -1,0 +1,96 @@
+"""Choices of pixels and channels: each spelling gives one typed operator that chooses the same, or stays as it is."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler.frontend.even_runs import even_runs
+from cnna.compiler.graph.float_ops import Channels, Conv, Pixels
+from cnna.compiler.passes.canonical.canonical_pixels import canonical_pixels
+from cnna.compiler.passes.fold_constants import fold_constants
+
+from ...written import rewritten, written
+from ..alone import after, ints, kinds, left_alone, only, untyped
+
+MODES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners")
+ROUNDINGS = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+
+
+def chosen(line, constants, shape="6,5,7"):
+    """The graph of one ONNX operator on a map, its constants folded."""
+    return fold_constants(untyped(f"g (float[N,{shape}] x) => (float[N,?,?,?] y) {{ {line} }}", constants, 19))
+
+
+@pytest.mark.parametrize(
+    ("line", "constants", "found"),
+    [
+        ("y = Slice (x, st, en, ax, sp)", {"st": ints(1, -1), "en": ints(5, -99), "ax": ints(2, 3), "sp": ints(2, -1)}, ["Pixels"]),
+        ("y = Slice (x, st, en, ax)", {"st": ints(2, 1), "en": ints(99, 4), "ax": ints(1, 3)}, ["Channels", "Pixels"]),
+        ("y = Slice (x, st, en, ax, sp)", {"st": ints(0), "en": ints(6), "ax": ints(1), "sp": ints(3)}, ["Conv"]),
+        ("y = Gather <axis=1> (x, order)", {"order": ints(5, -6, 3)}, ["Conv"]),
+        ("y = Gather <axis=-2> (x, order)", {"order": ints(0, 4, 4, 1)}, ["Pixels"]),
+        ('y = Pad <mode="reflect"> (x, w)', {"w": ints(0, 0, 2, 1, 0, 0, 0, 3)}, ["Pixels"]),
+        ('y = Pad <mode="edge"> (x, w, , ax)', {"w": ints(2, 1), "ax": ints(3)}, ["Pixels"]),
+        ("y = Slice (x, st, en)", {"st": ints(0, 0), "en": ints(9, 9)}, ["Identity"]),
+    ],
+)
+def test_spellings(line, constants, found):
+    """Another order of axes, negative starts, steps that go back: each would choose the wrong pixel."""
+    assert kinds(after(canonical_pixels, chosen(line, constants), 0)) == found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_resize_takes_the_pixels_that_onnxruntime_takes(mode):
+    """Whole factors, halves and uneven ones in every mode that is said to run; an uncertain coordinate must leave it alone."""
+    rng, typed = np.random.default_rng(5), 0
+    for rounding in ROUNDINGS:
+        for _ in range(4):
+            size = ints(1, 2, int(rng.choice([5, 10, 15, 8, 13])), int(rng.choice([7, 14, 21, 4])))
+            how = f'coordinate_transformation_mode="{mode}", nearest_mode="{rounding}"'
+            text = f"g (float[1,2,5,7] x) => (float[1,2,?,?] y) {{ y = Resize <{how}> (x, , , size) }}"
+            typed += "Pixels" in rewritten(written(text, {"size": size}, 18))[1]
+    assert typed > 3
+
+
+def test_a_resize_between_pixels_stays():
+    """Linear and cubic compute new values."""
+    graph = chosen('y = Resize <mode="linear"> (x, , scales)', {"scales": np.array([1, 1, 2, 2], np.float32)})
+    assert left_alone(canonical_pixels, graph)
+
+
+def test_a_coordinate_near_a_border_is_not_guessed():
+    """At a scale of 0.3 row 3 is row 10 or, in exact numbers, 9.9999996: float32 decides, so we do not."""
+    how = 'coordinate_transformation_mode="asymmetric", nearest_mode="floor"'
+    graph = chosen(f"y = Resize <{how}> (x, , scales)", {"scales": np.array([1, 1, 0.3, 1], np.float32)}, "2,40,3")
+    assert left_alone(canonical_pixels, graph)
+
+
+def test_fields():
+    """A block's first channel and the rows themselves: what the lowering reads."""
+    parts = {"st": ints(2, 1), "en": ints(5, 4), "ax": ints(1, 2)}
+    graph = after(canonical_pixels, chosen("y = Slice (x, st, en, ax)", parts), 0)
+    assert only(graph, Channels).op == Channels(2)
+    assert only(graph, Pixels).op == Pixels((1, 2, 3), tuple(range(7)))
+    other = after(canonical_pixels, chosen("y = Gather <axis=1> (x, order)", {"order": ints(1, 0)}), 0)
+    conv = only(other, Conv).op
+    assert (other.constants[conv.weight_scale] == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "count"),
+    [
+        ([0, 0, 1, 1, 2, 2], 2),
+        ([0, 1, 1, 2, 3, 3, 4, 5, 5], 3),
+        ([3], 1),
+        ([1, 3, 5], 1),
+        ([2, 1, 0, 1, 2, 3, 2], 4),
+        ([0, 0, 0, 1, 2, 2], 4),
+    ],
+)
+def test_even_runs_make_the_rows(rows, count):
+    """Alternating for a Resize, one after another for a Pad; whichever is chosen must give every row once."""
+    runs, made = even_runs(rows), {}
+    for run in runs:
+        made |= {run.at + n * run.apart: run.first + n * run.step for n in range(run.count)}
+    assert [made[at] for at in range(len(rows))] == rows
+    assert len(runs) == count
+    assert sum(run.count for run in runs) == len(rows)

@@ -1,0 +1,71 @@
+"""Operators that rearrange elements as Reshape and Transpose."""
+
+from dataclasses import replace
+
+import pytest
+
+from cnna.compiler.graph.float_ops import Reshape, Transpose
+from cnna.compiler.graph.ir import Tensor
+from cnna.compiler.passes.canonical.canonical_views import canonical_views
+from cnna.spec.errors import ModelError
+
+from ..alone import after, ints, left_alone, only, untyped
+
+RESHAPES = {
+    "Reshape (x, to)": ("[N,6,4]", {"to": ints(0, 6, -1)}, (1, 6, 4)),
+    "Flatten (x)": ("[N,24]", {}, (1, 24)),
+    "Unsqueeze (x, to)": ("[N,2,1,3,4]", {"to": ints(2)}, (1, 2, 1, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("node", RESHAPES)
+def test_reshapes(node):
+    """One form instead of four: every later pass knows Reshape."""
+    shape, weights, expected = RESHAPES[node]
+    graph = after(canonical_views, untyped(f"g (float[N,2,3,4] x) => (float{shape} y) {{ y = {node} }}", weights))
+    assert only(graph, Reshape).op.shape == expected
+
+
+def test_an_axis_before_the_batch_is_no_reshape():
+    """[1, N, 2] became [N, 1, 2] where several samples were answered: for one alone both are [1, 1, 2]."""
+    assert left_alone(canonical_views, untyped("g (float[N,2] x) => (float[1,N,2] y) { y = Unsqueeze (x, to) }", {"to": ints(0)}))
+
+
+def test_squeeze():
+    """The axes of size 1 go; the elements stay."""
+    text = "g (float[N,2,1,1] x) => (float[N,2] y) { y = Squeeze (x, to) }"
+    assert only(after(canonical_views, untyped(text, {"to": ints(2, 3)})), Reshape).op.shape == (1, 2)
+
+
+def test_transposes():
+    """The order of axes is the model's."""
+    text = "g (float[N,2,3,4] x) => (float[N,3,4,2] y) { y = Transpose <perm=[0,2,3,1]> (x) }"
+    assert only(after(canonical_views, untyped(text)), Transpose).op.perm == (0, 2, 3, 1)
+
+
+STAYS = {
+    "axes reversed": "g (float[1,2,3] x) => (float[3,2,1] y) { y = Transpose (x) }",
+    "a constant's": "g (float[1,3,2] x) => (float[1,3,2] y) { c = Reshape (six, shape) y = Add (x, c) }",
+    "batch spread": "g (float[1,6] x) => (float[3,2] y) { y = Reshape (x, to) }",
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_views_of_the_batch_stay(name):
+    """The accelerator runs sample after sample: none of its views may mix them. A constant is no map."""
+    constants = {"to": ints(3, 2), "six": (1, 6), "shape": ints(1, 3, 2)}
+    assert left_alone(canonical_views, untyped(STAYS[name], constants))
+
+
+def test_wrong_number_of_elements_is_named():
+    """Shapes that the exporter wrote down and that do not fit would end in numpy's words."""
+    graph = untyped("g (float[N,2,3,4] x) => (float[N,24] y) { y = Flatten (x) }")
+    wrong = {**graph.tensors, "y": Tensor((1, 23))}
+    with pytest.raises(ModelError, match=r"node 'Flatten:y' \(Flatten\): it makes \[1, 23\] of \[1, 2, 3, 4\], which has 24"):
+        canonical_views(replace(graph, tensors=wrong))
+
+
+def test_a_row_of_all_samples_stays():
+    """Flatten from axis 0 joins the batch: as a Reshape that keeps it, two samples were answered with two rows in place of one."""
+    text = "g (float[N,2,3,4] x) => (float[1,?] y) { y = Flatten <axis=0> (x) }"
+    assert left_alone(canonical_views, untyped(text))

@@ -1,0 +1,29 @@
+"""Split as Slices."""
+
+import numpy as np
+
+from cnna.compiler.graph.float_ops import Onnx
+from cnna.compiler.passes.canonical.split_slices import split_slices
+from cnna.compiler.passes.fold_constants import fold_constants
+
+from ..alone import after, ints, kinds, left_alone, typed, untyped
+
+
+def test_every_output_that_is_read_gets_a_slice():
+    """Parts of unequal size, one that nobody reads, and an axis counted from the end."""
+    text = """g (float[N,7,4,5] x) => (float[N,2,4,5] y, float[N,2,2,5] z) {
+        y, b, c = Split <axis=-3> (x, parts) d = Relu (c) z, e = Split <axis=2> (d, halves) }"""
+    graph = after(split_slices, fold_constants(untyped(text, {"parts": ints(2, 3, 2), "halves": ints(2, 2)}, 13)), 0)
+    assert kinds(graph) == ["Slice", "Slice", "Relu", "Slice"]
+
+
+def test_a_split_of_unknown_parts_stays():
+    """A part whose size is not known cannot be said by numbers."""
+    graph = typed({"x": (1, 4, 2, 2)}, [("y", Onnx("Split", {"axis": 1}), ["x", "parts"], ())], ["y"], {"parts": np.array([4])})
+    assert left_alone(split_slices, graph)
+
+
+def test_a_split_of_unknown_shape_stays():
+    """Behind a computed Reshape nobody knows a shape: its least size was asked for, and there is none."""
+    graph = typed({"x": ()}, [("y", Onnx("Split", {"axis": 0}), ["x", "parts"], ())], ["y"], {"parts": np.array([4])})
+    assert left_alone(split_slices, graph)

@@ -1,0 +1,87 @@
+"""Affines inside the convolutions beside them."""
+
+from math import inf
+
+import numpy as np
+import pytest
+
+from cnna.compiler.graph.float_ops import Affine, Clip, Conv
+from cnna.compiler.graph.ir import Window
+from cnna.compiler.passes.fusion.fuse_affine import fuse_affine
+
+from ..alone import after, kinds, left_alone, only, typed
+
+X, Y = (1, 4, 5, 5), (1, 6, 5, 5)
+CONSTANTS = {"w": (6, 4, 1, 1), "b": (6,), "s": (6,), "t": (6,), "u": (4,), "v": (4,), "p": (6, 2, 3, 3)}
+CONV, AFFINE, BEFORE = Conv(Window(), 1, "w", "b"), Affine("s", "t"), Affine("u", "v")
+PADDED = Conv(Window((3, 3), pads=(1, 1, 1, 1)), 2, "p", "b")
+
+
+def small(nodes, outputs=("y",), **constants):
+    values = CONSTANTS | constants
+    used = {value for _, op, _, _ in nodes for value in vars(op).values() if isinstance(value, str)}
+    return typed({"x": X}, nodes, outputs, {name: values[name] for name in used})
+
+
+def test_into_the_convolution_before():
+    """BatchNorm behind a Conv costs nothing: its limits go along."""
+    graph = small([("a", CONV, ["x"], Y), ("y", Affine("s", "t", 0.0, 6.0), ["a"], Y)])
+    graph = after(fuse_affine, graph)
+    assert kinds(graph) == ["Conv"]
+    assert (only(graph, Conv).op.low, only(graph, Conv).op.high) == (0.0, 6.0)
+
+
+def test_into_the_convolution_after():
+    """Without padding, scale and shift go into the weights and the bias; with groups, each to its own channels."""
+    grouped = Conv(Window((3, 3)), 2, "p", "b")
+    nodes = [("a", BEFORE, ["x"], X), ("y", grouped, ["a"], (1, 6, 3, 3))]
+    assert kinds(after(fuse_affine, small(nodes), 1e-4)) == ["Conv"]
+
+
+def test_scale_passes_padding():
+    """0 times a scale is 0 still."""
+    graph = small([("a", BEFORE, ["x"], X), ("y", PADDED, ["a"], Y)], v=np.zeros(4))
+    assert kinds(after(fuse_affine, graph)) == ["Conv"]
+
+
+def test_affines_merge():
+    """Two walks over the map become one."""
+    nodes = [("a", Clip(0.0), ["x"], X), ("b", BEFORE, ["a"], X), ("y", Affine("u", "v", 0.0), ["b"], X)]
+    graph = after(fuse_affine, small(nodes))
+    assert kinds(graph) == ["Clip", "Affine"]
+    assert only(graph, Affine).op.low == 0
+
+
+def test_int8_weights_stay_int8():
+    """The scale of a channel takes the factor; a negative one turns the int8 numbers' signs."""
+    whole = np.float32([[3, -127, 1, 0]] * 6)[:, :, None, None]
+    conv = Conv(Window(), 1, "w", "b", "ws")
+    factors = np.float32([1, -1, 0.5, -2, 3, 0])
+    graph = small([("a", conv, ["x"], Y), ("y", AFFINE, ["a"], Y)], w=whole * np.float32(0.1), ws=np.full(6, 0.1), s=factors)
+    fused = only(fuse_affine(graph), Conv).op
+    constants = fuse_affine(graph).constants
+    divided = constants[fused.weights] / constants[fused.weight_scale][:, None, None, None]
+    np.testing.assert_allclose(divided, whole * np.sign(factors)[:, None, None, None], atol=1e-4)
+
+
+STAYS = {
+    "shift before padding": ([("a", BEFORE, ["x"], X), ("y", PADDED, ["a"], Y)], ["y"]),
+    "behind limits": ([("a", Conv(Window(), 1, "w", "b", low=0.0), ["x"], Y), ("y", AFFINE, ["a"], Y)], ["y"]),
+    "shared": ([("a", CONV, ["x"], Y), ("y", AFFINE, ["a"], Y), ("z", Clip(0.0), ["a"], Y)], ["y", "z"]),
+    "an output": ([("y", BEFORE, ["x"], X), ("z", CONV, ["y"], Y)], ["y", "z"]),
+    "limits of its own": ([("a", Affine("u", "v", 0.0, inf), ["x"], X), ("y", CONV, ["a"], Y)], ["y"]),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_stays(name):
+    """Folded, each of them would change what some reader sees."""
+    assert left_alone(fuse_affine, small(*STAYS[name]))
+
+
+def test_int8_weight_without_a_negative_stays():
+    """-(-128) is 128, beyond int8."""
+    whole = np.full((6, 4, 1, 1), -128, np.float32)
+    conv = Conv(Window(), 1, "w", "b", "ws")
+    graph = small([("a", conv, ["x"], Y), ("y", AFFINE, ["a"], Y)], w=whole, ws=np.ones(6), s=np.full(6, -1.0))
+    assert left_alone(fuse_affine, graph)

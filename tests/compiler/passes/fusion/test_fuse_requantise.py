@@ -1,0 +1,36 @@
+"""A copy with a scale of its own as the second rounding of a convolution."""
+
+from cnna.compiler.graph.ir import Combine
+from cnna.compiler.passes.fusion.fuse_requantise import fuse_requantise
+from cnna.compiler.passes.fusion.fuse_residual import fuse_residual
+
+from ..alone import kinds, left_alone
+from ..int8_graphs import COPY, conv, exact, int8_graph
+
+
+def test_copy_is_the_second_rounding():
+    """Both roundings stay: one alone would give other numbers at ties."""
+    graph = int8_graph([conv("a", "x"), ("y", COPY, ["a"])], ["y"])
+    changed = exact(fuse_requantise, graph)
+    assert kinds(changed) == ["Conv"]
+    assert changed.nodes[0].op.residual == COPY
+
+
+def test_copy_of_a_shared_tensor_stays():
+    """The other reader wants the first rounding."""
+    graph = int8_graph([conv("a", "x"), ("y", COPY, ["a"]), conv("z", "a")], ["y", "z"])
+    assert left_alone(fuse_requantise, graph)
+
+
+def test_copy_behind_a_residual_add_stays():
+    """The convolution has one second rounding."""
+    both = Combine(1 << 14, 1 << 14, 0, 15, COPY.out)
+    graph = fuse_residual(int8_graph([conv("a", "x"), ("b", both, ["a", "x"]), ("y", COPY, ["b"])], ["y"]))
+    assert kinds(graph) == ["Conv", "Combine"]
+    assert left_alone(fuse_requantise, graph)
+
+
+def test_copy_of_what_is_no_convolution_stays():
+    """Only the array has a second rounding."""
+    graph = int8_graph([("a", COPY, ["x"]), ("y", COPY, ["a"])], ["y"])
+    assert left_alone(fuse_requantise, graph)

@@ -1,0 +1,49 @@
+"""An Add as the residual of a convolution."""
+
+import pytest
+
+from cnna.compiler.graph.ir import Combine
+from cnna.compiler.passes.fusion.fuse_residual import fuse_residual
+
+from ..alone import kinds, left_alone
+from ..int8_graphs import COPY, conv, exact, int8_graph
+
+ADD = Combine(3 << 12, 1 << 14, 77, 15, COPY.out)
+
+
+@pytest.mark.parametrize("operands", [["a", "x"], ["x", "a"]])
+def test_add_is_the_convolutions_residual(operands):
+    """The convolution is the first operand inside: where it was the second, the factors change places."""
+    changed = exact(fuse_residual, int8_graph([conv("a", "x"), ("y", ADD, operands)], ["y"]))
+    assert kinds(changed) == ["Conv"]
+    assert changed.nodes[0].inputs == ("x", "x")
+    expected = (ADD.factor_a, ADD.factor_b) if operands[0] == "a" else (ADD.factor_b, ADD.factor_a)
+    assert (changed.nodes[0].op.residual.factor_a, changed.nodes[0].op.residual.factor_b) == expected
+
+
+def test_later_of_two_convolutions_takes_it():
+    """The earlier one would have to wait for an operand that is made behind it."""
+    nodes = [conv("a", "x"), conv("b", "a"), conv("c", "x"), ("y", ADD, ["c", "b"])]
+    changed = exact(fuse_residual, int8_graph(nodes, ["y"]))
+    assert kinds(changed) == ["Conv", "Conv", "Conv"]
+    assert changed.nodes[-1].inputs == ("x", "b")
+
+
+def test_convolution_has_one_residual():
+    """The second Add stays for the vector engine."""
+    nodes = [conv("a", "x"), ("b", ADD, ["a", "x"]), ("y", ADD, ["b", "x"])]
+    assert kinds(exact(fuse_residual, int8_graph(nodes, ["y"]))) == ["Conv", "Combine"]
+
+
+STAYS = {
+    "shared": ([conv("a", "x"), ("y", ADD, ["a", "x"]), conv("z", "a")], ["y", "z"]),
+    "one tensor twice": ([conv("a", "x"), ("y", ADD, ["a", "a"])], ["y"]),
+    "no convolution": ([("a", COPY, ["x"]), ("y", ADD, ["a", "x"])], ["y"]),
+    "copy": ([conv("a", "x"), ("y", COPY, ["a"])], ["y"]),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_stays(name):
+    """Folded, the convolution's own output would be missing, or there is none to fold into."""
+    assert left_alone(fuse_residual, int8_graph(*STAYS[name]))

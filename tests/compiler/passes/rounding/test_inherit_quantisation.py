@@ -1,0 +1,61 @@
+"""Quantisations that a tensor has from its neighbour."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler.graph.float_ops import Add, Clip, Concat, Conv, MaxPool
+from cnna.compiler.graph.ir import Quant, Window
+from cnna.compiler.passes.rounding.inherit_quantisation import inherit_quantisation
+
+from ..alone import after, left_alone, typed
+
+SHAPE = (1, 2, 3, 3)
+FINE, COARSE = Quant(0.02, -5), Quant(0.1, 3)
+SELECT = {"w": np.eye(2, dtype=np.float32)[::-1].reshape(2, 2, 1, 1).copy(), "b": np.zeros(2, np.float32)}
+DOWN = {
+    "pool": (MaxPool(Window((3, 3), pads=(1, 1, 1, 1))), {}),
+    "relu": (Clip(0.0), {}),
+    "selection of channels": (Conv(Window(), 1, "w", "b"), SELECT),
+}
+
+
+@pytest.mark.parametrize("name", DOWN)
+def test_down_through_what_chooses_values(name):
+    """Its output's values are among the input's: rounding them once more changes nothing."""
+    op, constants = DOWN[name]
+    graph = typed({"x": SHAPE}, [("y", op, ["x"], SHAPE)], ["y"], constants, {"x": FINE})
+    assert after(inherit_quantisation, graph).tensors["y"].quant == FINE
+
+
+def test_up_through_what_commutes_with_rounding():
+    """The pool of rounded values is the rounded pool; so the convolution in front may round to the pool's int8."""
+    nodes = [
+        ("a", Conv(Window(), 1, "w", "b"), ["x"], SHAPE),
+        ("m", MaxPool(Window()), ["a"], SHAPE),
+        ("y", Clip(0.0), ["m"], SHAPE),
+    ]
+    graph = typed({"x": SHAPE}, nodes, ["y"], {"w": (2, 2, 1, 1), "b": (2,)}, {"x": FINE, "y": COARSE})
+    changed = after(inherit_quantisation, graph)
+    assert changed.tensors["m"].quant == changed.tensors["a"].quant == COARSE
+
+
+CONV = ("y", Conv(Window(), 1, "w", "b"), ["x"], SHAPE)
+STAYS = {
+    "limit that is no int8 value": ([("y", Clip(0.0, 0.13), ["x"], SHAPE)], {"x": FINE}, {}),
+    "sum": ([("y", Add(), ["x", "x"], SHAPE)], {"x": FINE}, {}),
+    "weights of any kind": ([CONV], {"x": FINE}, {"w": (2, 2, 1, 1), "b": SELECT["b"]}),
+    "unequal parts": ([("y", Concat(), ["x", "z"], (1, 4, 3, 3))], {"x": FINE, "z": COARSE}, {}),
+    "shared input": (
+        [("a", Add(), ["x", "x"], SHAPE), ("y", MaxPool(Window()), ["a"], SHAPE), ("v", Clip(0.0, 0.13), ["a"], SHAPE)],
+        {"y": COARSE},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_stays(name):
+    """A quantisation here would round what the model does not round, or for another reader too."""
+    nodes, quants, constants = STAYS[name]
+    outputs = [name for name in ("y", "v") if any(node[0] == name for node in nodes)]
+    assert left_alone(inherit_quantisation, typed({"x": SHAPE, "z": SHAPE}, nodes, outputs, constants, quants))

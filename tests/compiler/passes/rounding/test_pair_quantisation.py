@@ -1,0 +1,71 @@
+"""Q and DQ as one rounding."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler.graph.float_ops import Requantise
+from cnna.compiler.graph.ir import Quant
+from cnna.compiler.passes.rounding.pair_quantisation import pair_quantisation
+
+from ..alone import after, kinds, left_alone, only, untyped
+
+TEXT = """g (float[N,4,4,4] x) => (float[N,4,4,4] y) {
+    q = QuantizeLinear <axis=1> (x, s, o)
+    y = DequantizeLinear <axis=1> (q, s2, o2)}"""
+SCALE = np.float32(0.02)
+
+
+@pytest.mark.parametrize("zero", [np.int8(3), np.uint8(131)])
+def test_pair_is_one_rounding(zero):
+    """uint8 about 131 is int8 about 3: the accelerator has int8 alone."""
+    graph = after(pair_quantisation, untyped(TEXT, {"s": SCALE, "o": zero, "s2": SCALE, "o2": zero}))
+    assert kinds(graph) == ["Requantise"]
+    assert only(graph, Requantise).op.quant == Quant(float(SCALE), 3)
+
+
+STAYS = {
+    "two scales": {"s": SCALE, "o": np.int8(3), "s2": np.float32(0.1), "o2": np.int8(3)},
+    "two zero points": {"s": SCALE, "o": np.int8(3), "s2": SCALE, "o2": np.int8(4)},
+    "int16": {"s": SCALE, "o": np.int16(3), "s2": SCALE, "o2": np.int16(3)},
+    "one a channel": {name: np.full(4, SCALE if name[0] == "s" else 0).astype(kind) for name, kind in
+                      {"s": np.float32, "o": np.int8, "s2": np.float32, "o2": np.int8}.items()},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_stays(name):
+    """No rounding to int8 by one scale computes it."""
+    assert left_alone(pair_quantisation, untyped(TEXT, STAYS[name], 21))
+
+
+def test_equal_pairs_of_a_tensor_are_one():
+    """onnxruntime writes a pair for each reader; with several roundings the tensor would have several readers."""
+    text = """g (float[N,4,4,4] x) => (float[N,4,4,4] y) {
+        q = QuantizeLinear (x, s, o)
+        a = DequantizeLinear (q, s, o)
+        r = QuantizeLinear (x, s, o)
+        b = DequantizeLinear (r, s, o)
+        y = Add (a, b)}"""
+    graph = after(pair_quantisation, untyped(text, {"s": SCALE, "o": np.int8(3)}))
+    assert kinds(graph) == ["Requantise", "Add"]
+
+
+def test_both_names_of_one_rounding_are_answered():
+    """A model may show a tensor twice: whichever name were dropped, its user would miss an output."""
+    text = """g (float[N,4,4,4] x) => (float[N,4,4,4] y, float[N,4,4,4] z) {
+        q = QuantizeLinear (x, s, o)
+        y = DequantizeLinear (q, s, o)
+        z = DequantizeLinear (q, s, o)}"""
+    graph = after(pair_quantisation, untyped(text, {"s": SCALE, "o": np.int8(3)}))
+    assert kinds(graph) == ["Requantise", "Requantise"]
+    assert [node.inputs for node in graph.nodes] == [("x",), ("y",)]
+
+
+def test_int8_that_is_wanted_reads_behind_the_rounding():
+    """Otherwise the tensor would have a second reader that sees floats, and would not be rounded itself."""
+    text = """g (float[N,4,4,4] x) => (float[N,4,4,4] y, int8[N,4,4,4] q) {
+        q = QuantizeLinear (x, s, o)
+        y = DequantizeLinear (q, s, o)}"""
+    graph = after(pair_quantisation, untyped(text, {"s": SCALE, "o": np.int8(3)}))
+    assert kinds(graph) == ["Requantise", "QuantizeLinear"]
+    assert graph.nodes[1].inputs[0] == "y"

@@ -1,0 +1,38 @@
+"""Flatten and Gemm as one convolution of the whole map."""
+
+import pytest
+
+from cnna.compiler.graph.float_ops import Clip, Conv, Reshape, Transpose
+from cnna.compiler.graph.ir import Window
+from cnna.compiler.passes.views.absorb_views import absorb_views
+
+from ..alone import after, kinds, left_alone, only, typed
+
+MAP, VECTOR = (1, 2, 3, 4), (1, 24, 1, 1)
+CONSTANTS = {"w": (5, 24, 1, 1), "b": (5,)}
+GEMM = Conv(Window(), 1, "w", "b")
+VIEWS = {
+    "channels first": [("v", Reshape(VECTOR), ["m"], VECTOR)],
+    "channels last": [("t", Transpose((0, 2, 3, 1)), ["m"], (1, 3, 4, 2)), ("v", Reshape(VECTOR), ["t"], VECTOR)],
+}
+
+
+@pytest.mark.parametrize("layout", VIEWS)
+def test_kernel_is_the_map(layout):
+    """Weights in another order than the map's elements would give other sums; a view that stays would not run."""
+    nodes = [("m", Clip(0.0), ["x"], MAP), *VIEWS[layout], ("y", GEMM, ["v"], (1, 5, 1, 1))]
+    graph = after(absorb_views, typed({"x": MAP}, nodes, ["y"], CONSTANTS))
+    assert kinds(graph) == ["Clip", "Conv"]
+    assert only(graph, Conv).op.window == Window(kernel=MAP[2:])
+
+
+def test_views_of_the_input_stay_with_the_head():
+    """The head runs on the CPU: a convolution of its map would move the cut, and the view could not be quantised."""
+    graph = typed({"m": MAP}, [*VIEWS["channels last"], ("y", GEMM, ["v"], (1, 5, 1, 1))], ["y"], CONSTANTS)
+    assert left_alone(absorb_views, graph)
+
+
+def test_grouped_convolutions_stay():
+    """A group reads some elements of the vector only, which are no window of the map."""
+    nodes = [("m", Clip(0.0), ["x"], MAP), *VIEWS["channels last"], ("y", Conv(Window(), 2, "w", "b"), ["v"], (1, 4, 1, 1))]
+    assert left_alone(absorb_views, typed({"x": MAP}, nodes, ["y"], {"w": (4, 12, 1, 1), "b": (4,)}))
