@@ -8,31 +8,26 @@ Leaves alone: views that also move pixels, views of graph inputs and of ONNX ope
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import VIEWS, Conv, Onnx
+from cnna.compiler.graph.float_ops import Conv
 from cnna.compiler.graph.ir import Graph, Node, Window
 from cnna.compiler.passes.fusion.fuse_pad import unit_scale
-from cnna.compiler.passes.views.sink_views import elements_behind
+from cnna.compiler.passes.views.sink_views import moved_map
 
 
 def channel_shuffle(graph: Graph) -> Graph:
     """Returns the graph with channel shuffles as convolutions."""
     edit = Editor(graph)
     for node in edit:
-        if isinstance(node.op, VIEWS) and len(edit.shape(node.output)) == 4:
-            _convert(edit, node)
+        if moved := moved_map(edit, node):
+            _convert(edit, node, *moved)
     return edit.finish()
 
 
-def _convert(edit: Editor, node: Node) -> None:
-    views, source = [node], node.inputs[0]
-    while (view := edit.producer(source, VIEWS)) is not None:
-        views.append(view)
-        source = view.inputs[0]
-    maker, shape = edit.producer(source), edit.shape(source)
-    if maker is None or isinstance(maker.op, Onnx) or shape != edit.shape(node.output) or not edit.consumers(node.output):
+def _convert(edit: Editor, node: Node, source: str, order: np.ndarray) -> None:
+    shape = edit.shape(source)
+    if shape != edit.shape(node.output):
         return
     pixels = np.arange(shape[2] * shape[3]).reshape(shape[2:])
-    order = elements_behind(shape, [view.op for view in reversed(views)])
     channels = order[0, :, 0, 0] // pixels.size
     if (order[0] != channels[:, None, None] * pixels.size + pixels).any():
         return

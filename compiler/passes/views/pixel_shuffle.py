@@ -10,30 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import VIEWS, Onnx, Reshape
+from cnna.compiler.graph.float_ops import Reshape
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.compiler.passes.canonical.canonical_blocks import put_channels, to_depth, to_space
-from cnna.compiler.passes.views.sink_views import elements_behind
+from cnna.compiler.passes.views.sink_views import moved_map
 
 
 def pixel_shuffle(graph: Graph) -> Graph:
     """Returns the graph without those views."""
     edit = Editor(graph)
     for node in edit:
-        if isinstance(node.op, VIEWS) and len(edit.shape(node.output)) == 4:
-            _convert(edit, node)
+        if moved := moved_map(edit, node):
+            _convert(edit, node, *moved)
     return edit.finish()
 
 
-def _convert(edit: Editor, node: Node) -> None:
-    views, source = [node], node.inputs[0]
-    while (view := edit.producer(source, VIEWS)) is not None:
-        views.append(view)
-        source = view.inputs[0]
-    maker, before, after = edit.producer(source), edit.shape(source), edit.shape(node.output)
-    if maker is None or isinstance(maker.op, Onnx) or len(before) != 4 or not edit.consumers(node.output):
-        return
-    order = elements_behind(before, [view.op for view in reversed(views)])[0]
+def _convert(edit: Editor, node: Node, source: str, whole_order: NDArray[np.int64]) -> None:
+    before, after, order = edit.shape(source), edit.shape(node.output), whole_order[0]
     if after[2] > before[2]:
         step = after[2] // before[2]
         picked = _picked(order, before, step) if after[2:] == (before[2] * step, before[3] * step) else None

@@ -155,6 +155,23 @@ def elements_behind(shape: tuple[int, ...], views: Iterable[Reshape | Transpose]
     return order
 
 
+def moved_map(edit: Editor, node: Node) -> tuple[str, np.ndarray] | None:
+    """(map, which of its elements is at each place behind them) of a chain of views that ends in `node` between two layers.
+
+    The order is [1, C, H, W]. None: the last view makes no map, or nobody reads it; the first reads no map of the accelerator.
+    """
+    if not isinstance(node.op, VIEWS) or len(edit.shape(node.output)) != 4 or not edit.consumers(node.output):
+        return None
+    views, source = [node], node.inputs[0]
+    while (view := edit.producer(source, VIEWS)) is not None:
+        views.append(view)
+        source = view.inputs[0]
+    maker, before = edit.producer(source), edit.shape(source)
+    if maker is None or isinstance(maker.op, Onnx) or len(before) != 4:
+        return None
+    return source, elements_behind(before, [view.op for view in reversed(views)])
+
+
 def _raise(edit: Editor, node: Node) -> bool:
     """view(Requantise(x)) becomes Requantise(view(x)) where x belongs to the head."""
     before = edit.producer(node.inputs[0], Requantise) if isinstance(node.op, VIEWS) else None
