@@ -1,4 +1,4 @@
-"""`cnna explore`: which configuration, and which tiling of a layer, is the quickest within a chip.
+"""`cnna explore`: the quickest configuration within a chip, and the quickest tiling of a layer.
 
 The command line imports it; it imports `compile`, `plan` and `report`.
 Begin with `explore`.

@@ -1,8 +1,8 @@
 """`cnna explore`: the predicted speed of a network on every configuration of a grid that fits a chip.
 
-Each is compiled, and its program is predicted as reports predict it: nothing is simulated. DSP slices are exact, and block RAM
-comes from the shapes of the large memories. Logic is not predicted. FIFOs are left out: those of load and store are a few block
-RAMs, alike in all configurations of as many ports, and the others are LUTs. A tool may pack a bank tighter, or not as tight.
+It compiles the network for each and predicts its program as reports do; it simulates nothing. DSP slices are exact, and block RAM
+follows from the shapes of the large memories. Logic is not predicted. FIFOs are left out: those of load and store take a few block
+RAMs, equally many in all configurations with as many ports, and the others are LUTs. A tool may pack a bank more or less tightly.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,9 +22,9 @@ from cnna.spec.metrics import REPORT_MHZ
 PIX, CI, CO = (2, 4, 8, 16), (4, 8, 16), (4, 8, 16, 32, 64)
 BANK_WORDS, RING_WORDS = (512, 1024, 2048, 4096, 8192), (512, 1024)
 REGIONS, PORTS = 4, 4
-MEMORIES = 2  # sizes of feature memory for each array: the greatest that fit
+MEMORIES = 2  # sizes of feature memory that are tried for each array: the greatest that fit
 LEAST_SHARE = 4  # an array takes at least a quarter of the DSPs: smaller ones are for smaller chips
-BATCHES = (2, 4)  # tried beside 1, on the best configurations
+BATCHES = (2, 4)  # tried beside batch 1, on the best configurations
 BEST = 4
 SIZE_INCHES = (9.0, 6.0)  # of the picture
 Say = Callable[[int, int, str], None]
@@ -36,26 +36,26 @@ ONE_READS = ((36, 512, 1), *TWO_PORTS, (72, 512, 2))  # where one port only writ
 
 
 def dsp48e2(config: Config) -> int:
-    """DSP48E2: two products each in the array, one each in the depthwise lanes, two for each lane of a requantiser."""
+    """DSP48E2: one for two products in the array, one for each product of the depthwise lanes, two for each requantiser lane."""
     lanes = config.half * config.ci
     return config.macs // 2 + lanes + REQUANTISERS * MULTIPLIERS_A_LANE * lanes
 
 
 def bram36(config: Config) -> float:
-    """BRAM36, in halves: the banks of feature memory, the weight ring's beats, the vector engine's ring."""
+    """BRAM36, counted in halves: the banks of feature memory, the weight ring's beats, the vector engine's ring."""
     banks = config.regions * config.banks * _halves(8 * config.ci, config.bank_words, TWO_PORTS)
     beats = config.ring_word_bytes // BEAT_BYTES * _halves(8 * BEAT_BYTES, config.ring_words, ONE_READS)
     return (banks + beats + _halves(8 * BEAT_BYTES, config.vector_ring_words, ONE_READS)) / 2
 
 
 def _halves(bits: int, words: int, shapes: tuple[tuple[int, int, int], ...]) -> int:
-    """Halves of a BRAM36 that a memory takes, all used in one shape."""
+    """Halves of a BRAM36 that a memory takes if all of it has one shape."""
     return min(-(-bits // width) * -(-words // depth) * halves for width, depth, halves in shapes)
 
 
 @dataclass(frozen=True)
 class Point:
-    """A configuration, a batch and their prediction. `bytes`: DDR traffic of a batch, read and written."""
+    """A configuration, a batch and their prediction. `bytes`: DDR traffic of a batch, reads and writes."""
 
     config: Config
     batch: int
@@ -91,7 +91,7 @@ class Point:
 
 
 def configurations(dsp: int, bram: int) -> list[Config]:
-    """The legal configurations of the grid that fit. UserError: none does."""
+    """The legal configurations of the grid that fit. UserError: there is none."""
     found = []
     for pix, ci, co in product(PIX, CI, CO):
         sizes = [config for config in _memories(pix, ci, co) if bram36(config) <= bram]
@@ -110,7 +110,7 @@ def _smallest() -> str:
 
 
 def _memories(pix: int, ci: int, co: int) -> Iterator[Config]:
-    """An array with each size of memories, as many ports as it can have; nothing where it is not legal."""
+    """One array with each size of memories and as many ports as it can have; nothing if the array is not legal."""
     ports = next((n for n in (PORTS, 2, 1) if ci * co % (BEAT_BYTES * n) == 0), 1)
     for bank_words, ring_words in product(BANK_WORDS, RING_WORDS):
         name = f"{pix}x{ci}x{co}, {bank_words} bank words, {ring_words} ring words"
@@ -123,10 +123,10 @@ def _memories(pix: int, ci: int, co: int) -> Iterator[Config]:
 def explore(
     graphs: Sequence[Graph], configs: Sequence[Config], batch: int | None, say: Say, memory: DdrSpeed = PLANNED
 ) -> tuple[list[Point], int]:
-    """The predictions of all configurations, and how many of them cannot run the network.
+    """The predictions of all configurations, and how many configurations cannot run the network.
 
-    batch: None tries 1 everywhere, and BATCHES where that was quickest. `say`: called with done, all, and what is compiled.
-    ModelError: none can run it, as the last one says it.
+    batch: None tries 1 everywhere, then BATCHES where that was quickest. `say` is called with steps done, all steps, and what is
+    compiled. ModelError: no configuration can run the network; the message is that of the last one.
     """
     points: list[Point] = []
     refused: ModelError | None = None
@@ -148,7 +148,7 @@ def explore(
 
 
 def evaluate(graphs: Sequence[Graph], config: Config, batch: int, memory: DdrSpeed = PLANNED) -> Point:
-    """Compiles and predicts. graphs: the pieces of a model that run on the accelerator. ModelError: one does not fit."""
+    """Compiles and predicts. graphs: the pieces of a model that run on the accelerator. ModelError: one of them does not fit."""
     programs = [compile_graph(graph, config, batch) for graph in graphs]
     moved = sum(layer["ddr_read_bytes"] + layer["ddr_write_bytes"] for program in programs for layer in program.layers)
     cycles = sum(program.predicted(memory).cycles for program in programs)
@@ -156,7 +156,10 @@ def evaluate(graphs: Sequence[Graph], config: Config, batch: int, memory: DdrSpe
 
 
 def pareto(points: Iterable[Point]) -> list[Point]:
-    """The points that no other matches or beats in speed, DSPs and block RAM together; quickest first, one of equal points."""
+    """The points that no other point matches or beats in speed, DSPs and block RAM together, quickest first.
+
+    Of equal points it keeps one.
+    """
     kept: list[Point] = []
     for point in sorted(points, key=lambda p: (-p.fps, p.dsp, p.bram36, p.batch)):
         if not any(other.dsp <= point.dsp and other.bram36 <= point.bram36 for other in kept):
@@ -186,7 +189,7 @@ def picture(name: str, points: Sequence[Point], budget: tuple[int, int], file: P
     figure = Figure(figsize=SIZE_INCHES, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    drawn = sorted(points, key=lambda p: -p.bram36)  # of those at one place the cheapest is seen
+    drawn = sorted(points, key=lambda p: -p.bram36)  # of the points at one place, the cheapest is drawn last and seen
     dots = axes.scatter([p.dsp for p in drawn], [p.fps for p in drawn], c=[p.bram36 for p in drawn], cmap="viridis", s=30)
     figure.colorbar(dots, ax=axes, label="BRAM36")
     front = steps(points)

@@ -1,6 +1,7 @@
 """`cnna explore --layer`: every legal tiling of one layer, its estimated clocks and DDR bytes, and the one that the compiler takes.
 
-For one image, in the terms of `tile`, by which the compiler chooses. A map of the layer is either whole on chip or staged from DDR.
+Figures are for one image, as `tile` estimates them, by which the compiler chooses. A map of the layer is either whole on chip or
+staged from DDR.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ from cnna.spec.errors import UserError
 
 @dataclass(frozen=True)
 class Choice:
-    """A tiling: the roles whose maps are in DDR, copies of what is staged of each, and what the tiler estimates for an image."""
+    """A tiling: the roles whose maps are in DDR, how many copies of each are staged, and the tiler's estimate for an image."""
 
     staged: tuple[str, ...]
     copies: int
@@ -34,7 +35,7 @@ class Choice:
     chosen: bool
 
     def about(self) -> str:
-        """In words."""
+        """The tiling in words."""
         where = f"{' and '.join(self.staged)} in DDR, {self.copies} staged at once" if self.staged else "all on chip"
         return f"{self.rows} rows, {self.blocks} blocks, {where}: {self.cycles:,} clocks, {self.bytes:,} DDR bytes"
 
@@ -53,9 +54,9 @@ def tilings(graph: Graph, config: Config, name: str) -> list[Choice]:
 
 
 def best(choices: Sequence[Choice]) -> list[str]:
-    """A line for each of the compiler's choice, the fewest clocks and the fewest bytes; equal tilings share a line.
+    """Lines for the compiler's choice, the fewest clocks and the fewest bytes; equal tilings share a line.
 
-    Where several are equally good the compiler's is named, else what is better in the other respect.
+    Where several tilings are equally good, the compiler's is named if it is one of them, else the one better in the other respect.
     """
     quickest = min(choices, key=lambda c: (c.cycles, not c.chosen, c.bytes))
     least = min(choices, key=lambda c: (c.bytes, not c.chosen, c.cycles))
@@ -69,7 +70,7 @@ def best(choices: Sequence[Choice]) -> list[str]:
 
 
 def _legal(kernel: Kernel, lowered: Lowered, config: Config) -> Iterator[Tiling]:
-    """Row bands and block ranges that differ, with every set of maps in DDR; what is on chip and what is staged must fit."""
+    """Row bands and block ranges that differ, with every set of maps in DDR. What is on chip and what is staged must fit."""
     maps, roles = lowered.maps, list(views_of(kernel))
     height, units = maps[kernel.dest.map].height, -(-kernel.dest.blocks // config.chunk_blocks)
     images = kernel.images[1] - kernel.images[0]
@@ -99,7 +100,7 @@ def _choice(kernel: Kernel, lowered: Lowered, tiling: Tiling, config: Config, ch
 
 
 def picture(title: str, choices: Sequence[Choice], file: Path | BinaryIO) -> None:
-    """Writes a PNG: clocks over DDR bytes, a colour for each set of maps in DDR, the compiler's own marked."""
+    """Writes a PNG: clocks over DDR bytes, a colour for each set of maps in DDR, the compiler's choice marked."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

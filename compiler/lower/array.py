@@ -34,9 +34,10 @@ def _conv_parts(
     mult: NDArray[np.int32],
     shift: NDArray[np.int32],
 ) -> tuple[ConvPart, ...]:
-    """Chunks that need the same input blocks, together; of a grouped convolution only the blocks of a chunk's groups.
+    """Groups the chunks that need the same input blocks into parts.
 
-    Channels of the last chunk beyond the last have a factor of 0, which makes them the output's zero point.
+    A chunk of a grouped convolution needs only the blocks of its own groups. In the last chunk, channels beyond the last have a
+    factor of 0, so that they come out as the output's zero point.
     """
     config, cout = low.config, len(weights)
     channels_in, channels_out = weights.shape[1], cout // groups
@@ -53,8 +54,8 @@ def _conv_parts(
         spread = np.stack([_chunk_weights(weights, groups, chunk, span, config) for chunk in chunks])
         if packing_overflows(spread, config.cascade).any():
             raise ModelError(
-                f"{low.graph.name}: node '{name}': {config.cascade} weights of -128 in a row of input channels overflow the packed "
-                f"multiplier if their inputs are all -128 too; quantise weights to -127..127"
+                f"{low.graph.name}: node '{name}': {config.cascade} weights of -128 at consecutive input channels overflow the "
+                f"packed multiplier if their inputs are all -128 too; quantise weights to -127..127"
             )
         stream = conv_stream(params[first : first + count], spread, config)
         parts.append(ConvPart(first, count, span[0], span[1] - span[0], stream))
@@ -63,7 +64,7 @@ def _conv_parts(
 
 
 def _chunk_weights(weights: NDArray[np.int8], groups: int, chunk: int, span: Range, config: Config) -> NDArray[np.int8]:
-    """Weights of a chunk over input blocks `span`: int8 [blocks, kh, kw, co, ci], zero where groups do not meet."""
+    """Weights of a chunk over the input blocks `span`: int8 [blocks, kh, kw, co, ci], zero between channels of different groups."""
     cout, channels_in, *kernel = weights.shape
     first, last = chunk * config.co, min((chunk + 1) * config.co, cout)
     spread = np.zeros((config.co, (span[1] - span[0]) * config.ci, *kernel), np.int8)
@@ -76,9 +77,9 @@ def _chunk_weights(weights: NDArray[np.int8], groups: int, chunk: int, span: Ran
 
 
 def select(low: Lowering, node: ir.Node, layer: int) -> Kernel:
-    """A concatenation off block boundaries: its stacked inputs through a 1x1 convolution that picks channels, exactly."""
+    """A concatenation off block boundaries: a 1x1 convolution picks the channels from its stacked inputs, exactly."""
     start = 0
-    picked: list[int] = []  # channel in the stack of each output channel
+    picked: list[int] = []  # for each output channel, its channel in the stack
     for name in node.inputs:
         picked += range(start, start + low.channels(name))
         start += blocks_of(low.graph, name, low.config.ci) * low.config.ci
@@ -86,7 +87,7 @@ def select(low: Lowering, node: ir.Node, layer: int) -> Kernel:
 
 
 def picked_channels(low: Lowering, node: ir.Node, layer: int, source: View, picked: list[int]) -> Kernel:
-    """A 1x1 convolution that picks channels of `source`, rising, exactly."""
+    """A 1x1 convolution that picks channels of `source` exactly; `picked` is in rising order."""
     config, cout, zero = low.config, low.channels(node.output), low.zero(node.output)
     parts = []
     for chunk in range(-(-cout // config.co)):

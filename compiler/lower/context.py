@@ -1,4 +1,4 @@
-"""What the lowering of every node reads (`lower.py`, `array.py`, `vector.py`), and constants that change nothing."""
+"""What every node's lowering reads (`lower.py`, `array.py` and `vector.py` use it), and constants that leave values unchanged."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from cnna.spec import arith
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 
-FULL = ir.Clamp(0)  # the output stage that changes nothing
+FULL = ir.Clamp(0)  # the output stage that leaves values as they are
 UNIT_SHIFT = arith.MULT_BITS - 1  # requantise(acc, 1 << UNIT_SHIFT, UNIT_SHIFT) is acc
 
 
@@ -32,7 +32,7 @@ class Lowering:
         return quant.zero
 
     def common(self, node: ir.Node, layer: int, window: ir.Window, pad: int, out: ir.Clamp) -> dict[str, Any]:
-        """The fields that every kernel of a node has."""
+        """The fields that all kernels of a node share."""
         views = self.storage.views
         second = views[node.inputs[1]] if len(node.inputs) > 1 else None
         return {
@@ -51,7 +51,7 @@ class Lowering:
 
 
 def blocked(values: NDArray[Any], size: int, fill: int = 0) -> NDArray[Any]:
-    """[channels, ...] as [blocks, size, ...], the last block filled up."""
+    """[channels, ...] as [blocks, size, ...]; `fill` completes the last block."""
     values = np.asarray(values)
     padded = np.full((-(-len(values) // size) * size, *values.shape[1:]), fill, values.dtype)
     padded[: len(values)] = values

@@ -18,10 +18,10 @@ Range = tuple[int, int]  # first, and one past the last
 
 @dataclass(frozen=True)
 class Map:
-    """A stored feature map: of one tensor or, after concatenation in place, of several.
+    """A stored feature map. It holds one tensor or, after concatenation in place, several.
 
-    pitch: words from a row to the next in feature memory (`compiler.plan.pitch` sets it). images: those of the batch that it holds;
-    part_of: the map that holds all of them, where this one is cut from it (`compiler.plan.segment`).
+    pitch: words from one row to the next in feature memory (`compiler.plan.pitch` sets it). images: how many images of the batch it
+    holds. part_of: the map of all images, if this one is cut from it (`compiler.plan.segment`).
     """
 
     name: str
@@ -44,8 +44,11 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Bytes that the weight engine brings to a ring. data uint8 [ports, bytes]; each of a kernel's chunks (or, of the
-    vector ring, blocks; or all blocks together, if uniform) takes `unit_words` ring words: `param_words`, then weights."""
+    """Bytes that the weight engine brings to a ring. data: uint8 [ports, bytes].
+
+    Each chunk of a kernel takes `unit_words` ring words: first `param_words`, then weights. In the vector ring each block takes as
+    many, or all blocks together if they are uniform.
+    """
 
     data: NDArray[np.uint8]
     unit_words: int
@@ -54,7 +57,8 @@ class Stream:
 
 @dataclass(frozen=True)
 class Phase:
-    """A node's output whose pixels lie between those of other nodes: rows and columns `step` apart of a kernel's, from `first` on.
+    """A node's output whose pixels lie between those of other nodes: every `step`-th row and column of the kernel's output,
+    counted from `first`.
 
     size: its own rows and columns, which `window` counts.
     """
@@ -68,16 +72,16 @@ class Phase:
     size: tuple[int, int]
 
     def rows_within(self, rows: Range) -> Range:
-        """Its own rows that lie in a range of the kernel's; the second is no greater than the first where there is none."""
+        """Its own rows that lie within a range of the kernel's rows; if there are none, the second number is not above the first."""
         low, high = (-(-(edge - self.first[0]) // self.step[0]) for edge in rows)
         return max(low, 0), min(high, self.size[0])
 
 
 @dataclass(frozen=True, eq=False)
 class ConvPart:
-    """Output chunks that read the same input blocks: of the kernel's source, `blocks` from `first_block`.
+    """Output chunks that read the same input blocks: `blocks` of the kernel's source, from `first_block` on.
 
-    phase: whose output they are; None: the kernel's.
+    phase: the phase whose output they are; None: the output is the kernel's own.
     """
 
     first_chunk: int
@@ -92,7 +96,7 @@ class ConvPart:
 class VectorPart:
     """A rectangle of the output with its own parameters (average pools divide differently at borders).
 
-    phase: of whose output; None: the kernel's.
+    phase: the phase whose output it is; None: the output is the kernel's own.
     """
 
     rows: Range
@@ -103,10 +107,10 @@ class VectorPart:
 
 @dataclass(frozen=True)
 class Common:
-    """What array and vector kernels share. `second` is the residual operand or the second tap of an elementwise one.
+    """What array and vector kernels share.
 
-    tensor: the graph's tensor that `dest` is, from its block `tensor_block`; None for copies that the graph does not have.
-    images: those that it computes.
+    second: the residual operand, or the second operand of an elementwise kernel. tensor: the tensor of the graph that `dest` holds,
+    from its block `tensor_block` on; None for copies that the graph does not have. images: how many images the kernel computes.
     """
 
     name: str  # of the node, for messages
@@ -124,7 +128,10 @@ class Common:
 
 @dataclass(frozen=True, eq=False)
 class ConvKernel(Common):
-    """A pass of the array: `mid` is the sum's own int8 stage; `add` combines it with `second`, None is identity."""
+    """A pass of the array.
+
+    `mid` is the sum's own int8 stage; `add` combines it with `second`, or is None where nothing is added.
+    """
 
     mid: Clamp
     add: Combine | None
@@ -133,7 +140,7 @@ class ConvKernel(Common):
 
 @dataclass(frozen=True, eq=False)
 class VectorKernel(Common):
-    """A pass of the vector engine. op as in `regmap.VECTOR_OPS`; uniform: one set of parameters serves every block."""
+    """A pass of the vector engine. `op` is one of `regmap.VECTOR_OPS`; uniform: one set of parameters serves every block."""
 
     op: str
     factor_b: int
@@ -151,7 +158,7 @@ def views_of(kernel: Kernel) -> dict[str, View]:
 
 
 def phases(kernel: Kernel, map_: Map) -> dict[Phase, tuple[ConvPart | VectorPart, ...]]:
-    """The parts of each phase; a kernel without phases is one that fills its destination `map_`."""
+    """The parts of each phase. A kernel without phases counts as one phase that fills its destination `map_`."""
     size = (map_.height, map_.width)
     whole = Phase(kernel.name, kernel.layer, kernel.tensor or "", kernel.window, (0, 0), (1, 1), size)
     found: dict[Phase, tuple[ConvPart | VectorPart, ...]] = {}
@@ -176,7 +183,7 @@ def one_by_one(kernel: Kernel) -> tuple[Kernel, ...]:
 
 @dataclass(frozen=True)
 class Lowered:
-    """Kernels in order, the maps they work on, where each tensor lies, and what the host fills and fetches."""
+    """Kernels in order, their maps, where each tensor lies, and which maps the host writes and reads."""
 
     kernels: tuple[Kernel, ...]
     maps: Mapping[str, Map]
@@ -185,12 +192,14 @@ class Lowered:
     outputs: tuple[str, ...]  # maps that the host reads, in the order of the graph's outputs
 
     def whole(self, map_: str) -> str:
-        """The map of all images that a map is or is a part of."""
+        """The name of the map that holds all images: the map itself, or the one that it is cut from."""
         return self.maps[map_].part_of or map_
 
 
 def reach(first: int, last: int, stride: int, pad: int, kernel: int, dilation: int, size: int) -> Range:
-    """Source rows (or columns) inside 0..size-1 that output rows first..last-1 read; never empty: one that lies nearest."""
+    """Source rows (or columns) within 0..size-1 that output rows first..last-1 read. The range is never empty: where all reads fall
+    into the padding, it is the nearest row.
+    """
     low = first * stride - pad
     high = (last - 1) * stride - pad + (kernel - 1) * dilation + 1
     low, high = min(max(low, 0), size - 1), max(min(high, size), 1)
@@ -198,10 +207,10 @@ def reach(first: int, last: int, stride: int, pad: int, kernel: int, dilation: i
 
 
 def source_rows(window: Window, rows: Range, height: int) -> Range:
-    """`reach` of a window down a map."""
+    """`reach` of a window's rows."""
     return reach(*rows, window.stride[0], window.pads[0], window.kernel[0], window.dilation[0], height)
 
 
 def source_columns(window: Window, columns: Range, width: int) -> Range:
-    """`reach` of a window across a map."""
+    """`reach` of a window's columns."""
     return reach(*columns, window.stride[1], window.pads[1], window.kernel[1], window.dilation[1], width)

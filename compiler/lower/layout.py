@@ -17,13 +17,13 @@ STREAM_ALIGN = 64  # bytes, of weight streams
 
 
 def align(value: int, step: int) -> int:
-    """The next multiple of `step` from `value` on."""
+    """The least multiple of `step` that is not below `value`."""
     return -(-value // step) * step
 
 
 @dataclass(frozen=True)
 class Place:
-    """Part of a map in feature memory, from image `image`, block `block`, row `row` on; addresses and steps in words."""
+    """Part of a map in feature memory, from image `image`, block `block` and row `row` on. Addresses and steps are in words."""
 
     base: int
     pitch: int
@@ -34,14 +34,17 @@ class Place:
     row: int = 0
 
     def address(self, image: int, block: int, row: int, column: int) -> int:
-        """Of a word by its place in the whole map; linear, so a place in the padding has one too."""
+        """Address of a word, given its place in the whole map.
+
+        The formula is linear, so places in the padding have addresses too.
+        """
         steps = (image - self.image) * self.image_words + (block - self.block) * self.block_words + (row - self.row) * self.pitch
         return self.base + steps + column
 
 
 @dataclass(frozen=True)
 class DdrPlace:
-    """A whole map in a DDR segment, from image `image` on; bytes."""
+    """A whole map in a DDR segment, from image `image` on. Sizes are in bytes."""
 
     segment: str
     offset: int
@@ -57,7 +60,7 @@ class DdrPlace:
 
 @dataclass(frozen=True)
 class Box:
-    """Images, blocks, rows and columns of a map; of the latter those that are `step` apart."""
+    """Images, blocks, rows and columns of a map. Rows and columns may be `step` apart."""
 
     images: Range
     blocks: Range
@@ -89,7 +92,7 @@ def map_bytes(map_: Map, config: Config) -> int:
 
 
 def feature_indices(place: Place, box: Box) -> NDArray[np.int64]:
-    """Every word of a box, flat."""
+    """The address of every word of a box, flat."""
     rows, columns = slice(*box.rows, box.step[0]), slice(*box.columns, box.step[1])
     image, block, row, column = np.ogrid[slice(*box.images), slice(*box.blocks), rows, columns]
     words = (image - place.image) * place.image_words + (block - place.block) * place.block_words
@@ -105,12 +108,12 @@ def ddr_beats(place: DdrPlace, box: Box) -> NDArray[np.int64]:
 
 
 def region_words(config: Config) -> int:
-    """Words of a region: its banks' together."""
+    """Words of one region: those of all its banks."""
     return config.banks * config.bank_words
 
 
 def together(a: Range, b: Range, config: Config) -> float:
-    """How likely a word of one range of feature memory and a word of another lie in the same region."""
+    """The likelihood that a word of one range of feature memory and a word of another lie in the same region."""
     size, both = region_words(config), 0
     for edge in range(min(a[0], b[0]) // size * size, min(a[1], b[1]), size):
         inside = [max(0, min(high, edge + size) - max(low, edge)) for low, high in (a, b)]

@@ -19,9 +19,9 @@ from cnna.spec.regmap import command_fields
 
 
 def lower(graph: ir.Graph, config: Config, batch: int = 1) -> Lowered:
-    """The kernels of a graph, in its order, each for all images of a batch.
+    """The kernels of a graph, in the graph's order; each kernel computes all images of a batch.
 
-    ModelError: a node beyond the accelerator's limits, with node, limit and value.
+    ModelError: a node exceeds the accelerator's limits; the message has node, limit and value.
     """
     lowering = Lowering(graph, config, batch)
     kernels: list[Kernel] = []
@@ -37,7 +37,7 @@ def lower(graph: ir.Graph, config: Config, batch: int = 1) -> Lowered:
         kernels += made
     maps = {name: replace(map_, images=lowering.images) for name, map_ in lowering.storage.maps.items()}
     views, outputs = lowering.storage.views, []
-    for name in graph.outputs:  # an input that is an output too is copied: ports never share a map
+    for name in graph.outputs:  # a graph output that is an input too is copied: ports never share a map
         output = name
         if name in graph.inputs:
             output = f"{name}:copy"
@@ -49,7 +49,7 @@ def lower(graph: ir.Graph, config: Config, batch: int = 1) -> Lowered:
 
 
 def macs_of(graph: ir.Graph, node: ir.Node) -> int:
-    """Multiply-accumulates of one image: convolutions and fully connected layers, padding included; 0 for the rest."""
+    """Multiply-accumulates of a node for one image, padding included: convolutions and fully connected layers; 0 for the rest."""
     if not isinstance(node.op, ir.Conv | ir.Depthwise):
         return 0
     weights = graph.constants[node.op.weights]
@@ -58,7 +58,7 @@ def macs_of(graph: ir.Graph, node: ir.Node) -> int:
 
 
 def _concat(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
-    """Copies of what could not be written in place; then, off block boundaries, the selection."""
+    """Copies of the inputs that could not be written in place and, off block boundaries, the selection of channels."""
     stack = low.storage.stacks.get(node.output)
     todo = low.storage.copies.get(node.output, ())
     whole = low.storage.views[node.output]
@@ -72,7 +72,7 @@ def _concat(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
 
 
 def _mosaic(graph: ir.Graph, kernels: list[Kernel], node: ir.Node, layer: int) -> list[Kernel]:
-    """The kernels with those of a mosaic's inputs joined to one, whose phases they are: tiles then hold whole rows of it."""
+    """Joins the kernels of a mosaic's inputs into one kernel, of which they become phases. Its tiles then hold whole rows."""
     made = {kernel.tensor: kernel for kernel in kernels if kernel.tensor in node.inputs}
     first = made[node.inputs[0]]
     parts: Any = ()
@@ -87,7 +87,7 @@ def _mosaic(graph: ir.Graph, kernels: list[Kernel], node: ir.Node, layer: int) -
 
 
 def _check_limits(graph: ir.Graph, kernel: Kernel, low: Lowering) -> None:
-    """ModelError: a window, map or channel count that the registers cannot express."""
+    """ModelError: a window, map or channel count does not fit the registers."""
     engine = "conv" if isinstance(kernel, ConvKernel) else "vector"
     fields = command_fields(engine)
     source, dest = low.storage.maps[kernel.source.map], kernel.dest

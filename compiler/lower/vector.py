@@ -19,7 +19,7 @@ IDENTITY = ir.Combine(2, 0, 0, 1, FULL)  # y = x, exactly
 
 
 def depthwise(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
-    """Each channel by its own kernel; the array's work where the vector ring cannot hold one."""
+    """Convolves each channel with its own kernel. The array does it where the vector ring cannot hold one kernel."""
     op, graph, config = node.op, low.graph, low.config
     taps = op.window.kernel[0] * op.window.kernel[1]
     if taps + config.vector_param_words > config.vector_ring_words:  # the vector engine cannot hold the kernel
@@ -34,23 +34,23 @@ def depthwise(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
 
 
 def max_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
-    """Padding is the least value."""
+    """A max pool; its padding is the least value."""
     fields = low.common(node, layer, node.op.window, -128, node.op.requant.out)
     return [_uniform(low, fields, "max", node.op.requant, node.output)]
 
 
 def combine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
-    """An addition of two tensors, or one tensor at another scale."""
+    """Adds two tensors, or brings one tensor to another scale."""
     return [_uniform(low, low.common(node, layer, ir.Window(), 0, node.op.out), "elementwise", node.op, node.output)]
 
 
 def maximum(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
-    """A max pool whose two taps lie in two maps."""
+    """The maximum of two tensors: a max pool whose two taps lie in two maps."""
     return [_uniform(low, low.common(node, layer, ir.Window(), 0, FULL), "max", IDENTITY, node.output)]
 
 
 def affine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
-    """A factor and an offset for each channel."""
+    """An affine layer: a factor and an offset for each channel."""
     op, constants = node.op, low.graph.constants
     factor, offset, shift = (blocked(constants[name], low.config.ci) for name in (op.factor, op.offset, op.shift))
     stream = vector_stream(pack_params(offset, factor, np.maximum(shift, 1)), None, low.config)
@@ -59,12 +59,15 @@ def affine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
 
 
 def average_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
-    """One part for each rectangle of equal divisors. Padding reads the zero point, so every window sums all its taps."""
+    """An average pool: one part for each rectangle with equal divisors.
+
+    Padding reads the zero point, so every window sums all its taps.
+    """
     op, config = node.op, low.config
     size, out = (low.graph.tensors[name].shape[1:] for name in (node.inputs[0], node.output))
     divisors = ir.taps_inside(op.window, (size[0], size[1]), (out[0], out[1]), op.include_pad)
     parts = []
-    for rows in _runs(divisors[:, 0]):  # divisors are a product of a row's and a column's count
+    for rows in _runs(divisors[:, 0]):  # each divisor is the product of a row count and a column count
         for columns in _runs(divisors[rows[0]]):
             mult, shift = arith.multiplier(op.ratio / int(divisors[rows[0], columns[0]]))
             offset = -op.zero_in * op.window.kernel[0] * op.window.kernel[1]
@@ -82,7 +85,7 @@ def pixels(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
 
 
 def channels(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
-    """Some channels of a map: nothing where they are a view of it, else a copy of blocks or, on the array, of channels."""
+    """Selects channels of a map. A view needs no kernel; blocks are copied; single channels are picked on the array."""
     x, y = (low.storage.views[name] for name in (node.inputs[0], node.output))
     first, rest = divmod(node.op.first, low.config.ci)
     there = replace(x, block=x.block + first, blocks=y.blocks)
@@ -114,6 +117,6 @@ def _whole(low: Lowering, output: str, stream: Stream) -> tuple[VectorPart, ...]
 
 
 def _runs(counts: NDArray[np.int64]) -> list[Range]:
-    """Ranges over which a count does not change."""
+    """Ranges in which the count stays the same."""
     changes = np.flatnonzero(np.diff(counts)) + 1
     return list(pairwise([0, *changes.tolist(), len(counts)]))

@@ -1,4 +1,4 @@
-"""Packs weights and requantiser parameters into the byte streams that the rings take; formats in docs/engines.md."""
+"""Packs weights and requantiser parameters into the byte streams that the rings take (docs/engines.md defines the formats)."""
 
 import hashlib
 from collections.abc import Sequence
@@ -41,8 +41,11 @@ def vector_stream(params: NDArray[np.uint64], weights: NDArray[np.int8] | None, 
 
 
 def packing_overflows(weights: NDArray[np.int8], cascade: int) -> NDArray[np.bool_]:
-    """Even output channels [chunks, co / 2] with a whole cascade of -128 at some tap: with inputs of -128 the low lane's sum is
-    then 2^17, one more than fits beside the high lane. Only cascades of 8 can reach it. weights as in `conv_stream`."""
+    """Which even output channels overflow the packed multiplier: bool [chunks, co / 2]. weights as in `conv_stream`.
+
+    With a whole cascade of -128 at some tap and inputs of -128, the low lane's sum is 2^17: one more than fits beside the high
+    lane. Only cascades of 8 reach it.
+    """
     weights = weights[:, :, :, :, ::2]
     if cascade < 8:
         return np.zeros((weights.shape[0], weights.shape[4]), np.bool_)
@@ -51,9 +54,9 @@ def packing_overflows(weights: NDArray[np.int8], cascade: int) -> NDArray[np.boo
 
 
 def constant_segment(streams: Sequence[Stream]) -> tuple[bytes, tuple[int, ...]]:
-    """The constant segment's bytes and the offset of each stream's first stripe in it; equal streams share their place.
+    """The constant segment's bytes, and the offset of each stream's first stripe in it. Equal streams share one place.
 
-    A stream's stripes lie one after another, `data.shape[1]` bytes apart.
+    The stripes of a stream lie one after another, `data.shape[1]` bytes apart.
     """
     parts: list[bytes] = []
     size, offsets, known = 0, [], {}

@@ -12,13 +12,13 @@ from cnna.compiler.graph.ir import Graph
 from cnna.spec.cpu_ops import onnxruntime_errors
 from cnna.spec.errors import DataError, ModelError, reason_of
 
-BINS = 4096  # of a histogram between a tensor's least and greatest value
+BINS = 4096  # of a histogram, between a tensor's least and greatest value
 Progress = Callable[[int, int], None]
 
 
 @dataclass
 class Statistics:
-    """One tensor over all samples: extremes, the mean of each channel and, in a second round, a histogram between the extremes."""
+    """Statistics of one tensor over all samples: extremes, the mean of each channel and, from a second round, a histogram."""
 
     low: float = np.inf
     high: float = -np.inf
@@ -46,7 +46,7 @@ class Statistics:
 
 
 def check_samples(graph: Graph, samples: Mapping[str, np.ndarray], preprocess: Preprocess | None) -> int:
-    """How many samples there are. DataError: none, or they do not fit the model's inputs, or are not finite."""
+    """Checks the samples and returns their number. DataError: there are none, they do not fit the inputs, or are not finite."""
     counts = set()
     for name in graph.inputs:
         if name not in samples:
@@ -83,9 +83,9 @@ def calibrate(
     preprocess: Preprocess | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Statistics]:
-    """Statistics of `tensors`. It needs memory for the activations of one sample, however many samples there are.
+    """Statistics of `tensors`. However many samples there are, it holds the activations of only one in memory.
 
-    DataError: as `check_samples`, or NaN or infinity in a sample. ModelError: a tensor that is not finite on finite samples, or
+    DataError: as `check_samples`, or NaN or infinity in a sample. ModelError: a tensor is not finite although the samples are, or
     onnxruntime cannot run the model.
     """
     count = check_samples(graph, samples, preprocess)
@@ -111,7 +111,7 @@ def calibrate(
 def _session(graph: Graph, tensors: tuple[str, ...]) -> ort.InferenceSession:
     extra = [name for name in tensors if name not in graph.inputs and name not in graph.outputs]
     options = ort.SessionOptions()
-    options.log_severity_level = 4  # an error is raised, so it need not be printed too
+    options.log_severity_level = 4  # an error is raised, so it need not be printed as well
     try:
         return ort.InferenceSession(to_model(graph, extra).SerializeToString(), options, providers=["CPUExecutionProvider"])
     except onnxruntime_errors() as error:

@@ -22,13 +22,13 @@ from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate
 from cnna.compiler.quantise.ranges import METHODS, quant_of
 from cnna.spec.errors import DataError, ModelError
 
-WEIGHT_MAX = 127  # the packing wants no -128
-BIAS_MAX = 1 << 30  # leaves the sums of the products room in int32
+WEIGHT_MAX = 127  # the packed multiplier does not take -128 everywhere
+BIAS_MAX = 1 << 30  # leaves room in int32 for the sums of products
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was done: the ranges seen and the quantisation chosen of each tensor, and the operators that stay float."""
+    """What was done: the range and the quantisation of each tensor, and the operators that stay float."""
 
     method: str
     samples: int
@@ -46,11 +46,11 @@ def quantise(
     progress: Progress | None = None,
     dump: Dump | None = None,
 ) -> tuple[ModelProto, Report]:
-    """The model as QDQ: int8 activations with zero point, symmetric weights per output channel, int32 biases; the rest float.
+    """The model as QDQ: int8 activations with zero point, symmetric weights per output channel, int32 biases; the rest stays float.
 
-    `samples`: each input's calibration array, [N, ...]. `method`: minmax, percentile or mse. ModelError: an operator that does
-    not run, or the model is quantised already, or what the samples' ranges give cannot be compiled. DataError: an unknown
-    method, or samples that do not fit (`calibrate`).
+    `samples`: each input's calibration array, [N, ...]. `method`: minmax, percentile or mse. ModelError: an operator cannot run,
+    the model is quantised already, or its ranges on the samples give a model that cannot be compiled. DataError: an unknown method,
+    or samples that do not fit (`calibrate`).
     """
     if method not in METHODS:
         raise DataError(f"calibration method '{method}' is unknown; there are {', '.join(METHODS)}")
@@ -58,7 +58,7 @@ def quantise(
     reasons, body = float_body(graph)
     statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress)
     result, quants = written(graph, body, statistics, method, correct_bias)
-    import_quantised(result, sources=graph.sources)  # what is written can be compiled, or the reason is known now
+    import_quantised(result, sources=graph.sources)  # the result can be compiled, or the user learns the reason now
     if preprocess:
         preprocessing.store(result, preprocess)
     floating = tuple(kind_of(node) for node in graph.nodes if reasons[node.output])
@@ -81,7 +81,7 @@ def float_body(graph: Graph) -> tuple[Reasons, Graph]:
 
 
 def is_quantised(graph: Graph) -> bool:
-    """Whether there is a quantisation in a rewritten float graph."""
+    """Whether a rewritten float graph has quantised tensors."""
     if any(isinstance(node.op, Onnx) and node.op.kind == "QuantizeLinear" for node in graph.nodes):
         return True
     return any(tensor.quant for tensor in graph.tensors.values()) or any(isinstance(node.op, Requantise) for node in graph.nodes)
@@ -90,7 +90,7 @@ def is_quantised(graph: Graph) -> bool:
 def written(
     graph: Graph, body: Graph, statistics: Mapping[str, Statistics], method: str = "minmax", correct_bias: bool = True
 ) -> tuple[ModelProto, dict[str, Quant]]:
-    """The graph as QDQ, quantised with the ranges in the `statistics` of each tensor of `body`; and each tensor's quantisation."""
+    """The graph as QDQ and each tensor's quantisation; `statistics` give the range of each tensor of `body`."""
     quants = _activation_quants(body, statistics, method)
     edit = Editor(graph)
     for name, quant in quants.items():
@@ -102,9 +102,9 @@ def written(
 
 
 def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method: str) -> dict[str, Quant]:
-    """A quantisation for each tensor; the inputs and the output of what only moves values, and of a Clip, share one.
+    """A quantisation for each tensor. An operator that only moves values, and a Clip, has one quantisation for inputs and output.
 
-    So do the second input and the output of a Maximum: it may be the first times a slope.
+    A Maximum's second input and output share one too: its first input may be the second one times a slope.
     """
     leader = {name: name for name in body.tensors}
 

@@ -8,18 +8,18 @@ from cnna.compiler.graph.ir import Quant
 from cnna.compiler.quantise.calibrate import Statistics
 
 PERCENTILE = 99.99
-SHRINKS = np.linspace(0.2, 1.0, 81)  # of the full range, tried for the least squared error
+SHRINKS = np.linspace(0.2, 1.0, 81)  # shares of the full range that are tried for the least squared error
 
 Range = tuple[float, float]
 
 
 def minmax(statistics: Statistics) -> Range:
-    """All values that were seen."""
+    """The range of all values that were seen."""
     return statistics.low, statistics.high
 
 
 def percentile(statistics: Statistics, percent: float = PERCENTILE) -> Range:
-    """The range without the outer (100 - percent) % of the values at each end; an end at 0 is kept."""
+    """The range without the outer (100 - percent) % of the values at each end. An end that lies at 0 stays."""
     low, high = minmax(statistics)
     total = statistics.histogram.sum()
     if not total:
@@ -44,7 +44,7 @@ def squared_error(statistics: Statistics) -> Range:
         whole = np.clip(np.rint(centres / quant.scale) + quant.zero, -128, 127)
         return float((statistics.histogram * (centres - quant.scale * (whole - quant.zero)) ** 2).sum())
 
-    best = min(SHRINKS[::-1], key=error)  # the widest of equals
+    best = min(SHRINKS[::-1], key=error)  # the widest of those with an equal error
     return low * float(best), high * float(best)
 
 
@@ -56,5 +56,5 @@ def quant_of(limits: Range) -> Quant:
     low, high = min(limits[0], 0.0), max(limits[1], 0.0)
     scale = float(np.float32((high - low) / 255))
     if not scale > np.finfo(np.float32).tiny:
-        return Quant(1.0, 0)  # all zeros
+        return Quant(1.0, 0)  # the tensor is 0 everywhere
     return Quant(scale, int(np.clip(round(-128 - low / scale), -128, 127)))

@@ -1,4 +1,4 @@
-"""Tick numbers for the axes of `cnna report`'s and `cnna explore`'s pictures: whole, with separators, never overlapping.
+"""Tick numbers for the axes of the pictures of `cnna report` and `cnna explore`: round, with separators, never overlapping.
 
 An axis is matplotlib's, after its limits are known; matplotlib itself is imported only where a picture is drawn.
 """
@@ -8,11 +8,11 @@ from math import ceil, floor, log10
 from typing import Any
 
 NUMBER = "{x:,.15g}"
-STEPS = 5  # ticks of an axis at most: with more, numbers in the millions would touch
+STEPS = 5  # the most ticks on an axis: with more, numbers in the millions would touch
 
 
 def linear(axis: Any) -> None:
-    """Sets a few round numbers."""
+    """Sets a few round numbers on a linear axis."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axis.set_major_locator(MaxNLocator(STEPS, integer=True))
@@ -20,9 +20,10 @@ def linear(axis: Any) -> None:
 
 
 def logarithmic(axis: Any) -> None:
-    """Sets powers of ten; with 2 and 5 times each where they are few, and only some of them where they are many.
+    """Sets powers of ten on a logarithmic axis.
 
-    Sets other round numbers where even those are too few. The limits of the axis stay.
+    Where there are few powers, it adds 2 and 5 times each; where there are many, it leaves some out. If even that gives too few
+    numbers, it sets other round numbers. The limits of the axis stay.
     """
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
@@ -38,7 +39,7 @@ def logarithmic(axis: Any) -> None:
 
 
 def from_zero(axes: Any, values: Sequence[int]) -> None:
-    """Makes x logarithmic from the least value above zero on, with room for zero before it; values are not negative."""
+    """Makes x logarithmic from the least value above zero on, and leaves room for zero before it. No value may be negative."""
     from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
     least, most = min((value for value in values if value), default=1), max(*values, 1)

@@ -68,22 +68,22 @@ $totals
 <h2>Where the array's clocks go</h2>
 <div class="wide">$array</div>
 <h2>Roofline</h2>
-<p class="key">Each layer that multiplies; numbers as below, for those of the most clocks: circles predicted$dots.
-A layer above the memory's roof had its weights fetched while the one before it ran.</p>
+<p class="key">Each layer that multiplies. The layers with the most clocks are numbered, as in the table below.
+Circles are predicted$dots. A layer above the memory's roof had its weights fetched while the one before it ran.</p>
 <div class="wide">$roofline</div>
 <h2>Engines</h2>
 <div class="wide"><table>
 $engines
 </table></div>
 <h2>Layers</h2>
-<p class="key">Clocks of a layer include those in which the array waits for it. Bars:<i></i>predicted$key</p>
+<p class="key">The clocks of a layer include those in which the array waits for it. Bars:<i></i>predicted$key</p>
 <div class="wide"><table class="layers">
 $layers
 </table></div>
 </body>
 </html>
 """)
-_BEGAN = " A measured bar begins when its command could: the run counts when it ended."
+_BEGAN = " A measured bar begins when its command could begin: the run counts only when commands end."
 _LAYER_COLUMNS = {  # group: (heading, key, format)
     "": (("layer", "name", "{}"), ("clocks", "bars", ""), ("op", "op", "{}"), ("engine", "engine", "{}"), ("MACs", "macs", "{:,}")),
     "predicted": (
@@ -158,7 +158,7 @@ def _engines(found: Figures) -> str:
 
 
 def _layers(found: Figures) -> str:
-    """Predicted and measured side by side, bars of both beside the layer's name."""
+    """The table of layers: predicted and measured side by side, and bars of both beside the layer's name."""
     groups = {name: group for name, group in _LAYER_COLUMNS.items() if name != "measured" or found["measured"]}
     heads, names = ['<th class="word">#</th>'], ["<th></th>"]
     for name, group in groups.items():

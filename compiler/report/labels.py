@@ -1,4 +1,4 @@
-"""Places the numbers of a drawing's points beside their points, clear of other points, names and numbers.
+"""Places the numbers of a drawing's points beside them, so that they cover no other point, name or number.
 
 The page and the picture use it for their rooflines. Lengths are in the drawing's units, in which y may go up or down.
 """
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 Spot = tuple[float, float]
-NEAR = 0.8  # of a line's height: points closer than that share a label
+NEAR = 0.8  # of a line's height: points that are closer share a label
 
 
 class Rectangle(NamedTuple):
-    """An occupied rectangle; low and high are its lesser and greater y."""
+    """An occupied rectangle; `low` and `high` are its lesser and its greater y."""
 
     left: float
     low: float
@@ -23,12 +23,12 @@ class Rectangle(NamedTuple):
         return self.left < other.right and other.left < self.right and self.low < other.high and other.low < self.high
 
     def within(self, other: "Rectangle") -> bool:
-        """Whether it lies inside the other one."""
+        """Whether this rectangle lies inside the other one."""
         return other.left <= self.left and self.right <= other.right and other.low <= self.low and self.high <= other.high
 
 
 class Label(NamedTuple):
-    """Numbers and where they are drawn; `spot` is their point."""
+    """The text of a label and where it is drawn; `spot` is its point."""
 
     words: str
     box: Rectangle
@@ -36,9 +36,9 @@ class Label(NamedTuple):
 
 
 def labels(spots: Mapping[int, Spot], taken: Sequence[Rectangle], frame: Rectangle, letter: Spot) -> list[Label]:
-    """A label for each point, one for points that nearly coincide; a point without a free place nearby has none.
+    """One label for each point, or for several points that nearly coincide. A point without a free place nearby has none.
 
-    Those that come first choose first. letter: width of a character and height of a line.
+    The points that come first choose first. letter: width of a character and height of a line.
     """
     width, height = letter
     groups: list[tuple[Spot, list[int]]] = []
@@ -61,7 +61,7 @@ def labels(spots: Mapping[int, Spot], taken: Sequence[Rectangle], frame: Rectang
 
 
 def _places(spot: Spot, width: float, height: float) -> Iterator[Rectangle]:
-    """Beside the point, above and below it, then beside it a line or two off."""
+    """The places for a label, best first: beside the point, above it, below it, then beside it one or two lines off."""
     x, y = spot
     gap = 0.6 * height
     right, left = x + gap, x - gap - width

@@ -11,10 +11,10 @@ from cnna.compiler.report.roofline import longest, point, vector_roof
 from cnna.spec.regmap import ENGINES
 
 ROWS_AN_INCH = 5
-TIMELINE_INCHES, ROOFLINE_INCHES = 2.6, 6.0  # heights; the roofline's at most
+TIMELINE_INCHES, ROOFLINE_INCHES = 2.6, 6.0  # heights; the second is the most that the roofline takes
 DPI = 110
 NUMBER_POINTS, NAME_POINTS = 7, 8  # sizes of letters
-NARROWEST = 0.3  # pixels of a gap that is seen
+NARROWEST = 0.3  # a gap narrower than so many pixels cannot be seen
 SHADES = (1.0, 0.6)  # opacity of odd and even layers
 SIZES = {"least_inches": 4.0, "most_inches": 40.0, "width_inches": 13.0}
 
@@ -25,7 +25,7 @@ def picture(found: Figures, file: Path | BinaryIO) -> None:
 
 
 def drawn(found: Figures) -> Any:
-    """The matplotlib figure with all its parts."""
+    """Draws the matplotlib figure with all its parts."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -43,7 +43,7 @@ def drawn(found: Figures) -> Any:
     if height > ROOFLINE_INCHES:
         roofline.set_box_aspect(1)
         roofline.set_anchor("N")
-    figure.draw_without_rendering()  # what is where is known after that
+    figure.draw_without_rendering()  # only now is it known where everything lies
     _number_timeline(places["time"], rows)
     _name_slope(roofline, found)
     _number(roofline, {n + 1: best[n] for n in longest(found) if n in best})
@@ -51,9 +51,9 @@ def drawn(found: Figures) -> Any:
 
 
 def _draw_timeline(axes: Any, found: Figures) -> list[list[Any]]:
-    """A row for each engine, predicted and, where a run has them, measured; neighbouring layers differ in shade.
+    """Draws a row for each engine: predicted and, where a run has measured them, measured. Neighbouring layers differ in shade.
 
-    Answers the bars of each row, from the top.
+    Returns the bars of each row, from the top.
     """
     from matplotlib.patches import Patch
 
@@ -81,7 +81,10 @@ def _draw_timeline(axes: Any, found: Figures) -> list[list[Any]]:
 
 
 def _number_timeline(axes: Any, rows: Sequence[Sequence[Any]]) -> None:
-    """Writes the layer's number into each bar that is wide enough; touching bars of a layer count as one. Draw the axes first."""
+    """Writes the layer's number into each bar that is wide enough; touching bars of one layer count as one bar.
+
+    The axes must have been drawn.
+    """
     letter = 0.68 * NUMBER_POINTS * DPI / 72
     scale = axes.transData.transform((1, 0))[0] - axes.transData.transform((0, 0))[0]  # pixels a clock
     for row, bars in enumerate(rows):
@@ -98,7 +101,7 @@ def _number_timeline(axes: Any, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def _draw_bars(axes: Any, found: Figures, points: float) -> None:
-    """Clocks of each layer, the first at the top; utilisation as text."""
+    """Draws the clocks of each layer, the first layer at the top, and writes the utilisation beside each bar."""
     layers, measured = found["layers"], bool(found["measured"])
     places = list(range(len(layers)))
     size = 0.4 if measured else 0.8
@@ -115,13 +118,14 @@ def _draw_bars(axes: Any, found: Figures, points: float) -> None:
     axes.margins(x=0.08)
     axes.set_xlabel("clocks (and utilisation of the array)")
     linear(axes.xaxis)
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=7, frameon=False)  # above: bars are everywhere
+    # Above the axes, since bars are everywhere inside.
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=7, frameon=False)
 
 
 def _draw_roofline(axes: Any, found: Figures) -> dict[int, Spot]:
-    """MACs a clock over MACs a byte of DDR traffic, with the limits of engines and memory; a line joins predicted and measured.
+    """Draws MACs a clock over MACs a byte of DDR traffic, with the limits of engines and memory.
 
-    Answers the points by layer, measured ones where there are any.
+    A line joins the predicted and the measured point of a layer. Returns the points by layer, measured ones where there are any.
     """
     peak, bandwidth, layers = found["macs_per_cycle"], found["ddr_bytes_per_cycle"], found["layers"]
     spots = {
@@ -152,7 +156,7 @@ def _draw_roofline(axes: Any, found: Figures) -> dict[int, Spot]:
 
 
 def _name_slope(axes: Any, found: Figures) -> None:
-    """Writes the name of the memory's limit above its line, where it fits the axes. Draw the axes first."""
+    """Writes the name of the memory's limit above its line, if it fits the axes. The axes must have been drawn."""
     peak, bandwidth = found["macs_per_cycle"], found["ddr_bytes_per_cycle"]
     words = f"DDR: {bandwidth} bytes a clock"
     room = (0.68 * NAME_POINTS * len(words) + 12) * DPI / 72
@@ -164,7 +168,7 @@ def _name_slope(axes: Any, found: Figures) -> None:
 
 
 def _number(axes: Any, spots: Mapping[int, Spot]) -> None:
-    """Writes the bars' layer numbers beside the points, where they can be read. Draw the axes first."""
+    """Writes the layers' numbers beside their points, where they can be read. The axes must have been drawn."""
     scale = DPI / 72  # pixels a point
     at = axes.transData.transform
     dots = [at(spot) for dots in axes.collections for spot in dots.get_offsets()]

@@ -23,12 +23,12 @@ Figures = dict[str, Any]
 
 
 def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: DdrSpeed | None = None) -> Figures:
-    """All figures of an artifact. measured: what `cnna run --json` wrote; DataError: for another artifact.
+    """All figures of an artifact. measured: what `cnna run --json` wrote. DataError: it is of another artifact.
 
-    memory: what is predicted for; None: the one that the artifact's own figures hold for.
+    memory: the DDR that is predicted for; None: the one for which the artifact's own figures hold.
 
-    Everything is of a whole batch. Names that begin with `predicted` are the predictor's, all others were measured or follow
-    from the program; what was not measured is None. A layer's `bound` is the engine that it is predicted to keep busy longest.
+    All figures are of a whole batch. Names that begin with `predicted` come from the predictor; all others were measured or follow
+    from the program. What was not measured is None. A layer's `bound` is the engine that is predicted to work on it longest.
     """
     manifest, config = artifact.manifest, artifact.config
     memory = memory or artifact.predicted_for
@@ -73,7 +73,7 @@ def layers_of(artifact: Artifact) -> list[LayerEntry]:
 
 
 def bars_measured(artifact: Artifact, run: Mapping[str, Any]) -> list[Bar] | None:
-    """The measured bars of all programs; None where no timeline was measured. DataError: it is of another program."""
+    """The measured bars of all programs; None where no timeline was measured. DataError: the timeline is of another program."""
     measured = [entry.get("unit_clocks") for entry in run.get("programs") or ()]
     if not measured or not all(measured) or len(measured) != len(artifact.programs):
         return None
@@ -81,7 +81,7 @@ def bars_measured(artifact: Artifact, run: Mapping[str, Any]) -> list[Bar] | Non
 
 
 def _piece(entry: PieceEntry) -> Figures:
-    """A piece in one line: where it runs, and what is predicted."""
+    """One piece as one line: where it runs, and what is predicted."""
     if entry["kind"] == CPU:
         piece = cast(CpuEntry, entry)
         return {
@@ -96,7 +96,7 @@ def _piece(entry: PieceEntry) -> Figures:
 
 
 def _check(artifact: Artifact, measured: Mapping[str, Any]) -> None:
-    """DataError: figures of another artifact, or none."""
+    """DataError: the figures are of another artifact, or are no figures."""
     manifest = artifact.manifest
     try:
         names = [layer["name"] for layer in measured["layers"]]
@@ -131,7 +131,10 @@ def _total(manifest: Manifest, cycles: float, peak: int) -> Figures:
 
 
 def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Figures:
-    """Predicted figures of the whole. `array`: clocks in which it works, waits within a command, or has no command."""
+    """Predicted figures of the whole artifact.
+
+    `array`: clocks in which the array works, waits within a command, or has no command.
+    """
     manifest, config = artifact.manifest, artifact.config
     cycles = last_clock(bars)
     played = [command for program in artifact.programs for command in commands(program.program)]
@@ -148,7 +151,10 @@ def _predicted(artifact: Artifact, bars: Sequence[Bar], memory: DdrSpeed) -> Fig
 
 
 def _measured(manifest: Manifest, run: Mapping[str, Any], peak: int) -> Figures:
-    """Measured figures of the whole. `array`: clocks in which it works, then the clocks of each cause of a stall."""
+    """Measured figures of the whole artifact.
+
+    `array`: clocks in which the array works, then the clocks of each cause of a stall.
+    """
     stalls = run.get("stalls") or {}
     known = bool(stalls) and all(clocks is not None for clocks in stalls.values())
     return {
@@ -161,14 +167,14 @@ def _measured(manifest: Manifest, run: Mapping[str, Any], peak: int) -> Figures:
 
 
 def _of_layer(bars: Sequence[Bar] | None, layer: int) -> dict[str, int] | None:
-    """Clocks that each engine works for a layer, without idle engines."""
+    """Clocks that each engine works for a layer; idle engines are left out."""
     if bars is None:
         return None
     return {engine: clocks for engine, clocks in busy(bar for bar in bars if bar.layer == layer).items() if clocks}
 
 
 def _engines(artifact: Artifact, bars: Mapping[str, Sequence[Bar] | None]) -> list[Figures]:
-    """One entry for each engine. Bytes are those that the program moves; the program itself is fetched besides."""
+    """One entry for each engine. Its bytes are those that the program moves; the fetch of the program itself is not among them."""
     config = artifact.config
     work = busy(bars["predicted"] or ())
     run = busy(bars["measured"]) if bars["measured"] is not None else None

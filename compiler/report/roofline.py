@@ -1,4 +1,4 @@
-"""The roofline of the report's page, as SVG text: each layer's speed under the limits of array, vector engine and memory."""
+"""The roofline of the report's page, as SVG text: each layer's speed, and the limits of array, vector engine and memory."""
 
 from html import escape
 from math import log10
@@ -8,13 +8,13 @@ from cnna.compiler.report.report import Figures
 from cnna.compiler.report.svg import LEFT, WIDTH, svg, text
 
 HEIGHT = 460
-LETTER = (6.6, 12.0)  # width and height of a character, at the page's size
-RADIUS = 5  # of a point
-LABELLED = 8  # layers that are numbered: those of the most clocks
+LETTER = (6.6, 12.0)  # width and height of a character on the page
+RADIUS = 5  # of a point's circle
+LABELLED = 8  # layers that are numbered: those with the most clocks
 
 
 def roofline(found: Figures) -> str:
-    """MACs a clock over MACs a byte of DDR traffic: each layer with MACs under the limits of array, vector engine and memory."""
+    """Draws each layer that multiplies: MACs a clock over MACs a byte of DDR traffic, under the limits of engines and memory."""
     plot = _Plot(found)
     names = plot.names()
     taken = [Rectangle(x - LETTER[0] * len(words), y - LETTER[1], x, y + 2) for x, y, words in names]
@@ -43,11 +43,12 @@ def longest(found: Figures) -> list[int]:
 
 
 def point(layer: Figures, kind: str) -> tuple[float, float] | None:
-    """A layer in the roofline: MACs a byte (measured bytes where there are any), MACs a clock. None: it has no place there.
+    """A layer's place in the roofline: MACs a byte (of measured bytes where there are any) and MACs a clock. None: it has no place.
 
-    The clocks are those that its engine works on it. Where another layer has the array meanwhile, they are that one's in the
-    table, which sums to the whole: a depthwise layer beside it would lie above every roof, or nowhere. Left above the memory's
-    roof lie layers whose weights came while others worked.
+    The clocks are those that the layer's engine works on it. The table counts differently, so that its clocks sum to the whole:
+    where another layer has the array meanwhile, the clocks are that layer's. By the table's count, a depthwise layer beside it
+    would lie above every roof, or nowhere. The layers that still lie above the memory's roof had their weights fetched during other
+    layers.
     """
     measured = kind == "measured"
     work = layer["busy" if measured else "predicted_busy"]
@@ -60,7 +61,7 @@ def point(layer: Figures, kind: str) -> tuple[float, float] | None:
 
 
 def limits(found: Figures) -> tuple[float, float, float, float]:
-    """Least and most MACs a byte, least and most MACs a clock that the roofline shows."""
+    """The least and the most MACs a byte, then the least and the most MACs a clock that the roofline shows."""
     spots = [spot for layer in found["layers"] for kind in ("predicted", "measured") if (spot := point(layer, kind))]
     peak, ridge = found["macs_per_cycle"], found["macs_per_cycle"] / found["ddr_bytes_per_cycle"]
     across = [x for x, _ in spots] + [ridge]
@@ -75,14 +76,14 @@ class _Plot:
         self.box = Rectangle(LEFT, 12, WIDTH - 12, HEIGHT - 42)
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """A point of the plot in the drawing."""
+        """Where a point of the plot lies in the drawing."""
         left, top, right, bottom = self.box
         low, high, least, most = self.limits
         across, up = log10(x / low) / log10(high / low), log10(y / least) / log10(most / least)
         return left + across * (right - left), bottom - up * (bottom - top)
 
     def grid(self) -> list[str]:
-        """A line for each power of ten, and the axes' names."""
+        """A line for each power of ten, and the names of the axes."""
         left, top, right, bottom = self.box
         low, high, least, most = self.limits
         parts = [f'<rect class="lane" x="{left}" y="{top}" width="{right - left}" height="{bottom - top}"/>']
@@ -100,7 +101,7 @@ class _Plot:
         return parts
 
     def roofs(self) -> list[str]:
-        """Array and memory, and the vector engine's own roof."""
+        """The roof of array and memory, and the vector engine's own."""
         peak, rate = self.found["macs_per_cycle"], self.found["ddr_bytes_per_cycle"]
         high, foot = self.limits[1], self._foot()
         path = " ".join(
@@ -113,7 +114,7 @@ class _Plot:
         return parts
 
     def names(self) -> list[tuple[float, float, str]]:
-        """The roofs' names: right end, baseline, words."""
+        """The names of the roofs: right end, baseline, text."""
         peak, rate = self.found["macs_per_cycle"], self.found["ddr_bytes_per_cycle"]
         high, foot = self.limits[1], self._foot()
         names = []
@@ -125,13 +126,13 @@ class _Plot:
         return [*names, (x - 10, y - 4, f"DDR: {rate} bytes a clock")]
 
     def _foot(self) -> float:
-        """MACs a byte where the memory's roof begins."""
+        """MACs a byte at which the memory's roof begins."""
         low, _, least, _ = self.limits
         return float(max(low, least / self.found["ddr_bytes_per_cycle"]))
 
 
 def vector_roof(found: Figures) -> int:
-    """The vector engine's MACs a clock; 0 where it multiplies nothing, or its roof lies below the plot."""
+    """The vector engine's MACs a clock; 0 if it multiplies nothing, or if its roof lies below the plot."""
     vector: int = found["vector_macs_per_cycle"]
     multiplies = any(layer["macs"] and layer["engine"] == "vector" for layer in found["layers"])
     return vector if multiplies and vector > limits(found)[2] else 0

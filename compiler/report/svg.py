@@ -1,6 +1,6 @@
-"""Drawings of the report's page, as SVG text: engines over time, and how the array spends its clocks (`roofline` draws the third).
+"""Drawings of the report's page, as SVG text: engines over time, and how the array spends its clocks (`roofline` is the third).
 
-Colours are CSS classes of the page, so that they follow its light or dark scheme; every mark says what it is when pointed at.
+Colours are CSS classes of the page, so that they follow its light or dark scheme. Every mark has a tooltip that says what it is.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from cnna.compiler.report.report import Figures
 from cnna.spec.regmap import COUNTED, ENGINES
 
 WIDTH = 1120
-LEFT = 130  # of what is drawn; names stand there
+LEFT = 130  # where the drawing begins; names stand left of it
 ROW, GAP = 20, 5
-NARROWEST = 0.4  # a bar's least width, and the widest gap that is closed
-NUMBER_WIDTH = 17  # of a bar that has room for its layer's number
+NARROWEST = 0.4  # the least width of a bar, and the widest gap that is closed
+NUMBER_WIDTH = 17  # the width from which on a bar has room for its layer's number
 
 
 def timeline(found: Figures) -> str:
-    """A row for each engine, predicted and, where a run has them, measured; layers are numbered as in the table."""
+    """Draws a row for each engine: predicted and, where a run has measured them, measured. Layers are numbered as in the table."""
     groups: list[tuple[str, list[str], list[Any]]] = [("predicted", list(ENGINES), found["timeline"]["predicted"])]
     if found["timeline"]["measured"]:
         groups.append(("measured", list(COUNTED), found["timeline"]["measured"]))
@@ -39,7 +39,7 @@ def timeline(found: Figures) -> str:
 
 
 def _row(bars: Sequence[Sequence[Any]], y: float, scale: float, found: Figures) -> list[str]:
-    """Bars of one engine; bars of one layer that nearly touch are joined."""
+    """The bars of one engine. Bars of one layer that nearly touch are joined."""
     merged: list[list[Any]] = []
     for engine, layer, begin, end in bars:
         if merged and merged[-1][1] == layer and (begin - merged[-1][3]) * scale < NARROWEST:
@@ -72,7 +72,7 @@ def _clock_axis(y: float, most: int, scale: float) -> list[str]:
 
 
 def array(found: Figures) -> str:
-    """How the array spends its clocks: one bar predicted, one measured."""
+    """Draws how the array spends its clocks: one bar predicted, one measured."""
     kinds = [kind for kind in ("predicted", "measured") if found[kind] and found[kind]["array"]]
     most = max((sum(found[kind]["array"].values()) for kind in kinds), default=0) or 1
     scale, parts = (WIDTH - LEFT - 10) / most, []
@@ -101,7 +101,7 @@ def _nice(step: float) -> int:
 
 
 def text(x: float, y: float, words: str, kind: str) -> str:
-    """An element of text; `kind` is its class, which says which side of x it stands on."""
+    """A text element. `kind` is its class, which says on which side of x it stands."""
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(words)}</text>'
 
 

@@ -1,4 +1,4 @@
-"""The report as text: headline and a line for each layer. Columns of measurements appear only where there are measurements."""
+"""The report as text: a headline, and a line for each layer. Columns of measurements appear only if there are measurements."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,12 +21,12 @@ COLUMNS = (  # heading, key, format
     ("longest engine", "bound", "{}"),
     ("stalls", "stalls", "{}"),
 )
-WORDS = {"name", "op", "engine", "bound", "stalls"}  # keys that are no numbers
+WORDS = {"name", "op", "engine", "bound", "stalls"}  # keys whose values are not numbers
 _CLOCKS, _BYTES = ("cycles", "mac_utilization", "stalls"), ("ddr_read_bytes", "ddr_write_bytes")
 
 
 def columns(found: Figures) -> list[tuple[str, str, str]]:
-    """Those that have something to show: measured bytes, where there are none predicted ones, which say so."""
+    """The columns that have something to show. Without measured bytes they show predicted ones, and their headings say so."""
     absent = set(_CLOCKS) if found["measured"] is None else set()
     counted = any(layer["ddr_read_bytes"] is not None for layer in found["layers"])
     absent |= {f"predicted_{key}" for key in _BYTES} if counted else set(_BYTES)
@@ -34,7 +34,7 @@ def columns(found: Figures) -> list[tuple[str, str, str]]:
 
 
 def cell(layer: Mapping[str, Any], key: str, form: str) -> str:
-    """One entry as text: "-" for what is not known, and for a share of nothing."""
+    """One entry as text: "-" for what is unknown, and for a share of nothing."""
     value = layer[key]
     if key == "stalls":
         return stalls_text(value)
@@ -48,7 +48,7 @@ def stalls_text(stalls: Mapping[str, int] | None, most: int = 2) -> str:
 
 
 def headline(found: Figures) -> list[str]:
-    """The figures of the whole artifact, a line each."""
+    """The figures of the whole artifact, one a line."""
     lines = [
         f"{found['name']} for {found['config']}, batch {found['batch']}: {found['macs']:,} MACs an image, "
         f"{found['program_writes']:,} register writes, {found['segments']['constant']:,} bytes of constants"
@@ -62,7 +62,7 @@ def headline(found: Figures) -> list[str]:
 
 
 def _total_line(found: Figures, kind: str) -> str:
-    """The figures of the whole, predicted or measured; those of the accelerator only where something runs on it."""
+    """The figures of the whole, predicted or measured; the accelerator's figures appear only if something runs on it."""
     total, by = found[kind], f" ({found['device']})" if kind == "measured" else for_ddr(found)
     parts = []
     if total["cycles"]:
@@ -76,7 +76,7 @@ def _total_line(found: Figures, kind: str) -> str:
 
 
 def engine_lines(found: Figures) -> list[str]:
-    """What each engine does, a line each."""
+    """What each engine does, one line for each."""
     lines = []
     for entry in found["engines"]:
         line = f"{entry['engine']:7} {entry['commands']:6,} commands, busy {entry['predicted_busy_share'] or 0:6.1%} predicted"
@@ -87,7 +87,7 @@ def engine_lines(found: Figures) -> list[str]:
 
 
 def table(found: Figures) -> str:
-    """Headline, engines, and a line for each layer."""
+    """The whole report: headline, engines, and a line for each layer."""
     chosen = columns(found)
     rows = [[heading for heading, _, _ in chosen]]
     rows += [[cell(layer, key, form) for _, key, form in chosen] for layer in found["layers"]]

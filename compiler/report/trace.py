@@ -13,10 +13,10 @@ PREDICTED, MEASURED = 1, 2  # process numbers
 
 
 def trace(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory: DdrSpeed | None = None) -> dict[str, Any]:
-    """The trace as a JSON object, times in microseconds of the configuration's clock.
+    """The trace as a JSON object. Times are in microseconds of the configuration's clock.
 
-    measured: figures of `cnna run --json`, the engines' rows of which stand below the predicted ones. Where they have no
-    `unit_clocks`, there is one row of layers, one after another. DataError: they are not of this program.
+    measured: figures of `cnna run --json`. Their rows of engines stand below the predicted ones. Figures without `unit_clocks` give
+    one row of layers instead, one after another. DataError: they are of another program.
     """
     predicted = in_a_row((program, predicted_bars(program, memory)) for program in artifact.programs)
     events = _rows(artifact, PREDICTED, "predicted", predicted, ENGINES)
@@ -51,7 +51,7 @@ def _rows(artifact: Artifact, process: int, name: str, bars: Sequence[Bar], engi
 
 
 def _layers(artifact: Artifact, run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A process with one row, in which the layers' clocks follow each other."""
+    """A process with one row, in which the clocks of the layers follow each other."""
     clock, begin = artifact.config.clock_mhz, 0.0
     events = [_name("process_name", MEASURED, 0, f"measured ({run['device']})")]
     events.append(_name("thread_name", MEASURED, 0, "layers, in sum"))

@@ -22,7 +22,7 @@ from cnna.spec.errors import ModelError, ToolError
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-VARIANTS = {  # of shipped graphs, where there are several of one name
+VARIANTS = {  # variants of shipped graphs, where one name has several
     "alexnet": "AlexNet of BVLC, grouped",
     "inception_v1": "Inception-v1 (GoogLeNet)",
     "inception_v2": "Inception-v2",
@@ -35,7 +35,7 @@ Float = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Entry:
-    """A model that can be written: its name, what it is, and its graph; of those that are not trained without its weights."""
+    """A model that can be written: its name, a description, and its graph, which has no weights unless the model is trained."""
 
     name: str
     about: str
@@ -44,7 +44,7 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """Every model that this machine has: the trained one first, the rest by name."""
+    """Every model that this machine has: the trained one first, then the others by name."""
     found = []
     for path in LIGHT.glob("light_*.onnx"):
         name = path.stem.removeprefix("light_").removeprefix("bvlc_")
@@ -70,7 +70,7 @@ def entry(name: str) -> Entry:
 
 
 def build(one: Entry, seed: int = 1) -> onnx.ModelProto:
-    """The model with weights: as committed, or from `seed`."""
+    """The model with weights: the committed ones, or weights drawn from `seed`."""
     model = one.graph()
     if one.trained:
         return model
@@ -81,7 +81,7 @@ def build(one: Entry, seed: int = 1) -> onnx.ModelProto:
 
 
 def pictures(one: Entry, count: int, seed: int = 1) -> Float:
-    """Inputs to calibrate or run with: [n, C, H, W], zero mean, coarse shapes with noise on them (for untrained graphs)."""
+    """Inputs for calibration or runs: [n, C, H, W], zero mean, coarse shapes with noise (for graphs that are not trained)."""
     graph = one.graph().graph
     constants = {tensor.name for tensor in graph.initializer}
     value = next(value for value in graph.input if value.name not in constants)
@@ -104,7 +104,7 @@ def digits_data() -> ModuleType:
 
 
 def parameters(model: onnx.ModelProto) -> int:
-    """Weights of a model: elements of what its nodes take as constants, shapes of Reshapes and limits of Clips left out."""
+    """Number of a model's weights: elements of the constants that its nodes take, without shapes of Reshapes and limits of Clips."""
     used = {name for node in model.graph.node for name in node.input if node.op_type not in ("ConstantOfShape", "Clip")}
     return sum(prod(shape) for name, shape in weights.weight_shapes(model.graph).items() if name in used)
 
@@ -124,7 +124,10 @@ def macs(model: onnx.ModelProto) -> int:
 
 
 def _shipped(path: Path) -> onnx.ModelProto:
-    """A graph of the onnx package without its LRN layers: those who deploy these networks leave them out, and so do the DPU's."""
+    """A graph of the onnx package without its LRN layers.
+
+    Those who deploy these networks leave them out, as AMD does for its DPU.
+    """
     model = onnx.load(path)
     instead: dict[str, str] = {}
     kept = []

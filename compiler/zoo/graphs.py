@@ -14,9 +14,10 @@ from onnx import helper, numpy_helper
 OPSET = 13
 PICTURE = (3, 224, 224)
 CLASSES = 1000
-RESNET_BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 101: (3, 4, 23, 3)}  # in each stage; from 50 on they are bottlenecks
-EXPANSION = 4  # of a bottleneck: its output has that many times the channels of its 3x3
-# of each pair: channels, stride
+# Blocks in each stage; from 50 layers on they are bottlenecks.
+RESNET_BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
+EXPANSION = 4  # a bottleneck's output has so many times the channels of its 3x3 convolution
+# channels and stride of each pair
 MOBILENET_V1 = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),) * 5, (1024, 2), (1024, 1))
 MOBILENET_V2 = (  # expansion, channels, blocks, stride of the first
     (1, 16, 1, 1),
@@ -30,7 +31,7 @@ MOBILENET_V2 = (  # expansion, channels, blocks, stride of the first
 
 
 class Feature(NamedTuple):
-    """A tensor of the graph and its channels."""
+    """A tensor of the graph, and its number of channels."""
 
     name: str
     channels: int
@@ -49,12 +50,12 @@ class _Network:
             self._constants += [numpy_helper.from_array(np.array(value, np.float32), name) for name, value in limits.items()]
 
     def node(self, op: str, name: str, inputs: list[str], channels: int, **attributes: Any) -> Feature:
-        """Any node of one output."""
+        """Adds a node with one output."""
         self._nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
         return Feature(name, channels)
 
     def conv(self, x: Feature, name: str, channels: int, kernel: int, stride: int = 1, groups: int = 1) -> Feature:
-        """Convolution without bias, padded by half its kernel, and BatchNorm."""
+        """Adds a convolution without bias, padded by half its kernel, and a BatchNorm."""
         weight = self._weight(f"{name}.weight", channels, x.channels // groups, kernel, kernel)
         pads, size = [kernel // 2] * 4, [kernel, kernel]
         y = self.node(
@@ -64,16 +65,16 @@ class _Network:
         return self.node("BatchNormalization", f"{name}.norm", [y.name, *norms], channels)
 
     def active(self, x: Feature) -> Feature:
-        """The network's activation: Relu, or Clip to 0..6."""
+        """Adds the network's activation: Relu, or Clip to 0..6."""
         limits = ["low", "high"] if self.activation == "Clip" else []
         return self.node(self.activation, f"{x.name}.active", [x.name, *limits], x.channels)
 
     def add(self, x: Feature, y: Feature, name: str) -> Feature:
-        """The sum of two tensors of one shape."""
+        """Adds the sum of two tensors of one shape."""
         return self.node("Add", f"{name}.add", [x.name, y.name], x.channels)
 
     def model(self, x: Feature) -> onnx.ModelProto:
-        """The whole: mean over pixels, fully connected layer."""
+        """Ends the network with a mean over pixels and a fully connected layer, and returns the model."""
         mean = self.node("GlobalAveragePool", "mean", [x.name], x.channels)
         flat = self.node("Flatten", "flat", [mean.name], x.channels, axis=1)
         matrix, bias = self._weight("classes.weight", CLASSES, x.channels), self._weight("classes.bias", CLASSES)
@@ -90,7 +91,7 @@ class _Network:
 
 
 def resnet(depth: int) -> onnx.ModelProto:
-    """ResNet of 18, 34 or 101 layers. v1.5: a bottleneck's stride is in its 3x3."""
+    """ResNet of 18, 34 or 101 layers, in version 1.5: the stride of a bottleneck is in its 3x3 convolution."""
     net = _Network(f"resnet{depth}", "Relu")
     x = net.active(net.conv(net.input, "conv1", 64, 7, 2))
     x = net.node("MaxPool", "pool", [x.name], x.channels, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
@@ -113,14 +114,14 @@ def _bottleneck(net: _Network, x: Feature, name: str, channels: int, stride: int
 
 
 def _joined(net: _Network, x: Feature, y: Feature, name: str, stride: int) -> Feature:
-    """y plus x; x is projected where its shape differs."""
+    """y plus x; where its shape differs, a convolution projects x first."""
     if stride != 1 or x.channels != y.channels:
         x = net.conv(x, f"{name}.downsample", y.channels, 1, stride)
     return net.active(net.add(y, x, name))
 
 
 def mobilenet_v1() -> onnx.ModelProto:
-    """MobileNetV1 1.0: thirteen pairs of depthwise 3x3 and 1x1, ReLU6 after each."""
+    """MobileNetV1 1.0: thirteen pairs of a depthwise 3x3 and a 1x1 convolution, with ReLU6 after each convolution."""
     net = _Network("mobilenet_v1", "Clip")
     x = net.active(net.conv(net.input, "conv", 32, 3, 2))
     for number, (channels, stride) in enumerate(MOBILENET_V1, 1):
@@ -130,7 +131,7 @@ def mobilenet_v1() -> onnx.ModelProto:
 
 
 def mobilenet_v2() -> onnx.ModelProto:
-    """MobileNetV2 1.0: seventeen inverted residual blocks, the last 1x1 of each without activation."""
+    """MobileNetV2 1.0: seventeen inverted residual blocks; the last 1x1 convolution of each has no activation."""
     net = _Network("mobilenet_v2", "Clip")
     x, number = net.active(net.conv(net.input, "conv", 32, 3, 2)), 0
     for expansion, channels, blocks, first_stride in MOBILENET_V2:

@@ -1,7 +1,8 @@
-"""A small detector for the notebook: discs, squares and crosses on a cluttered ground. It is made in seconds.
+"""A small detector for the notebook: it finds discs, squares and crosses on a cluttered ground, and is made in seconds.
 
-Its convolutions have seeded random filters; only the last layer is fitted, by least squares, to scenes whose boxes are known. So it
-really detects, though a trained network of its size would do better. It answers as an SSD does: `scores` and `boxes` for each cell.
+Its convolutions have seeded random filters. Only the last layer is fitted, by least squares, to scenes whose boxes are known. So
+it really detects, though a trained network of its size would do better. It answers as an SSD does: `scores` and `boxes` for each
+cell.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +16,12 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 CLASSES = ("disc", "square", "cross")
-EDGE, STRIDE, PRIOR = 96, 8, 24  # of a scene, between cells, and of the box that each cell begins with; in pixels
+EDGE, STRIDE, PRIOR = 96, 8, 24  # in pixels: side of a scene, distance of cells, side of the box that each cell begins with
 CELLS = EDGE // STRIDE
 CENTRE, SIZE = 0.1, 0.2  # SSD's variances
 LAYERS = ((3, 24, 2), (24, 48, 2), (48, 96, 2), (96, 256, 1))  # channels in and out, stride
-GAIN, RIDGE, OWNED = 12.0, 1e-3, 4.0  # the slope of the sigmoid; of the fit; weight of an object's own cells in it
-NEAR, FAR = 0.75, 1.25  # of a cell: how far from an object's centre a cell must answer, and must not any more
+GAIN, RIDGE, OWNED = 12.0, 1e-3, 4.0  # slope of the sigmoid; ridge of the fit; weight of an object's own cells in it
+NEAR, FAR = 0.75, 1.25  # in cells from an object's centre: nearer cells must answer, farther ones must not
 
 Float = NDArray[np.float32]
 Layer = tuple[Float, Float]  # weights [out, in] and bias [out]
@@ -28,7 +29,7 @@ Layer = tuple[Float, Float]  # weights [out, in] and bias [out]
 
 @dataclass(frozen=True)
 class Scene:
-    """A picture, uint8 [3, EDGE, EDGE], and the boxes [M, 4] (left, top, right, bottom) and classes [M] of what is in it."""
+    """A picture, uint8 [3, EDGE, EDGE], and its objects: boxes [M, 4] (left, top, right, bottom) and classes [M]."""
 
     picture: NDArray[np.uint8]
     boxes: Float
@@ -36,7 +37,7 @@ class Scene:
 
 
 def scenes(count: int, seed: int) -> list[Scene]:
-    """So many, each with one to four objects that do not touch."""
+    """As many scenes, each with one to four objects that do not touch."""
     rng = np.random.default_rng(seed)
     return [_scene(rng) for _ in range(count)]
 
@@ -62,7 +63,7 @@ def _scene(rng: np.random.Generator) -> Scene:
 
 
 def _mask(kind: int, x: float, y: float, half: float) -> NDArray[np.bool_]:
-    """[EDGE, EDGE]: where an object is."""
+    """Where an object is: bool [EDGE, EDGE]."""
     rows, columns = np.mgrid[:EDGE, :EDGE] + 0.5
     across, down = np.abs(columns - x), np.abs(rows - y)
     if kind == 0:
@@ -72,7 +73,10 @@ def _mask(kind: int, x: float, y: float, half: float) -> NDArray[np.bool_]:
 
 
 def detector(seed: int = 1, count: int = 400) -> onnx.ModelProto:
-    """The float model, fitted to `count` scenes: x [1, 3, EDGE, EDGE], 0 to 1; scores [1, N, 3] and boxes [1, N, 4] of N cells."""
+    """The float model, fitted to `count` scenes.
+
+    Input x: [1, 3, EDGE, EDGE], 0 to 1. Outputs: scores [1, N, 3], boxes [1, N, 4].
+    """
     rng = np.random.default_rng(seed)
     filters = [rng.normal(0, (2 / (9 * cin)) ** 0.5, (cout, cin, 3, 3)).astype(np.float32) for cin, cout, _ in LAYERS]
     shown = scenes(count, seed)
@@ -89,7 +93,7 @@ def detector(seed: int = 1, count: int = 400) -> onnx.ModelProto:
 
 
 def _targets(scene: Scene) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Of each cell: its scores, its offsets, and its weight: 0 where both answers would be right."""
+    """For each cell its scores, its offsets and its weight, which is 0 where both answers would be right."""
     rows, columns = np.mgrid[:CELLS, :CELLS]
     middle = np.stack([columns, rows], axis=-1).reshape(-1, 2) * STRIDE + STRIDE / 2
     centres, sizes = (scene.boxes[:, :2] + scene.boxes[:, 2:]) / 2, scene.boxes[:, 2:] - scene.boxes[:, :2]
@@ -103,7 +107,7 @@ def _targets(scene: Scene) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 
 def _fitted(rows: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any]) -> Layer:
-    """The linear layer that is nearest to the targets in the weighted mean of squares."""
+    """The linear layer that fits the targets with the least weighted mean square error."""
     whole = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
     left = whole.T @ (whole * weights[:, None])
     found = np.linalg.solve(left + RIDGE * np.trace(left) / len(left) * np.eye(len(left)), whole.T @ (targets * weights[:, None]))
@@ -111,7 +115,7 @@ def _fitted(rows: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any]) ->
 
 
 def _model(filters: Sequence[Float], heads: Mapping[str, Layer]) -> onnx.ModelProto:
-    """The network, or without heads what its last convolution makes."""
+    """The network; without heads, only up to the output of its last convolution."""
     nodes, arrays, name = [], {f"filters{number}": weights for number, weights in enumerate(filters)}, "x"
     for number, (_, _, stride) in enumerate(LAYERS):
         nodes.append(helper.make_node("Conv", [name, f"filters{number}"], [f"conv{number}"], strides=[stride] * 2, pads=[1] * 4))

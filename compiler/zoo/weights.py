@@ -12,20 +12,20 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-IR_VERSION = 8  # the first whose initializers need not be graph inputs is 4; 8 came with opset 15
+IR_VERSION = 8  # since IR version 4 initializers need not be graph inputs; 8 came with opset 15
 SPREAD = 0.1  # standard deviation of biases, and of batch-norm scales around 1
 
 Float = NDArray[np.float32]
 
 
 def weight_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
-    """Every float constant of a graph: initializers, and what ConstantOfShape makes from a constant shape."""
+    """The shape of every float constant of a graph: its initializers, and what ConstantOfShape makes from a constant shape."""
     shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
     return shapes | _shaped(graph)
 
 
 def _shaped(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
-    """Tensors that ConstantOfShape makes from a constant shape."""
+    """The shapes of the tensors that ConstantOfShape makes from a constant shape."""
     constants = {tensor.name: tensor for tensor in graph.initializer}
     return {
         node.output[0]: tuple(int(size) for size in numpy_helper.to_array(constants[node.input[0]]))
@@ -35,9 +35,9 @@ def _shaped(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
 
 
 def with_weights(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProto:
-    """A copy whose float constants are initializers with fresh values, each by what its consumer does with it.
+    """A copy whose float constants are initializers with fresh values. The consumer of a constant decides how they are drawn.
 
-    Batch-norm statistics are still to measure (`measure_norms`).
+    Batch-norm statistics are still to be measured (`measure_norms`).
     """
     graph, shapes = model.graph, weight_shapes(model.graph)
     made = _shaped(graph)
@@ -60,7 +60,7 @@ def with_weights(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.Model
 def _roles(nodes: list[onnx.NodeProto]) -> dict[str, str]:
     """What each constant is: "weight", "matrix", "scale", "bias", "mean" or "variance".
 
-    What an Unsqueeze or Reshape makes of a constant is a constant: it passes on its consumer's.
+    A constant behind an Unsqueeze or Reshape has the role that the consumer of the result gives it.
     """
     by_input = {
         "Conv": {1: "weight", 2: "bias"},
@@ -82,7 +82,10 @@ def _roles(nodes: list[onnx.NodeProto]) -> dict[str, str]:
 
 
 def _fresh(role: str, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-    """He-normal weights [out, in, ...] and matrices [..., out, in]; scales near 1, biases near 0, statistics still to measure."""
+    """Fresh values: He-normal weights [out, in, ...] and matrices [..., out, in], scales near 1, biases near 0.
+
+    Batch-norm statistics are still to be measured.
+    """
     draw: dict[str, Callable[[], NDArray[np.float64]]] = {
         "weight": lambda: rng.normal(scale=np.sqrt(2 / np.prod(shape[1:])), size=shape),
         "matrix": lambda: rng.normal(scale=np.sqrt(2 / shape[-1]), size=shape),
@@ -95,9 +98,9 @@ def _fresh(role: str, shape: tuple[int, ...], rng: np.random.Generator) -> Float
 
 
 def measure_norms(model: onnx.ModelProto, picture: Float) -> None:
-    """Sets every BatchNormalization's mean and variance to those of its input for `picture`, in one run.
+    """Sets the mean and variance of every BatchNormalization to those of its input for `picture`, in one run.
 
-    In the graph that runs, each of them normalises by its own input's statistics and answers with them.
+    In the graph that runs, each layer normalises by its own input's statistics and outputs them.
     """
     norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
     if not norms:
@@ -112,7 +115,7 @@ def measure_norms(model: onnx.ModelProto, picture: Float) -> None:
     wanted = [f"{node.output[0]}/{what}" for node in norms for what in ("mean", "variance")]
     probe.graph.output.extend(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in wanted)
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # errors: that old statistics are no longer used is what this is for
+    options.log_severity_level = 3  # errors only: onnxruntime would warn that the old statistics are not used, which is intended
     session = onnxruntime.InferenceSession(probe.SerializeToString(), options, providers=["CPUExecutionProvider"])
     answers = session.run(wanted, {session.get_inputs()[0].name: picture})
     measured = {name: value.reshape(-1) for name, value in zip(wanted, answers, strict=True)}
