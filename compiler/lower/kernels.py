@@ -72,7 +72,7 @@ class Phase:
     size: tuple[int, int]
 
     def rows_within(self, rows: Range) -> Range:
-        """Its own rows that lie within a range of the kernel's rows; if there are none, the second number is not above the first."""
+        """Its own rows that lie within a range of the kernel's rows; without any, the second number is not above the first."""
         low, high = (-(-(edge - self.first[0]) // self.step[0]) for edge in rows)
         return max(low, 0), min(high, self.size[0])
 

@@ -104,7 +104,7 @@ def digits_data() -> ModuleType:
 
 
 def parameters(model: onnx.ModelProto) -> int:
-    """Number of a model's weights: elements of the constants that its nodes take, without shapes of Reshapes and limits of Clips."""
+    """Number of a model's weights: elements of its nodes' constants, without the shapes of Reshapes and the limits of Clips."""
     used = {name for node in model.graph.node for name in node.input if node.op_type not in ("ConstantOfShape", "Clip")}
     return sum(prod(shape) for name, shape in weights.weight_shapes(model.graph).items() if name in used)
 

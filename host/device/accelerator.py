@@ -22,10 +22,10 @@ from cnna.spec.identity import read_config
 from cnna.spec.manifest import Port
 from cnna.spec.regmap import REGISTERS, SEGMENTS, offset
 
-SETTLE_SECONDS = 20.0  # that a soft reset may take: milliseconds, unless the bus owes an answer
+SETTLE_SECONDS = 20.0  # for a soft reset: it takes milliseconds, unless the bus owes an answer
 
 MOST = (1 << 32) - 1
-LIMIT_TIMES, LIMIT_CLOCKS = 20, 100_000  # a run may take so many times its predicted clocks, and so many more
+LIMIT_TIMES, LIMIT_CLOCKS = 20, 100_000  # a run may take so many times its predicted clocks, plus so many more
 
 Int8 = NDArray[np.int8]
 
@@ -33,8 +33,8 @@ Int8 = NDArray[np.int8]
 class Accelerator:
     """One program on one device. Constants, program and segments are placed once; `run` moves only inputs and outputs.
 
-    Inputs and outputs have `slots` places each, so that the host can move those of one batch while another runs. DataError: a
-    number that makes no sense.
+    There are `slots` places for inputs and for outputs, so that the host can move one batch while another runs. DataError: a number
+    out of range.
     """
 
     def __init__(self, device: Device, piece: ProgramPiece, watchdog_clocks: int | None = None, slots: int = 1) -> None:
@@ -43,7 +43,7 @@ class Accelerator:
         self.watchdog_clocks = None if watchdog_clocks is None else whole("watchdog_clocks", watchdog_clocks, 0, MOST)
         slots = whole("slots", slots, 1, MOST)
         self._check_capability()
-        soft_reset(device, SETTLE_SECONDS)  # before anything is placed: what ran before may still write
+        soft_reset(device, SETTLE_SECONDS)  # before anything is placed: an earlier program may still write
         self._played = progress.Played(piece.manifest, piece.program, piece.config.chunk_blocks)
         self.counters: dict[str, int] = {}
         sizes = {name: max(BEAT_BYTES, _whole(piece.manifest["segments"][name])) for name in SEGMENTS}
@@ -54,13 +54,13 @@ class Accelerator:
         device.store(bases["constant"], piece.constants)
         self._program = device.allocate(len(piece.program))
         device.store(self._program, piece.program)
-        self._set: dict[str, int] = {}  # registers that are known to hold these words
+        self._set: dict[str, int] = {}  # words that registers are known to hold
         self.set_registers()
 
     def run(self, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
-        """One batch: int8 [batch, C, H, W] by input port, to the same by output port.
+        """Runs one batch: int8 [batch, C, H, W] by input port gives the same by output port.
 
-        `counters` has the performance counters afterwards. RunError: the accelerator stopped; says why and where.
+        `counters` has the performance counters afterwards. RunError: the accelerator stopped; the message says why and where.
         """
         self._make_idle()
         self.store_inputs(inputs)
@@ -69,15 +69,15 @@ class Accelerator:
         return self.load_outputs()
 
     def start(self, slot: int = 0) -> None:
-        """Starts the batch of a slot, and returns at once."""
+        """Starts the batch in a slot and returns at once."""
         self.set_registers(slot)
         self.device.playing = self._played
         self._write("CTRL", start=1, irq_enable=1)
 
     def set_registers(self, slot: int = 0, by_host: bool = False) -> None:
-        """Tells the accelerator where program and segments are, as far as it does not know yet.
+        """Writes to the accelerator where program and segments are, unless it knows already.
 
-        A program that is sent `by_host` has no RUN_LIMIT: it takes as long as the host does.
+        A program that is sent `by_host` has no RUN_LIMIT, because it takes as long as the host does.
         """
         addresses = {f"SEG_{name.upper()}": base for name, base in self._slots[slot].items()} | {"PROG_BASE": self._program}
         words = {f"{name}_LO": address & 0xFFFFFFFF for name, address in addresses.items()}
@@ -93,20 +93,20 @@ class Accelerator:
                 self._set[name] = word
 
     def forget_registers(self) -> None:
-        """Somebody else may have used the accelerator: the next start sets all registers."""
+        """Forgets what the registers hold, because others may have used the accelerator: the next start sets all of them."""
         self._set.clear()
 
     def check_registers(self) -> None:
-        """TurnLostError: they hold other words than were set: a late access of another process, which had lost its turn."""
+        """TurnLostError: they hold other words than were set. A process that had lost its turn has written to them late."""
         for name, word in self._set.items():
             if (found := self.device.read(offset(name))) != word:
                 raise TurnLostError(
-                    f"{name} of the accelerator holds {found:#x}, not {word:#x}: another process, that had lost its turn, has "
-                    "written to it late; answers since are void, run again"
+                    f"{name} of the accelerator holds {found:#x}, not {word:#x}: another process, which had lost its turn, has "
+                    "written to it late; answers since then are void, run again"
                 )
 
     def run_by_register(self, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
-        """As `run`, but the program's writes are sent one at a time: slow, and the same answer."""
+        """As `run`, but sends the program's writes one at a time. It is slow and gives the same answer."""
         self._make_idle()
         self.store_inputs(inputs)
         self.set_registers(by_host=True)
@@ -118,7 +118,7 @@ class Accelerator:
         return self.load_outputs()
 
     def store_inputs(self, inputs: Mapping[str, Int8], slot: int = 0) -> None:
-        """Puts a batch into a slot's input segment. DataError: a port is missing or of another shape."""
+        """Puts a batch into a slot's input segment. DataError: a port is missing or has another shape."""
         batch = self.piece.manifest["batch"]
         for port in self.piece.manifest["inputs"]:
             x = inputs.get(port["name"])
@@ -129,7 +129,10 @@ class Accelerator:
             self.device.store(self._address(port, slot), pack.pack(port, x, self.piece.config.ci))
 
     def finish(self) -> None:
-        """Waits for the end and reads the counters. RunError: it stopped, or (TimedOutError) stands still; says why and where."""
+        """Waits for the end and reads the counters.
+
+        RunError: it stopped, or (TimedOutError) hangs; the message says why and where.
+        """
         self.device.wait()
         if self._read("STATUS")["error"]:
             raise RunError(progress.stopped(self._read, *self._played))
@@ -145,7 +148,7 @@ class Accelerator:
         return answers
 
     def _make_idle(self) -> None:
-        """A soft reset, if anything was left, by whomever: until it has ended STATUS says that run's end, not the next's."""
+        """Resets an accelerator that has run anything: STATUS would otherwise report the end of that run, not of the next."""
         if any(self._read("STATUS").values()):
             soft_reset(self.device, SETTLE_SECONDS)
 
@@ -163,7 +166,7 @@ class Accelerator:
         self.device.write(offset(name), REGISTERS[name].pack(**fields))
 
     def _check_capability(self) -> None:
-        """ArtifactError: the device is not what the artifact was compiled for."""
+        """ArtifactError: the artifact was compiled for another accelerator."""
         wanted, have = self.piece.config, read_config(self.device.read)
         sizes = as_dict(replace(wanted, name=have.name, clock_mhz=have.clock_mhz, streams=have.streams))
         found = as_dict(have)
@@ -175,17 +178,17 @@ class Accelerator:
 
 
 def take_turn(all_of: Sequence[Any], chosen: Any) -> None:
-    """Of several programs on one device, one runs next: the others will find its words in the registers, and set theirs anew."""
+    """Lets one of several programs on a device run next. The others must set their registers again, since they hold its words."""
     for other in all_of:
         if other is not chosen and isinstance(other, Accelerator):
             other.forget_registers()
 
 
 def run_limit(piece: ProgramPiece, ddr: DdrSpeed) -> int:
-    """Clocks that no run of the program on such a DDR takes, unless something is wrong."""
+    """Clocks that no sound run of the program takes on such a DDR."""
     return LIMIT_TIMES * piece.predicted_clocks(ddr) + LIMIT_CLOCKS
 
 
 def _whole(size_bytes: int) -> int:
-    """As many bytes in whole beats."""
+    """The bytes rounded up to whole beats."""
     return -(-size_bytes // BEAT_BYTES) * BEAT_BYTES

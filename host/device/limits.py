@@ -9,7 +9,10 @@ FOREVER_SECONDS = 1e6  # longer than any wait; the operating system allows more
 
 
 def whole(name: str, value: Any, low: int, high: int) -> int:
-    """A whole number within low..high, numpy's too. DataError: it is not; names it and the limits."""
+    """The value as a whole number within low..high; numpy's are allowed.
+
+    DataError: it is not; the message names it and the limits.
+    """
     try:
         number = int(value.__index__())
     except (AttributeError, TypeError):
@@ -20,7 +23,7 @@ def whole(name: str, value: Any, low: int, high: int) -> int:
 
 
 def seconds(name: str, value: Any, zero: bool = False) -> float:
-    """A time to wait in seconds, above 0; with `zero`, 0 is allowed. DataError: it is not one; names it and the limits."""
+    """The value as seconds to wait, above 0, or from 0 with `zero`. DataError: it is not; the message names it and the limits."""
     try:
         number = math.nan if isinstance(value, bool | str) else float(value)
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
-"""A model's outputs: the answers to several samples as one array, along the axis that the compiler has traced the batch to.
+"""A model's outputs: joins the answers to several samples to one array, along the axis to which the compiler traced the batch.
 
-Each sample is answered as the source model answers it alone. The manifest's `model_outputs` say what becomes of several answers.
+Each sample is answered as the source model answers it alone. `model_outputs` of the manifest says how answers are joined.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from cnna.spec.errors import ArtifactError, CheckError
 from cnna.spec.manifest import TRACED, Manifest
 
-WHOLE = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))  # types of outputs that stay as they are
+# Types of outputs that are kept as they are.
+WHOLE = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a model. `shape`: that of the answer to one sample, None for what depends on the data.
+    """One output of a model. `shape`: shape of the answer to one sample, with None for sizes that depend on the data.
 
-    `batch_axis`: along which the answers to several samples are joined; None where they are stacked on a new first axis.
+    `batch_axis`: the axis along which answers to several samples are joined; None: they are stacked on a new first axis.
     """
 
     name: str
@@ -30,21 +31,24 @@ class Output:
 
     @property
     def fixed(self) -> bool:
-        """Whether the answers to all samples have one shape."""
+        """Whether the answers to all samples have the same shape."""
         return self.shape is not None and None not in self.shape
 
     @property
     def elements(self) -> int | None:
-        """Of the answer to one sample; None where that depends on the data."""
+        """Elements of the answer to one sample; None if the number depends on the data."""
         sizes = [size for size in self.shape or () if size is not None]
         return int(np.prod(sizes)) if self.fixed else None
 
     def names(self, samples: int) -> list[str]:
-        """Under which names the answers are found: answers of different shapes are told apart by the sample's number."""
+        """The names of the answers. Answers of different shapes are told apart by the sample's number."""
         return [self.name] if self.fixed or samples == 1 else [f"{self.name}.{number}" for number in range(samples)]
 
     def joined(self, answers: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """By name, from the answer to each sample. ArtifactError: an answer is not of the shape that the manifest says."""
+        """Arrays by name, from the answer to each sample.
+
+        ArtifactError: an answer does not have the shape that the manifest states.
+        """
         kind = self.dtype if self.dtype in WHOLE else np.float32
         for answer in answers:
             if self.fixed and answer.shape != self.shape:
@@ -59,17 +63,17 @@ class Output:
         return {name: y.astype(kind, copy=False) for name, y in zip(self.names(len(answers)), arrays, strict=True)}
 
     def whole(self, y: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """As `joined`, from one array [N, ...] of all answers in raster order, where `in_order` is true."""
+        """As `joined`, but from one array [N, ...] that has all answers in raster order. Needs `in_order`."""
         kind = self.dtype if self.dtype in WHOLE else np.float32
         first, *rest = self.shape or (1,)
         return {self.name: y.reshape(len(y) * int(first or 1), *rest).astype(kind, copy=False)}
 
     def in_order(self, y: NDArray[Any]) -> bool:
-        """Whether the answers, one after another as in y, are the joined answer but for its shape."""
+        """Whether the answers that follow each other in y are the joined answer, except for its shape."""
         return self.batch_axis == 0 and self.fixed and self.elements == y[0].size
 
     def apart(self, arrays: Mapping[str, NDArray[Any]], samples: int) -> list[NDArray[Any]]:
-        """The answer to each sample, from what `joined` made of them."""
+        """The answer to each sample, from the arrays that `joined` made."""
         found = [arrays[name] for name in self.names(samples)]
         if len(found) == samples:
             return found
@@ -77,7 +81,7 @@ class Output:
 
 
 def outputs_of(manifest: Manifest) -> list[Output]:
-    """The model's outputs in its order. In files of an older schema shapes lack the first axis, which is the batch."""
+    """The model's outputs in its order. In files of an older schema, shapes lack the first axis, which is the batch."""
     outputs = []
     traced = manifest.get("schema", TRACED) >= TRACED
     for entry in manifest["model_outputs"]:
@@ -89,7 +93,7 @@ def outputs_of(manifest: Manifest) -> list[Output]:
 
 
 def compare_answers(name: str, found: Mapping[str, NDArray[Any]], other: str, wanted: Mapping[str, NDArray[Any]]) -> str:
-    """`NAME == OTHER: N outputs, M elements`. CheckError: where they differ first, with both values."""
+    """Returns `NAME == OTHER: N outputs, M elements`. CheckError: they differ; the message has the first place and both values."""
     for output, want in wanted.items():
         have = found[output]
         if have.shape != want.shape:

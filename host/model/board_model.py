@@ -28,17 +28,20 @@ from cnna.spec.device import state_of
 from cnna.spec.errors import DataError, RunError
 
 MOST_RETRIES = 1000
-LATE_CLOCKS = 4_000_000  # after which a run is left that its own RUN_LIMIT has not stopped
+LATE_CLOCKS = 4_000_000  # more than RUN_LIMIT: a run that RUN_LIMIT has not stopped by then is left
 
 
 class Pending:
-    """A run that goes on; `wait` gives what `run` would have."""
+    """A run in progress. `wait` returns what `run` would have returned."""
 
     def __init__(self, future: "Future[Any]", board: BoardDevice, name: str) -> None:
         self._future, self._board, self._name = future, board, name
 
     def wait(self, timeout_seconds: float | None = None) -> Any:
-        """The answer. TimeoutError: it is not there yet; says what the accelerator is at. Errors as of `run`."""
+        """The answer.
+
+        TimeoutError: it is not there yet; the message says what the accelerator is doing. Other errors as of `run`.
+        """
         if timeout_seconds is not None:
             timeout_seconds = seconds("timeout_seconds", timeout_seconds, zero=True)
         try:
@@ -59,7 +62,7 @@ class BoardModel(model.Model):
 
     Several may be resident at once, in one process or in many; they take turns, run by run. `retries`: how often a batch is tried
     again, after a soft reset, when the accelerator has stopped or hangs. ArtifactError: the artifact is for another accelerator.
-    RunError: no memory, or no turn within `turn_seconds`; names who has it. DataError: a number that makes no sense.
+    RunError: no memory, or no turn within `turn_seconds`; the message names the holder. DataError: a number out of range.
     """
 
     on_board = True
@@ -78,23 +81,23 @@ class BoardModel(model.Model):
         self.turn_seconds = seconds("turn_seconds", turn_seconds, zero=True)
         self.board: BoardDevice = open_board(board)
         self._made: list[int] = []
-        self._forgotten = weakref.finalize(self, _free, self.board, self._made)  # of a model that nobody closes
+        self._forgotten = weakref.finalize(self, _free, self.board, self._made)  # frees the memory of a model that nobody closes
         self._pool: ThreadPoolExecutor | None = None
-        self._streams: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()  # that may be open
+        self._streams: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()  # those that may be open
         self._changed, self._runs, self._closed = threading.Condition(), 0, False
         super().__init__(artifact, device=self.board)
 
     def run_async(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Pending:
-        """`run`, begun; several wait for each other in the order in which they were begun."""
+        """Begins a `run`. Runs are carried out in the order in which they were begun."""
         self._check_open()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="cnna")
         return Pending(self._pool.submit(self.run, x), self.board, self.manifest["name"])
 
     def stream(self, batches: Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]) -> Iterator[Any]:
-        """The answers to arrays of at most `batch` samples each, in order; while one is computed the next is fetched and prepared.
+        """Yields the answers to arrays of at most `batch` samples each, in order. It prepares the next array while one is computed.
 
-        The accelerator is this model's until the iterator ends or is closed, or the model is.
+        The accelerator belongs to this model until the iterator ends, or it or the model is closed.
         """
         opened = self._streamed(batches)
         self._streams.add(opened)
@@ -119,13 +122,13 @@ class BoardModel(model.Model):
 
     @property
     def memory(self) -> dict[int, int]:
-        """The memory plan: bytes by bus address of all that this model keeps on the board."""
+        """The memory plan: the bytes of everything that this model keeps on the board, by bus address."""
         return {address: self.board.buffers[address].size for address in self._made}
 
     def close(self) -> None:
-        """Waits for runs that go on, ends open iterators, and frees the model's memory; the board stays open for others.
+        """Waits for runs in progress, ends open iterators, and frees the model's memory; the board stays open for others.
 
-        RunError: a run in another thread goes on for more than `turn_seconds`; nothing is freed under it.
+        RunError: a run in another thread takes more than `turn_seconds` to end; its memory is not freed.
         """
         with self._changed:
             self._closed = True
@@ -133,7 +136,7 @@ class BoardModel(model.Model):
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
         for opened in list(self._streams):
-            with suppress(ValueError):  # a thread is in it, where it ends before its next batch
+            with suppress(ValueError):  # another thread is inside; its iterator ends before the next batch
                 opened.close()
         self._await_runs()
         _free(self.board, self._made)
@@ -142,7 +145,7 @@ class BoardModel(model.Model):
     # --- how model.Model runs batches ---
 
     def _open(self, device: Any, options: dict[str, Any]) -> list[model.Executor]:
-        """Places the model, with the accelerator to itself, since that resets it."""
+        """Places the model. It needs its turn for that, because placing resets the accelerator."""
         limits = [run_limit(program, self.board.ddr) for program in self.artifact.programs]
         self.limit_clocks = max(limits, default=0) + LATE_CLOCKS
         with self._turn(), self.board.kept(self._made):
@@ -151,7 +154,7 @@ class BoardModel(model.Model):
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """This model's turn, within its own limits; those of the board hold again for the next."""
+        """Takes this model's turn, within its own limits; the board's limits hold again for the next one."""
         with self.board.turns.mine(f"model {self.manifest['name']}", self.turn_seconds):
             before = self.board.timeout_seconds, self.board.limit_clocks
             self.board.timeout_seconds, self.board.limit_clocks = self.timeout_seconds, self.limit_clocks
@@ -161,13 +164,13 @@ class BoardModel(model.Model):
                 self.board.timeout_seconds, self.board.limit_clocks = before
 
     def _run_jobs(self, jobs: Iterable[Job | None]) -> Iterator[tuple[Mapping[str, NDArray[np.int8]], dict[str, int]]]:
-        """In ping-pong, from when the turn has come."""
+        """Runs jobs in ping-pong, once the turn has come."""
         with self._going(), self._turn():
             yield from PingPong(self.board, self.accelerators, self.retries).run(jobs)
 
     @contextmanager
     def _going(self) -> Iterator[None]:
-        """A run that `close` waits for, from before its turn. RunError: the model is closed."""
+        """Marks a run, from before its turn on, so that `close` waits for it. RunError: the model is closed."""
         with self._changed:
             self._check_open()
             self._runs += 1
@@ -183,17 +186,19 @@ class BoardModel(model.Model):
             raise RunError(f"model {self.manifest['name']} is closed")
 
     def _await_runs(self) -> None:
-        """Until no thread is in a run. RunError: it would be this one, or takes longer than a turn may."""
+        """Waits until no thread is in a run. RunError: the run is this thread's own, or takes longer than a turn may."""
         name = f"model {self.manifest['name']}"
         with self._changed:
             if self._runs and self.board.turns.ours:
-                raise RunError(f"{name} cannot be closed from inside of its own run: this thread would wait for itself")
+                raise RunError(f"{name} cannot be closed from inside its own run: this thread would wait for itself")
             if not self._changed.wait_for(lambda: not self._runs, self.turn_seconds):
-                raise RunError(f"{name} has run in another thread for {self.turn_seconds:g} s: end that, then close it again")
+                raise RunError(
+                    f"{name} has been running in another thread for {self.turn_seconds:g} s: end it, then close it again"
+                )
 
 
 def _free(board: BoardDevice, addresses: list[int]) -> None:
-    """Gives memory back; a board that has gone has taken it along."""
+    """Gives memory back, unless the board is gone: then its memory is gone too."""
     while addresses:
         address = addresses[-1]
         if address in board.buffers:
@@ -201,4 +206,4 @@ def _free(board: BoardDevice, addresses: list[int]) -> None:
                 board.free(address)
             except RunError:
                 board.buffers.pop(address, None)
-        addresses.pop()  # not before: what Ctrl-C interrupts is done by the next call
+        addresses.pop()  # only now: if Ctrl-C interrupts `free`, the next call frees it

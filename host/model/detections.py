@@ -1,7 +1,7 @@
-"""What detectors answer, as boxes: decoding of SSD and YOLO heads, suppression of doubles, and overlap. numpy alone.
+"""Turns the answers of detectors into boxes: decodes SSD and YOLO heads, suppresses doubles, measures overlap. Needs numpy alone.
 
-Boxes are float32 [N, 4]: left, top, right, bottom. A detector's answer to one picture becomes boxes by `ssd_boxes` or one of the
-`yolo` functions, and `best` picks the detections from boxes and scores. `matches` compares two sets, as int8 with float.
+Boxes are float32 [N, 4]: left, top, right, bottom. `ssd_boxes` or one of the `yolo` functions turns a detector's answer to one
+picture into boxes, and `best` picks the detections from boxes and scores. `matches` compares two sets, such as int8 with float.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from cnna.spec.errors import DataError
 
 Boxes = NDArray[np.float32]
-VARIANCES = (0.1, 0.2)  # of centres and sizes, as SSD and its descendants have them
+VARIANCES = (0.1, 0.2)  # of centres and of sizes, in SSD and its descendants
 
 
 class Detections(NamedTuple):
-    """Of one picture, the surest first: boxes [N, 4], scores [N], classes [N]."""
+    """The detections in one picture, the surest first: boxes [N, 4], scores [N], classes [N]."""
 
     boxes: Boxes
     scores: NDArray[np.float32]
@@ -25,13 +25,13 @@ class Detections(NamedTuple):
 
 
 def corners(centred: NDArray[Any]) -> Boxes:
-    """Boxes [N, 4] of centres x, y and sizes w, h."""
+    """Boxes [N, 4], from centres x, y and sizes w, h."""
     centre, half = centred[:, :2], centred[:, 2:4] / 2
     return np.concatenate([centre - half, centre + half], axis=1).astype(np.float32)
 
 
 def iou(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float32]:
-    """[N, M]: how much boxes [N, 4] and [M, 4] overlap, the shared area by that of both together; 0 where neither has an area."""
+    """Intersection over union of boxes [N, 4] and [M, 4], as [N, M]; 0 where neither box has an area."""
     low, high = np.maximum(a[:, None, :2], b[None, :, :2]), np.minimum(a[:, None, 2:], b[None, :, 2:])
     shared = np.clip(high - low, 0, None).prod(axis=2)
     own, other = (np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=1) for boxes in (a, b))
@@ -40,7 +40,7 @@ def iou(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def suppress(boxes: NDArray[Any], scores: NDArray[Any], overlap: float = 0.5) -> NDArray[np.int64]:
-    """Indices of the boxes to keep, the surest first: none overlaps a surer one by more than `overlap` (called NMS)."""
+    """Non-maximum suppression: indices of the boxes to keep, the surest first. None overlaps a surer one by more than `overlap`."""
     rest, kept = np.argsort(-scores, kind="stable"), []
     while len(rest):
         kept.append(rest[0])
@@ -49,12 +49,12 @@ def suppress(boxes: NDArray[Any], scores: NDArray[Any], overlap: float = 0.5) ->
 
 
 def best(boxes: NDArray[Any], scores: NDArray[Any], least: float = 0.5, overlap: float = 0.5, most: int = 200) -> Detections:
-    """The detections among boxes [N, 4] with scores [N, classes], doubles of one class suppressed.
+    """The detections among boxes [N, 4] with scores [N, classes]; doubles within a class are suppressed.
 
-    A class for the background must be left out of `scores`. DataError: not as many scores as boxes.
+    `scores` must not have a class for the background. DataError: the numbers of scores and boxes differ.
     """
     if len(boxes) != len(scores) or scores.ndim != 2 or boxes.shape[1:] != (4,):
-        raise DataError(f"boxes {list(boxes.shape)} and scores {list(scores.shape)}: one wants [N, 4] and [N, classes]")
+        raise DataError(f"boxes {list(boxes.shape)} and scores {list(scores.shape)} must be [N, 4] and [N, classes]")
     found = []
     for number in range(scores.shape[1]):
         sure = np.flatnonzero(scores[:, number] >= least)
@@ -67,9 +67,9 @@ def best(boxes: NDArray[Any], scores: NDArray[Any], least: float = 0.5, overlap:
 
 
 def ssd_priors(picture: tuple[int, int], strides: Sequence[int], sizes: Sequence[Sequence[float]]) -> Boxes:
-    """[N, 4]: centre and size, as shares of the picture (height, width), of the boxes that an SSD's cells begin with.
+    """The boxes that an SSD's cells begin with: [N, 4], centre and size as shares of the picture (height, width).
 
-    sizes: of the square boxes of each cell, in pixels, for each stride. Order: strides, rows, columns, sizes.
+    sizes: for each stride, the sides in pixels of the square boxes of each cell. Order: strides, rows, columns, sizes.
     """
     height, width = picture
     found = []
@@ -82,7 +82,7 @@ def ssd_priors(picture: tuple[int, int], strides: Sequence[int], sizes: Sequence
 
 
 def ssd_boxes(offsets: NDArray[Any], priors: NDArray[Any], variances: tuple[float, float] = VARIANCES) -> Boxes:
-    """Boxes, in the priors' units, of an SSD's offsets [N, 4]: moves in parts of the prior's size, sizes as logarithms."""
+    """Boxes, in the priors' units, from an SSD's offsets [N, 4]: moves as shares of the prior's size, sizes as logarithms."""
     if offsets.shape != priors.shape:
         raise DataError(f"offsets {list(offsets.shape)} do not fit priors {list(priors.shape)}: other strides or sizes?")
     centre = priors[:, :2] + offsets[:, :2] * variances[0] * priors[:, 2:]
@@ -90,17 +90,17 @@ def ssd_boxes(offsets: NDArray[Any], priors: NDArray[Any], variances: tuple[floa
 
 
 def yolo_rows(rows: NDArray[Any], objectness: bool) -> tuple[Boxes, NDArray[np.float32]]:
-    """Boxes and scores [N, classes] of decoded rows [N, 4 + classes]: centre and size in pixels, then scores.
+    """Boxes and scores [N, classes] from decoded rows [N, 4 + classes]: centre and size in pixels, then scores.
 
-    objectness: a fifth number says that there is something at all, as in YOLOv5 and YOLOX; YOLOv8 has none, and its answer
-    [4 + classes, N] is transposed first.
+    objectness: a fifth number says how likely there is any object, as in YOLOv5 and YOLOX. YOLOv8 has none; its answer
+    [4 + classes, N] must be transposed first.
     """
     scores = rows[:, 5:] * rows[:, 4:5] if objectness else rows[:, 4:]
     return corners(rows[:, :4]), scores.astype(np.float32)
 
 
 def yolox_rows(rows: NDArray[Any], picture: tuple[int, int], strides: Sequence[int]) -> NDArray[np.float32]:
-    """The rows of a YOLOX exported without its decoding, decoded: moves in cells of each stride, sizes as logarithms of them."""
+    """Decodes the rows of a YOLOX that was exported without decoding: moves in cells of each stride, sizes as their logarithms."""
     cells = [(picture[0] // stride, picture[1] // stride, stride) for stride in strides]
     places = [_places(height, width).reshape(-1, 2) for height, width, _ in cells]
     stride = np.concatenate([np.full((height * width, 1), step, np.float32) for height, width, step in cells])
@@ -114,7 +114,7 @@ def yolox_rows(rows: NDArray[Any], picture: tuple[int, int], strides: Sequence[i
 
 
 def yolov5_rows(head: NDArray[Any], anchors: Sequence[tuple[float, float]], stride: int) -> NDArray[np.float32]:
-    """Rows of one raw head of a YOLOv5, [anchors * (5 + classes), H, W], decoded; anchors: width and height in pixels."""
+    """Decodes one raw head of a YOLOv5, [anchors * (5 + classes), H, W], into rows. anchors: width and height in pixels."""
     channels, height, width = head.shape
     if channels % len(anchors):
         raise DataError(f"a head of {channels} channels has no {len(anchors)} anchors")
@@ -127,7 +127,7 @@ def yolov5_rows(head: NDArray[Any], anchors: Sequence[tuple[float, float]], stri
 
 
 def matches(found: Detections, wanted: Detections, overlap: float = 0.5) -> list[tuple[int, int, float]]:
-    """Pairs of detections of the same class that overlap by at least so much, with how much; each is in one pair at most."""
+    """Pairs of detections of one class that overlap by at least `overlap`, and by how much. Each is in one pair at most."""
     overlaps = iou(found.boxes, wanted.boxes) * (found.classes[:, None] == wanted.classes[None])
     pairs: list[tuple[int, int, float]] = []
     for place in np.argsort(-overlaps, axis=None, kind="stable"):
@@ -140,6 +140,6 @@ def matches(found: Detections, wanted: Detections, overlap: float = 0.5) -> list
 
 
 def _places(height: int, width: int) -> NDArray[np.float32]:
-    """[height, width, 2]: column and row of each cell."""
+    """Column and row of each cell: [height, width, 2]."""
     rows, columns = np.mgrid[:height, :width]
     return np.stack([columns, rows], axis=-1).astype(np.float32)

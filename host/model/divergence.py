@@ -1,4 +1,4 @@
-"""How far two models' tensors of the same name are apart: what quantisation costs, or where an import has gone wrong."""
+"""How far tensors of the same name differ between two models. It shows what quantisation costs, or where an import went wrong."""
 
 import math
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 POOR, FAIR, GOOD = VERDICTS = ("poor", "fair", "good")  # of an output, from the worst
-DECIBELS = (10.0, 20.0)  # of signal to noise, below which real numbers are poor, and fair
-EQUAL = (0.75, 0.9)  # shares of equal whole numbers, or of samples with the same greatest value, below which they are
+DECIBELS = (10.0, 20.0)  # signal-to-noise ratios below which real numbers are poor, and fair
+EQUAL = (0.75, 0.9)  # shares of equal integers, or of samples with the same top class, below which an output is poor, and fair
 
 
 @dataclass
 class Divergence:
-    """One tensor, over all samples seen so far: ours beside the other model's, which is taken for the truth.
+    """One tensor over all samples seen so far: ours against the other model's, which counts as the truth.
 
-    Elements that are not finite on either side are left out of the sums; `odd` counts those that are finite on one side only.
+    Elements that are not finite on either side are left out of the sums. `odd` counts those that are finite on one side only.
     """
 
     name: str
@@ -25,12 +25,12 @@ class Divergence:
     odd: int = 0
     equal: int = 0
     greatest: float = 0.0
-    low: float = math.inf  # of the other model's values
+    low: float = math.inf  # least of the other model's values
     high: float = -math.inf
     _sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("away", "noise", "theirs", "ours", "both"), 0.0))
 
     def extend(self, ours: NDArray[Any], theirs: NDArray[Any]) -> None:
-        """Adds some values, as many on both sides, in the same order."""
+        """Adds some values. Both sides must have equally many, in the same order."""
         a, b = ours.reshape(-1).astype(np.float64), theirs.reshape(-1).astype(np.float64)
         here, there = np.isfinite(a), np.isfinite(b)
         self.elements += a.size
@@ -47,31 +47,34 @@ class Divergence:
 
     @property
     def span(self) -> float:
-        """From the other model's least value to its greatest; of a constant its magnitude, or 1 where that is 0."""
+        """The range of the other model's values. For a constant it is its magnitude, or 1 if that is 0."""
         if not self.low < self.high:
             return abs(self.high) if math.isfinite(self.high) and self.high else 1.0
         return self.high - self.low
 
     @property
     def mean(self) -> float:
-        """Of the absolute differences."""
+        """The mean of the absolute differences."""
         return self._sums["away"] / max(self.elements, 1)
 
     @property
     def cosine(self) -> float | None:
-        """Of the angle between the two, as vectors; None where one of them is 0 everywhere."""
+        """The cosine of the angle between the two as vectors; None if one of them is 0 everywhere."""
         length = math.sqrt(self._sums["ours"]) * math.sqrt(self._sums["theirs"])
         return self._sums["both"] / length if length else None
 
     @property
     def decibels(self) -> float:
-        """Signal to noise: the other model's power by that of the differences. Infinite: equal; minus infinite: no signal."""
+        """Signal-to-noise ratio: the other model's power over the power of the differences.
+
+        Infinite: equal. Minus infinite: no signal.
+        """
         if not self._sums["noise"]:
             return -math.inf if self.odd else math.inf
         return 10 * math.log10(self._sums["theirs"] / self._sums["noise"]) if self._sums["theirs"] else -math.inf
 
     def figures(self) -> dict[str, Any]:
-        """As `--json` has them; `greatest` and `mean` as shares of the range of the other model's values."""
+        """The figures as `--json` has them. `greatest` and `mean` are shares of the range of the other model's values."""
         return {
             "name": self.name,
             "elements": self.elements,
@@ -86,14 +89,14 @@ class Divergence:
 
 @dataclass
 class OutputDivergence(Divergence):
-    """An output of the model: also how often its greatest value is at the same place, where it looks like scores of classes.
+    """An output of the model. Where it looks like class scores, it also counts how often both models have the same top class.
 
-    `unlike`: samples whose answers have other shapes in the two models, as the boxes after a suppression may; they are left out.
+    `unlike`: samples that are left out because their answers differ in shape, as the boxes after a suppression may.
     """
 
     samples: int = 0
     unlike: int = 0
-    whole: bool = False  # whether it has integers or truth values
+    whole: bool = False  # whether it has integers or booleans
     same_top: int | None = None
 
     def compare(self, ours: NDArray[Any], theirs: NDArray[Any]) -> None:
@@ -109,7 +112,7 @@ class OutputDivergence(Divergence):
 
     @property
     def verdict(self) -> str:
-        """One of VERDICTS. Scores are judged by the greatest value too; answers of another shape are poor."""
+        """One of VERDICTS. The verdict on scores also depends on the top class. Answers of another shape are poor."""
         compared = self.samples - self.unlike
         if not compared or self.unlike > compared:
             return POOR
@@ -119,17 +122,17 @@ class OutputDivergence(Divergence):
         return VERDICTS[min(found)]
 
     def figures(self) -> dict[str, Any]:
-        """Those of `Divergence`, the verdict, and the share of samples with the same greatest value (None: they are no scores)."""
+        """The figures of `Divergence`, the verdict, and the share of samples with the same top class (None: they are no scores)."""
         compared = self.samples - self.unlike
         top = None if self.same_top is None or not compared else self.same_top / compared
         return {**super().figures(), "samples": self.samples, "other_shape": self.unlike, "same_top1": top, "verdict": self.verdict}
 
 
 def _rank(value: float, steps: tuple[float, float]) -> int:
-    """The index of a verdict: how many of the steps it reaches."""
+    """The index of a verdict: how many of the steps the value reaches."""
     return sum(value >= step for step in steps)
 
 
 def squeezed(shape: Sequence[int]) -> tuple[int, ...]:
-    """A shape without its axes of 1."""
+    """A shape without its axes of size 1."""
     return tuple(size for size in shape if size != 1)

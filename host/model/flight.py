@@ -1,6 +1,6 @@
-"""A batch on its way through a model's pieces: what is known of it, and what each piece is given.
+"""A batch on its way through a model's pieces: which tensors are known, and what each piece gets.
 
-The accelerator takes a batch at a time. A piece on the CPU runs sample by sample, for it may mix what is in a batch.
+The accelerator takes a whole batch. A piece on the CPU runs sample by sample, because it may mix the samples of a batch.
 """
 
 import time
@@ -19,7 +19,7 @@ from cnna.spec.cpu_ops import CpuPart, makes, reads
 Ports = Mapping[str, NDArray[np.int8]]  # int8 [batch, C, H, W] by port
 
 
-Watch = Callable[[int, Arrays, Arrays], None]  # piece, tensors known before it, tensors that it made
+Watch = Callable[[int, Arrays, Arrays], None]  # called with the piece, the tensors known before it, and the tensors that it made
 
 
 class Job(NamedTuple):
@@ -30,7 +30,7 @@ class Job(NamedTuple):
 
 
 class Route:
-    """The pieces of one model in their order, those on the CPU ready to run.
+    """The pieces of one model in their order; those on the CPU are ready to run.
 
     ToolError, ArtifactError: as of `CpuPart`.
     """
@@ -38,9 +38,9 @@ class Route:
     def __init__(self, artifact: Artifact) -> None:
         self.manifest, self.inputs = artifact.manifest, Inputs(artifact.manifest)
         self.outputs = [entry["name"] for entry in self.manifest["model_outputs"]]
-        self.steps: list[int | CpuPart] = []  # a program's number, or what runs on the CPU
+        self.steps: list[int | CpuPart] = []  # a program's number, or a part that runs on the CPU
         self.programs = artifact.programs
-        self.watch: Watch | None = None  # is shown what each piece on the CPU was given, with all else, and what it made
+        self.watch: Watch | None = None  # sees every piece on the CPU: what it was given, all else that is known, and what it made
         for number, piece in enumerate(artifact.pieces):
             if isinstance(piece, ProgramPiece):
                 self.steps.append(sum(isinstance(step, int) for step in self.steps))
@@ -51,7 +51,7 @@ class Route:
             self.steps.append(CpuPart(piece.model, operators, wanted, name, piece.manifest["numpy"]))
 
     def _wanted_after(self, artifact: Artifact, number: int) -> list[str]:
-        """The tensors that the user or a later piece reads."""
+        """The tensors that the user or a later piece reads after a piece."""
         names = list(self.outputs)
         for piece in artifact.pieces[number + 1 :]:
             if isinstance(piece, ProgramPiece):
@@ -65,8 +65,8 @@ class Route:
 class Flight:
     """One batch, and how far it has come.
 
-    whole: tensors with all samples in the first axis: inputs, and what the accelerator made. made: for each sample, what the CPU
-    made of it alone.
+    whole: tensors that have all samples in the first axis: inputs, and what the accelerator made. made: for each sample, the
+    tensors that the CPU made of it alone.
     """
 
     route: Route
@@ -82,21 +82,21 @@ class Flight:
 
     @property
     def program(self) -> int | None:
-        """The number of the program that comes next; None: a piece on the CPU does, or nothing."""
+        """The number of the program that comes next; None: a piece on the CPU comes next, or nothing."""
         step = self.route.steps[self.at] if self.at < len(self.route.steps) else None
         return step if isinstance(step, int) else None
 
     @property
     def samples(self) -> int:
-        """Of the batch, which may be less than the accelerator's."""
+        """Samples in this batch; the last batch may have fewer than the accelerator takes."""
         return len(self.made)
 
     def sample(self, number: int) -> Arrays:
-        """Every tensor of one sample, its batch of one included."""
+        """Every tensor of one sample, with its batch axis of 1."""
         return {name: x[number : number + 1] for name, x in self.whole.items()} | self.made[number]
 
     def advance(self) -> Job | None:
-        """Runs what comes on the CPU. Answers what the accelerator is to run next; None: the batch has arrived."""
+        """Runs the pieces on the CPU that come next. Returns the accelerator's next job; None: the batch is done."""
         while self.at < len(self.route.steps):
             step = self.route.steps[self.at]
             if isinstance(step, int):
@@ -112,7 +112,7 @@ class Flight:
         return None
 
     def take(self, answers: Ports) -> None:
-        """What the accelerator has made of the job that `advance` gave."""
+        """Stores what the accelerator made in the job that `advance` returned."""
         assert self.program is not None
         for port in self.route.programs[self.program].manifest["outputs"]:
             q = answers[port["name"]][: self.samples]
@@ -120,7 +120,7 @@ class Flight:
         self.at += 1
 
     def _ports(self, program: int) -> dict[str, NDArray[np.int8]]:
-        """int8 by port; a batch that is not full is filled up with its last sample."""
+        """int8 inputs by port. Copies of the last sample complete a batch that is not full."""
         manifest = self.route.programs[program].manifest
         index = np.minimum(np.arange(manifest["batch"]), self.samples - 1)
         ports = {}
@@ -132,11 +132,12 @@ class Flight:
 
 
 def jobs_of(flights: Iterable[Flight], waiting: list[Flight], programs: int) -> Iterator[Job | None]:
-    """The jobs of batches, in an order that keeps the accelerator busy; what each job made is `take`n before the next but one.
+    """The jobs of batches, in an order that keeps the accelerator busy. A job's answers must be `take`n before the next job but
+    one.
 
-    Two batches alternate where a model has several programs: A0 B0 A1 B1 ... While B0 runs on the accelerator, the host runs the
-    CPU pieces of A between A0 and A1. None stands for a job that cannot begin before the last one's answers are there. waiting:
-    gets each job's flight, in order; whoever runs the jobs takes them from there.
+    Where a model has several programs, two batches alternate: A0 B0 A1 B1 ... While B0 runs on the accelerator, the host runs A's
+    CPU pieces between A0 and A1. None stands for a job that cannot begin before the answers of the last one. `waiting` receives
+    each job's flight, in order; whoever runs the jobs removes them.
     """
     together = 2 if programs > 1 else 1
     source = iter(flights)

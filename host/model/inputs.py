@@ -1,6 +1,6 @@
-"""What a user gives a `model.Model`: arrays by its inputs' names, shapes and types, and the int8 that they are to the accelerator.
+"""A model's inputs: checks the arrays that a user gives by name, shape and type, and turns them into the accelerator's int8.
 
-Pictures, uint8 with the channels first or last, go by a table for each channel, without a float on the way.
+uint8 pictures, with channels first or last, go through a table for each channel; no float is computed for them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def integers(x: NDArray[Any], dtype: str, where: str) -> NDArray[Any]:
-    """An array for an input of integers or bool, in its type. DataError: numbers that the type does not hold; `where` names it."""
+    """An array as an input of integers or bool. DataError: its values do not fit `dtype`; the message begins with `where`."""
     if x.dtype.kind not in "biu":
         raise DataError(f"{where} is {x.dtype}, but the model wants {dtype}")
     found = x.astype(dtype)
@@ -30,7 +30,7 @@ def integers(x: NDArray[Any], dtype: str, where: str) -> NDArray[Any]:
 
 
 def shared(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, Sequence[int | None]]) -> Arrays:
-    """The arrays with a row for each sample: one without that axis, beside others that have it, is the same for all samples."""
+    """Gives every array a row for each sample. An array without that axis, beside others that have it, serves every sample."""
     several = [len(x) for name, x in arrays.items() if x.ndim == len(shapes[name]) + 1]
     return {
         name: np.broadcast_to(x, (several[0], *x.shape)) if several and x.ndim == len(shapes[name]) else x
@@ -39,7 +39,7 @@ def shared(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, Sequence[int
 
 
 class Inputs:
-    """Of one model, by its manifest."""
+    """The inputs of one model, as its manifest describes them."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
@@ -48,9 +48,9 @@ class Inputs:
         self._tables = self._uint8_tables()
 
     def checked(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Arrays:
-        """The model's inputs as float32, preprocessed where they are uint8; as uint8 where there is a table for them.
+        """The model's inputs as float32, with uint8 pictures preprocessed; as uint8 where there is a table for them.
 
-        DataError: names, shapes or types that do not fit.
+        DataError: names, shapes or types do not fit.
         """
         given: Mapping[str, Any] = x if isinstance(x, Mapping) else {self._single_input(): x}
         wanted = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
@@ -72,7 +72,7 @@ class Inputs:
         return arrays
 
     def to_port(self, port: Port, x: NDArray[Any]) -> NDArray[np.int8]:
-        """int8 [N, C, H, W] for an input port of a program, from its tensor of N samples. DataError: NaN."""
+        """int8 [N, C, H, W] for an input port of a program, from its tensor of N samples. DataError: the tensor has NaN."""
         if x.dtype == np.uint8 and port["name"] in self._tables:
             return pack.lookup(x, self._tables[port["name"]])
         return pack.quantise(x.reshape(len(x), *port["shape"]), port["scale"], port["zero"], port["name"])
@@ -84,7 +84,7 @@ class Inputs:
         return str(names[0])
 
     def _array(self, name: str, given: Any, whole: bool) -> NDArray[Any]:
-        """It as an array: of floats, of uint8 where the model says how to take pictures, of anything where it is `whole`."""
+        """The input as an array: float32, uint8 where the model stores preprocessing, or anything where it is `whole`."""
         try:
             x: NDArray[Any] = np.asarray(given)
         except ValueError as error:
@@ -98,7 +98,7 @@ class Inputs:
         return x
 
     def _upright(self, x: NDArray[Any], shape: Sequence[int | None]) -> NDArray[Any]:
-        """uint8 pictures with the channels last as a view with them first, where the model stores how to take pictures."""
+        """uint8 pictures with their channels first: a view, where the model stores preprocessing and the channels come last."""
         last = (
             x.dtype == np.uint8
             and self._preprocess is not None
@@ -110,7 +110,7 @@ class Inputs:
         return turned if last and fits and x.shape[1:] != tuple(shape) else x
 
     def _uint8_tables(self) -> dict[str, NDArray[np.int8]]:
-        """int8 [C, 256] for inputs whose pictures go straight to the accelerator: what a picture's value becomes there."""
+        """Tables, int8 [C, 256], for inputs whose pictures go straight to the accelerator: the int8 of each value of a picture."""
         tables: dict[str, NDArray[np.int8]] = {}
         if self._preprocess is None or self._preprocess.layout != "nchw":
             return tables

@@ -34,7 +34,7 @@ Opened = TypeVar("Opened", bound="Model")
 
 
 class Executor(Protocol):
-    """What runs a batch of int8 tensors, by port name: an `Accelerator`, or the reference."""
+    """Runs a batch of int8 tensors, by port name: an `Accelerator`, or the reference."""
 
     counters: dict[str, int]
 
@@ -44,15 +44,15 @@ class Executor(Protocol):
 
 @runtime_checkable
 class Keeper(Protocol):
-    """An executor that keeps what every layer has made."""
+    """An executor that keeps the outputs of all layers."""
 
     def real(self) -> Arrays:
-        """[batch, C, H, W] as real numbers, by tensor, of the last batch."""
+        """The tensors of the last batch as real numbers, [batch, C, H, W] by name."""
 
 
 @dataclass
 class _Seen:
-    """What is known of one program's runs since `run` was called: counters of all, the rest of the last."""
+    """What is known of one program's runs since `run` was called: the sum of their counters, and the rest of the last run."""
 
     counters: list[dict[str, int]] = field(default_factory=list)
     profile: list[dict[str, Any]] | None = None
@@ -61,15 +61,15 @@ class _Seen:
 
 
 class Model:
-    """One artifact, ready to run on one device, which it closes if it opened it.
+    """One artifact, ready to run on one device. It closes the device if it opened it.
 
-    device: "emulator", "rtl", "reference" or a `Device`. `options` go to the device that is opened. With `check`, every
-    batch is compared with the executions that should equal it, each tensor that a command writes (CheckError: the first
-    difference). `last` has the figures of the last `run`, `agreement` what was found equal,
-    `cpu_agreement` what the pieces on the CPU have in common with the quantised model, so far.
+    device: "emulator", "rtl", "reference" or a `Device`. `options` go to the device that is opened. With `check`, every tensor that
+    a command writes is compared, in every batch, with the other executions (CheckError: the first difference). `last` has the
+    figures of the last `run`, and `agreement` says what was found equal. `cpu_agreement` says how far the pieces on the CPU have
+    agreed with the quantised model so far.
     """
 
-    on_board = False  # whether seconds are those of hardware
+    on_board = False  # whether the seconds it measures are those of hardware
 
     def __init__(
         self, artifact: str | os.PathLike[str] | Artifact, device: str | Device = "emulator", check: bool = False, **options: Any
@@ -97,14 +97,14 @@ class Model:
             raise
 
     def run(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Any:
-        """The answers to all samples of float32 [N, C, H, W], batch by batch; float32, or integers where the model has them.
+        """The answers to all samples of float32 [N, C, H, W], batch by batch: float32, or integers where the model has them.
 
-        Where the model has preprocessing, uint8 pictures too, [N, C, H, W] or [N, H, W, C]. One sample's answer has the shape
-        that the source model gives it. Several are joined along the batch's axis, or stacked on a new first axis where there
+        A model with preprocessing also takes uint8 pictures, [N, C, H, W] or [N, H, W, C]. The answer to one sample has the shape
+        that the source model gives it. Several answers are joined along the batch's axis, or stacked on a new first axis if there
         is none; outputs whose size depends on the data are then called `NAME.0`, `NAME.1`, ... (docs/artifact.md).
 
-        A mapping from input names gives a dict by output name; an array, for a model of one input, gives the array of a
-        single output (or the dict of several). DataError: names, shapes or types that do not fit.
+        A mapping of input names gives a dict by output name. A model of one input also takes an array, and returns the array of its
+        single output (or a dict of several). DataError: names, shapes or types do not fit.
         """
         started = time.perf_counter()
         inputs = self._route.inputs.checked(x)
@@ -123,7 +123,7 @@ class Model:
         return answer
 
     def close(self) -> None:
-        """Ends the device if this opened it."""
+        """Closes the device if this model opened it."""
         if self._owned and self.device is not None:
             self.device.close()
             self.device = None
@@ -137,7 +137,7 @@ class Model:
     # --- opening ---
 
     def _open(self, device: str | Device, options: dict[str, Any]) -> list[Executor]:
-        """What runs each of the model's programs."""
+        """The executors, one for each of the model's programs."""
         if device == "reference":
             references: list[Executor] = _tools("cnna.sim.reference.reference").references(self.artifact, **options)
             return references
@@ -150,15 +150,15 @@ class Model:
         assert self.device is not None
         executors: list[Executor] = [Accelerator(self.device, program) for program in self.artifact.programs]
         if executors:
-            take_turn(executors, executors[-1])  # the last one's words are in the registers
-        if self.check and isinstance(self.device, Recorder):  # only now: what ran on the device before has been reset
+            take_turn(executors, executors[-1])  # the last one was placed last, so the registers hold its words
+        if self.check and isinstance(self.device, Recorder):  # only now: placing has reset the device
             self.device.start_log()
         return executors
 
     # --- batches ---
 
     def _through(self, flights: Iterable[Flight]) -> Iterator[Flight]:
-        """Batches as they arrive, in order, each having been through all pieces."""
+        """The batches in order, each after it has been through all pieces."""
         if not self._executors:
             for flight in flights:
                 flight.advance()
@@ -194,7 +194,7 @@ class Model:
         return answers
 
     def _golden(self, job: Job) -> Any:
-        """Every tensor of a job by the reference, which runs from the model in the artifact."""
+        """Every tensor of a job as the reference computes it from the model in the artifact."""
         reference = _tools("cnna.sim.reference.reference")
         if not self._graphs:
             self._graphs = reference.int8_graphs(self.artifact)
@@ -203,7 +203,9 @@ class Model:
     # --- answers and figures ---
 
     def _landed(self, flight: Flight) -> tuple[Arrays, list[Arrays]]:
-        """The model's outputs of a batch: those that the accelerator gives in order, with all samples, and the others of each."""
+        """The model's outputs of a batch: those that the accelerator gives in order, for all samples, and the others for each
+        sample.
+        """
         whole = {o.name: flight.whole[o.name] for o in self._outputs if o.name in flight.whole}
         whole = {o.name: whole[o.name] for o in self._outputs if o.name in whole and o.in_order(whole[o.name])}
         others = [o.name for o in self._outputs if o.name not in whole]
@@ -211,7 +213,7 @@ class Model:
         return whole, [{name: values[name] for name in others} for values in singles]
 
     def _joined(self, x: NDArray[Any] | Mapping[str, NDArray[Any]], landed: Sequence[tuple[Arrays, list[Arrays]]]) -> Any:
-        """What `run` answers to x, from the outputs of its batches."""
+        """What `run` returns for x, from the outputs of its batches."""
         outputs: Arrays = {}
         for output in self._outputs:
             if output.name in landed[0][0]:
@@ -225,12 +227,12 @@ class Model:
 
     @property
     def agreement(self) -> Any:
-        """What `check` has found equal in the last `run`, over all programs; None: nothing was compared."""
+        """What `check` found equal in the last `run`, over all programs; None: nothing was compared."""
         found = [seen.agreement for seen in self._seen if seen.agreement is not None]
         return _tools("cnna.sim.check").together(found) if found else None
 
     def tensors(self) -> Arrays:
-        """What every layer made of the last batch, [batch, C, H, W] as real numbers by tensor; on the device "reference" alone."""
+        """Every layer's output for the last batch, as real numbers [batch, C, H, W] by name. Only device "reference" has them."""
         keepers = [executor for executor in self._executors if isinstance(executor, Keeper)]
         return {name: x for keeper in keepers for name, x in keeper.real().items()}
 
@@ -248,7 +250,7 @@ def open_device(device: str, config: Config, **options: Any) -> Device:
 
 
 def _tools(module: str) -> Any:
-    """A module of the tools, which a board has not. ToolError: it or what it needs is missing."""
+    """A module of the tools, which a board does not have. ToolError: it, or what it needs, is missing."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as missing:

@@ -1,6 +1,6 @@
-"""Photographs for a model: JPEG and PNG files cut to its input's size, what the model takes, and what a person can look at.
+"""Photographs for a model: reads JPEG and PNG files, cuts them to the input's size, and turns inputs back into pictures to look at.
 
-For the notebooks, `cnna quantize` and `cnna run`. Pillow, which a PYNQ image has, is imported when a file is read.
+For the notebooks, `cnna quantize` and `cnna run`. Pillow, which a PYNQ image has, is imported only when a file is read.
 """
 
 import os
@@ -15,15 +15,15 @@ from cnna.spec.errors import DataError, ToolError
 from cnna.spec.manifest import Manifest
 from cnna.spec.preprocess import Preprocess
 
-BILINEAR = 2  # Pillow's number for it, which every version has; the name has moved
+BILINEAR = 2  # Pillow's number for it, the same in every version; its name has moved
 KINDS = (".jpg", ".jpeg", ".png")
-MARGIN = 256 / 224  # of ImageNet's test pictures: the shorter side is scaled to so much more than is cut out of its middle
+MARGIN = 256 / 224  # as for ImageNet's test pictures: the shorter side is scaled to so much more than is cut out of the middle
 USUAL = Preprocess()
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels, 0 to 1, by channel
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels, scaled to 0..1, by channel
 
 
 def find(where: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Picture files: those of a folder, by name, or those that are listed. DataError: there is none, or one is missing."""
+    """Picture files: those in a folder, by name, or those in the list. DataError: there is none, or one is missing."""
     if isinstance(where, (str, os.PathLike)):
         folder = Path(where)
         files = sorted(path for path in folder.glob("*") if path.suffix.lower() in KINDS) if folder.is_dir() else [folder]
@@ -37,10 +37,11 @@ def find(where: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> li
 
 
 def read(files: Iterable[Path], shape: Sequence[int | None], how: Preprocess = USUAL) -> NDArray[np.uint8]:
-    """uint8 [N, H, W, C] of a model's input shape, [C, H, W] or in the layout that `how` names: grey where C is 1.
+    """Pictures for a model's input shape, uint8 [N, H, W, C]; grey if C is 1. shape: [C, H, W], or in the layout that `how` names.
 
-    Scaled and cut as `how` says; without a size by the shorter side, with a margin around the middle that is cut out. DataError: a
-    file is no picture, C is neither 1 nor 3, or pictures come to another size than the input's. ToolError: no Pillow.
+    They are scaled and cut as `how` says. Without a size there, the shorter side is scaled, with a margin around the middle that is
+    cut out. DataError: a file is no picture, C is neither 1 nor 3, or the cut has another size than the input. ToolError: no
+    Pillow.
     """
     try:
         from PIL import Image, ImageOps
@@ -58,7 +59,7 @@ def read(files: Iterable[Path], shape: Sequence[int | None], how: Preprocess = U
         top, left = (size[0] - height) // 2, (size[1] - width) // 2
         if min(top, left) < 0:
             raise DataError(
-                f"{file}: comes to {size[0]} rows and {size[1]} columns, fewer than the {height} x {width} to cut out; give --size"
+                f"{file}: scaled to {size[0]} rows and {size[1]} columns, fewer than the {height} x {width} to cut out; give --size"
             )
         cut = picture.resize((size[1], size[0]), BILINEAR).crop((left, top, left + width, top + height))
         pixels = np.asarray(cut, np.uint8).reshape(height, width, channels)
@@ -81,7 +82,7 @@ def _frame(shape: Sequence[int | None], how: Preprocess) -> tuple[int, int, int]
 
 
 def _scaled(own: tuple[int, int], wanted: tuple[int, int], how: Preprocess) -> tuple[int, int]:
-    """Rows and columns that a picture is scaled to, before its middle is cut out."""
+    """Rows and columns to which a picture is scaled before its middle is cut out."""
     if how.size is not None and len(how.size) == 2:
         return how.size[0], how.size[1]
     scale = MARGIN * max(wanted[0] / own[0], wanted[1] / own[1])
@@ -91,17 +92,17 @@ def _scaled(own: tuple[int, int], wanted: tuple[int, int], how: Preprocess) -> t
 
 
 def as_input(pictures: NDArray[np.uint8], how: Preprocess) -> NDArray[np.uint8]:
-    """What `read` found, in the layout of the model's input."""
+    """Pictures as `read` returns them, in the layout of the model's input."""
     return pictures if how.layout == "nhwc" else np.ascontiguousarray(pictures.transpose(0, 3, 1, 2))
 
 
 def are_pictures(path: Path) -> bool:
-    """Whether a path that a user gives stands for pictures: a folder, or a file of their kind."""
+    """Whether a path that a user gives stands for pictures: a folder, or a picture file."""
     return path.is_dir() or path.suffix.lower() in KINDS
 
 
 class Samples(NamedTuple):
-    """Samples of a model's single input, their classes where these are known, and a title for each."""
+    """Samples of a model's single input, their classes if known, and a title for each."""
 
     x: NDArray[Any]
     classes: NDArray[Any] | None
@@ -109,7 +110,7 @@ class Samples(NamedTuple):
 
 
 def samples(where: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], shape: Sequence[int], count: int) -> Samples:
-    """The first so many: of an .npz with `x` and, if they are known, `y`; or pictures (uint8 [N, H, W, C]), which `find` finds."""
+    """The first so many samples: of an .npz with `x` and, if known, `y`; or pictures (uint8 [N, H, W, C]) that `find` finds."""
     if isinstance(where, (str, os.PathLike)) and Path(where).suffix == ".npz":
         try:
             with np.load(where) as data:
@@ -122,9 +123,10 @@ def samples(where: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], sh
 
 
 def taken(pictures: NDArray[Any], manifest: Manifest) -> NDArray[Any]:
-    """What a model takes of uint8 [N, H, W, C]: the same where it stores how to take pictures, else float32 [N, C, H, W].
+    """What a model takes for pictures, uint8 [N, H, W, C]: the same if it stores preprocessing, else float32 [N, C, H, W].
 
-    The latter as ImageNet's models want it. Floats are taken as they are. DataError: it stores nothing, and has not three channels.
+    The latter is scaled as ImageNet's models want it. Floats stay as they are. DataError: the model stores nothing, and its input
+    does not have three channels.
     """
     if manifest["preprocess"] is not None or pictures.dtype != np.uint8:
         return pictures
@@ -137,7 +139,7 @@ def taken(pictures: NDArray[Any], manifest: Manifest) -> NDArray[Any]:
 
 
 def shown(x: NDArray[Any], shape: Sequence[int]) -> NDArray[np.float32]:
-    """[N, H, W, 1 or 3] from 0 to 1 of a model's samples, channels first or last, whatever their numbers stand for."""
+    """A model's samples as pictures, [N, H, W, 1 or 3] from 0 to 1, channels first or last, whatever range they have."""
     upright = x if x.shape[1:] != tuple(shape) or x.ndim != 4 else np.moveaxis(x, 1, -1)
     pictures = upright.astype(np.float32)[..., : 3 if upright.shape[-1] >= 3 else 1]
     if x.dtype == np.uint8:

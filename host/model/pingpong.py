@@ -20,7 +20,7 @@ Moved = TypeVar("Moved")
 
 
 class _Run:
-    """A job that was started: its program, its slot, whether it still runs, and its counters when it has ended."""
+    """A job that was started: its program, its slot, whether it still runs and, once it has ended, its counters."""
 
     def __init__(self, accelerator: Accelerator, slot: int) -> None:
         self.accelerator, self.slot, self.runs = accelerator, slot, True
@@ -28,17 +28,17 @@ class _Run:
 
 
 class PingPong:
-    """The programs of one model, with SLOTS slots each, for as long as its turn lasts. retries: how often a job is tried again."""
+    """The programs of one model, with SLOTS slots each, for one turn. retries: how often a job is tried again."""
 
     def __init__(self, board: BoardDevice, accelerators: Sequence[Accelerator], retries: int) -> None:
         self.board, self.accelerators, self.retries = board, accelerators, retries
         self._forget_registers()
 
     def run(self, jobs: Iterable[Job | None]) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
-        """Answers and counters of each job, in order. An exception, or the generator's end, leaves the accelerator idle.
+        """The answers and counters of each job, in order. An exception, or the generator's end, leaves the accelerator idle.
 
-        A job's inputs are asked for once the job before it runs and the answers of the one before that are handed out. None
-        instead of a job: the answers of the last one are handed out first.
+        It asks for a job's inputs once the job before it runs and the answers of the one before that are handed out. If it gets
+        None instead of a job, it hands out the answers of the last job first.
         """
         running: _Run | None = None
         try:
@@ -51,7 +51,7 @@ class PingPong:
                     self._finish(before)
                 running = None
                 if job is not None:
-                    running = _Run(accelerator, slot)  # before it is started: Ctrl-C may come between
+                    running = _Run(accelerator, slot)  # set before the start: Ctrl-C may come between the two
                     self._start(running)
                 if before is not None:
                     load = partial(before.accelerator.load_outputs, before.slot)
@@ -71,7 +71,7 @@ class PingPong:
             accelerator.forget_registers()
 
     def _beside(self, running: _Run | None, move: Callable[[], Moved]) -> Moved:
-        """A copy of the host's beside a batch that runs. What that batch's end has broken off is done again after it."""
+        """Copies data while a batch runs. If the end of that batch has broken off the copy, it copies again afterwards."""
         try:
             return move()
         except TurnLostError:
@@ -83,18 +83,18 @@ class PingPong:
             return move()
 
     def _ours(self, answers: dict[str, Any]) -> dict[str, Any]:
-        """Answers as they are, if all that led to them was this process's doing. TurnLostError: perhaps it was not."""
+        """Returns the answers if only this process can have caused them. TurnLostError: another process may have taken part."""
         if not self.board.turns.certain:
             self.board.turns.check(sure=True)
         return answers
 
     def _stop(self) -> None:
-        """A soft reset, unless the accelerator is another process's by now."""
+        """Resets the accelerator, unless it belongs to another process by now."""
         with suppress(TurnLostError):
             self.board.reset()
 
     def _start(self, run: _Run) -> None:
-        """Starts a job. TurnLostError: another process has started one, though it is not its turn."""
+        """Starts a job. TurnLostError: another process has started one, although it does not have the turn."""
         take_turn(self.accelerators, run.accelerator)
         run.accelerator.set_registers(run.slot)
         if not self.board.turns.certain:
@@ -102,7 +102,7 @@ class PingPong:
         run.accelerator.start(run.slot)
 
     def _finish(self, run: _Run) -> None:
-        """Waits for a job, which is tried again where that may help. An error leaves the accelerator reset."""
+        """Waits for a job, and tries it again where that may help. After an error it leaves the accelerator reset."""
         for attempt in range(self.retries + 1 if run.runs else 0):
             try:
                 run.accelerator.finish()
@@ -128,7 +128,7 @@ class PingPong:
             run.counters, run.runs = run.accelerator.counters, False
 
     def _reset_after(self, error: RunError, run: _Run) -> None:
-        """A soft reset; one that fails must not hide what came before it."""
+        """Resets the accelerator. A reset that fails must not hide the error before it."""
         run.runs = False
         try:
             self.board.reset()

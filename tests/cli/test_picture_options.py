@@ -139,7 +139,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], Any], list[object], str]] = {
     "an empty folder": (_emptied, NORM, r"pictures: no \.jpg, \.jpeg, \.png files"),
     "no normalisation": (lambda folder: None, [], r"pictures: nothing says how pictures become floats: give --scale"),
     "a crop that is not the model's": (lambda folder: None, [*NORM, "--crop", 8], r"cut to \[8, 8\], but .* 16 x 16"),
-    "a size below what is cut": (lambda folder: None, [*NORM, "--size", "8,64"], r"0\.png: comes to 8 rows and 64 columns"),
+    "a size below what is cut": (lambda folder: None, [*NORM, "--size", "8,64"], r"0\.png: scaled to 8 rows and 64 columns"),
     "a layout that is not the model's": (lambda folder: None, [*NORM, "--layout", "nhwc"], "has 16"),
     "means of another number": (lambda folder: None, [*NORM, "--mean", 1, 2], "mean has 2 values, but the input has 3 channels"),
     "a size of nothing": (lambda folder: None, [*NORM, "--size", 0], "--size: 'size' is .* above 0"),

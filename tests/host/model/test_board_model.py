@@ -356,7 +356,7 @@ def test_closing_inside_of_ones_own_run_is_refused_at_once(board):
         yield samples(1)
         session.close()
 
-    with pytest.raises(RunError, match="model copy cannot be closed from inside of its own run"):
+    with pytest.raises(RunError, match="model copy cannot be closed from inside its own run"):
         list(session.stream(source()))
     session.close()
 
@@ -378,7 +378,7 @@ def test_a_run_that_does_not_end_keeps_its_memory(board):
     streaming = threading.Thread(target=consume)
     streaming.start()
     assert inside.wait(10)
-    with pytest.raises(RunError, match=r"model copy has run in another thread for 0.1 s: end that, then close it again"):
+    with pytest.raises(RunError, match=r"model copy has been running in another thread for 0.1 s: end it, then close it again"):
         session.close()
     assert session.memory
     go_on.set()
