@@ -1,14 +1,17 @@
 """Measures every trained model in a folder and writes docs/accuracy.md. An hour on two cores for the whole folder.
 
-    .venv/bin/python tools/accuracy.py --models DIR [--only NAME ...]
+    .venv/bin/python tools/accuracy.py --models DIR [--only NAME ...] [--variants]
 
-With --only it replaces the rows of these models and keeps the others.
+With --only it replaces the rows of these models and keeps the others. With --variants it measures the second table
+instead of the first.
 """
 
 import argparse
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import accuracy_variants
 import numpy as np
 import trained
 from faces import recall
@@ -70,21 +73,46 @@ def sources(root: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def rows_of(page: str) -> dict[tuple[str, ...], str]:
+    """The rows that a page has, by the cells that name them: the model, in the second table the variant too."""
+    found: dict[tuple[str, ...], str] = {}
+    for line in page.split("\n## Sources")[0].splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) > 1 and ("/model" in cells[0] or cells[1] in accuracy_variants.VARIANTS):
+            found[(cells[0],) if "/model" in cells[0] else (cells[0], cells[1])] = line
+    return found
+
+
+def page_of(rows: dict[tuple[str, ...], str], root: Path) -> str:
+    """Both tables, each in the order of its models, and where the models are from."""
+    first = [rows[(one.name,)] for one in trained.find(root) if (one.name,) in rows]
+    names = [network.name for network in accuracy_variants.networks(root)]
+    second = [rows[name, variant] for name in names for variant in accuracy_variants.VARIANTS if (name, variant) in rows]
+    return HEAD + "\n".join(first) + "\n" + accuracy_variants.HEAD + "\n".join(second) + "\n" + sources(root)
+
+
+def measured(root: Path, only: list[str] | None, variants: bool) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Key and line of each row that was asked for."""
+    if variants:
+        for network in accuracy_variants.networks(root):
+            if not only or network.name in only:
+                yield from accuracy_variants.measure(network)
+        return
+    yield from (((model.name,), measure(model)) for model in trained.find(root) if not only or model.folder.name in only)
+
+
 def main() -> None:
     """Measures row by row and writes after each row, so it can be interrupted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="folders to measure (default: all)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="models to measure (default: all)")
+    parser.add_argument("--variants", action="store_true", help="measure the table of variants")
     args = parser.parse_args()
-    rows = {line.split("|")[1].strip(): line for line in OUT.read_text().splitlines() if "/model" in line} if OUT.exists() else {}
-    models = trained.find(args.models)
-    for model in models:
-        if args.only and model.folder.name not in args.only:
-            continue
-        rows[model.name] = measure(model)
-        print(rows[model.name], flush=True)
-        kept = [rows[one.name] for one in models if one.name in rows]
-        OUT.write_text(HEAD + "\n".join(kept) + "\n" + sources(args.models))
+    rows = rows_of(OUT.read_text()) if OUT.exists() else {}
+    for key, line in measured(args.models, args.only, args.variants):
+        rows[key] = line
+        print(line, flush=True)
+        OUT.write_text(page_of(rows, args.models))
 
 
 if __name__ == "__main__":
