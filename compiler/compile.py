@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
 
 from onnx import ModelProto
 
@@ -33,7 +32,19 @@ from cnna.spec.config import Config, as_dict
 from cnna.spec.cpu_ops import numpy_suffices
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ModelError
-from cnna.spec.manifest import ACCELERATOR, CPU, CpuEntry, PieceEntry, ProgramManifest
+from cnna.spec.manifest import (
+    ACCELERATOR,
+    CPU,
+    CommandEntry,
+    Common,
+    CpuEntry,
+    LayerWork,
+    ModelEntries,
+    PieceEntry,
+    Port,
+    ProgramEntry,
+    TensorEntry,
+)
 from cnna.spec.regmap import VERSION, command_fields
 
 MAX_BATCH = command_fields("conv")["images"].limits[1]
@@ -52,11 +63,11 @@ class Program:
     program: bytes
     constants: bytes
     segments: Mapping[str, int]
-    inputs: tuple[dict[str, Any], ...]
-    outputs: tuple[dict[str, Any], ...]
-    layers: tuple[dict[str, Any], ...]
-    tensors: Mapping[str, dict[str, Any]]
-    commands: tuple[dict[str, Any], ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    layers: tuple[LayerWork, ...]
+    tensors: Mapping[str, TensorEntry]
+    commands: tuple[CommandEntry, ...]
     activations: Mapping[str, int]
 
     @property
@@ -68,7 +79,7 @@ class Program:
         """What the program takes with that DDR behind it."""
         return predict(self.program, self.config, self.commands, len(self.layers), memory)
 
-    def entry(self) -> dict[str, Any]:
+    def entry(self) -> ProgramEntry:
         """The entry of the piece in the manifest."""
         found = self.predicted()
         return {
@@ -89,8 +100,8 @@ class Program:
 
     def piece(self) -> ProgramPiece:
         """It as a piece of a model."""
-        common = {"isa": list(VERSION), "config": as_dict(self.config), "name": self.graph.name, "batch": self.batch}
-        return ProgramPiece(cast(ProgramManifest, {**common, **self.entry()}), self.program, self.constants)
+        common: Common = {"isa": list(VERSION), "config": as_dict(self.config), "name": self.graph.name, "batch": self.batch}
+        return ProgramPiece({**common, **self.entry()}, self.program, self.constants)
 
 
 def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | None = None) -> Program:
@@ -122,9 +133,7 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
     )
 
 
-def _port(
-    graph: ir.Graph, tensor: str, map_: str, lowered: Lowered, allocation: Allocation, fold: Fold | None = None
-) -> dict[str, Any]:
+def _port(graph: ir.Graph, tensor: str, map_: str, lowered: Lowered, allocation: Allocation, fold: Fold | None = None) -> Port:
     """How the host finds a tensor in its segment, and how an input is folded."""
     place, quant = allocation.ddr[map_], graph.tensors[tensor].quant
     assert quant is not None, f"'{tensor}' has no quantisation"
@@ -143,17 +152,17 @@ def _port(
     }
 
 
-def _tensors(graph: ir.Graph, lowered: Lowered) -> dict[str, dict[str, Any]]:
+def _tensors(graph: ir.Graph, lowered: Lowered) -> dict[str, TensorEntry]:
     """Every tensor that a kernel writes, and the inputs that loads write."""
     written = {kernel.tensor for kernel in lowered.kernels} | set(graph.inputs)
-    found = {}
+    found: dict[str, TensorEntry] = {}
     for name, tensor in graph.tensors.items():
         if name in written and tensor.quant:
             found[name] = {"shape": list(tensor.shape), "scale": tensor.quant.scale, "zero": tensor.quant.zero}
     return found
 
 
-def _command(command: PlannedCommand, tensors: Mapping[str, Any]) -> dict[str, Any]:
+def _command(command: PlannedCommand, tensors: Mapping[str, TensorEntry]) -> CommandEntry:
     return {
         "engine": command.engine,
         "layer": command.layer,
@@ -164,10 +173,10 @@ def _command(command: PlannedCommand, tensors: Mapping[str, Any]) -> dict[str, A
 
 def _layers(
     graph: ir.Graph, lowered: Lowered, commands: Sequence[PlannedCommand], config: Config, batch: int
-) -> tuple[dict[str, Any], ...]:
+) -> tuple[LayerWork, ...]:
     """One entry a node of the graph."""
     engines = {kernel.layer: "conv" if isinstance(kernel, ConvKernel) else "vector" for kernel in lowered.kernels}
-    layers = []
+    layers: list[LayerWork] = []
     for number, node in enumerate(graph.nodes):
         engine, own = engines.get(number, "none"), [c for c in commands if c.layer == number]
         moved = [(c.engine == "store", cost.ddr_bytes(c.engine, c.fields, config)) for c in own]
@@ -208,7 +217,7 @@ def compile_model(
     for piece in found.pieces:
         made.append(cpu_piece(piece) if piece.cpu is not None else program_piece(piece, config, batch, writer))
     preprocess = stored(model)
-    manifest = {
+    manifest: ModelEntries = {
         "version": version("cnna"),
         "isa": list(VERSION),
         "config": as_dict(config),
@@ -237,7 +246,7 @@ def program_piece(
     program = compile_graph(piece.integer, config, batch, writer)
     if writer:
         writer.text("program", describe_program(program.commands, program.program))
-    return cast(PieceEntry, {**program.entry(), "nodes": piece.nodes}), (program.program, program.constants)
+    return {**program.entry(), "nodes": piece.nodes}, (program.program, program.constants)
 
 
 def cpu_piece(piece: ImportedPiece) -> tuple[PieceEntry, Sequence[bytes]]:

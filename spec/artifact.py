@@ -29,6 +29,7 @@ from cnna.spec.manifest import (
     Common,
     CpuEntry,
     Manifest,
+    ModelEntries,
     PieceEntry,
     ProgramEntry,
     ProgramManifest,
@@ -125,17 +126,17 @@ class Artifact:
         return sum(program.predicted_clocks(ddr) for program in self.programs)
 
 
-def artifact_of(manifest: Mapping[str, Any], pieces: Sequence[tuple[PieceEntry, Sequence[bytes]]], model: bytes) -> Artifact:
+def artifact_of(manifest: ModelEntries, pieces: Sequence[tuple[PieceEntry, Sequence[bytes]]], model: bytes) -> Artifact:
     """An artifact from its parts. manifest: all but the pieces' entries. pieces: entry, and (program, constants) or (model,)."""
-    common = {key: manifest[key] for key in Common.__annotations__}
-    whole = cast(Manifest, {**manifest, "pieces": [entry for entry, _ in pieces]})
+    common: Common = {"isa": manifest["isa"], "config": manifest["config"], "name": manifest["name"], "batch": manifest["batch"]}
+    whole: Manifest = {**manifest, "pieces": [entry for entry, _ in pieces]}
     return Artifact(whole, tuple(_piece(common, entry, *files) for entry, files in pieces), model)
 
 
-def _piece(common: Mapping[str, Any], entry: PieceEntry, *files: bytes) -> Piece:
+def _piece(common: Common, entry: PieceEntry, *files: bytes) -> Piece:
     if entry["kind"] == CPU:
-        return CpuPiece(cast(CpuEntry, entry), *files)
-    return ProgramPiece(cast(ProgramManifest, {**common, **entry}), *files)
+        return CpuPiece(entry, *files)
+    return ProgramPiece({**common, **entry}, *files)
 
 
 def _files(number: int, kind: str) -> list[str]:

@@ -7,10 +7,10 @@ tensors (docs/pieces.md). So a batch takes the time of the busier side. Both sid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 from cnna.spec.cpu_costs import PACK_SECONDS, START_SECONDS
-from cnna.spec.manifest import ACCELERATOR, CPU, CpuEntry, PieceEntry, ProgramEntry
+from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class EndToEnd:
 
 def end_to_end(pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batch: int) -> EndToEnd:
     """The prediction for the pieces of an artifact. cycles: of all programs, for a batch."""
-    cpu = [cast(CpuEntry, piece)["seconds"] for piece in pieces if piece["kind"] == CPU]
-    programs = [cast(ProgramEntry, piece) for piece in pieces if piece["kind"] == ACCELERATOR]
+    cpu = [piece["seconds"] for piece in pieces if piece["kind"] == CPU]
+    programs = [piece for piece in pieces if piece["kind"] == ACCELERATOR]
     ports = [port for program in programs for port in (*program["inputs"], *program["outputs"])]
     return EndToEnd(
         batch,

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Final, Literal, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
 
 from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
@@ -19,7 +19,8 @@ SMALLEST, GREATEST = 2.0**-126, 2.0**127  # scales: float32 holds them, and what
 MOST_SIZE = 1 << 32  # of an axis: a segment has fewer bytes
 
 Kind = Callable[[Any], str | None]
-ACCELERATOR, CPU = "accelerator", "cpu"  # kinds of pieces
+ACCELERATOR: Final = "accelerator"  # the kinds of pieces
+CPU: Final = "cpu"
 PREDICTED_SINCE = 3  # the schema from which on the predictor's clocks are stored
 PIECES = 5  # the schema since which a model is a list of pieces; before, it was a program between a head and a tail
 TRACED = 4  # the schema since which the compiler traces the batch to each output; before, it was taken for the first axis
@@ -197,8 +198,8 @@ class Preprocess(_MaybePictured):
     std: list[float]
 
 
-class LayerEntry(TypedDict):
-    """A node of the graph. macs and bytes: of a batch."""
+class LayerWork(TypedDict):
+    """What a node of the graph does. macs and bytes: of a batch."""
 
     name: str
     op: str
@@ -206,9 +207,14 @@ class LayerEntry(TypedDict):
     output: str
     macs: int
     node_names: list[str]
-    predicted_cycles: int
     ddr_read_bytes: int
     ddr_write_bytes: int
+
+
+class LayerEntry(LayerWork):
+    """A node of the graph, and the clocks that it takes."""
+
+    predicted_cycles: int
 
 
 class _MaybeTimed(TypedDict, total=False):
@@ -256,7 +262,7 @@ class _MaybePredicted(TypedDict, total=False):
 class ProgramEntry(_MaybePredicted):
     """A piece that runs on the accelerator: what the compiler knows of its program. macs: of one image."""
 
-    kind: Annotated[str, _plain(lambda value: value == ACCELERATOR)]
+    kind: Annotated[Literal["accelerator"], _plain(lambda value: value == ACCELERATOR)]
     program_writes: int
     segments: dict[str, int]
     inputs: list[Port]
@@ -274,7 +280,7 @@ class ProgramManifest(Common, ProgramEntry):
 class CpuEntry(TypedDict):
     """A piece that runs on the CPU. numpy: whether it runs without onnxruntime. macs, seconds (predicted): of one image."""
 
-    kind: Annotated[str, _plain(lambda value: value == CPU)]
+    kind: Annotated[Literal["cpu"], _plain(lambda value: value == CPU)]
     operators: list[CpuOperator]
     numpy: Annotated[bool, _plain(lambda value: type(value) is bool)]
     macs: int
@@ -295,8 +301,8 @@ class _MaybeThere(TypedDict, total=False):
     schema: Annotated[int, _ANYTHING]
 
 
-class Manifest(Common, _MaybeThere):
-    """What the compiler knows of a model. macs: of one image, on the accelerator; cpu_macs: the rest."""
+class ModelEntries(Common, _MaybeThere):
+    """What the compiler knows of a model as a whole. macs: of one image, on the accelerator; cpu_macs: the rest."""
 
     version: str
     model_inputs: list[ModelInput]
@@ -304,6 +310,11 @@ class Manifest(Common, _MaybeThere):
     preprocess: Preprocess | None
     macs: int
     cpu_macs: int
+
+
+class Manifest(ModelEntries):
+    """A model and its pieces."""
+
     pieces: Annotated[list[PieceEntry], _each(_piece)]
 
 

@@ -4,12 +4,13 @@ It is read on boards.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.spec import manifest
 from cnna.spec.errors import ModelError
 
 NORMALISATION = ("scale", "mean", "std")
@@ -45,12 +46,18 @@ class Preprocess:
         mean, std = (np.array(numbers, np.float32).reshape(-1, *(1,) * after) for numbers in (self.mean, self.std))
         return ((images.astype(np.float32) * np.float32(self.scale) - mean) / std).astype(np.float32)
 
-    def entry(self) -> dict[str, Any]:
+    def entry(self) -> manifest.Preprocess:
         """As a table for JSON; what is as usual is left out, but for the normalisation."""
-        usual = Preprocess()
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        kept = {name: value for name, value in found.items() if name in NORMALISATION or value != getattr(usual, name)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+        found: manifest.Preprocess = {"scale": self.scale, "mean": list(self.mean), "std": list(self.std)}
+        if self.size is not None:
+            found["size"] = list(self.size)
+        if self.crop is not None:
+            found["crop"] = list(self.crop)
+        if self.layout != Preprocess.layout:
+            found["layout"] = self.layout
+        if self.colour != Preprocess.colour:
+            found["colour"] = self.colour
+        return found
 
 
 def channels_of(shape: list[Any] | tuple[Any, ...], layout: str) -> Any:

@@ -6,7 +6,6 @@ to. A new entry of the manifest that others refer to gets its check here. It is 
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import cast
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from cnna.spec.manifest import (
     CPU,
     PREDICTED_SINCE,
     TRACED,
-    CpuEntry,
     Fold,
     Manifest,
     ModelInput,
@@ -41,13 +39,12 @@ def check(manifest: StoredManifest, config: Config, contents: Mapping[str, bytes
     known: dict[str, Shape | None] = {entry["name"]: entry["shape"] for entry in manifest["model_inputs"]}
     for number, entry in enumerate(manifest["pieces"]):
         if entry["kind"] == CPU:
-            known |= dict.fromkeys(makes(cast(CpuEntry, entry)["operators"]))
+            known |= dict.fromkeys(makes(entry["operators"]))
             continue
-        piece = cast(ProgramEntry, entry)
         program, constants = (contents[f"piece{number}.{name}"] for name in ("program.bin", "constants.bin"))
-        _check_program(piece, manifest, config, program, constants)
-        _check_given(piece, known)
-        known |= {port["name"]: None for port in piece["outputs"]}
+        _check_program(entry, manifest, config, program, constants)
+        _check_given(entry, known)
+        known |= {port["name"]: None for port in entry["outputs"]}
     _check_model_outputs(manifest, known)
     _check_preprocess(manifest)
 

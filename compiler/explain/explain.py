@@ -6,7 +6,7 @@ A float model is quantised with assumed ranges for that.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from onnx import ModelProto
 
@@ -28,7 +28,7 @@ from cnna.compiler.quantise.quantise import is_quantised
 from cnna.spec.config import Config
 from cnna.spec.end_to_end import EndToEnd, end_to_end
 from cnna.spec.errors import ModelError
-from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry, ProgramEntry
+from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
 Say = Callable[[str], None]
 
@@ -106,7 +106,7 @@ def explain(model: ModelProto, config: Config, say: Say | None = None) -> Explan
     facts = Facts(config, found.rewritten, found.whole, reasons, found.floating, pieces, refusals, entries)
     whole = [entry for entry in entries if entry is not None]
     can = len(whole) == len(entries) and not found.problems
-    clocks = sum(cast(ProgramEntry, entry)["predicted"]["cycles"] for entry in whole if entry["kind"] == ACCELERATOR)
+    clocks = sum(entry["predicted"]["cycles"] for entry in whole if entry["kind"] == ACCELERATOR)
     return Explanation(
         found.whole.name,
         config,

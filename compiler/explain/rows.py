@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 from cnna.compiler.explain.origins import Origin
 from cnna.compiler.frontend import support
@@ -16,7 +16,7 @@ from cnna.compiler.graph.macs import float_macs
 from cnna.spec.config import Config
 from cnna.spec.cpu_costs import PIECE_SECONDS
 from cnna.spec.end_to_end import crossing_seconds
-from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry, ProgramEntry
+from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
 REFUSED, CONSTANT = "refused", "constant"  # where a node runs, beside ACCELERATOR and CPU
 COMPUTED = "it depends on no input, so it is computed while the model is compiled"
@@ -156,7 +156,7 @@ def _clocks(entries: Sequence[PieceEntry | None], names: set[str]) -> dict[str, 
     found: dict[str, int] = {}
     for entry in entries:
         if entry is not None and entry["kind"] == ACCELERATOR:
-            for layer in cast(ProgramEntry, entry)["layers"]:
+            for layer in entry["layers"]:
                 name = source_of(layer["name"], sources) or layer["name"]
                 found[name] = found.get(name, 0) + layer["predicted_cycles"]
     return found

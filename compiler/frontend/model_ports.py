@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
 from cnna.compiler.frontend.input_shapes import inputs_of, sizes_of
 from cnna.compiler.frontend.onnx_import import single_inputs
 from cnna.spec.errors import ModelError
+from cnna.spec.manifest import ModelInput, ModelOutput
 
 
-def model_inputs(model: ModelProto) -> list[dict[str, Any]]:
+def model_inputs(model: ModelProto) -> list[ModelInput]:
     """Name, shape without the batch axis (None where it is not fixed) and numpy type of the inputs that a user gives."""
     single = single_inputs(model)
     return [
@@ -20,13 +20,13 @@ def model_inputs(model: ModelProto) -> list[dict[str, Any]]:
     ]
 
 
-def model_outputs(model: ModelProto, shapes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int | None]) -> list[dict[str, Any]]:
+def model_outputs(model: ModelProto, shapes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int | None]) -> list[ModelOutput]:
     """Name, shape of the answer to one sample (None where it depends on the data), numpy type and batch axis of the outputs.
 
     `shapes` and `axes` are those of `QuantisedModel`. Where ONNX cannot infer a shape, the one that the model declares counts, if
     its sizes but for the batch are fixed. ModelError: two outputs would have the same name.
     """
-    found = []
+    found: list[ModelOutput] = []
     batches = {dims[0].dim_param for value in model.graph.input if (dims := value.type.tensor_type.shape.dim)} - {""}
     for value in model.graph.output:
         shape: list[int | None] | None = [size or None for size in shapes[value.name]]
@@ -39,13 +39,12 @@ def model_outputs(model: ModelProto, shapes: Mapping[str, tuple[int, ...]], axes
         elif not shape:
             shape = None
         fixed = shape is not None and None not in shape
-        entry = {"name": value.name, "shape": shape, "dtype": _dtype(value), "batch_axis": axis if fixed else None}
-        found.append(entry)
+        found.append({"name": value.name, "shape": shape, "dtype": _dtype(value), "batch_axis": axis if fixed else None})
     _check_numbered_names(found)
     return found
 
 
-def _check_numbered_names(found: list[dict[str, Any]]) -> None:
+def _check_numbered_names(found: list[ModelOutput]) -> None:
     """ModelError: an output has the name that one sample of another, whose size depends on the data, would get (`boxes.0`)."""
     names = [entry["name"] for entry in found]
     for entry in found:

@@ -7,7 +7,6 @@ docs/decisions/folded-input.md says why, and shows the arithmetic.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from cnna.compiler.cost import cost
 from cnna.compiler.cost.engine_steps import array_steps
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.weights import packing_overflows
+from cnna.spec import manifest
 from cnna.spec.config import Config
 
 MOST = 32  # the largest kernels and strides that are folded, so that the search stays short
@@ -54,11 +54,15 @@ class Fold:
         """Channels, rows and columns of the folded input."""
         return self.channels * self.down.span * self.right.span, self.down.size, self.right.size
 
-    def port(self) -> dict[str, Any]:
+    def port(self) -> manifest.Fold:
         """The entry `fold` of the input's port, docs/artifact.md."""
-        axes = (self.down, self.right)
-        lists = {key: [getattr(axis, key) for axis in axes] for key in ("step", "span", "before")}
-        return {"shape": list(self.shape), **lists}
+        down, right = self.down, self.right
+        return {
+            "shape": list(self.shape),
+            "step": [down.step, right.step],
+            "span": [down.span, right.span],
+            "before": [down.before, right.before],
+        }
 
 
 def fold_inputs(graph: ir.Graph, config: Config) -> tuple[ir.Graph, Mapping[str, Fold]]:

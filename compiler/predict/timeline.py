@@ -6,7 +6,6 @@ Reports make their tables and drawings from these bars.
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cnna.compiler.predict.predict import predicted_spans
 from cnna.spec.artifact import ProgramPiece
@@ -15,6 +14,7 @@ from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.errors import DataError
 from cnna.spec.machine import QUEUE_COMMANDS
+from cnna.spec.manifest import CommandEntry, Predicted
 from cnna.spec.regmap import COUNTED, ENGINES
 
 UnitClocks = Mapping[str, Sequence[int]]  # by engine: the clock at which its first, second, ... unit was finished
@@ -179,12 +179,12 @@ class Prediction:
         """Clocks from start to done, for one batch."""
         return last_clock(self.bars)
 
-    def total(self) -> dict[str, Any]:
+    def total(self) -> Predicted:
         """The manifest's entry `predicted`."""
         return {"cycles": self.cycles, "ddr": self.memory.entry()}
 
 
-def predict(program: bytes, config: Config, commands: Sequence[Mapping[str, Any]], layers: int, memory: DdrSpeed) -> Prediction:
+def predict(program: bytes, config: Config, commands: Sequence[CommandEntry], layers: int, memory: DdrSpeed) -> Prediction:
     """Plays a program. commands: the manifest's entries, which name the layer of each command. layers: their number."""
     bars = bars_of(program, config, [int(command["layer"]) for command in commands], memory)
     return Prediction(memory, tuple(bars), tuple(layer_clocks(bars, layers)))

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from cnna.compiler.cost.cost import ddr_bytes
 from cnna.compiler.cost.engine_steps import command_steps
@@ -15,7 +15,7 @@ from cnna.spec.config import BEAT_BYTES
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.end_to_end import end_to_end
 from cnna.spec.errors import DataError
-from cnna.spec.manifest import ACCELERATOR, CPU, CpuEntry, LayerEntry, Manifest, PieceEntry, ProgramEntry
+from cnna.spec.manifest import ACCELERATOR, CPU, LayerEntry, Manifest, PieceEntry
 from cnna.spec.metrics import REPORT_MHZ
 from cnna.spec.regmap import ENGINES, SEGMENTS
 
@@ -83,16 +83,14 @@ def bars_measured(artifact: Artifact, run: Mapping[str, Any]) -> list[Bar] | Non
 def _piece(entry: PieceEntry) -> Figures:
     """One piece as one line: where it runs, and what is predicted."""
     if entry["kind"] == CPU:
-        piece = cast(CpuEntry, entry)
         return {
             "kind": CPU,
-            "operators": [node["op"] for node in piece["operators"]],
-            "macs": piece["macs"],
-            "seconds": piece["seconds"],
+            "operators": [node["op"] for node in entry["operators"]],
+            "macs": entry["macs"],
+            "seconds": entry["seconds"],
         }
-    program = cast(ProgramEntry, entry)
-    cycles = sum(layer["predicted_cycles"] for layer in program["layers"])
-    return {"kind": ACCELERATOR, "layers": len(program["layers"]), "macs": program["macs"], "cycles": cycles}
+    cycles = sum(layer["predicted_cycles"] for layer in entry["layers"])
+    return {"kind": ACCELERATOR, "layers": len(entry["layers"]), "macs": entry["macs"], "cycles": cycles}
 
 
 def _check(artifact: Artifact, measured: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ uint8 pictures, with channels first or last, go through a table for each channel
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from cnna.host.model.answers import WHOLE
 from cnna.spec import pack
 from cnna.spec.cpu_ops import reads
 from cnna.spec.errors import DataError, reason_of
-from cnna.spec.manifest import ACCELERATOR, CPU, CpuEntry, Manifest, Port, ProgramEntry
+from cnna.spec.manifest import ACCELERATOR, CPU, Manifest, Port
 from cnna.spec.preprocess import from_entry
 
 Arrays = dict[str, NDArray[Any]]
@@ -114,11 +114,11 @@ class Inputs:
         tables: dict[str, NDArray[np.int8]] = {}
         if self._preprocess is None or self._preprocess.layout != "nchw":
             return tables
-        cpu = [cast(CpuEntry, entry) for entry in self.manifest["pieces"] if entry["kind"] == CPU]
+        cpu = [entry for entry in self.manifest["pieces"] if entry["kind"] == CPU]
         others = {name for entry in cpu for name in reads(entry["operators"])}
         others |= {entry["name"] for entry in self.manifest["model_outputs"]}
         inputs = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
-        programs = [cast(ProgramEntry, entry) for entry in self.manifest["pieces"] if entry["kind"] == ACCELERATOR]
+        programs = [entry for entry in self.manifest["pieces"] if entry["kind"] == ACCELERATOR]
         for port in (port for program in programs for port in program["inputs"]):
             name, channels = port["name"], port["shape"][0]
             if list(inputs.get(name, ())) == list(port["shape"]) and name not in others:

@@ -5,7 +5,7 @@ run on the BLAS in floating point wherever they provably fit its mantissa, so th
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from cnna.compiler.graph import ir
 from cnna.spec import arith, pack
 from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.errors import ArtifactError, DataError, ModelError
-from cnna.spec.manifest import ACCELERATOR, Manifest, ProgramEntry, TensorEntry
+from cnna.spec.manifest import ACCELERATOR, Manifest, TensorEntry
 
 Int8 = NDArray[np.int8]
 COLUMN_BYTES = 64 << 20  # of unfolded windows held at once
@@ -215,7 +215,7 @@ def int8_graphs(artifact: Artifact) -> list[ir.Graph]:
 
 def placement_of(manifest: Manifest) -> frozenset[str] | None:
     """The tensors that nodes on the accelerator make, of the float graph; None: an older file, which does not name them."""
-    programs = [cast(ProgramEntry, entry) for entry in manifest["pieces"] if entry["kind"] == ACCELERATOR]
+    programs = [entry for entry in manifest["pieces"] if entry["kind"] == ACCELERATOR]
     if all("nodes" in entry for entry in programs):
         return frozenset(name for entry in programs for name in entry["nodes"])
     return None
