@@ -1,7 +1,8 @@
-"""`cnna board selftest`: is the accelerator on the board well, and how quick is its memory?
+"""`cnna board selftest`: is the accelerator on the board sound, and how quick is its memory?
 
-Registers keep patterns, random bytes go through feature memory and come back equal, each AXI port's bandwidth is measured, and the
-accelerator's clock is held against the host's, all with register programs that are written here. Networks follow in `sustained`.
+It checks that registers keep patterns and that random bytes come back equal from feature memory. It measures each AXI port's
+bandwidth, and compares the accelerator's clock with the host's. All that is done by register programs that are written here.
+`sustained` runs networks afterwards.
 """
 
 import struct
@@ -19,20 +20,20 @@ from cnna.spec.errors import RunError
 from cnna.spec.regmap import REGISTERS, offset
 
 PATTERNS = (0x0000_0000, 0xFFFF_FFFF, 0xAAAA_AAAA, 0x5555_5555, 0x1234_5678)
-RUN_BYTES, REPEATS = 2048, 64  # of a run, the unit that goes through one port; of the commands of a bandwidth test
-STREAMED_BYTES = 300_000  # there and back through the streams: more than a packet
+RUN_BYTES, REPEATS = 2048, 64  # bytes of a run, which goes through one port; commands of a bandwidth test
+STREAMED_BYTES = 300_000  # in and out through the streams: more than a packet holds
 SEED = 7
 LEAST = {
     "read": 0.7,
     "write": 0.25,
-}  # of the planned; a port at half its width leaves 0.67, and stores wait for feature memory too
-SECONDS_MOST = 10.0  # that a program of these may take
-MOST_CLOCKS = (1 << 32) - 1  # that RUN_LIMIT holds
-CLOCK_SECONDS, CLOCK_PART = 0.25, 0.03  # that the clock is watched for; how far it may be from what CLOCK says
+}  # share of the planned bandwidth; a port at half its width leaves 0.67, and stores wait for feature memory too
+SECONDS_MOST = 10.0  # for one of these programs
+MOST_CLOCKS = (1 << 32) - 1  # the most that RUN_LIMIT can hold
+CLOCK_SECONDS, CLOCK_PART = 0.25, 0.03  # how long the clock is watched; how far it may be from what CLOCK says
 
 
 class Finding(NamedTuple):
-    """One thing that was tried."""
+    """One thing that was tried, and its outcome."""
 
     name: str
     good: bool
@@ -40,7 +41,7 @@ class Finding(NamedTuple):
 
 
 def command(engine: str, **values: int) -> list[tuple[int, int]]:
-    """Register writes (offset, value) of one command of an engine; registers that are not given hold the least legal values."""
+    """Register writes (offset, value) of one command of an engine. Registers that are not given hold their least legal values."""
     found = []
     for register in REGISTERS.values():
         if register.block == engine and not register.name.endswith("_GO"):
@@ -53,7 +54,10 @@ def command(engine: str, **values: int) -> list[tuple[int, int]]:
 
 
 def registers(device: BoardDevice) -> Finding:
-    """Patterns in every register of the general block that keeps what is written; those of copies only where there are streams."""
+    """Writes patterns to every register of the general block that keeps what is written, and reads them back.
+
+    Registers of stream copies are tried only where there are streams.
+    """
     wrong = []
     for register in REGISTERS.values():
         there = device.config.streams or not register.name.startswith("STREAM_")
@@ -69,7 +73,7 @@ def registers(device: BoardDevice) -> Finding:
 
 
 def copy(device: BoardDevice) -> Finding:
-    """Random bytes from DDR to feature memory, through every port, and back."""
+    """Copies random bytes from DDR to feature memory, through every port, and back."""
     walk, size = _walk(device)
     data = np.random.default_rng(SEED).integers(0, 256, size, np.uint8)
     loaded = 1 | 1 << 25  # one unit of `load`, enabled
@@ -84,7 +88,7 @@ def copy(device: BoardDevice) -> Finding:
 
 
 def streams(device: BoardDevice) -> Finding:
-    """Random bytes through the AXI DMA into the PL's DDR4 and back, and how quick that is by the clock on the wall."""
+    """Sends random bytes through the AXI DMA into the PL's DDR4 and back, and measures how quick that is by the host's clock."""
     data = np.random.default_rng(SEED).integers(0, 256, STREAMED_BYTES, np.uint8)
     with device.kept() as made:
         address = device.allocate(data.size)
@@ -101,9 +105,9 @@ def streams(device: BoardDevice) -> Finding:
 
 
 def read_bandwidth(device: BoardDevice) -> Finding:
-    """Bytes a clock that each port brings while all do: weights into their ring, which takes a beat a clock from every port.
+    """Bytes a clock that each port reads while all ports read: weights for their ring, which takes a beat a clock from every port.
 
-    From half a ring to a whole one, so that the first answer's delay does not count.
+    Counts from half a ring to a whole one, so that the delay of the first answer does not count.
     """
     config = device.config
     beats = config.ring_words // 2 * config.stripe_bytes // BEAT_BYTES
@@ -118,7 +122,10 @@ def read_bandwidth(device: BoardDevice) -> Finding:
 
 
 def write_bandwidth(device: BoardDevice) -> Finding:
-    """Bytes a clock that `store` takes out on each port while all are used; feature memory gives it no more than DDR takes."""
+    """Bytes a clock that `store` writes through each port while all ports write.
+
+    Feature memory delivers no more than DDR takes.
+    """
     walk, size = _walk(device)
     with _Placed(device, command("store", seg=3, **walk) * REPEATS, size) as placed:
         placed.run()
@@ -128,7 +135,7 @@ def write_bandwidth(device: BoardDevice) -> Finding:
 
 
 def _rated(kind: str, device: BoardDevice, clocks: int, beats: list[int]) -> Finding:
-    """Good where all ports together move `LEAST` of what is planned on."""
+    """Compares a bandwidth with the plan: it is good if all ports together move `LEAST` of what is planned."""
     name = f"{kind} bandwidth"
     if not clocks:
         return Finding(name, True, "not measured: this board counts no clocks")
@@ -140,12 +147,12 @@ def _rated(kind: str, device: BoardDevice, clocks: int, beats: list[int]) -> Fin
     return Finding(
         name,
         good,
-        text if good else f"{text}; {planned} bytes a clock are planned on, less than {LEAST[kind]:.0%} of them is too little",
+        text if good else f"{text}; the plan is {planned} bytes a clock, and less than {LEAST[kind]:.0%} of it is too little",
     )
 
 
 def clock(device: BoardDevice, virtual: bool) -> Finding:
-    """Clocks that the accelerator counts in a second of the host's, while it reads DDR; a `virtual` board keeps no such time."""
+    """Clocks that the accelerator counts in a second of the host's while it reads DDR. A `virtual` board keeps no such time."""
     walk, size = _walk(device)
     loads, registered = command("load", seg=2, **walk), device.config.clock_mhz
     with _Placed(device, loads * REPEATS, size) as placed:
@@ -160,20 +167,20 @@ def clock(device: BoardDevice, virtual: bool) -> Finding:
         placed.start()
         megahertz = _megahertz(device)
         placed.finish()
-    text = f"{megahertz:.1f} MHz by the host's clock, {registered} by its register ({CLOCK_PART:.0%} may be between them)"
+    text = f"{megahertz:.1f} MHz by the host's clock, {registered} by its register (they may differ by {CLOCK_PART:.0%})"
     return Finding("clock", abs(megahertz / registered - 1) < CLOCK_PART, text)
 
 
 def _megahertz(device: BoardDevice) -> float:
-    """From two looks at the counter of cycles while the accelerator works: the shortest of the first third and of the last."""
-    looks: list[tuple[float, float, int]] = []  # how long it took, when it was, what it showed
+    """From two readings of the cycle counter while the accelerator works: the quickest of the first third and of the last third."""
+    looks: list[tuple[float, float, int]] = []  # seconds that the reading took, when it was, what it showed
     until = time.perf_counter() + SECONDS_MOST
     while REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))["busy"] and time.perf_counter() < until:
         before = time.perf_counter()
         cycles = device.read(offset("CYCLES"))
         after = time.perf_counter()
         looks.append((after - before, (before + after) / 2, cycles))
-    third = (len(looks) - 1) // 3  # at the last look it may have ended already
+    third = (len(looks) - 1) // 3  # at the last reading the program may have ended already
     if not third:
         raise RunError(f"the clock cannot be measured: {len(looks)} looks while it worked")
     (_, first, low), (_, last, high) = min(looks[:third]), min(looks[-third - 1 : -1])
@@ -181,7 +188,7 @@ def _megahertz(device: BoardDevice) -> float:
 
 
 def selftest(device: BoardDevice, virtual: bool) -> list[Finding]:
-    """All of them, in order; an error of the accelerator is a finding too."""
+    """Runs all tests in order. An error of the accelerator is a finding too."""
     found = []
     with device.turns.mine("self-test"):
         tests = {**_TESTS, "clock": lambda device: clock(device, virtual)}
@@ -204,7 +211,10 @@ _TESTS = {
 
 
 def _walk(device: BoardDevice) -> tuple[dict[str, int], int]:
-    """Registers of a command that moves runs, at most 16 and half of feature memory, through every port alike; their bytes."""
+    """Registers of a command that moves runs, and its bytes.
+
+    It uses every port alike, for at most 16 runs and half of feature memory.
+    """
     words = RUN_BYTES // device.config.ci
     fit = device.config.feature_words * device.config.ci // 2 // RUN_BYTES
     runs = max(1, min(16, fit) // device.config.ports) * device.config.ports
@@ -212,7 +222,7 @@ def _walk(device: BoardDevice) -> tuple[dict[str, int], int]:
 
 
 class _Placed:
-    """A program and two segments on the board, for a block; they are freed when it ends."""
+    """A program and two segments on the board, in a `with` block; they are freed when it ends."""
 
     def __init__(self, device: BoardDevice, program: list[tuple[int, int]], segment_bytes: int) -> None:
         self.device = device
@@ -233,14 +243,14 @@ class _Placed:
             self.device.free(address)
 
     def run(self) -> None:
-        """From start to end. RunError: as `finish`."""
+        """Runs the program from start to end. RunError: as of `finish`."""
         self.start()
         self.finish()
 
     def start(self) -> None:
         """Resets the accelerator and starts the program."""
         places: Mapping[str, int] = {"PROG_BASE": self.program, "SEG_INPUT": self.input, "SEG_OUTPUT": self.output}
-        self.device.playing = None  # no model's program
+        self.device.playing = None  # what runs now is no model's program
         self.device.reset()
         for name, address in places.items():
             self.device.write(offset(f"{name}_LO"), address & 0xFFFF_FFFF)
@@ -252,7 +262,7 @@ class _Placed:
         self.device.write(offset("CTRL"), REGISTERS["CTRL"].pack(start=1, irq_enable=1))
 
     def finish(self) -> None:
-        """Waits for its end. RunError: it stopped; the cause by number."""
+        """Waits for the program's end. RunError: it stopped; the message has the number of the cause."""
         self.device.wait()
         if REGISTERS["STATUS"].unpack(self.device.read(offset("STATUS")))["error"]:
             error = REGISTERS["ERROR"].unpack(self.device.read(offset("ERROR")))

@@ -1,6 +1,6 @@
-"""The network that the self-test brings along: compiled for each preset, with pictures and the answers that it must give.
+"""The network that comes with the self-test: compiled for each preset, with pictures and the answers that it must give.
 
-`tools/selftest_network.py` makes the files in `network/`, so that a board needs no compiler for them.
+`tools/selftest_network.py` makes the files in `network/`, so a board needs no compiler for them.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from cnna.spec.config import PRESETS, Config
 
 FOLDER = Path(__file__).resolve().parent / "network"
 ANSWERS = FOLDER / "answers.npz"
-COUNT, SIDE = 4, 32  # pictures, and their rows and columns
+COUNT, SIDE = 4, 32  # pictures, and the rows and columns of each
 
 
 class SelftestNetwork(NamedTuple):
@@ -28,18 +28,18 @@ class SelftestNetwork(NamedTuple):
 
 
 def path_of(name: str) -> Path:
-    """The file of the artifact for a preset."""
+    """The file of a preset's artifact."""
     return FOLDER / f"{name}.cnna"
 
 
 def pictures() -> NDArray[np.uint8]:
-    """[N, H, W, C] of noise: multiples of a large odd number, which are the same with every version of numpy."""
+    """Noise, [N, H, W, C], from multiples of a large odd number. It is the same with every version of numpy."""
     numbers = np.arange(COUNT * SIDE * SIDE * 3, dtype=np.uint64) * np.uint64(2_654_435_761)
     return (numbers >> np.uint64(15)).astype(np.uint8).reshape(COUNT, SIDE, SIDE, 3)
 
 
 def network_for(config: Config) -> SelftestNetwork | None:
-    """The network for an accelerator of these sizes, whatever its name, clock and streams. None: no preset has these sizes."""
+    """The network for an accelerator of these sizes, whatever its name, clock and streams. None: no preset has the sizes."""
     for name in _same(config):
         with np.load(ANSWERS) as answers:
             return SelftestNetwork(load(path_of(name)), pictures(), answers["y"])

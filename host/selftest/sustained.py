@@ -1,6 +1,7 @@
-"""A network on a board, again and again: the same right answers, as quick as the accelerator's own counter says, and at what power.
+"""Runs a network on a board again and again: are all answers right, is it as quick as its counter says, and how much power does
+it take?
 
-What `cnna board selftest` does after registers and memory (`selftest`), with the network of `selftest_network` or a user's.
+`cnna board selftest` does this after registers and memory (`selftest`), with the network of `selftest_network` or a user's own.
 """
 
 import statistics
@@ -21,20 +22,20 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.errors import CheckError, RunError
 from cnna.spec.regmap import offset
 
-SECONDS = 2.0  # of runs that the throughput is taken from
-POWER_SECONDS = 0.2  # between two looks at the sensors meanwhile
-BATCHES = 8  # in one run of the network that is brought along
-HOST_SECONDS, ACCESSES = 0.02, 100  # what the host may add to each of its batches: this, and so many register accesses' time
-LOOKS = 21  # at a register, for the time of an access
+SECONDS = 2.0  # of runs, for the throughput
+POWER_SECONDS = 0.2  # between two readings of the sensors
+BATCHES = 8  # in one run of the network that comes with the self-test
+HOST_SECONDS, ACCESSES = 0.02, 100  # the host may add to each of its batches this much, and the time of so many register accesses
+LOOKS = 21  # at a register, to find the time of one access
 
 Watts = Callable[[], Mapping[str, float]]  # by sensor
 
 
 @dataclass(frozen=True)
 class Job:
-    """A network and samples for it. `expected`: its answers by output, of a source with a name, or None.
+    """A network and samples for it. `expected`: the answers by output, from a named source; or None.
 
-    `quick`: its CPU parts and copies are known to be small, so the host may be held to a time.
+    `quick`: its CPU parts and copies are known to be small, so that the host's time can be limited.
     """
 
     artifact: Artifact
@@ -45,7 +46,7 @@ class Job:
 
 
 def own_job(board: BoardDevice, batches: int = BATCHES) -> Job | None:
-    """The network that is brought along, with pictures for so many batches; None where there is none for this accelerator."""
+    """The network that comes with the self-test, with pictures for so many batches; None if no preset fits this accelerator."""
     found = network_for(board.config)
     if found is None:
         return None
@@ -57,9 +58,10 @@ def own_job(board: BoardDevice, batches: int = BATCHES) -> Job | None:
 
 
 def sustain(board: BoardDevice, job: Job, watts: Watts, virtual: bool) -> tuple[list[Finding], dict[str, Any]]:
-    """Runs for `SECONDS`, once at least. Findings `network`, `throughput` and `energy`, and their figures (None: not measured).
+    """Runs the job for `SECONDS`, at least once. Returns the findings `network`, `throughput` and `energy`, and their figures.
 
-    On a `virtual` board time is not held against the counter. What stops the accelerator is a finding; nothing is tried again.
+    A figure that was not measured is None. On a `virtual` board time is not compared with the counter. An error that stops the
+    accelerator is a finding; nothing is tried again.
     """
     figures: dict[str, Any] = dict.fromkeys(("images_per_second", "cycles", "counted_images_per_second", "watts"))
     samples = len(next(iter(job.inputs.values())))
@@ -69,7 +71,7 @@ def sustain(board: BoardDevice, job: Job, watts: Watts, virtual: bool) -> tuple[
             began = time.perf_counter()
             while found.good and (not runs or time.perf_counter() - began < SECONDS):
                 run = model.run_async(job.inputs)
-                if time.perf_counter() - looked > POWER_SECONDS:  # while it runs
+                if time.perf_counter() - looked > POWER_SECONDS:  # while the network runs
                     looked = time.perf_counter()
                     seen.append(watts())
                 found, runs = _compared(job, run.wait(), runs), runs + 1
@@ -86,7 +88,7 @@ def sustain(board: BoardDevice, job: Job, watts: Watts, virtual: bool) -> tuple[
 
 
 def throughput(board: BoardDevice, job: Job, seconds: float, cycles: float | None, virtual: bool) -> Finding:
-    """Seconds of a batch by the host's clock, its copies and Python included, against the clocks that the accelerator counted."""
+    """Compares the host's seconds of a batch, copies and Python included, with the clocks that the accelerator counted."""
     batch, images = job.artifact.manifest["batch"], job.artifact.manifest["batch"] / seconds
     text = f"{images:,.1f} images a second by the clock on the wall"
     if not cycles:
@@ -127,7 +129,7 @@ def _compared(job: Job, answers: Mapping[str, NDArray[Any]], before: int) -> Fin
 
 
 def _access_seconds(board: BoardDevice) -> float:
-    """The median time of a register read: microseconds on a board, a thousand times as long over a network."""
+    """The median time of a register read: microseconds on a board, a thousand times as much over a network."""
     times = []
     for _ in range(LOOKS):
         began = time.perf_counter()

@@ -85,7 +85,7 @@ def test_ports_that_bring_too_little_are_found(board, monkeypatch, streams, beat
     Counting(board, monkeypatch, (500, 0, 0, 0, 0), (1500, *beats))
     finding = selftest.read_bandwidth(board)
     assert finding.good is good
-    assert good or "48 bytes a clock are planned on, less than 70% of them is too little" in finding.text
+    assert good or "the plan is 48 bytes a clock, and less than 70% of it is too little" in finding.text
 
 
 @pytest.mark.parametrize(("beats", "good"), [(900, True), (200, False)])
