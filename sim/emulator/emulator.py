@@ -21,11 +21,11 @@ from cnna.spec.identity import capability_words
 from cnna.spec.program import fault
 from cnna.spec.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, SEGMENTS, Register
 
-FAULTS_KEPT = 1 << 12  # commands of which it is known whether they can be carried out
+FAULTS_KEPT = 1 << 12  # commands for which the verdict is remembered
 
 
 class EmulatorDevice(SimulatedMemory):
-    """One emulated accelerator with `memory_bytes` of DDR from bus address `base` on (touched pages only cost memory).
+    """One emulated accelerator with `memory_bytes` of DDR from bus address `base` on. Only pages that are touched take memory.
 
     With `logging`, `log` holds what every command of the last run wrote.
     """
@@ -44,7 +44,7 @@ class EmulatorDevice(SimulatedMemory):
     # --- the Device protocol ---
 
     def read(self, offset: int) -> int:
-        """The register at a byte offset. RunError: there is none."""
+        """The register at a byte offset. RunError: there is no register."""
         if offset not in BY_OFFSET:
             raise RunError(f"there is no register at offset {offset:#x}")
         name = BY_OFFSET[offset].name
@@ -53,7 +53,7 @@ class EmulatorDevice(SimulatedMemory):
         return self._registers.get(name, 0)
 
     def write(self, offset: int, value: int) -> None:
-        """Sets a register; a start runs the whole program before this returns. What stops it is in STATUS and ERROR."""
+        """Sets a register. A start runs the whole program before this returns; STATUS and ERROR then say what stopped it."""
         register = BY_OFFSET.get(offset)
         if register is not None and register.name.startswith("STREAM_") and not self.config.streams:
             raise RunError(f"{register.name} cannot be written: configuration {self.config.name} has no streams")
@@ -65,17 +65,17 @@ class EmulatorDevice(SimulatedMemory):
             self.stop("illegal_register", offset=offset)
 
     def wait(self) -> None:
-        """Returns when STATUS has done or error set. RunError: a command that no accelerator could carry out."""
+        """Returns when STATUS shows done or error. RunError: a command that no accelerator could carry out."""
         if self._failure is not None:
             raise self._failure
         if self._busy:
             raise RunError(f"the program has not ended after {self._decoder.writes} writes: it waits for more")
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Does nothing: an emulator holds nothing open."""
 
     def start_log(self) -> None:
-        """Keeps, from the next start on, what every command writes."""
+        """Logs what every command writes, from the next start on."""
         self.logging = True
 
     @property
@@ -86,7 +86,7 @@ class EmulatorDevice(SimulatedMemory):
     # --- registers ---
 
     def _reset(self) -> None:
-        """State after a reset; read-write registers of the general block survive a soft one."""
+        """Sets the state after a reset. Read-write registers of the general block survive a soft reset."""
         kept = {n: self._registers.get(n, _word(r)) for n, r in REGISTERS.items() if r.block == "general"}
         self._registers = kept | capability_words(self.config)
         state = self.state
@@ -141,7 +141,7 @@ class EmulatorDevice(SimulatedMemory):
         return program_writes(self.state.ddr[start : start + size].tobytes())
 
     def stop(self, cause: str, offset: int = 0, port: int = 0, response: int = 0) -> None:
-        """What an error does to the registers; PC stays at the write that failed."""
+        """Sets the registers as an error does. PC stays at the write that failed."""
         self._busy = False
         self._registers["ERROR"] = REGISTERS["ERROR"].pack(cause=ERRORS.index(cause), port=port, response=response)
         self._registers["ERROR_INFO"] = offset
@@ -174,12 +174,12 @@ class EmulatorDevice(SimulatedMemory):
                 self._failure = RunError(f"emulator: {made} {error}")
 
     def _too_long(self, command: Command) -> bool:
-        """Whether its engine would be at work for more than RUN_LIMIT clocks with it."""
+        """Whether the command would keep its engine at work for more than RUN_LIMIT clocks."""
         self._clocks[command.engine] += command.least_clocks(self.config)
         return 0 < self._registers["RUN_LIMIT"] < self._clocks[command.engine]
 
     def _refuses(self, command: Command) -> bool:
-        """Whether the command is one that no accelerator could carry out; then it has stopped."""
+        """Whether no accelerator could carry out the command; if so, the program stops here."""
         wrong = _fault(command.engine, tuple(vars(command.f).items()), self.config)
         if wrong is not None:
             self.stop("illegal_value", offset=REGISTERS[f"{command.engine.upper()}_GO"].offset)
@@ -187,7 +187,10 @@ class EmulatorDevice(SimulatedMemory):
         return wrong is not None
 
     def execute(self, command: Command) -> None:
-        """Carries out one command to its end. ProgramError: no accelerator could; OutsideError, BusError: what stops it."""
+        """Carries out one command to its end.
+
+        ProgramError: no accelerator could. OutsideError, BusError: an error that stops it.
+        """
         units = command.units(self.config.chunk_blocks)
         if command.engine in COUNTED:
             self._check_waits(command, units)
@@ -197,7 +200,7 @@ class EmulatorDevice(SimulatedMemory):
             self._registers[f"DONE_{command.engine.upper()}"] = done
 
     def _check_waits(self, command: Command, units: int) -> None:
-        """ProgramError: a unit waits for what no earlier command gives (differences are 24-bit signed)."""
+        """ProgramError: a unit waits for what no earlier command provides (differences are 24-bit signed)."""
         sign = 1 << (COUNT_BITS - 1)
         for engine in COUNTED:
             enable, step, count = (getattr(command.f, f"wait_{engine}_{part}") for part in ("enable", "step", "count"))
@@ -210,7 +213,7 @@ class EmulatorDevice(SimulatedMemory):
 
 @lru_cache(maxsize=FAULTS_KEPT)
 def _fault(engine: str, fields: tuple[tuple[str, int], ...], config: Config) -> str | None:
-    """`program.fault`, once for commands that are alike: batches play the same program again."""
+    """The result of `program.fault`, computed once for equal commands, because batches play the same program again."""
     return fault(engine, dict(fields), config)
 
 
@@ -219,5 +222,5 @@ def _word(register: Register) -> int:
 
 
 def open_device(config: Config, memory_bytes: int = 1 << 30) -> EmulatorDevice:
-    """An emulator, as `host.model.model` opens one by name."""
+    """Opens an emulator, for `host.model.model`, which opens devices by name."""
     return EmulatorDevice(config, memory_bytes)

@@ -1,6 +1,6 @@
-"""What each engine's command does to a `EmulatorState`: load, weight, conv, vector and store, to completion.
+"""What a command of each engine does to an `EmulatorState`: load, weight, conv, vector and store, each to completion.
 
-Written from `docs/engines.md` alone; all rounding is `spec.arith`'s.
+They are written from `docs/engines.md` alone; all rounding is `spec.arith`'s.
 """
 
 from types import SimpleNamespace
@@ -15,17 +15,17 @@ from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, PARAM_BYTES
 from cnna.spec.regmap import VECTOR_OPS
 
-GATHER_BYTES = 1 << 23  # of float32 operands that conv multiplies at a time: about a cache
-RESULTS = 1 << 16  # int64 numbers that are rounded at a time: in a cache they are several times quicker
-FEWEST_PIXELS = 64  # at a time: fewer would cost more in calls than they save
+GATHER_BYTES = 1 << 23  # float32 operands that conv multiplies at a time: about the size of a cache
+RESULTS = 1 << 16  # int64 numbers that are rounded at a time: in a cache this is several times quicker
+FEWEST_PIXELS = 64  # the fewest at a time: fewer would cost more in calls than they save
 EXACT_TERMS = 1 << 10  # products of int8 whose sum float32 holds exactly: 2^10 * 2^14 = 2^24
-IDENTITY = {"add_a": 2, "add_b": 0, "add_offset": 0, "add_shift": 1, "out_zero": 0}  # combine that changes nothing
+IDENTITY = {"add_a": 2, "add_b": 0, "add_offset": 0, "add_shift": 1, "out_zero": 0}  # `combine` parameters that change nothing
 
 
 def _runs(state: EmulatorState, f: SimpleNamespace) -> tuple[Words, Words]:
-    """(bus byte addresses, feature addresses) of every word of a load or store: int64 [blocks, runs, words] each.
+    """(bus byte addresses, feature addresses) of every word of a load or store, each int64 [blocks, runs, words].
 
-    Places in DDR are whole beats: bits below are not heeded. OutsideError: some are not in the segment.
+    Places in DDR are whole beats; lower address bits are ignored. OutsideError: some places are not in the segment.
     """
     first, to_block, to_run = (offset // BEAT_BYTES for offset in (f.ddr, f.ddr_block, f.ddr_run))
     more = (f.run - 1) // state.config.beat_words
@@ -36,7 +36,10 @@ def _runs(state: EmulatorState, f: SimpleNamespace) -> tuple[Words, Words]:
 
 
 def _ddr_index(state: EmulatorState, f: SimpleNamespace, addresses: Words, cause: str) -> Words:
-    """Index of the first byte of each word in `state.ddr`. BusError: the first run outside, by its port."""
+    """Index in `state.ddr` of the first byte of each word.
+
+    BusError: outside the memory; it names the port of the first such run.
+    """
     size = state.config.ci
     try:
         return state.bus(addresses, size)
@@ -47,14 +50,14 @@ def _ddr_index(state: EmulatorState, f: SimpleNamespace, addresses: Words, cause
 
 
 def load(state: EmulatorState, command: Command) -> None:
-    """DDR to feature memory."""
+    """Copies from DDR to feature memory."""
     ddr, words = _runs(state, command.f)
     index = _ddr_index(state, command.f, ddr, "read_response")
     state.write(command, words, state.ddr[index[..., None] + np.arange(state.config.ci)])
 
 
 def store(state: EmulatorState, command: Command) -> None:
-    """Feature memory to DDR."""
+    """Copies from feature memory to DDR."""
     ddr, words = _runs(state, command.f)
     index = _ddr_index(state, command.f, ddr, "write_response")
     data = state.read(words).view(np.uint8)
@@ -63,7 +66,7 @@ def store(state: EmulatorState, command: Command) -> None:
 
 
 def weight(state: EmulatorState, command: Command) -> None:
-    """DDR to one of the rings."""
+    """Copies from DDR to one of the rings."""
     f, config = command.f, state.config
     ports, stripe = (1, BEAT_BYTES) if f.ring else (config.ports, config.stripe_bytes)
     stripes = []
@@ -74,23 +77,23 @@ def weight(state: EmulatorState, command: Command) -> None:
             raise BusError("read_response", port)
         stripes.append(state.ddr[start : start + f.beats * BEAT_BYTES].copy())
     if len(stripes[0]) % stripe:
-        raise ProgramError(f"brings {f.beats} beats a port, which are no whole ring words of {stripe} bytes a port")
+        raise ProgramError(f"brings {f.beats} beats a port, which is not a whole number of ring words of {stripe} bytes a port")
     words = np.stack([part.reshape(-1, stripe) for part in stripes], axis=1).reshape(-1, ports * stripe)
     (state.vector_ring if f.ring else state.weights).append(words, f.repeat)
 
 
 def _params(words: Words, channels: int) -> tuple[Words, Words, Words]:
-    """(offset, factor, shift) int64 [channels] of ring words."""
+    """The fields (offset, factor, shift) of ring words, each int64 [channels]."""
     return arith.unpack_params(np.ascontiguousarray(words).reshape(-1)[: PARAM_BYTES * channels].view("<u8"))
 
 
 def _exact_parts(weights: Words) -> list[NDArray[np.float32]]:
-    """int8 [terms, channels] in float32, cut where a sum of products might no longer be exact."""
+    """int8 [terms, channels] in float32, cut into parts whose sums of products are exact."""
     return [weights[start : start + EXACT_TERMS].astype(np.float32) for start in range(0, len(weights), EXACT_TERMS)]
 
 
 def _multiply(x: Words, parts: list[NDArray[np.float32]]) -> NDArray[np.int32]:
-    """x int8 [pixels, terms] times weights of `_exact_parts`, exactly: int32 [pixels, channels]."""
+    """x int8 [pixels, terms] times weights from `_exact_parts`, exactly: int32 [pixels, channels]."""
     total, start = None, 0
     for part in parts:
         product = (x[:, start : start + len(part)].astype(np.float32) @ part).astype(np.int32)
@@ -101,7 +104,7 @@ def _multiply(x: Words, parts: list[NDArray[np.float32]]) -> NDArray[np.int32]:
 
 
 def conv(state: EmulatorState, command: Command) -> None:
-    """The array, requantiser and residual add; all chunks."""
+    """Carries out all chunks of a conv command: array, requantiser and residual addition."""
     f, config = command.f, state.config
     terms, pixels = f.blocks * f.kernel_height * f.kernel_width, walk.pixels(f)
     groups = -(-pixels // config.pix)
@@ -126,7 +129,7 @@ def conv(state: EmulatorState, command: Command) -> None:
 
 
 def _portions(pixels: int, most: int) -> list[Words]:
-    """Pixel numbers in turn, about `most` at a time."""
+    """Pixel numbers in order, in portions of about `most`."""
     step = max(most, FEWEST_PIXELS)
     return [np.arange(start, min(start + step, pixels)) for start in range(0, pixels, step)]
 
@@ -138,7 +141,7 @@ def _conv_pixels(
     parts: list[NDArray[np.float32]],
     params: list[tuple[Words, Words, Words]],
 ) -> None:
-    """Pixels n of a conv command; weights by `_exact_parts` [terms * ci, chunks * co]."""
+    """Computes pixels n of a conv command. Weights come from `_exact_parts`, [terms * ci, chunks * co]."""
     f, config = command.f, state.config
     taps = walk.tap_steps(f)
     steps = (np.arange(f.blocks)[:, None] * f.src_block + taps).reshape(-1)
@@ -148,7 +151,7 @@ def _conv_pixels(
     x = state.read(walk.source(f, n)[:, None] + steps, outside, f.pad)
     offset, factor, shift = (np.concatenate(part) for part in zip(*params, strict=True))
     acc = _multiply(x.reshape(len(n), -1), parts) + offset.astype(np.int32)
-    used = min(f.dst_blocks, f.chunks * config.chunk_blocks)  # blocks beyond are dropped
+    used = min(f.dst_blocks, f.chunks * config.chunk_blocks)  # further blocks are dropped
     channels = used * config.ci
     mid = arith.requantise(
         acc[:, :channels], factor[:channels], shift[:channels], f.mid_zero, f.mid_clamp_low, f.mid_clamp_high
@@ -163,7 +166,10 @@ def _conv_pixels(
 
 
 def vector(state: EmulatorState, command: Command) -> None:
-    """Pooling, depthwise, elementwise; all blocks at once (no block reads what another of its command writes)."""
+    """Carries out a vector command: pooling, depthwise, elementwise.
+
+    It computes all blocks at once, since none reads another's result.
+    """
     f, config = command.f, state.config
     params: list[tuple[Words, Words, Words]] = []
     weights: list[Words] = []
@@ -179,7 +185,7 @@ def vector(state: EmulatorState, command: Command) -> None:
 
 
 def _vector_pixels(state: EmulatorState, command: Command, n: Words, params: list[Words], weights: Words | None) -> None:
-    """Pixels n of a vector command."""
+    """Computes pixels n of a vector command."""
     f, config = command.f, state.config
     op, taps, block = VECTOR_OPS[f.op], walk.tap_steps(f), np.arange(f.blocks)
     start, outside = walk.source(f, n)[:, None] + block * f.src_block, walk.taps_outside(f, n)

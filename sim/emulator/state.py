@@ -1,4 +1,4 @@
-"""What the emulated accelerator holds: feature memory, rings, the DDR it sees, and a log of what commands write.
+"""What the emulated accelerator holds: feature memory, rings, the DDR that it sees, and a log of what commands write.
 
 `engines` moves data between these; `emulator` is the device around them.
 """
@@ -18,7 +18,7 @@ Words = NDArray[Any]
 
 
 class BusError(Exception):
-    """An AXI access that the memory refuses: cause as in `regmap.ERRORS`, port and response (3 is DECERR)."""
+    """An AXI access that the memory refuses. It has a cause of `regmap.ERRORS`, the port, and the response (3 is DECERR)."""
 
     def __init__(self, cause: str, port: int, response: int = 3) -> None:
         super().__init__(f"{cause} on port {port}")
@@ -26,19 +26,20 @@ class BusError(Exception):
 
 
 class OutsideError(Exception):
-    """A command that would reach beyond its segment; nothing of it is carried out."""
+    """A command would reach beyond its segment; nothing of it is carried out."""
 
 
 class ProgramError(Exception):
-    """A command that no accelerator could carry out: outside feature memory, or for want of ring words."""
+    """No accelerator could carry out the command: it reaches outside feature memory, or ring words are missing."""
 
 
 @dataclass(frozen=True)
 class LoggedWrite:
-    """What one command wrote, or a part of it. words: uint8 [*addresses.shape, ci]; addresses: feature words, of `store` DDR bytes.
+    """What one command, or a part of it, wrote.
 
-    Of conv and vector the shape is [pixels, blocks], from pixel number `first` on; of load and store [blocks, runs, words].
-    Every engine writes one address at most once in a command.
+    words: uint8 [*addresses.shape, ci]. addresses: of feature words, or of DDR bytes for `store`. The shape is [pixels, blocks] for
+    conv and vector, from pixel number `first` on, and [blocks, runs, words] for load and store. An engine writes an address at most
+    once in a command.
     """
 
     command: Command
@@ -48,18 +49,18 @@ class LoggedWrite:
 
 
 class RingWords:
-    """Words in the order in which they came, without a limit: what the limit would break, `engines` checks."""
+    """A ring's words in the order in which they came, without a limit. `engines` checks whatever the limit would break."""
 
     def __init__(self, name: str, word_bytes: int) -> None:
         self.name, self.word_bytes = name, word_bytes
         self._parts: list[tuple[Words, int]] = []  # (uint8 [words, word_bytes], how many times)
 
     def append(self, words: Words, times: int = 1) -> None:
-        """Adds uint8 [words, word_bytes], that many times over."""
+        """Adds uint8 [words, word_bytes], `times` times."""
         self._parts.append((words, times))
 
     def take(self, count: int) -> Words:
-        """The oldest words: uint8 [count, word_bytes]. ProgramError: there are fewer."""
+        """Takes the oldest words: uint8 [count, word_bytes]. ProgramError: there are fewer."""
         taken: list[Words] = []
         while count:
             if not self._parts:
@@ -76,19 +77,19 @@ class RingWords:
 
     @property
     def empty(self) -> bool:
-        """Whether every word was taken."""
+        """Whether all words have been taken."""
         return not self._parts
 
 
 @dataclass
 class EmulatorState:
-    """State of one accelerator. `features` is uint8 [words + 1, ci]; its last word is what padded taps read."""
+    """State of one accelerator. `features` is uint8 [words + 1, ci]; padded taps read its last word."""
 
     config: Config
     ddr: NDArray[np.uint8]
     ddr_base: int  # bus address of ddr[0]
     segments: list[int] = field(default_factory=lambda: [0] * len(SEGMENTS))
-    sizes: list[int] = field(default_factory=lambda: [NO_LIMIT] * len(SEGMENTS))  # of the segments, in bytes
+    sizes: list[int] = field(default_factory=lambda: [NO_LIMIT] * len(SEGMENTS))  # bytes of each segment
     log: list[LoggedWrite] | None = None
 
     def __post_init__(self) -> None:
@@ -98,19 +99,22 @@ class EmulatorState:
         self.vector_ring = RingWords("vector", BEAT_BYTES)
 
     def write(self, command: Command, addresses: NDArray[np.int64], words: Words, first: int = 0) -> None:
-        """Writes feature words [*addresses.shape, ci]. ProgramError: an address outside feature memory."""
+        """Writes feature words [*addresses.shape, ci]. ProgramError: an address is outside feature memory."""
         addresses = addresses & ADDRESS_MASK
         self.check_addresses(addresses)
         self._cells[addresses] = self.as_cells(words)
         self.record(command, addresses, words, first)
 
     def record(self, command: Command, addresses: NDArray[np.int64], words: Words, first: int = 0) -> None:
-        """Keeps what a command writes, where there is a log."""
+        """Logs what a command writes, if there is a log."""
         if self.log is not None:
             self.log.append(LoggedWrite(command, addresses, words.view(np.uint8), first))
 
     def read(self, addresses: NDArray[np.int64], outside: NDArray[np.bool_] | None = None, pad: int = 0) -> Words:
-        """Feature words int8 [*addresses.shape, ci]; where `outside`, all channels are `pad`. ProgramError: as `write`."""
+        """Reads feature words, int8 [*addresses.shape, ci]; where `outside`, all channels are `pad`.
+
+        ProgramError: as of `write`.
+        """
         addresses = addresses & ADDRESS_MASK
         if outside is not None:
             self.features[-1] = pad & 0xFF
@@ -121,18 +125,20 @@ class EmulatorState:
         return self._cells.take(addresses).view(np.int8).reshape(*addresses.shape, self.config.ci)
 
     def check_addresses(self, addresses: NDArray[np.int64]) -> None:
-        """ProgramError: a feature word address beyond the last."""
+        """ProgramError: an address is beyond the last feature word."""
         if addresses.size and int(addresses.max()) >= self.config.feature_words:
-            raise ProgramError(f"feature word {int(addresses.max())} is outside the {self.config.feature_words} there are")
+            raise ProgramError(
+                f"feature word {int(addresses.max())} is outside feature memory, which has {self.config.feature_words}"
+            )
 
     def check_segment(self, number: int, last_beat: int) -> None:
-        """OutsideError: the beat, counted from the start of the segment, is beyond its last."""
+        """OutsideError: the beat, counted from the start of the segment, lies beyond the segment's end."""
         limit = self.sizes[number] // BEAT_BYTES
         if limit != NO_LIMIT // BEAT_BYTES and last_beat >= limit:
             raise OutsideError(f"beat {last_beat} of segment {SEGMENTS[number]}, which has {limit}")
 
     def bus(self, addresses: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-        """Indices into `ddr` of `size` bytes at each bus address. IndexError: any of them is outside."""
+        """Indices into `ddr` of `size` bytes at each bus address. IndexError: some lie outside."""
         index = addresses - self.ddr_base
         if index.size and (int(index.min()) < 0 or int(index.max()) + size > len(self.ddr)):
             raise IndexError("outside the memory")
@@ -140,10 +146,10 @@ class EmulatorState:
 
     @property
     def _cells(self) -> Words:
-        """Feature memory, a whole word an item: gathers move words, not bytes."""
+        """Feature memory with one item for each word, so that gathers move words and not bytes."""
         return self.as_cells(self.features)
 
     def as_cells(self, words: Words) -> Words:
-        """[..., ci] bytes as [...] words of ci bytes, without copying where they lie together."""
+        """[..., ci] bytes as [...] words of ci bytes each, without a copy if the bytes are contiguous."""
         kind = {4: np.uint32, 8: np.uint64, 16: np.complex128}[self.config.ci]
         return np.ascontiguousarray(words).view(kind)[..., 0]

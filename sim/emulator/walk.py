@@ -1,6 +1,6 @@
-"""The walk over output pixels in numpy: addresses and coordinates as `docs/engines.md` defines them.
+"""The walk over output pixels, in numpy: addresses and coordinates as `docs/engines.md` defines them.
 
-`f` is a command's members (`spec.commands.Command.f`) of `conv` or `vector`.
+`f` has the members of a `conv` or `vector` command (`spec.commands.Command.f`).
 """
 
 from types import SimpleNamespace
@@ -15,24 +15,24 @@ ADDRESS_MASK = (1 << ADDRESS_BITS) - 1
 
 
 def pixels(f: SimpleNamespace) -> int:
-    """Output pixels of the command, all images."""
+    """Output pixels of the command, over all images."""
     return int(f.images * f.out_height * f.out_width)
 
 
 def coordinates(f: SimpleNamespace, n: Index) -> tuple[Index, Index, Index]:
-    """(image, row, column) of output pixels n."""
+    """(image, row, column) of the output pixels n."""
     return n // (f.out_width * f.out_height), n // f.out_width % f.out_height, n % f.out_width
 
 
 def plane(f: SimpleNamespace, name: str, n: Index) -> Index:
-    """Address of pixels n at block 0 of a destination or residual plane, before the modulus."""
+    """Addresses of pixels n in block 0 of a destination or residual plane, before the modulus."""
     x, row, image = (getattr(f, f"{name}_{step}") for step in ("x", "row", "image"))
     start = getattr(f, name)
     return start + n * x + n // f.out_width * row + n // (f.out_width * f.out_height) * image
 
 
 def source(f: SimpleNamespace, n: Index) -> Index:
-    """Address of pixels n at block 0, tap (0, 0) of the source, before the modulus."""
+    """Addresses of pixels n in block 0 of the source, at tap (0, 0), before the modulus."""
     return plane(f, "src", n)
 
 
@@ -43,7 +43,7 @@ def tap_steps(f: SimpleNamespace) -> Index:
 
 
 def taps_outside(f: SimpleNamespace, n: Index) -> NDArray[np.bool_] | None:
-    """Which taps of pixels n read PAD: bool [pixels, taps]; None where none does."""
+    """Which taps of pixels n read PAD: bool [pixels, taps]; None if none does."""
     _, y, x = coordinates(f, n)
     rows = f.first_y + y[:, None] * f.stride_y + np.arange(f.kernel_height) * f.stride_dilation_y
     columns = f.first_x + x[:, None] * f.stride_x + np.arange(f.kernel_width) * f.stride_dilation_x

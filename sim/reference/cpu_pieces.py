@@ -1,7 +1,7 @@
-"""What the pieces on the CPU must give: the same nodes of the quantised model, cut out of it and run by onnxruntime.
+"""What the pieces on the CPU must compute: onnxruntime runs the same nodes, cut out of the quantised model as it came.
 
-A piece was rewritten, exported and cut by the compiler; this is the model as it came. Each is given the tensors that the piece was
-given. Both round where the model does. Kernels may add in another order, so a tolerance is stated.
+The compiler has rewritten, exported and cut a piece; this check uses the original model. Each cut is given the tensors that the
+piece was given. Both round where the model does. Kernels may add in another order, so there is a stated tolerance.
 """
 
 from collections.abc import Mapping
@@ -20,15 +20,16 @@ from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.cpu_ops import makes, onnxruntime_errors, reads
 from cnna.spec.errors import ArtifactError, CheckError
 
-TOLERANCE = 1e-4  # of a tensor's greatest magnitude
-STEPS = 2  # of the coarsest rounding in a piece: a value on the border between two falls to either side, and the next may too
+TOLERANCE = 1e-4  # share of a tensor's greatest magnitude
+# Of the coarsest rounding in a piece: a value on the border may fall to either side, and so may a value that depends on it.
+STEPS = 2
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass
 class CpuAgreement:
-    """What was compared with the quantised model, over all samples; `left` tensors have no counterpart of the same name in it."""
+    """What was compared with the quantised model, over all samples. `left` tensors have no tensor of the same name in it."""
 
     tensors: int = 0
     elements: int = 0
@@ -40,7 +41,7 @@ class CpuAgreement:
 
 
 class CpuCheck:
-    """Of one artifact. `found` grows as pieces are checked."""
+    """Checks the CPU pieces of one artifact. `found` grows with each check."""
 
     def __init__(self, artifact: Artifact) -> None:
         self.name = artifact.manifest["name"]
@@ -50,7 +51,8 @@ class CpuCheck:
         steps = _steps(model)
         names = {number: [*makes(piece.manifest["operators"])] for number, piece in cpu.items()}
         rounded = _rounded(model)
-        self._source = {  # by piece: what each of its tensors is called in the model; behind its rounding where the piece rounds it
+        # For each piece: the model's name for each of its tensors, taken behind its rounding where the piece rounds it.
+        self._source = {
             number: {
                 name: rounded.get(name, name) if operator["op"] == "DequantizeLinear" else name
                 for operator in piece.manifest["operators"]
@@ -63,10 +65,10 @@ class CpuCheck:
         self._counted: set[str] = set()
 
     def check(self, number: int, given: Arrays, made: Arrays) -> None:
-        """One sample of the piece of that number.
+        """Checks one sample of the piece with that number.
 
-        CheckError: a tensor is further from the quantised model's than the tolerance. ArtifactError: the manifest says that the
-        piece reads what it does not.
+        CheckError: a tensor differs from the quantised model's by more than the tolerance. ArtifactError: the manifest says that
+        the piece reads something that it does not.
         """
         session, source = self._cut[number], self._source[number]
         names = [entry.name for entry in session.get_outputs()] if session else []
@@ -105,14 +107,14 @@ def _whole(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _rounded(model: onnx.ModelProto) -> dict[str, str]:
-    """Each tensor that is rounded, and what it is called behind that."""
+    """For each tensor that is rounded, its name after the rounding."""
     behind = {node.input[0]: node.output[0] for node in model.graph.node if node.op_type == "DequantizeLinear"}
     quantised = {node.input[0]: node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"}
     return {name: behind[int8] for name, int8 in quantised.items() if int8 in behind}
 
 
 def _cut(model: onnx.ModelProto, piece: CpuPiece, source: Mapping[str, str]) -> onnxruntime.InferenceSession | None:
-    """The nodes between the piece's inputs and outputs, of the model as it came; None where they cannot be found by name."""
+    """The nodes between the piece's inputs and outputs in the original model; None if they cannot be found by name."""
     known = {value.name for value in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
     operators = piece.manifest["operators"]
     inputs = [name for name in reads(operators) if name in known]
@@ -129,7 +131,7 @@ def _cut(model: onnx.ModelProto, piece: CpuPiece, source: Mapping[str, str]) -> 
 
 
 def _steps(model: onnx.ModelProto) -> dict[str, float]:
-    """The greatest scale with which each tensor is rounded, by the name before and behind its Q and DQ."""
+    """The greatest scale with which each tensor is rounded, by its names before and after Q and DQ."""
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     scales: dict[str, float] = {}
     for node in model.graph.node:

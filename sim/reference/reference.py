@@ -1,7 +1,7 @@
-"""The integer reference: the int8 graph, layer by layer, in numpy; `Reference` runs an artifact so.
+"""The integer reference: computes the int8 graph layer by layer, in numpy. `Reference` runs an artifact that way.
 
-The first of the three executions, and the one that shares nothing with tiling, scheduling or the register program. Sums
-run on the BLAS in floating point wherever they provably fit its mantissa, so they are exact integers all the same.
+It is the first of the three executions, and shares nothing with tiling, scheduling or the register program. Sums run on the BLAS
+in floating point wherever they provably fit its mantissa, so they are exact integers all the same.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ from cnna.spec.errors import ArtifactError, DataError, ModelError
 from cnna.spec.manifest import ACCELERATOR, Manifest, TensorEntry
 
 Int8 = NDArray[np.int8]
-COLUMN_BYTES = 64 << 20  # of unfolded windows held at once
+COLUMN_BYTES = 64 << 20  # unfolded windows that are held at a time
 
 
 def run(graph: ir.Graph, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
@@ -47,7 +47,7 @@ def _checked(graph: ir.Graph, name: str, inputs: Mapping[str, Int8]) -> Int8:
 
 
 def _padded(x: NDArray[Any], window: ir.Window, out: tuple[int, int], fill: int) -> NDArray[Any]:
-    """x with `fill` around it, as far as the windows of `out` pixels reach (they alone say how far, as in the walker)."""
+    """x with `fill` around it, as far as the windows of the `out` pixels reach (they alone say how far, as in the walker)."""
     widths = [(0, 0), (0, 0)]
     for axis in (0, 1):
         reach = (out[axis] - 1) * window.stride[axis] + (window.kernel[axis] - 1) * window.dilation[axis] + 1
@@ -58,7 +58,7 @@ def _padded(x: NDArray[Any], window: ir.Window, out: tuple[int, int], fill: int)
 
 
 def _taps(x: NDArray[Any], window: ir.Window, out: tuple[int, int]) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """(ky, kx, view [N, C, *out] of the padded x under that tap)."""
+    """Yields (ky, kx, view), where the view [N, C, *out] of the padded x holds what that tap reads."""
     (down, right), (dilation_y, dilation_x) = window.stride, window.dilation
     for ky in range(window.kernel[0]):
         for kx in range(window.kernel[1]):
@@ -72,7 +72,10 @@ def _size(graph: ir.Graph, output: str) -> tuple[int, int]:
 
 
 def accumulate(x: Int8, weights: Int8, window: ir.Window, groups: int, out: tuple[int, int], fill: int) -> NDArray[np.int64]:
-    """Σ x * weights of every output pixel: int64 [N, cout, *out]. x [N, cin, H, W], `fill` outside; weights as in `ir.Conv`."""
+    """The sum of x * weights for every output pixel: int64 [N, cout, *out].
+
+    x is [N, cin, H, W], and `fill` outside. weights as in `ir.Conv`.
+    """
     cout, per_group, taps = weights.shape[0], weights.shape[1], weights.shape[2] * weights.shape[3]
     bound = 128 * int(np.abs(weights.astype(np.int64)).reshape(cout, -1).sum(axis=1).max(initial=0))
     # every partial sum is an integer below 2^24, or 2^53
@@ -202,7 +205,7 @@ _EXECUTE: dict[type, Callable[[Any, list[Int8], ir.Graph, str], Int8]] = {
 
 
 def int8_graphs(artifact: Artifact) -> list[ir.Graph]:
-    """The int8 graph of each program, from the model that the artifact was made from. ArtifactError: it is not that model."""
+    """The int8 graph of each program, from the model in the artifact. ArtifactError: the artifact was made from another model."""
     name = f"{artifact.manifest['name']}: its model.onnx"
     try:
         found = import_quantised(load_model(artifact.model, name), placed_as=placement_of(artifact.manifest)).programs
@@ -214,7 +217,7 @@ def int8_graphs(artifact: Artifact) -> list[ir.Graph]:
 
 
 def placement_of(manifest: Manifest) -> frozenset[str] | None:
-    """The tensors that nodes on the accelerator make, of the float graph; None: an older file, which does not name them."""
+    """The tensors of the float graph that nodes on the accelerator make; None: an older file, which does not name them."""
     programs = [entry for entry in manifest["pieces"] if entry["kind"] == ACCELERATOR]
     if all("nodes" in entry for entry in programs):
         return frozenset(name for entry in programs for name in entry["nodes"])
@@ -222,7 +225,7 @@ def placement_of(manifest: Manifest) -> frozenset[str] | None:
 
 
 def _is_of(graph: ir.Graph, piece: ProgramPiece) -> bool:
-    """Whether a graph has the tensors of a program's manifest."""
+    """Whether a graph has the tensors that a program's manifest lists."""
     manifest = piece.manifest
     ports = {port["name"]: port for port in (*manifest["inputs"], *manifest["outputs"])}
     same = {*graph.inputs, *graph.outputs} == set(ports)
@@ -230,14 +233,14 @@ def _is_of(graph: ir.Graph, piece: ProgramPiece) -> bool:
 
 
 def _differs(graph: ir.Graph, tensor: str, entry: TensorEntry) -> bool:
-    """Whether a tensor is another than a manifest's entry says."""
+    """Whether a tensor differs from what a manifest's entry says."""
     found = graph.tensors.get(tensor)
     quant = (found.quant.scale, found.quant.zero) if found and found.quant else None
     return found is None or list(found.shape) != entry["shape"] or quant != (entry["scale"], entry["zero"])
 
 
 def references(artifact: Artifact) -> "list[Reference]":
-    """What runs each program of an artifact. ArtifactError: as of `int8_graphs`."""
+    """The references that run an artifact's programs. ArtifactError: as of `int8_graphs`."""
     return [Reference(graph) for graph in int8_graphs(artifact)]
 
 
@@ -250,11 +253,11 @@ class Reference:
         self.tensors: dict[str, Int8] = {}  # every activation of the last run
 
     def run(self, inputs: Mapping[str, Int8]) -> dict[str, Int8]:
-        """int8 [batch, C, H, W] by graph output."""
+        """Runs one batch: int8 [batch, C, H, W] by graph input gives the same by graph output."""
         self.tensors = run(self.graph, inputs)
         return {name: self.tensors[name] for name in self.graph.outputs}
 
     def real(self) -> dict[str, NDArray[np.float32]]:
-        """`tensors` as the real numbers that they stand for."""
+        """`tensors`, as the real numbers that they represent."""
         quants = {name: self.graph.tensors[name].quant for name in self.tensors}
         return {name: pack.dequantise(self.tensors[name], q.scale, q.zero) for name, q in quants.items() if q is not None}
