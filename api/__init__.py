@@ -8,7 +8,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Looks the version up when it is asked for: reading an installation's metadata takes milliseconds."""
+    """Looks the version up only when it is asked for: reading an installation's metadata takes milliseconds."""
     if name == "__version__":
         from cnna.cli.main import installed_version
 

@@ -1,8 +1,7 @@
-"""`--against M.onnx`: how far a compiled model is from the float model, or any other, tensor by tensor.
+"""`--against M.onnx`: how far a compiled model differs from the float model, or from any other, tensor by tensor.
 
-The tensors inside are the integer reference's, which equal those of emulator and RTL (`--check`); the outputs are those of the
-device that ran. The other model runs in onnxruntime. Tensors are found by their names; a fused layer makes that of
-its last node.
+The inner tensors are the integer reference's, which equal those of emulator and RTL (`--check`). The outputs are those of the
+device that ran. The other model runs in onnxruntime. Tensors are matched by name; a fused layer has the name of its last node.
 """
 
 import math
@@ -22,14 +21,14 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.errors import DataError
 from cnna.spec.preprocess import from_entry
 
-WORST = 10  # rows that are printed
-FAR = DECIBELS[-1]  # below which a tensor is called far; int8 alone mostly gives 25 to 45
+WORST = 10  # rows to print
+FAR = DECIBELS[-1]  # a tensor with less is called far; int8 alone mostly gives 25 to 45
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Against:
-    """What was compared: tensors inside in the order in which they are made, and outputs. known: tensors that the artifact has."""
+    """What was compared: inner tensors in the order in which they are made, then outputs. known: tensors that the artifact has."""
 
     name: str
     samples: int
@@ -39,7 +38,7 @@ class Against:
 
     @property
     def worst(self) -> list[Divergence]:
-        """All that could be compared, the least signal to noise first."""
+        """All tensors that could be compared, the least signal to noise first."""
         inside = {tensor.name for tensor in self.tensors}
         others = [output for output in self.outputs if output.name not in inside and output.unlike < output.samples]
         return sorted([*self.tensors, *others], key=lambda one: one.decibels)

@@ -15,17 +15,17 @@ from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, writing
 
 Arrays = dict[str, NDArray[Any]]
-CLASSES = "y"  # one number a sample, beside the samples, as `cnna models` writes them: nobody takes it for an input
+CLASSES = "y"  # one class number for each sample, as `cnna models` writes them beside the samples: never an input
 
 
 def read_arrays(
     path: Path, inputs: Mapping[str, Sequence[int | None]], allow_uint8: bool = False, types: Mapping[str, str] | None = None
 ) -> Arrays:
-    """The arrays of a file, by input name: float32 [n, ...], n alike and at least 1 (uint8 where `allow_uint8`).
+    """The arrays of a file, by input name: float32 [n, ...] with one n of at least 1 (uint8 where `allow_uint8`).
 
-    inputs: shape of each input without its batch axis; None where any size will do. types: those of inputs of integers or bool.
-    One array stands for a single input, whatever its name; of several, `x` does. An array without the axis of samples, beside
-    others that have it, is the same for all samples. DataError: with file, array and what was expected.
+    inputs: shape of each input without its batch axis; None where any size will do. types: those of integer or bool inputs. A
+    single array is a single input, whatever its name; where there are several arrays, the one called `x` is. An array without the
+    axis of samples, beside others that have it, serves all samples. DataError: names file, array and what was expected.
     """
     found = shared(_match(path, arrays_of(path), list(inputs)), inputs)
     kinds = types or {}
@@ -79,7 +79,7 @@ def _loaded(path: Path, data: bytes) -> Arrays:
 
 
 def _match(path: Path, arrays: Arrays, inputs: list[str]) -> Arrays:
-    """The array of each input; what is left over and no sample's class is named in a note."""
+    """Finds the array of each input. A note names the arrays that are left over, unless they are the samples' classes."""
     if not arrays:
         raise DataError(f"{path}: has no array")
     if len(inputs) == 1 and inputs[0] not in arrays:
@@ -100,7 +100,7 @@ def _match(path: Path, arrays: Arrays, inputs: list[str]) -> Arrays:
 def _checked(
     path: Path, name: str, array: NDArray[Any], shape: Sequence[int | None], allow_uint8: bool, kind: str | None
 ) -> NDArray[Any]:
-    """The array as float32 (or uint8, or of the `kind` of integers), if it fits."""
+    """The array as float32 (or uint8, or the integers of `kind`). DataError: it does not fit the input."""
     where = f"{path}: input {name}"
     fits = array.ndim == len(shape) + 1 and all(want in (None, have) for want, have in zip(shape, array.shape[1:], strict=True))
     if not fits:

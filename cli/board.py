@@ -1,4 +1,4 @@
-"""`cnna board`: the image of an accelerator for PYNQ, and a virtual ZCU102 to load it on."""
+"""`cnna board`: writes the image of an accelerator for PYNQ, and serves a virtual ZCU102 to load it on."""
 
 import argparse
 import ipaddress
@@ -16,12 +16,12 @@ from cnna.spec.files import make_folder, write_bytes, write_text
 
 VARIANTS = ("ps", "pl")
 BACKENDS = ("rtl", "emulator")
-PORT = 7967  # PYNQ.remote's
-MEMORY_MIB = (16, 2048)  # of contiguous memory: what a ZCU102's upper DDR holds at most
+PORT = 7967  # PYNQ.remote's port
+MEMORY_MIB = (16, 2048)  # contiguous memory: at most what a ZCU102's upper DDR holds
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Options of the command, a parser for each of its parts."""
+    """Adds the command's options, with one parser for each of its parts."""
     parts = parser.add_subparsers(dest="part", metavar="PART", title="parts", required=True, parser_class=type(parser))
     image = parts.add_parser("image", help="write cnna.bit and cnna.hwh for the virtual board")
     ip = parts.add_parser("ip", help="write the Verilog and its component.xml, for bitstreams/build.tcl")
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """One part."""
+    """Runs one part of the command."""
     if args.part in ("info", "selftest"):
         from cnna.cli import board_report
 
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def _image(args: argparse.Namespace, config: Config) -> Outcome:
-    """Writes the two files that an overlay consists of, and their manifest."""
+    """Writes the two files of an overlay, and their manifest."""
     from cnna.sim.board.design import design
     from cnna.sim.board.hwh import hwh
     from cnna.sim.board.image import bit
@@ -90,7 +90,7 @@ def _image(args: argparse.Namespace, config: Config) -> Outcome:
 
 
 def _ip(args: argparse.Namespace, config: Config) -> Outcome:
-    """Writes what Vivado's IP catalogue takes."""
+    """Writes the files that Vivado's IP catalogue takes."""
     from cnna.cli.rtl import generated
     from cnna.sim.board.design import design
     from cnna.sim.board.ipxact import SETTINGS, component, settings
@@ -107,7 +107,7 @@ def _ip(args: argparse.Namespace, config: Config) -> Outcome:
 
 
 def _serve(args: argparse.Namespace, config: Config) -> Outcome:
-    """Serves until SIGINT or SIGTERM, and then ends as asked: code 0."""
+    """Serves until SIGINT or SIGTERM, then ends in order, with code 0."""
     if not MEMORY_MIB[0] <= args.memory <= MEMORY_MIB[1]:
         raise UserError(f"--memory {args.memory}: must be within {MEMORY_MIB[0]}..{MEMORY_MIB[1]} MiB")
     if not 0 <= args.port < 1 << 16:
@@ -117,7 +117,7 @@ def _serve(args: argparse.Namespace, config: Config) -> Outcome:
         from cnna.sim.rtl.cache import private
 
         private(args.cache)
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would say on its own, at length, that a port is taken
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would print a long message of its own if a port is taken
     try:
         from cnna.sim.board.server import serve
     except ImportError as missing:
@@ -134,7 +134,7 @@ def _serve(args: argparse.Namespace, config: Config) -> Outcome:
 
 
 def _check_address(address: str, insecure: bool) -> None:
-    """UserError: others than this machine reach it, and nobody has said that they may. A warning where somebody has."""
+    """UserError: other machines can reach the address and `--insecure` is missing. With it, a warning is printed."""
     if _is_loopback(address):
         return
     why = "PYNQ.remote has neither passwords nor encryption: whoever reaches it can use the board, and fill its memory"
@@ -144,9 +144,9 @@ def _check_address(address: str, insecure: bool) -> None:
 
 
 def _is_loopback(address: str) -> bool:
-    """Whether this machine alone reaches it; a name is what it stands for here."""
+    """Whether only this machine can reach the address; a name is looked up."""
     try:
         found = {entry[4][0] for entry in socket.getaddrinfo(address, None)} if address else set()
-    except (OSError, UnicodeError):  # no such name: who listens says so
+    except (OSError, UnicodeError):  # there is no such name: the server reports that
         return False
     return bool(found) and all(ipaddress.ip_address(str(each).partition("%")[0]).is_loopback for each in found)

@@ -1,4 +1,4 @@
-"""What `cnna board info` and `cnna board selftest` say of a board: what it is, whether it is well, how quick, at what power."""
+"""What `cnna board info` and `cnna board selftest` print about a board: what it is, whether it works, its speed and its power."""
 
 import argparse
 from pathlib import Path
@@ -19,7 +19,7 @@ from cnna.spec.regmap import REGISTERS, offset
 
 
 def info(overlay_path: Path) -> Outcome:
-    """Board, accelerator, clock, power."""
+    """Prints board, accelerator, clock and power."""
     overlay = open_overlay(overlay_path)
     device = open_board(overlay)
     version = REGISTERS["VERSION"].unpack(device.read(offset("VERSION")))
@@ -41,7 +41,7 @@ def info(overlay_path: Path) -> Outcome:
 
 
 def selftest(args: argparse.Namespace) -> Outcome:
-    """Code 1 where something is not as it must be."""
+    """Prints all findings; code 1 if one of them is bad."""
     if (args.model is None) != (args.input is None) or (args.expect and args.model is None):
         raise UserError("--model and --input name a network to try, --expect its answers: give the first two, or none")
     given = _given(args) if args.model else None
@@ -52,7 +52,7 @@ def selftest(args: argparse.Namespace) -> Outcome:
     figures: dict[str, Any] = {}
     if job is None:
         found.append(
-            Finding("network", True, f"not tried: none is brought along for {device.config}; --model M.cnna --input X does")
+            Finding("network", True, f"not tried: none comes with cnna for {device.config}; --model M.cnna --input X tries one"),
         )
     else:
         more, figures = sustain(device, job, lambda: power.board(overlay), virtual)
@@ -64,7 +64,7 @@ def selftest(args: argparse.Namespace) -> Outcome:
 
 
 def _given(args: argparse.Namespace) -> Job:
-    """The user's network, all of it read before the board is touched."""
+    """The user's network. All of it is read before the board is touched."""
     expected = arrays_of(args.expect) if args.expect else None
     artifact = load(args.model)
     shapes = {entry["name"]: entry["shape"] for entry in artifact.manifest["model_inputs"]}

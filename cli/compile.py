@@ -17,7 +17,7 @@ OUTPUTS = ("output",)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Adds the options of the command."""
     parser.add_argument(
         "model", type=Path, metavar="Q.onnx", help="quantised by cnna quantize, or any model in QDQ or QLinear form"
     )
@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """All that says what is compiled for, and the artifact."""
+    """Adds the options that say what is compiled for, and that name the artifact."""
     parser.add_argument("--config", required=True, metavar="C", help=CONFIG_HELP)
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="images in one run of the program (default: 1)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna")
@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Compiles and writes."""
+    """Compiles, writes the artifact, and prints its figures."""
     config = configuration(args.config)
     if args.dump:
         make_folder(args.dump)
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def figures_of(artifact: Artifact) -> dict[str, Any]:
-    """An artifact's figures for `--json`."""
+    """An artifact's figures, for `--json`."""
     layers = [layer for program in artifact.programs for layer in program.manifest["layers"]]
     constants = sum(len(program.constants) for program in artifact.programs)
     cpu = cpu_entries(artifact)
@@ -89,18 +89,18 @@ def figures_of(artifact: Artifact) -> dict[str, Any]:
 
 
 def predicted(artifact: Artifact) -> EndToEnd:
-    """What a batch is predicted to take."""
+    """The predicted time of a batch from end to end."""
     manifest = artifact.manifest
     return end_to_end(manifest["pieces"], artifact.predicted_clocks(), artifact.config.clock_mhz, manifest["batch"])
 
 
 def cpu_entries(artifact: Artifact) -> list[CpuEntry]:
-    """The manifest's entries of what runs on the CPU."""
+    """The manifest's entries of the pieces on the CPU."""
     return [piece.manifest for piece in artifact.pieces if isinstance(piece, CpuPiece)]
 
 
 def say_cpu(figures: dict[str, Any], cpu: list[CpuEntry]) -> None:
-    """What runs on the CPU; on standard error too if those are multiplications, which somebody may not expect there."""
+    """Says what runs on the CPU; on standard error too if it multiplies there, which the user may not expect."""
     count = figures["pieces"].count(ACCELERATOR)
     needs = "numpy is enough for it" if figures["numpy_suffices"] else "it needs onnxruntime"
     pieces = f"{count} piece{'s' * (count != 1)} on the accelerator, {len(cpu)} on the CPU"

@@ -1,4 +1,4 @@
-"""`cnna convert`: a float ONNX model becomes a .cnna in one step: quantised, compiled, and compared with float on the emulator."""
+"""`cnna convert`: turns a float ONNX model into a .cnna in one step: quantises, compiles, compares with float on the emulator."""
 
 import argparse
 import sys
@@ -17,11 +17,11 @@ from cnna.spec.artifact import Artifact, save
 from cnna.spec.errors import UserError, about_model
 
 OUTPUTS = ("output",)
-SAMPLES = 8  # of the calibration data, to compare with float
+SAMPLES = 8  # of the calibration data that are compared with float
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Options of the command: those of quantize and compile, and how many samples are compared."""
+    """Adds the options of the command: those of quantize and compile, and how many samples are compared."""
     quantize.add_options(parser)
     compile.add_options(parser)
     parser.add_argument(
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Does all three steps; writes the artifact when they are done, so that nothing half-finished is ever there."""
+    """Does all three steps. It writes the artifact only after the last one, so there is never a half-finished file."""
     if args.limit < 1:
         raise UserError(f"--limit {args.limit}: must be at least 1")
     config = configuration(args.config)
@@ -62,9 +62,10 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def _verified(args: argparse.Namespace, artifact: Artifact, images: Arrays, say: Callable[[str], None]) -> against.Against:
-    """What the emulator makes of some of the calibration samples, beside float. CheckError: beside the reference."""
+    """Compares some calibration samples on the emulator with float. CheckError: the emulator and the reference differ."""
     count = len(next(iter(images.values())))
-    chosen = np.unique(np.linspace(0, count - 1, min(args.limit, count)).astype(int))  # not the first: they may all be of one class
+    # Spread over the file: the first may all be of one class.
+    chosen = np.unique(np.linspace(0, count - 1, min(args.limit, count)).astype(int))
     inputs = {name: array[chosen] for name, array in images.items()}
     other = against.open_other(args.model, artifact, inputs)
     say(f"running {len(chosen)} samples on the emulator")
@@ -74,12 +75,12 @@ def _verified(args: argparse.Namespace, artifact: Artifact, images: Arrays, say:
 
 
 def _verdict(outputs: Sequence[OutputDivergence]) -> str:
-    """That of the worst output."""
+    """The worst verdict on an output."""
     return min((output.verdict for output in outputs), key=VERDICTS.index)
 
 
 def _say_verdict(verdict: str, found: against.Against, args: argparse.Namespace) -> None:
-    """In words; a poor agreement on standard error too, with what may help."""
+    """Prints the verdict; a poor one goes to standard error too, with advice."""
     print(f"agreement with float: {verdict}")
     if verdict == POOR:
         poor = ", ".join(output.name for output in found.outputs if output.verdict == POOR)
@@ -92,5 +93,5 @@ def _say_verdict(verdict: str, found: against.Against, args: argparse.Namespace)
 
 
 def _steps() -> Callable[[str], Any]:
-    """Shows what is done now, on a terminal only."""
+    """A printer of the current step, for a terminal only."""
     return (lambda step: print(step, file=sys.stderr, flush=True)) if sys.stderr.isatty() else (lambda step: None)

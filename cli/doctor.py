@@ -1,4 +1,4 @@
-"""`cnna doctor`: what is installed, which version, and what is missing. Ends with 0 either way: it is an answer."""
+"""`cnna doctor`: says what is installed, in which version, and what is missing. The exit code is 0 either way: it is an answer."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from cnna.cli.prerequisites import Need, examine
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """No options of its own."""
+    """Adds nothing: the command has no options of its own."""
 
 
 def run(args: argparse.Namespace) -> Outcome:

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-ENDING = (signal.SIGTERM, signal.SIGHUP)  # end a command by an exception, as Ctrl-C does
-SERVING = (signal.SIGINT, signal.SIGTERM)  # end a server without an error
+ENDING = (signal.SIGTERM, signal.SIGHUP)  # these end a command by an exception, as Ctrl-C does
+SERVING = (signal.SIGINT, signal.SIGTERM)  # these end a server without an error
 AGAIN_SECONDS = 0.02
-IMPORT = "<frozen importlib._bootstrap>"  # the file of the frames of Python's import
+IMPORT = "<frozen importlib._bootstrap>"  # the file name in the frames of Python's import
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -25,18 +25,18 @@ Handler = Callable[[int, FrameType | None], Any]
 def ended_in_order() -> Iterator[None]:
     """Makes a signal unwind the command, so that it ends the processes that it has started and removes its temporary folders.
 
-    SIGINT raises KeyboardInterrupt, the others SystemExit with the shell's code.
+    SIGINT raises KeyboardInterrupt; the other signals raise SystemExit with the shell's code.
     """
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         for other in ours:
-            signal.signal(other, signal.SIG_IGN)  # once is enough: another must not stop the tidying
+            signal.signal(other, signal.SIG_IGN)  # once is enough: another signal must not stop the clean-up
         raise SystemExit(128 + number)
 
-    main_thread = threading.current_thread() is threading.main_thread()  # it alone takes signals
-    # Those that nohup or a program around us has set otherwise stay as they are.
+    main_thread = threading.current_thread() is threading.main_thread()  # only the main thread receives signals
+    # Signals that nohup, or a program around us, has set otherwise stay as they are.
     usual = {signal.SIGINT: signal.default_int_handler, **dict.fromkeys(ENDING, signal.SIG_DFL)}
     ours = {number: before for number, before in usual.items() if main_thread and signal.getsignal(number) is before}
     handler = AfterImports(end)
@@ -50,12 +50,12 @@ def ended_in_order() -> Iterator[None]:
 
 
 class EndedError(BaseException):
-    """A signal asks us to end. Not an Exception, so that no `except Exception` on the way catches it."""
+    """A signal asks us to end. It is no Exception, so no `except Exception` on the way catches it."""
 
 
 @contextmanager
 def until_signal() -> Iterator[None]:
-    """SIGINT and SIGTERM end the block, in order and without an error; a second one changes nothing."""
+    """SIGINT and SIGTERM end the block in order and without an error; a second signal changes nothing."""
 
     def end(number: int, frame: FrameType | None) -> None:
         for each in SERVING:
@@ -74,7 +74,7 @@ def until_signal() -> Iterator[None]:
 
 
 class AfterImports:
-    """A signal handler that calls `handle` as soon as no import is under way except those that were under way when it was made."""
+    """A signal handler that calls `handle` once no import is under way, except those that were when the handler was made."""
 
     def __init__(self, handle: Handler) -> None:
         self.handle = handle
@@ -82,7 +82,7 @@ class AfterImports:
         self.calls = 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """What Python calls in the main thread, between two of its instructions."""
+        """Python calls this in the main thread, between two of its instructions."""
         self.calls += 1
         if _imports(frame) > self.imports:
             threading.Thread(target=_send_again, args=(number,), daemon=True).start()
@@ -91,9 +91,9 @@ class AfterImports:
 
 
 def _send_again(number: int) -> None:
-    """Sends a signal until the handler in place has been called: it may be another one by now, or not one of ours any more.
+    """Sends a signal until the handler in place has been called. That may be another handler by now, or not one of ours.
 
-    Once is not enough: a signal that comes between the main thread's last instruction and the system call in which it then waits
+    Once is not enough: if a signal comes between the main thread's last instruction and the system call in which it then waits, it
     is seen only when that call returns.
     """
     time.sleep(AGAIN_SECONDS)
@@ -106,7 +106,7 @@ def _send_again(number: int) -> None:
 
 
 def _imports(frame: FrameType | None) -> int:
-    """Frames of Python's import among this one and those that have called it."""
+    """The number of frames of Python's import among this frame and its callers."""
     count = 0
     while frame is not None:
         count += frame.f_code.co_filename == IMPORT

@@ -15,7 +15,7 @@ DEFAULT = "zcu102"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Adds the options of the command."""
     parser.add_argument("model", type=Path, metavar="M.onnx", help="float or quantised")
     parser.add_argument("--config", metavar="C", help=f"{CONFIG_HELP} (default: {DEFAULT})")
     add_shape_option(parser)
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Explains; nodes that cannot run are rows as others are."""
+    """Explains the model. Nodes that cannot run are rows like the others."""
     config = configuration(args.config or DEFAULT)
     from cnna.compiler.explain.explain import explain
     from cnna.compiler.explain.text import summary, table
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def _progress() -> Callable[[str], None]:
-    """Shows the step, on a terminal only; one without a name ends it."""
+    """A printer of the current step, for a terminal only. A step without a name ends the line."""
     if not sys.stderr.isatty():
         return lambda step: None
     return lambda step: print(f"\r\033[K{step}{' ...' * bool(step)}", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,6 @@
-"""`cnna explore`: which configuration is quickest for a model on a chip of so many DSPs and block RAMs, as `report` predicts."""
+"""`cnna explore`: finds the configuration that is quickest for a model within a chip's DSPs and block RAMs, as `report`
+predicts.
+"""
 
 import argparse
 import sys
@@ -12,11 +14,11 @@ from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import writing
 
 OUTPUTS = ("png",)
-EVERY = 10  # configurations between two lines of progress where there is no terminal
+EVERY = 10  # configurations between two lines of progress, without a terminal
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Adds the options of the command."""
     parser.add_argument(
         "model", type=Path, metavar="M.onnx", help="quantised, or float (explore then quantises it with random numbers)"
     )
@@ -33,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Compiles for every configuration and prints those that none beats."""
+    """Compiles for every configuration and prints those that no other beats."""
     if args.batch is not None and args.batch < 1:
         raise UserError(f"--batch {args.batch}: must be at least 1")
     ddr = given_ddr(args)
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace) -> Outcome:
             raise UserError("--batch is not for --layer, whose tilings are estimated for one image")
         return _layer(args)
     if args.config is not None:
-        raise UserError(f"--config {args.config} goes with --layer; without it configurations are what is compared")
+        raise UserError(f"--config {args.config} needs --layer; without it, explore compares configurations itself")
     from cnna.compiler.explore import explore
 
     configs = explore.configurations(args.dsp, args.bram)
@@ -71,7 +73,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def _layer(args: argparse.Namespace) -> Outcome:
-    """All legal tilings of one layer."""
+    """Prints all legal tilings of one layer."""
     config = configuration(args.config or "zcu102")
     from cnna.compiler.explore import layer
 
@@ -90,7 +92,7 @@ def _layer(args: argparse.Namespace) -> Outcome:
 
 
 def _graphs(args: argparse.Namespace) -> Any:
-    """The model's name and int8 graphs. Speed does not depend on what a float model is quantised with.
+    """The model's name and its int8 graphs. A float model is quantised with random numbers, which do not change its speed.
 
     UserError: nothing of it runs on the accelerator.
     """
@@ -117,7 +119,7 @@ def _graphs(args: argparse.Namespace) -> Any:
 
 
 def _say(done: int, total: int, what: str) -> None:
-    """One line on a terminal, written over; elsewhere a line now and then."""
+    """Shows progress: on a terminal one line, written over; elsewhere a new line now and then."""
     if sys.stderr.isatty():
         print(
             f"\r\033[Kcompiling {done + 1} of {total}: {what}", end="\r" if done + 1 == total else "", file=sys.stderr, flush=True

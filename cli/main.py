@@ -1,8 +1,8 @@
-"""`cnna`: a table of commands, each imported when it runs, and what every one of them shares.
+"""`cnna`: a table of commands, each imported when it runs, and what they all share.
 
-Exit codes: 0 done (and with `--check` equal); 1 a check differed, the accelerator stopped, or our own fault; 2 bad
-input, one line and no traceback; 130 interrupted, 143 terminated. On a board, where only numpy is installed, the commands that
-need more say what to install.
+Exit codes: 0 done (and with `--check` equal); 1 a check found a difference, the accelerator stopped, or the fault is our own; 2 bad
+input, one line and no traceback; 130 interrupted, 143 terminated. On a board only numpy is installed; commands that need more say
+what to install.
 """
 
 import argparse
@@ -42,7 +42,9 @@ FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command answers: its figures for `--json`, the exit code, and what it has written without naming it."""
+    """A command's result: its figures for `--json`, the exit code, and the files that it has written without printing their
+    names.
+    """
 
     figures: dict[str, Any] = field(default_factory=dict)
     exit_code: int = 0
@@ -50,21 +52,21 @@ class Outcome:
 
 
 def counted(operators: Sequence[str]) -> str:
-    """A list of operators as a user reads it: each once, with how often where that is more."""
+    """A list of operators for users: each once, with its count if that is more than one."""
     times = Counter(operators)
     return ", ".join(name if count == 1 else f"{name} x{count}" for name, count in times.items())
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with one line for a mistake."""
+    """argparse, with one line for a mistake."""
 
     def error(self, message: str) -> NoReturn:
-        """Ends with code 2."""
+        """Prints the message and ends with code 2."""
         self.exit(BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; answers its exit code."""
+    """Runs one command and returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     try:
@@ -73,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("cnna: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # `cnna report M.cnna | head`: the reader has gone, which is its right
+    except BrokenPipeError:  # as in `cnna report M.cnna | head`: the reader has gone, which is its right
         _drop_output()
         return 0
     except CnnaError as error:
@@ -81,15 +83,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ImportError as missing:
         return _say(_missing(missing), BAD_INPUT, debug)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # of files it is said by name: this is `> FILE` of a shell
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # errors about files name them; this is a shell's `> FILE`
             _drop_output()
             return _say(UserError("standard output: no space left on device"), BAD_INPUT, debug)
-        # our own fault: one line, and where to see the rest
+        # our own fault: one line, which says how to see more
         return _say(error, FAILED, debug, f"internal error: {type(error).__name__}: ", " (--debug shows where)")
 
 
 def _run(arguments: list[str]) -> int:
-    """The command with its files, before and after; its exit code."""
+    """Runs the command, with checks of its files before and after; returns its exit code."""
     prepare_output()
     args = parser_for(arguments).parse_args(arguments)
     if args.command is None:
@@ -105,7 +107,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser; of the commands, only the one in `arguments` is imported and has its options."""
+    """The parser. It imports only the command in `arguments`, and only that one has its options."""
     parser = Parser(prog="cnna", description="An open int8 CNN accelerator: quantise, compile, run, equal to the bit.")
     parser.add_argument("--version", action="version", version=f"cnna {installed_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
@@ -122,27 +124,27 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def prepare_output() -> None:
-    """Lets every name be printed: escaped where the terminal's encoding lacks its letters, nowhere where output is closed."""
-    if sys.stdout is None:  # `cnna report M.cnna >&-`
+    """Makes every name printable: escaped if the terminal's encoding lacks a letter, dropped if the output is closed."""
+    if sys.stdout is None:  # as in `cnna report M.cnna >&-`
         sys.stdout = io.StringIO()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:
-    """Lets the interpreter's own last flush of what can no longer be printed succeed."""
+    """Drops what can no longer be printed, so that the interpreter's last flush succeeds."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _check_files(args: argparse.Namespace) -> None:
-    """UserError: an output that cannot be written, or that is also an input or another output."""
+    """UserError: an output cannot be written, or is also an input or another output."""
     paths = {name: value for name, value in vars(args).items() if isinstance(value, Path)}
     outputs = {f"--{name}": path for name, path in paths.items() if name in args.outputs}
     check_outputs(outputs, [path for name, path in paths.items() if name not in args.outputs])
 
 
 def _name_files(written: Sequence[Path]) -> None:
-    """Says which files and folders there are now, where nobody reads figures; devices and pipes are neither."""
+    """Names the files and folders that were written, unless figures are read instead; devices and pipes are neither."""
     if there := [str(path) for path in written if path.is_file() or path.is_dir()]:
         print(f"wrote {', '.join(there)}", file=sys.stderr)
 
@@ -156,7 +158,7 @@ def installed_version() -> str:
 
 
 def _missing(missing: ImportError) -> Exception:
-    """A package of the tools that is not there becomes what to do about it; a fault of our own stays."""
+    """An error that says how to install a missing package of the tools; a fault of our own stays as it is."""
     package = (missing.name or "").partition(".")[0]
     if not package or (package == "cnna" and (missing.name or "").startswith(("cnna.cli", "cnna.host", "cnna.spec"))):
         return missing
@@ -164,7 +166,7 @@ def _missing(missing: ImportError) -> Exception:
 
 
 def _say(error: BaseException, exit_code: int, debug: bool, before: str = "", after: str = "") -> int:
-    """Prints an error as one line, after its traceback where `debug` asks for it."""
+    """Prints an error as one line, with its traceback before it if `debug` asks for that."""
     if debug:
         traceback.print_exception(error)
     print(f"cnna: {before}{' '.join(str(error).split())}{after}", file=sys.stderr)

@@ -9,11 +9,11 @@ from cnna.spec.errors import UserError
 from cnna.spec.files import write_bytes
 
 OUTPUTS = ("output", "calib", "test")
-PICTURES = 8  # that --calib and --test write for an untrained graph: 0.6 MB each
+PICTURES = 8  # how many --calib and --test write for an untrained graph: 0.6 MB each
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Adds the options of the command."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="the model to write (default: list them)")
     parser.add_argument("-o", "--output", type=Path, metavar="M.onnx", help="where to write the model")
     parser.add_argument("--calib", type=Path, metavar="X.npz", help="also write images for calibration")
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Lists, or writes one."""
+    """Lists the models, or writes one."""
     from cnna.compiler.zoo import catalogue
 
     if args.name is None:
@@ -56,7 +56,7 @@ def _list() -> Outcome:
 
 
 def _data(name: str, part: str, seed: int) -> Arrays:
-    """Calibration or test images of a model; those of the digits with their classes."""
+    """Calibration or test images of a model; those of the digits have their classes."""
     from cnna.compiler.zoo import catalogue
 
     if name == "digits":

@@ -1,7 +1,7 @@
-"""What several commands share: `--config`, `--shape`, the DDR to simulate or predict with, and how progress is shown.
+"""Options that several commands share: `--config`, `--shape`, the DDR to simulate or predict with; and how progress is shown.
 
-`--config` names a preset, or one with parameters changed, as `zcu102,pix=4,bank_words=4096`. `--ddr-bytes-per-cycle` and
-`--ddr-latency` describe another DDR than the one planned on. `--shape` gives an input the sizes that a model leaves open.
+`--config` names a preset, or a preset with changed parameters, such as `zcu102,pix=4,bank_words=4096`. `--ddr-bytes-per-cycle` and
+`--ddr-latency` describe another DDR than the planned one. `--shape` gives an input the sizes that a model leaves open.
 """
 
 import argparse
@@ -15,12 +15,12 @@ from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import DataError, UserError
 
 CONFIG_HELP = "tiny or zcu102, or one with parameters changed: zcu102,pix=4,bank_words=4096"
-DDR_LIMITS = {"ddr_bytes_per_cycle": (1, 64), "ddr_latency": (1, 10_000)}  # of the options; 64: four ports of 16 bytes
-DDR_FIGURES = DdrSpeed._fields  # of `ddr` in the figures of a run
+DDR_LIMITS = {"ddr_bytes_per_cycle": (1, 64), "ddr_latency": (1, 10_000)}  # limits of the options; 64: four ports of 16 bytes
+DDR_FIGURES = DdrSpeed._fields  # the entries of `ddr` in a run's figures
 
 
 def configuration(text: str) -> Config:
-    """The configuration of that text, named after what it changes. UserError: there is no such one, with what is legal."""
+    """The configuration that the text describes, named after its changes. UserError: there is none; says what is legal."""
     name, *changes = text.split(",")
     try:
         base = preset(name)
@@ -39,7 +39,7 @@ def configuration(text: str) -> Config:
 
 
 def add_shape_option(parser: argparse.ArgumentParser) -> None:
-    """`--shape`, which may be given once for each input."""
+    """Adds `--shape`, which may be given once for each input."""
     parser.add_argument(
         "--shape",
         action="append",
@@ -50,7 +50,7 @@ def add_shape_option(parser: argparse.ArgumentParser) -> None:
 
 
 def given_shapes(args: argparse.Namespace) -> dict[str, tuple[int, ...]]:
-    """What was given: sizes by input, "" for the only one. UserError: it cannot be read, or an input is given twice."""
+    """The sizes that were given, by input; "" names the only input. UserError: sizes cannot be read, or an input comes twice."""
     found: dict[str, tuple[int, ...]] = {}
     for text in args.shape:
         name, _, sizes = text.rpartition(":")  # names may have colons: input:0
@@ -76,7 +76,7 @@ def add_ddr_options(parser: argparse.ArgumentParser) -> None:
 
 
 def given_ddr(args: argparse.Namespace) -> dict[str, int]:
-    """The options of the DDR that were given, by name. UserError: a value that no memory here has."""
+    """The options of the DDR that were given, by name. UserError: no memory here has such a value."""
     found = {name: value for name in DDR_LIMITS if (value := getattr(args, name)) is not None}
     for name, value in found.items():
         low, high = DDR_LIMITS[name]
@@ -86,13 +86,13 @@ def given_ddr(args: argparse.Namespace) -> dict[str, int]:
 
 
 def simulated_ddr(found: Mapping[str, int]) -> dict[str, int]:
-    """The options of the DDR as settings of the simulated one."""
+    """The given options of the DDR as settings of the simulated one."""
     names = {"ddr_bytes_per_cycle": ("bytes_per_clock",), "ddr_latency": ("latency", "write_latency")}
     return {setting: value for name, value in found.items() for setting in names[name]}
 
 
 def ddr_figures(settings: Mapping[str, int]) -> dict[str, int]:
-    """What a run's figures say of its DDR, simulated with these `settings` and the model's own where there are none."""
+    """What a run's figures say of its DDR: these `settings`, and the model's own values where there are none."""
     from cnna.sim.rtl.linked_models import SETTINGS
 
     whole = {name: default for name, (default, _) in SETTINGS.items()} | dict(settings)
@@ -100,7 +100,7 @@ def ddr_figures(settings: Mapping[str, int]) -> dict[str, int]:
 
 
 def predicted_ddr(found: Mapping[str, int], measured: Mapping[str, Any] | None = None) -> DdrSpeed:
-    """The DDR to predict for, as the options have it; what is not given is as in the `measured` run, or as planned.
+    """The DDR to predict for. What the options leave open is as in the `measured` run, or else as planned.
 
     DataError: the run's `ddr` is not what a run writes.
     """
@@ -109,7 +109,7 @@ def predicted_ddr(found: Mapping[str, int], measured: Mapping[str, Any] | None =
         if not isinstance(run, dict) or not all(
             _is_legal(run.get(figure), name) for name, figure in zip(DDR_LIMITS, DDR_FIGURES, strict=True)
         ):
-            raise DataError(f"ddr is {run}; not what `cnna run --json` writes")
+            raise DataError(f"ddr is {run}, which is not what `cnna run --json` writes")
         values = {name: run[figure] for name, figure in zip(DDR_LIMITS, DDR_FIGURES, strict=True)}
     values |= found
     return DdrSpeed(values["ddr_bytes_per_cycle"], values["ddr_latency"])
@@ -121,7 +121,7 @@ def _is_legal(value: Any, name: str) -> bool:
 
 
 def counter(what: str) -> Callable[[int, int], None] | None:
-    """Shows how many samples are done, on a terminal only."""
+    """A printer of how many samples are done, for a terminal only."""
     if not sys.stderr.isatty():
         return None
 

@@ -1,4 +1,4 @@
-"""Pictures and arrays that a user gives, and the options that say how a picture becomes an input (docs/preprocess.md)."""
+"""Reads the pictures and arrays that a user gives, and the options that turn a picture into an input (docs/preprocess.md)."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ FILE = "preprocess.json"  # beside a model
 
 
 def add_picture_options(parser: argparse.ArgumentParser, when: str) -> None:
-    """Options of a command; `when` says what they are for."""
+    """Adds the options to a command; `when` says what they are for."""
     group = parser.add_argument_group(f"how pictures become the input, (x * scale - mean) / std: {when}")
     group.add_argument(
         "--size", type=_whole, metavar="H,W", help="scale pictures to so much, or with one number their shorter side"
@@ -42,7 +42,7 @@ def _whole(text: str) -> list[int]:
 
 
 def given_preprocess(args: argparse.Namespace) -> dict[str, Any]:
-    """What the options say, as a table. ModelError: a value that there is not."""
+    """The options as a table. ModelError: a value that does not exist."""
     names = ("size", "crop", *NORMALISATION, "layout", "colour")
     found = {name: value for name in names if (value := getattr(args, name)) is not None}
     for name, value in found.items():
@@ -53,7 +53,7 @@ def given_preprocess(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def beside(model: Path) -> dict[str, Any]:
-    """The table in a `preprocess.json` beside a model; empty where there is none. ModelError: it is no such table."""
+    """The table in a `preprocess.json` beside a model; empty if there is none. ModelError: the file is no such table."""
     path = model.parent / FILE
     if not path.exists():
         return {}
@@ -74,10 +74,11 @@ def read_samples(
     table: Mapping[str, Any],
     limit: int | None = None,
 ) -> Arrays:
-    """Arrays of a file as `read_arrays`, or pictures of a folder or file as uint8 in the model's layout; the first `limit`.
+    """The first `limit` samples: arrays of a file as of `read_arrays`, or pictures of a folder or file as uint8 in the model's
+    layout.
 
-    types: of inputs of integers. table: how pictures become the input, empty if nobody said so. DataError: as `pictures.read`, or
-    nobody said how pictures become floats.
+    types: those of integer inputs. table: how pictures become the input; empty if nothing says so. DataError: as of
+    `pictures.read`, or nothing says how pictures become floats.
     """
     if not pictures.are_pictures(path):
         arrays = read_arrays(path, inputs, allow_uint8=bool(table), types=types)
@@ -95,7 +96,7 @@ def read_samples(
 
 
 def check_channels(how: Preprocess, inputs: Mapping[str, Sequence[int | None]], where: str) -> None:
-    """DataError: means or deviations that are neither one number nor one a channel."""
+    """DataError: means or deviations are neither one number nor one for each channel."""
     for shape in inputs.values():
         channels = channels_of(tuple(shape), how.layout)
         for name, values in (("mean", how.mean), ("std", how.std)):

@@ -1,6 +1,6 @@
-"""What `cnna` needs on a machine, whether it is there, which version, and how to get it.
+"""What `cnna` needs on a machine: whether it is there, in which version, and how to get it.
 
-Looks without importing: a package that is missing or broken cannot stop the answer. Needs nothing but Python, so that
+It looks without importing, so that a missing or broken package cannot stop the answer. It needs nothing but Python, so that
 `tools/setup.sh` can run this file (`python cli/prerequisites.py`) to check the machine before anything is installed.
 """
 
@@ -40,7 +40,7 @@ PROGRAMS = {  # name: (Debian's package, what needs it)
 
 @dataclass(frozen=True)
 class Need:
-    """One thing: `version` is None where it is missing, and `remedy` then says what to type."""
+    """One prerequisite. `version` is None if it is missing; `remedy` then says what to type."""
 
     name: str
     version: str | None
@@ -49,12 +49,12 @@ class Need:
 
 
 def examine() -> list[Need]:
-    """Everything that cnna can use, present or not."""
+    """Everything that cnna can use, whether it is there or not."""
     return [*machine(), *map(_package, PACKAGES)]
 
 
 def machine() -> list[Need]:
-    """What pip cannot install."""
+    """The prerequisites that pip cannot install."""
     return [_python(), _libpython(), _venv(), *map(_program, PROGRAMS)]
 
 
@@ -75,7 +75,7 @@ def _libpython() -> Need:
 
 
 def _is_somewhere(library: str) -> bool:
-    """Whether a shared library lies where the linker or this Python looks."""
+    """Whether a shared library lies where the linker or this Python looks for it."""
     folders = {Path(str(sysconfig.get_config_var(key))) for key in ("LIBDIR", "LIBPL")} | {Path("/usr/lib"), Path("/lib")}
     multiarch = sysconfig.get_config_var("MULTIARCH")
     folders |= {folder / multiarch for folder in set(folders) if multiarch}
@@ -101,7 +101,7 @@ def _program(name: str) -> Need:
 
 
 def _program_version(name: str) -> str | None:
-    """The first dotted number that `NAME --version` prints; "present" where it prints none; None where it is missing."""
+    """The first dotted number that `NAME --version` prints; "present" if it prints none; None if the program is missing."""
     path = shutil.which(name)
     if path is None:
         return None
@@ -114,7 +114,7 @@ def _program_version(name: str) -> str | None:
 
 
 def main() -> int:
-    """Names what the machine lacks, a line each; 2 if anything."""
+    """Prints what the machine lacks, one line each; returns 2 if it lacks anything."""
     missing = [finding for finding in machine() if finding.version is None]
     for finding in missing:
         print(f"cnna: {finding.name} is missing: {finding.remedy}", file=sys.stderr)

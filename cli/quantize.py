@@ -1,4 +1,4 @@
-"""`cnna quantize`: a float ONNX model and images to calibrate with become an int8 model, written as standard QDQ."""
+"""`cnna quantize`: turns a float ONNX model, with images for calibration, into an int8 model in standard QDQ form."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class Quantised:
     report: Any
 
     def figures(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The figures for `--json`."""
         report = self.report
         return {
             "method": report.method,
@@ -44,13 +44,13 @@ class Quantised:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Adds the options of the command."""
     add_options(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="Q.onnx")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The model, and all that says how it is quantised."""
+    """Adds the model, and the options that say how it is quantised."""
     parser.add_argument("model", type=Path, metavar="M.onnx", help="the model, in float32")
     parser.add_argument(
         "--calib", type=Path, required=True, metavar="X", help=".npy, .npz or a folder of pictures: typical inputs, 100 do"
@@ -61,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Quantises and writes."""
+    """Quantises the model, writes it, and prints what was done."""
     made = quantised(args)
     report = made.report
     write_bytes(args.output, made.model.SerializeToString())
@@ -72,8 +72,8 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def quantised(args: argparse.Namespace) -> Quantised:
-    """Reads the model and the images, and quantises. UserError: what cannot be read, does not fit, or does not run."""
-    given_preprocess(args)  # a mistake in it is said before the model is read
+    """Reads the model and the images, and quantises. UserError: they cannot be read, do not fit, or do not run."""
+    given_preprocess(args)  # a mistake in the options is reported before the model is read
     from cnna.compiler.frontend.onnx_import import load_model, to_graph
     from cnna.compiler.quantise.quantise import quantise
 
@@ -96,7 +96,7 @@ def _table(args: argparse.Namespace, model: Any) -> dict[str, Any]:
 
 
 def _preprocess(args: argparse.Namespace, table: Mapping[str, Any], wanted: Mapping[str, Sequence[int]]) -> Preprocess | None:
-    """What uint8 pictures will go through; None where nothing says so. UserError: it does not fit the model's input."""
+    """What uint8 pictures will go through; None if nothing says so. UserError: it does not fit the model's input."""
     if not table:
         return None
     if len(wanted) != 1:

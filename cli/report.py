@@ -1,4 +1,4 @@
-"""`cnna report`: a .cnna layer by layer, as predicted and, with a run's figures, as measured."""
+"""`cnna report`: shows a .cnna layer by layer, as predicted and, with a run's figures, as measured."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text, writing
 
 OUTPUTS = ("html", "png", "trace")
-_TEXTS = ("config", "device", "name", "op", "engine")  # figures of a run, by what they are
+_TEXTS = ("config", "device", "name", "op", "engine")  # a run's figures that are text
 _NUMBERS = (
     *("batch", "macs", "cpu_macs", "cycles", "mac_utilization", "fps_at_300mhz", "fps_end_to_end"),
     *("ddr_read_bytes", "ddr_write_bytes", "wall_seconds", "cpu_seconds"),
@@ -21,7 +21,7 @@ _NUMBERS = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Adds the options of the command."""
     parser.add_argument("artifact", type=Path, metavar="M.cnna")
     parser.add_argument("--measured", type=Path, metavar="R.json", help="figures that cnna run --json has written")
     parser.add_argument("--html", type=Path, metavar="F", help="write a page")
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Prints the table and writes what is asked for."""
+    """Prints the table and writes the files that were asked for."""
     options = given_ddr(args)
     artifact = load(args.artifact)
     measured = read_measured(args.measured) if args.measured else None
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> Outcome:
     try:
         memory = predicted_ddr(options, measured)
         figures = report.figures(artifact, measured, memory)
-    except DataError as error:  # of the measured figures
+    except DataError as error:  # about the measured figures
         raise DataError(f"{args.measured}: {error}") from None
     print(table(figures))
     if args.html:
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def read_measured(path: Path) -> dict[str, Any]:
-    """DataError: it is not JSON, or a figure in it is not of the kind that `cnna run --json` writes."""
+    """The figures in a file. DataError: it is not JSON, or a figure in it is not of the kind that `cnna run --json` writes."""
     try:
         found = json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
@@ -85,7 +85,7 @@ def read_measured(path: Path) -> dict[str, Any]:
 
 
 def _is_figure(name: str, value: Any) -> bool:
-    """Whether the figure of that name can have this value; those of other names can have any."""
+    """Whether the figure of that name can have this value. Unknown names can have any value."""
     if name in _TEXTS:
         return isinstance(value, str)
     if name in _NUMBERS:
@@ -96,10 +96,10 @@ def _is_figure(name: str, value: Any) -> bool:
 
 
 def _are_clocks(value: Any) -> bool:
-    """Of an engine's units, in the order in which it finished them."""
+    """Whether the value lists clocks: those at which an engine finished its units, in order."""
     return isinstance(value, list) and all(type(clock) is int for clock in value) and value == sorted([0, *value])[1:]
 
 
 def _is_number(value: Any) -> bool:
-    """What is not measured is None."""
+    """Whether the value is a number, or None, which stands for what was not measured."""
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf)

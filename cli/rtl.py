@@ -1,4 +1,4 @@
-"""`cnna rtl`: the accelerator's Verilog, or one block's, with a description of its registers."""
+"""`cnna rtl`: writes the Verilog of the accelerator, or of one block, with a description of its registers."""
 
 import argparse
 import sys
@@ -14,18 +14,18 @@ from cnna.spec.config import Config, ConfigError
 from cnna.spec.errors import UserError
 from cnna.spec.files import make_folder, write_bytes
 
-PATIENCE_SECONDS = 5.0  # before a line says what takes so long
+PATIENCE_SECONDS = 5.0  # then a line says what takes so long
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Adds the options of the command."""
     parser.add_argument("--config", default="tiny", metavar="C", help=f"{CONFIG_HELP} (default: tiny)")
     parser.add_argument("--module", metavar="NAME", help="write only this block (default: the whole accelerator)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Generates, then writes every file by rename."""
+    """Generates everything, then writes every file by rename."""
     config = configuration(args.config)
     if args.output.exists() and not args.output.is_dir():
         raise UserError(f"{args.output}: is a file, not a folder to write into")
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> Outcome:
 
 
 def generated(config: Config, module: str | None = None) -> dict[str, bytes]:
-    """What `hw.verilog.writer.write` writes, by name, the Verilog first; Ctrl-C ends it at once. ConfigError: no such block."""
+    """The files of `hw.verilog.writer.write` by name, the Verilog first. Ctrl-C ends it at once. ConfigError: no such block."""
     from cnna.sim.rtl.generate import write
 
     with TemporaryDirectory() as part, _progress(config.name) as tick:
@@ -52,7 +52,7 @@ def generated(config: Config, module: str | None = None) -> dict[str, bytes]:
 
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[], None]]:
-    """Shows how long it has taken so far, on a terminal; elsewhere one line says what takes more than some seconds."""
+    """Shows on a terminal how long it has taken so far; elsewhere prints one line if it takes more than some seconds."""
     began, shown, said = time.monotonic(), sys.stderr.isatty(), False
 
     def tick() -> None:

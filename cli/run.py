@@ -1,4 +1,4 @@
-"""`cnna run`: a .cnna on the simulated RTL, the emulator or the reference, checked against each other on demand."""
+"""`cnna run`: runs a .cnna on the simulated RTL, the emulator, the reference or a board, and compares them on demand."""
 
 import argparse
 import sys
@@ -30,7 +30,7 @@ WAVEFORM = ".fst"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Adds the options of the command."""
     parser.add_argument("artifact", type=Path, metavar="M.cnna")
     parser.add_argument("--input", type=Path, required=True, metavar="X", help=".npy, .npz or a folder of pictures")
     parser.add_argument(
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Runs all samples; code 1 where a check differs."""
+    """Runs all samples; code 1 if a check finds a difference."""
     _check_values(args)
     artifact = load(args.artifact)
     options = _device_options(args)
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> Outcome:
             answers: Arrays = model.run(inputs)
             figures, agreement, cpu_agreement = {**model.last, "ddr": ddr}, model.agreement, model.cpu_agreement
             if args.device == "pynq" and _is_virtual(args.overlay):
-                figures["fps_end_to_end"] = None  # its seconds are not a board's
+                figures["fps_end_to_end"] = None  # the seconds of a simulation are not a board's
             if args.device == "pynq" and args.check:
                 agreement = _checked_board(artifact, inputs, answers)
                 figures["matches_reference"] = True
@@ -96,13 +96,15 @@ def run(args: argparse.Namespace) -> Outcome:
         figures["against"] = found.figures()
         print("\n".join(against.lines(found)))
     if untraced:
-        print(f"cnna: --from-cycle {args.from_cycle}: all was done before that clock; {args.trace} is not written", file=sys.stderr)
+        print(
+            f"cnna: --from-cycle {args.from_cycle}: the run ended before that clock; {args.trace} is not written", file=sys.stderr
+        )
     written = tuple(path for path in (args.output, None if untraced else args.trace) if path)
     return Outcome(figures, UserError.exit_code if untraced else 0, written)
 
 
 def _model(args: argparse.Namespace, artifact: Artifact, options: dict[str, Any]) -> Model:
-    """The model on the device that was asked for."""
+    """The model on the device that the options name."""
     if args.device != "pynq":
         return Model(artifact, device=args.device, check=args.check, **options)
     from cnna.host.board.overlay import open_overlay
@@ -119,20 +121,20 @@ def _is_virtual(overlay: Path) -> bool:
 
 
 def _traced(device: Device | None) -> bool:
-    """Whether the simulation has written a waveform: its first clock has come."""
+    """Whether the simulation has written a waveform, that is, has reached its first clock."""
     from cnna.sim.rtl.cosim import CosimDevice
 
     return isinstance(device, CosimDevice) and device.traced
 
 
 def _checked_board(artifact: Artifact, inputs: Arrays, answers: Arrays) -> str:
-    """A board shows its outputs alone: those equal the reference's. CheckError: the first difference."""
+    """Compares a board's outputs with the reference's: a board shows nothing else. CheckError: the first difference."""
     with Model(artifact, device="reference") as reference:
         return compare_answers("board", answers, "reference", reference.run(inputs))
 
 
 def _check_values(args: argparse.Namespace) -> None:
-    """UserError: a number that no run has, or a waveform that would not have its format's name."""
+    """UserError: a number that no run has, or a waveform whose name does not fit its format."""
     for option, value, least in (
         ("--limit", args.limit, 1),
         ("--top", args.top, 1),
@@ -149,7 +151,7 @@ def _check_values(args: argparse.Namespace) -> None:
 
 
 def _device_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What the device is opened with. UserError: an option that the device has no use for."""
+    """Options to open the device with. UserError: the device has no use for a given option."""
     given = {
         "trace": args.trace,
         "from_cycle": args.from_cycle,
@@ -183,7 +185,7 @@ def _inputs(args: argparse.Namespace, artifact: Artifact) -> Arrays:
 
 
 def _labels(path: Path, artifact: Artifact) -> list[str]:
-    """The class names. DataError: not text, or not as many as the first output has classes."""
+    """The class names. DataError: the file is not text, or has not one name for each class of the first output."""
     try:
         names = read_bytes(path).decode().splitlines()
     except UnicodeDecodeError:
@@ -197,7 +199,7 @@ def _labels(path: Path, artifact: Artifact) -> list[str]:
 
 
 def _print_top(answers: list[NDArray[Any]], labels: list[str], top: int) -> None:
-    """A line for each sample: the names of its greatest values, greatest first."""
+    """Prints a line for each sample: the names of its greatest values, greatest first."""
     for sample, answer in enumerate(answers):
         scores = answer.reshape(-1).astype(np.float64)
         best = np.argsort(-scores, kind="stable")[:top]

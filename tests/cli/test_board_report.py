@@ -74,7 +74,7 @@ def test_other_sizes_are_told_that_no_network_fits(
     """Not passed over in silence."""
     monkeypatch.setattr(board, "config", replace(board.config, bank_words=512))
     assert main(["board", "selftest"]) == 0
-    assert "not tried: none is brought along for Config(name='tiny'" in capsys.readouterr().out
+    assert "not tried: none comes with cnna for Config(name='tiny'" in capsys.readouterr().out
 
 
 def test_the_overlay_is_the_one_in_this_folder(

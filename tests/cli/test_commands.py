@@ -250,7 +250,7 @@ def test_a_waveform_of_clocks_that_never_come_is_said(folder: Path, capsys: pyte
     assert main([*map(str, arguments), "--from-cycle", "9000000", "-o", str(folder / "late.npz")]) == 2
     said = capsys.readouterr().err.splitlines()
     assert [line for line in said if line.startswith("cnna: ")] == [
-        f"cnna: --from-cycle 9000000: all was done before that clock; {folder / 'late.fst'} is not written"
+        f"cnna: --from-cycle 9000000: the run ended before that clock; {folder / 'late.fst'} is not written"
     ]
     assert not (folder / "late.fst").exists()
     assert (folder / "late.npz").exists()
