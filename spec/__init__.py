@@ -1,6 +1,6 @@
 """What the accelerator, the compiler, the simulation and the host agree on.
 
 Configuration, register map, numerics, commands, artifact, errors and the constants of the machine: each has its one home here.
-Everybody may import this package; it imports nobody, and of other packages numpy alone, so that it works on a board.
+Every room may import this package. It imports none of them, and of other packages only numpy, so that it works on a board.
 Begin with `regmap` (the programming interface) and `config` (the sizes of an accelerator).
 """

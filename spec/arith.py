@@ -1,4 +1,4 @@
-"""The numerics. Reference, emulator, RTL tests and compiler call these functions; nothing else rounds.
+"""The numerics. Reference, emulator, RTL tests and compiler call these functions; no other code rounds.
 
 It needs only numpy. `docs/numerics.md` explains the choices.
 """
@@ -64,10 +64,10 @@ def combine(
 
 
 def multiplier(ratio: float) -> tuple[int, int]:
-    """(mult, shift) with mult * 2**-shift nearest to `ratio` and mult of 24 bits, normalised.
+    """(mult, shift) with mult * 2**-shift nearest to `ratio`; mult is normalised to 24 bits.
 
-    A ratio too small for shift 55 loses bits of mult, and is (0, 1) when none is left. ValueError: negative, not
-    finite, or too large for shift 1.
+    If the ratio is too small for shift 55, mult loses bits; if none is left, the result is (0, 1). ValueError: the ratio is
+    negative, not finite, or too large for shift 1.
     """
     if not math.isfinite(ratio) or ratio < 0:
         raise ValueError(f"a scale ratio of {ratio} cannot be a multiplier")
@@ -88,9 +88,9 @@ def multiplier(ratio: float) -> tuple[int, int]:
 def factors(ratio_a: float, zero_a: int, ratio_b: float = 0.0, zero_b: int = 0, constant: float = 0.0) -> tuple[int, int, int, int]:
     """(factor_a, factor_b, offset, shift) for `combine`: y = ratio_a * (a - zero_a) + ratio_b * (b - zero_b) + constant.
 
-    y is in units of the output's scale, its zero point not yet added; ratios may be negative. The shift is the largest
-    with both factors within 24 bits and the offset within 32, so the greater ratio has 24 bits or as many as the
-    offset leaves. ValueError: values that no shift of 1 or more can hold.
+    y is in units of the output's scale, before its zero point is added. Ratios may be negative. The shift is the largest that keeps
+    both factors within 24 bits and the offset within 32. So the greater ratio has 24 bits, or as many as the offset leaves.
+    ValueError: no shift of 1 or more can hold the values.
     """
     greatest = max(abs(ratio_a), abs(ratio_b))
     for shift in range(SHIFT_MAX, SHIFT_MIN - 1, -1):
@@ -105,7 +105,7 @@ def factors(ratio_a: float, zero_a: int, ratio_b: float = 0.0, zero_b: int = 0, 
 
 
 def pack_params(offset: ArrayLike, factor: ArrayLike, shift: ArrayLike) -> NDArray[np.uint64]:
-    """A channel's requantiser parameters as 64 bits of a ring word; shapes broadcast. offset int32; factor int26; shift 1..55."""
+    """A channel's requantiser parameters as 64 bits of a ring word: offset int32, factor int26, shift 1..55. Shapes broadcast."""
     bit, word = 0, np.zeros((), np.uint64)
     for value, bits in zip((offset, factor, shift), PARAM_BITS.values(), strict=True):
         own = np.asarray(value, np.int64).astype(np.uint64) & np.uint64((1 << bits) - 1)
@@ -114,7 +114,7 @@ def pack_params(offset: ArrayLike, factor: ArrayLike, shift: ArrayLike) -> NDArr
 
 
 def unpack_params(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """(offset, factor, shift) of what `pack_params` makes."""
+    """(offset, factor, shift) from the words that `pack_params` makes."""
     high = np.asarray(words).astype(np.int64)
     offset, factor, shift = PARAM_BITS.values()
     signed = (high << (64 - offset)) >> (64 - offset), (high << (64 - offset - factor)) >> (64 - factor)

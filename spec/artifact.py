@@ -1,6 +1,6 @@
 """The `.cnna` file: everything a device needs to run a compiled model, in one checked zip. docs/artifact.md lists its contents.
 
-numpy alone is needed: it is read on boards. A file is either whole and believed or refused with one line.
+It needs numpy alone, because boards read it. A file is either sound as a whole, or refused with one line.
 """
 
 import hashlib
@@ -39,16 +39,18 @@ from cnna.spec.manifest import (
 from cnna.spec.regmap import VERSION
 
 FORMAT = "cnna"
-SCHEMA, OLDEST = 5, 1  # written, and read; in 1 no input was folded, before TRACED the batch was not traced
+# The schema that is written, and the oldest that is read; schema 1 has no folded inputs, those before TRACED no traced batch.
+SCHEMA, OLDEST = 5, 1
 MODEL = "model.onnx"
-PROGRAM_FILES = ("program.bin", "constants.bin")  # of a piece on the accelerator, behind its number
-OLD_ENDS = {"cpu_head": "head.onnx", "cpu_tail": "tail.onnx"}  # entry of the manifest and file of the two CPU parts before PIECES
+PROGRAM_FILES = ("program.bin", "constants.bin")  # of a piece on the accelerator, each behind the piece's number
+OLD_ENDS = {"cpu_head": "head.onnx", "cpu_tail": "tail.onnx"}  # the two CPU parts before PIECES: the manifest's entry, and the file
 MANIFEST, DIGEST = "manifest.json", "manifest.sha256"
-STAMP = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can hold: equal input gives equal bytes
-ZIP_BYTES, ZIP_MEMBER_BYTES = 22, 30 + 46  # of an archive's own records, names and data apart: the last one, two for each member
-SIZE_FLOOR_BYTES, SIZE_RATIO = 256 << 20, 256  # a file may unpack to the floor plus so many times its own size
+STAMP = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold: equal contents give equal bytes
+# An archive's own records, without names and data: the last record, and two for each member.
+ZIP_BYTES, ZIP_MEMBER_BYTES = 22, 30 + 46
+SIZE_FLOOR_BYTES, SIZE_RATIO = 256 << 20, 256  # a file may unpack to the floor plus its own size times the ratio
 
-Need = Callable[[bool, str], None]  # refuses the file, with what is wrong, unless something is true
+Need = Callable[[bool, str], None]  # refuses the file, with a text that says why, unless the first argument is true
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,13 @@ class ProgramPiece:
 
     @property
     def predicted_for(self) -> DdrSpeed:
-        """The DDR that the manifest's clocks hold for."""
+        """The DDR for which the manifest's clocks hold."""
         return DdrSpeed(**self.manifest["predicted"]["ddr"]) if "predicted" in self.manifest else PLANNED
 
     def predicted_clocks(self, ddr: DdrSpeed | None = None) -> int:
-        """Clocks from start to done of one batch: those of the manifest, or at most so many where a slower `ddr` is behind it.
+        """Clocks of one batch from start to done: those of the manifest or, for a slower `ddr`, an upper bound.
 
-        Of an artifact from before they were stored: the sum of the layers' estimates, which may be a quarter off.
+        An artifact from before they were stored gives the sum of the layers' estimates, which may be a quarter off.
         """
         found = self.manifest.get("predicted")
         clocks: int = found["cycles"] if found else sum(layer["predicted_cycles"] for layer in self.manifest["layers"])
@@ -118,11 +120,11 @@ class Artifact:
 
     @property
     def predicted_for(self) -> DdrSpeed:
-        """The DDR that the manifest's clocks hold for."""
+        """The DDR for which the manifest's clocks hold."""
         return self.programs[0].predicted_for if self.programs else PLANNED
 
     def predicted_clocks(self, ddr: DdrSpeed | None = None) -> int:
-        """Those of all programs, one after another."""
+        """The predicted clocks of all programs, one after another."""
         return sum(program.predicted_clocks(ddr) for program in self.programs)
 
 
@@ -173,7 +175,7 @@ def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Artifact:
-    """Reads and checks a whole file. ArtifactError: anything about it that is not as `save` leaves it, in one line."""
+    """Reads and checks a whole file. ArtifactError: it is not as `save` leaves it; one line says what differs."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -206,7 +208,7 @@ def load(path: str | os.PathLike[str]) -> Artifact:
 
 
 def _in_pieces(old: dict[str, Any], contents: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Manifest and files of an older schema, where a program may have a part on the CPU before it (head) and behind it (tail)."""
+    """Manifest and files of an older schema, in which a program may have a CPU part before it (head) and one behind it (tail)."""
     program = {key: old[key] for key in (*ProgramEntry.__annotations__, "predicted", "activation_bytes") if key in old}
     head, tail = ([_old_end(old[key])] if old[key] else [] for key in OLD_ENDS)
     pieces = [*head, {**program, "kind": ACCELERATOR}, *tail]
@@ -219,12 +221,12 @@ def _in_pieces(old: dict[str, Any], contents: dict[str, bytes]) -> tuple[dict[st
 
 
 def _old_end(operators: Any) -> dict[str, Any]:
-    """A head or tail; nobody counted its MACs, predicted its time or looked for what it needs."""
+    """The entry of a head or tail. Older files have no MACs and no predicted time for it, and do not say what it needs."""
     return {"kind": CPU, "operators": operators, "numpy": True, "macs": 0, "seconds": 0.0}
 
 
 def _unpack(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, bytes]:
-    """Every member by name, sizes bounded before anything is unpacked."""
+    """Every member by name. All sizes are checked before anything is unpacked."""
     infos = archive.infolist()
     names = [info.filename for info in infos]
     missing = sorted({MANIFEST, DIGEST, MODEL} - set(names))
@@ -247,7 +249,7 @@ def _limit(path: Path, unpacked_bytes: int, file_bytes: int) -> None:
 
 
 def _manifest(path: Path, text: bytes) -> dict[str, Any]:
-    """The manifest's object once format and schema are known to be ours."""
+    """The manifest's object, after a check that format and schema are known."""
     try:
         manifest = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -274,7 +276,7 @@ def _manifest(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def _check(path: Path, found: Mapping[str, Any], contents: Mapping[str, bytes]) -> StoredManifest:
-    """The manifest, once it is sound and the members are what it says. ArtifactError: the first thing that is not."""
+    """The manifest, after a check that it is sound and that the members match it. ArtifactError: the first fault."""
 
     def need(true: bool, what: str) -> None:
         if not true:
@@ -298,7 +300,7 @@ def _check(path: Path, found: Mapping[str, Any], contents: Mapping[str, bytes]) 
 
 
 def _check_members(need: Need, manifest: StoredManifest, contents: Mapping[str, bytes]) -> None:
-    """The archive's members are those of the manifest and its pieces, to the bit."""
+    """Checks that the archive's members are those of the manifest and its pieces, to the bit."""
     members = manifest["members"]
     wanted = {MODEL, *(name for number, entry in enumerate(manifest["pieces"]) for name in _files(number, entry["kind"]))}
     strange, missing = sorted(set(contents) - wanted), sorted(wanted - set(contents))

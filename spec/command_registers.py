@@ -7,7 +7,7 @@ commands do. Names that `regmap` needs too stand here; everybody else imports th
 from cnna.spec.config import PARAM_BITS
 from cnna.spec.field import Field
 
-COUNTED = ("load", "conv", "vector", "store")  # the engines that commands can wait for
+COUNTED = ("load", "conv", "vector", "store")  # the engines for which commands can wait
 VECTOR_OPS = ("depthwise", "average", "max", "elementwise")
 
 ADDRESS_BITS = 20  # of a feature word address
@@ -42,7 +42,7 @@ def _dma(prefix: str, direction: str) -> dict[str, list[Field]]:
 
 
 def _source(prefix: str) -> dict[str, list[Field]]:
-    """The walk over a source: output pixels outside, window taps inside."""
+    """The registers of a walk over a source: output pixels outside, window taps inside."""
     return {
         f"{prefix}_SRC": _address(
             "address", "Word that output pixel 0 reads at tap 0, block 0 (modulo 2^20; may lie in the padding)."
@@ -81,7 +81,7 @@ def _source(prefix: str) -> dict[str, list[Field]]:
 
 
 def _plane(prefix: str, what: str) -> dict[str, list[Field]]:
-    """A walk over output pixels, a chunk's channel blocks inside."""
+    """The registers of a walk over output pixels, with the channel blocks of a chunk inside."""
     return {
         prefix: _address("address", f"Word of {what}'s pixel 0, block 0."),
         f"{prefix}_X": _step("words", "Words from a pixel to the next."),

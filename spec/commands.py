@@ -26,14 +26,14 @@ from cnna.spec.regmap import (
     registers_of,
 )
 
-WRITE_BYTES = 8  # of one program write: offset, then value, 32 bit each, little endian
+WRITE_BYTES = 8  # of one program write: offset, then value, each 32 bit, little endian
 
 Numbers = NDArray[np.int64]
 Fields = Mapping[str, Numbers]
 
 
 class IllegalWriteError(Exception):
-    """A write that the accelerator refuses: `cause` as in `regmap.ERRORS`, and the register's offset."""
+    """The accelerator refuses a write: `cause` is one of `regmap.ERRORS`, and `offset` the register's."""
 
     def __init__(self, cause: str, offset: int) -> None:
         super().__init__(f"{cause} at register offset {offset:#x}")
@@ -41,26 +41,26 @@ class IllegalWriteError(Exception):
 
 
 class UnsoundError(Exception):
-    """What is wrong with a program, in words that go behind a file's name."""
+    """A program is unsound. The message says what is wrong, in words that follow a file's name."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command as its engine takes it: `f` has a value for each name of `regmap.command_fields(engine)`."""
+    """One command as its engine takes it. `f` has a value for each name of `regmap.command_fields(engine)`."""
 
-    number: int  # of the GO write among the program's GO writes
+    number: int  # of this GO write among the program's GO writes
     pc: int  # number of the GO write in the program
     engine: str
     f: SimpleNamespace
 
     def units(self, chunk_blocks: int) -> int:
-        """Units that other engines can wait for, of an accelerator with that many blocks in a chunk; `weight` has none."""
+        """Units for which other engines can wait, in an accelerator with that many blocks in a chunk. `weight` has none."""
         if self.engine == "vector":
             return -(-self.f.blocks // chunk_blocks)
         return int({"conv": getattr(self.f, "chunks", 0), "weight": 0}.get(self.engine, 1))
 
     def least_clocks(self, config: Config) -> int:
-        """Clocks that its engine is at work on it, if nothing ever holds it up."""
+        """The clocks that its engine works on it if nothing ever holds it up."""
         f = self.f
         if self.engine == "weight":
             return int(f.beats * f.repeat)
@@ -76,7 +76,7 @@ class Command:
 
 @cache
 def _decode(offset: int, value: int) -> tuple[str, str, dict[str, int] | None]:
-    """(engine, register, command members) of a legal program write; members None for GO and END."""
+    """(engine, register, members) of a legal program write; members, those of a command, are None for GO and END."""
     if offset not in IN_PROGRAMS:
         raise IllegalWriteError("illegal_register", offset)
     register = BY_OFFSET[offset]
@@ -93,7 +93,7 @@ def _decode(offset: int, value: int) -> tuple[str, str, dict[str, int] | None]:
 
 @dataclass
 class Decoder:
-    """Shadow registers of all engines, and how many writes and commands there have been."""
+    """Shadow registers of all engines, and the numbers of writes and commands so far."""
 
     shadow: dict[str, dict[str, int]] = field(
         default_factory=lambda: {e: {name: f.reset for name, f in command_fields(e).items()} for e in ENGINES}
@@ -102,11 +102,14 @@ class Decoder:
     commands: int = 0
 
     def restart(self) -> None:
-        """What `CTRL.start` does: counts from 0; shadow registers stay."""
+        """Does what `CTRL.start` does: counts begin at 0, shadow registers stay."""
         self.writes = self.commands = 0
 
     def write(self, offset: int, value: int) -> Command | str | None:
-        """One program write: the command it queues, "end", or None. IllegalWriteError: it is refused and not counted."""
+        """Takes one program write.
+
+        Returns the command that it queues, "end", or None. IllegalWriteError: the write does not count.
+        """
         engine, register, members = _decode(offset, value)
         pc, self.writes = self.writes, self.writes + 1
         if members is not None:
@@ -119,7 +122,7 @@ class Decoder:
 
 
 class Table(NamedTuple):
-    """All commands of one engine. numbers: of each among the program's GO writes; f: by `regmap.command_fields`, one entry each."""
+    """All commands of one engine. numbers: of each among the GO writes; f: for each of `regmap.command_fields`, one entry each."""
 
     engine: str
     numbers: Numbers
@@ -148,7 +151,7 @@ def commands(program: bytes) -> Iterator[Command]:
 def tables_of(program: bytes) -> dict[str, Table]:
     """The commands of a program by engine, from fresh shadow registers.
 
-    UnsoundError: a write that programs may not make, a field outside its limits, or no END, or one that is not the last write.
+    UnsoundError: a write that programs may not make, a field outside its limits, no END, or an END that is not the last write.
     """
     offsets, values = np.frombuffer(program, "<u4").reshape(-1, 2).T.astype(np.int64)
     foreign = np.flatnonzero(~np.isin(offsets, list(IN_PROGRAMS)))
@@ -165,7 +168,7 @@ def tables_of(program: bytes) -> dict[str, Table]:
 
 
 def _fields(engine: str, offsets: Numbers, values: Numbers, at: Numbers) -> dict[str, Numbers]:
-    """What each field of an engine's commands is at the GO writes `at`."""
+    """The value of each field of an engine's commands, at the GO writes `at`."""
     found = {}
     for register, names in registers_of(engine):
         written = np.flatnonzero(offsets == register.offset)

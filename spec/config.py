@@ -1,6 +1,6 @@
 """The accelerator's parameters: one frozen value that RTL, compiler and simulation take as an argument.
 
-Needs nothing but Python, so that the driver on a board can import it.
+It needs nothing but Python, so that the driver on a board can import it.
 """
 
 from dataclasses import dataclass, fields
@@ -17,9 +17,9 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes of one accelerator. ConfigError: a value that cannot be built, with the reason.
+    """Sizes of one accelerator. ConfigError: no accelerator can have this value; the message says why.
 
-    A feature word is `ci` channels of one pixel; a chunk is `co` output channels, `co // ci` words a pixel.
+    A feature word is `ci` channels of one pixel. A chunk is `co` output channels, that is `co // ci` words of each pixel.
     """
 
     name: str
@@ -27,12 +27,12 @@ class Config:
     ci: int  # channels in a feature word; input channels a clock
     co: int  # output channels a clock
     ports: int  # AXI4 masters
-    regions: int  # of feature memory, each 2 * pix banks
+    regions: int  # parts of feature memory, with 2 * pix banks each
     bank_words: int  # in one bank of one region
     ring_words: int  # of ci * co bytes, in the weight ring
     vector_ring_words: int  # of 16 bytes, in the vector engine's parameter ring
-    clock_mhz: int = 300  # the clock that frames a second are computed with
-    streams: bool = False  # a stream port each way, and copies between them and DDR beside the engines
+    clock_mhz: int = 300  # for figures in seconds, such as images a second
+    streams: bool = False  # whether it has a stream port each way, and copies between these and DDR beside the engines
 
     def __post_init__(self) -> None:
         def need(true: bool, parameter: str, legal: str) -> None:
@@ -77,7 +77,7 @@ class Config:
 
     @property
     def half(self) -> int:
-        """Pixels that requantiser, residual add and writers handle a clock."""
+        """Pixels that requantiser, residual add and writers handle in a clock."""
         return self.pix // 2
 
     @property
@@ -87,7 +87,7 @@ class Config:
 
     @property
     def feature_words(self) -> int:
-        """Words of feature memory, all regions; addresses run from 0 to one less."""
+        """Words of feature memory, in all regions. Addresses run from 0 to one less."""
         return self.regions * self.banks * self.bank_words
 
     @property
@@ -117,12 +117,12 @@ class Config:
 
     @property
     def cascade(self) -> int:
-        """DSP48E2 in a cascade."""
+        """DSP48E2 slices in a cascade."""
         return min(8, self.ci)
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the array in a clock."""
+        """Multiply-accumulates of the array in one clock."""
         return self.pix * self.ci * self.co
 
 
@@ -136,12 +136,12 @@ PRESETS = {
 
 
 def preset(name: str) -> Config:
-    """The preset of that name. ConfigError: there is none; the message lists those there are."""
+    """The preset of that name. ConfigError: there is none; the message lists the names."""
     if name not in PRESETS:
         raise ConfigError(f"config {name!r} is unknown; there are {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
 def as_dict(config: Config) -> dict[str, int | str]:
-    """Every parameter by name, for manifests and capability checks; `Config(**d)` is its inverse."""
+    """Every parameter by name, for manifests and capability checks. `Config(**d)` is the inverse."""
     return {f.name: getattr(config, f.name) for f in fields(config)} | {"streams": int(config.streams)}

@@ -1,8 +1,8 @@
-"""What the host's CPU is taken to need: constants for the four Cortex-A53 of a ZCU102 at 1.2 GHz, under Python and onnxruntime.
+"""How fast the host's CPU is assumed to be: constants for the four Cortex-A53 of a ZCU102 at 1.2 GHz, with Python and onnxruntime.
 
-They are estimates from the data sheet's peak and common efficiencies, and were never measured on a board. They say which of two
-placements is the quicker, and give the predicted seconds of a piece on the CPU. Nothing is measured while a model is compiled, so
-equal input gives equal artifacts.
+They are estimates from the data sheet's peak and common efficiencies; no board has confirmed them. The compiler uses them to choose
+the quicker of two placements, and to predict the seconds of a piece on the CPU. It measures nothing while it compiles, so equal
+input gives equal artifacts.
 """
 
 MACS_A_SECOND = 4e9  # in float32: 4 cores x 1.2 GHz x 2 multiply-accumulates a clock of their 64-bit NEON, at 40 %

@@ -12,13 +12,13 @@ from cnna.spec.errors import RunError
 
 
 class DdrSpeed(NamedTuple):
-    """bytes_per_cycle: of all AXI ports together, reads and writes. latency_cycles: from a read address to its first beat."""
+    """bytes_per_cycle: reads and writes of all AXI ports together. latency_cycles: from a read address to its first beat."""
 
     bytes_per_cycle: int = 48
     latency_cycles: int = 120
 
     def times_slower(self, other: "DdrSpeed", config: Config) -> float:
-        """A bound: a run with this DDR takes at most so many times the clocks that it takes with the `other`; at least 1.
+        """An upper bound: a run with this DDR takes at most so many times the clocks that it takes with the `other`; at least 1.
 
         Transfers take longer by the ratio of the rates, as far as the ports of `config` can use them (a beat a clock each). Answers
         take longer by the ratio of the latencies. The engines themselves take no longer.
@@ -49,7 +49,7 @@ PAGE_BYTES = 4096
 
 
 def first_fit(taken: Iterable[tuple[int, int]], low: int, high: int, size: int) -> int | None:
-    """The lowest address in low..high-size at which `size` bytes overlap none of the ranges (begin, end); None: there is no gap."""
+    """The lowest address at which `size` bytes, up to `high`, overlap none of the ranges (begin, end); None: there is no gap."""
     address = low
     for begin, end in sorted(taken):
         if begin - address >= size:
@@ -66,12 +66,12 @@ class PagePlan:
         self._taken: dict[int, int] = {}  # begin: end
 
     def allocate(self, size: int) -> int:
-        """Address of fresh bytes. RunError: no gap is large enough; says what is taken."""
+        """The address of fresh bytes. RunError: no gap is large enough; the message says what is taken."""
         whole = -(-max(size, 1) // PAGE_BYTES) * PAGE_BYTES
         address = first_fit(self._taken.items(), self.base, self.base + self.size, whole)
         if address is None:
             raise RunError(
-                f"the PL's DDR4 has no {size:,} bytes in a row left: {self.used_bytes:,} of its {self.size:,} are taken by "
+                f"the PL's DDR4 has no {size:,} contiguous bytes left: {self.used_bytes:,} of its {self.size:,} are taken by "
                 f"{len(self._taken)} segments of this process's models: close one, or compile for a smaller batch"
             )
         self._taken[address] = address + whole
@@ -79,7 +79,7 @@ class PagePlan:
 
     def free(self, address: int) -> None:
         """Gives back what `allocate` gave."""
-        self._taken.pop(address, None)  # Ctrl-C may come before the caller notes it, who then frees again
+        self._taken.pop(address, None)  # Ctrl-C may come before the caller notes it; then it frees twice
 
     @property
     def used_bytes(self) -> int:

@@ -1,6 +1,6 @@
 """What a driver needs of a device: registers, memory and waiting. The emulator, the simulated RTL and boards are devices.
 
-Every device is a `Device`. Some simulated devices are a `Recorder` or a `Profiler` too: ask with `isinstance`.
+Every device is a `Device`. Some simulated devices are also a `Recorder` or a `Profiler`: ask with `isinstance`.
 """
 
 import time
@@ -24,7 +24,7 @@ class Device(Protocol):
     name: str  # what figures and messages call it
     config: Config  # read from the capability registers
     ddr: DdrSpeed  # the speed of its DDR
-    playing: Played | None  # the program started last: whoever starts one sets this, and messages about time-outs use it
+    playing: Played | None  # the program started last: whoever starts one sets this; messages about time-outs use it
 
     def read(self, offset: int) -> int:
         """The 32-bit register at a byte offset."""
@@ -45,15 +45,15 @@ class Device(Protocol):
         """Returns when STATUS has done or error set. RunError: the device itself has died."""
 
     def close(self) -> None:
-        """Frees the device; ends its processes."""
+        """Frees the device and ends its processes."""
 
 
 @runtime_checkable
 class Recorder(Protocol):
-    """A device that can record every word that it writes, for `--check`. `sim.check` knows how each device gives its record."""
+    """A device that can record every word that it writes, for `--check`. `sim.check` knows the form of each device's record."""
 
     def start_log(self) -> None:
-        """Records every write from now on, and drops what was recorded."""
+        """Records every write from now on, and drops earlier records."""
 
 
 @runtime_checkable
@@ -68,7 +68,7 @@ class Profiler(Protocol):
 
 
 def soft_reset(device: Device, settle_seconds: float) -> None:
-    """Stops what runs and clears everything but the registers that the host sets. TimedOutError: a burst is never answered."""
+    """Stops what runs, and clears everything but the registers that the host sets. TimedOutError: a burst has no answer."""
     device.write(offset("CTRL"), REGISTERS["CTRL"].pack(soft_reset=1))
     until = time.monotonic() + settle_seconds
     while REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))["resetting"]:
@@ -81,7 +81,7 @@ def soft_reset(device: Device, settle_seconds: float) -> None:
 
 
 class Readable(Protocol):
-    """What `state_of` needs of a device."""
+    """The part of a device that `state_of` needs."""
 
     playing: Played | None
 
@@ -90,7 +90,7 @@ class Readable(Protocol):
 
 
 def state_of(device: Readable) -> str:
-    """`progress.standing` of a device, for the message of a time-out. Says so if its registers cannot be read either."""
+    """`progress.standing` of a device, for the message of a time-out. It says so if the registers cannot be read either."""
     try:
         return standing(lambda name: REGISTERS[name].unpack(device.read(offset(name))), device.playing)
     except RunError as error:

@@ -1,7 +1,7 @@
-"""Predicted images a second from end to end: the sum that `cnna explain`, `compile` and `report` show.
+"""The predicted images a second from end to end, as `cnna explain`, `compile` and `report` show them.
 
 Two batches are in flight. While the accelerator runs a piece of one, the host does the CPU pieces of the other and packs its
-tensors (docs/pieces.md). So a batch takes the time of the busier side. Both sides are held while the accelerator is started.
+tensors (docs/pieces.md). So a batch takes the time of the busier side. Both sides wait while the host starts the accelerator.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 class EndToEnd:
     """What a batch is predicted to take.
 
-    accelerator_seconds: of the programs' clocks. cpu_seconds: of the pieces on the CPU, None where an older file does not say it.
-    crossings: tensors that go to or come from the accelerator; crossing_bytes: of them all. starts: of the accelerator.
+    accelerator_seconds: of the programs' clocks. cpu_seconds: of the pieces on the CPU, None where an older file does not say.
+    crossings: tensors that go to or come from the accelerator. crossing_bytes: of all crossings. starts: of the accelerator.
     """
 
     batch: int
@@ -30,12 +30,12 @@ class EndToEnd:
 
     @property
     def crossing_seconds(self) -> float:
-        """What the host does for the crossings: packing, unpacking, and starting the accelerator."""
+        """The host's time for the crossings: packing, unpacking, and starting the accelerator."""
         return crossing_seconds(self.starts, self.crossing_bytes)
 
     @property
     def accelerator_share(self) -> float | None:
-        """The accelerator's part of the time that all of the work would take without any overlap."""
+        """The accelerator's share of the time that all the work would take without overlap."""
         if self.cpu_seconds is None:
             return None
         whole = self.accelerator_seconds + self.cpu_seconds + self.crossing_seconds
@@ -50,7 +50,7 @@ class EndToEnd:
         return self.batch / seconds if seconds else None
 
     def figures(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The figures for `--json`."""
         return {
             "accelerator_seconds": self.accelerator_seconds,
             "accelerator_share": self.accelerator_share,
@@ -87,7 +87,7 @@ def end_to_end(pieces: Sequence[PieceEntry], cycles: float, clock_mhz: int, batc
 
 
 def crossing_seconds(starts: int, elements: int) -> float:
-    """What the host does for so many runs of the accelerator that take and give so many elements."""
+    """The host's time for so many runs of the accelerator that read and write so many elements."""
     return starts * START_SECONDS + elements * PACK_SECONDS
 
 

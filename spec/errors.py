@@ -1,4 +1,4 @@
-"""Every error that cnna raises on purpose, and the exit code each one means.
+"""Every error that cnna raises on purpose, and its exit code.
 
 CnnaError
 ├── UserError            exit 2: the input is at fault; one line with file, node, limit and remedy
@@ -19,7 +19,7 @@ from typing import Any
 
 
 class CnnaError(Exception):
-    """Base of all; `exit_code` is what the command line ends with."""
+    """The base of all errors; the command line ends with its `exit_code`."""
 
     exit_code = 1
 
@@ -56,7 +56,7 @@ class CheckError(RunError):
 
 @contextmanager
 def about_model(path: str | PathLike[str]) -> Iterator[None]:
-    """Puts the file's name in front of a ModelError that does not begin with it: passes know nodes, not files."""
+    """Puts the file's name in front of a ModelError that does not begin with it: passes know nodes, but not files."""
     try:
         yield
     except ModelError as error:
@@ -69,10 +69,10 @@ class TimedOutError(RunError):
 
 
 class TurnLostError(RunError):
-    """The accelerator is another process's meanwhile."""
+    """Another process has taken the accelerator meanwhile."""
 
 
 def reason_of(error: Exception) -> str:
-    """What another package's error says, in one line; its type where it says nothing."""
-    details: Any = getattr(error, "details", None)  # of a gRPC error, whose own text is many lines
+    """What another package's error says, in one line; its type if it says nothing."""
+    details: Any = getattr(error, "details", None)  # a gRPC error has these; its own text is many lines long
     return " ".join(str(details() if callable(details) else error).split()) or type(error).__name__

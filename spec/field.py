@@ -1,13 +1,13 @@
-"""Registers and their fields: what `regmap` lists and every reader of the map (RTL, driver, emulator, tables) sees."""
+"""Registers and their fields: `regmap` lists them, and every reader of the map (RTL, driver, emulator, tables) sees them."""
 
 from typing import NamedTuple
 
 
 class Field(NamedTuple):
-    """Bits of a 32-bit register, from the bit after the field before it.
+    """Some bits of a 32-bit register; they begin behind the field before.
 
-    access: "ro" (hardware sets it), "rw", "w1c" (write 1 clears), "pulse" (write 1 acts, reads 0). `low` and `high` are
-    the legal values of a "rw" field, both included (None: all that fit); a write outside stops the accelerator.
+    access: "ro" (hardware sets it), "rw", "w1c" (write 1 clears), "pulse" (write 1 acts, reads 0). `low` and `high` are the least
+    and the greatest legal value of a "rw" field (None: every value that fits). A write outside them stops the accelerator.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Field(NamedTuple):
 
 
 class Register(NamedTuple):
-    """One 32-bit register and where it stands."""
+    """One 32-bit register and its offset."""
 
     name: str
     offset: int
@@ -38,9 +38,9 @@ class Register(NamedTuple):
     fields: tuple[Field, ...]
 
     def pack(self, **values: int) -> int:
-        """The register's word from field values (reset values where none is given).
+        """The register's word from field values; a field that is not given has its reset value.
 
-        ValueError: a value outside its field's limits, with register, field, value and limits.
+        ValueError: a value is outside its field's limits; the message names register, field, value and limits.
         """
         word, bit = 0, 0
         for field in self.fields:

@@ -33,7 +33,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file that is open for writing. It takes the name `path` when the block ends without an error; a link stays a link."""
+    """A file that is open for writing. It gets the name `path` when the block ends without an error; a link stays a link."""
     path = Path(path)
     target = Path(os.path.realpath(path))
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -61,7 +61,7 @@ def make_folder(path: Path) -> None:
 
 
 def check_writable(path: Path | None) -> None:
-    """UserError: an output cannot be written; says why. To be called before long work. None stands for no output."""
+    """UserError: an output cannot be written; the message says why. Call it before long work. None stands for no output."""
     if path is None:
         return
     path = Path(path)
@@ -82,7 +82,7 @@ def check_writable(path: Path | None) -> None:
 def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> None:
     """UserError: an output (by option) cannot be written, is an input too, or is the same file as another output.
 
-    To be called before any work. The message says which, and what to do.
+    Call it before any work. The message says which file it is, and what to do.
     """
     inputs, seen = list(inputs), dict[str, Path]()
     for option, path in outputs.items():
@@ -99,7 +99,7 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path]) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether it is a device or a pipe, which a rename would replace."""
+    """Whether the path is a device or a pipe, which a rename would replace."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

@@ -20,7 +20,7 @@ SIZES = ("ARRAY", "MEMORY", "RINGS")
 
 
 def capability_words(config: Config) -> dict[str, int]:
-    """The words of the capability registers, by name."""
+    """The words of the capability registers, by register name."""
     sizes = as_dict(config)
     words = {name: REGISTERS[name].pack(**{f.name: int(sizes[f.name]) for f in REGISTERS[name].fields}) for name in SIZES}
     version = REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1])
@@ -28,7 +28,7 @@ def capability_words(config: Config) -> dict[str, int]:
 
 
 def read_config(read: Callable[[int], int]) -> Config:
-    """The parameters of a device. read: reads a register. The name is that of the preset with the same sizes, or "device".
+    """The parameters of a device. read: reads a register. A preset with the same sizes gives the name; without one it is "device".
 
     ArtifactError: the device is no such accelerator, or has another register map.
     """
@@ -36,7 +36,8 @@ def read_config(read: Callable[[int], int]) -> Config:
     if magic != MAGIC:
         raise ArtifactError(f"the device is no cnna accelerator (its ID register is {magic:#010x})")
     version = REGISTERS["VERSION"].unpack(read(offset("VERSION")))
-    if version["major"] != VERSION[0] or version["minor"] < VERSION[1]:  # an older one lacks registers that drivers set
+    # A device with an older map lacks registers that drivers set.
+    if version["major"] != VERSION[0] or version["minor"] < VERSION[1]:
         raise ArtifactError(
             f"the device has register map {version['major']}.{version['minor']}, this cnna drives {VERSION[0]}.{VERSION[1]}: "
             "load an image of this version"

@@ -1,9 +1,9 @@
-"""The manifest of a `.cnna` file (docs/artifact.md): its types, and the check that a file's values are of them.
+"""The manifest of a `.cnna` file (docs/artifact.md): its types, and the check that a file's values have these types.
 
 Each `TypedDict` declares an entry once, for mypy and for `misfit`. A type stands for a kind of value: `int` for a count from 0 up,
-`float` for a finite number; `Annotated` names another kind. A kind is a function from a value to the place in it that is wrong:
-"" the value itself, "[2].name" what lies in it, None if nothing is. Entries that are not declared may hold anything. It is read on
-boards.
+`float` for a finite number; `Annotated` names another kind. A kind is a function that finds the fault in a value: it returns "" if
+the value itself is wrong, "[2].name" if something in it is, and None if nothing is. Entries that are not declared may hold
+anything. Boards use this module.
 """
 
 import math
@@ -15,15 +15,15 @@ from typing import Annotated, Any, Final, Literal, TypedDict, get_args, get_orig
 from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
 
-SMALLEST, GREATEST = 2.0**-126, 2.0**127  # scales: float32 holds them, and what is divided by them
+SMALLEST, GREATEST = 2.0**-126, 2.0**127  # of scales: float32 holds them, and the quotients by them
 MOST_SIZE = 1 << 32  # of an axis: a segment has fewer bytes
 
 Kind = Callable[[Any], str | None]
 ACCELERATOR: Final = "accelerator"  # the kinds of pieces
 CPU: Final = "cpu"
-PREDICTED_SINCE = 3  # the schema from which on the predictor's clocks are stored
-PIECES = 5  # the schema since which a model is a list of pieces; before, it was a program between a head and a tail
-TRACED = 4  # the schema since which the compiler traces the batch to each output; before, it was taken for the first axis
+PREDICTED_SINCE = 3  # the first schema that stores the predictor's clocks
+PIECES = 5  # the first schema in which a model is a list of pieces; before, it was a program between a head and a tail
+TRACED = 4  # the first schema in which the compiler traces the batch to each output; before, it was taken for the first axis
 
 
 def _plain(true: Callable[[Any], bool]) -> Kind:
@@ -39,18 +39,18 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_span(value: Any) -> bool:
-    """When a command begins and ends, then from when to when its engine's head has it."""
+    """When a command begins and ends, then when its engine's head begins and ends work on it."""
     known = isinstance(value, list) and len(value) == 4 and all(map(_is_whole, value))
     return known and value[0] <= value[1] and value[2] <= value[3]
 
 
 def _maybe(kind: Kind) -> Kind:
-    """Of that kind, or null."""
+    """A value of that kind, or null."""
     return lambda value: None if value is None else kind(value)
 
 
 def _each(kind: Kind, count: int | None = None) -> Kind:
-    """A list, of so many entries if `count` says so."""
+    """A list of values of one kind; `count` may say how many."""
 
     def check(value: Any) -> str | None:
         if not isinstance(value, list) or count not in (None, len(value)):
@@ -72,7 +72,7 @@ def _table(kind: Kind) -> Kind:
 
 
 def _record(may_lack: Collection[str] = (), /, **kinds: Kind) -> Kind:
-    """An object with these entries at least, but for those that it may lack."""
+    """An object with at least these entries; those in `may_lack` may be missing."""
 
     def check(value: Any) -> str | None:
         if not isinstance(value, dict):
@@ -89,7 +89,7 @@ def _entry(value: Mapping[str, Any], key: str, kind: Kind) -> str | None:
     return kind(value[key]) if key in value else ""
 
 
-_LATER = ("streams",)  # parameters of a configuration that older files lack: they have its default
+_LATER = ("streams",)  # parameters that the configurations of older files lack: these have the default
 _ANYTHING = _plain(lambda value: True)
 _TEXT = _plain(lambda value: isinstance(value, str))
 _COUNT = _plain(_is_whole)
@@ -146,7 +146,7 @@ class Port(Place, TensorEntry):
 
 
 class ModelInput(TypedDict):
-    """What a user gives; the shape is without the batch axis."""
+    """An input that a user gives; the shape is without the batch axis."""
 
     name: str
     shape: list[MaybeSize]
@@ -158,7 +158,7 @@ class _MaybeTraced(TypedDict, total=False):
 
 
 class ModelOutput(_MaybeTraced):
-    """What a user gets; the shape is the source model's, None where it is not known."""
+    """An output that a user gets; the shape is the source model's, with None for unknown sizes."""
 
     name: str
     shape: list[MaybeSize] | None
@@ -191,7 +191,7 @@ class _MaybePictured(TypedDict, total=False):
 
 
 class Preprocess(_MaybePictured):
-    """(picture * scale - mean) / std, by channel; what is not there is as in `cnna.spec.preprocess`."""
+    """(picture * scale - mean) / std, by channel; missing entries are as in `cnna.spec.preprocess`."""
 
     scale: float
     mean: list[float]
@@ -222,7 +222,7 @@ class _MaybeTimed(TypedDict, total=False):
 
 
 class CommandEntry(_MaybeTimed):
-    """A command of the program. origin: image, block, row, column of the first pixel that it writes."""
+    """A command of the program. origin: image, block, row and column of the first pixel that it writes."""
 
     engine: str
     layer: int
@@ -231,7 +231,7 @@ class CommandEntry(_MaybeTimed):
 
 
 class Predicted(TypedDict):
-    """Clocks of a batch, and the DDR that they hold for."""
+    """Clocks of a batch, and the DDR for which they hold."""
 
     cycles: int
     ddr: Annotated[dict[str, int], _DDR]
@@ -245,7 +245,7 @@ class Member(TypedDict):
 
 
 class Common(TypedDict):
-    """What a whole model and each of its programs have in common. isa: major, minor version of the register map."""
+    """The entries that a model has as a whole and in each of its programs. isa: major and minor version of the register map."""
 
     isa: Annotated[list[int], _each(_COUNT, 2)]
     config: Annotated[dict[str, Any], _CONFIG]
@@ -260,7 +260,7 @@ class _MaybePredicted(TypedDict, total=False):
 
 
 class ProgramEntry(_MaybePredicted):
-    """A piece that runs on the accelerator: what the compiler knows of its program. macs: of one image."""
+    """A piece that runs on the accelerator, and what the compiler knows of its program. macs: of one image."""
 
     kind: Annotated[Literal["accelerator"], _plain(lambda value: value == ACCELERATOR)]
     program_writes: int
@@ -274,7 +274,7 @@ class ProgramEntry(_MaybePredicted):
 
 
 class ProgramManifest(Common, ProgramEntry):
-    """A program by itself: the piece's entry, and what it has in common with its model."""
+    """A program by itself: the piece's entry, and the entries that it shares with its model."""
 
 
 class CpuEntry(TypedDict):
@@ -302,7 +302,7 @@ class _MaybeThere(TypedDict, total=False):
 
 
 class ModelEntries(Common, _MaybeThere):
-    """What the compiler knows of a model as a whole. macs: of one image, on the accelerator; cpu_macs: the rest."""
+    """What the compiler knows of a model as a whole. macs: of one image, on the accelerator; cpu_macs: on the CPU."""
 
     version: str
     model_inputs: list[ModelInput]
@@ -325,13 +325,13 @@ class StoredManifest(Manifest):
 
 
 def misfit(manifest: Mapping[str, Any]) -> str | None:
-    """The first entry of a stored manifest that is missing or of another kind, as `layers[2].macs`; None where all are sound."""
+    """The first entry of a stored manifest that is missing or of another kind, as `layers[2].macs`; None if all are sound."""
     found = _STORED(dict(manifest))
     return found if found is None else found.removeprefix(".")
 
 
 def _kind(of: Any) -> Kind:
-    """The kind of value that a type stands for. KeyError: none does."""
+    """The kind of value that a type stands for. KeyError: the type stands for none."""
     origin, parts = get_origin(of), get_args(of)
     if origin is Annotated:
         kind: Kind = parts[1]

@@ -9,18 +9,18 @@ from cnna.spec.config import BEAT_BYTES
 from cnna.spec.manifest import LayerEntry
 from cnna.spec.regmap import COUNTED, STALLS
 
-REPORT_MHZ = 300  # the clock that frames a second are stated for
+REPORT_MHZ = 300  # the clock for which images a second are stated
 
 Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Runs:
-    """What was seen of the runs of one program.
+    """What was observed in the runs of one program.
 
     counters: of each run, empty where nothing counts clocks. profile: of the last run, for every layer {cycles, stalls,
-    ddr_read_bytes, ddr_write_bytes}, summing to its counters. timeline: of the last run, (clock since start, engine, units finished
-    by then) each time an engine finished some.
+    ddr_read_bytes, ddr_write_bytes}, which sum to the run's counters. timeline: of the last run, (clock since start, engine, units
+    finished by then) each time that an engine finished units.
     """
 
     counters: Sequence[Mapping[str, int]] = ()
@@ -37,10 +37,10 @@ def summary(
     cpu_seconds: float | None = None,
     samples_per_second: float | None = None,
 ) -> Figures:
-    """All figures of some runs of one artifact. runs: of each of its programs, in their order.
+    """All figures of some runs of one artifact. runs: those of each program, in the programs' order.
 
-    Clocks, bytes and layers of several programs are added up, one after another. cpu_seconds: of the pieces on the CPU, for one
-    sample. samples_per_second: from the user's arrays to the answers, on a board.
+    Clocks, bytes and layers of several programs are added up, since they run one after another. cpu_seconds: of the pieces on the
+    CPU, for one sample. samples_per_second: from the user's arrays to the answers, on a board.
     """
     manifest = artifact.manifest
     programs = [_program(program, seen) for program, seen in zip(artifact.programs, runs, strict=True)]
@@ -68,7 +68,7 @@ def summary(
 
 
 def _program(program: ProgramPiece, seen: Runs) -> Figures:
-    """Those of one program."""
+    """The figures of one program."""
     measured = [run for run in seen.counters if run["cycles"]]
     manifest, config = program.manifest, program.config
     layers = [
@@ -86,7 +86,7 @@ def _program(program: ProgramPiece, seen: Runs) -> Figures:
 
 
 def _total(values: Iterable[int | float | None]) -> int | float | None:
-    """Their sum; None where one was not measured, or nothing was."""
+    """The sum of the values; None if one was not measured, or if there are none."""
     found = list(values)
     return sum(value for value in found if value is not None) if found and None not in found else None
 
@@ -104,9 +104,9 @@ def _beats(run: Mapping[str, int], kind: str) -> int:
 
 
 def _unit_clocks(timeline: Sequence[tuple[int, str, int]]) -> dict[str, list[int]]:
-    """By engine: the clocks, from start, at which its first, second, ... unit was finished.
+    """For each engine, the clocks from start at which it finished its first, second, ... unit.
 
-    Counts begin with those of the run before, until the start has cleared them.
+    Counts begin with those of the run before, until the start clears them.
     """
     clocks: dict[str, list[int]] = {engine: [] for engine in COUNTED}
     for clock, engine, units in timeline:
@@ -116,7 +116,7 @@ def _unit_clocks(timeline: Sequence[tuple[int, str, int]]) -> dict[str, list[int
 
 
 def _layer(entry: LayerEntry, measured: Mapping[str, Any] | None, batch: int, peak: int) -> Figures:
-    """One layer: what the compiler knows (of a batch), and what was measured where it was; MACs of one image."""
+    """One layer: what the compiler knows (of a batch), and what was measured, if it was; MACs are of one image."""
     cycles = measured["cycles"] if measured else None
     return {
         "name": entry["name"],

@@ -1,7 +1,7 @@
-"""Tensors as the accelerator keeps them in DDR, and back: quantisation and the layout of a manifest's ports.
+"""Converts tensors to the form that the accelerator keeps in DDR, and back: quantisation and the layout of a manifest's ports.
 
 A port (docs/artifact.md) says where row y of channel block b of image n begins. Channels beyond the last hold the zero point. A
-folded input is packed as another picture, in which each pixel holds several pixels of the image, or the zero point outside of it.
+folded input is packed as another picture: each of its pixels holds several pixels of the image, or the zero point outside of it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ def quantise(x: NDArray[Any], scale: float, zero: int, name: str = "x") -> Int8:
 
 
 def lookup(x: NDArray[np.uint8], table: Int8) -> Int8:
-    """int8 of the shape of x [N, C, ...], which may have any strides. table[c]: channel c's result for each of the 256 values."""
+    """int8 in the shape of x [N, C, ...], which may have any strides. table[c] is channel c's result for each of the 256 values."""
     q = np.empty(x.shape, np.int8)
     for channel, values in enumerate(table):
         np.take(values, x[:, channel], out=q[:, channel], mode="clip")  # clip is the quickest mode; no index is out of range
@@ -57,7 +57,7 @@ def pack(port: Port, x: Int8, ci: int) -> NDArray[np.uint8]:
 
 
 def unpack(port: Port, memory: bytes | NDArray[np.uint8], ci: int) -> Int8:
-    """int8 [N, C, H, W] of as many images as the bytes hold. The port must not be folded."""
+    """int8 [N, C, H, W] of all images that the bytes hold. The port must not be folded."""
     channels, height, width = port["shape"]
     words = _words(port, np.frombuffer(memory, np.int8), port["shape"], ci).transpose(0, 1, 4, 2, 3)
     return np.ascontiguousarray(words.reshape(len(words), -1, height, width)[:, :channels])
@@ -88,7 +88,8 @@ def _shared(step: int, first: int, pixels: int, size: int) -> tuple[slice, slice
 def _fill(words: Int8, x: Int8, start: int) -> None:
     """Copies the channels of x [N, C, h, w] to those of the words [N, blocks, h, w, ci], from channel `start` on."""
     ci, (channels, height, width) = words.shape[-1], x.shape[1:]
-    count = 1 if height * width > ci else ci  # so many channels at once: numpy is quick along a plane, or along the channels
+    # How many channels are copied at once: numpy is quick along a plane, or along the channels.
+    count = 1 if height * width > ci else ci
     first = 0
     while first < channels:
         block, lane = divmod(start + first, ci)

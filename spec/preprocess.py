@@ -1,6 +1,6 @@
-"""How a picture becomes a model's input: what a `preprocess.json`, a model's metadata and a manifest say (docs/preprocess.md).
+"""How a picture becomes a model's input: what `preprocess.json`, a model's metadata and a manifest say (docs/preprocess.md).
 
-It is read on boards.
+Boards use this module.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,13 +41,13 @@ class Preprocess:
             )
 
     def apply(self, images: NDArray[Any]) -> NDArray[np.float32]:
-        """float32 of uint8 [N, C, ...], or [N, ..., C] where the layout is nhwc."""
+        """float32 [N, C, ...] from uint8 of the same shape; [N, ..., C] if the layout is nhwc."""
         after = 0 if self.layout == "nhwc" else images.ndim - 2
         mean, std = (np.array(numbers, np.float32).reshape(-1, *(1,) * after) for numbers in (self.mean, self.std))
         return ((images.astype(np.float32) * np.float32(self.scale) - mean) / std).astype(np.float32)
 
     def entry(self) -> manifest.Preprocess:
-        """As a table for JSON; what is as usual is left out, but for the normalisation."""
+        """The preprocessing as a table for JSON: the normalisation, and whatever differs from the default."""
         found: manifest.Preprocess = {"scale": self.scale, "mean": list(self.mean), "std": list(self.std)}
         if self.size is not None:
             found["size"] = list(self.size)
@@ -61,16 +61,19 @@ class Preprocess:
 
 
 def channels_of(shape: list[Any] | tuple[Any, ...], layout: str) -> Any:
-    """The number of channels of an input, given its shape without the batch; None where it has no axis."""
+    """The number of channels of an input, from its shape without the batch; None if it has no axis for them."""
     return (shape[-1] if layout == "nhwc" else shape[0]) if shape else None
 
 
 def from_entry(entry: Mapping[str, Any], where: str, strict: bool = True) -> Preprocess:
-    """What a table says. ModelError: a key that there is not (if `strict`), or a value of another kind; `where` names the table."""
+    """The preprocessing that a table describes. ModelError: an unknown key (if `strict`), or a value of another kind.
+
+    `where` names the table.
+    """
     found: dict[str, Any] = {}
     for key, value in entry.items():
         if key not in _KINDS and not strict:
-            continue  # of a later version
+            continue  # a key of a later version
         if key not in _KINDS:
             raise ModelError(f"{where}: there is no '{key}'; there are {', '.join(_KINDS)}")
         wanted, kind = _KINDS[key]

@@ -1,8 +1,8 @@
-"""What about the commands of a register program no accelerator could carry out.
+"""Finds the commands of a register program that no accelerator could carry out.
 
-A `.cnna` is checked here once, when it is read, so that emulator, simulator, board and report can believe the program: its
-registers are those that programs may write, it stays within its DDR segments and feature memory, every wait is met in program
-order, and every ring word that is taken was brought. numpy alone: it runs on boards.
+A `.cnna` is checked here once, when it is read, so that emulator, simulator, board and report can rely on the program. It writes
+only registers that programs may write, and stays within its DDR segments and feature memory. Program order meets every wait, and
+every ring word that a command takes was brought before. The module needs numpy alone, because it runs on boards.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,13 +17,13 @@ from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, SEGMENTS, VECTOR
 MOST_CLOCKS = 1 << 32  # of a run: the accelerator counts them in 32 bits
 MOST_TAKEN_BYTES = 1 << 32  # of weights, for one command: what an emulator can hold
 
-Fault = tuple[NDArray[np.bool_], str]  # which of a table's commands have it, and what it is
+Fault = tuple[NDArray[np.bool_], str]  # which of a table's commands have the fault, and a description
 
 
 def checked(program: bytes, config: Config, segments: Mapping[str, int]) -> dict[str, Table]:
-    """The commands of a program by engine, once all of it is known to be sound for segments of so many bytes.
+    """The commands of a program by engine, after a check that they are sound for segments of so many bytes.
 
-    UnsoundError: the first thing that is not.
+    UnsoundError: the first command that is not.
     """
     tables = tables_of(program)
     sizes = np.array([segments[name] for name in SEGMENTS], np.int64)
@@ -41,7 +41,7 @@ def checked(program: bytes, config: Config, segments: Mapping[str, int]) -> dict
 
 
 def fault(engine: str, f: Mapping[str, int], config: Config) -> str | None:
-    """What is wrong with a single command, wherever its segments end; None where nothing is."""
+    """What is wrong with a single command, whatever the size of its segments; None if nothing is."""
     rows = {name: np.array([value], np.int64) for name, value in f.items()}
     anywhere = np.full(len(SEGMENTS), np.iinfo(np.int64).max)
     return next((what for bad, what in _faults(engine, rows, config, anywhere) if bad.any()), None)
@@ -51,20 +51,20 @@ def _command(table: Table, row: int) -> str:
     return f"commands[{table.numbers[row]}] ({table.engine})"
 
 
-# --- what a command cannot be, engine by engine ---
+# --- faults of a single command, engine by engine ---
 
 
 def _faults(engine: str, f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
-    """All that a command alone can have; later ones take for granted that there is none of the earlier ones."""
+    """All faults that a command by itself can have. Each check assumes that the faults before it are absent."""
     for name, field in command_fields(engine).items():
-        low, high = field.limits  # which a register that was never written may lie outside of
+        low, high = field.limits  # a register that was never written may hold a value outside the limits
         yield (f[name] < low) | (f[name] > high), f"has {name} outside {low}..{high}"
     yield _clocks(engine, f, config) >= MOST_CLOCKS, f"takes {MOST_CLOCKS} clocks or more"
     yield from _FAULTS[engine](f, config, sizes)
 
 
 def _clocks(engine: str, f: Fields, config: Config) -> NDArray[np.float64]:
-    """About how long each command keeps its engine busy; in floats, for products that no integer holds."""
+    """About how many clocks each command keeps its engine busy, in floats, since no integer holds some of these products."""
     if engine == "weight":
         return f["beats"].astype(np.float64) * f["repeat"]
     if engine in ("load", "store"):
@@ -74,7 +74,7 @@ def _clocks(engine: str, f: Fields, config: Config) -> NDArray[np.float64]:
 
 
 def _moved(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
-    """Of load and store."""
+    """Faults of load and store."""
     words = f["blocks"] * f["runs"] * f["run"]
     yield words > config.feature_words, f"moves more than the {config.feature_words} words of feature memory"
     steps = [(f["blocks"], f["ddr_block"]), (f["runs"], f["ddr_run"])]
@@ -86,7 +86,7 @@ def _moved(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
 
 
 def _brought(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
-    """Of weight."""
+    """Faults of weight."""
     ports = np.where(f["ring"] == 1, 1, config.ports)
     apart = (ports - 1) * f["port"]
     yield _unaligned(f["ddr"], apart), "has a DDR address that is no multiple of 16"
@@ -95,7 +95,7 @@ def _brought(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
 
 
 def _convolved(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
-    """Of conv."""
+    """Faults of conv."""
     terms, groups = _terms(f), _groups(f, config)
     held = (f["stream"] == 0) & (groups > 1)
     yield held & (terms > config.ring_words), f"holds more than the {config.ring_words} words of the weight ring"
@@ -108,7 +108,7 @@ def _convolved(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
 
 
 def _made(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
-    """Of vector."""
+    """Faults of vector."""
     pairs = f["op"] == VECTOR_OPS.index("elementwise")
     yield pairs & ((f["kernel_height"] != 1) | (f["kernel_width"] > 2)), "is elementwise on more than two operands"
     yield _reads_beyond(f, f["blocks"], config), _OUTSIDE
@@ -120,7 +120,7 @@ _OUTSIDE = "has an address outside feature memory"
 
 
 def _written(f: Fields, blocks: Numbers, config: Config) -> Iterator[Fault]:
-    """Of what conv and vector write: no word twice, and all of it in feature memory."""
+    """Faults of the writes of conv and vector: no word may be written twice, and all must lie in feature memory."""
     yield _pixels(f) * blocks > config.feature_words, f"writes more than the {config.feature_words} words of feature memory"
     yield _beyond(f["dst"], _plane(f, "dst", blocks), config), _OUTSIDE
 
@@ -133,7 +133,7 @@ def _plane(f: Fields, name: str, blocks: Numbers) -> list[tuple[Numbers, Numbers
 
 
 def _reads_beyond(f: Fields, blocks: Numbers, config: Config) -> NDArray[np.bool_]:
-    """Where taps inside of the source leave feature memory."""
+    """Which commands have taps inside of the source that leave feature memory."""
     rows, columns = _tap_range(f, "y", "height"), _tap_range(f, "x", "width")
     image = f["src_image"] + f["out_height"] * (f["src_row"] + f["out_width"] * f["src_x"])
     none = rows[:, 2].astype(bool) | columns[:, 2].astype(bool)
@@ -145,7 +145,7 @@ def _reads_beyond(f: Fields, blocks: Numbers, config: Config) -> NDArray[np.bool
 
 
 def _tap_range(f: Fields, axis: str, size: str) -> Numbers:
-    """What rows, or columns, add to a source's address where they are inside of it: int64 [commands, (least, most, none is)]."""
+    """What rows, or columns, inside of the source add to its address: int64 [commands, (least, most, whether there are none)]."""
     across = f["src_x"] if axis == "x" else f["src_row"] + f["out_width"] * f["src_x"]
     names = (f"out_{size}", f"kernel_{size}", f"first_{axis}", f"stride_{axis}", f"stride_dilation_{axis}", f"in_{size}")
     kinds, which = np.unique(
@@ -161,7 +161,7 @@ def _tap_range(f: Fields, axis: str, size: str) -> Numbers:
 
 
 def _beyond(first: Numbers, walks: list[tuple[Numbers, Numbers]], config: Config) -> NDArray[np.bool_]:
-    """Where walks from `first` on, of so many steps each, leave feature memory; addresses are modulo 2^20."""
+    """Which walks from `first` on, of so many steps each, leave feature memory. Addresses are modulo 2^20."""
     ends = [(count - 1) * step for count, step in walks]
     low = first + sum(np.minimum(end, 0) for end in ends)
     high = first + sum(np.maximum(end, 0) for end in ends)
@@ -185,18 +185,18 @@ def _terms(f: Fields) -> Numbers:
     return f["blocks"] * f["kernel_height"] * f["kernel_width"]
 
 
-# --- what the commands cannot be together ---
+# --- faults of the commands together ---
 
 
 def _units(table: Table, config: Config) -> Numbers:
-    """Units of each command that others can wait for."""
+    """Units of each command for which others can wait."""
     if table.engine == "conv":
         return table.f["chunks"]
     return -(-table.f["blocks"] // config.chunk_blocks) if table.engine == "vector" else np.ones(len(table.numbers), np.int64)
 
 
 def _check_waits(tables: Mapping[str, Table], config: Config) -> None:
-    """UnsoundError: a unit waits for what no earlier command gives. Differences are signed, of COUNT_BITS."""
+    """UnsoundError: a unit waits for what no earlier command provides. Differences are signed, of COUNT_BITS."""
     units = {engine: _units(tables[engine], config) for engine in COUNTED}
     given = {engine: np.concatenate([[0], np.cumsum(units[engine])]) for engine in COUNTED}
     sign = 1 << (COUNT_BITS - 1)
@@ -208,7 +208,8 @@ def _check_waits(tables: Mapping[str, Table], config: Config) -> None:
             last = units[engine] - 1
             for unit in (np.zeros_like(last), last):
                 spare = done + (unit if other == engine else 0) - count - unit * step
-                seen = np.minimum(done + (unit if other == engine else 0), sign - 1)  # more than there are would be a count below 0
+                # More units than there are would give a count below 0.
+                seen = np.minimum(done + (unit if other == engine else 0), sign - 1)
                 bad = (enable == 1) & (spare % (2 * sign) > seen)
                 if bad.any():
                     who = _command(table, int(bad.argmax()))
@@ -234,12 +235,12 @@ def _stripe(f: Fields, config: Config) -> Numbers:
 
 
 def _taken_weights(f: Fields, config: Config) -> Numbers:
-    """Words that conv commands take of the weight ring."""
+    """Words that conv commands take from the weight ring."""
     return f["chunks"] * (config.param_words + _terms(f) * np.where(f["stream"] == 1, _groups(f, config), 1))
 
 
 def _taken_parameters(f: Fields, config: Config) -> Numbers:
-    """Words that vector commands take of the vector ring."""
+    """Words that vector commands take from the vector ring."""
     params = np.where(f["uniform"] == 1, 1, f["blocks"]) * config.vector_param_words
     depthwise = f["op"] == VECTOR_OPS.index("depthwise")
     return params + depthwise * f["blocks"] * f["kernel_height"] * f["kernel_width"]

@@ -1,4 +1,4 @@
-"""Says in words where in a program the accelerator is, for error messages: from registers to the name of a layer."""
+"""Says in words where in its program the accelerator is, for error messages: turns registers into the name of a layer."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from cnna.spec.machine import RESPONSES
 from cnna.spec.manifest import ProgramManifest
 from cnna.spec.regmap import BOUNDED, COUNT_BITS, COUNTED, ENGINES, ERRORS, GO_OFFSETS, REGISTERS, STALLS, offset
 
-Read = Callable[[str], Mapping[str, int]]  # fields of a register, by its name
+Read = Callable[[str], Mapping[str, int]]  # reads a register by its name, and gives its fields
 
 
 class Played(NamedTuple):
@@ -23,7 +23,7 @@ class Played(NamedTuple):
 
 
 class Go(NamedTuple):
-    """A `*_GO` write of a program: which engine, its number in the program, and the units it makes."""
+    """A `*_GO` write of a program: its engine, its number in the program, and the units that its command makes."""
 
     engine: str
     pc: int
@@ -43,7 +43,7 @@ def gos_of(program: bytes, chunk_blocks: int) -> list[Go]:
 
 
 def _last(writes: NDArray[np.uint32], register: str, pcs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The value of a register before each of the writes `pcs`; 0 if it was not set."""
+    """The value of a register before each of the writes `pcs`; 0 if it was never set."""
     own = np.flatnonzero(writes[:, 0] == offset(register))
     values = np.concatenate([[0], writes[own, 1].astype(np.int64)])
     return values[np.searchsorted(own, pcs)]
@@ -76,7 +76,10 @@ def whereabouts(read: Read, manifest: ProgramManifest, program: bytes, chunk_blo
 
 
 def standing(read: Read, played: Played | None) -> str:
-    """The report of a time-out: program counter, layer, engines, STATUS, errors, AXI traffic. `played` None: no program of ours."""
+    """The report of a time-out: program counter, layer, engines, STATUS, errors, AXI traffic.
+
+    If `played` is None, the program is not one of ours.
+    """
     if played is not None:
         where = whereabouts(read, *played)
     else:
@@ -87,7 +90,7 @@ def standing(read: Read, played: Played | None) -> str:
 
 
 def registers(read: Read, ports: int) -> str:
-    """STATUS, ERROR and the beats of each AXI port, for the report of an accelerator that stands still."""
+    """STATUS, ERROR and the beats of each AXI port, for the report of an accelerator that hangs."""
     status, error = read("STATUS"), read("ERROR")
     beats = ", ".join(f"port {p} {read(f'READ_BEATS{p}')['beats']:,}/{read(f'WRITE_BEATS{p}')['beats']:,}" for p in range(ports))
     flags = [name for name in ("busy", "done", "error", "resetting") if status[name]]
@@ -104,7 +107,7 @@ def outstanding(read: Read) -> str:
 
 
 def _after(gos: list[Go], pc: int) -> int | None:
-    """The command to which write `pc` belongs: the first one whose GO is not before it."""
+    """The command to which write `pc` belongs: the first whose GO is at `pc` or behind it."""
     return next((index for index, go in enumerate(gos) if go.pc >= pc), len(gos) - 1 if gos else None)
 
 

@@ -1,12 +1,12 @@
 """The register map: the accelerator's whole programming interface, declared once.
 
-The AXI4-Lite slave (`regfile`), the command structs of the engines (`command`), the driver, the emulator's decode, the
-compiler's emitter, `docs/registers.md` and the SystemRDL description are made from it. Pure Python: it imports on a board.
-`command_registers` has the tables of the engines; the names that it shares with this file are imported from here.
+The AXI4-Lite slave (`regfile`), the command structs of the engines (`command`), the driver, the emulator's decoder, the
+compiler's emitter, `docs/registers.md` and the SystemRDL description are made from it. It is pure Python, so a board can import it.
+`command_registers` has the tables of the engines; import the names that it shares with this file from here.
 
-A register program is a list of (offset, value) writes. Writes to an engine's registers fill its shadow set; a write to
-its `*_GO` register queues one command with the shadow set's values, which stay for the next command. What the commands
-do is in `docs/engines.md`.
+A register program is a list of (offset, value) writes. Writes to an engine's registers fill its shadow set. A write to its
+`*_GO` register queues one command with the shadow set's values, which stay for the next command. `docs/engines.md` says what the
+commands do.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from cnna.spec.command_registers import VECTOR_OPS as VECTOR_OPS
 from cnna.spec.field import Field
 from cnna.spec.field import Register as Register
 
-VERSION = (1, 2)  # of this map: major, minor; a driver refuses another major, and an older minor
+VERSION = (1, 2)  # major and minor version of this map; a driver refuses another major, and an older minor
 SPACE_BYTES = 0x1000
 ENGINES = ("load", "weight", "conv", "vector", "store")  # their numbers, in status and error registers
 SEGMENTS = ("constant", "workspace", "input", "output")  # DDR regions that the host places: numbers of *_SEG
@@ -190,7 +190,7 @@ REGISTERS: dict[str, Register] = {
 }
 BY_OFFSET: dict[int, Register] = {register.offset: register for register in REGISTERS.values()}
 GO_OFFSETS: dict[int, str] = {REGISTERS[f"{engine.upper()}_GO"].offset: engine for engine in ENGINES}  # where a command ends
-IN_PROGRAMS: frozenset[int] = frozenset(  # offsets that a program may write
+IN_PROGRAMS: frozenset[int] = frozenset(  # the offsets that a program may write
     [register.offset for register in REGISTERS.values() if register.block in ENGINES] + [REGISTERS["END"].offset]
 )
 
@@ -202,7 +202,7 @@ def offset(name: str) -> int:
 
 @cache
 def registers_of(engine: str) -> tuple[tuple[Register, tuple[str, ...]], ...]:
-    """The registers that a command of that engine carries, in order; of each, the names of its fields as in `command_fields`."""
+    """The registers that a command of that engine carries, in order, each with the names of its fields as in `command_fields`."""
     prefix, found = f"{engine.upper()}_", []
     for register in REGISTERS.values():
         if register.block == engine and register.offset not in GO_OFFSETS:
@@ -222,9 +222,9 @@ def command_fields(engine: str) -> dict[str, Field]:
 
 def command_writes(engine: str, values: Mapping[str, int]) -> list[tuple[int, int]]:
     """All register writes (offset, value) of one command. A field that is not given holds 0, or its least legal value if that is
-    more.
+    higher.
 
-    ValueError: there is no such field, or its value is outside of the limits.
+    ValueError: there is no such field, or its value is outside of its limits.
     """
     fields = {name: max(0, field.limits[0]) for name, field in command_fields(engine).items()}
     if unknown := values.keys() - fields.keys():

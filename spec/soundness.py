@@ -1,7 +1,7 @@
-"""Whether the parts of a `.cnna` agree: segments, ports, tensors, commands, CPU parts and what the model takes and gives.
+"""Checks that the parts of a `.cnna` agree: segments, ports, tensors, commands, CPU parts, and the model's inputs and outputs.
 
-`manifest` has looked at each entry alone; here they are held against each other and the program, once, so that no reader has
-to. A new entry of the manifest that others refer to gets its check here. It is read on boards.
+`manifest` has looked at each entry alone. Here they are compared with each other and with the program, once, so that no reader
+has to. A new entry of the manifest to which others refer gets its check here. Boards use this module.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ Shape = Sequence[int | None]
 
 
 def check(manifest: StoredManifest, config: Config, contents: Mapping[str, bytes]) -> None:
-    """UnsoundError: the first thing that does not agree. contents: the archive's members but the manifest."""
+    """UnsoundError: the first parts that do not agree. contents: the archive's members except the manifest."""
     _check_names((("model_inputs", manifest["model_inputs"]), ("model_outputs", manifest["model_outputs"])))
     _need(bool(manifest["pieces"]), "it has no pieces")
     known: dict[str, Shape | None] = {entry["name"]: entry["shape"] for entry in manifest["model_inputs"]}
@@ -50,7 +50,7 @@ def check(manifest: StoredManifest, config: Config, contents: Mapping[str, bytes
 
 
 def _check_program(piece: ProgramEntry, manifest: StoredManifest, config: Config, program: bytes, constants: bytes) -> None:
-    """One piece on the accelerator: its entry agrees with itself and with its files."""
+    """Checks one piece on the accelerator: its entry agrees with itself and with its files."""
     _need(len(program) == 8 * piece["program_writes"] >= 8, f"program.bin is not {piece['program_writes']} writes of 8 bytes")
     _check_predicted(piece, manifest["schema"])
     _check_segments(piece, constants)
@@ -65,7 +65,7 @@ def _need(true: bool, what: str) -> None:
 
 
 def _check_predicted(manifest: ProgramEntry, schema: int) -> None:
-    """Predicted clocks are there of all, which add up, or, in an older file, of the layers alone."""
+    """Checks the predicted clocks: all are there and add up or, in an older file, only the layers have them."""
     stored = "predicted" in manifest
     _need(stored or schema < PREDICTED_SINCE, "manifest.json has no proper 'predicted'")
     _need(all(("predicted" in command) is stored for command in manifest["commands"]), "some commands have no predicted clocks")
@@ -84,7 +84,7 @@ def _check_segments(manifest: ProgramEntry, constants: bytes) -> None:
 
 
 def _check_names(named: Sequence[tuple[str, Sequence[Port | ModelInput | ModelOutput]]]) -> None:
-    """Of each kind there is at least one, and no two have one name."""
+    """Checks the names: there is at least one of each kind, and no two of a kind are equal."""
     for kind, entries in named:
         names = [entry["name"] for entry in entries]
         _need(len(names) == len(set(names)), f"two of its {kind} have one name")
@@ -92,7 +92,7 @@ def _check_names(named: Sequence[tuple[str, Sequence[Port | ModelInput | ModelOu
 
 
 def _check_ports(manifest: ProgramEntry, batch: int, config: Config) -> None:
-    """Each port lies in its segment, no two of its rows overlap, and no two ports have one name."""
+    """Checks that each port lies in its segment, that no two of its rows overlap, and that no two ports have the same name."""
     ends = (("inputs", manifest["inputs"]), ("outputs", manifest["outputs"]))
     _check_names(ends)
     for kind, ports in ends:
@@ -123,7 +123,7 @@ def _sound_layout(port: Port, shape: Sequence[int], ci: int) -> bool:
 
 
 def _sound_fold(fold: Fold, channels: int) -> bool:
-    """Whether the numbers of a fold are possible, of an input with so many channels."""
+    """Whether the numbers of a fold are possible for an input with so many channels."""
     pairs = [fold["step"], fold["span"], fold["before"]]
     numbers = [number for part in (fold["shape"], *pairs) for number in part]
     whole = all(type(number) is int and 0 <= number < 1 << 16 for number in numbers)
@@ -140,7 +140,7 @@ def _sound_fold(fold: Fold, channels: int) -> bool:
 
 
 def _check_given(piece: ProgramEntry, known: Mapping[str, Shape | None]) -> None:
-    """Every input of a program is a tensor that is known before it runs. known: name to shape, as far as that is known."""
+    """Checks that every input of a program is known before it runs. known: name to shape, as far as the shape is known."""
     for port in piece["inputs"]:
         _need(port["name"] in known, f"the name of port {port['name']} is that of no input")
         shape = known[port["name"]]
@@ -150,7 +150,7 @@ def _check_given(piece: ProgramEntry, known: Mapping[str, Shape | None]) -> None
 
 
 def _check_model_outputs(manifest: StoredManifest, known: Mapping[str, Shape | None]) -> None:
-    """Every output that the user asks for is made by something, and its batch is in one of its axes."""
+    """Checks that something makes every output that the user asks for, and that its batch lies in one of its axes."""
     for entry in manifest["model_outputs"]:
         _need(entry["name"] in known, f"nothing makes the model's output {entry['name']}")
         axis = entry.get("batch_axis", -1) if manifest["schema"] >= TRACED else None
@@ -159,7 +159,7 @@ def _check_model_outputs(manifest: StoredManifest, known: Mapping[str, Shape | N
 
 
 def _check_preprocess(manifest: Manifest) -> None:
-    """A mean and a deviation for all channels, or for each of every input."""
+    """Checks that a mean and a deviation serve all channels, or that there is one for each channel of every input."""
     preprocess = manifest["preprocess"]
     if preprocess is None:
         return
@@ -181,7 +181,7 @@ def _check_preprocess(manifest: Manifest) -> None:
 
 
 def _check_commands(manifest: ProgramEntry, tables: Mapping[str, Table], batch: int, config: Config) -> None:
-    """The list of commands is the program's, and what each writes lies in its tensor."""
+    """Checks that the list of commands is the program's, and that each command writes inside its tensor."""
     listed, queued = manifest["commands"], sum(len(table.numbers) for table in tables.values())
     _need(queued == len(listed), f"program.bin queues {queued} commands, but manifest.json lists {len(listed)}")
     tensors = {None, *manifest["tensors"]}
@@ -199,7 +199,7 @@ def _check_commands(manifest: ProgramEntry, tables: Mapping[str, Table], batch: 
 
 
 def _inside(table: Table, row: int, origin: Sequence[int], limits: Sequence[int], config: Config) -> bool:
-    """Whether a command's pixels are those of a tensor [N, C, H, W]; channels beyond its last are not."""
+    """Whether a command's pixels are those of a tensor [N, C, H, W]; channels beyond its last do not count."""
     sizes = [int(table.f[name][row]) for name in ("images", "out_height", "out_width")]
     image, block, y, x = origin
     images, channels, height, width = limits

@@ -101,11 +101,11 @@ def test_the_plan_fills_gaps_and_says_when_it_is_full(board):
     one, two, three = (board.allocate(size) for size in (200 << 20, 100 << 20, 100 << 20))
     board.free(two)
     assert board.allocate(50 << 20) == two
-    with pytest.raises(RunError, match=r"DDR4 has no 209,715,200 bytes in a row left: 367,001,600 of its 536,870,912 are taken"):
+    with pytest.raises(RunError, match=r"DDR4 has no 209,715,200 contiguous bytes left: 367,001,600 of its 536,870,912 are taken"):
         board.allocate(200 << 20)
     board.close()
     big = {**requantised_copy().program.manifest["segments"], "workspace": 600 << 20}
-    with pytest.raises(RunError, match="the PL's DDR4 has no 629,145,600 bytes"):
+    with pytest.raises(RunError, match="the PL's DDR4 has no 629,145,600 contiguous bytes"):
         BoardModel(board, requantised_copy(segments=big))
     assert one
     assert three
