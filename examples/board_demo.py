@@ -1,7 +1,7 @@
 """The digits network through the stock pynq package on a virtual ZCU102: `make board-demo`.
 
-Starts the board (the accelerator's RTL behind PYNQ.remote), classifies test images on it with `cnna run --device pynq` and in a
-notebook, and compares bits with the integer reference and clocks with a simulation that has no board around it.
+It starts the board (the accelerator's RTL behind PYNQ.remote) and classifies test images on it, with `cnna run --device pynq` and
+in a notebook. It compares the answers, bit by bit, with the integer reference, and the clocks with a simulation without a board.
 """
 
 import json
@@ -29,7 +29,7 @@ from cnna.spec.errors import CnnaError, RunError
 HERE = Path(__file__).resolve().parent
 OUT = HERE.parent / "build" / "board-demo"
 CONFIG, IMAGES = "tiny", 5
-ADDRESS = "127.0.0.71"  # of the virtual board: stock pynq has one port, so boards on one machine differ by address
+ADDRESS = "127.0.0.71"  # of the virtual board: stock pynq uses one fixed port, so boards on one machine differ by address
 CNNA = (sys.executable, "-W", "ignore", "-m", "cnna.cli.main")
 END_SECONDS = 20
 NOTEBOOK = HERE.parent / "host" / "notebooks" / "1_classify.ipynb"
@@ -37,7 +37,7 @@ EXECUTE = (sys.executable, "-W", "ignore", "-c", "from nbclient.cli import main;
 
 
 def main() -> int:
-    """Runs the demo; 1 where something differs or fails."""
+    """Runs the demo; returns 1 if something differs or fails."""
     try:
         demo()
     except CnnaError as error:
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def demo() -> None:
-    """Makes a model and an overlay, starts the board, runs, compares."""
+    """Makes a model and an overlay, starts the board, runs the model and compares."""
     digits = data.load()
     OUT.mkdir(parents=True, exist_ok=True)
     model, _ = quantise(load_model(HERE / "digits" / "digits.onnx"), {"image": digits.calibration.images})
@@ -75,7 +75,7 @@ def demo() -> None:
 
 
 def play(notebook: Path, environment: dict[str, str]) -> None:
-    """Runs a notebook in a kernel of its own, keeps it with its pictures, prints what it found. RunError: a cell failed."""
+    """Runs a notebook in its own kernel, keeps it with its pictures, and prints what it found. RunError: a cell failed."""
     made = OUT / notebook.name
     shutil.copy(notebook, made)
     done = subprocess.run([*EXECUTE, made.name], cwd=OUT, env=environment, capture_output=True, text=True, check=False)
@@ -89,7 +89,7 @@ def play(notebook: Path, environment: dict[str, str]) -> None:
 
 @contextmanager
 def board() -> Iterator[dict[str, str]]:
-    """A virtual ZCU102; gives the environment in which pynq finds it. RunError: it did not come up, or did not end in order."""
+    """A virtual ZCU102; yields the environment in which pynq finds it. RunError: it did not come up, or did not end in order."""
     command = [*CNNA, "board", "serve", "--config", CONFIG, "--address", ADDRESS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -107,7 +107,7 @@ def board() -> Iterator[dict[str, str]]:
 
 
 def _cnna(*arguments: object, environment: dict[str, str] | None = None) -> None:
-    """Runs one command. RunError: it failed; its own words stand above."""
+    """Runs one command. RunError: it failed; its own message is printed above."""
     words: Sequence[str] = [str(argument) for argument in arguments]
     print("$ cnna " + " ".join(os.path.relpath(word) if os.path.isabs(word) else word for word in words), flush=True)
     if code := subprocess.run([*CNNA, *words], env=environment, check=False).returncode:

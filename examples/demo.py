@@ -1,7 +1,7 @@
-"""The whole way, from a trained network to the accelerator's own answer: `make demo`.
+"""The whole way from a trained network to the accelerator's own answer: `make demo`.
 
-Quantises the digits network with 100 calibration images, compiles it for `tiny`, and runs test images clock by clock on
-the generated Verilog; every tensor it writes is compared with the emulator and the integer reference.
+It quantises the digits network with 100 calibration images, compiles it for `tiny`, and runs test images clock by clock on the
+generated Verilog. Every tensor that the Verilog writes is compared with the emulator and the integer reference.
 """
 
 import sys
@@ -28,13 +28,13 @@ HERE = Path(__file__).resolve().parent
 FLOAT = HERE / "digits" / "digits.onnx"
 OUT = HERE.parent / "build" / "demo"
 CONFIG, SHOWN, A_ROW = "tiny", 10, 5
-EMULATED_BATCH = 25  # images that the emulator takes at once: the same arithmetic, fewer calls
+EMULATED_BATCH = 25  # images that the emulator takes at once: the same arithmetic in fewer calls
 
 Images = NDArray[np.float32]
 
 
 def main() -> int:
-    """Runs the demo; 1 where an execution differs or something fails."""
+    """Runs the demo; returns 1 if an execution differs or something fails."""
     try:
         demo()
     except CnnaError as error:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def demo() -> None:
-    """The five steps."""
+    """Runs the five steps."""
     digits, config = data.load(), preset(CONFIG)
     OUT.mkdir(parents=True, exist_ok=True)
     float_model = load_model(FLOAT)
@@ -76,7 +76,10 @@ def demo() -> None:
 
 @contextmanager
 def step(what: str, then: str = "") -> Iterator[None]:
-    """Says what is being done and how long it took, after `...` or, for a step that prints, below, with what there is then."""
+    """Prints what is being done, and then how long it took.
+
+    The time follows `...` on the same line or, for a step that prints itself, below it, behind the text `then`.
+    """
     print(f"{what} ...", end="\n" if then else " ", flush=True)
     started = time.perf_counter()
     yield
@@ -84,7 +87,7 @@ def step(what: str, then: str = "") -> Iterator[None]:
 
 
 def show(images: Images, classes: NDArray[np.int64], answers: NDArray[np.int64]) -> None:
-    """The pictures in characters, A_ROW beside each other, with what they are and what the accelerator says."""
+    """Prints the pictures in characters, A_ROW beside each other, each with its class and the accelerator's answer."""
     shades = " ░▒▓█" if (sys.stdout.encoding or "").lower().startswith("utf") else " .+#@"
     for first in range(0, len(images), A_ROW):
         part = slice(first, first + A_ROW)
@@ -96,7 +99,7 @@ def show(images: Images, classes: NDArray[np.int64], answers: NDArray[np.int64])
 
 
 def table(figures: dict[str, Any]) -> None:
-    """A line for each layer and one for the whole, of one image."""
+    """Prints one line for each layer and one for the whole network, for one image."""
     print(f"{'layer':16} {'engine':8} {'MACs':>9} {'cycles':>8} {'utilisation':>11} {'DDR read':>9} {'written':>8}")
     for layer in [*figures["layers"], {**figures, "name": "all", "engine": ""}]:
         used = f"{layer['mac_utilization']:.1%}" if layer["macs"] and layer["mac_utilization"] else "-"

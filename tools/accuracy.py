@@ -1,4 +1,4 @@
-"""Measures every trained model in a folder and writes docs/accuracy.md. An hour on two cores for the whole folder.
+"""Measures every trained model in a folder and writes docs/accuracy.md. The whole folder takes an hour on two cores.
 
     .venv/bin/python tools/accuracy.py --models DIR [--only NAME ...] [--variants]
 
@@ -48,7 +48,7 @@ of the project. This command measures a row again:
 
 
 def measure(model: Trained) -> str:
-    """One row of the table."""
+    """Measures one model; returns its row of the table."""
     samples = trained.samples(model, "test")
     in_float = trained.onnxruntime_answers(load_model(model.folder / FLOAT), samples.x)
     ours = trained.emulated(trained.artifact(model, preset(CONFIG), BATCH), samples.x)
@@ -64,7 +64,7 @@ def measure(model: Trained) -> str:
 
 
 def sources(root: Path) -> str:
-    """Where each model is from, by the README in its folder."""
+    """A table that says where each model comes from, according to the README in its folder."""
     lines = ["", "## Sources", "", "| model | task | published in | licence |", "|---|---|---|---|"]
     for folder in sorted({model.folder for model in trained.find(root)}):
         text = (folder / "README.md").read_text()

@@ -73,7 +73,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def measure(row: Row, config: str, before: Mapping[str, Any] | None, predict: bool, again: bool) -> Found:
-    """Figures of one row. before: what is known of it; its measurement is kept. CalledProcessError: a command failed."""
+    """Figures of one row. before: what is known of it already; its measurement is kept. CalledProcessError: a command failed."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         artifact = _compiled(row, config, folder)
@@ -106,7 +106,7 @@ def measure(row: Row, config: str, before: Mapping[str, Any] | None, predict: bo
 
 
 def check(key: str, config: str, docs: Path) -> int:
-    """Runs a whole row, compares every tensor, and compares its clocks with those kept. Prints one line. Returns the exit code."""
+    """Runs a whole row, compares every tensor, and compares its clocks with those kept. Prints one line; returns the exit code."""
     rows = list(chosen([key]))
     kept = read(docs).get(key)
     if len(rows) != 1 or not kept or not kept["measured"]:

@@ -40,7 +40,7 @@ def network(name: str, folder: Path, cnna: Callable[..., None]) -> Path:
 
 
 def _make(name: str, part: Path, cnna: Callable[..., None]) -> None:
-    """m.onnx, calib.npz, q.onnx and test.npz in `part`."""
+    """Writes m.onnx, calib.npz, q.onnx and test.npz to `part`."""
     cnna("models", name, "-o", part / "m.onnx", "--calib", part / "calib.npz", "--test", part / "test.npz")
     cnna("quantize", part / "m.onnx", "--calib", part / "calib.npz", "-o", part / "q.onnx")
 
@@ -54,9 +54,9 @@ def sources_digest() -> str:
 
 
 def sources(root: Path, roots: tuple[str, ...]) -> dict[str, str]:
-    """{file below `root`: its text} of the roots and all modules of `cnna.compiler` that they import, directly or not.
+    """{file below `root`: its text} of the roots and of all modules of `cnna.compiler` that they import, directly or not.
 
-    FileNotFoundError: a root or an imported module has no file; the digest would then miss what it is made for.
+    FileNotFoundError: a root or an imported module has no file; the digest would then miss a source.
     """
     waiting, found = list(roots), dict[str, str]()
     while waiting:

@@ -1,4 +1,4 @@
-"""docs/performance.md from what docs/performance.json keeps: tables of rows, of where clocks go, and of floors that are missed."""
+"""docs/performance.md from the figures in docs/performance.json: rows, where clocks go, and floors that are missed."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -40,7 +40,7 @@ _SCALE = ("pix", "MACs a clock", "DSP48E2", "BRAM36, estimated", "fps", "array",
 
 
 def page(kept: Mapping[str, Found]) -> str:
-    """The whole text. kept: rows by key."""
+    """The whole text. kept: the rows by key."""
     extra = [Row(network, batch) for network in EXTRA for batch in BATCHES]
     known = [row for row in (*rows(), *extra) if row.key in kept]
     plain = sorted((row for row in known if row.ddr_bytes == PLANNED_BYTES and not row.pix), key=_place)

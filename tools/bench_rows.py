@@ -1,4 +1,4 @@
-"""The rows of docs/performance.md: networks, batches, memories and array sizes, with the floors and the peer they are held against.
+"""The rows of docs/performance.md: networks, batches, memories and array sizes, with their floors and the peer for comparison.
 
 A row's key is NETWORK/bBATCH, followed by /32B where the DDR moves 32 bytes a clock instead of 48, or by /pixN for another array.
 """

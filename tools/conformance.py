@@ -34,9 +34,9 @@ FULL_RANGE = 255  # steps between the least and the greatest int8
 
 
 class Result(NamedTuple):
-    """What became of a case. `steps`: how far off an accelerated float answer was; `line`: what the user sees, or what is wrong.
+    """The outcome of a case. `steps`: how far off an accelerated float answer was. `line`: what the user sees, or what is wrong.
 
-    `share`: of the multiply-accumulates of a graph by an exporter, on the accelerator; `cpu`: the operators that the CPU runs.
+    `share`: for an exporter's graph, the accelerator's share of its multiply-accumulates. `cpu`: the operators that the CPU runs.
     """
 
     case: Case
@@ -55,7 +55,7 @@ class WrongAnswerError(Exception):
 
 
 def run(case: Case) -> Result:
-    """Runs one case on all of its data. Whatever it raises but UserError is a crash, which is what this looks for."""
+    """Runs one case on all of its data. Any error but a UserError counts as a crash, which is what this tool looks for."""
     steps = 0.0
     try:
         prepared = prepare(case.model, config=LARGE if case.suite == "light" else "tiny")
@@ -74,7 +74,7 @@ def run(case: Case) -> Result:
 
 
 def _share(case: Case, placement: Placement) -> float:
-    """Of the model's multiply-accumulates, on the accelerator, which may spend more on moving channels."""
+    """The accelerator's share of the model's multiply-accumulates. It may spend more of them on moving channels."""
     whole = max(1, exported.macs(case.model))
     return min(placement.macs / whole, 1 - placement.cpu_macs / whole)
 
@@ -113,7 +113,7 @@ def _off(case: Case, want: Any, have: Any, rounded: bool, name: str) -> float:
 
 
 def _is_close(want: Any, have: Any, case: Case) -> bool:
-    """Whether floats are as near as the package wants them; sums of greater numbers may be off by what float32 loses of those."""
+    """Whether floats are as near as the package wants them. Sums of large numbers may be off by what float32 loses of these."""
     finite = np.abs(want[np.isfinite(want)])
     return np.allclose(have, want, case.rtol, max(case.atol, FLOAT32_LOSS * finite.max(initial=0)), equal_nan=True)
 
@@ -137,11 +137,11 @@ def _first_difference(want: Any, have: Any) -> str:
     return f"element {[int(index) for index in place]} is {have[place]}, not {want[place]}"
 
 
-# --- all of them ---
+# --- all cases ---
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs and writes; the exit code."""
+    """Runs the cases, writes the page, and returns the exit code."""
     args = _arguments(argv)
     chosen = [case for case in cases() if not args.match or any(fnmatchcase(case.key, f"*{word}*") for word in args.match)]
     results: list[Result] = []
@@ -191,14 +191,14 @@ def record(results: Iterable[Result]) -> dict[str, list[str]]:
 
 
 def kept(docs: Path) -> dict[str, str]:
-    """Verdicts by case, as they are committed; none where there is no such file."""
+    """The committed verdicts, by case; none if there is no such file."""
     path = docs / KEPT
     found: Mapping[str, list[str]] = json.loads(path.read_text()) if path.is_file() else {}
     return {key: verdict for verdict, keys in found.items() for key in keys}
 
 
 def fallen(results: Iterable[Result], before: Mapping[str, str]) -> list[tuple[Result, str]]:
-    """Results that are worse than they were, and what they were."""
+    """The results that are worse than before, and what they were."""
     pairs = ((result, before.get(result.case.key, result.verdict)) for result in results)
     return [(result, was) for result, was in pairs if VERDICTS.index(result.verdict) > VERDICTS.index(was)]
 

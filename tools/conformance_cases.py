@@ -1,8 +1,8 @@
-"""The cases of the onnx package's own suites, and graphs as exporters write them: models with inputs and the outputs to answer.
+"""The cases of the onnx package's own suites, and graphs as exporters write them: models, inputs and expected outputs.
 
-Node, simple, pytorch-converted and pytorch-operator cases bring their data as files. The light models have the layers of published
-networks, but no weights to speak of; their inputs are those that the package's own runner makes, their outputs are files. What an
-exported graph must answer is what onnxruntime answers.
+Node, simple, pytorch-converted and pytorch-operator cases have their data in files. The light models have the layers of published
+networks, but no real weights; the package's own runner makes their inputs, and files hold their outputs. For an exported graph,
+onnxruntime's answer is the expected one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,13 @@ from onnx.backend.test.loader import DATA_DIR, load_model_tests
 from onnx.backend.test.runner import Runner
 
 SUITES = ("node", "simple", "pytorch-converted", "pytorch-operator", "light", "exported")
-WHOLE = ("light", "exported")  # suites of networks, which are about no single operator
+WHOLE = ("light", "exported")  # suites of whole networks, which do not test a single operator
 ARRANGING = ("Constant", "Identity", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One model and its data. `model_path`: its ONNX file; `rtol` and `atol`: what the package allows a float answer to differ."""
+    """One model and its data. `model_path`: its ONNX file. `rtol`, `atol`: how far the package lets a float answer be off."""
 
     suite: str
     name: str
@@ -36,7 +36,7 @@ class Case:
 
     @property
     def key(self) -> str:
-        """What the case is called on the command line and in docs/operators.json."""
+        """The case's name on the command line and in docs/operators.json."""
         return f"{self.suite}/{self.name}"
 
     @cached_property
@@ -46,7 +46,7 @@ class Case:
 
     @property
     def operator(self) -> str:
-        """The operator that the case is about: of several, the first that does not only arrange elements."""
+        """The operator that the case is about; if there are several, the first that does more than rearrange elements."""
         name, cut, _ = self.name.partition("_expanded")
         whole = self.model_path.parent.with_name(name) / "model.onnx"
         model = onnx.load(whole) if cut and whole.is_file() else self.model
@@ -89,7 +89,7 @@ class ExportedCase(Case):
 
 
 def exported_cases() -> list[Case]:
-    """One for each graph of tests/exporter_graphs."""
+    """One case for each graph of tests/exporter_graphs."""
     return [ExportedCase("exported", name, exported.FOLDER / f"{name}.onnx", 1e-3, 1e-5) for name in exported.names()]
 
 
@@ -115,7 +115,7 @@ def _numbered(folder: Path, kind: str) -> list[Path]:
 
 
 def _arrays(files: Sequence[Path], values: Sequence[onnx.ValueInfoProto]) -> list[Any]:
-    """What files hold: arrays, lists of arrays for sequences, and None for an optional without a value."""
+    """The contents of files: arrays, lists of arrays for sequences, and None for an optional without a value."""
     found: list[Any] = []
     for file, value in zip(files, values, strict=False):
         content = file.read_bytes()

@@ -1,4 +1,4 @@
-"""docs/operators.md: what became of the cases of onnx's suites, by suite and by operator, and why some are refused."""
+"""docs/operators.md: the outcome of the cases of onnx's suites, by suite and by operator, and why some are refused."""
 
 import re
 from collections import Counter, defaultdict
@@ -9,15 +9,15 @@ from conformance_cases import WHOLE
 
 
 class Tested(Protocol):
-    """What the page wants of a case."""
+    """What the page needs to know of a case."""
 
     @property
     def suite(self) -> str:
-        """Of the onnx package."""
+        """The suite of the onnx package."""
 
     @property
     def name(self) -> str:
-        """Of the case."""
+        """The name of the case."""
 
     @property
     def operator(self) -> str:
@@ -25,11 +25,11 @@ class Tested(Protocol):
 
 
 class Judged(Protocol):
-    """What the page wants of a result."""
+    """What the page needs to know of a result."""
 
     @property
     def case(self) -> Tested:
-        """The case."""
+        """The case that was judged."""
 
     @property
     def verdict(self) -> str:
@@ -45,11 +45,11 @@ class Judged(Protocol):
 
     @property
     def share(self) -> float:
-        """Of a network's multiply-accumulates, on the accelerator."""
+        """The accelerator's share of a network's multiply-accumulates."""
 
     @property
     def cpu(self) -> Sequence[str]:
-        """Operators that the CPU runs."""
+        """The operators that the CPU runs."""
 
 
 HEAD = """# Operators
@@ -77,7 +77,7 @@ NAMES = {"cpu": "CPU alone"}
 
 
 def page(results: Sequence[Judged], steps: int, light: int) -> str:
-    """The whole text."""
+    """The whole text of the page."""
     from onnx import __version__
 
     reasons = _reasons(results)
@@ -97,7 +97,7 @@ def page(results: Sequence[Judged], steps: int, light: int) -> str:
 
 
 def kind_of_line(line: str) -> str:
-    """A line without names and numbers: lines that are refused for one reason have this in common."""
+    """A line without names and numbers. Lines that are refused for one reason have the same."""
     text = line.partition(": ")[2] or line
     return re.sub(r"\[[^]]*\]|'[^']*'|\([^)]*\)|\d+", "_", text)[:80]
 
@@ -147,7 +147,7 @@ def _exported(graphs: Iterable[Judged]) -> str:
 
 
 def _cell(line: str) -> str:
-    """A line as a table's cell takes it."""
+    """A line in the form that a table's cell takes."""
     return line[:240].replace("|", "\\|")
 
 

@@ -1,4 +1,4 @@
-"""SVG by hand, for the pictures of docs/: boxes, words and arrows, the same bytes on every machine."""
+"""Writes SVG for the pictures of docs/: boxes, words and arrows, the same bytes on every machine."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -34,7 +34,7 @@ def document(width: float, height: float, parts: Iterable[str]) -> str:
 
 
 def box(left: float, top: float, width: float, height: float, fill: str, dashed: bool = False) -> str:
-    """A rectangle; dashed ones are frames around others."""
+    """A rectangle; a dashed one is a frame around others."""
     more = ' stroke-dasharray="3 3"' if dashed else ""
     return (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="5" fill="{fill}" stroke="#777"{more}/>'
@@ -48,7 +48,7 @@ def text(x: float, y: float, words: str, kind: str = "") -> str:
 
 
 def arrow(title: str, points: Sequence[Point], curved: bool = True) -> str:
-    """Through the points, with a tip at the last; curved ones go down smoothly. title: shown when pointed at."""
+    """An arrow through the points, with a tip at the last one. Curved arrows bend smoothly. title: the arrow's tooltip."""
     (x, y), path = points[0], [f"M{points[0][0]:.1f},{points[0][1]:.1f}"]
     for next_x, next_y in points[1:]:
         if curved:

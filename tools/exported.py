@@ -1,4 +1,4 @@
-"""The graphs of tests/exporter_graphs, which tools/exporter_graphs.py wrote, with seeded weights in them, and inputs for them."""
+"""The graphs of tests/exporter_graphs, which tools/exporter_graphs.py wrote, with seeded weights, and inputs for them."""
 
 import zlib
 from math import prod
@@ -15,12 +15,12 @@ RECIPE = "normal "
 
 
 def names() -> list[str]:
-    """NETWORK-EXPORTER of every graph."""
+    """The name, NETWORK-EXPORTER, of every graph."""
     return sorted(path.stem for path in FOLDER.glob("*.onnx"))
 
 
 def load(name: str) -> ModelProto:
-    """A graph with weights; the same ones for a name forever."""
+    """A graph with weights. A name always has the same weights."""
     model = onnx.load(FOLDER / f"{name}.onnx")
     constants = [a.t for node in model.graph.node for a in node.attribute if a.type == onnx.AttributeProto.TENSOR]
     for tensor in (*model.graph.initializer, *constants):
@@ -43,13 +43,13 @@ def samples(model: ModelProto, count: int) -> dict[str, Any]:
 def macs(model: ModelProto) -> int:
     """Multiply-accumulates of convolutions, matrix products and recurrent layers for the inputs' sizes; padding counts too."""
     sizes = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer} | _sizes(model)
-    for node in model.graph.node:  # constants that nodes hold
+    for node in model.graph.node:  # constants that are attributes of nodes
         sizes |= {name: list(a.t.dims) for a in node.attribute if a.name == "value" for name in node.output}
     return sum(_macs_of(node, sizes) for node in model.graph.node)
 
 
 def _sizes(model: ModelProto) -> dict[str, list[int]]:
-    """The shapes of all tensors, by running the model: ONNX cannot infer those behind onnxruntime's own operators."""
+    """The shapes of all tensors, found by running the model: ONNX cannot infer those behind onnxruntime's own operators."""
     copy = ModelProto()
     copy.CopyFrom(model)
     answers, made = (
@@ -81,7 +81,7 @@ def _macs_of(node: onnx.NodeProto, sizes: dict[str, list[int]]) -> int:
 
 
 def _fill(tensor: TensorProto, name: str) -> None:
-    """Draws values as the tensor's doc_string says: `normal MEAN DEVIATION LOW HIGH`, rounded where the type is whole."""
+    """Draws values as the tensor's doc_string says: `normal MEAN DEVIATION LOW HIGH`, rounded if the type is an integer."""
     mean, deviation, low, high = (float(word) for word in tensor.doc_string.split()[1:])
     rng = np.random.default_rng(zlib.crc32(f"{name}/{tensor.name}".encode()))
     values = np.clip(rng.normal(mean, deviation, tuple(tensor.dims)), low, high)

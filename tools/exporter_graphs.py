@@ -28,7 +28,7 @@ QUANTISED = ("residual", "mobilenetv3", "yolov8", "unet", "shuffle", "dense")  #
 
 
 def main() -> int:
-    """Exports what the chosen packages write."""
+    """Exports the networks that the chosen packages can write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packages", choices=("torch", "keras"))
     parser.add_argument("--only", metavar="NETWORK", help="this one alone")
@@ -70,13 +70,13 @@ def is_grid(values: Any) -> bool:
 
 
 def recipe(values: Any) -> str:
-    """How seeded values like these are made."""
+    """A doc_string from which similar values can be drawn."""
     numbers = values.astype(np.float64)
     return " ".join(["normal", *(f"{number:.5g}" for number in (numbers.mean(), numbers.std(), numbers.min(), numbers.max()))])
 
 
 def by_torch(only: str | None) -> Iterator[tuple[str, ModelProto]]:
-    """NETWORK-torchscript, NETWORK-dynamo, and what onnxruntime's quantiser makes of some."""
+    """NETWORK-torchscript and NETWORK-dynamo and, for some networks, what onnxruntime's quantiser makes of them."""
     import torch
     from exporter_networks import NETWORKS
 
@@ -105,7 +105,7 @@ def by_torch(only: str | None) -> Iterator[tuple[str, ModelProto]]:
 
 
 def by_onnxruntime(name: str, model: ModelProto, x: Any) -> Iterator[tuple[str, ModelProto]]:
-    """NETWORK-FORMAT-TYPE-SCALES: all combinations of the first network, two of the others."""
+    """NETWORK-FORMAT-TYPE-SCALES: all combinations for the first network, two for the others."""
     from onnxruntime import quantization as q
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -116,7 +116,7 @@ def by_onnxruntime(name: str, model: ModelProto, x: Any) -> Iterator[tuple[str, 
             self.samples = iter(x)
 
         def get_next(self) -> Any:
-            """One more, or None."""
+            """The next sample; None after the last."""
             sample = next(self.samples, None)
             return None if sample is None else {"images": sample[None]}
 

@@ -1,4 +1,4 @@
-"""Small networks in Keras, channels last, for tf2onnx: `NETWORKS` has for each what makes it, and the shape of its input."""
+"""Small networks in Keras, channels last, for tf2onnx. `NETWORKS` has the function that makes each, and the shape of its input."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +9,13 @@ k = tf.keras.layers
 
 
 def conv(x: Any, cout: int, size: int = 3, stride: int = 1, act: str | None = "relu") -> Any:
-    """Convolution, batch norm and activation."""
+    """A convolution, batch norm and activation."""
     x = k.BatchNormalization()(k.Conv2D(cout, size, stride, "same", use_bias=False)(x))
     return k.Activation(act)(x) if act else x
 
 
 def residual(shape: tuple[int, ...]) -> Any:
-    """Of ResNet, with a padding of its own before the stem."""
+    """A block of ResNet, with explicit padding before the stem."""
     images = k.Input(shape)
     x = k.ZeroPadding2D(3)(images)
     x = k.ReLU()(k.BatchNormalization()(k.Conv2D(16, 7, 2)(x)))
@@ -26,7 +26,7 @@ def residual(shape: tuple[int, ...]) -> Any:
 
 
 def mobilenet(shape: tuple[int, ...]) -> Any:
-    """Of MobileNetV2, with ReLU6, and squeeze-and-excite."""
+    """A block of MobileNetV2, with ReLU6, and squeeze-and-excite."""
     images = k.Input(shape)
     x = conv(images, 16, 3, 2, "relu6")
     y = conv(x, 48, 1, 1, "relu6")
@@ -38,7 +38,7 @@ def mobilenet(shape: tuple[int, ...]) -> Any:
 
 
 def unet(shape: tuple[int, ...]) -> Any:
-    """Down once and up again by a transposed convolution."""
+    """A U-Net that goes down once, and up again by a transposed convolution."""
     images = k.Input(shape)
     first = conv(images, 8)
     y = conv(k.MaxPooling2D()(first), 16)
@@ -54,7 +54,7 @@ def espcn(shape: tuple[int, ...]) -> Any:
 
 
 def dense(shape: tuple[int, ...]) -> Any:
-    """Of DenseNet: joined maps, norms before convolutions, an enlargement at the end."""
+    """A block of DenseNet: concatenated maps, norms before convolutions, an upsampling at the end."""
     images = k.Input(shape)
     x = conv(images, 16, stride=2)
     for _ in range(2):

@@ -1,6 +1,6 @@
-"""Small networks in PyTorch, each with the blocks that one family of published networks is made of; weights are random.
+"""Small networks in PyTorch with random weights; each has the typical blocks of one family of published networks.
 
-`NETWORKS` has them by name: a function that makes the module, and the shape of its input. tools/exporter_graphs.py exports them.
+`NETWORKS` has, by name, the function that makes the module and the shape of its input. tools/exporter_graphs.py exports them.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 
 def conv(cin: int, cout: int, k: int = 3, s: int = 1, g: int = 1, act: type[nn.Module] = nn.ReLU) -> nn.Sequential:
-    """Convolution, batch norm and activation."""
+    """A convolution, batch norm and activation."""
     return nn.Sequential(nn.Conv2d(cin, cout, k, s, k // 2, groups=g, bias=False), nn.BatchNorm2d(cout), act())
 
 
 class Residual(nn.Module):
-    """Of ResNet: two blocks, of which the second halves the map."""
+    """ResNet: two blocks, of which the second halves the map."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Residual(nn.Module):
 
 
 class Inverted(nn.Module):
-    """Of MobileNetV3 (`act` Hardswish, `gate` Hardsigmoid) and EfficientNet (SiLU, Sigmoid): with squeeze-and-excite."""
+    """MobileNetV3 (`act` Hardswish, `gate` Hardsigmoid) or EfficientNet (SiLU, Sigmoid): a block with squeeze-and-excite."""
 
     def __init__(self, act: type[nn.Module], gate: type[nn.Module]) -> None:
         super().__init__()
@@ -52,19 +52,19 @@ class Inverted(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """Of YOLO: two convolutions, and their input added."""
+    """YOLO: two convolutions whose input is added to their output."""
 
     def __init__(self, c: int) -> None:
         super().__init__()
         self.body = nn.Sequential(conv(c, c, 1, act=nn.SiLU), conv(c, c, act=nn.SiLU))
 
     def forward(self, x: Tensor) -> Tensor:
-        """As shaped as x."""
+        """Returns a map of the shape of x."""
         return x + self.body(x)
 
 
 class C3(nn.Module):
-    """Of YOLOv5 and YOLOX."""
+    """The C3 block of YOLOv5 and YOLOX."""
 
     def __init__(self, c: int) -> None:
         super().__init__()
@@ -72,12 +72,12 @@ class C3(nn.Module):
         self.body = Bottleneck(c // 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """As shaped as x."""
+        """Returns a map of the shape of x."""
         return self.c(torch.cat((self.body(self.a(x)), self.b(x)), 1))
 
 
 class C2f(nn.Module):
-    """Of YOLOv8: the halves, and what a bottleneck makes of the second."""
+    """The C2f block of YOLOv8: both halves of a map, and what a bottleneck makes of the second."""
 
     def __init__(self, c: int) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class C2f(nn.Module):
         self.body = Bottleneck(c // 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """As shaped as x."""
+        """Returns a map of the shape of x."""
         parts = list(self.a(x).chunk(2, 1))
         parts.append(self.body(parts[-1]))
         return self.b(torch.cat(parts, 1))
@@ -99,7 +99,7 @@ class Sppf(nn.Module):
         self.a, self.b, self.pool = conv(c, c // 2, 1, act=nn.SiLU), conv(c * 2, c, 1, act=nn.SiLU), nn.MaxPool2d(5, 1, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """As shaped as x."""
+        """Returns a map of the shape of x."""
         parts = [self.a(x)]
         for _ in range(3):
             parts.append(self.pool(parts[-1]))
@@ -113,7 +113,7 @@ def grid(rows: int, columns: int) -> Tensor:
 
 
 class YoloV5(nn.Module):
-    """C3, SPPF, one enlargement, and two heads that are decoded with anchors."""
+    """YOLOv5: C3, SPPF, one upsampling, and two heads that are decoded with anchors."""
 
     def __init__(self, anchors: int = 3, classes: int = 2) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class YoloV5(nn.Module):
 
 
 class YoloV8(nn.Module):
-    """C2f, SPPF, and two heads whose distances are means over a softmax."""
+    """YOLOv8: C2f, SPPF, and two heads whose distances are means over a softmax."""
 
     def __init__(self, bins: int = 8, classes: int = 4) -> None:
         super().__init__()
@@ -172,7 +172,7 @@ class YoloV8(nn.Module):
 
 
 class YoloX(nn.Module):
-    """Focus, CSP, and a decoupled head whose boxes are decoded with exp."""
+    """YOLOX: focus, CSP, and a decoupled head whose boxes are decoded with exp."""
 
     def __init__(self, classes: int = 3) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class YoloX(nn.Module):
 
 
 class Dense(nn.Module):
-    """Of DenseNet: norms before convolutions, and a transition."""
+    """DenseNet: norms before convolutions, and a transition."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ class Dense(nn.Module):
 
 
 class Inception(nn.Module):
-    """Four ways of other kernels, joined."""
+    """Inception: four branches with different kernels, concatenated."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -241,7 +241,7 @@ class Inception(nn.Module):
 
 
 class Shuffle(nn.Module):
-    """Of ShuffleNetV2: one half of the channels stays, then all are shuffled."""
+    """ShuffleNetV2: one half of the channels stays as it is, then all are shuffled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -260,7 +260,7 @@ class Shuffle(nn.Module):
 
 
 class UNet(nn.Module):
-    """Down twice and up again, by transposed convolutions or by bilinear enlargement."""
+    """U-Net: down twice and up again, by transposed convolutions or by bilinear upsampling."""
 
     def __init__(self, bilinear: bool) -> None:
         super().__init__()
@@ -281,7 +281,7 @@ class UNet(nn.Module):
 
 
 class Fpn(nn.Module):
-    """Three maps, each added to the next finer one; a shared head on all."""
+    """A feature pyramid: three maps, each added to the next finer one, and a shared head on all of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -304,7 +304,7 @@ class Fpn(nn.Module):
 
 
 class Espcn(nn.Module):
-    """Super-resolution: the last convolution's channels become pixels."""
+    """ESPCN, super-resolution: the last convolution's channels become pixels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -317,7 +317,7 @@ class Espcn(nn.Module):
 
 
 class ConvNext(nn.Module):
-    """A stem by patches, and a block with layer norm and GELU, the channels last."""
+    """ConvNeXt: a stem of patches, and a block with layer norm and GELU, channels last."""
 
     def __init__(self, c: int = 16) -> None:
         super().__init__()
@@ -335,7 +335,7 @@ class ConvNext(nn.Module):
 
 
 class Crnn(nn.Module):
-    """Reads a line of text: convolutions, a recurrent layer both ways over the columns, a class for each."""
+    """CRNN, which reads a line of text: convolutions, a bidirectional recurrent layer over the columns, a class for each column."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -352,7 +352,7 @@ class Crnn(nn.Module):
 
 
 class Ssd(nn.Module):
-    """Heads on two maps of a backbone, joined; scores by softmax."""
+    """SSD: heads on two maps of a backbone, concatenated; scores by softmax."""
 
     def __init__(self, anchors: int = 3, classes: int = 4) -> None:
         super().__init__()
@@ -374,7 +374,7 @@ class Ssd(nn.Module):
 
 
 class DbNet(nn.Module):
-    """A text detector: a backbone with Hardswish, maps enlarged and joined, transposed convolutions, a sigmoid."""
+    """DBNet, a text detector: a backbone with Hardswish, maps upsampled and concatenated, transposed convolutions, a sigmoid."""
 
     def __init__(self) -> None:
         super().__init__()

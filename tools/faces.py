@@ -1,7 +1,7 @@
 """Faces from the answers of Ultra-Light-Fast-Generic-Face-Detector (320x240), and how well two networks' faces agree.
 
-The model answers scores [n, 4420, 2] and offsets [n, 4420, 4] from anchors: centres of cells of 8, 16, 32 and 64 pixels, each with
-two or three sizes. Boxes are (left, top, right, bottom) as parts of the picture.
+The model returns scores [n, 4420, 2], and offsets [n, 4420, 4] from anchors. Anchors stand at the centres of cells of 8, 16, 32 and
+64 pixels, each with two or three sizes. Boxes are (left, top, right, bottom) as shares of the picture.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ Boxes = NDArray[np.float64]
 
 
 def anchors() -> Boxes:
-    """[4420, 4]: centre x, centre y, width, height."""
+    """The anchors, [4420, 4]: centre x, centre y, width, height."""
     found = []
     for stride, sizes in zip(STRIDES, SIZES, strict=True):
         columns, rows = -(-WIDTH // stride), -(-HEIGHT // stride)
@@ -31,7 +31,7 @@ def anchors() -> Boxes:
 
 
 def faces(scores: NDArray[Any], offsets: NDArray[Any]) -> Boxes:
-    """The faces of one picture, best first: [k, 4]."""
+    """The faces in one picture, best first: [k, 4]."""
     places = anchors()
     centre = offsets[:, :2] * CENTRE_VARIANCE * places[:, 2:] + places[:, :2]
     size = np.exp(offsets[:, 2:] * SIZE_VARIANCE) * places[:, 2:]

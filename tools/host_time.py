@@ -48,29 +48,29 @@ class Finished:
         """Does nothing."""
 
     def allocate(self, size_bytes: int) -> int:
-        """One place after another."""
+        """Gives out one place after another."""
         address, self._next = self._next, self._next + (size_bytes + 4095) // 4096 * 4096
         return address
 
     def store(self, address: int, data: bytes | NDArray[np.uint8]) -> None:
-        """A copy."""
+        """Copies bytes, and takes the time."""
         began = time.process_time_ns()
         raw = np.frombuffer(data, np.uint8)
         self._memory[address : address + raw.size] = raw
         self.copying_ns += time.process_time_ns() - began
 
     def load(self, address: int, size_bytes: int) -> bytes:
-        """A copy."""
+        """Copies bytes, and takes the time."""
         began = time.process_time_ns()
         data = self._memory[address : address + size_bytes].tobytes()
         self.copying_ns += time.process_time_ns() - began
         return data
 
     def wait(self) -> None:
-        """It has ended."""
+        """Returns at once: the program has ended."""
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Does nothing: there is nothing to end."""
 
 
 def network() -> onnx.ModelProto:

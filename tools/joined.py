@@ -1,6 +1,6 @@
-"""Joins the netlist of a module with those of the modules in it (`join`), to find paths between registers and the loads of nets.
+"""Joins the netlist of a module with those of the modules inside it (`join`), to find paths between registers and loads of nets.
 
-Modules that are not synthesised are left out: their outputs count as registers, and their inputs are no loads.
+Modules that are not synthesised are left out: their outputs count as registers, and their inputs do not count as loads.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from netlist import Netlist, Node
 from synthesis import Part
 
 QUIET = ("aclk", "clk", "aresetn", "core_rst", "rst")  # ports of clock and reset: their trees may have any number of loads
-DEEPEST = 10_000  # more steps than the longest path has
+DEEPEST = 10_000  # the longest path has fewer steps
 
 
 class Longest(NamedTuple):
@@ -23,9 +23,10 @@ class Longest(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """`paths`: for each module the longest that ends in it. `loads`: nets with the pins they drive, clock and reset left out.
+    """`paths`: for each module the longest path that ends in it. `loads`: nets with the number of pins that they drive.
 
-    `raw`: for each module the outputs of DSPs and block RAMs without a register that lead elsewhere than to a flip-flop's data.
+    Clock and reset are left out. `raw`: for each module, the outputs of DSPs and block RAMs without a register that lead elsewhere
+    than to a flip-flop's data.
     """
 
     paths: dict[str, Longest]
@@ -34,7 +35,10 @@ class Joined(NamedTuple):
 
 
 def join(top: str, parts: Mapping[str, Part], netlists: Mapping[str, Netlist], least: int) -> Joined:
-    """`top` and all in it; `loads` has the nets that drive more than `least` pins, most first. ValueError: a loop of LUTs."""
+    """Joins `top` and all inside it.
+
+    `loads` has the nets that drive more than `least` pins, most first. ValueError: a loop of LUTs.
+    """
     flat = _Flat(parts, netlists)
     flat.add(top, f"{top}.", [])
     flat.settle()
@@ -54,7 +58,7 @@ def levels(netlist: Netlist) -> int:
 
 
 class _Flat:
-    """Nodes of all modules, by global nets; `_same` leads from a net to another that is joined with it, in the end to itself."""
+    """Nodes of all modules, with global nets. `_same` leads from a net to one that it is joined with, and in the end to itself."""
 
     def __init__(self, parts: Mapping[str, Part], netlists: Mapping[str, Netlist]) -> None:
         self.nodes: list[tuple[str, Node]] = []
@@ -64,13 +68,13 @@ class _Flat:
         self._names: dict[int, str] = {}
 
     def name(self, net: int) -> str:
-        """As in the generated Verilog, the instances that it stands in before it."""
+        """A net's name in the generated Verilog, behind the instances that it lies in."""
         if net in self._names:
             return self._names[net]
         return "a net without a name in " + next((module for module, node in self.nodes if net in node.out), "a port")
 
     def add(self, module: str, place: str, pins: list[list[int]]) -> None:
-        """A module below the instance `place` ("a.b."), whose ports are the global nets `pins`."""
+        """Adds a module below the instance `place` ("a.b."); its ports are the global nets `pins`."""
         part, netlist, base = self._parts[module], self._netlists[module], len(self._same)
         self._same += range(base, base + netlist.nets)
         for inner, outer in zip(netlist.ports, pins, strict=False):
@@ -89,7 +93,7 @@ class _Flat:
                 self.add(child, f"{place}{part.original(instance)}.", inside)
 
     def settle(self) -> None:
-        """Gives each net one number, when all modules have been added."""
+        """Gives each net a single number, once all modules have been added."""
         self.nodes = [(module, _over(node, lambda nets: [self._root(net) for net in nets])) for module, node in self.nodes]
         self.quiet = {self._root(net) for net in self.quiet}
         names: dict[int, str] = {}
@@ -104,12 +108,12 @@ class _Flat:
 
 
 def _over(node: Node, change: Callable[[list[int]], list[int]]) -> Node:
-    """The node, with other nets."""
+    """The node with other nets."""
     return Node(node.kind, *(change(nets) for nets in (node.data, node.control, node.through, node.chain, node.out)))
 
 
 def _arrivals(nodes: list[Node]) -> dict[int, tuple[int, int]]:
-    """By net: LUTs and carry chains since the last register on the longest path, and the net that this starts from."""
+    """For each net, the LUTs and carry chains of the longest path from a register, and the net at which this path starts."""
     driver = {net: node for node in nodes if node.through or node.chain for net in node.out}
     # a shift register or LUT RAM that nothing addresses is no register at its output
     arrival = {net: (1, net) for node in nodes if node.kind == "memory" and not node.through for net in node.out}
@@ -132,13 +136,13 @@ def _arrivals(nodes: list[Node]) -> dict[int, tuple[int, int]]:
 
 
 def _loads(flat: _Flat, least: int) -> list[tuple[int, str]]:
-    """Nets that drive more pins than `least`, clock and reset left out."""
+    """The nets that drive more than `least` pins, without clock and reset."""
     count = Counter(net for _, node in flat.nodes for nets in (node.data, node.control, node.through, node.chain) for net in nets)
     return [(pins, flat.name(net)) for net, pins in count.most_common() if pins > least and net not in flat.quiet]
 
 
 def _raw(flat: _Flat) -> Counter[str]:
-    """By module: outputs without a register that a LUT, or anything but a flip-flop's data, reads."""
+    """For each module, the outputs without a register that are read by a LUT, or by anything but a flip-flop's data."""
     owner = {net: module for module, node in flat.nodes if node.kind == "raw" for net in node.out}
     read: set[int] = set()
     for _, node in flat.nodes:

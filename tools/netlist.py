@@ -1,6 +1,7 @@
 """The result of synthesis for one module: `Netlist`, with its cells as nodes of paths, and counts of cells.
 
-`synthesis.py` makes netlists, `joined.py` joins them over their borders. Nets are numbers within a netlist, constants are left out.
+`synthesis.py` makes netlists, and `joined.py` joins them across their borders. Nets are numbers within a netlist; constants are
+left out.
 """
 
 import re
@@ -8,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-FORMAT = 2  # of what is saved: counts up with every change of `read` or `Netlist`
+FORMAT = 2  # version of the saved form: raise it with every change of `read` or `Netlist`
 LUT_COST = {  # of a cell that takes LUTs
     **{f"LUT{inputs}": 1 for inputs in range(1, 7)},
     **dict.fromkeys(("INV", "SRL16E", "SRLC16E", "SRLC32E", "RAM32X1S", "RAM64X1S"), 1),
@@ -24,10 +25,10 @@ _RAM_REGISTERS = {"DOUTADOUT": "DOA_REG", "DOUTPADOUTP": "DOA_REG", "DOUTBDOUT":
 
 
 class Node(NamedTuple):
-    """A cell, or a part of one whose outputs depend on the same inputs; all members but the first hold nets.
+    """A cell, or a part of one whose outputs depend on the same inputs. All members but the first hold nets.
 
-    `data` and `control` end a path in a register; `through` leads to `out` by a LUT, `chain` along a carry chain. Kinds: "ff",
-    "lut", "carry", "memory" (LUT RAM, shift registers), "block" (DSP and block RAM), "raw" (their outputs without a register).
+    `data` and `control` end a path in a register. `through` leads to `out` by a LUT, `chain` along a carry chain. Kinds: "ff",
+    "lut", "carry", "memory" (LUT RAM, shift registers), "block" (DSP and block RAM), "raw" (outputs of these without a register).
     """
 
     kind: str
@@ -39,9 +40,9 @@ class Node(NamedTuple):
 
 
 class Netlist(NamedTuple):
-    """One module. `ports` are its nets by port, then bit (-1: a constant); `children` are (number, instance, nets by port).
+    """One module. `ports` has its nets by port, then bit (-1: a constant). `children` are (number, instance, nets by port).
 
-    `ltp` is what Yosys' `ltp -noff` says of it, in cells (-1: not known).
+    `ltp` is the length, in cells, that Yosys' `ltp -noff` reports for it (-1: unknown).
     """
 
     nets: int
@@ -62,7 +63,7 @@ class Netlist(NamedTuple):
 
     @property
     def bram_halves(self) -> int:
-        """Block RAM in halves of 36 Kb."""
+        """Block RAM, in halves of 36 Kb."""
         return sum(halves * self.cells.get(kind, 0) for kind, halves in BRAM36_HALVES.items())
 
     @property
@@ -71,9 +72,9 @@ class Netlist(NamedTuple):
 
 
 def read(module: dict[str, Any], child: str) -> Netlist:
-    """A module of Yosys' JSON whose ports are p0, p1.. and whose black boxes are called `child` and a number.
+    """A module of Yosys' JSON with ports p0, p1 and so on, and black boxes named `child` and a number.
 
-    ValueError: a cell that is not known.
+    ValueError: an unknown cell.
     """
     numbers: dict[int, int] = {}
 
@@ -104,7 +105,7 @@ def read(module: dict[str, Any], child: str) -> Netlist:
 
 
 def _nodes(kind: str, pins: dict[str, list[int]], parameters: dict[str, Any], directions: dict[str, str]) -> Iterator[Node]:
-    """A cell's nodes. ValueError: a cell that is not known."""
+    """The nodes of a cell. ValueError: an unknown cell."""
 
     def of(*names: str) -> list[int]:
         return [net for name in names for net in pins.get(name, ())]
@@ -124,7 +125,7 @@ def _nodes(kind: str, pins: dict[str, list[int]], parameters: dict[str, Any], di
         inputs = of(*(pin for pin in pins if directions[pin] == "input"))
         outputs: dict[str, list[int]] = {"block": [], "raw": []}
         for pin in (pin for pin in pins if directions[pin] == "output"):
-            # a register that the instance does not name is on, in a block RAM too: Yosys' own maps name theirs, and turn them off
+            # a register that the instance does not name is on, in block RAMs too: Yosys' own maps name theirs to turn them off
             named = parameters.get(registers[pin], "1") if pin in registers else "0"
             is_on = int(str(named), 2)
             outputs["block" if is_on else "raw"] += pins[pin]

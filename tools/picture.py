@@ -1,4 +1,4 @@
-"""Draws docs/architecture.svg: every box is a module of the tree, and a box whose file is gone stops the drawing.
+"""Draws docs/architecture.svg. Every box is a module of the tree; if a box's file is gone, the drawing stops.
 
 .venv/bin/python tools/picture.py
 """
@@ -20,7 +20,7 @@ HARDWARE = "the accelerator, connected by hw/top.py; the same Verilog in simulat
 
 
 class Box(NamedTuple):
-    """A module (path without .py) or, with no folder, something outside; column and row of its centre; what it does."""
+    """A module (path without .py) or, with no folder, something outside; column and row of its centre; and what it does."""
 
     path: str
     column: float
@@ -88,7 +88,7 @@ ARROWS = (
 
 
 def picture() -> str:
-    """The drawing."""
+    """The whole drawing."""
     places = {one.path: one for one in BOXES}
     width = 2 * MARGIN + 4 * COLUMN + WIDTH
     last = max(one.y for one in BOXES) + HEIGHT / 2
@@ -119,7 +119,7 @@ def _drawn(one: Box) -> Iterator[str]:
 
 
 def _joined(start: Box, end: Box) -> str:
-    """An arrow from the middle of one box's edge to the other's."""
+    """An arrow from the middle of one box's edge to the middle of another's."""
     if start.column != end.column:
         side = WIDTH / 2 if end.column > start.column else -WIDTH / 2
         points = [(start.x + side, start.y), (end.x - side, end.y)]

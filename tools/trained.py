@@ -1,8 +1,8 @@
 """Trained models from a folder: what lies in it, its labelled samples, and what the three executions make of them.
 
-`tests/test_models.py` asserts on what is measured here, `tools/accuracy.py` writes it down. Each model's folder has `model.onnx`,
-`meta.json` (preprocessing and the name of its data) and models that onnxruntime quantised; `data/NAME/{calib,test}.npz` have
-samples: `x` (uint8 or int8 NCHW) or `jpeg` with `offset`, and classes `y` where there are any.
+`tests/test_models.py` tests what is measured here, and `tools/accuracy.py` writes it down. Each model's folder has `model.onnx`,
+`meta.json` (preprocessing and the name of its data) and models that onnxruntime quantised. `data/NAME/{calib,test}.npz` have
+samples: `x` (uint8 or int8 NCHW) or `jpeg` with `offset`, and classes `y` if there are any.
 """
 
 import io
@@ -41,7 +41,7 @@ class Trained:
 
     @property
     def name(self) -> str:
-        """As tests and tables call it."""
+        """The name that tests and tables use."""
         return f"{self.folder.name}/{self.file.removesuffix('.onnx')}"
 
     @property
@@ -87,7 +87,7 @@ def samples(model: Trained, split: str, count: int | None = None) -> Samples:
 
 
 def _picture(jpeg: bytes, size: int | None) -> NDArray[np.uint8]:
-    """RGB, channels first."""
+    """An RGB picture, channels first."""
     picture = Image.open(io.BytesIO(jpeg)).convert("RGB")
     if size and picture.size != (size, size):
         picture = picture.resize((size, size), Image.Resampling.BILINEAR)
@@ -115,7 +115,7 @@ def onnxruntime_answers(model: onnx.ModelProto, x: NDArray[np.float32], optimise
 
 
 def artifact(model: Trained, config: Config, batch: int = 1) -> Artifact:
-    """Compiled; a float model is quantised with its 100 calibration samples first, one from onnxruntime taken as it is."""
+    """Compiles a model. A float model is first quantised with its 100 calibration samples; one that onnxruntime quantised stays."""
     proto = load_model(model.path)
     if model.file == FLOAT:
         names = {tensor.name for tensor in proto.graph.initializer}
@@ -133,11 +133,11 @@ def emulated(compiled: Artifact, x: NDArray[np.float32]) -> dict[str, Array]:
 
 
 def top1(answers: dict[str, Array]) -> NDArray[np.int64]:
-    """The class of each sample, by the first output."""
+    """The class of each sample, according to the first output."""
     first = next(iter(answers.values()))
     return first.reshape(len(first), -1).argmax(axis=1)
 
 
 def in_parts(x: NDArray[np.float32], size: int) -> Iterator[NDArray[np.float32]]:
-    """Samples `size` at a time, for memory's sake."""
+    """The samples, `size` at a time, to save memory."""
     return (x[i : i + size] for i in range(0, len(x), size))

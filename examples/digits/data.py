@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-SEED = 2024  # of the split; the committed network was trained on its training part
+SEED = 2024  # of the split; the committed network was trained on the split's training part
 TEST, CALIBRATION = 400, 100  # images; the other 1,297 train
-ENLARGED = 2  # pixels of the network's input a pixel of the data set, each way
+ENLARGED = 2  # pixels of the network's input for one of the data set, in both directions
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Digits:
-    """Three parts without a common image."""
+    """Three parts that have no image in common."""
 
     train: Split
     calibration: Split
@@ -29,7 +29,7 @@ class Digits:
 
 
 def load() -> Digits:
-    """The 1,797 images that scikit-learn ships, shuffled by SEED; needs no network."""
+    """The 1,797 images that scikit-learn ships, shuffled by SEED. They need no download."""
     bunch = load_digits()
     images = np.kron(bunch.images / 16, np.ones((ENLARGED, ENLARGED))).astype(np.float32)[:, None]
     order = np.random.default_rng(SEED).permutation(len(images))

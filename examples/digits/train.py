@@ -21,7 +21,7 @@ OPSET, IR_VERSION = 17, 8
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions and a way around them: the identity, or 1x1 where the shape changes."""
+    """Two 3x3 convolutions and a path around them: the identity, or a 1x1 convolution where the shape changes."""
 
     def __init__(self, cin: int, cout: int, stride: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Block(nn.Module):
 
 
 class Network(nn.Module):
-    """[n, 1, 16, 16] to ten logits; 0.56 million multiply-accumulates an image."""
+    """From [n, 1, 16, 16] to ten logits, with 0.56 million multiply-accumulates for an image."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,13 +51,15 @@ class Network(nn.Module):
 
 
 def shifted(images: torch.Tensor) -> torch.Tensor:
-    """The images moved by up to one pixel of the data set, each way: more to learn from than 1,297 pictures."""
+    """The images, shifted by up to one pixel of the data set in each direction: this gives more to learn from than 1,297
+    pictures.
+    """
     down, right = (int(torch.randint(-1, 2, ())) * data.ENLARGED for _ in range(2))
     return torch.roll(images, (down, right), (2, 3))
 
 
 def train(split: data.Split) -> Network:
-    """Adam with a cosine rate over EPOCHS, one thread, seeded: the same network every time on the same torch."""
+    """Adam with a cosine rate over EPOCHS, in one thread, seeded. The same version of torch gives the same network every time."""
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
     network, loss = Network(), nn.CrossEntropyLoss()
@@ -78,7 +80,7 @@ def train(split: data.Split) -> Network:
 
 
 class Writer:
-    """Collects ONNX nodes and their weights; each method adds a node and answers its output's name."""
+    """Collects ONNX nodes and their weights. Each method adds a node and returns its output's name."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -113,7 +115,7 @@ class Writer:
 
 
 def to_onnx(network: Network) -> onnx.ModelProto:
-    """The network as PyTorch would export it: BatchNorm and Relu as nodes of their own, batch axis free."""
+    """The network as PyTorch would export it: BatchNorm and Relu are nodes of their own, and the batch axis is free."""
     writer = Writer()
     x = writer.norm("norm", network.norm, writer.conv("stem", network.stem, "image"))
     x = writer.node("MaxPool", "pool", [writer.node("Relu", "relu", [x])], kernel_shape=[2, 2], strides=[2, 2])
@@ -135,7 +137,7 @@ def to_onnx(network: Network) -> onnx.ModelProto:
 
 
 def main() -> None:
-    """Trains, tests and writes."""
+    """Trains the network, tests it and writes the file."""
     digits = data.load()
     network = train(digits.train)
     with torch.no_grad():
