@@ -1,4 +1,4 @@
-"""What will happen to each node of a model, before anything is quantised or compiled for good.
+"""Says what will happen to each node of a model, before anything is quantised or compiled for good.
 
 The command line imports it; it imports `compiler`, `frontend`, `passes`, `graph` and `quantise`. It places and cuts with the
 compiler's own functions, so its answer is what `cnna compile` does afterwards.

@@ -1,4 +1,7 @@
-"""Quantises a float model with assumed ranges, so that it can be placed and compiled; neither places nor clocks depend on them."""
+"""Quantises a float model with assumed ranges, so that it can be placed and compiled.
+
+Placement and clocks do not depend on them.
+"""
 
 from collections.abc import Mapping
 
@@ -12,11 +15,11 @@ from cnna.compiler.quantise.quantise import float_body, written
 from cnna.spec.errors import ModelError
 
 SEED = 1
-REACH = 4.0  # of every tensor, where no sample can be computed
+REACH = 4.0  # the range of every tensor, in both directions, if no sample can be computed
 
 
 def quantised(graph: Graph) -> tuple[ModelProto, Reasons]:
-    """The rewritten float `graph` as `cnna quantize` would write it but for the ranges, and why nodes of it stay float.
+    """The rewritten float `graph` as `cnna quantize` would write it, except for the ranges, and why nodes of it stay float.
 
     ModelError: the graph is quantised already.
     """
@@ -26,7 +29,10 @@ def quantised(graph: Graph) -> tuple[ModelProto, Reasons]:
 
 
 def _ranges(graph: Graph, body: Graph) -> Mapping[str, Statistics]:
-    """Those of one sample of seeded normal numbers; of a model that onnxruntime cannot run on them the same for all tensors."""
+    """Ranges from one sample of seeded normal numbers.
+
+    If onnxruntime cannot run the model on it, all tensors have the same range.
+    """
     if not body.nodes:
         return {}
     rng = np.random.default_rng(SEED)
@@ -36,7 +42,7 @@ def _ranges(graph: Graph, body: Graph) -> Mapping[str, Statistics]:
         samples[name] = np.abs(sample).astype(graph.types[name]) if name in graph.types else sample.astype(np.float32)
     try:
         return calibrate(graph, tuple(body.tensors), samples, histograms=False)
-    except ModelError:  # the trial of the pieces finds which node it is
+    except ModelError:  # the trial of the pieces will find which node it is
         return {name: _anything(tensor.shape[1]) for name, tensor in body.tensors.items()}
 
 

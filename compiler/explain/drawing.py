@@ -15,13 +15,14 @@ from cnna.compiler.explain.rows import CONSTANT, Row
 from cnna.compiler.explain.text import cost, where, why
 from cnna.spec.manifest import ACCELERATOR
 
-BOX, CHIP, END = (164.0, 36.0), (120.0, 18.0), (120.0, 20.0)  # of a node, of one that is folded into another, of an input or output
-LETTERS = {BOX[0]: 25, CHIP[0]: 18}  # that fit into a box
+# Sizes of a node's box, of a node folded into another, of an input or output.
+BOX, CHIP, END = (164.0, 36.0), (120.0, 18.0), (120.0, 20.0)
+LETTERS = {BOX[0]: 25, CHIP[0]: 18}  # that fit into a box of that width
 SHADES = 3  # of a side's colour, for its pieces in turn
 
 
 def drawing(found: Explanation, model: ModelProto) -> str:
-    """The whole graph but for constants. Inputs and outputs of the model are boxes as well."""
+    """Draws the whole graph without constants. The model's inputs and outputs are boxes too."""
     return _Drawing(found, model).svg()
 
 
@@ -54,13 +55,13 @@ class _Drawing:
         return _svg(layout, parts)
 
     def _line(self, edge: Edge, points: Sequence[Spot]) -> str:
-        """A tensor; one that goes to or comes from the accelerator is marked."""
+        """The line of a tensor. It is marked if the tensor goes to or comes from the accelerator."""
         source, target = (self._place(box) for box in edge)
         kind = "line" if source == target else "line cross"
         return f'<path class="{kind}" d="{_path(points)}"/>'
 
     def _place(self, box: int) -> int | None:
-        """The piece of the accelerator that a box is in; None on the host."""
+        """The piece of the accelerator that a box belongs to; None if it is on the host."""
         number = box - len(self.inputs)
         if not 0 <= number < len(self.rows):
             return None
@@ -98,7 +99,7 @@ def _end(name: str, centre: Spot) -> str:
 
 
 def _path(points: Sequence[Spot]) -> str:
-    """Straight through ranks, curved between them."""
+    """A path that is straight through ranks and curved between them."""
     words = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
     for (x, y), (to_x, to_y) in pairwise(points):
         middle = (y + to_y) / 2

@@ -1,7 +1,7 @@
 """Explains a model: where each of its nodes will run, why, what would bring it to the accelerator, and how quick the whole will be.
 
-Whatever `cnna compile` does with the model later is done here with the same functions: placement, pieces, programs, predictions.
-A float model is quantised with assumed ranges for that.
+It uses the functions that `cnna compile` will use: placement, pieces, programs, predictions. For that, a float model is quantised
+with assumed ranges.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,8 +37,9 @@ Say = Callable[[str], None]
 class Explanation:
     """What will happen to a model.
 
-    assumed: whether ranges were assumed, since the model is not quantised. pieces: in the order in which they run. macs, cpu_macs:
-    of one image, on the accelerator and on the CPU. speed: None where the model cannot be compiled; `problems` says why.
+    assumed: whether ranges were assumed, because the model is not quantised. pieces: in the order in which they run. macs,
+    cpu_macs: of one image, on the accelerator and on the CPU. speed: None if the model cannot be compiled; `problems` then says
+    why.
     """
 
     name: str
@@ -54,11 +55,11 @@ class Explanation:
 
     @property
     def mac_share(self) -> float:
-        """Of the multiply-accumulates, on the accelerator."""
+        """The accelerator's share of the multiply-accumulates."""
         return self.macs / max(self.macs + self.cpu_macs, 1)
 
     def figures(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The figures for `--json`."""
         return {
             "name": self.name,
             "config": self.config.name,
@@ -77,7 +78,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A model as it will be compiled: `model` is what `compile` reads. The graphs and reasons are those of `Facts`."""
+    """A model as it will be compiled: `model` is what `compile` reads. Graphs and reasons are those of `Facts`."""
 
     model: ModelProto
     rewritten: Graph
@@ -90,7 +91,7 @@ class _Placed:
 def explain(model: ModelProto, config: Config, say: Say | None = None) -> Explanation:
     """Explains a model that `load_model` has read, for batches of one image. say: called with the name of each step.
 
-    ModelError: the model cannot be brought into a graph at all, so that there are no nodes to explain.
+    ModelError: the model cannot become a graph at all, so there are no nodes to explain.
     """
     say = say or (lambda step: None)
     say("read")
@@ -126,7 +127,7 @@ def _macs(pieces: Sequence[Piece], kind: str) -> int:
 
 
 def _placed(model: ModelProto, rewritten: Graph) -> _Placed:
-    """Where nodes could run; a model that `compile` will refuse as it is, is placed as far as its operators go."""
+    """Finds where nodes could run. A model that `compile` refuses as it is, is placed as far as its operators allow."""
     if is_quantised(rewritten):
         whole = run_passes(rewritten, QUANTISATION)
         try:

@@ -87,7 +87,7 @@ def html(found: Explanation, model: ModelProto, name: str, default: bool) -> str
 
 
 def _key(pieces: Sequence[str]) -> str:
-    """The colour of each piece."""
+    """The key to the colours of the pieces."""
     return "".join(f'<i class="{shade(kind, number)}">{number + 1} {kind}</i>' for number, kind in enumerate(pieces))
 
 

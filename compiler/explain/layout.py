@@ -1,6 +1,6 @@
-"""Lays out a graph in layers, as Sugiyama does: ranks from the top, few crossings, edges nearly straight.
+"""Lays out a graph in layers, by Sugiyama's method: ranks from the top, few crossings, edges nearly straight.
 
-An edge that spans several ranks passes each of them at a point of its own, so that it runs beside boxes and not behind them.
+An edge that spans several ranks has a point of its own in each of them, so that it runs beside boxes and not behind them.
 """
 
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ from itertools import pairwise
 
 GAP, RANK_GAP = 16.0, 22.0  # between neighbours in a rank, between ranks
 MARGIN = 10.0
-POINT_WIDTH = 6.0  # of an edge where it passes a rank
-ORDERINGS, PLACINGS = 12, 12  # sweeps, each down and up
-STRAIGHT = 4.0  # times that an edge's point resists being moved aside, against a box
+POINT_WIDTH = 6.0  # the width of an edge where it passes a rank
+ORDERINGS, PLACINGS = 12, 12  # numbers of sweeps, each down and up
+STRAIGHT = 4.0  # how much harder it is to move an edge's point aside than a box
 
 Spot = tuple[float, float]
 Edge = tuple[int, int]
@@ -28,12 +28,12 @@ class Layout:
 
 
 def layered(sizes: Sequence[Spot], edges: Sequence[Edge]) -> Layout:
-    """The layout of boxes of these sizes (width, height). An edge leads from a box to one behind it in the order of the boxes."""
+    """The layout of boxes of these sizes (width, height). An edge leads from a box to one that comes later in the list."""
     return _Layers(sizes, edges).layout()
 
 
 class _Layers:
-    """Boxes, then the points of edges, as items by number; neighbours of each are in the ranks beside its own."""
+    """Boxes and the points of edges, as numbered items. The neighbours of an item are in the ranks above and below its own."""
 
     def __init__(self, sizes: Sequence[Spot], edges: Sequence[Edge]) -> None:
         self.sizes, self.edges = sizes, list(dict.fromkeys(edges))
@@ -80,7 +80,7 @@ class _Layers:
         return Layout(most - least + 2 * MARGIN, max(tops[-1] - RANK_GAP, 0) + MARGIN, centres, routes)
 
     def _route(self, edge: Edge, x: list[float], y: list[float], tops: list[float], heights: list[float]) -> tuple[Spot, ...]:
-        """Straight through the height of each rank that it passes."""
+        """The points of an edge, which runs straight through the height of each rank that it passes."""
         source, target = edge
         points = [(x[source], y[source] + self.sizes[source][1] / 2)]
         for point in self.chains[edge]:
@@ -89,7 +89,7 @@ class _Layers:
         return (*points, (x[target], y[target] - self.sizes[target][1] / 2))
 
     def _order(self) -> None:
-        """Sorts each rank by the mean place of its neighbours in the rank before, downwards and upwards in turn."""
+        """Sorts each rank by the mean place of each item's neighbours in the rank before, downwards and upwards in turn."""
         place = {item: float(index) for row in self.rows for index, item in enumerate(row)}
         for _ in range(ORDERINGS):
             for rows, beside in ((self.rows, self.above), (self.rows[::-1], self.below)):
@@ -98,7 +98,7 @@ class _Layers:
                     place.update((item, float(index)) for index, item in enumerate(row))
 
     def _place(self) -> list[float]:
-        """The middles of all items: near the mean of their neighbours', as far as their order and the gaps allow."""
+        """Places the middle of each item near the mean of its neighbours' middles, as far as order and gaps allow."""
         x = [0.0] * len(self.ranks)
         for row in self.rows:
             for before, item in pairwise(row):
@@ -118,11 +118,14 @@ class _Layers:
         return (self.widths[left] + self.widths[right]) / 2 + GAP
 
     def _spread(self, row: Sequence[int], wanted: Sequence[float]) -> list[float]:
-        """The places nearest to the wanted ones, by squares, that keep the order and the gaps: neighbours too close are pooled."""
+        """The places nearest to the wanted ones, by least squares, that keep the order and the gaps.
+
+        It pools items that are too close.
+        """
         offsets = [0.0]
         for before, item in pairwise(row):
             offsets.append(offsets[-1] + self._gap(before, item))
-        blocks: list[tuple[float, float, int]] = []  # mean, weight, items
+        blocks: list[tuple[float, float, int]] = []  # mean place, weight, items
         for item, want, offset in zip(row, wanted, offsets, strict=False):
             mean, weight, count = want - offset, STRAIGHT if item >= len(self.sizes) else 1.0, 1
             while blocks and blocks[-1][0] > mean:
@@ -135,7 +138,7 @@ class _Layers:
 
 
 def _ranks(count: int, edges: Sequence[Edge]) -> list[int]:
-    """The longest way from the top; what nothing leads to stands just above what reads it first."""
+    """The rank of each box: the longest way from the top. A box without a source stands just above the first that reads it."""
     ranks = [0] * count
     reading: dict[int, list[int]] = {source: [] for source, _ in edges}
     entered = {target for _, target in edges}

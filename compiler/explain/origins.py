@@ -1,7 +1,7 @@
-"""Finds what became of each node of a user's model: the nodes of the rewritten graph that it was made into or folded into.
+"""Finds what became of each node of a user's model: the nodes of the rewritten graph that were made from it or that absorbed it.
 
-A rewrite that makes several nodes of one lets their names begin with its name (`node_names`). A rewrite that folds a node into its
-neighbour leaves the name of one and the output of the other. What leaves neither lies with the neighbour that it was folded into.
+A rewrite that makes several nodes of one begins their names with its name (`node_names`). A rewrite that folds a node into its
+neighbour keeps the name of one and the output of the other. If neither of a node's is left, its neighbour has absorbed it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,14 @@ from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.float_ops import VIEWS
 from cnna.compiler.graph.ir import AnyNode, Graph
 
-Flow = Mapping[int, Sequence[int]]  # by a node's number in the model: those of its neighbours
+Flow = Mapping[int, Sequence[int]]  # for each node of the model, by number, its neighbours
 
 
 @dataclass
 class Origin:
-    """A node of the user's model. rewritten: the nodes of the float graph that have come from it; made: those of the quantised one.
+    """A node of the user's model. rewritten: the nodes of the float graph made from it; made: those of the quantised graph.
 
-    folded: the node of the model that it is now a part of, where it has no node of its own. constant: no input has a part in it.
+    folded: the node of the model that has absorbed it, if it has no node of its own. constant: it depends on no input.
     """
 
     number: int
@@ -34,17 +34,18 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """As the user's model has it."""
+        """The node's name in the user's model."""
         return node_name(self.node)
 
     def main(self) -> list[AnyNode]:
-        """The nodes that do its work; views only where there is nothing else."""
+        """The nodes that do its work; views only if there is nothing else."""
         return [node for node in self.made if not isinstance(node.op, VIEWS)] or self.made
 
 
 def origins(model: ModelProto, rewritten: Graph, whole: Graph, reasons: Reasons) -> list[Origin]:
-    """Every node of the model, in its order. rewritten: the float graph; whole: the quantised one that was made from it, with the
-    `reasons` why nodes of it run on the CPU.
+    """Every node of the model, in its order. rewritten: the float graph. whole: the quantised graph that was made from it.
+
+    `reasons` say why nodes of `whole` run on the CPU.
     """
     found = [Origin(number, node) for number, node in enumerate(model.graph.node)]
     _mark_constants(found, model)
@@ -60,7 +61,7 @@ def origins(model: ModelProto, rewritten: Graph, whole: Graph, reasons: Reasons)
 
 
 def _made(found: Sequence[Origin], nodes: Iterable[AnyNode]) -> dict[int, list[AnyNode]]:
-    """By a node's number in the model: those that have its name."""
+    """For each node of the model, by number, the nodes that have its name."""
     numbers: dict[str, int] = {}
     for origin in found:
         numbers.setdefault(origin.name, origin.number)
@@ -82,10 +83,10 @@ def _mark_constants(found: Sequence[Origin], model: ModelProto) -> None:
 
 
 def _fold(found: Sequence[Origin], reasons: Reasons) -> None:
-    """Gives nodes without any of their own the neighbour that now does their work.
+    """Gives each node without nodes of its own the neighbour that now does its work.
 
-    That is the one that makes their output; else one before or behind them, one on the accelerator where there is one, since
-    rewrites fold for it.
+    That is the neighbour that makes its output. Otherwise it is one before or behind it, if possible on the accelerator, because
+    rewrites fold for the accelerator.
     """
     owner = {name: origin.number for origin in found for node in origin.made for name in outputs_of(node)}
     lost = [origin for origin in found if not origin.made and not origin.constant]
@@ -93,7 +94,7 @@ def _fold(found: Sequence[Origin], reasons: Reasons) -> None:
         origin.folded = next((owner[name] for name in origin.node.output if name in owner), None)
     before, behind = _flows(found)
     for only_here in (True, False):
-        for flow, order in ((before, lost), (behind, lost[::-1])):  # so that chains of them are followed
+        for flow, order in ((before, lost), (behind, lost[::-1])):  # both directions, so that chains of such nodes are followed
             for origin in order:
                 if origin.folded is None:
                     near = (_home(found[number]) for number in flow.get(origin.number, ()))
@@ -113,7 +114,7 @@ def _flows(found: Sequence[Origin]) -> tuple[Flow, Flow]:
 
 
 def _home(origin: Origin) -> int | None:
-    """The node of the model that does its work."""
+    """The number of the model's node that does its work."""
     return origin.number if origin.made else origin.folded
 
 

@@ -1,4 +1,4 @@
-"""A row for each node of the user's model: where it runs, why, what it takes, and what would bring it to the accelerator."""
+"""A row for each node of the user's model: where it runs, why, what it costs, and what would bring it to the accelerator."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ from cnna.spec.cpu_costs import PIECE_SECONDS
 from cnna.spec.end_to_end import crossing_seconds
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
-REFUSED, CONSTANT = "refused", "constant"  # where a node runs, beside ACCELERATOR and CPU
+REFUSED, CONSTANT = "refused", "constant"  # where a node runs, besides ACCELERATOR and CPU
 COMPUTED = "it depends on no input, so it is computed while the model is compiled"
 WITHIN = "keep it within that limit"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A node, under the name and operator that it has in the user's model.
+    """A node, with the name and the operator that it has in the user's model.
 
     side: ACCELERATOR, CPU, REFUSED (onnxruntime cannot run it either) or CONSTANT. piece: its number, from 0; None for a constant.
-    also: pieces that have a part of it too: where a rewrite made several nodes of it, such as a layer and a change of shape.
-    folded: the node that does its work as well. clocks: of the accelerator for one image; seconds: there or on the CPU; None where
-    they are not known. rewrite: what would bring it to the accelerator; gain_seconds, gain_clocks: what that would save.
+    also: other pieces that have a part of it, because a rewrite made several nodes of it, such as a layer and a change of shape.
+    folded: the node that does its work as well. clocks: of the accelerator for one image; seconds: there or on the CPU; None if
+    unknown. rewrite: what would bring it to the accelerator. gain_seconds, gain_clocks: what that would save.
     """
 
     name: str
@@ -50,8 +50,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Facts:
-    """What rows are made from. reasons: why nodes of `whole` run on the CPU; floating: the same of the float graph, empty where the
-    model came quantised. refusals: why onnxruntime cannot run nodes. entries: of the pieces, None where one cannot be compiled.
+    """What rows are made from. reasons: why nodes of `whole` run on the CPU. floating: the same for the float graph.
+
+    `floating` is empty if the model came quantised. refusals: why onnxruntime cannot run nodes. entries: of the pieces, None where
+    a piece cannot be compiled.
     """
 
     config: Config
@@ -65,7 +67,7 @@ class Facts:
 
 
 def rows(origins: Sequence[Origin], facts: Facts) -> list[Row]:
-    """In the order of the model."""
+    """The rows, in the order of the model."""
     return _Rows(origins, facts).rows()
 
 
@@ -80,7 +82,7 @@ class _Rows:
         return [own.get(origin.number) or self._folded(origin, own) for origin in self.origins]
 
     def _folded(self, origin: Origin, own: Mapping[int, Row]) -> Row:
-        """A node without any of its own in the rewritten graph."""
+        """The row of a node that has no node of its own in the rewritten graph."""
         nothing = (None, None, None)
         if origin.folded is None:
             return Row(origin.name, origin.node.op_type, CONSTANT, None, (), COMPUTED, None, None, 0, *nothing, None)
@@ -93,7 +95,7 @@ class _Rows:
         macs = {node.output: float_macs(node, whole) for node in origin.made}
         refused = [node for node in nodes if node.output in self.facts.refusals]
         cpu = [node for node in nodes if self.facts.reasons[node.output] is not None]
-        # where parts of it run on both sides, what multiplies says where it runs, else what keeps it from the accelerator
+        # a node may have parts on both sides: then its multiplications decide, or else the part that the accelerator cannot run
         main = max(refused or nodes, key=lambda node: (macs[node.output], node in cpu))
         side = REFUSED if refused else CPU if main in cpu else ACCELERATOR
         reason, rewrite = self._why(origin, main) if side != ACCELERATOR else (None, None)
@@ -121,7 +123,7 @@ class _Rows:
         return reasons[node.output], self._rewrite(node, graph, reasons[node.output])
 
     def _rewrite(self, node: AnyNode, graph: Graph, reason: str | None) -> str | None:
-        """None where none is known, and where the reason has its own remedy."""
+        """The rewrite that helps; None if none is known, or if the reason names its own remedy."""
         if reason in (None, ISLAND, TOO_LITTLE) or reason != support.limit(node, graph):
             return None
         if isinstance(node.op, (Onnx, *VIEWS)):
@@ -129,16 +131,16 @@ class _Rows:
         return WITHIN
 
     def _cost(self, origin: Origin, side: str) -> tuple[int | None, float | None]:
-        """Clocks on the accelerator, None where it does not run there or another node's layer does its work; seconds."""
+        """Clocks on the accelerator, None if it does not run there or another node's layer does its work; and seconds."""
         if side != ACCELERATOR:
             return None, sum(node_seconds(node, self.facts.whole) for node in origin.made)
         own = [self.clocks[node.name] for node in origin.made if node.name in self.clocks]
         return (sum(own), sum(own) / (self.facts.config.clock_mhz * 1e6)) if own else (None, None)
 
     def _gain(self, main: AnyNode, seconds: float, macs: int) -> float:
-        """Seconds that it would save: those on the CPU without what the accelerator would need at best.
+        """Seconds that the accelerator would save: those on the CPU, less what the accelerator would need at best.
 
-        If it is alone in a piece between two of the accelerator, the crossings go too.
+        If the node is alone in a piece between two of the accelerator's, its crossings are saved too.
         """
         config, tensors = self.facts.config, self.facts.whole.tensors
         there = max(macs / config.macs, prod(tensors[main.output].shape) / (config.pix * config.ci))

@@ -5,11 +5,11 @@ from cnna.compiler.explain.rows import CONSTANT, Row
 from cnna.spec.manifest import ACCELERATOR, CPU
 
 HEADS = ("node", "operator", "where", "MACs", "time")
-LONGEST = 40  # of a name; the end of a longer one says more than its beginning
+LONGEST = 40  # letters of a name; the end of a longer name says more than its beginning
 
 
 def table(found: Explanation) -> str:
-    """The lines of all nodes. A reason stands behind its node, so that the columns stay narrow."""
+    """The lines of all nodes. A reason stands at the end of its node's line, so that the columns stay narrow."""
     cells = [HEADS, *(_cells(row) for row in found.rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(HEADS))]
     lines = []
@@ -30,7 +30,7 @@ def where(row: Row) -> str:
 
 
 def cost(row: Row) -> str:
-    """What a node takes: clocks on the accelerator, time on the CPU."""
+    """What a node costs: clocks on the accelerator, or time on the CPU."""
     if row.clocks is not None:
         return f"{row.clocks:,} clocks"
     return "-" if row.seconds is None else f"{row.seconds * 1e6:,.0f} us"
@@ -70,7 +70,7 @@ def summary(found: Explanation, model: str, default: bool) -> list[str]:
 
 
 def pieces(found: Explanation) -> str:
-    """How many, and in which order."""
+    """The number of pieces, and their order."""
     return f"{_many(len(found.pieces), 'piece')}: {', '.join(found.pieces)}"
 
 

@@ -1,4 +1,4 @@
-"""Finds the nodes that onnxruntime cannot run in a piece for the CPU which it refuses as a whole."""
+"""Finds the nodes that onnxruntime cannot run, in a CPU piece that it refuses as a whole."""
 
 from collections.abc import Collection, Mapping
 
@@ -14,9 +14,10 @@ SOURCE = " Status Message: /onnxruntime_src"
 
 
 def refused(piece: Piece, types: Mapping[str, int]) -> dict[str, str]:
-    """Why onnxruntime cannot run nodes, by their output; empty where it can run all of the piece. types: as for `cpu_models`.
+    """Why onnxruntime cannot run nodes, by their outputs; empty if it can run the whole piece. types: as for `cpu_models`.
 
-    Nodes that it does not take even by themselves; where there are none, the first with which those before it do not run.
+    These are the nodes that it refuses even alone. If there are none, it is the first node that fails together with those before
+    it.
     """
     outputs = [node.output for node in piece.graph.nodes]
     if _trial(piece.graph, outputs, types) is None:
@@ -35,7 +36,7 @@ def refused(piece: Piece, types: Mapping[str, int]) -> dict[str, str]:
 
 
 def _trial(graph: Graph, outputs: Collection[str], types: Mapping[str, int]) -> str | None:
-    """Why these nodes of a piece do not run on one sample; None where they do."""
+    """Why these nodes of a piece do not run on one sample; None if they do."""
     (model,) = cpu_models([Piece(CPU, part_of(graph, outputs, graph.name))], graph, types)
     assert model is not None
     try:
@@ -46,7 +47,7 @@ def _trial(graph: Graph, outputs: Collection[str], types: Mapping[str, int]) -> 
 
 
 def _session(graph: Graph, output: str, types: Mapping[str, int]) -> str | None:
-    """Why onnxruntime does not take a node; None where it does."""
+    """Why onnxruntime refuses a node; None if it does not."""
     (model,) = cpu_models([Piece(CPU, part_of(graph, [output], graph.name))], graph, types)
     assert model is not None
     try:
@@ -58,5 +59,5 @@ def _session(graph: Graph, output: str, types: Mapping[str, int]) -> str | None:
 
 
 def _said(reason: str) -> str:
-    """What onnxruntime says, without the places in its own source."""
+    """onnxruntime's message, without the places in its own source."""
     return f"onnxruntime cannot run it: {reason.split(SOURCE)[0][:REASON_LENGTH]}"

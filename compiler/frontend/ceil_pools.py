@@ -1,7 +1,8 @@
-"""Rewrites pools with `ceil_mode` whose inferred size is not the one that runs; `onnx_import` calls it before shape inference.
+"""Rewrites pools with `ceil_mode` whose inferred size differs from the one that runs. `onnx_import` calls it before shape
+inference.
 
-ONNX's shape inference counts a last window that starts beyond the input and its front padding; onnxruntime, and the
-specification's text, drop it. Such a pool is written without `ceil_mode`, or with less padding, so that all agree on its size.
+ONNX's shape inference counts a last window that starts beyond the input and its front padding. onnxruntime, and the text of the
+specification, drop it. Such a pool is written without `ceil_mode`, or with less padding, so that all agree on its size.
 QLinearAveragePool averages over whole windows; it is written with the padding that fills its last window.
 """
 
@@ -21,9 +22,9 @@ POOLS = ("MaxPool", "AveragePool")
 
 
 def settle_ceil_pools(model: ModelProto, name: str, whole: Set[str] = frozenset()) -> None:
-    """Works in place and in order, since one pool's size is the next one's input. ModelError: a pool that cannot be rewritten.
+    """Rewrites in place and in order, since one pool's size is the next one's input. ModelError: a pool that cannot be rewritten.
 
-    `whole`: outputs of the pools whose divisor, where it counts padding, is the window's size even over the edge.
+    `whole`: outputs of the pools whose divisor, if it counts padding, is the size of the window even beyond the edge.
     """
     sizes = None
     for node in model.graph.node:
@@ -40,7 +41,7 @@ def _values(node: NodeProto) -> dict[str, Any]:
 
 
 def _sizes(model: ModelProto) -> dict[str, tuple[int, ...]]:
-    """Spatial sizes as far as they are known: not strictly, since what follows a wrong size need not fit."""
+    """Spatial sizes, as far as they are known. The inference is not strict, since what follows a wrong size need not fit."""
     graph = inferred(model).graph
     known = {}
     for value in (*graph.value_info, *graph.input, *graph.output):
@@ -49,7 +50,7 @@ def _sizes(model: ModelProto) -> dict[str, tuple[int, ...]]:
 
 
 def _settle(node: NodeProto, size: tuple[int, ...], name: str, whole: bool) -> bool:
-    """Whether the node had a window to drop or to fill, and is now written so that nobody counts it otherwise."""
+    """Rewrites a node with a window to drop or to fill, so that all count it alike. Returns whether there was one."""
     values = _values(node)
     values["auto_pad"] = values.get("auto_pad", b"NOTSET").decode()
     window = window_of(Onnx(node.op_type, values), tuple(values["kernel_shape"]), size)
@@ -59,7 +60,7 @@ def _settle(node: NodeProto, size: tuple[int, ...], name: str, whole: bool) -> b
     keep = bool(values.get("count_include_pad")) and not whole and not all(dropped or not pixels for dropped, pixels in left_over)
     pads = list(window.pads)
     for axis, (dropped, pixels) in enumerate(left_over):
-        if keep and dropped:  # the divisor counts padding but not what hangs over it, so that the other axis needs ceil_mode
+        if keep and dropped:  # the divisor counts padding but not what lies beyond it, so the other axis needs ceil_mode
             pads[axis + 2] -= pixels
         elif not keep and not dropped and pixels:
             pads[axis + 2] += window.stride[axis] - pixels
@@ -73,7 +74,7 @@ def _settle(node: NodeProto, size: tuple[int, ...], name: str, whole: bool) -> b
 
 
 def _left_over(window: Window, axis: int, length: int) -> tuple[bool, int]:
-    """Whether the last window is dropped, and how many padded pixels are left behind the last window that is whole."""
+    """Whether the last window is dropped, and how many padded pixels remain behind the last whole window."""
     front, stride = window.pads[axis], window.stride[axis]
     span = (window.kernel[axis] - 1) * window.dilation[axis] + 1
     room = length + front + window.pads[axis + 2] - span

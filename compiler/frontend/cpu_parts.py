@@ -1,4 +1,4 @@
-"""The pieces of a model that run on the CPU: as ONNX models, as the manifest's list, and tried once.
+"""The pieces of a model that run on the CPU: as ONNX models, as the manifest's list, and in one trial run.
 
 onnxruntime may refuse an operator. The trial finds that while the model is compiled, not when the first image comes.
 """
@@ -20,14 +20,14 @@ from cnna.spec.errors import ArtifactError, ModelError, reason_of
 from cnna.spec.manifest import CPU, CpuOperator
 
 SEED = 1
-SMALL_CONSTANT = 64  # elements: shapes, the k of a top-k
+SMALL_CONSTANT = 64  # elements: a shape, or the k of a top-k, has no more
 
 
 def cpu_models(pieces: Sequence[Piece], graph: Graph, types: Mapping[str, int]) -> list[ModelProto | None]:
-    """The pieces for the CPU as models, None for the others. types: of ONNX's elements, by tensor; float where it has none.
+    """The pieces for the CPU as models, None for the others. types: ONNX's element types by tensor; float if it has none.
 
-    Each tensor is rounded, where the quantised model rounds it, by the piece that makes it; the model's inputs by each piece that
-    reads them. What a piece makes for the accelerator alone the host rounds on the way.
+    The piece that makes a tensor rounds it where the quantised model rounds it. Each piece that reads an input of the model rounds
+    that input. The host rounds what a piece makes only for the accelerator.
     """
     read = [{name for node in piece.graph.nodes for name in node.inputs} if piece.kind == CPU else set() for piece in pieces]
     models: list[ModelProto | None] = []
@@ -47,8 +47,8 @@ def cpu_models(pieces: Sequence[Piece], graph: Graph, types: Mapping[str, int]) 
 def operators_of(part: ModelProto) -> list[CpuOperator]:
     """The operators of a part as the manifest lists them, for boards without onnxruntime.
 
-    The inputs of an If, Loop or Scan include what the graphs inside it read: whoever makes that must hand it on. Attributes other
-    than numbers and strings, and large constants, are in the ONNX file only.
+    The inputs of an If, Loop or Scan include what the graphs inside it read: whoever makes that must hand it on. Only the ONNX file
+    has large constants, and attributes other than numbers and strings.
     """
     operators: list[CpuOperator] = []
     small = {t.name: numpy_helper.to_array(t) for t in part.graph.initializer if prod(t.dims) <= SMALL_CONSTANT}
@@ -75,20 +75,23 @@ def _numbers(values: Sequence[Any]) -> bool:
 
 
 def try_part(part: ModelProto, operators: list[CpuOperator]) -> None:
-    """Runs a part on one sample of seeded numbers within 0..1, if its inputs have known shapes. ModelError: it does not run."""
+    """Runs a part on one sample of seeded numbers within 0..1, if the shapes of its inputs are known.
+
+    ModelError: it does not run.
+    """
     try:
         cpu = CpuPart(part.SerializeToString(), operators, [value.name for value in part.graph.output])
         rng, feeds = np.random.default_rng(SEED), {}
         for value in part.graph.input:
             kind = value.type.tensor_type
             if kind.elem_type != TensorProto.FLOAT:
-                return  # sizes or places: numbers within 0..1 need not be any
+                return  # inputs are sizes or places, which numbers within 0..1 need not be
             sizes = [1 if dim.dim_param else dim.dim_value for dim in kind.shape.dim]
             if not kind.HasField("shape") or any(size < 1 for size in sizes):
                 return
             feeds[value.name] = rng.random(sizes, np.float32)
         cpu.run(feeds)
-    except ArtifactError as error:  # which says to compile it again
+    except ArtifactError as error:  # whose message advises to compile again
         reason = reason_of(error.__context__)[:300] if isinstance(error.__context__, Exception) else str(error)
         named = ", ".join(dict.fromkeys(entry["op"] for entry in operators))
         raise ModelError(f"onnxruntime cannot run the operators for the CPU ({named}): {reason}") from None

@@ -1,7 +1,7 @@
-"""Moves pieces of the accelerator to the CPU where they are not worth the crossing: by predicted seconds, from stated constants.
+"""Moves pieces of the accelerator to the CPU where the crossings cost more than they gain, by predicted seconds.
 
-A piece goes to the CPU if it takes less time there than on the accelerator with the way there and back, if it has under one percent
-of the model's multiply-accumulates, and if another piece stays.
+A piece goes to the CPU if it takes less time there than on the accelerator with both crossings, if it has under one percent of the
+model's multiply-accumulates, and if another piece stays on the accelerator. The seconds follow from stated constants.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from cnna.spec.cpu_costs import (
 from cnna.spec.end_to_end import crossing_seconds
 from cnna.spec.manifest import ACCELERATOR
 
-MOST_MACS = 0.01  # of the model's, of a piece that may go to the CPU
+MOST_MACS = 0.01  # share of the model's that a piece for the CPU may have
 TOO_LITTLE = "the CPU does it sooner than the way to the accelerator and back would take"
 
 
 def cheaper(config: Config) -> Callable[[Graph, Reasons], Reasons]:
-    """What decides for one configuration; see the module."""
+    """The function that decides for one configuration; the module says how."""
 
     def decide(graph: Graph, reasons: Reasons) -> Reasons:
         found = dict(reasons)
@@ -43,12 +43,12 @@ def cheaper(config: Config) -> Callable[[Graph, Reasons], Reasons]:
 
 
 def cpu_seconds(piece: Piece) -> float:
-    """What a piece takes on the CPU, for one image."""
+    """The seconds of a piece on the CPU, for one image."""
     return PIECE_SECONDS + _node_seconds(piece.graph)
 
 
 def _gain(piece: Piece, config: Config, pieces: list[Piece]) -> float:
-    """Seconds that a piece on the accelerator saves. Between two pieces on the CPU it costs one call of onnxruntime more."""
+    """Seconds that a piece on the accelerator saves. Between two pieces on the CPU it costs one more call of onnxruntime."""
     names = (*piece.graph.inputs, *piece.graph.outputs)
     there = crossing_seconds(1, sum(_elements(piece.graph, name) for name in names)) + _macs(piece) / (
         config.macs * config.clock_mhz * 1e6
@@ -66,7 +66,7 @@ def _node_seconds(graph: Graph) -> float:
 
 
 def node_seconds(node: Node, graph: Graph) -> float:
-    """What a node takes on the CPU, for one image."""
+    """The seconds of a node on the CPU, for one image."""
     moved = sum(_elements(graph, name) for name in (*node.inputs, node.output) if name in graph.tensors)
     return NODE_SECONDS + moved * ELEMENT_SECONDS + float_macs(node, graph) / MACS_A_SECOND
 

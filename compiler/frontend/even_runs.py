@@ -1,6 +1,6 @@
-"""Cuts a list of rows (or columns) into runs that a walk can follow: evenly spaced, in the input and in the output.
+"""Cuts a list of rows (or columns) into runs that a walk can follow: evenly spaced in the input and in the output.
 
-The nearest Resize by 2 takes rows 0, 0, 1, 1, ...: two runs, each of every row, that go to every second row of the output.
+The nearest Resize by 2 takes rows 0, 0, 1, 1, ...: two runs, each of every input row, which go to every second row of the output.
 """
 
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MOST_APART = 64  # runs that alternate
+MOST_APART = 64  # alternating runs, at most
 
 
 @dataclass(frozen=True)
 class EvenRun:
-    """Output rows at, at + apart, ... are input rows first, first + step, ...; `count` of them. A single row has step 1."""
+    """Output rows at, at + apart, ... are copies of input rows first, first + step, ...; `count` rows. A single row has step 1."""
 
     at: int
     apart: int
@@ -23,14 +23,14 @@ class EvenRun:
 
 
 def even_runs(rows: Sequence[int]) -> list[EvenRun]:
-    """The runs that make `rows`, with steps of 1 or more: alternating ones or one after another, whichever are fewer."""
+    """The runs that make `rows`, with steps of 1 or more: alternating runs or consecutive runs, whichever are fewer."""
     alternating = _alternating(rows)
     behind = _behind(rows)
     return alternating if alternating and len(alternating) <= len(behind) else behind
 
 
 def _alternating(rows: Sequence[int]) -> list[EvenRun] | None:
-    """As many runs as the rows' differences have a period; None: they have none, or go back."""
+    """As many runs as the differences of the rows have a period; None: they have no period, or go back."""
     index = np.asarray(rows)
     for apart in range(1, min(len(rows), MOST_APART) + 1):
         steps = index[apart:] - index[:-apart]
@@ -42,7 +42,7 @@ def _alternating(rows: Sequence[int]) -> list[EvenRun] | None:
 
 
 def _behind(rows: Sequence[int]) -> list[EvenRun]:
-    """Runs one after another, each as long as it can be."""
+    """Consecutive runs, each as long as possible."""
     found, at = [], 0
     while at < len(rows):
         count, step = 1, rows[at + 1] - rows[at] if at + 1 < len(rows) else 1

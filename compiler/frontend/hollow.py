@@ -1,7 +1,7 @@
-"""A model without the data of its great weights, for what asks for their types and shapes alone.
+"""Makes a copy of a model without the data of its large weights, for uses that need only their types and shapes.
 
-ONNX's checker and shape inference write a model into a string, of at most 2 GB, several times. A hollow model is small. So they
-take neither that memory nor that time, and models up to 2 GB can be read.
+ONNX's checker and shape inference write a model into a string several times, and this string can have 2 GB at most. A hollow model
+is small, so it saves this memory and time, and models of up to 2 GB can be read.
 """
 
 from typing import Any
@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
-GREAT = 1 << 10  # elements: no shape, axis or limit that inference would look at has so many
+GREAT = 1 << 10  # elements: no shape, axis or limit that inference looks at has more
 _DATA = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 
 
 def elements_of(tensor: TensorProto) -> int:
-    """How many, by its shape."""
+    """The number of elements, according to the shape."""
     return int(np.prod(tensor.dims, dtype=np.int64))
 
 
 def hollow(model: ModelProto) -> ModelProto:
-    """A copy whose initialisers of more than `GREAT` elements have name, type and shape alone."""
+    """A copy in which initialisers of more than `GREAT` elements have only name, type and shape."""
     copy = ModelProto()
     _copy_fields(model, copy, "graph")
     _copy_fields(model.graph, copy.graph, "initializer")
@@ -32,13 +32,13 @@ def hollow(model: ModelProto) -> ModelProto:
 
 
 def is_hollow(tensor: TensorProto) -> bool:
-    """Whether it has elements by its shape, but no data."""
+    """Whether a tensor has elements according to its shape, but no data."""
     data = tensor.HasField("raw_data") or any(len(getattr(tensor, name)) for name in _DATA)
     return not data and elements_of(tensor) > 0
 
 
 def as_inputs(model: ModelProto) -> ModelProto:
-    """A copy of a hollow model in which such weights are inputs: the checker takes no initialiser without data."""
+    """A copy of a hollow model in which such weights are inputs: the checker refuses initialisers without data."""
     copy = ModelProto()
     copy.CopyFrom(model)
     del copy.graph.initializer[:]
@@ -56,7 +56,7 @@ def _input(tensor: TensorProto) -> ValueInfoProto:
 
 
 def _copy_fields(source: Any, target: Any, but: str) -> None:
-    """Every field of a protobuf message that is set, except one."""
+    """Copies every set field of a protobuf message, except one."""
     for field, value in source.ListFields():
         if field.name == but:
             continue

@@ -1,7 +1,7 @@
-"""The inputs of a model: sizes that a user gives for axes without a fixed one, what is wrong with those of a model, and the batch.
+"""The inputs of a model: sizes that a user gives for open axes, what is wrong with the inputs, and where the batch is.
 
-Every input of a graph has a batch axis in front, of size 1. Where the model's own first axis is no batch (sizes, a scalar, an
-image without a batch), the graph's input has one more axis, and a Squeeze takes it off.
+Every input of a graph has a batch axis in front, of size 1. If the model's own first axis is no batch (sizes, a scalar, an image
+without a batch), the graph's input has one more axis, which a Squeeze removes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,16 +18,16 @@ Sizes = Mapping[str, Sequence[int]]
 
 
 def inputs_of(model: ModelProto) -> list[ValueInfoProto]:
-    """Inputs that the user gives: old models list their weights as inputs as well."""
+    """The inputs that the user gives: old models list their weights as inputs as well."""
     weights = {tensor.name for tensor in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in weights]
 
 
 def set_shapes(model: ModelProto, shapes: Sizes) -> None:
-    """Gives inputs these sizes, in place; "" names the only input. A size that has a name is set wherever that name stands.
+    """Gives inputs these sizes, in place; "" names the only input. A size with a name is set wherever that name stands.
 
     The first axis, the batch, stays as the model has it: `shapes` have 1 there. ModelError: no such input, another number of
-    axes, another size than the model has, another batch than 1.
+    axes, another size than the model has, or another batch than 1.
     """
     inputs = {value.name: value for value in inputs_of(model)}
     known: dict[str, int] = {}
@@ -63,12 +63,12 @@ def _named(inputs: Mapping[str, ValueInfoProto], name: str) -> ValueInfoProto:
 
 
 def _is_batch(shape: TensorShapeProto, axis: int) -> bool:
-    """The first axis, except of a vector: that has one size for all samples, of the number of boxes, say."""
+    """Whether an axis is the batch: the first one is, except in a vector, which has one size for all samples (of boxes, say)."""
     return axis == 0 and len(shape.dim) > 1
 
 
 def _check_sizes(value: ValueInfoProto, sizes: Sequence[int]) -> None:
-    """ModelError: they cannot be the input's."""
+    """ModelError: the input cannot have these sizes."""
     place, shape = f"--shape {value.name}:{','.join(map(str, sizes))}", value.type.tensor_type.shape
     own = "[" + ", ".join(str(dim.dim_value) if dim.dim_value > 0 else dim.dim_param or "?" for dim in shape.dim) + "]"
     if len(sizes) != len(shape.dim):
@@ -83,7 +83,9 @@ def _check_sizes(value: ValueInfoProto, sizes: Sequence[int]) -> None:
 
 
 def check_inputs(model: ModelProto) -> None:
-    """ModelError: no input, or one of no type for numbers, without a shape, with an open axis beside the batch, or too large."""
+    """ModelError: no input; or an input without a numeric type, without a shape, with an open axis besides the batch, or too
+    large.
+    """
     inputs = inputs_of(model)
     if not inputs:
         raise ModelError("it has no input; export it with one for the images")
@@ -105,17 +107,18 @@ def check_inputs(model: ModelProto) -> None:
 
 
 def _example(value: ValueInfoProto) -> str:
-    """`--shape` for an input, with a name in capitals where the user's number goes."""
+    """`--shape` for an input, with a name in capitals in place of each number that the user must give."""
     dims = list(value.type.tensor_type.shape.dim)
     words = [str(dim.dim_value) if dim.dim_value > 0 else f"SIZE{axis}" for axis, dim in enumerate(dims[1:], 1)]
     return f"{value.name}:{','.join(['1', *words])}"
 
 
 def unbatched(model: ModelProto) -> frozenset[str]:
-    """Inputs whose first axis is no batch, by what the model declares: numbers, and those of another fixed size than the batch's.
+    """Inputs whose first axis is no batch, judged by what the model declares: single numbers, and inputs of another fixed first
+    size.
 
-    The batch is the first axis where an input of two axes or more leaves it open or has 1 there. Else it is as great as the first
-    such input's.
+    If the first input of two or more axes leaves its first axis open or has 1 there, the batch is 1. Otherwise it is as large as
+    that input's first axis.
     """
     inputs = inputs_of(model)
     several = [first_size(value) for value in inputs if len(value.type.tensor_type.shape.dim) > 1]
@@ -124,13 +127,13 @@ def unbatched(model: ModelProto) -> frozenset[str]:
 
 
 def first_size(value: ValueInfoProto) -> int:
-    """Of the first axis; 1 where it is open, 0 where there is no axis."""
+    """The size of the first axis; 1 if it is open, 0 if there is no axis."""
     dims = value.type.tensor_type.shape.dim
     return max(1, int(dims[0].dim_value)) if dims else 0
 
 
 def set_batch(model: ModelProto, single: frozenset[str]) -> None:
-    """Gives every input a batch axis of size 1 in front, in place. Those of `single` get a new axis, which a Squeeze takes off."""
+    """Gives every input a batch axis of size 1 in front, in place. Inputs of `single` get a new axis, which a Squeeze removes."""
     given = {}
     first = []
     for value in inputs_of(model):
@@ -151,17 +154,17 @@ def set_batch(model: ModelProto, single: frozenset[str]) -> None:
         if value.name in given:
             value.type.CopyFrom(given[value.name].type)
         elif value.type.HasField("tensor_type"):
-            value.type.tensor_type.ClearField("shape")  # inferred again
+            value.type.tensor_type.ClearField("shape")  # it is inferred again
     del model.graph.value_info[:]
 
 
 def whole_name(name: str) -> str:
-    """What an input without a batch is called as the model has it, behind the Squeeze."""
+    """The name, behind the Squeeze, of an input without a batch as the model has it."""
     return f"{name}:whole"
 
 
 def _squeeze(model: ModelProto, value: ValueInfoProto) -> list[NodeProto]:
-    """The node that makes the input as the model has it; all readers are let read that one."""
+    """The node that makes the input as the model has it. All readers now read that node's output."""
     inner, axes = whole_name(value.name), f"{value.name}:front"
     for node in model.graph.node:
         rename(node, {value.name: inner})
@@ -170,7 +173,7 @@ def _squeeze(model: ModelProto, value: ValueInfoProto) -> list[NodeProto]:
 
 
 def _free_reshapes(model: ModelProto, batch: int) -> None:
-    """Lets a Reshape that names a fixed batch above 1 take it from its input, so that the model can be seen with 1."""
+    """Lets a Reshape that names a fixed batch above 1 take it from its input instead, so that the batch can be 1."""
     if batch < 2:
         return
     targets = {node.input[1] for node in model.graph.node if node.op_type == "Reshape" and len(node.input) > 1}

@@ -21,7 +21,7 @@ ACC_LIMIT = 1 << 31  # sums are int32
 def to_integer(graph: ir.Graph) -> ir.Graph:
     """The int8 graph of a body in which `support.quantised_limit` finds nothing.
 
-    ModelError, naming the node: a sum that may leave int32, scales whose ratio no multiplier holds.
+    ModelError, naming the node: a sum may exceed int32, or no multiplier holds the ratio of the scales.
     """
     constants: dict[str, np.ndarray] = {}
     tensors = {name: ir.Tensor(tensor.shape[1:], tensor.quant) for name, tensor in graph.tensors.items()}
@@ -33,7 +33,7 @@ def to_integer(graph: ir.Graph) -> ir.Graph:
             else:
                 op = _CONVERT[type(node.op)](node, graph, tensors, constants)
                 nodes.append(replace(node, op=op))
-        except ValueError as error:  # of arith
+        except ValueError as error:  # from arith
             raise ModelError(f"{place(node, graph)}: {error}") from None
     return ir.Graph(graph.name, graph.inputs, graph.outputs, tuple(nodes), tensors, constants)
 
@@ -58,7 +58,7 @@ def _conv(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants
     bias = np.rint(np.asarray(graph.constants[op.bias], np.float64) / (x.scale * scale)) - x.zero * sums
     worst = float((128 * magnitude + np.abs(bias)).max())
     if not worst < ACC_LIMIT:
-        raise ValueError(f"its sums may reach {worst:.3g}, beyond int32; use a greater weight scale or a smaller bias")
+        raise ValueError(f"its sums may reach {worst:.3g}, beyond int32; use a larger weight scale or a smaller bias")
     factors = [arith.multiplier(ratio) for ratio in x.scale * scale / y.scale]
     base = node.output
     constants[f"{base}:weights"] = weights.astype(np.int8)
@@ -90,7 +90,7 @@ def _average_pool(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: C
     shape, out = tensors[node.inputs[0]].shape, tensors[node.output].shape
     ratio = x.scale / y.scale
     for divisor in np.unique(ir.taps_inside(op.window, (shape[1], shape[2]), (out[1], out[2]), op.include_pad)):
-        arith.multiplier(ratio / int(divisor))  # ValueError here rather than later
+        arith.multiplier(ratio / int(divisor))  # raises ValueError here rather than later
     return ir.AveragePool(op.window, op.include_pad, ratio, x.zero, ir.clamp(y, op.low, op.high))
 
 
@@ -117,7 +117,7 @@ _OF_EQUALS: dict[type, Callable[[], ir.Concat | ir.Maximum]] = {f.Concat: ir.Con
 
 
 def _of_equals(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
-    """A Concat or Maximum, and in front of it a requantised copy of each input whose scale differs from the output's."""
+    """A Concat or Maximum, behind a requantised copy of each input whose scale differs from the output's."""
     y = _quant(tensors, node.output)
     copies, inputs = [], []
     for number, name in enumerate(node.inputs):
@@ -131,7 +131,7 @@ def _of_equals(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
 
 
 def _moved(node: ir.Node, tensors: Tensors) -> tuple[list[ir.Node], str]:
-    """The input of a node that keeps its input's scale, and the requantised copy that it needs where the output has another."""
+    """The input of a node that keeps its input's scale, and the requantised copy that is needed if the output has another scale."""
     (x,), y = node.inputs, _quant(tensors, node.output)
     if tensors[x].quant == y:
         return [], x
@@ -141,7 +141,7 @@ def _moved(node: ir.Node, tensors: Tensors) -> tuple[list[ir.Node], str]:
 
 
 def _channels(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
-    """Channels, and behind them the requantised copy where the output has a scale of its own."""
+    """Channels, and behind them a requantised copy if the output has a scale of its own."""
     (x,), y = node.inputs, node.output
     if tensors[x].quant == tensors[y].quant:
         return [ir.Node(node.name, ir.Channels(node.op.first), (x,), y)]

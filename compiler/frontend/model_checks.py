@@ -1,6 +1,6 @@
-"""What a model must satisfy before anything reads it, beyond what ONNX's own checker asks; all later steps rely on it.
+"""Checks what a model must satisfy before anything reads it, beyond what ONNX's own checker demands. All later steps rely on it.
 
-`onnx_import.load_model` calls `check_values` and `complete` before that checker, and `check_shapes` behind shape inference.
+`onnx_import.load_model` calls `check_values` and `complete` before that checker, and `check_shapes` after shape inference.
 """
 
 from collections.abc import Iterator
@@ -18,22 +18,22 @@ from cnna.spec.errors import ModelError
 
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 WINDOWS = ("Conv", "MaxPool", "AveragePool")
-NUMBERS = (  # operators that can do nothing with an empty constant
+NUMBERS = (  # operators that cannot work with an empty constant
     *("Conv", "Gemm", "MatMul", "BatchNormalization", "Add", "Mul", "Clip", "QuantizeLinear", "DequantizeLinear"),
     *("QLinearConv", "QLinearMatMul", "QLinearAdd", "QGemm"),
 )
 REALS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
-PORTS = (  # types of inputs and outputs: a .npz can hold each of them, or float32 in its place
+PORTS = (  # types of inputs and outputs: a .npz can hold each of them, or float32 instead
     *(*REALS, TensorProto.BFLOAT16, TensorProto.BOOL),
     *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64),
     *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
 )
-ELEMENTS_MAX = 1 << 28  # of a tensor of one image: 1 GB of float32, more than any feature memory or patience holds
-FREE_WEIGHTS = 4  # the first IR version in which weights need not be inputs; onnxruntime asks it of no version
+ELEMENTS_MAX = 1 << 28  # of a tensor of one image: 1 GB of float32, more than any feature memory holds
+FREE_WEIGHTS = 4  # the first IR version in which weights need not be inputs; onnxruntime does not demand it in any version
 
 
 def first_line(error: Exception) -> str:
-    """The first line of what onnx says, without the names of its own stages."""
+    """The first line of onnx's message, without the names of its own stages."""
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     for stage in ("[ShapeInferenceError] ", "[TypeInferenceError] ", "Inference error(s): "):
         line = line.replace(stage, "")
@@ -41,7 +41,7 @@ def first_line(error: Exception) -> str:
 
 
 def check_values(model: ModelProto, name: str) -> None:
-    """ModelError: a part, type, tensor, attribute or output that cannot be read or means nothing; `name` is the file's."""
+    """ModelError: a part, type, tensor, attribute or output cannot be read or means nothing; `name` is the file's."""
     _check_parts(model, name)
     for value in (*model.graph.input, *model.graph.output):
         _check_type(value.type, f"{name}: '{value.name}'")
@@ -54,7 +54,7 @@ def check_values(model: ModelProto, name: str) -> None:
 
 
 def check_functions(model: ModelProto, name: str) -> None:
-    """ModelError: a function of the model that would hide one of ONNX's own operators."""
+    """ModelError: a function of the model would hide one of ONNX's own operators."""
     if functions := [one.name for one in model.functions if one.domain in ("", "ai.onnx")]:
         raise ModelError(f"{name}: it defines a function '{functions[0]}' in ONNX's own domain; export it without local functions")
 
@@ -71,9 +71,9 @@ def _check_parts(model: ModelProto, name: str) -> None:
 
 
 def _check_inputs(node: NodeProto, opset: int, name: str) -> None:
-    """ONNX's checker counts inputs, but accepts empty names for inputs that are required."""
+    """ModelError: a required input is missing. ONNX's checker counts inputs, but accepts empty names for them."""
     if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type, opset):
-        return  # the checker, or the table of what runs, says so by name
+        return  # the checker, or the table of what runs, names the operator
     formal = onnx.defs.get_schema(node.op_type, opset).inputs
     for number, given in enumerate(node.input):
         one = formal[min(number, len(formal) - 1)] if formal else None
@@ -82,7 +82,7 @@ def _check_inputs(node: NodeProto, opset: int, name: str) -> None:
 
 
 def _check_type(kind: TypeProto, place: str) -> None:
-    """An element type that exists; one that is left out is inferred (`complete`) or refused (`onnx_import._set_batch`)."""
+    """Checks that an element type exists. A missing one is inferred (`complete`) or refused (`onnx_import._set_batch`)."""
     if kind.WhichOneof("value") not in (None, "tensor_type"):
         raise ModelError(f"{place} is no tensor; only tensors can be a model's inputs and outputs")
     if kind.HasField("tensor_type") and kind.tensor_type.elem_type not in _ELEMENTS:
@@ -90,7 +90,7 @@ def _check_type(kind: TypeProto, place: str) -> None:
 
 
 def _check_numeric(value: ValueInfoProto, place: str) -> None:
-    """Outputs must be what an .npz holds and users can compare: no text, complex numbers or numbers of a few bits."""
+    """Checks that an output is something that an .npz holds and users can compare: no text, no complex or very short numbers."""
     kind = value.type.tensor_type.elem_type
     if kind and kind not in PORTS:
         name = TensorProto.DataType.Name(kind)
@@ -103,7 +103,7 @@ _ELEMENTS = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
 
 def array_of(tensor: TensorProto, place: str) -> np.ndarray:
-    """The tensor's elements. ModelError: an element type that does not exist, or data that do not fill its shape."""
+    """The tensor's elements. ModelError: the element type does not exist, or the data do not fill the shape."""
     if tensor.data_type not in _ELEMENTS:
         raise ModelError(f"{place} have the unknown element type {tensor.data_type}; export the model again")
     size = prod(tensor.dims)
@@ -125,7 +125,7 @@ def _check_numbers(tensor: TensorProto, model: ModelProto, name: str) -> None:
         raise ModelError(f"{name}: weights '{tensor.name}', of {place_of(user)}, are empty; export the model again")
     if tensor.data_type not in REALS:
         return
-    clip = user is not None and user.op_type == "Clip"  # whose limits may be infinite
+    clip = user is not None and user.op_type == "Clip"  # its limits may be infinite
     if np.isnan(value).any() or (not clip and not np.isfinite(value).all()):
         place = f", of {place_of(user)}" if user else ""
         raise ModelError(f"{name}: weights '{tensor.name}'{place} hold NaN or infinity")
@@ -158,20 +158,21 @@ def _check_outputs(model: ModelProto, name: str) -> None:
         _check_numeric(value, f"{name}: ")
 
 
-# --- what may be left out ---
+# --- parts that a model may leave out ---
 
 
 def complete(model: ModelProto) -> None:
-    """Adds what onnxruntime infers too: types and shapes of outputs, as far as they can be known; weights need not be inputs.
+    """Adds what onnxruntime infers too: types and shapes of outputs, as far as they can be known. It also takes weights off the
+    inputs.
 
-    `check_values` found nothing.
+    `check_values` must have passed.
     """
     model.ir_version = max(model.ir_version, FREE_WEIGHTS)
     bare = [value for value in model.graph.output if _is_bare(value.type)]
     if not bare:
         return
     copy = hollow(model)
-    expand_qlinear(copy)  # onnx knows no shapes of com.microsoft
+    expand_qlinear(copy)  # onnx infers no shapes for com.microsoft
     for value in copy.graph.output:
         if value.name in {one.name for one in bare}:
             value.ClearField("type")
@@ -187,10 +188,13 @@ def _is_bare(kind: TypeProto) -> bool:
 
 
 def inferred(model: ModelProto, **options: bool) -> ModelProto:
-    """A copy with the types and shapes that onnx infers. ModelError: they do not fit together, where `options` ask for that."""
+    """A copy with the types and shapes that onnx infers.
+
+    ModelError: they contradict each other, if `options` ask for that check.
+    """
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True, **options)
-    except Exception as error:  # its own class, and on broken models any that C++ has
+    except Exception as error:  # onnx's own class, and on broken models any that C++ raises
         raise ModelError(f"its shapes do not fit together: {first_line(error)}") from None
 
 
@@ -198,7 +202,7 @@ def inferred(model: ModelProto, **options: bool) -> ModelProto:
 
 
 def check_shapes(model: ModelProto) -> None:
-    """Of a model with inferred shapes. ModelError: a window greater than its map, a size below 0, a tensor that is too large."""
+    """Checks a model with inferred shapes. ModelError: a window larger than its map, a size below 0, a tensor that is too large."""
     shapes = dict(_shapes(model))
     for node in model.graph.node:
         for output in node.output:

@@ -12,7 +12,7 @@ from cnna.spec.manifest import ModelInput, ModelOutput
 
 
 def model_inputs(model: ModelProto) -> list[ModelInput]:
-    """Name, shape without the batch axis (None where it is not fixed) and numpy type of the inputs that a user gives."""
+    """Name, shape without the batch axis (None for open sizes) and numpy type of the inputs that a user gives."""
     single = single_inputs(model)
     return [
         {"name": value.name, "shape": sizes_of(value)[value.name not in single :], "dtype": _dtype(value)}
@@ -21,10 +21,10 @@ def model_inputs(model: ModelProto) -> list[ModelInput]:
 
 
 def model_outputs(model: ModelProto, shapes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int | None]) -> list[ModelOutput]:
-    """Name, shape of the answer to one sample (None where it depends on the data), numpy type and batch axis of the outputs.
+    """Name, shape of the answer to one sample (None for sizes that depend on the data), numpy type and batch axis of the outputs.
 
-    `shapes` and `axes` are those of `QuantisedModel`. Where ONNX cannot infer a shape, the one that the model declares counts, if
-    its sizes but for the batch are fixed. ModelError: two outputs would have the same name.
+    `shapes` and `axes` are those of `QuantisedModel`. If ONNX cannot infer a shape, the one that the model declares counts,
+    provided that all its sizes except the batch are fixed. ModelError: two outputs would have the same name.
     """
     found: list[ModelOutput] = []
     batches = {dims[0].dim_param for value in model.graph.input if (dims := value.type.tensor_type.shape.dim)} - {""}
@@ -45,7 +45,9 @@ def model_outputs(model: ModelProto, shapes: Mapping[str, tuple[int, ...]], axes
 
 
 def _check_numbered_names(found: list[ModelOutput]) -> None:
-    """ModelError: an output has the name that one sample of another, whose size depends on the data, would get (`boxes.0`)."""
+    """ModelError: an output has the name that a single sample of another output would get, whose size depends on the data
+    (`boxes.0`).
+    """
     names = [entry["name"] for entry in found]
     for entry in found:
         numbered = re.compile(re.escape(entry["name"]) + r"\.\d+")

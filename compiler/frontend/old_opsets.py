@@ -1,7 +1,7 @@
-"""Converts a model of an old opset to opset 13, in place; `onnx_import` calls it before shape inference.
+"""Converts a model of an old opset to opset 13, in place. `onnx_import` calls it before shape inference.
 
-From opset 13 on, quantisation has axes and Softmax works along one axis. onnx.version_converter does not do here: it loses the
-axis at which an operand's axes began up to opset 6, and it stops at some operators.
+From opset 13 on, quantisation has axes and Softmax works along one axis. onnx.version_converter is not good enough here: it loses
+the axis at which an operand's axes began up to opset 6, and it fails at some operators.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from cnna.compiler.frontend.node_names import node_name
 from cnna.spec.errors import ModelError
 
 TARGET = 13
-SMALL = 64  # elements: greater constants say nothing about shapes
+SMALL = 64  # elements: larger constants say nothing about shapes
 
 TO_INPUTS = {  # attributes that have become inputs: name and type, in the order of the inputs
     "Clip": (("min", np.float32), ("max", np.float32)),
@@ -27,8 +27,8 @@ TO_INPUTS = {  # attributes that have become inputs: name and type, in the order
     "TopK": (("k", np.int64),),
     "Unsqueeze": (("axes", np.int64),),
 }
-LISTS = ("axes", "ends", "k", "pads", "shape", "split", "starts")  # inputs with one axis, even where the attribute was one number
-WITHOUT_MEANING = {  # hints of old opsets, and what says only that a model is not being trained
+LISTS = ("axes", "ends", "k", "pads", "shape", "split", "starts")  # inputs with one axis, even if the attribute was a single number
+WITHOUT_MEANING = {  # hints of old opsets, and attributes that only say that a model is not being trained
     "*": ("consumed_inputs", "broadcast"),
     "BatchNormalization": ("is_test", "spatial"),
     "Dropout": ("is_test", "ratio"),
@@ -40,7 +40,7 @@ SOFTMAX = ("Softmax", "LogSoftmax", "Hardmax")
 
 
 def raise_opset(model: ModelProto, version: int, name: str) -> None:
-    """Brings a model of opset `version` to opset 13. ModelError: a node that has no form there; names it."""
+    """Brings a model of opset `version` to opset 13. ModelError: a node has no form there; the message names it."""
     if version >= TARGET:
         return
     converter = _Converter(model, version, name)
@@ -56,7 +56,7 @@ def raise_opset(model: ModelProto, version: int, name: str) -> None:
 
 
 class _Converter:
-    """One model's conversion: the nodes and constants made so far, and the ranks that they have."""
+    """The conversion of one model: the nodes and constants made so far, and their ranks."""
 
     def __init__(self, model: ModelProto, version: int, name: str) -> None:
         self.model, self.version, self.file = model, version, name
@@ -66,13 +66,13 @@ class _Converter:
         self._taken = {tensor.name for tensor in model.graph.initializer}.union(*(node.output for node in model.graph.node))
 
     def nodes(self, source: Iterable[NodeProto]) -> list[NodeProto]:
-        """Converted nodes of the graph, in order."""
+        """The converted nodes of the graph, in order."""
         for node in source:
             self.done += self._convert(node)
         return self.done
 
     def move_weights(self) -> None:
-        """Takes initialisers out of the inputs. Old IR versions listed them there; newer ones take such weights for defaults."""
+        """Takes initialisers off the inputs. Old IR versions list them there; newer ones would take them for default values."""
         graph = self.model.graph
         weights = {tensor.name for tensor in graph.initializer}
         inputs = [value for value in graph.input if value.name not in weights]
@@ -80,7 +80,7 @@ class _Converter:
         graph.input.extend(inputs)
 
     def rank(self, tensor: str) -> int | None:
-        """Number of axes, of what is made so far."""
+        """The number of axes of a tensor that has been made so far."""
         if tensor not in self._ranks:
             self._infer()
         return self._ranks.get(tensor)
@@ -93,7 +93,7 @@ class _Converter:
         return name
 
     def fresh(self, base: str) -> str:
-        """A tensor's name that is not taken."""
+        """A tensor name that is still free."""
         name, number = base, 1
         while name in self._taken:
             name, number = f"{base}.{number}", number + 1
@@ -101,15 +101,15 @@ class _Converter:
         return name
 
     def refuse(self, node: NodeProto, reason: str) -> ModelError:
-        """The one line for a node that cannot be converted."""
+        """The error for a node that cannot be converted."""
         place = f"node '{node.name or node.output[0]}' ({node.op_type})"
         remedy = f"export the model with opset {TARGET} or later"
         return ModelError(f"{self.file}: {place} of opset {self.version} cannot be brought to opset {TARGET}: {reason}; {remedy}")
 
     def _infer(self) -> None:
-        """Ranks of all tensors that `done` makes; great weights are left out, since their shapes are enough.
+        """Infers the ranks of all tensors that `done` makes. Large weights are left out, since their shapes are enough.
 
-        Of a Reshape to a computed target ONNX infers nothing, though the target's length is known: that is the rank.
+        ONNX infers nothing for a Reshape to a computed target. But the target's length is known, and that is the rank.
         """
         told: dict[str, int] = {}
         while True:
@@ -131,7 +131,7 @@ class _Converter:
             told |= new
 
     def _inferred(self, told: dict[str, int]) -> list[onnx.ValueInfoProto]:
-        """What ONNX infers of `done`; `told`: ranks that it is told."""
+        """What ONNX infers about `done`; `told` are ranks that are stated to it."""
         graph = self.model.graph
         tensors = [*graph.initializer, *self.constants]
         small = [tensor for tensor in tensors if np.prod(tensor.dims, dtype=np.int64) <= SMALL]
@@ -173,7 +173,7 @@ class _Converter:
         return [*before, node]
 
     def _convert_inside(self, node: NodeProto) -> None:
-        """The graphs that a node has of its own: bodies of loops, branches."""
+        """Converts the graphs inside a node: bodies of loops, branches."""
         for entry in node.attribute:
             for graph in (*entry.graphs, *([entry.g] if entry.type == AttributeProto.GRAPH else [])):
                 made = [new for inner in graph.node for new in self._convert(inner)]
@@ -195,7 +195,10 @@ class _Converter:
         node.input.extend(inputs)
 
     def _aligned(self, node: NodeProto, values: dict[str, object]) -> list[NodeProto]:
-        """Lets the second operand's axes begin at `axis`, as `broadcast` said until opset 6; a slope of PRelu is one a channel."""
+        """Lets the second operand's axes begin at `axis`, as `broadcast` did until opset 6.
+
+        PRelu's slope is one number a channel.
+        """
         axis = values.get("axis") if values.get("broadcast") else None
         slope = node.op_type == "PRelu" and self.version < 7
         if not isinstance(axis, int) and not slope:
@@ -216,7 +219,7 @@ class _Converter:
         return [made]
 
     def _softmax(self, node: NodeProto, axis: int) -> list[NodeProto]:
-        """Over all axes from `axis` on, as it was until opset 12."""
+        """Writes a Softmax over all axes from `axis` on, as it was until opset 12."""
         _drop(node, ("axis",))
         node.attribute.append(helper.make_attribute("axis", -1))
         rank = self.rank(node.input[0])
@@ -239,7 +242,7 @@ def _drop(node: NodeProto, names: Iterable[str]) -> None:
 
 
 def _cast(converter: _Converter, node: NodeProto, values: dict[str, object]) -> None:
-    """Opset 5 and before named the type in letters."""
+    """Converts the type, which opsets up to 5 name in letters."""
     kind = values.get("to")
     if isinstance(kind, bytes):
         _drop(node, ("to",))
@@ -249,13 +252,13 @@ def _cast(converter: _Converter, node: NodeProto, values: dict[str, object]) -> 
 
 
 def _concat(converter: _Converter, node: NodeProto, values: dict[str, object]) -> None:
-    """Without an attribute, the axis was 1."""
+    """Adds the axis: without an attribute it was 1."""
     if "axis" not in values:
         node.attribute.append(helper.make_attribute("axis", 1))
 
 
 def _pad(converter: _Converter, node: NodeProto, values: dict[str, object]) -> None:
-    """Opset 1 called the list `paddings`."""
+    """Renames the list, which opset 1 calls `paddings`."""
     for entry in node.attribute:
         if entry.name == "paddings":
             entry.name = "pads"
@@ -266,7 +269,10 @@ def _scatter(converter: _Converter, node: NodeProto, values: dict[str, object]) 
 
 
 def _resize(converter: _Converter, node: NodeProto, values: dict[str, object]) -> None:
-    """Upsample and the Resize of opset 10: pixels count from a corner, and the nearest is the one before (after, if it shrinks)."""
+    """Converts Upsample and the Resize of opset 10.
+
+    Their pixels count from a corner, and the nearest pixel is the one before (the one after, if the map shrinks).
+    """
     if node.op_type == "Resize" and converter.version > 10:
         return
     scales = values.get("scales")

@@ -1,4 +1,4 @@
-"""Writes a float graph as an ONNX model: a quantised one, where each tensor with a quantisation gets Q and DQ, or a CPU part."""
+"""Writes a float graph as an ONNX model: a quantised model, in which each quantised tensor gets Q and DQ, or a CPU part."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
@@ -14,14 +14,14 @@ from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Clamp, Graph, Node, Quant, Window, clamp
 
-IR_VERSION = 8  # of ONNX; every onnxruntime since 1.14 reads it, and newer opsets raise it
+IR_VERSION = 8  # of ONNX; every onnxruntime since 1.14 reads it; newer opsets raise it
 NEW_OPSET, NEW_IR_VERSION = 19, 10
 
 
 def to_model(graph: Graph, extra_outputs: Sequence[str] = (), types: Mapping[str, int] | None = None) -> ModelProto:
     """An ONNX model with a free batch axis.
 
-    extra_outputs: tensors that become outputs as well. types: of ONNX's elements, by name, of inputs that are not float.
+    extra_outputs: tensors that become outputs as well. types: ONNX's element types, by name, of inputs that are not float.
     """
     writer = _Writer(graph)
     for name in graph.inputs:
@@ -44,20 +44,21 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = (), types: Mapping[str
 
 
 def _input(name: str, shape: tuple[int, ...], kind: int) -> onnx.ValueInfoProto:
-    """A free first axis, None for others of unknown size; no shape at all where not even the number of axes is known."""
+    """An input with a free first axis and None for unknown sizes; without a shape if not even the number of axes is known."""
     sizes = ["N", *(size or None for size in shape[1:])] if shape else None
     return helper.make_tensor_value_info(name, kind, sizes)
 
 
 def _element_type(graph: Graph, name: str) -> int:
-    """ONNX's type of a tensor."""
+    """ONNX's element type of a tensor."""
     return int(helper.np_dtype_to_tensor_dtype(np.dtype(graph.types.get(name) or "float32")))
 
 
 def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]]) -> ModelProto:
-    """Types of the outputs as ONNX infers them, and where it does not, `shapes` with a free first axis: ONNX wants one.
+    """Adds the types of the outputs that ONNX infers. Where it infers none, `shapes` with a free first axis serve: ONNX wants a
+    shape.
 
-    No shape at all where `shapes` has none either: one without axes would be a single number's.
+    An output has no shape at all if `shapes` has none either: a shape without axes would be a single number's.
     """
     inferred = onnx.shape_inference.infer_shapes(model)
     for value, found, shape in zip(model.graph.output, inferred.graph.output, shapes, strict=True):
@@ -70,12 +71,12 @@ def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]]) -> Mode
 
 
 def _numbered(name: str) -> Iterator[str]:
-    """The name, then those that may take its place."""
+    """The name, then variants of it that may take its place."""
     return (f"{name}:{number}" if number else name for number in count())
 
 
 class _Writer:
-    """The nodes and constants of one model, and under which name readers find a tensor."""
+    """The nodes and constants of one model, and the names under which readers find its tensors."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -87,7 +88,7 @@ class _Writer:
         self._made: set[str] = set()
 
     def constant(self, name: str, value: np.ndarray) -> str:
-        """The name of a constant of this value: `name`, or one that is still free."""
+        """The name of a constant with this value: `name`, or a variant that is still free."""
         free = next(free for free in _numbered(name) if self._may_hold(free, value))
         if free not in self._written:
             self._written[free] = value
@@ -102,7 +103,10 @@ class _Writer:
         return held is value or (held.dtype == value.dtype and np.array_equal(held, value))
 
     def fresh(self, name: str) -> str:
-        """A name for a tensor that the graph does not have: a graph that was written and read again has those of the first time."""
+        """A free name for a tensor that the graph does not have.
+
+        A graph that was written and read again has the first one's names.
+        """
         free = next(free for free in _numbered(name) if free not in self._made and free not in self.graph.tensors)
         self._made.add(free)
         return free
@@ -112,13 +116,13 @@ class _Writer:
         return output
 
     def node_name(self, name: str) -> str:
-        """The name, or one that is still free: several nodes may have come from one, and onnxruntime takes no name twice."""
+        """The name, or a free variant: several nodes may have come from one, and onnxruntime accepts no name twice."""
         free = next(free for free in _numbered(name) if free not in self._taken)
         self._taken.add(free)
         return free
 
     def quantise(self, source: str, output: str, quant: Quant | None) -> str:
-        """Q and DQ behind `source`, ending in `output`."""
+        """Adds Q and DQ behind `source`; the result is called `output`."""
         assert quant is not None
         scale = self.constant(f"{output}:scale", np.array(quant.scale, np.float32))
         zero = self.constant(f"{output}:zero", np.array(quant.zero, np.int8))
@@ -126,7 +130,7 @@ class _Writer:
         return self.emit("DequantizeLinear", (whole, scale, zero), output, f"{output}:DQ")
 
     def node(self, node: Node) -> None:
-        """One node, its limits, and the Q and DQ behind it."""
+        """Adds one node, its limits, and the Q and DQ behind it."""
         quant = self.graph.tensors[node.output].quant
         inputs = [self.names.get(name, name) for name in node.inputs]
         if isinstance(node.op, f.Requantise):
@@ -152,7 +156,7 @@ class _Writer:
             self.names[node.output] = self.quantise(raw, node.output if shown else self.fresh(f"{node.output}:dq"), quant)
 
     def _limits(self, node: Node, quant: Quant | None) -> tuple[float, float] | None:
-        """Those that the operator has and that the int8 range behind it does not imply."""
+        """The limits that the operator has, unless the int8 range behind it implies them."""
         op = node.op
         if not isinstance(op, f.CLIPPED) or (op.low, op.high) == (-inf, inf):
             return None
@@ -182,7 +186,7 @@ def _onnx(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
 
 
 def _fits_int8(op: f.Conv, constants: Mapping[str, np.ndarray]) -> bool:
-    """Whether the weights are quantised about zero; those of another zero point may reach beyond int8, and stay float."""
+    """Whether the weights are quantised about zero. Weights with another zero point may reach beyond int8, and stay float."""
     if op.weight_scale is None:
         return False
     whole = np.rint(constants[op.weights] / constants[op.weight_scale][:, None, None, None])
@@ -255,7 +259,7 @@ def _reshape(writer: _Writer, node: Node, inputs: list[str], output: str) -> Non
 
 
 def _pixels(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
-    """A Resize where every pixel is repeated equally often, else a Gather for each axis."""
+    """Adds a Resize if every pixel is repeated equally often, else a Gather for each axis."""
     shape = writer.graph.tensors[node.inputs[0]].shape
     chosen = {2: node.op.rows, 3: node.op.columns}
     times = [len(index) // shape[axis] or 1 for axis, index in chosen.items()]

@@ -1,4 +1,4 @@
-"""Reads an ONNX model and brings it into the float graph, every operator still as the model has it."""
+"""Reads an ONNX model and turns it into the float graph, in which every operator is still the model's own."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -41,12 +41,12 @@ BEGINNING = b"\x08"  # of an ONNX file: protobuf's tag of field 1, `ir_version`
 
 
 def load_model(source: str | Path | bytes, name: str | None = None, shapes: Sizes | None = None) -> ModelProto:
-    """A checked model, as it is. `name` is what errors call it, `shapes` gives sizes to inputs (`set_shapes`).
+    """A checked model, otherwise unchanged. `name` is what errors call it; `shapes` gives sizes to inputs (`set_shapes`).
 
-    What onnxruntime infers where it is left out (types and shapes of outputs) is added.
+    It adds the types and shapes of outputs that onnxruntime would infer.
 
     ModelError: unreadable, not ONNX, unsound, an opset that is too old or too new, weights that are missing or not finite,
-    an input that holds no numbers or has an axis of unknown size beside the batch, shapes that do not fit together.
+    an input that holds no numbers or has an open axis besides the batch, or shapes that contradict each other.
     """
     name = name or (str(source) if isinstance(source, str | Path) else "the model")
     model = _parse(source, name)
@@ -63,12 +63,12 @@ def load_model(source: str | Path | bytes, name: str | None = None, shapes: Size
 
 
 def read_model(path: Path) -> ModelProto:
-    """An ONNX file as it is, with its weights, for those who do not import it. ModelError: unreadable, or not ONNX."""
+    """An ONNX file as it is, with its weights, for readers that do not import it. ModelError: unreadable, or not ONNX."""
     return _parse(path, str(path))
 
 
 def _check(model: ModelProto, name: str) -> None:
-    """ModelError: what ONNX's checker finds. It wants a shape for inputs and outputs, even where nobody knows one."""
+    """ModelError: what ONNX's checker finds. It demands a shape for inputs and outputs, even if it is unknown."""
     seen = as_inputs(hollow(model))
     for value in (*seen.graph.input, *seen.graph.output):
         if value.type.HasField("tensor_type"):
@@ -80,20 +80,20 @@ def _check(model: ModelProto, name: str) -> None:
 
 
 def _inlined(model: ModelProto, name: str) -> ModelProto:
-    """The model with the nodes of its functions in the place of their calls."""
+    """The model with the nodes of its functions in place of their calls."""
     if not model.functions:
         return model
     try:
         return onnx.inliner.inline_local_functions(model)
-    except Exception as error:  # the inliner raises what C++ does
+    except Exception as error:  # the inliner raises whatever C++ does
         raise ModelError(f"{name}: its functions cannot be inlined: {first_line(error)}; export it without functions") from None
 
 
 def with_shapes(model: ModelProto, name: str = "the model", single: frozenset[str] | None = None) -> ModelProto:
-    """A copy whose inputs have a batch axis of 1 in front, with the shape of every tensor, floats as float32 and QLinear operators
-    as Q and DQ. Great weights have no data (`hollow`).
+    """A copy with the shape of every tensor, whose inputs have a batch axis of 1 in front. Large weights have no data (`hollow`).
 
-    `single`: inputs whose own first axis is no batch; without it, those of which the shapes fit together.
+    Floats become float32, and QLinear operators become Q and DQ. `single`: inputs whose own first axis is no batch; without it, the
+    inputs for which the shapes fit together.
     """
     if single is None:
         return _either(model, lambda choice: with_shapes(model, name, choice))[0]
@@ -107,15 +107,17 @@ def with_shapes(model: ModelProto, name: str = "the model", single: frozenset[st
         try:
             shaped = inferred(copy, check_type=True, strict_mode=True)
         except ModelError:
-            check_shapes(inferred(copy))  # a window greater than its map, say, which explains what does not fit behind it
+            check_shapes(inferred(copy))  # a window larger than its map, say, which explains later contradictions
             raise
         check_shapes(shaped)
     return shaped
 
 
 def _either(model: ModelProto, make: Callable[[frozenset[str]], Made]) -> tuple[Made, frozenset[str]]:
-    """What `make` makes of the model, and the inputs that it takes for having no batch: if it fails with the ones that the sizes
-    tell, all of a fixed first axis above 1. ModelError: that of the first try, if both fail.
+    """The result of `make` for the model, and the inputs that it takes for having no batch.
+
+    The first try takes those that the sizes show. If it fails, the second takes all inputs with a fixed first axis above 1.
+    ModelError: that of the first try, if both fail.
     """
     sizes = unbatched(model)
     try:
@@ -176,7 +178,7 @@ def _check_opsets(model: ModelProto, name: str) -> None:
 
 
 def opset(model: ModelProto) -> int:
-    """Version of ONNX's own operators."""
+    """The version of ONNX's own operators."""
     return next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
 
 
@@ -191,12 +193,12 @@ def attribute(value: onnx.AttributeProto) -> Any:
 
 
 def to_graph(model: ModelProto) -> Graph:
-    """The float graph of a model: `Onnx` nodes alone, each with a name. ModelError: as `check_front` and `check_back`."""
+    """The float graph of a model: only `Onnx` nodes, each with a name. ModelError: as of `check_front` and `check_back`."""
     return _either(model, lambda single: _graph(model, single))[0]
 
 
 def single_inputs(model: ModelProto) -> frozenset[str]:
-    """Inputs whose first axis is no batch."""
+    """The inputs whose first axis is no batch."""
     single = unbatched(model)
     if all(first_size(value) == 1 for value in inputs_of(model) if value.name not in single):
         return single
@@ -233,7 +235,7 @@ def _graph(model: ModelProto, single: frozenset[str]) -> Graph:
 
 
 def element_types(model: ModelProto) -> dict[str, int]:
-    """ONNX's number for the type of the elements of each tensor, as far as it can be inferred."""
+    """ONNX's number for the element type of each tensor, as far as it can be inferred."""
     graph = with_shapes(model).graph
     return {value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.input, *graph.output)}
 
@@ -247,7 +249,7 @@ def _node(node: onnx.NodeProto) -> Node[Onnx]:
 
 
 def _constants(shaped: ModelProto, model: ModelProto) -> dict[str, np.ndarray]:
-    """By name. Great ones are the model's own, in the type that they have got since."""
+    """The constants by name. Large ones are the model's own, in the type that they have got since."""
     whole = {tensor.name: tensor for tensor in model.graph.initializer}
     found = {}
     for tensor in shaped.graph.initializer:
@@ -271,7 +273,7 @@ def _described(model: ModelProto) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def _output_shapes(model: ModelProto) -> dict[str, list[int | None]]:
-    """Of a model as it came, by output, where they are known; None for an unknown size."""
+    """The shapes of the outputs of a model as it came, by output, where they are known; None for an unknown size."""
     copy = hollow(model)
     expand_qlinear(copy)
     return {value.name: sizes_of(value) for value in inferred(copy).graph.output if value.type.tensor_type.HasField("shape")}

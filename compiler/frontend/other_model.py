@@ -1,6 +1,6 @@
-"""Any ONNX model in onnxruntime, as its user would run it, with the tensors inside it that somebody asks for.
+"""Runs any ONNX model in onnxruntime, as its user would, and shows those tensors inside it that a caller asks for.
 
-It shares nothing with the import but the reading of the file, so that it shows where an import has gone wrong.
+It shares nothing with the import except the reading of the file, so that it can show where an import went wrong.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,10 +19,10 @@ TYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(doubl
 
 
 class OtherModel:
-    """A model, one sample at a time. `wanted`: names of tensors to see; those that no node of it makes are left out.
+    """A model, run one sample at a time. `wanted`: names of tensors to show; those that no node makes are left out.
 
-    A tensor that the model itself quantises is seen behind its DequantizeLinear, as all who read it see it.
-    ModelError: onnxruntime cannot run it; begins with `name`.
+    If the model itself quantises a tensor, its value behind the DequantizeLinear is shown, since that is what all readers see.
+    ModelError: onnxruntime cannot run the model; the message begins with `name`.
     """
 
     def __init__(self, model: ModelProto, name: str, wanted: Collection[str]) -> None:
@@ -33,11 +33,11 @@ class OtherModel:
         rounded = _rounded(copy)
         made = dict.fromkeys(output for node in copy.graph.node for output in node.output)
         seen = {tensor: rounded.get(tensor, tensor) for tensor in made if tensor in wanted and tensor not in self.outputs}
-        self._seen = {**{output: output for output in self.outputs}, **seen}  # by name: the tensor to ask for
+        self._seen = {**{output: output for output in self.outputs}, **seen}  # by name: the tensor to ask onnxruntime for
         extra = dict.fromkeys(tensor for tensor in seen.values() if tensor not in self.outputs)
         copy.graph.output.extend(ValueInfoProto(name=tensor) for tensor in extra)
         options = ort.SessionOptions()
-        options.log_severity_level = 4  # an error is raised, so it need not be printed too
+        options.log_severity_level = 4  # an error is raised, so it need not be printed as well
         options.add_session_config_entry("session.disable_quant_qdq", "1")  # round where the model does
         try:
             self._session = ort.InferenceSession(copy.SerializeToString(), options, ["CPUExecutionProvider"], enable_fallback=0)
@@ -45,18 +45,18 @@ class OtherModel:
             raise self._refused(error) from None
 
     def check_inputs(self, names: Collection[str]) -> None:
-        """DataError: other inputs than these; of one input the name does not matter."""
+        """DataError: the inputs are others than these. The name of a single input does not matter."""
         own = [entry.name for entry in self._session.get_inputs()]
         if set(own) != set(names) and not len(own) == len(names) == 1:
             raise DataError(f"{self.name} has inputs {', '.join(own)}, but the .cnna has {', '.join(names)}: not the same model")
 
     def run(self, sample: Mapping[str, NDArray[Any]]) -> Arrays:
-        """The outputs and the tensors to see, for one sample, [1, ...] by input. ModelError: as of the class."""
+        """The outputs and the tensors to show, for one sample, [1, ...] by input. ModelError: as of the class."""
         feeds, batch, asked = {}, 1, list(dict.fromkeys(self._seen.values()))
         for entry in self._session.get_inputs():
             x = sample[entry.name] if entry.name in sample else next(iter(sample.values()))
             first = entry.shape[0] if len(entry.shape) == x.ndim else None
-            if len(entry.shape) == x.ndim - 1:  # it has no batch
+            if len(entry.shape) == x.ndim - 1:  # the model's input has no batch
                 x = x[0]
             elif isinstance(first, int) and first > 1:
                 batch, x = first, np.repeat(x, first, axis=0)
@@ -73,7 +73,7 @@ class OtherModel:
 
 
 def _rounded(model: ModelProto) -> dict[str, str]:
-    """By tensor that a QuantizeLinear reads: the same behind the DequantizeLinear that follows."""
+    """For each tensor that a QuantizeLinear reads, the name of its value behind the DequantizeLinear."""
     back = {node.input[0]: node.output[0] for node in model.graph.node if node.op_type == "DequantizeLinear"}
     return {
         node.input[0]: back[node.output[0]]

@@ -1,4 +1,4 @@
-"""Cuts a float graph into pieces: what runs on the accelerator and what runs on the CPU, in the order in which they run.
+"""Cuts a float graph into pieces, in the order in which they run: each runs on the accelerator or on the CPU.
 
 `placed` says for each node on which side it runs and why; `cut` makes the pieces. docs/pieces.md explains both.
 """
@@ -18,7 +18,7 @@ from cnna.spec.manifest import ACCELERATOR, CPU
 Limit = Callable[[Node, Graph], str | None]
 Reasons = Mapping[str, str | None]  # by a node's output: why it runs on the CPU; None: it runs on the accelerator
 
-ISLAND = "no convolution on the accelerator is joined to it, so it is not worth the way there and back"
+ISLAND = "no convolution on the accelerator is joined to it, so the way there and back costs more than it gains"
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Piece:
 
 
 def placed(graph: Graph, limit: Limit) -> dict[str, str | None]:
-    """Where each node runs: on the CPU where `limit` has a reason, or where it lies on an island without a convolution.
+    """Why each node runs on the CPU: `limit` gives the reason, or it lies on an island without a convolution. None: it does not.
 
     A model without any convolution for the accelerator runs there as far as it can.
     """
@@ -44,7 +44,7 @@ def placed(graph: Graph, limit: Limit) -> dict[str, str | None]:
 
 
 def _joined(graph: Graph, reasons: Reasons) -> list[list[AnyNode]]:
-    """The nodes for the accelerator in groups: those that read what others of them make are in one."""
+    """The accelerator's nodes in groups: nodes that read each other's results are in one group."""
     groups: dict[str, list[AnyNode]] = {}
     for node in graph.nodes:
         if reasons[node.output] is not None:
@@ -57,10 +57,13 @@ def _joined(graph: Graph, reasons: Reasons) -> list[list[AnyNode]]:
 
 
 def cut(graph: Graph, reasons: Reasons) -> list[Piece]:
-    """The pieces. Each node's stage is the greatest stage of what it reads, plus one where the side changes; a stage is a piece."""
+    """The pieces.
+
+    A node's stage is the highest stage that it reads from, plus one where the side changes; each stage is a piece.
+    """
     stages: dict[str, int] = {}
     for node in graph.nodes:
-        here = int(reasons[node.output] is None)  # stages of the accelerator are odd
+        here = int(reasons[node.output] is None)  # the accelerator's stages are odd
         before = [stages[name] for name in node.inputs if name in stages]
         stage = max((stage + (stage % 2 != here) for stage in before), default=here)
         stages |= dict.fromkeys(outputs_of(node), stage)
@@ -73,7 +76,7 @@ def cut(graph: Graph, reasons: Reasons) -> list[Piece]:
 
 
 def part_of(graph: Graph, chosen: Collection[str], name: str) -> Graph:
-    """The subgraph of the nodes with these outputs: its inputs are what it reads, its outputs what others read of it."""
+    """The subgraph of the nodes with these outputs. Its inputs are what it reads; its outputs are what others read of it."""
     nodes = tuple(node for node in graph.nodes if node.output in chosen)
     made = [name for node in nodes for name in outputs_of(node)]
     others = {name for node in graph.nodes if node.output not in chosen for name in node.inputs}
@@ -84,9 +87,9 @@ def part_of(graph: Graph, chosen: Collection[str], name: str) -> Graph:
 
 
 def check_without_cpu(graph: Graph, reasons: Reasons) -> None:
-    """That the CPU has nothing but a head and a tail without multiplications.
+    """Checks that the CPU has nothing but a head and a tail without multiplications.
 
-    ModelError: it has, or all of the model; names the node, why it cannot run on the accelerator, and what would help.
+    ModelError: it has more, or all of the model; the message names the node, why it cannot run on the accelerator, and what helps.
     """
     here = {output for output, reason in reasons.items() if reason is None}
     if not here:
@@ -101,19 +104,20 @@ def check_without_cpu(graph: Graph, reasons: Reasons) -> None:
 
 
 def first_refusal(graph: Graph, reasons: Reasons) -> str:
-    """The line about the node that is the most likely cause of all running on the CPU."""
+    """The line about the node that most likely causes everything to run on the CPU."""
     refused = [node for node in graph.nodes if reasons[node.output]]
     refused.sort(key=lambda node: (reasons[node.output] == ISLAND, kind_in(node, graph) not in support.RUNS))
     return support.refusal(refused[0], reasons[refused[0].output] or "", graph) if refused else "it has no operators"
 
 
 def _innocence(node: Node, graph: Graph) -> int:
-    """The less, the more likely it is that a refused node is the cause: a view may be there only for what stands beside it."""
+    """How unlikely a refused node is to be the cause: a view may be there only for its neighbour."""
     if not isinstance(node.op, VIEWS):
         return 0
     if kind_in(node, graph) in support.VIEW_KINDS:
-        return 2  # the model's own
-    return 1 if isinstance(node.op, Transpose) else 3  # around a constant along another axis; around what has more or fewer axes
+        return 2  # a view of the model's own
+    # Around a constant along another axis; else around a tensor with more or fewer axes.
+    return 1 if isinstance(node.op, Transpose) else 3
 
 
 def _behind(graph: Graph, start: Iterable[str]) -> set[str]:

@@ -1,4 +1,4 @@
-"""What uint8 pictures go through before the network (`cnna.spec.preprocess`), kept in the model's metadata."""
+"""What happens to uint8 pictures before the network (`cnna.spec.preprocess`), kept in the model's metadata."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ KEY = "cnna.preprocess"
 
 
 def store(model: ModelProto, preprocess: Preprocess) -> None:
-    """Writes it into a model's metadata, in the place of what was there."""
+    """Writes the preprocessing into a model's metadata, in place of an earlier one."""
     kept = [entry for entry in model.metadata_props if entry.key != KEY]
     del model.metadata_props[:]
     model.metadata_props.extend(kept)
@@ -21,13 +21,13 @@ def store(model: ModelProto, preprocess: Preprocess) -> None:
 
 
 def stored(model: ModelProto) -> Preprocess | None:
-    """What a model's metadata hold. ModelError: unreadable."""
+    """The preprocessing in a model's metadata. ModelError: unreadable."""
     found = entries(model)
     return from_entry(found, _place(json.dumps(found))) if found else None
 
 
 def entries(model: ModelProto) -> dict[str, Any]:
-    """What a model's metadata hold, as a table; empty where there is none. ModelError: no table."""
+    """The preprocessing in a model's metadata, as a table; empty if there is none. ModelError: it is no table."""
     for entry in model.metadata_props:
         if entry.key == KEY:
             try:

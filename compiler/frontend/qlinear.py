@@ -1,6 +1,6 @@
-"""QLinear operators, as onnxruntime's QOperator format writes them, rewritten in place as DQ, operator, Q.
+"""Rewrites QLinear operators, as onnxruntime's QOperator format has them, in place as DQ, operator, Q.
 
-So there is one form of a quantised model behind it. The operators of the domain com.microsoft are known by name only; ONNX
+After that there is only one form of quantised models. The operators of the domain com.microsoft are known by name only; ONNX
 itself has no shape rule for them.
 """
 
@@ -15,14 +15,14 @@ POOLS = {"QLinearGlobalAveragePool": "GlobalAveragePool", "QLinearAveragePool": 
 UNARY = {"QLinearSigmoid": "Sigmoid", "QLinearLeakyRelu": "LeakyRelu", "QLinearSoftmax": "Softmax"}
 BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
 OTHERS = ("QLinearConv", "QLinearMatMul", "QGemm", "QLinearConcat")
-LEAST_INPUTS = {**dict.fromkeys((*OTHERS, *BINARY), 7), "QGemm": 6, "QLinearConcat": 5}  # 4 of those that are not named
+LEAST_INPUTS = {**dict.fromkeys((*OTHERS, *BINARY), 7), "QGemm": 6, "QLinearConcat": 5}  # 4 for those that are not named
 
 
 def expand_qlinear(model: ModelProto) -> frozenset[str]:
     """Rewrites every QLinear node of `model`; others stay as they are.
 
-    Returns the outputs of the average pools, whose divisor is unlike AveragePool's: where it counts padding, it counts
-    also what hangs over it (`ceil_pools` writes that). ModelError: a node has too few inputs.
+    Returns the outputs of the average pools, whose divisor differs from AveragePool's: if it counts padding, it also counts the
+    part of a window beyond the padding (`ceil_pools` writes that). ModelError: a node has too few inputs.
     """
     nodes: list[NodeProto] = []
     pools: set[str] = set()
@@ -44,7 +44,7 @@ class _Expansion:
         self.nodes: list[NodeProto] = []
 
     def real(self, operand: Sequence[str], axis: int | None = None) -> str:
-        """The DQ of (tensor, scale, zero point); its output."""
+        """Adds the DQ of (tensor, scale, zero point); returns its output."""
         output = f"{self.base}:{operand[0]}:real{len(self.nodes)}"
         inputs = [name for name in operand if name]
         made = helper.make_node("DequantizeLinear", inputs, [output], f"{output}:dq")
@@ -56,7 +56,7 @@ class _Expansion:
     def finish(
         self, kind: str, inputs: list[str], node: NodeProto, scale: str, zero: str, drop: tuple[str, ...] = ()
     ) -> list[NodeProto]:
-        """The operator itself and its Q."""
+        """Adds the operator itself and its Q."""
         raw = f"{node.output[0]}:real"
         made = helper.make_node(kind, inputs, [raw], self.base)
         made.attribute.extend(entry for entry in node.attribute if entry.name not in drop)
@@ -67,7 +67,7 @@ class _Expansion:
 
 
 def _check_inputs(node: NodeProto) -> None:
-    """ModelError: too few of them, which ONNX's checker does not see where the operator is com.microsoft's."""
+    """ModelError: there are too few inputs. ONNX's checker does not see that for operators of com.microsoft."""
     kind, count = node.op_type, sum(map(bool, node.input))
     least = LEAST_INPUTS.get(kind, 4)
     if count < least or (kind == "QLinearConcat" and len(node.input) % 3 != 2):
@@ -110,7 +110,7 @@ def _expand(node: NodeProto) -> list[NodeProto]:
 
 
 def _bias(parts: _Expansion, node: NodeProto, bias: str, scale_x: str, scale_w: str) -> list[str]:
-    """The real bias of an int32 one: its scale is the product of the input's and the weights'."""
+    """The real bias of an int32 one: its scale is the product of the input's and the weights' scales."""
     if not bias:
         return []
     scale = f"{parts.base}:bias_scale"

@@ -1,4 +1,6 @@
-"""A model that came quantised (QDQ or QLinear, ours or onnxruntime's) as pieces: int8 graphs and ONNX models for the CPU."""
+"""Turns a model that came quantised (QDQ or QLinear, ours or onnxruntime's) into pieces: int8 graphs, and ONNX models for the
+CPU.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -20,14 +22,14 @@ from cnna.compiler.passes.pipeline import INTEGER, QUANTISATION, REWRITES, Dump,
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import ACCELERATOR, CPU
 
-Decide = Callable[[Graph, Reasons], Reasons]  # who runs what, of a graph in which so much could run on the accelerator
+Decide = Callable[[Graph, Reasons], Reasons]  # decides what runs on the CPU, given the graph and why nodes of it must
 
 
 @dataclass(frozen=True)
 class ImportedPiece:
     """A piece of the model: `integer`, an int8 graph for the accelerator, or `cpu`, an ONNX model.
 
-    nodes: of the float graph, by output. macs: of one image, those of a piece on the CPU.
+    nodes: those of the float graph, by output. macs: of one image, for a piece on the CPU.
     """
 
     source: Piece
@@ -36,12 +38,12 @@ class ImportedPiece:
 
     @property
     def nodes(self) -> list[str]:
-        """The nodes of the float graph, by output."""
+        """The piece's nodes in the float graph, by output."""
         return [node.output for node in self.source.graph.nodes]
 
     @property
     def float_macs(self) -> int:
-        """Multiply-accumulates of the float nodes, of one image."""
+        """Multiply-accumulates of the float nodes, for one image."""
         return sum(float_macs(node, self.source.graph) for node in self.source.graph.nodes)
 
 
@@ -49,8 +51,8 @@ class ImportedPiece:
 class QuantisedModel:
     """What runs where.
 
-    `whole` is the float graph that was cut, `reasons` why each of its nodes runs on the CPU. `axes` has the batch's axis in each
-    output of the model, None where it has none; `shapes` the outputs' shapes for a batch of one, 0 for an axis of unknown size.
+    `whole` is the float graph that was cut, and `reasons` say why nodes of it run on the CPU. `axes` has the batch's axis in each
+    output of the model, None if it has none. `shapes` are the outputs' shapes for a batch of one, with 0 for unknown sizes.
     """
 
     whole: Graph
@@ -104,7 +106,7 @@ def import_quantised(
 
 
 def _given(graph: Graph, placed_as: Collection[str]) -> Reasons:
-    """Those of a placement that is known."""
+    """The reasons of a known placement."""
     return {node.output: None if node.output in placed_as else "" for node in graph.nodes}
 
 

@@ -1,7 +1,7 @@
-"""Writes float16, bfloat16 and double tensors of a model as float32, in place; `onnx_import` calls it.
+"""Writes float16, bfloat16 and double tensors of a model as float32, in place. `onnx_import` calls it.
 
-The accelerator quantises float32, and the passes know no other floats. A model in float16 answers at least as closely as before,
-one in double to float32's 24 bits. Integers stay.
+The accelerator quantises float32, and the passes know no other floats. A float16 model answers at least as precisely as before; a
+double model answers with float32's 24 bits. Integers stay.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ NAMING = ("to", "dtype", "stash_type", "output_dtype")  # attributes that name a
 
 
 def to_float32(graph: GraphProto) -> None:
-    """Every tensor, attribute and type, also of the graphs inside nodes. Tensors without data (`hollow`) change type alone."""
+    """Converts every tensor, attribute and type, also in graphs inside nodes. Tensors without data (`hollow`) only change type."""
     for value in (*graph.input, *graph.output, *graph.value_info):
         _convert_type(value.type)
     for tensor in graph.initializer:
@@ -52,7 +52,7 @@ def _convert_tensor(tensor: TensorProto) -> None:
     if tensor.data_type not in FLOATS:
         return
     if not is_hollow(tensor):
-        with np.errstate(over="ignore"):  # a double beyond float32 is infinite there: a limit of a Clip, say
+        with np.errstate(over="ignore"):  # a double beyond float32, such as a Clip's limit, becomes infinity
             value = numpy_helper.to_array(tensor).astype(np.float32)
         tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
     tensor.data_type = TensorProto.FLOAT

@@ -14,7 +14,7 @@ def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def captured(node: NodeProto) -> tuple[str, ...]:
-    """The tensors outside of a node that the graphs inside it read, each once."""
+    """The tensors from outside of a node that the graphs inside it read, each once."""
     return tuple(dict.fromkeys(name for graph in graphs_of(node) for name in _free(graph)))
 
 
@@ -28,20 +28,20 @@ def _free(graph: GraphProto) -> Iterator[str]:
 
 
 def _own(graph: GraphProto) -> set[str]:
-    """Names that are made inside a graph: they hide those outside."""
+    """Names that are made inside a graph: they hide equal names outside."""
     given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     return given.union(*(node.output for node in graph.node))
 
 
 def rename(node: NodeProto, names: Mapping[str, str]) -> None:
-    """Lets a node, with the graphs inside it, read other tensors: `names` maps old names to new ones, in place."""
+    """Lets a node, and the graphs inside it, read other tensors, in place: `names` maps old names to new ones."""
     for number, name in enumerate(node.input):
         node.input[number] = names.get(name, name)
     rename_inside(node, names)
 
 
 def rename_inside(node: NodeProto, names: Mapping[str, str]) -> None:
-    """As `rename`, of the graphs inside a node alone."""
+    """As `rename`, but only for the graphs inside a node."""
     for graph in graphs_of(node):
         own = _own(graph)
         free = {old: new for old, new in names.items() if old not in own}
@@ -51,7 +51,7 @@ def rename_inside(node: NodeProto, names: Mapping[str, str]) -> None:
 
 
 def _rename_outputs(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """An output that is a tensor from outside goes through an Identity, so that it has a node of the graph for its maker."""
+    """Puts an Identity before each output that is a tensor from outside, so that a node of the graph makes it."""
     for value in graph.output:
         if value.name in names:
             graph.node.append(NodeProto(op_type="Identity", input=[names[value.name]], output=[value.name]))
