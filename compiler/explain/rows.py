@@ -14,8 +14,7 @@ from cnna.compiler.graph.float_ops import VIEWS, Onnx
 from cnna.compiler.graph.ir import AnyNode, Graph
 from cnna.compiler.graph.macs import float_macs
 from cnna.spec.config import Config
-from cnna.spec.cpu_costs import PIECE_SECONDS
-from cnna.spec.end_to_end import crossing_seconds
+from cnna.spec.end_to_end import PIECE_SECONDS, crossing_seconds
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
 REFUSED, CONSTANT = "refused", "constant"  # where a node runs, besides ACCELERATOR and CPU

@@ -11,13 +11,13 @@ from cnna.compiler.frontend.partition import Piece, Reasons, cut
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.compiler.graph.macs import float_macs
 from cnna.spec.config import Config
-from cnna.spec.cpu_costs import (
+from cnna.spec.end_to_end import (
     ELEMENT_SECONDS,
     MACS_A_SECOND,
     NODE_SECONDS,
     PIECE_SECONDS,
+    crossing_seconds,
 )
-from cnna.spec.end_to_end import crossing_seconds
 from cnna.spec.manifest import ACCELERATOR
 
 MOST_MACS = 0.01  # share of the model's that a piece for the CPU may have

@@ -2,8 +2,7 @@
 
 import pytest
 
-from cnna.spec.cpu_costs import PACK_SECONDS, START_SECONDS
-from cnna.spec.end_to_end import end_to_end
+from cnna.spec.end_to_end import PACK_SECONDS, START_SECONDS, end_to_end
 from cnna.spec.manifest import ACCELERATOR, CPU
 
 BATCH, CLOCK_MHZ, CYCLES = 2, 300, 600_000  # 2 ms
