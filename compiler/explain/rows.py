@@ -10,9 +10,8 @@ from cnna.compiler.frontend import support
 from cnna.compiler.frontend.crossings import TOO_LITTLE, node_seconds
 from cnna.compiler.frontend.node_names import kind_in, source_of
 from cnna.compiler.frontend.partition import ISLAND, Piece, Reasons
-from cnna.compiler.graph.float_ops import VIEWS, Onnx
+from cnna.compiler.graph.float_ops import VIEWS, Onnx, float_macs
 from cnna.compiler.graph.ir import AnyNode, Graph
-from cnna.compiler.graph.macs import float_macs
 from cnna.spec.config import Config
 from cnna.spec.end_to_end import PIECE_SECONDS, crossing_seconds
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from math import prod
 
 from cnna.compiler.frontend.partition import Piece, Reasons, cut
+from cnna.compiler.graph.float_ops import float_macs
 from cnna.compiler.graph.ir import Graph, Node
-from cnna.compiler.graph.macs import float_macs
 from cnna.spec.config import Config
 from cnna.spec.end_to_end import (
     ELEMENT_SECONDS,

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from cnna.compiler.frontend import support
 from cnna.compiler.frontend.node_names import kind_in
 from cnna.compiler.graph.editor import Editor, outputs_of
-from cnna.compiler.graph.float_ops import VIEWS, Conv, Transpose
+from cnna.compiler.graph.float_ops import VIEWS, Conv, Transpose, float_macs
 from cnna.compiler.graph.ir import AnyNode, Graph, Node
-from cnna.compiler.graph.macs import float_macs
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import ACCELERATOR, CPU
 

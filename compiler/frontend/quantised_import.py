@@ -13,9 +13,8 @@ from cnna.compiler.frontend.cpu_parts import cpu_models
 from cnna.compiler.frontend.integer import to_integer
 from cnna.compiler.frontend.onnx_import import element_types, to_graph
 from cnna.compiler.frontend.partition import Piece, Reasons, cut, placed
-from cnna.compiler.graph.float_ops import Onnx
+from cnna.compiler.graph.float_ops import Onnx, float_macs
 from cnna.compiler.graph.ir import Graph
-from cnna.compiler.graph.macs import float_macs
 from cnna.compiler.graph.validate import validate_integer
 from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.passes.pipeline import INTEGER, QUANTISATION, REWRITES, Dump, run_passes

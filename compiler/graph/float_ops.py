@@ -3,14 +3,15 @@
 Tensors have ONNX's shapes; the batch axis comes first and has size 1 (`onnx_import` sets it). Typed operators other than views take
 and give [1, C, H, W]; fields name their constants, which are not in `Node.inputs`. A constant that a model stores in int8 is held
 as real values, exact enough to divide back; `scale_name(constant)` holds the scale of each element, in a shape that broadcasts.
+`float_macs` counts what a node multiplies.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, prod
 from typing import Any
 
-from cnna.compiler.graph.ir import Quant, Window
+from cnna.compiler.graph.ir import Graph, Node, Quant, Window
 
 
 @dataclass(frozen=True)
@@ -165,3 +166,30 @@ MOVES = (MaxPool, Concat, Pixels, Channels, Interleave)  # every element of the 
 def scale_name(constant: str) -> str:
     """Name of the constant that holds the scales of an int8 constant."""
     return constant + ":scale"
+
+
+def float_macs(node: Node, graph: Graph) -> int:
+    """Multiply-accumulates of a node of a float graph, for one image: those that the CPU does if the accelerator does not.
+
+    Only convolutions and matrix products have any; 0 also if a shape is unknown.
+    """
+    if isinstance(node.op, Conv):
+        weights = graph.constants[node.op.weights].shape
+        return prod(weights) * prod(graph.tensors[node.output].shape[2:])
+    if not isinstance(node.op, Onnx) or node.op.domain:
+        return 0
+    out = _shape(graph, node.output)
+    kind = node.op.kind.removesuffix("Integer").removeprefix("QLinear")
+    if kind in ("Conv", "ConvTranspose"):
+        weights = _shape(graph, node.inputs[3 if node.op.kind.startswith("QLinear") else 1])
+        image = out if kind == "Conv" else _shape(graph, node.inputs[0])
+        return prod(weights) * prod(image[2:]) if weights and image else 0
+    if kind in ("Gemm", "MatMul"):
+        first = _shape(graph, node.inputs[0])
+        summed = first[0] if kind == "Gemm" and node.op.attributes.get("transA") else first[-1] if first else 0
+        return prod(out) * summed if out else 0
+    return 0
+
+
+def _shape(graph: Graph, name: str) -> tuple[int, ...]:
+    return graph.constants[name].shape if name in graph.constants else graph.tensors[name].shape
