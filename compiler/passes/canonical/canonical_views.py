@@ -42,15 +42,13 @@ def canonical_views(graph: Graph) -> Graph:
 
 
 def _moves_batch(node: Node, edit: Editor) -> bool:
-    """Whether a Flatten makes one row of all samples, or an Unsqueeze puts an axis before the batch: [1, N, ...], not [N, 1, ...].
+    """Whether a Flatten makes one row of all samples, or an Unsqueeze may put an axis before the batch ([1, N, ...]).
 
-    One sample alone does not show it, and a Reshape would take its first axis for the batch.
+    The shapes of one sample do not show it, and a Reshape would take the new first axis for the batch.
     """
     if node.op.kind == "Flatten":
         return int(node.op.attributes.get("axis", 1)) % len(edit.shape(node.inputs[0])) == 0
     if node.op.kind != "Unsqueeze":
         return False
-    axes = node.op.attributes.get("axes")
-    if axes is None and len(node.inputs) > 1:
-        axes = edit.constants[node.inputs[1]].reshape(-1).tolist() if node.inputs[1] in edit.constants else ()
-    return any(int(axis) % len(edit.shape(node.output)) == 0 for axis in axes or ())
+    axes = edit.constants.get(node.inputs[1])
+    return axes is None or bool((axes % len(edit.shape(node.output)) == 0).any())

@@ -8,6 +8,7 @@ from onnx.reference import ReferenceEvaluator
 from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import to_graph
+from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Graph, Node, Quant, Tensor
 from cnna.compiler.graph.validate import validate
 from cnna.compiler.passes.pipeline import Pass
@@ -48,10 +49,25 @@ def computed(graph: Graph) -> list[np.ndarray]:
     return ReferenceEvaluator(model).run(None, images(model, count=2))
 
 
+def check_described(graph: Graph) -> None:
+    """AssertionError: one sample of a tensor has another shape than the graph says. Whoever places that tensor would go wrong."""
+    made = [name for node in graph.nodes for name in outputs_of(node) if name and graph.tensors[name].shape]
+    model = to_model(graph, extra_outputs=made)
+    values = ReferenceEvaluator(model).run(None, images(model, count=1))
+    for name, value in zip(dict.fromkeys((*graph.outputs, *made)), values, strict=True):
+        described = graph.tensors[name].shape
+        fits = len(described) == value.ndim and all(size in (0, real) for size, real in zip(described, value.shape, strict=False))
+        assert fits or not described, f"'{name}' has shape {value.shape}; the graph says {described}"
+
+
 def after(one: Pass, graph: Graph, tolerance: float = 1e-5) -> Graph:
-    """The sound graph that a pass makes of another. AssertionError: it has other inputs or outputs, or computes something else."""
+    """The sound graph that a pass makes of another.
+
+    AssertionError: it has other inputs or outputs, computes something else, or describes a tensor by a wrong shape.
+    """
     changed = one(graph)
     validate(changed)
+    check_described(changed)
     assert (changed.inputs, changed.outputs) == (graph.inputs, graph.outputs)
     for got, expected in zip(computed(changed), computed(graph), strict=True):
         assert got.dtype == expected.dtype

@@ -42,6 +42,12 @@ def test_operators_of_other_domains_stay(one):
 
 
 @passes
+def test_operators_without_inputs_stay(one):
+    """A RandomNormal reads nothing: a pass that asked for its first input would end in a traceback."""
+    assert left_alone(one, untyped(f"g ({MAP} x) => ({MAP} y) {{ r = RandomNormal <shape=[1,3,4,4]> () y = Mod <fmod=1> (x, r) }}"))
+
+
+@passes
 @pytest.mark.parametrize("kind", ["Sin", "Shape"])
 def test_other_kinds_stay(one, kind):
     """No pass may take an operator for one of its own by its operands."""

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from cnna.compiler.graph.float_ops import Reshape, Transpose
+from cnna.compiler.graph.float_ops import Onnx, Reshape, Transpose
 from cnna.compiler.graph.ir import Tensor
 from cnna.compiler.passes.canonical.canonical_views import canonical_views
 from cnna.spec.errors import ModelError
 
-from ..alone import after, ints, left_alone, only, untyped
+from ..alone import after, ints, left_alone, only, typed, untyped
 
 RESHAPES = {
     "Reshape (x, to)": ("[N,6,4]", {"to": ints(0, 6, -1)}, (1, 6, 4)),
@@ -41,6 +41,38 @@ def test_transposes():
     """The order of axes is the model's."""
     text = "g (float[N,2,3,4] x) => (float[N,3,4,2] y) { y = Transpose <perm=[0,2,3,1]> (x) }"
     assert only(after(canonical_views, untyped(text)), Transpose).op.perm == (0, 2, 3, 1)
+
+
+def test_flatten_of_a_vector():
+    """Without an axis it keeps the first one, even of a tensor that has just two."""
+    assert only(after(canonical_views, untyped("g (float[N,6] x) => (float[N,6] y) { y = Flatten (x) }")), Reshape).op.shape == (
+        1,
+        6,
+    )
+
+
+UNKNOWN = {
+    "rank before": ("Flatten", (), (1, 24)),
+    "rank after": ("Flatten", (1, 2, 3, 4), ()),
+    "size before": ("Flatten", (1, 0, 4), (1, 24)),
+    "size after": ("Flatten", (1, 2, 3, 4), (1, 0)),
+    "several rows before": ("Reshape", (3, 2), (1, 6)),
+    "one axis": ("Sin", (1,), (1,)),
+    "batch moved behind an axis of size 1": ("Transpose", (1, 2, 1), (1, 2, 1)),
+    "axes that are computed": ("Unsqueeze", (1, 2), (1, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_may_not_keep_the_batch_stays(name):
+    """A typed view has a known shape whose first axis is the batch: a wrong one would mix samples, or end in a traceback."""
+    kind, before, made = UNKNOWN[name]
+    assert left_alone(canonical_views, typed({"x": before, "z": ()}, [("y", Onnx(kind), ["x", "z"], made)], ["y"]))
+
+
+def test_views_of_integers_stay():
+    """The accelerator has no integers of the model: every later pass takes a typed view for one of real values."""
+    assert left_alone(canonical_views, untyped("g (int64[N,2,3] x) => (int64[N,6] y) { y = Flatten (x) }"))
 
 
 STAYS = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cnna.compiler.graph.float_ops import Clip, Conv, Reshape, Transpose
-from cnna.compiler.graph.ir import Window
+from cnna.compiler.graph.float_ops import Clip, Conv, Onnx, Requantise, Reshape, Transpose
+from cnna.compiler.graph.ir import Quant, Window
 from cnna.compiler.passes.views.absorb_views import absorb_views
 
 from ..alone import after, kinds, left_alone, only, typed
@@ -26,13 +26,26 @@ def test_kernel_is_the_map(layout):
     assert only(graph, Conv).op.window == Window(kernel=MAP[2:])
 
 
-def test_views_of_the_input_stay_with_the_head():
-    """The head runs on the CPU: a convolution of its map would move the cut, and the view could not be quantised."""
-    graph = typed({"m": MAP}, [*VIEWS["channels last"], ("y", GEMM, ["v"], (1, 5, 1, 1))], ["y"], CONSTANTS)
-    assert left_alone(absorb_views, graph)
+OUT, CLIP, LAST = (1, 5, 1, 1), ("m", Clip(0.0), ["x"], MAP), VIEWS["channels last"]
+PADDED = Conv(Window(pads=(1, 1, 1, 1)), 1, "w", "b")
+FLAT = (1, 6, 4)
+STAYS = {
+    "view of the input": ([("v", Reshape(VECTOR), ["x"], VECTOR), ("y", GEMM, ["v"], OUT)], MAP),
+    "view of the CPU": ([("m", Onnx("Sin"), ["x"], MAP), *LAST, ("y", GEMM, ["v"], OUT)], MAP),
+    "padding": ([CLIP, *LAST, ("y", PADDED, ["v"], (1, 5, 3, 3))], MAP),
+    "no view": ([("v", Clip(0.0), ["x"], VECTOR), ("y", GEMM, ["v"], OUT)], VECTOR),
+    "no map": ([("m", Requantise(Quant(0.1, 0)), ["x"], FLAT), *VIEWS["channels first"], ("y", GEMM, ["v"], OUT)], FLAT),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_stays(name):
+    """The CPU's views stay with its head, a vector with padding has neighbours that its map has not, and a kernel needs a map."""
+    nodes, shape = STAYS[name]
+    assert left_alone(absorb_views, typed({"x": shape}, nodes, ["y"], CONSTANTS))
 
 
 def test_grouped_convolutions_stay():
     """A group reads some elements of the vector only, which are no window of the map."""
-    nodes = [("m", Clip(0.0), ["x"], MAP), *VIEWS["channels last"], ("y", Conv(Window(), 2, "w", "b"), ["v"], (1, 4, 1, 1))]
+    nodes = [CLIP, *LAST, ("y", Conv(Window(), 2, "w", "b"), ["v"], (1, 4, 1, 1))]
     assert left_alone(absorb_views, typed({"x": MAP}, nodes, ["y"], {"w": (4, 12, 1, 1), "b": (4,)}))

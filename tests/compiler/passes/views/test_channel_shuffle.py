@@ -10,16 +10,18 @@ from ..alone import after, kinds, left_alone, only, typed
 SHAPE = (1, 6, 2, 3)
 
 
-def views(perm, first=(1, 2, 3, 2, 3)):
+def views(perm, shape=SHAPE):
     """Reshape, Transpose, Reshape from `a` to `v`."""
+    first = (1, 2, 3, *shape[2:])
     turned = tuple(first[axis] for axis in perm)
-    return [("r", Reshape(first), ["a"], first), ("t", Transpose(perm), ["r"], turned), ("v", Reshape(SHAPE), ["t"], SHAPE)]
+    return [("r", Reshape(first), ["a"], first), ("t", Transpose(perm), ["r"], turned), ("v", Reshape(shape), ["t"], shape)]
 
 
-def test_shuffle_becomes_a_selection():
+@pytest.mark.parametrize("shape", [SHAPE, (1, 6, 1, 1)], ids=["map", "vector"])
+def test_shuffle_becomes_a_selection(shape):
     """ShuffleNet's views between two layers would be refused; weights 0 and 1 of scale 1 are exact in int8."""
-    nodes = [("a", Clip(0.0), ["x"], SHAPE), *views((0, 2, 1, 3, 4)), ("y", Clip(-9.0, 1.0), ["v"], SHAPE)]
-    graph = after(channel_shuffle, typed({"x": SHAPE}, nodes, ["y"]), 0)
+    nodes = [("a", Clip(0.0), ["x"], shape), *views((0, 2, 1, 3, 4), shape), ("y", Clip(-9.0, 1.0), ["v"], shape)]
+    graph = after(channel_shuffle, typed({"x": shape}, nodes, ["y"]), 0)
     assert kinds(graph) == ["Clip", "Conv", "Clip"]
     conv = only(graph, Conv).op
     assert (graph.constants[conv.weights].sum(axis=(0, 2, 3)) == 1).all()
