@@ -17,6 +17,7 @@ from cnna.cli.arrays import Arrays
 from cnna.host.model import Model
 from cnna.host.model.answers import outputs_of
 from cnna.host.model.divergence import DECIBELS, Divergence, OutputDivergence, squeezed
+from cnna.host.model.inputs import Given
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import DataError
 from cnna.spec.preprocess import from_entry
@@ -57,7 +58,11 @@ class Against:
 
 
 def compare(
-    artifact: Artifact, inputs: Arrays, answers: Mapping[str, NDArray[Any]], other: Any, progress: Progress | None = None
+    artifact: Artifact,
+    inputs: Mapping[str, Given],
+    answers: Mapping[str, NDArray[Any]],
+    other: Any,
+    progress: Progress | None = None,
 ) -> Against:
     """What the artifact has answered to `inputs`, and its tensors on the way, beside another model, an `OtherModel`."""
     total, batch = len(next(iter(inputs.values()))), artifact.manifest["batch"]
@@ -83,7 +88,7 @@ def compare(
     return Against(other.name, total, list(tensors.values()), list(outputs.values()), len(known))
 
 
-def open_other(path: Path, artifact: Artifact, inputs: Arrays) -> Any:
+def open_other(path: Path, artifact: Artifact, inputs: Mapping[str, Given]) -> Any:
     """The model to compare with. ModelError, DataError: it cannot be read or run, or has other inputs or outputs."""
     from cnna.compiler.frontend.onnx_import import read_model
     from cnna.compiler.frontend.other_model import OtherModel

@@ -1,7 +1,8 @@
-"""Arrays that a user gives: .npy or .npz, matched to a model's inputs by name and checked before anything runs."""
+"""Samples that a user gives: .npy or .npz, matched to a model's inputs by name and checked before anything runs."""
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.host.model.inputs import integers, shared
+from cnna.cli.row_files import rows_in
+from cnna.host.model.inputs import Given, integers, shared
+from cnna.host.model.rows import Rows, rows_of
 from cnna.spec.errors import DataError
-from cnna.spec.files import read_bytes, writing
+from cnna.spec.files import writing
 
 Arrays = dict[str, NDArray[Any]]
 CLASSES = "y"  # one class number for each sample, as `cnna models` writes them beside the samples: never an input
@@ -21,21 +24,40 @@ CLASSES = "y"  # one class number for each sample, as `cnna models` writes them 
 def read_arrays(
     path: Path, inputs: Mapping[str, Sequence[int | None]], allow_uint8: bool = False, types: Mapping[str, str] | None = None
 ) -> Arrays:
+    """`open_rows`, all of them."""
+    return {name: rows[:] for name, rows in open_rows(path, inputs, allow_uint8, types).items()}
+
+
+def open_rows(
+    path: Path,
+    inputs: Mapping[str, Sequence[int | None]],
+    allow_uint8: bool = False,
+    types: Mapping[str, str] | None = None,
+    limit: int | None = None,
+) -> dict[str, Rows]:
     """The arrays of a file, by input name: float32 [n, ...] with one n of at least 1 (uint8 where `allow_uint8`).
 
-    inputs: shape of each input without its batch axis; None where any size will do. types: those of integer or bool inputs. A
-    single array is a single input, whatever its name; where there are several arrays, the one called `x` is. An array without the
-    axis of samples, beside others that have it, serves all samples. DataError: names file, array and what was expected.
+    They are read a few samples at a time: once now, to see that all can be read and have a value in the type, and again when they
+    are asked for. inputs: shape of each input without its batch axis; None where any size will do. types: those of integer or bool
+    inputs. limit: how many samples are wanted. A single array is a single input, whatever its name; where there are several
+    arrays, the one called `x` is. An array without the axis of samples, beside others that have it, serves all samples. DataError:
+    names file, array and what was expected.
     """
-    found = shared(_match(path, arrays_of(path), list(inputs)), inputs)
+    found = shared(_match(path, rows_in(path), list(inputs)), inputs)
     kinds = types or {}
-    arrays = {name: _checked(path, name, found[name], shape, allow_uint8, kinds.get(name)) for name, shape in inputs.items()}
+    given = {name: _first(found[name], limit) for name in inputs}
+    arrays = {name: _checked(path, name, given[name], shape, allow_uint8, kinds.get(name)) for name, shape in inputs.items()}
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) > 1:
         raise DataError(f"{path}: the inputs have different numbers of samples: {counts}")
     if not next(iter(counts.values())):
         raise DataError(f"{path}: has no sample (shape {next(iter(arrays.values())).shape})")
     return arrays
+
+
+def _first(given: Given, limit: int | None) -> Rows:
+    rows = given if isinstance(given, Rows) else rows_of(given)
+    return rows.first(limit) if rows.ndim else rows
 
 
 def write_arrays(path: Path, arrays: Arrays) -> None:
@@ -54,31 +76,10 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
 
 def arrays_of(path: Path) -> Arrays:
     """Every array of a .npy ("x") or .npz. UserError: it cannot be read; DataError: it is neither."""
-    if Path(path).is_dir():
-        raise DataError(f"{path}: a folder, not arrays; name the .npy or .npz file in it")
-    data = read_bytes(path)
-    found = _loaded(path, data) if data.startswith((b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")) else None
-    if found is None or not all(isinstance(array, np.ndarray) for array in found.values()):  # bytes: another kind of archive
-        raise DataError(f"{path}: not a .npy or .npz file, as numpy.save and numpy.savez write")
-    return found
+    return {name: rows.whole() for name, rows in rows_in(path).items()}
 
 
-def _loaded(path: Path, data: bytes) -> Arrays:
-    """What numpy finds in a file that begins as one of its own."""
-    try:
-        with BytesIO(data) as file:
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return {"x": loaded}
-            with loaded:
-                return {name: loaded[name] for name in loaded.files}
-    except Exception as error:  # zipfile, zlib, struct and numpy each raise their own for a damaged file
-        if "allow_pickle" in str(error):
-            raise DataError(f"{path}: holds objects, not numbers; save it as float32") from None
-        raise DataError(f"{path}: cannot be read as numpy arrays ({error}): truncated or damaged; copy or save it again") from None
-
-
-def _match(path: Path, arrays: Arrays, inputs: list[str]) -> Arrays:
+def _match(path: Path, arrays: dict[str, Rows], inputs: list[str]) -> dict[str, Rows]:
     """Finds the array of each input. A note names the arrays that are left over, unless they are the samples' classes."""
     if not arrays:
         raise DataError(f"{path}: has no array")
@@ -97,28 +98,40 @@ def _match(path: Path, arrays: Arrays, inputs: list[str]) -> Arrays:
     return matched
 
 
-def _checked(
-    path: Path, name: str, array: NDArray[Any], shape: Sequence[int | None], allow_uint8: bool, kind: str | None
-) -> NDArray[Any]:
-    """The array as float32 (or uint8, or the integers of `kind`). DataError: it does not fit the input."""
+def _checked(path: Path, name: str, rows: Rows, shape: Sequence[int | None], allow_uint8: bool, kind: str | None) -> Rows:
+    """The samples as float32 (or uint8, or the integers of `kind`). DataError: they do not fit the input."""
     where = f"{path}: input {name}"
-    fits = array.ndim == len(shape) + 1 and all(want in (None, have) for want, have in zip(shape, array.shape[1:], strict=True))
+    fits = rows.ndim == len(shape) + 1 and all(want in (None, have) for want, have in zip(shape, rows.shape[1:], strict=True))
     if not fits:
         wanted = ", ".join(["N", *("any" if size is None else str(size) for size in shape)])
-        raise DataError(f"{where} has shape {list(array.shape)}, but the model wants [{wanted}]")
+        raise DataError(f"{where} has shape {list(rows.shape)}, but the model wants [{wanted}]")
     if kind:
-        return integers(array, kind, where)
-    if array.dtype == np.uint8 and not allow_uint8:
+        return read_once(rows.mapped(partial(integers, dtype=kind, where=where), kind))
+    if rows.dtype == np.uint8 and not allow_uint8:
         raise DataError(
             f"{where} is uint8, but the model has no preprocessing: give float32, "
             "or store it with cnna quantize --scale --mean --std"
         )
-    if array.dtype == np.uint8:
-        return array
-    if array.dtype.kind != "f":
-        raise DataError(f"{where} is {array.dtype}, but the model wants float32")
+    if rows.dtype == np.uint8:
+        return read_once(rows)
+    if rows.dtype.kind != "f":
+        raise DataError(f"{where} is {rows.dtype}, but the model wants float32")
+    return read_once(rows.mapped(partial(_finite, where), np.float32))
+
+
+def _finite(where: str, array: NDArray[Any]) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
         values = np.ascontiguousarray(array, np.float32)
     if not np.isfinite(values).all():
         raise DataError(f"{where} has values that are not finite in float32 (NaN, infinity or beyond 3.4e38)")
     return values
+
+
+def read_once(rows: Rows) -> Rows:
+    """The same rows, all of them read: what is wrong with one sample is said before any work begins."""
+    try:
+        for _ in rows.chunks():
+            pass
+    finally:
+        rows.close()
+    return rows

@@ -7,8 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from cnna.cli.arrays import Arrays, read_arrays
+import numpy as np
+from numpy.typing import NDArray
+
+from cnna.cli.arrays import Arrays, open_rows, read_once
 from cnna.host.model import pictures
+from cnna.host.model.rows import Rows
 from cnna.spec.errors import DataError, ModelError
 from cnna.spec.files import read_bytes
 from cnna.spec.preprocess import COLOURS, LAYOUTS, NORMALISATION, Preprocess, channels_of, from_entry
@@ -68,21 +72,27 @@ def beside(model: Path) -> dict[str, Any]:
 
 
 def read_samples(
+    path: Path, inputs: Mapping[str, Sequence[int | None]], types: Mapping[str, str], table: Mapping[str, Any]
+) -> Arrays:
+    """`open_samples`, all of them."""
+    return {name: rows[:] for name, rows in open_samples(path, inputs, types, table).items()}
+
+
+def open_samples(
     path: Path,
     inputs: Mapping[str, Sequence[int | None]],
     types: Mapping[str, str],
     table: Mapping[str, Any],
     limit: int | None = None,
-) -> Arrays:
-    """The first `limit` samples: arrays of a file as of `read_arrays`, or pictures of a folder or file as uint8 in the model's
+) -> dict[str, Rows]:
+    """The first `limit` samples: arrays of a file as of `open_rows`, or pictures of a folder or file as uint8 in the model's
     layout.
 
     types: those of integer inputs. table: how pictures become the input; empty if nothing says so. DataError: as of
     `pictures.read`, or nothing says how pictures become floats.
     """
     if not pictures.are_pictures(path):
-        arrays = read_arrays(path, inputs, allow_uint8=bool(table), types=types)
-        return {name: array[:limit] for name, array in arrays.items()}
+        return open_rows(path, inputs, allow_uint8=bool(table), types=types, limit=limit)
     if len(inputs) != 1:
         raise DataError(f"{path}: pictures are for models of one input; this one has {', '.join(inputs)}: give an .npz")
     ((name, shape),) = inputs.items()
@@ -92,7 +102,12 @@ def read_samples(
             f"write a {FILE} beside the model"
         )
     how = from_entry(table, str(path), strict=False)
-    return {name: pictures.as_input(pictures.read(pictures.find(path)[:limit], shape, how), how)}
+    files = pictures.find(path)[:limit]
+
+    def read(start: int, stop: int) -> NDArray[Any]:
+        return pictures.as_input(pictures.read(files[start:stop], shape, how), how)
+
+    return {name: read_once(Rows((len(files), *read(0, 1).shape[1:]), np.dtype(np.uint8), read))}
 
 
 def check_channels(how: Preprocess, inputs: Mapping[str, Sequence[int | None]], where: str) -> None:

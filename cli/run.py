@@ -13,9 +13,10 @@ from cnna.cli import against
 from cnna.cli.arrays import Arrays, write_arrays
 from cnna.cli.main import Outcome
 from cnna.cli.options import add_ddr_options, counter, ddr_figures, given_ddr, simulated_ddr
-from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, read_samples
+from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, open_samples
 from cnna.host.model import Model
 from cnna.host.model.answers import WHOLE, compare_answers, outputs_of
+from cnna.host.model.rows import Rows
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError
@@ -127,7 +128,7 @@ def _traced(device: Device | None) -> bool:
     return isinstance(device, CosimDevice) and device.traced
 
 
-def _checked_board(artifact: Artifact, inputs: Arrays, answers: Arrays) -> str:
+def _checked_board(artifact: Artifact, inputs: dict[str, Rows], answers: Arrays) -> str:
     """Compares a board's outputs with the reference's: a board shows nothing else. CheckError: the first difference."""
     with Model(artifact, device="reference") as reference:
         return compare_answers("board", answers, "reference", reference.run(inputs))
@@ -169,19 +170,22 @@ def _device_options(args: argparse.Namespace) -> dict[str, Any]:
     return {**options, **({"ddr": simulated_ddr(ddr)} if ddr else {})} if args.device == "rtl" else {}
 
 
-def _inputs(args: argparse.Namespace, artifact: Artifact) -> Arrays:
-    """The samples to run, by input name."""
+def _inputs(args: argparse.Namespace, artifact: Artifact) -> dict[str, Rows]:
+    """The samples to run, by input name; they are read batch by batch."""
     entries = artifact.manifest["model_inputs"]
     wanted = {entry["name"]: entry["shape"] for entry in entries}
     types = {entry["name"]: entry["dtype"] for entry in entries if entry["dtype"] in WHOLE}
     given = given_preprocess(args)
     table = {**(artifact.manifest["preprocess"] or {}), **given}
-    inputs = read_samples(args.input, wanted, types, table, args.limit)
+    inputs = open_samples(args.input, wanted, types, table, args.limit)
     if not any(key in given for key in (*NORMALISATION, "layout")):
         return inputs
     how = from_entry(table, str(args.artifact), strict=False)
     check_channels(how, wanted, str(args.artifact))
-    return {name: how.apply(x) if x.dtype == np.uint8 and name not in types else x for name, x in inputs.items()}
+    return {
+        name: rows.mapped(how.apply, np.float32) if rows.dtype == np.uint8 and name not in types else rows
+        for name, rows in inputs.items()
+    }
 
 
 def _labels(path: Path, artifact: Artifact) -> list[str]:

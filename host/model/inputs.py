@@ -4,12 +4,14 @@ uint8 pictures, with channels first or last, go through a table for each channel
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnna.host.model.answers import WHOLE
+from cnna.host.model.rows import Rows, rows_of
 from cnna.spec import pack
 from cnna.spec.cpu_ops import reads
 from cnna.spec.errors import DataError, reason_of
@@ -17,6 +19,7 @@ from cnna.spec.manifest import ACCELERATOR, CPU, Manifest, Port
 from cnna.spec.preprocess import from_entry
 
 Arrays = dict[str, NDArray[Any]]
+Given: TypeAlias = "NDArray[Any] | Rows"
 
 
 def integers(x: NDArray[Any], dtype: str, where: str) -> NDArray[Any]:
@@ -29,13 +32,21 @@ def integers(x: NDArray[Any], dtype: str, where: str) -> NDArray[Any]:
     return found
 
 
-def shared(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, Sequence[int | None]]) -> Arrays:
-    """Gives every array a row for each sample. An array without that axis, beside others that have it, serves every sample."""
+def shared(arrays: Mapping[str, Any], shapes: Mapping[str, Sequence[int | None]]) -> dict[str, Any]:
+    """The arrays with a row for each sample: one without that axis, beside others that have it, is the same for all samples."""
     several = [len(x) for name, x in arrays.items() if x.ndim == len(shapes[name]) + 1]
-    return {
-        name: np.broadcast_to(x, (several[0], *x.shape)) if several and x.ndim == len(shapes[name]) else x
-        for name, x in arrays.items()
-    }
+    found = dict(arrays)
+    for name, x in arrays.items():
+        if several and x.ndim == len(shapes[name]):
+            found[name] = np.broadcast_to(x.whole() if isinstance(x, Rows) else x, (several[0], *x.shape))
+    return found
+
+
+def _integers(name: str, given: Given, dtype: str) -> Rows:
+    """Samples for an input of integers. DataError: numbers that the type does not hold; of an array now, of rows when read."""
+    if isinstance(given, Rows):
+        return given.mapped(partial(integers, dtype=dtype, where=f"input {name}"), dtype)
+    return rows_of(integers(given, dtype, f"input {name}"))
 
 
 class Inputs:
@@ -47,29 +58,33 @@ class Inputs:
         self._preprocess = None if entry is None else from_entry(entry, f"{manifest['name']}: preprocess", strict=False)
         self._tables = self._uint8_tables()
 
-    def checked(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Arrays:
-        """The model's inputs as float32, with uint8 pictures preprocessed; as uint8 where there is a table for them.
+    def checked(self, x: "Given | Mapping[str, Given]") -> Arrays:
+        """The model's inputs as float32, preprocessed where they are uint8; as uint8 where there is a table for them.
 
-        DataError: names, shapes or types do not fit.
+        DataError: names, shapes or types that do not fit.
         """
+        return {name: rows[:] for name, rows in self.rows(x).items()}
+
+    def rows(self, x: "Given | Mapping[str, Given]") -> dict[str, Rows]:
+        """As `checked`, but names, shapes and types are checked now, and samples are converted when they are read."""
         given: Mapping[str, Any] = x if isinstance(x, Mapping) else {self._single_input(): x}
         wanted = {entry["name"]: entry["shape"] for entry in self.manifest["model_inputs"]}
         whole = {entry["name"]: entry["dtype"] for entry in self.manifest["model_inputs"] if entry["dtype"] in WHOLE}
         if set(given) != set(wanted):
             names = ", ".join(map(str, given)) or "none"
             raise DataError(f"{self.manifest['name']} has inputs {', '.join(wanted)}, not {names}")
-        arrays = {}
+        found = {}
         given = shared({name: self._array(name, given[name], name in whole) for name in wanted}, wanted)
         for name, shape in wanted.items():
-            array = integers(given[name], whole[name], f"input {name}") if name in whole else self._upright(given[name], shape)
-            sizes = array.shape[1:]
-            if array.ndim != len(shape) + 1 or not len(array) or any(s not in (None, n) for s, n in zip(shape, sizes, strict=True)):
-                raise DataError(f"input {name} has shape {list(array.shape)}, but the model wants {['N', *shape]}, N at least 1")
-            ready = name in whole or (name in self._tables and array.dtype == np.uint8)
-            arrays[name] = array if ready else self._as_float(name, array)
-        if len({len(x) for x in arrays.values()}) > 1:
-            raise DataError(f"the inputs have different numbers of samples: { {n: len(x) for n, x in arrays.items()} }")
-        return arrays
+            rows = _integers(name, given[name], whole[name]) if name in whole else self._upright(given[name], shape)
+            sizes = rows.shape[1:]
+            if rows.ndim != len(shape) + 1 or not len(rows) or any(s not in (None, n) for s, n in zip(shape, sizes, strict=True)):
+                raise DataError(f"input {name} has shape {list(rows.shape)}, but the model wants {['N', *shape]}, N at least 1")
+            ready = name in whole or (name in self._tables and rows.dtype == np.uint8)
+            found[name] = rows if ready else rows.mapped(partial(self._as_float, name), np.float32)
+        if len({len(rows) for rows in found.values()}) > 1:
+            raise DataError(f"the inputs have different numbers of samples: { {n: len(rows) for n, rows in found.items()} }")
+        return found
 
     def to_port(self, port: Port, x: NDArray[Any]) -> NDArray[np.int8]:
         """int8 [N, C, H, W] for an input port of a program, from its tensor of N samples. DataError: the tensor has NaN."""
@@ -83,10 +98,10 @@ class Inputs:
             raise DataError(f"{self.manifest['name']} has inputs {', '.join(names)}: give a dict by these names")
         return str(names[0])
 
-    def _array(self, name: str, given: Any, whole: bool) -> NDArray[Any]:
+    def _array(self, name: str, given: Any, whole: bool) -> Given:
         """The input as an array: float32, uint8 where the model stores preprocessing, or anything where it is `whole`."""
         try:
-            x: NDArray[Any] = np.asarray(given)
+            x: Given = given if isinstance(given, Rows) else np.asarray(given)
         except ValueError as error:
             raise DataError(f"input {name} is no array: {reason_of(error)}") from None
         if whole:
@@ -97,7 +112,7 @@ class Inputs:
             raise DataError(f"input {name} is {x.dtype}, but the model wants float32")
         return x
 
-    def _upright(self, x: NDArray[Any], shape: Sequence[int | None]) -> NDArray[Any]:
+    def _upright(self, x: Given, shape: Sequence[int | None]) -> Rows:
         """uint8 pictures with their channels first: a view, where the model stores preprocessing and the channels come last."""
         last = (
             x.dtype == np.uint8
@@ -105,9 +120,12 @@ class Inputs:
             and self._preprocess.layout == "nchw"
             and x.ndim == len(shape) + 1 == 4
         )
-        turned = x.transpose(0, 3, 1, 2) if last else x
-        fits = all(size in (None, have) for size, have in zip(shape, turned.shape[1:], strict=False))
-        return turned if last and fits and x.shape[1:] != tuple(shape) else x
+        rows, sizes = x if isinstance(x, Rows) else rows_of(x), x.shape[1:]
+        if not last or sizes == tuple(shape):
+            return rows
+        turned = (sizes[2], *sizes[:2])
+        fits = all(size in (None, have) for size, have in zip(shape, turned, strict=False))
+        return rows.mapped(lambda pictures: pictures.transpose(0, 3, 1, 2), rows.dtype, turned) if fits else rows
 
     def _uint8_tables(self) -> dict[str, NDArray[np.int8]]:
         """Tables, int8 [C, 256], for inputs whose pictures go straight to the accelerator: the int8 of each value of a picture."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cnna.host.device.accelerator import Accelerator, take_turn
 from cnna.host.model.answers import outputs_of
 from cnna.host.model.flight import Flight, Job, Route, jobs_of
-from cnna.host.model.inputs import Arrays
+from cnna.host.model.inputs import Arrays, Given
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.config import Config
 from cnna.spec.device import Device, Profiler, Recorder
@@ -96,7 +96,7 @@ class Model:
             self.close()
             raise
 
-    def run(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Any:
+    def run(self, x: "Given | Mapping[str, Given]") -> Any:
         """The answers to all samples of float32 [N, C, H, W], batch by batch: float32, or integers where the model has them.
 
         A model with preprocessing also takes uint8 pictures, [N, C, H, W] or [N, H, W, C]. The answer to one sample has the shape
@@ -104,14 +104,15 @@ class Model:
         is none; outputs whose size depends on the data are then called `NAME.0`, `NAME.1`, ... (docs/artifact.md).
 
         A mapping of input names gives a dict by output name. A model of one input also takes an array, and returns the array of its
-        single output (or a dict of several). DataError: names, shapes or types do not fit.
+        single output (or a dict of several). `Rows` may stand for an array: its samples are read batch by batch. DataError: names,
+        shapes or types do not fit.
         """
         started = time.perf_counter()
-        inputs = self._route.inputs.checked(x)
+        inputs = self._route.inputs.rows(x)
         samples, batch = len(next(iter(inputs.values()))), self.manifest["batch"]
         self._forget_seen()
         flights = (
-            Flight.of(self._route, {name: array[start : start + batch] for name, array in inputs.items()})
+            Flight.of(self._route, {name: rows[start : start + batch] for name, rows in inputs.items()})
             for start in range(0, samples, batch)
         )
         landed, cpu_seconds = [], 0.0
@@ -212,7 +213,7 @@ class Model:
         singles = [flight.sample(number) for number in range(flight.samples)] if others else []
         return whole, [{name: values[name] for name in others} for values in singles]
 
-    def _joined(self, x: NDArray[Any] | Mapping[str, NDArray[Any]], landed: Sequence[tuple[Arrays, list[Arrays]]]) -> Any:
+    def _joined(self, x: "Given | Mapping[str, Given]", landed: Sequence[tuple[Arrays, list[Arrays]]]) -> Any:
         """What `run` returns for x, from the outputs of its batches."""
         outputs: Arrays = {}
         for output in self._outputs:
