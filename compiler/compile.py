@@ -29,7 +29,7 @@ from cnna.compiler.plan.plan import plan
 from cnna.compiler.predict.timeline import Prediction, predict
 from cnna.spec.artifact import Artifact, ProgramPiece, artifact_of
 from cnna.spec.config import Config, as_dict
-from cnna.spec.cpu_ops import numpy_suffices
+from cnna.spec.cpu_ops import numpy_suffices, only_views
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import (
@@ -259,6 +259,6 @@ def cpu_piece(piece: ImportedPiece) -> tuple[PieceEntry, Sequence[bytes]]:
         "operators": operators,
         "numpy": numpy_suffices(operators, {value.name for value in piece.cpu.graph.input}),
         "macs": piece.float_macs,
-        "seconds": cpu_seconds(piece.source),
+        "seconds": cpu_seconds(piece.source, only_views(operators)),
     }
     return entry, (piece.cpu.SerializeToString(deterministic=True),)

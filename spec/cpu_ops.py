@@ -91,6 +91,14 @@ _NUMPY: dict[str, Callable[..., Any]] = {  # ONNX operator: inputs, then attribu
 }
 
 
+VIEWS = ("Flatten", "Identity", "Reshape")  # of those in numpy: they move no element
+
+
+def only_views(operators: Sequence[CpuOperator]) -> bool:
+    """Whether these operators only give arrays other shapes; then the host does so itself, sooner than onnxruntime is called."""
+    return all(entry["op"] in VIEWS for entry in operators)
+
+
 def numpy_suffices(operators: Sequence[CpuOperator], given: Collection[str]) -> bool:
     """Whether these operators run where onnxruntime is not installed. given: the piece's inputs; it needs no large constants."""
     return all(entry["op"] in _NUMPY for entry in operators) and set(reads(operators)) <= set(given)
@@ -134,6 +142,9 @@ class CpuPart:
         numpy: bool = True,
     ) -> None:
         self.operators, self.outputs, self.name = operators, list(outputs), name
+        self._session = None
+        if numpy and only_views(operators):
+            return
         try:
             import onnxruntime
         except ImportError:
@@ -142,7 +153,6 @@ class CpuPart:
                 raise ToolError(f"{', '.join(foreign)} runs on the CPU and needs onnxruntime: pip install onnxruntime") from None
             if not numpy:
                 raise ToolError(f"{name} has large constants and needs onnxruntime: pip install onnxruntime") from None
-            self._session = None
             return
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # an error is raised, so it need not be printed too

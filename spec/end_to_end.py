@@ -20,6 +20,7 @@ MACS_A_SECOND = 4e9  # in float32: 4 cores x 1.2 GHz x 2 multiply-accumulates a 
 ELEMENT_SECONDS = 2.5e-9  # to read or write a float32 in an operator: 1.6 GB/s
 NODE_SECONDS = 20e-6  # to call one operator
 PIECE_SECONDS = 200e-6  # to call onnxruntime for one piece
+VIEW_SECONDS = 2e-6  # to give an array another shape in numpy, where a piece does nothing else: no element moves
 PACK_SECONDS = 5e-9  # to round or unpack one element that goes to or comes from the accelerator
 START_SECONDS = 150e-6  # to set the accelerator's registers, start it and take its interrupt
 

@@ -13,6 +13,7 @@ from cnna.compiler.frontend.partition import ISLAND, Piece, Reasons
 from cnna.compiler.graph.float_ops import VIEWS, Onnx, float_macs
 from cnna.compiler.graph.ir import AnyNode, Graph
 from cnna.spec.config import Config
+from cnna.spec.cpu_ops import only_views
 from cnna.spec.end_to_end import PIECE_SECONDS, crossing_seconds
 from cnna.spec.manifest import ACCELERATOR, CPU, PieceEntry
 
@@ -74,6 +75,7 @@ class _Rows:
         self.origins, self.facts = origins, facts
         self.piece_of = {node.output: number for number, piece in enumerate(facts.pieces) for node in piece.graph.nodes}
         self.clocks = _clocks(facts.entries, {node.name for node in facts.whole.nodes})
+        self.views = {number for number, entry in enumerate(facts.entries) if _only_views(entry)}  # pieces
 
     def rows(self) -> list[Row]:
         own = {origin.number: self._own(origin) for origin in self.origins if origin.made}
@@ -131,7 +133,8 @@ class _Rows:
     def _cost(self, origin: Origin, side: str) -> tuple[int | None, float | None]:
         """Clocks on the accelerator, None if it does not run there or another node's layer does its work; and seconds."""
         if side != ACCELERATOR:
-            return None, sum(node_seconds(node, self.facts.whole) for node in origin.made)
+            views = [self.piece_of[node.output] in self.views for node in origin.made]
+            return None, sum(node_seconds(node, self.facts.whole, view) for node, view in zip(origin.made, views, strict=True))
         own = [self.clocks[node.name] for node in origin.made if node.name in self.clocks]
         return (sum(own), sum(own) / (self.facts.config.clock_mhz * 1e6)) if own else (None, None)
 
@@ -146,8 +149,14 @@ class _Rows:
         number = self.piece_of[main.output]
         part = self.facts.pieces[number].graph
         if len(part.nodes) == 1 and 0 < number < len(self.facts.pieces) - 1:
-            saved += PIECE_SECONDS + crossing_seconds(1, sum(prod(tensors[name].shape) for name in (*part.inputs, *part.outputs)))
+            saved += (0 if number in self.views else PIECE_SECONDS) + crossing_seconds(
+                1, sum(prod(tensors[name].shape) for name in (*part.inputs, *part.outputs))
+            )
         return saved
+
+
+def _only_views(entry: PieceEntry | None) -> bool:
+    return entry is not None and entry["kind"] == CPU and only_views(entry["operators"])
 
 
 def _clocks(entries: Sequence[PieceEntry | None], names: set[str]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from math import prod
 
 from cnna.compiler.frontend.partition import Piece, Reasons, cut
-from cnna.compiler.graph.float_ops import float_macs
+from cnna.compiler.graph.float_ops import Reshape, float_macs
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.config import Config
 from cnna.spec.end_to_end import (
@@ -16,6 +16,7 @@ from cnna.spec.end_to_end import (
     MACS_A_SECOND,
     NODE_SECONDS,
     PIECE_SECONDS,
+    VIEW_SECONDS,
     crossing_seconds,
 )
 from cnna.spec.manifest import ACCELERATOR
@@ -42,31 +43,35 @@ def cheaper(config: Config) -> Callable[[Graph, Reasons], Reasons]:
     return decide
 
 
-def cpu_seconds(piece: Piece) -> float:
-    """The seconds of a piece on the CPU, for one image."""
-    return PIECE_SECONDS + _node_seconds(piece.graph)
+def cpu_seconds(piece: Piece, views: bool) -> float:
+    """The seconds of a piece on the CPU, for one image. views: it only gives arrays other shapes, so onnxruntime is not called."""
+    return (0.0 if views else PIECE_SECONDS) + sum(node_seconds(node, piece.graph, views) for node in piece.graph.nodes)
 
 
 def _gain(piece: Piece, config: Config, pieces: list[Piece]) -> float:
-    """Seconds that a piece on the accelerator saves. Between two pieces on the CPU it costs one more call of onnxruntime."""
+    """Seconds that a piece on the accelerator saves. On the CPU it would be one piece with its neighbours there."""
     names = (*piece.graph.inputs, *piece.graph.outputs)
     there = crossing_seconds(1, sum(_elements(piece.graph, name) for name in names)) + _macs(piece) / (
         config.macs * config.clock_mhz * 1e6
     )
-    there += PIECE_SECONDS if 0 < pieces.index(piece) < len(pieces) - 1 else 0
-    return _node_seconds(piece.graph) - there
+    number = pieces.index(piece)
+    calls = sum(not _only_views(near) for near in (*pieces[:number][-1:], *pieces[number + 1 :][:1]))  # of onnxruntime beside it
+    return (1 - calls) * PIECE_SECONDS + sum(node_seconds(node, piece.graph) for node in piece.graph.nodes) - there
 
 
 def _macs(piece: Piece) -> int:
     return sum(float_macs(node, piece.graph) for node in piece.graph.nodes)
 
 
-def _node_seconds(graph: Graph) -> float:
-    return sum(node_seconds(node, graph) for node in graph.nodes)
+def _only_views(piece: Piece) -> bool:
+    """Whether the host may do a piece without onnxruntime: `spec.cpu_ops.only_views` decides, when it is exported."""
+    return all(isinstance(node.op, Reshape) for node in piece.graph.nodes)
 
 
-def node_seconds(node: Node, graph: Graph) -> float:
-    """The seconds of a node on the CPU, for one image."""
+def node_seconds(node: Node, graph: Graph, views: bool = False) -> float:
+    """The seconds of a node on the CPU, for one image. views: as for `cpu_seconds`, of its piece."""
+    if views:
+        return VIEW_SECONDS
     moved = sum(_elements(graph, name) for name in (*node.inputs, node.output) if name in graph.tensors)
     return NODE_SECONDS + moved * ELEMENT_SECONDS + float_macs(node, graph) / MACS_A_SECOND
 

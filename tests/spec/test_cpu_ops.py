@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from cnna.compiler.frontend.cpu_parts import operators_of
-from cnna.spec.cpu_ops import CpuPart, softmax, top_k
-from cnna.spec.errors import ToolError
+from cnna.spec.cpu_ops import CpuPart, only_views, softmax, top_k
+from cnna.spec.errors import ArtifactError, ToolError
 
 SIZE = (6, 2, 1)
 
@@ -93,6 +93,19 @@ def test_numpy_answers_as_onnxruntime(name, seed, monkeypatch):
     for output in outputs:
         assert in_numpy[output].dtype == with_onnxruntime[output].dtype
         assert np.allclose(in_numpy[output], with_onnxruntime[output], atol=1e-6)
+
+
+def test_views_need_no_onnxruntime():
+    """A call of onnxruntime for a Reshape behind the last layer would take longer than a small network on the accelerator."""
+    nodes, outputs, constants = TAILS["reshape and softmax"]
+    shape = part(nodes[:1], {"r": FLOAT}, constants)
+    x = np.random.default_rng(1).random((1, *SIZE), np.float32)
+    assert only_views(operators_of(shape))
+    assert np.array_equal(CpuPart(b"not read", operators_of(shape), ["r"]).run({"x": x})["r"], x.reshape(1, 12))
+    whole = part(nodes, outputs, constants)
+    assert not only_views(operators_of(whole))
+    with pytest.raises(ArtifactError):
+        CpuPart(b"not ONNX", operators_of(whole), ["y"])
 
 
 def test_what_numpy_lacks_is_named(monkeypatch):
