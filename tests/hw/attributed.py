@@ -1,4 +1,4 @@
-"""Counts the attributes in the generated Verilog, and how many there must be: for the tests of the attributes and of the whole."""
+"""Counts the attributes in the generated Verilog, and says how many there must be, for tests of attributes and of the whole."""
 
 import re
 from collections import Counter
@@ -35,7 +35,7 @@ def instances(text: str) -> dict[str, int]:
 
 
 def copies(text: str) -> Counter[str]:
-    """By name, the registers in all instances that have every attribute of a copy, and whose `always` has Yosys' `keep`."""
+    """For each name, the registers of all instances that have every attribute of a copy, and whose `always` has Yosys' `keep`."""
     found: Counter[str] = Counter()
     counts = instances(text)
     for name, body in modules(text).items():
@@ -60,7 +60,7 @@ def expected(config: Config) -> dict[str, int]:
 
 
 def bordered(text: str) -> Counter[str]:
-    """Instances of modules whose border stays, by their name without its number."""
+    """The instances of modules whose border is kept, by name without the number."""
     found: Counter[str] = Counter()
     inside = modules(text)
     kept = {name for name, body in inside.items() if body.startswith('(* keep_hierarchy = "yes" *)')}
@@ -72,7 +72,7 @@ def bordered(text: str) -> Counter[str]:
 
 
 def check_attributes(text: str, config: Config) -> None:
-    """Every attribute that an accelerator of this configuration has."""
+    """Checks every attribute that an accelerator of this configuration must have."""
     found = copies(text)
     assert {name: found[name] for name in expected(config)} == expected(config)
     lanes = (config.pix, config.half, config.half, config.pix, config.half)  # of the walkers

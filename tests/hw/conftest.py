@@ -1,15 +1,15 @@
-"""Every simulation of a block ends: one that waits for what never comes fails, instead of going on for ever."""
+"""Ends every simulation of a block: a simulation that waits for ever fails instead of going on."""
 
 import pytest
 from amaranth.sim import Simulator
 
-CLOCK_SECONDS = 1e-6  # as all of these tests have it
-MOST_CLOCKS = 200_000  # ten times the longest of them
+CLOCK_SECONDS = 1e-6  # the clock of all these tests
+MOST_CLOCKS = 200_000  # ten times the longest test
 
 
 @pytest.fixture(autouse=True)
 def deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Adds a last moment to whatever `Simulator` a test runs."""
+    """Gives every `Simulator` that a test runs a deadline."""
     run = Simulator.run
 
     def run_within(self: Simulator) -> None:

@@ -17,7 +17,7 @@ PROGRAM = 0x9FF0  # its first burst ends at a 4 KiB boundary
 WORD_BYTES, ROWS, ROW_WORDS = 4, 9, 45
 ROW_BYTES = 192  # rows start at every offset in a burst; the last beat of a row is partial
 RESULT_GAP = 0x5A
-LOOKS = 10_000  # at STATUS, each some ten clocks
+LOOKS = 10_000  # readings of STATUS, each some ten clocks apart
 
 
 def pauses(seed):
@@ -49,7 +49,7 @@ def program():
 
 
 async def until(host, ended):
-    """STATUS once it has `ended`. AssertionError: it has not, after LOOKS."""
+    """STATUS once it has `ended`. AssertionError: it has not after LOOKS readings."""
     for _ in range(LOOKS):
         status = REGISTERS["STATUS"].unpack(await host.read_dword(offset("STATUS")))
         if ended(status):
@@ -59,7 +59,7 @@ async def until(host, ended):
 
 @cocotb.test()
 async def copies_through_feature_memory(dut):
-    """The copy equals its source, no byte beside it changes, and the second run gives the same."""
+    """The copy would differ from its source, a byte beside it would change, or a second run would differ from the first."""
     cocotb.start_soon(Clock(dut.aclk, 4, "ns").start())
     host = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi_control"), dut.aclk, dut.aresetn, reset_active_level=False)
     memory = SparseMemory(1 << 40)

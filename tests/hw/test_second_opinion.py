@@ -1,6 +1,6 @@
 """The buses against cocotbext-axi: an AXI4 memory and an AXI4-Lite master that this project did not write.
 
-The accelerator is whole but for its compute engines, which would only make the simulator slow to build.
+The accelerator is complete except for its compute engines, which would only slow the build of the simulator.
 """
 
 import os
@@ -58,7 +58,7 @@ def wrapper() -> str:
 
 @pytest.mark.cosim
 def test_cocotbext_axi_agrees(tmp_path, monkeypatch):
-    """A handshake, strobe, burst or response that only our own memory models would accept."""
+    """Only our own memory models would accept a handshake, strobe, burst or response of ours."""
     monkeypatch.setattr(top, "Conv", IdleConv)
     monkeypatch.setattr(top, "Vector", IdleVector)
     model = (files("cnna.sim.rtl") / "dsp48e2.v").read_text()

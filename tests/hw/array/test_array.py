@@ -47,7 +47,7 @@ def _bytes(rng: np.random.Generator, low: int, shape: tuple[int, ...]) -> np.nda
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
 def test_groups_equal_numpy(config: Config) -> None:
-    """A sum takes a wrong product, a step of another group or of a gap, or does not hold still until the next one."""
+    """A sum would take a wrong product, or a step of another group or of a gap; or it would change before the next sum."""
     rng, clocks = np.random.default_rng(2), 1500
     valid = rng.random(clocks) < rng.choice([0.5, 1.0], clocks // 50).repeat(50)
     last = rng.random(clocks) < rng.choice([0.1, 0.6, 1.0], clocks // 50).repeat(50)
@@ -88,7 +88,9 @@ def _extremes(config: Config, weight: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
 def test_cascade_at_its_extremes(config: Config) -> None:
-    """The two lanes of a DSP run into each other, but for the one case that `Array` states: then that alone goes wrong."""
+    """The two lanes of a DSP would disturb each other in another case than the one that `Array` states, where only that lane is
+    wrong.
+    """
     found, true = _extremes(config, -127)
     wrong = (found != true).any(axis=(1, 2))
     all_least = (np.arange(len(found)) < 2) & (config.cascade == 8)  # x and even channels' weights all -128

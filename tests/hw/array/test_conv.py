@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cosim
 
 
 def random_run(config, slow_ring, seed, count=8):
-    """Random commands back to back; with `slow_ring` beats come one in twenty clocks, in each column at its own times."""
+    """Random commands without a pause. With `slow_ring` one beat comes in twenty clocks, at other times in each column."""
     rng = np.random.default_rng([seed, slow_ring])
     cases = Cases(config, "conv", rng)
     for _ in range(count):
@@ -33,7 +33,7 @@ def random_run(config, slow_ring, seed, count=8):
 @pytest.mark.parametrize("slow_ring", [False, True])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_random_commands_equal_the_emulator(name, slow_ring, seed):
-    """Padding, strides, partial groups and chunks, streams, residuals, waits on own units: any of them wrong shows in a word."""
+    """Wrong padding, strides, partial groups or chunks, streams, residuals or waits on own units would change a word."""
     cases, trace = random_run(CONFIGS[name], slow_ring, seed)
     assert trace.started[-1] == len(cases.commands)
     if slow_ring:
@@ -42,12 +42,12 @@ def test_random_commands_equal_the_emulator(name, slow_ring, seed):
 
 @pytest.mark.slow
 def test_words_of_16_channels_and_chunks_of_one_block(seed):
-    """Sizes that the other configurations lack: parameters in half a ring word, a drain of one block."""
+    """Other configurations lack these sizes: parameters in half a ring word, and a drain of one block."""
     random_run(WIDE_WORDS, False, seed, count=5)
 
 
 def test_array_is_active_with_ample_weights(seed):
-    """A 3x3 convolution with a residual keeps the array at work: a bubble between groups or chunks would show."""
+    """A 3x3 convolution with a residual must keep the array at work: a bubble between groups or chunks would cost clocks."""
     rng = np.random.default_rng(seed)
     cases = Cases(CONFIGS["tiny"], "conv", rng)
     square = {"out_width": 8, "out_height": 8, "images": 1, "in_width": 8, "in_height": 8, "first_x": -1, "first_y": -1}

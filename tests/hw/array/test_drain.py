@@ -23,9 +23,10 @@ FIRST = 20  # clock of the first sums; every slot is filled by then
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("config", [preset("tiny"), THREE], ids=lambda config: config.name)
 def test_halves_then_blocks_by_their_own_parameters(config, pace):
-    """A half, block, channel or slot taken for another, bounds that reach a neighbour, a slot freed late or early.
+    """A half, block, channel or slot would be taken for another, bounds would reach a neighbour, or a slot be freed at a wrong
+    time.
 
-    A sink that is slow or waits for `valid` finds an item lost, doubled or changed where the FIFO is nearly full.
+    A sink that is slow or waits for `valid` would find an item lost, doubled or changed where the FIFO is nearly full.
     """
     rng, span = np.random.default_rng(5), 2 * config.chunk_blocks
     uppers = rng.random(GROUPS) < 0.7

@@ -26,7 +26,7 @@ def steps(units, groups, terms):
 
 
 class Play:
-    """One command through a head and its ring, clock by clock; the drain and what follows it take as long as `hold` clocks."""
+    """Sends one command through a head and its ring, clock by clock. The drain and what follows it take `hold` clocks."""
 
     def __init__(self, dut, width, command, walk, ring_words, seed):
         self.dut, self.command, self.walk, self.words = dut, command, walk, ring_words
@@ -91,7 +91,7 @@ class Play:
 @pytest.mark.parametrize("hold", [20, 400])
 @pytest.mark.parametrize(("stream", "groups"), [(0, 4), (1, 4), (0, 1)])  # one group a chunk: slots run out before room does
 def test_conv_steps_meet_their_weights(stream, groups, hold):
-    """Weights held for all groups or taken fresh, behind each chunk's parameters; never more groups than have room."""
+    """Weights are held for all groups or taken fresh, behind each chunk's parameters. Groups may never exceed the room for them."""
     units, terms, head = 24 // groups, 5, CONFIG.param_words
     walk = steps(units, groups, terms)
     chunk = head + terms * (groups if stream else 1)
@@ -110,7 +110,7 @@ def test_conv_steps_meet_their_weights(stream, groups, hold):
 @pytest.mark.parametrize("hold", [20, 400])
 @pytest.mark.parametrize(("op", "uniform"), [(DEPTHWISE, 0), (DEPTHWISE, 1), (MAX, 0), (MAX, 1)])
 def test_vector_steps_meet_their_weights(op, uniform, hold):
-    """Depthwise weights lie behind their block's parameters, if it has any of its own; other operations take parameters alone."""
+    """Depthwise weights lie behind their block's parameters, if it has its own; other operations take only parameters."""
     units, groups, terms, head = 7, 3, 4, CONFIG.ci // 2
     walk = steps(units, groups, terms)
     rng = np.random.default_rng(uniform)

@@ -39,7 +39,7 @@ def packed(values):
 
 
 def test_commands_add_their_own_residual_or_none():
-    """Operands out of step, a command's constants reaching into the next one's items, or a residual added where there is none."""
+    """Operands would get out of step, one command's constants reach the next one's items, or a residual be added without need."""
     rng = np.random.default_rng(6)
     width = CONFIG.half * CONFIG.ci
     commands = [command(rng, enable) for enable in (1, 0, 1, 1, 0)]
@@ -74,7 +74,7 @@ def test_commands_add_their_own_residual_or_none():
 
 
 def test_an_item_waits_for_its_residual():
-    """`late` is what the stall counter sees; without the residual nothing may come out."""
+    """The stall counter sees `late`; without the residual no item may come out."""
     rng = np.random.default_rng(7)
     clocks, come = 100, 60
     clock = np.arange(clocks)
@@ -94,7 +94,7 @@ def test_an_item_waits_for_its_residual():
 
 
 class PacedAdd(wiring.Component):
-    """A ResidualAdd behind three `PacedStream`s: the bench fills them first, then says when each may offer its next item."""
+    """A ResidualAdd behind three `PacedStream`s. The bench fills these first, then says when each may offer its next item."""
 
     def __init__(self) -> None:
         self.add = ResidualAdd(CONFIG)
@@ -124,7 +124,7 @@ class PacedAdd(wiring.Component):
 
 @pytest.mark.parametrize("pace", PACES)
 def test_adds_under_back_pressure(pace):
-    """Sources and a sink that come and go: an item lost, doubled, changed while it waits, or added to another one's residual."""
+    """With sources and a sink that pause, an item would be lost, doubled, changed while it waits, or get another one's residual."""
     rng, manner = np.random.default_rng(8), PACES[pace]
     width, enables = CONFIG.half * CONFIG.ci, (1, 0, 1, 1, 0)
     commands = [command(rng, enable) for enable in enables]

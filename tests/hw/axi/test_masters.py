@@ -62,7 +62,7 @@ async def ask(ctx, client, wanted, rng) -> None:
 
 
 def reader(dut, client, wanted, memory, bad):
-    """A testbench that asks for bursts and one that checks their beats, in order, with `last`, errors' beats included."""
+    """Two testbenches: one asks for bursts, the other checks their beats, in order, with `last` and those of errors."""
 
     async def drive(ctx):
         await ask(ctx, client, wanted, np.random.default_rng(5))
@@ -84,7 +84,7 @@ def reader(dut, client, wanted, memory, bad):
 
 @pytest.mark.parametrize("pace", PACES)
 def test_every_reader_gets_its_beats(pace):
-    """Three clients ask at once: beats would go astray, or out of order, or a burst would be lost."""
+    """When three clients ask at once, beats would go astray or change their order, or a burst would be lost."""
     rng, memory, dut = np.random.default_rng(2), BusMemory(0x4000, PACES[pace]), ReadMaster(3)
     wanted, bad = [bursts(rng, 25) for _ in range(3)], []
     benches = [b for client, own in zip(dut.clients, wanted, strict=True) for b in reader(dut, client, own, memory, bad)]
@@ -109,14 +109,14 @@ def test_every_reader_gets_its_beats(pace):
 
 
 def test_a_bad_read_is_reported():
-    """The beats of an error are counted like others, and `bad` names the response."""
+    """The beats of an error must count like others, and `bad` must name the response."""
     memory, dut, bad = BusMemory(0x4000, BusPace(latency=5), bad={0x120: SLVERR, 0x340: 3}), ReadMaster(1), []
     simulate(dut, serve_reads, memory, *reader(dut, dut.clients[0], [(0x100, 16), (0x300, 8), (0x0, 4)], memory, bad))
     assert bad == [(0x120, SLVERR), (0x340, 3)]
 
 
 def test_halt_starts_no_burst_and_ends_those_begun():
-    """A soft reset would otherwise leave the interconnect with half a burst."""
+    """A soft reset would leave the interconnect with half a burst."""
     memory, dut = BusMemory(0x4000, BusPace(latency=60)), ReadMaster(2)
     beats = []
 
@@ -144,14 +144,17 @@ def test_halt_starts_no_burst_and_ends_those_begun():
 
 @pytest.mark.parametrize("master", [ReadMaster, WriteMaster])
 def test_bursts_that_nobody_answers_are_counted(master):
-    """A time-out would name a port that waits for nothing, or miss the one that does; one offered but not taken is not counted."""
+    """A time-out would name a port that waits for nothing, or miss one that does.
+
+    A burst that is offered but not taken is not counted.
+    """
     reads = master is ReadMaster
     dut = ReadMaster(2) if reads else WriteMaster()
     client, ready = (dut.clients[1], dut.bus.arready) if reads else (dut.client, dut.bus.awready)
     valid, memory = (dut.bus.arvalid if reads else dut.bus.awvalid), BusMemory(0x4000)
 
     async def silent(ctx, bus, memory, seed):
-        """Takes five addresses, and answers no more."""
+        """A memory that takes five addresses and then answers no more."""
         for _ in range(5):
             ctx.set(ready, 1)
             await ctx.tick().until(valid)
@@ -170,7 +173,7 @@ def test_bursts_that_nobody_answers_are_counted(master):
 
 
 def test_turns_begin_anew_when_nothing_is_outstanding():
-    """A program's first bursts would go out in the order that the run before left, and its clocks differ from run to run."""
+    """A program's first bursts would go out in the order that the run before left, so its clocks would differ from run to run."""
     memory, dut, orders = BusMemory(0x4000, BusPace(latency=3)), ReadMaster(3), []
 
     async def drive(ctx):
@@ -195,7 +198,7 @@ def test_turns_begin_anew_when_nothing_is_outstanding():
 
 @pytest.mark.parametrize("pace", PACES)
 def test_writes_land_with_their_strobes(pace):
-    """A beat, strobe or burst lost, doubled or moved would show in memory; one B too few in the count of `done`."""
+    """A lost, doubled or moved beat, strobe or burst would show in memory, and a missing B in the count of `done`."""
     rng, memory, dut = np.random.default_rng(3), BusMemory(0x4000, PACES[pace]), WriteMaster()
     wanted, expected = bursts(rng, 25 if pace != "slow" else 12), memory.bytes.copy()
     beats = []

@@ -1,4 +1,4 @@
-"""The command's way to the parts of an engine."""
+"""The way of commands to the parts of an engine."""
 
 import numpy as np
 from amaranth.lib import data
@@ -10,7 +10,7 @@ COMMAND = data.StructLayout({"kind": 1, "number": 8})
 
 
 def test_every_part_gets_every_command_that_it_wants_once():
-    """Parts that take at their own times: one that missed a command, or saw one twice, would run out of step with the others."""
+    """A part that missed a command, or got one twice, would run out of step with the others; each takes it at its own time."""
     number = data.StructLayout({"number": 8})
     shares = {
         "whole": members(COMMAND),

@@ -13,13 +13,13 @@ ITEMS = list(range(1, 200))
 
 @pytest.mark.parametrize("pace", PACES)
 def test_skid_buffer_gives_items_in_order(pace: str) -> None:
-    """An item is lost, doubled, overtaken, or changes while the reader makes it wait."""
+    """An item would be lost, doubled or overtaken, or would change while the reader makes it wait."""
     found, _ = run_stream(SkidBuffer(8), ITEMS, pace)
     assert found == ITEMS
 
 
 def test_skid_buffer_passes_an_item_a_clock() -> None:
-    """A register stage costs the stream more than its latency."""
+    """A register stage would cost the stream more than its latency."""
     _, clocks = run_stream(SkidBuffer(8), ITEMS)
     assert clocks == len(ITEMS) + 1
 
@@ -27,7 +27,7 @@ def test_skid_buffer_passes_an_item_a_clock() -> None:
 @pytest.mark.parametrize(("spare", "late"), [(0, False), (1, False), (3, False), (0, True), (1, True)])
 @pytest.mark.parametrize(("push", "take"), [(1.0, 1.0), (0.3, 0.9), (0.9, 0.3)])
 def test_registered_fifo_gives_items_once_and_in_order(push, take, spare, late):
-    """An item lost, doubled, moved while it waits or late beyond its clocks; `room` that tells of more or less than there is."""
+    """An item would be lost, doubled, moved while it waits or late; or `room` would state more or less than there is."""
     dut, rng = RegisteredFifo(16, 8, spare, late), np.random.default_rng(1)
 
     async def drive(ctx):

@@ -10,7 +10,7 @@ from ...rigs.streams import PACES, run_stream
 
 @pytest.mark.parametrize("bits", [0, 1, SLICE_BITS, SLICE_BITS + 1, 1036, 1516])
 def test_slices_cover_every_bit_once(bits: int) -> None:
-    """A bit is lost or doubled, or a slice is so wide that its enable has too many loads."""
+    """A bit would be lost or doubled, or a slice would be so wide that its enable has too many loads."""
     cut = slices(bits)
     assert [bit for part in cut for bit in range(part.start, part.stop)] == list(range(bits))
     assert all(part.stop - part.start <= SLICE_BITS for part in cut)

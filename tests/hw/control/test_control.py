@@ -38,7 +38,7 @@ async def pulse(ctx, signal):
 
 
 async def within(ctx, signal, clocks):
-    """Clocks until the signal is set. AssertionError: it is not, that soon."""
+    """Clocks until the signal is set. AssertionError: it is not set in time."""
     for clock in range(clocks):
         if ctx.get(signal):
             return clock
@@ -48,7 +48,9 @@ async def within(ctx, signal, clocks):
 
 @pytest.mark.parametrize("how", ["start", "begin"])
 def test_a_program_runs_until_end_and_idle_engines(how):
-    """Done before the last engine has finished, or never; a sequencer that plays the host's program, or does not play its own."""
+    """Done would come before the last engine has finished, or never; or the sequencer would play when the host sends the
+    program.
+    """
 
     async def test(ctx, control, faults):
         await pulse(ctx, getattr(control, how))
@@ -88,7 +90,7 @@ def test_a_program_runs_until_end_and_idle_engines(how):
 
 
 def test_start_waits_for_the_sequencer():
-    """What a longer program left behind would be played as part of the next."""
+    """The rest of a longer program would be played as part of the next one."""
 
     async def test(ctx, control, faults):
         ctx.set(control.sequencer_idle, 0)
@@ -103,7 +105,7 @@ def test_start_waits_for_the_sequencer():
 
 
 def events(faults):
-    """Every cause, as the input that makes it: (signal to pulse, (signal, value) beside it, port, response)."""
+    """Every cause with the input that makes it: (signal to pulse, (signal, value) beside it, port, response)."""
     return {
         "illegal_register": (faults.refused, [(faults.fault, {"cause": 1, "offset": 0x123})], 0, 0),
         "illegal_value": (faults.refused, [(faults.fault, {"cause": 2, "offset": 0x3F0})], 0, 0),
@@ -115,7 +117,9 @@ def events(faults):
 
 @pytest.mark.parametrize("cause", ["illegal_register", "illegal_value", "outside_segment", "read_response", "write_response"])
 def test_the_first_error_stops_and_stays(cause):
-    """A cause, port or response that is not the first one's; an accelerator that runs on; a reset before the buses are quiet."""
+    """Cause, port or response would not be the first error's; the accelerator would run on, or be reset before the buses are
+    quiet.
+    """
 
     async def test(ctx, control, faults):
         await pulse(ctx, control.start)
@@ -174,7 +178,7 @@ def test_start_after_an_error_resets_first():
 
 @pytest.mark.parametrize("clocks", [5, 40])
 def test_the_watchdog_counts_clocks_without_progress(clocks):
-    """A hang that is never caught, or work that is taken for one."""
+    """A hang would never be caught, or work would be taken for a hang."""
 
     async def test(ctx, control, faults):
         ctx.set(faults.watchdog, clocks)
@@ -193,7 +197,7 @@ def test_the_watchdog_counts_clocks_without_progress(clocks):
 
 
 def test_a_watchdog_of_zero_never_bites():
-    """Long quiet work would be stopped where the host asked for none."""
+    """Long quiet work would be stopped although the host asked for no watchdog."""
 
     async def test(ctx, control, faults):
         ctx.set(faults.watchdog, 0)
@@ -207,7 +211,9 @@ def test_a_watchdog_of_zero_never_bites():
 
 @pytest.mark.parametrize("clocks", [1, 2, 50])
 def test_a_run_limit_stops_what_goes_on(clocks):
-    """A program whose beats go on for ever is never stopped, or one is stopped too soon, or for the time of the one before."""
+    """A program whose beats go on for ever would never stop, or one would stop too soon, or because of the time of the one
+    before.
+    """
 
     async def test(ctx, control, faults):
         ctx.set(faults.run_limit, clocks)
@@ -249,7 +255,7 @@ def test_a_run_limit_that_passes_between_programs_stops_none():
 
 
 def test_a_run_limit_of_zero_is_none():
-    """A program that may take as long as it likes would be stopped."""
+    """A program without a limit would be stopped."""
 
     async def test(ctx, control, faults):
         ctx.set(faults.progress, 1)

@@ -10,7 +10,7 @@ PORTS, CLOCKS = 3, 400
 
 
 def test_counters_count_what_happens_while_a_program_runs():
-    """An event counted twice, in the wrong register, before start or after done; a stall counted in a clock of work."""
+    """An event would count twice, in the wrong register, before start or after done; or a stall would count in a clock of work."""
     dut, rng = Counters(PORTS), np.random.default_rng(1)
     expected = dict.fromkeys(COUNTER_NAMES, 0)
     expected |= {f"DONE_{engine.upper()}": 100 + index for index, engine in enumerate(COUNTED)}

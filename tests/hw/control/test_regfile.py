@@ -18,7 +18,7 @@ BOTH = pytest.mark.parametrize("config", [CONFIG, STREAMS], ids=["plain", "strea
 
 @BOTH
 def test_every_register_reads_what_the_map_says(config):
-    """A word behind the wrong offset, a reset value or capability that is not the map's."""
+    """A word would lie at the wrong offset, or have a reset value or capability that the map does not have."""
     words, held = capability_words(config), [register for register in general_registers(config) if kept_mask(register)]
 
     async def test(ctx, host, dut):
@@ -40,7 +40,7 @@ def test_every_register_reads_what_the_map_says(config):
 
 @BOTH
 def test_idle_host_writes_the_general_block_only(config):
-    """A configuration register that does not keep its word, keeps bits it has not, or an engine's written outside a program."""
+    """A configuration register would lose its word or keep bits that it does not have, or an engine's register be written."""
 
     async def test(ctx, host, dut):
         rng = np.random.default_rng(2)
@@ -60,7 +60,7 @@ def test_idle_host_writes_the_general_block_only(config):
 
 
 def test_part_words_are_refused():
-    """A byte write that changed a register, or hung the bus."""
+    """A byte write would change a register or hang the bus."""
 
     async def test(ctx, host, dut):
         where = offset("PROG_COUNT")
@@ -92,7 +92,7 @@ def test_a_second_write_waits_for_the_first():
 
 
 def test_outputs_follow_the_registers():
-    """A segment, program address or pulse that does not reach the blocks that use it."""
+    """A segment, program address or pulse would not reach the blocks that use it."""
     pulses = []
 
     async def watch(ctx, dut):
@@ -129,7 +129,7 @@ def test_outputs_follow_the_registers():
 
 @BOTH
 def test_a_running_program_shuts_the_host_out(config):
-    """The host changes a register under a program of the sequencer, or cannot reach CTRL, STATUS, WATCHDOG and copies."""
+    """The host would change a register while the sequencer plays, or could not reach CTRL, STATUS, WATCHDOG and copies."""
 
     async def test(ctx, host, dut):
         host.state(SEQUENCER)
@@ -146,7 +146,7 @@ def test_a_running_program_shuts_the_host_out(config):
 @pytest.mark.parametrize("way", ["in", "out"])
 @pytest.mark.parametrize("state", [IDLE, SEQUENCER, HOST], ids=["idle", "sequencer", "host"])
 def test_a_copy_starts_beside_anything(way, state):
-    """Its start is lost or doubled, reaches the other copy, or is taken while it would be forgotten."""
+    """A copy's start would be lost or doubled, would reach the other copy, or would be taken in a state that forgets it."""
     prefix, other = f"STREAM_{way.upper()}", "stream_out" if way == "in" else "stream_in"
     pulses = []
 
@@ -179,7 +179,7 @@ def test_a_copy_starts_beside_anything(way, state):
 
 
 def test_without_streams_there_are_no_copies():
-    """A host waits for a copy that nobody carries out."""
+    """A host would wait for a copy that nobody carries out."""
 
     async def test(ctx, host, dut):
         assert STREAMED

@@ -42,7 +42,9 @@ async def play(ctx, dut, count):
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("count", [1, 2, 33, 400])
 def test_writes_come_in_order(pace, count):
-    """A write lost, doubled or taken from beyond the program's end; the next program must start from its own first write."""
+    """A write would be lost, doubled or read from beyond the program's end, or the next program would not start at its
+    beginning.
+    """
     memory = BusMemory(0x2000, PACES[pace])
     program = memory.bytes[BASE : BASE + 8 * count].view("<u4").reshape(-1, 2).tolist()
     dut, simulator = bench(memory)
@@ -69,7 +71,7 @@ def test_writes_come_in_order(pace, count):
 
 
 def test_stop_drops_the_rest():
-    """What is left of a stopped program would be played by the next start."""
+    """The next start would play the rest of a stopped program."""
     memory = BusMemory(0x2000, BusPace(latency=25))
     dut, simulator = bench(memory)
     first = memory.bytes[BASE : BASE + 8].view("<u4").tolist()

@@ -11,7 +11,7 @@ from ...rigs.regfile_host import HOST, IDLE, OKAY, SEQUENCER, SLVERR, random_wor
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_commands_carry_the_shadow_registers(engine):
-    """A field cut from the wrong bits, or one that does not stay for the next command."""
+    """A field would be cut from the wrong bits, or would not stay for the next command."""
 
     async def test(ctx, host, dut):
         rng, stream = np.random.default_rng(3), getattr(dut, engine)
@@ -51,7 +51,7 @@ def limited():
 
 
 def test_every_limit_is_checked():
-    """A command with a field that would hang or crash an engine; the limit itself must pass."""
+    """A command whose field would hang or crash an engine would pass, or one at the limit itself would not."""
     cases = list(limited())
     assert len(cases) > 20
 
@@ -85,7 +85,7 @@ def test_every_limit_is_checked():
     "where", [offset("ID"), offset("SEG_INPUT_LO"), offset("CYCLES"), 0xFFC, offset("CONV_SRC") + 2, 0x10300, 1 << 31]
 )
 def test_a_program_may_not_write_elsewhere(where):
-    """A program reaches a register of the host's, or one that is not there; what follows it must not act."""
+    """A program would reach a register of the host's, or a missing one; or a write after the refused one would act."""
 
     async def test(ctx, host, dut):
         host.state(SEQUENCER)
@@ -107,7 +107,7 @@ def test_a_program_may_not_write_elsewhere(where):
 
 
 def test_a_program_takes_a_write_a_clock_and_holds_at_a_full_queue():
-    """A write lost behind a GO that waits, or a third command that overwrites one of the two queued."""
+    """A write would be lost behind a GO that waits, or a third command would overwrite one of the two in the queue."""
 
     async def test(ctx, host, dut):
         host.state(SEQUENCER)
@@ -133,7 +133,7 @@ def test_a_program_takes_a_write_a_clock_and_holds_at_a_full_queue():
 
 
 def test_a_host_write_of_a_program_waits_and_is_refused_when_it_stops():
-    """A GO write of the host answered before it is queued, or never, though the accelerator has stopped."""
+    """A GO write of the host would be answered before it is queued or, after the accelerator has stopped, never."""
 
     async def test(ctx, host, dut):
         host.state(HOST)
@@ -152,7 +152,7 @@ def test_a_host_write_of_a_program_waits_and_is_refused_when_it_stops():
 
 
 def test_a_host_writes_its_program():
-    """An illegal write of the host's own program that is not refused with SLVERR and a fault."""
+    """An illegal write of the host's own program would not be refused with SLVERR and a fault."""
     faults = []
 
     async def watch(ctx, dut):
@@ -176,7 +176,7 @@ def test_a_host_writes_its_program():
 
 
 def test_what_stands_behind_the_end_never_acts():
-    """A GO behind END, held by a full queue, that acts as the next program's first command."""
+    """A GO behind END, held by a full queue, would act as the first command of the next program."""
 
     async def test(ctx, host, dut):
         host.state(SEQUENCER)

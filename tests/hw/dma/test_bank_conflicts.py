@@ -1,4 +1,4 @@
-"""Ports whose beats share a bank go on one behind the other, in a load and in a store."""
+"""Ports whose beats share a bank proceed one after the other, in a load and in a store."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ SEVERAL_WORDS = Config("several", pix=4, ci=8, co=8, ports=4, regions=2, bank_wo
 
 @pytest.mark.parametrize("config", [preset("zcu102"), SEVERAL_WORDS], ids=lambda c: c.name)
 def test_a_beat_waits_for_nothing_but_words_of_lower_ports(config):
-    """A port without a beat, and lanes without a word, whatever their address, hold nobody up: it would be for good."""
+    """A port without a beat, or lanes without a word, would hold others up for good, whatever address they show."""
     rng, lanes, m = np.random.default_rng(SEED), config.beat_words, Module()
     beats = [stream.Signature(ask_layout(config)).create(path=(f"port{port}",)) for port in range(config.ports)]
     found = Signal(config.ports)
@@ -50,7 +50,7 @@ def test_a_beat_waits_for_nothing_but_words_of_lower_ports(config):
 
 @pytest.mark.parametrize("engine", ["load", "store"])
 def test_ports_in_one_bank_go_on_one_behind_the_other(engine):
-    """All four ports begin in one bank and walk through the banks alike: each is held up once, not at every word."""
+    """All four ports begin in one bank and walk through the banks alike. Each must wait once, not at every word."""
     config, run, taken = preset("zcu102"), 60, []
     command = dict.fromkeys(command_fields(engine), 0) | {"run": run, "runs": 4, "blocks": 1}
     command |= {"ddr_run": run * BEAT_BYTES, "fm_run": 4 * config.banks}

@@ -1,4 +1,4 @@
-"""What lies outside of its segment: found, and stopped before it is on the bus."""
+"""Transfers outside of their segment are found, and stopped before they reach the bus."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,9 @@ def transfers(count):
 
 
 def test_transfers_are_outside_where_a_beat_of_theirs_is():
-    """One beat too many, one before the segment, a sum that wraps, a segment of none, or one without a limit."""
+    """Wrong verdicts at one beat too many, at one before the segment, at sums that wrap, at an empty segment or one without a
+    limit.
+    """
     dut, cases, found = SegmentCheck(RUN_BITS), list(transfers(400)), []
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
@@ -75,8 +77,10 @@ def engines():
 
 
 def bus_addresses(engine, commands):
-    """(byte address of every beat on the bus, the fault's (cause, offset) or None): the engine and its masters at their quickest,
-    with `faults` and `control` behind them as in top."""
+    """The addresses of all beats on the bus, and the fault's (cause, offset) or None.
+
+    The engine and its masters are at their quickest, with `faults` and `control` behind them as in top.
+    """
     made, master_class, _ = engines()[engine]
     top, dut, faults, control = Module(), made(CONFIG), Faults(CONFIG.ports), Control()
     top.submodules += [dut, faults, control]
@@ -137,7 +141,9 @@ def bus_addresses(engine, commands):
 @pytest.mark.parametrize("before", [0, 3])
 @pytest.mark.parametrize("engine", BOUNDED)
 def test_no_beat_outside_is_asked_for(engine, before):
-    """The fault comes too late to halt the masters, so somebody else's DDR is read or written; or a whole transfer is refused."""
+    """The fault would halt the masters too late, so another owner's DDR would be read or written; or a whole transfer be
+    refused.
+    """
     command = engines()[engine][2]
     inside = [command(BEAT_BYTES * number, 3) for number in range(before)]
     addresses, fault = bus_addresses(engine, [*inside, command(BEAT_BYTES * (SIZE_BEATS - 4), 4)])

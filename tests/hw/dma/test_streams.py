@@ -17,7 +17,7 @@ from cnna.spec.regmap import STREAM_ERRORS
 from ...rigs.axi_memory import BusMemory, BusPace, serve_reads, serve_writes
 
 PACES = {"fast": BusPace(latency=1), "stalled": BusPace(ready=0.3, valid=0.4, latency=5), "slow": BusPace(0.9, 0.9, latency=200)}
-STREAM_PACES = {"full": 1.0, "ragged": 0.5, "starved": 0.2}  # chance that the stream's other end takes part in a clock
+STREAM_PACES = {"full": 1.0, "ragged": 0.5, "starved": 0.2}  # the chance that the other end of the stream takes part in a clock
 BOTH = [("fast", "full"), ("fast", "starved"), ("stalled", "ragged"), ("slow", "full")]
 DDR_BYTES, DEADLINE_CLOCKS = 0x4000, 30_000
 SLVERR, DECERR = 2, 3
@@ -26,7 +26,7 @@ COPIES = [(0x0, 1), (0x10, 15), (0x20, 16), (0xFF0, 17), (0x1FE0, 33), (0x840, 7
 
 @dataclass
 class CopyBench:
-    """The copies behind the masters, and one more client of each that goes first."""
+    """The copies behind the masters, and for each master one more client with priority."""
 
     memory: BusMemory = field(default_factory=lambda: BusMemory(DDR_BYTES))
     pace: float = 1.0  # of the streams' other ends
@@ -48,7 +48,7 @@ class CopyBench:
         self.rng = np.random.default_rng(1)
 
     def run(self, *testbenches):
-        """Runs them to their ends."""
+        """Runs the testbenches to their ends."""
 
         async def reads(ctx):
             await serve_reads(ctx, self.read.bus, self.memory, 1)
@@ -85,7 +85,7 @@ class CopyBench:
         assert not ctx.get(copy.status.done)
 
     async def send(self, ctx, transfers):
-        """Offers transfers (data, keep, last) of the arriving stream; answers how many were taken before the copy ended."""
+        """Offers transfers (data, keep, last) on the arriving stream; returns how many were taken before the copy ended."""
         axis = self.came.axis
         for number, (data, keep, last) in enumerate(transfers):
             while self.rng.random() >= self.pace:
@@ -104,7 +104,10 @@ class CopyBench:
         return len(transfers)
 
     async def receive(self, ctx):
-        """A packet of the leaving stream: its bytes, and how many transfers; a TKEEP with holes, or that moves, fails."""
+        """Receives a packet of the leaving stream: its bytes, and its number of transfers.
+
+        A TKEEP with holes, or that moves, fails.
+        """
         axis, found, count, waits = self.goes.axis, b"", 0, None
         while True:
             ready = int(self.rng.random() < self.pace)
@@ -126,7 +129,7 @@ class CopyBench:
                     return found, count
 
     async def end(self, ctx, copy):
-        """Waits for a copy's end; answers (done, cause, response)."""
+        """Waits for a copy's end; returns (done, cause, response)."""
         while ctx.get(copy.status.busy):
             await ctx.tick()
         return ctx.get(copy.status.done), STREAM_ERRORS[ctx.get(copy.status.cause)], ctx.get(copy.status.response)
@@ -136,7 +139,7 @@ DONE = (1, "none", 0)
 
 
 def transfers(data, longer=0, shorter=0):
-    """A packet of those bytes, TLAST on its last transfer; `longer` transfers added, `shorter` taken away."""
+    """The transfers of a packet with TLAST on its last one; `longer` transfers are added, `shorter` ones taken away."""
     beats = [(data[at : at + BEAT_BYTES].ljust(BEAT_BYTES, b"\xee"), len(data) - at) for at in range(0, len(data), BEAT_BYTES)]
     beats = beats[: len(beats) - shorter] + [(b"\xdd" * BEAT_BYTES, BEAT_BYTES)] * longer
     return [(beat, (1 << min(left, BEAT_BYTES)) - 1, int(n == len(beats) - 1)) for n, (beat, left) in enumerate(beats)]
@@ -144,7 +147,7 @@ def transfers(data, longer=0, shorter=0):
 
 @pytest.mark.parametrize(("pace", "stream"), BOTH)
 def test_a_packet_comes_into_memory(pace, stream):
-    """Each byte at its place and none beside them; `done` only when the last B has come."""
+    """A byte would miss its place or another one change, or `done` would come before the last B."""
     bench = CopyBench(BusMemory(DDR_BYTES, PACES[pace]), STREAM_PACES[stream])
     expected, data = bench.memory.bytes.copy(), np.random.default_rng(4)
 
@@ -163,7 +166,7 @@ def test_a_packet_comes_into_memory(pace, stream):
 
 @pytest.mark.parametrize(("pace", "stream"), BOTH)
 def test_a_packet_leaves_memory(pace, stream):
-    """Each byte in order, TLAST and TKEEP where the packet ends, and nothing after it."""
+    """Bytes would change their order, TLAST or TKEEP would not be at the packet's end, or something would follow it."""
     bench = CopyBench(BusMemory(DDR_BYTES, PACES[pace]), STREAM_PACES[stream])
 
     async def drive(ctx):
@@ -178,7 +181,7 @@ def test_a_packet_leaves_memory(pace, stream):
 
 @pytest.mark.parametrize("way", ["in", "out"])
 def test_a_beat_a_clock(way):
-    """A master that is free must not wait for the copy."""
+    """A free master would wait for the copy."""
     bench, size = CopyBench(BusMemory(DDR_BYTES, BusPace(latency=120))), 0x3000
     clocks = []
 
@@ -203,7 +206,7 @@ def test_a_beat_a_clock(way):
 
 
 def test_either_side_may_stand_still():
-    """More than a copy has room for would be lost while `m_axis`, or DDR, takes nothing for long."""
+    """Data beyond a copy's room would be lost while `m_axis`, or DDR, takes nothing for long."""
     bench, size = CopyBench(BusMemory(DDR_BYTES, BusPace(ready=0.1, latency=50))), 0x1400
     packet = np.random.default_rng(5).bytes(size)
 
@@ -224,7 +227,7 @@ def test_either_side_may_stand_still():
 
 @pytest.mark.parametrize(("address", "size"), [(8, 32), (0x101, 16), (0x100, 0)])
 def test_an_illegal_copy_is_refused(address, size):
-    """It says so, touches neither stream nor memory, and the next one runs."""
+    """An illegal copy must be reported and touch neither stream nor memory, and the next one must run."""
     bench = CopyBench()
 
     async def drive(ctx):
@@ -261,7 +264,7 @@ WRONG = {
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("stream", ["full", "ragged"])
 def test_a_packet_of_another_length_is_noticed(wrong, stream):
-    """All of it is taken, so that the next packet meets the next copy; no byte beyond the copy's is written."""
+    """All of the packet must be taken, so that the next one meets the next copy, and no byte beyond the copy's be written."""
     packet, cause, count = WRONG[wrong]
     bench = CopyBench(pace=STREAM_PACES[stream])
     before = bench.memory.bytes.copy()
@@ -281,7 +284,7 @@ def test_a_packet_of_another_length_is_noticed(wrong, stream):
 
 @pytest.mark.parametrize(("bad", "pace"), [(0x100, "fast"), (0x400, "stalled"), (0xFF0, "slow")])
 def test_a_bad_response_stops_a_copy(bad, pace):
-    """Cause and response are kept, each packet comes to its end, and a copy elsewhere runs."""
+    """Cause and response must be kept, each packet come to its end, and a copy elsewhere run on."""
     other = {bad + 0x100: DECERR if bad == 0x400 else SLVERR} if bad < 0xF00 else {}  # which comes too late to be told
     bench = CopyBench(BusMemory(DDR_BYTES, PACES[pace], bad={bad: SLVERR if bad == 0x400 else DECERR} | other), 0.8)
     failure, size = (0, "response", SLVERR if bad == 0x400 else DECERR), 0x1000 - 0x100
@@ -308,7 +311,7 @@ def test_a_bad_response_stops_a_copy(bad, pace):
 
 @pytest.mark.parametrize("pace", PACES)
 def test_copies_beside_busy_engines(pace):
-    """Beats of a copy and of an engine that ask at once must not be exchanged, and both come to their ends."""
+    """Beats of a copy and of an engine that ask at once would be exchanged, or one of them would not come to its end."""
     bench, rng = CopyBench(BusMemory(DDR_BYTES, PACES[pace]), 0.7), np.random.default_rng(3)
     expected, packet = bench.memory.bytes.copy(), rng.bytes(1500)
     expected[0x10 : 0x10 + 1500] = np.frombuffer(packet, np.uint8)
@@ -372,7 +375,7 @@ def test_copies_beside_busy_engines(pace):
 
 
 def test_a_copy_that_fails_while_it_waits_takes_its_packet():
-    """Its queue is full of what no burst will take: the stream would stand still for ever."""
+    """The copy's queue is full of data that no burst will take: the stream would stand still for ever."""
     bench, told = CopyBench(BusMemory(DDR_BYTES, BusPace(latency=400), bad={0x100: DECERR})), []
 
     async def come(ctx):

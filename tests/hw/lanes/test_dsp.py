@@ -43,7 +43,7 @@ class EveryInput(wiring.Component):
 
 
 def test_packing_of_every_triple() -> None:
-    """Two int8 weights that share a DSP disturb each other's product for some input."""
+    """Two int8 weights that share a DSP would disturb each other's product for some input."""
     high, low = (values.ravel() for values in np.meshgrid(np.arange(-128, 128), np.arange(-128, 128), indexing="ij"))
     flush = np.zeros(dsp.LATENCY + 1, np.int64)
     disturb = np.concatenate([np.zeros(len(high), np.int64), flush + 1])  # after the proof

@@ -9,7 +9,7 @@ from cnna.hw.lanes.group_credit import GroupCredit
 
 @pytest.mark.parametrize(("cost", "room"), [(2, 8), (4, 64), (6, 16)])
 def test_groups_keep_their_distance_and_fit(cost, room):
-    """Closer groups overwrite sums that still drain, more than fit overrun the FIFO, and a later one than need be is a bubble."""
+    """Groups too close would overwrite sums that still drain, too many would overrun the FIFO, and a late one would be a bubble."""
     dut, rng = GroupCredit(cost, room), np.random.default_rng(cost)
 
     async def drive(ctx):

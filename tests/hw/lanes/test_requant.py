@@ -63,12 +63,12 @@ def _magnitudes(rng: np.random.Generator, size: tuple[int, int], bits: np.ndarra
 
 
 def _some(rng: np.random.Generator, share: float, ends: tuple[int, ...], others: np.ndarray) -> np.ndarray:
-    """`others`, a share of them replaced by values out of `ends`."""
+    """`others`, with a share of them replaced by values from `ends`."""
     return np.where(rng.random(others.shape) < share, rng.choice(ends, others.shape), others)
 
 
 def _sums(rng: np.random.Generator, n: int, sets: int) -> dict[str, np.ndarray]:
-    """acc, offset, factor, shift to requantise. A third are ties: a factor 2^23, and a sum of an odd number of halves."""
+    """acc, offset, factor and shift to requantise. A third are ties: a factor 2^23, and a sum with an odd number of halves."""
     size, common = (n, LANES), (n, sets)
     tie, halves = rng.random((n, 1)) < 0.3, _laned(rng.integers(0, 21, common))
     shift = np.where(tie, 24 + halves, _laned(rng.integers(1, 56, common)))
@@ -81,7 +81,7 @@ def _sums(rng: np.random.Generator, n: int, sets: int) -> dict[str, np.ndarray]:
 
 
 def _operands(rng: np.random.Generator, n: int, sets: int) -> dict[str, np.ndarray]:
-    """a, b, offset, factor, factor_b, shift to combine. The offset makes the first lanes ties where it can."""
+    """a, b, offset, factor, factor_b and shift to combine. The offset makes the first lanes ties where it can."""
     size, common = (n, LANES), (n, sets)
     a, b = (_some(rng, 0.2, INT8_ENDS, rng.integers(-128, 128, size)) for _ in "ab")
     factor, factor_b = (_laned(_some(rng, 0.1, FACTOR_ENDS, _magnitudes(rng, wide, 25))) for wide in (common, (n, 1)))
@@ -93,7 +93,7 @@ def _operands(rng: np.random.Generator, n: int, sets: int) -> dict[str, np.ndarr
 
 
 def _laned(values: np.ndarray) -> np.ndarray:
-    """What each lane has of sets of parameters: [n, sets] to [n, LANES]."""
+    """The parameters of each lane, from sets of parameters: [n, sets] to [n, LANES]."""
     return np.tile(values, (1, LANES // values.shape[1]))
 
 
@@ -113,7 +113,7 @@ def _items(rng: np.random.Generator, n: int, modes: Modes, sets: int) -> Items:
 @pytest.mark.parametrize("sets", [1, 2, LANES])
 @pytest.mark.parametrize("modes", Modes)
 def test_lanes_equal_golden(modes: Modes, sets: int) -> None:
-    """A lane rounds, clamps or takes its parameters otherwise than `arith`, or an item's fields meet another item's."""
+    """A lane would round, clamp or take parameters otherwise than `arith`, or mix the fields of two items."""
     rng, lanes, n = np.random.default_rng(1), Lanes(LANES, modes, TAG_BITS, sets=sets), 6000
     items = _items(rng, n, modes, sets)
     valid, tag = rng.integers(0, 2, n), rng.integers(0, 1 << TAG_BITS, n)

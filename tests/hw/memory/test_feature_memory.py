@@ -19,8 +19,8 @@ Request = dict  # members of the port's request layout
 class FeatureMemoryBench:
     """Feeds every port from its own generator, at its own pace, and checks each answer.
 
-    An address is written by one port only, so that its words have an order. A read may bring the last word whose write was
-    known to be seen when the read was taken, or a later one.
+    Only one port writes an address, so that the words there have an order. A read may return the last word whose write was known to
+    be seen when the read was taken, or a later word.
     """
 
     def __init__(self, config: Config, requests: dict[str, deque[Request]], paces: dict[str, float], seed: int) -> None:
@@ -94,7 +94,7 @@ class FeatureMemoryBench:
         )
 
     def _see(self, name: str) -> None:
-        """`done` has pulsed."""
+        """Notes that `done` has pulsed."""
         last = False
         while not last:
             assert self.unseen[name], f"{name}: done without a request"
@@ -147,7 +147,9 @@ def random_requests(config: Config, rng: np.random.Generator, name: str, count: 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.1])
 @pytest.mark.parametrize("config", [TINY, ODD, WIDE], ids=lambda config: config.name)
 def test_reads_see_writes_in_order(config, share, seed):
-    """A word lost, late, or in the wrong lane, bank, row or region; an answer out of order; `done` before its words."""
+    """A word would be lost, late, or in the wrong lane, bank, row or region; or an answer be out of order; or `done` come too
+    soon.
+    """
     rng = np.random.default_rng([seed, config.pix])
     names = list(port_signatures(config))
     requests = {name: random_requests(config, rng, name, int(20 + 60 * share), rows=6) for name in names}
@@ -168,7 +170,7 @@ def streaming(config: Config, name: str, region: int, step: int = 1, advance: in
 
 
 def play(config: Config, requests: dict[str, deque[Request]]) -> FeatureMemoryBench:
-    """All ports offer their next request at once."""
+    """Lets all ports offer their next request at once."""
     bench = FeatureMemoryBench(config, requests, dict.fromkeys(requests, 1.0), 0)
     bench.run()
     return bench
@@ -176,7 +178,7 @@ def play(config: Config, requests: dict[str, deque[Request]]) -> FeatureMemoryBe
 
 @pytest.mark.parametrize("name", port_signatures(TINY))
 def test_a_request_a_clock(name):
-    """A port that does not keep up by itself, or an answer later than promised."""
+    """A port by itself would not keep up, or an answer would be later than promised."""
     bench = play(TINY, {name: streaming(TINY, name, region=2)})
     assert set(np.diff(bench.taken[name])) == {1}
     if name not in WRITERS:
@@ -184,7 +186,7 @@ def test_a_request_a_clock(name):
 
 
 def test_regions_do_not_meet():
-    """Ports that hinder each other though they work in different regions, or the array's reads by anything at all."""
+    """Ports would hinder each other though they work in different regions, or something would hinder the array's reads."""
     regions = {"conv_read": 0, "conv_write": 0, "residual_read": 1, "vector_read": 2, "store": 3}
     bench = play(TINY, {name: streaming(TINY, name, region) for name, region in regions.items()})
     for name in regions:
@@ -192,14 +194,14 @@ def test_regions_do_not_meet():
 
 
 def test_lanes_of_one_bank_take_a_clock_each():
-    """Conflicts within a request that cost more than they must."""
+    """Conflicts within a request would cost more than they must."""
     lanes, _ = lanes_of(ODD)["conv_read"]
     bench = play(ODD, {"conv_read": streaming(ODD, "conv_read", region=0, step=ODD.banks)})
     assert set(np.diff(bench.taken["conv_read"])[2:]) == {lanes}  # two wait in the front
 
 
 def test_priority():
-    """The lower of two ports that want the same banks hinders the higher, or is never served after it."""
+    """The lower of two ports that want the same banks would hinder the higher one, or never be served after it."""
     names = ["residual_read", "vector_read"]
     bench = play(WIDE, {name: streaming(WIDE, name, region=0, advance=0) for name in names})
     assert set(np.diff(bench.taken["residual_read"])) == {1}
@@ -207,7 +209,7 @@ def test_priority():
 
 
 def test_done_waits_for_the_banks():
-    """`done` when a write has been accepted, but not yet granted its banks: ports of higher priority keep them for long."""
+    """`done` would come when a write is accepted but does not have its banks yet, which higher ports may keep for long."""
     lanes, _ = lanes_of(TINY)["load"]
     row = [TINY.banks + lane for lane in range(lanes)]
     load = deque([{"address": row, "active": (1 << lanes) - 1, "words": [1 + lane for lane in range(lanes)], "last": 1}])

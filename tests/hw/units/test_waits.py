@@ -10,7 +10,7 @@ from cnna.spec.regmap import COUNTED
 
 
 def test_counts_follow_pulses_and_clear():
-    """A pulse lost, counted twice or kept over a clear would let an engine start early or never."""
+    """A pulse that is lost, counted twice or kept over a clear would let an engine start too early or never."""
     dut, rng = UnitCounts(), np.random.default_rng(1)
 
     async def drive(ctx):
@@ -85,7 +85,7 @@ def run(dut, drive):
 
 @pytest.mark.parametrize(("readers", "span"), [(2, 1), (1, 3)])
 def test_permits_come_unit_by_unit_and_not_before_their_waits_are_met(readers, span):
-    """A permit too many or too early lets reads overtake what they depend on; one too few hangs the engine."""
+    """A permit too many or too early would let reads overtake what they depend on; one too few would hang the engine."""
     dut, rng = UnitGate(readers, span), np.random.default_rng(span)
 
     async def drive(ctx):

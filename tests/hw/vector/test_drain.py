@@ -23,9 +23,9 @@ FIRST = 40  # clock of the first sums; every slot is filled by then
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("config", [preset("tiny"), WIDE], ids=lambda config: config.name)
 def test_each_group_in_its_own_mode(config, pace):
-    """Sums taken for operands, a slot or half for another, constants that reach a neighbour: groups two clocks apart show them.
+    """Sums would be taken for operands, a slot or half for another, or constants reach a neighbour: groups are two clocks apart.
 
-    A sink that is slow or waits for `valid` finds an item lost, doubled or changed where the FIFO is nearly full.
+    A sink that is slow or waits for `valid` would find an item lost, doubled or changed where the FIFO is nearly full.
     """
     rng = np.random.default_rng(9)
     uppers = rng.integers(0, 2, GROUPS)

@@ -15,7 +15,7 @@ WIDE = Config("wide", pix=4, ci=8, co=8, ports=1, regions=1, bank_words=128, rin
 
 
 def answer(op, x, w):
-    """What a group's steps x int8 [steps, pix, ci] with weights w int8 [steps, ci] leave in the accumulators."""
+    """What a group's steps x int8 [steps, pix, ci] leave in the accumulators, with weights w int8 [steps, ci]."""
     x = x.astype(np.int64)
     if op == "depthwise":
         return (x * w[:, None]).sum(axis=0)
@@ -28,7 +28,7 @@ def answer(op, x, w):
 
 @pytest.mark.parametrize("config", [preset("tiny"), WIDE], ids=lambda config: config.name)
 def test_groups_of_every_operation(config):
-    """Operations in turn, gaps between steps: a group that keeps something of the one before, or of what stands in a gap, shows."""
+    """Operations alternate, with gaps between steps. A group that kept something of the one before, or of a gap, would be wrong."""
     rng, dut = np.random.default_rng(8), VectorSums(config)
     groups = []
     for number in range(200):
@@ -59,7 +59,9 @@ def test_groups_of_every_operation(config):
 
 @pytest.mark.parametrize("config", [preset("tiny"), WIDE], ids=lambda config: config.name)
 def test_products_equal_numpy(config: Config) -> None:
-    """A pixel or channel takes another one's product, or two pixels that share a DSP disturb each other, -128 included."""
+    """A pixel or channel would take another one's product, or two pixels that share a DSP would disturb each other, even at
+    -128.
+    """
     rng, products, clocks = np.random.default_rng(3), PixelProducts(config), 3000
     words, weight = (
         np.where(rng.random(shape) < 0.3, rng.choice([-128, 127], shape), rng.integers(-128, 128, shape)).astype(np.int8)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cosim
 
 
 def random_run(config, slow_ring, seed):
-    """Random commands back to back, each operation in turn; with `slow_ring` words come one in ten clocks."""
+    """Random commands without a pause, each operation in turn. With `slow_ring` one word comes in ten clocks."""
     rng = np.random.default_rng([seed, slow_ring])
     cases = Cases(config, "vector", rng)
     for number in range(14):
@@ -30,19 +30,19 @@ def random_run(config, slow_ring, seed):
 @pytest.mark.parametrize("slow_ring", [False, True])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_random_commands_equal_the_emulator(name, slow_ring, seed):
-    """Every operation, uniform parameters or not, padding, strides, partial groups and units, waits on own units."""
+    """Operations, uniform parameters, padding, strides, partial groups and units, or waits on own units would go wrong."""
     random_run(CONFIGS[name], slow_ring, seed)
 
 
 @pytest.mark.slow
 def test_words_of_16_channels_and_units_of_one_block(seed):
-    """Sizes that the other configurations lack."""
+    """Other configurations lack these sizes."""
     random_run(WIDE_WORDS, False, seed)
 
 
 @pytest.mark.parametrize(("op", "kernel", "least"), [("depthwise", 3, 0.97), ("average", 3, 0.98), ("elementwise", 2, 0.98)])
 def test_steps_follow_each_other(op, kernel, least, seed):
-    """Blocks cost a depthwise pass a few clocks for parameters, other operations none: bubbles would show."""
+    """A depthwise pass spends a few clocks a block on parameters, other operations none. A bubble would cost more."""
     rng = np.random.default_rng(seed)
     cases = Cases(CONFIGS["tiny"], "vector", rng)
     height = 1 if op == "elementwise" else kernel

@@ -1,4 +1,4 @@
-"""Sharing of alike Verilog modules, and counting what stands below a module."""
+"""Sharing of equal Verilog modules, and counts of what stands below a module."""
 
 from cnna.hw.verilog.dedup import count_instances, share_modules
 
@@ -29,14 +29,14 @@ LEAVES = [r"\top.a.left ", r"\top.a.right ", r"\top.b.left ", r"\top.b.right "]
 
 
 def text() -> str:
-    """Two parents of two leaves each, all alike."""
+    """Two parents with two leaves each; all leaves and all parents are equal."""
     top = PARENT.format(name="top", first=r"\top.a ", second=r"\top.b ")
     parents = [PARENT.format(name=rf"\top.{p} ", first=rf"\top.{p}.left ", second=rf"\top.{p}.right ") for p in "ab"]
     return "\n".join([top, *parents, *(LEAF.format(name=name) for name in LEAVES)])
 
 
 def test_alike_modules_become_one():
-    """Four leaves and two parents: parents are alike only once their leaves are the same."""
+    """Four leaves and two parents must become one each: the parents are equal only once their leaves are the same."""
     shared = share_modules(text(), "top")
     assert shared.count("endmodule") == 3
     assert r"  \top.a  left (" in shared
@@ -45,7 +45,7 @@ def test_alike_modules_become_one():
 
 
 def test_unlike_modules_stay():
-    """One leaf's other parameter would be lost."""
+    """A leaf with another parameter would be lost."""
     changed = text().replace("32'd1", "32'd2", 1)
     shared = share_modules(changed, "top")
     assert shared.count("endmodule") == 5
@@ -53,7 +53,7 @@ def test_unlike_modules_stay():
 
 
 def test_every_instance_counts():
-    """A shared module's DSPs counted once would let a design exceed the chip."""
+    """If a shared module's DSPs counted once, a design could exceed the chip."""
     assert count_instances(text(), "top", "DSP48E2") == 4
     assert count_instances(share_modules(text(), "top"), "top", "DSP48E2") == 4
     assert count_instances(text(), "top", "BUFG") == 0

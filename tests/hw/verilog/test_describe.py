@@ -15,7 +15,7 @@ def test_the_committed_table_is_generated(root: Path):
 
 
 def test_the_table_has_every_field():
-    """A register or field that a reader cannot find."""
+    """A reader would not find a register or field."""
     table = describe.markdown()
     for register in REGISTERS.values():
         assert f"| {register.offset:#05x} | {register.name} |" in table
@@ -24,7 +24,7 @@ def test_the_table_has_every_field():
 
 
 def test_systemrdl_has_every_register_and_the_capability():
-    """Another tool's model of the registers with an offset, position or reset that is not the hardware's."""
+    """Another tool's model of the registers would have an offset, position or reset that the hardware does not have."""
     config = preset("zcu102")
     text, words = describe.systemrdl(config), capability_words(config)
     blocks = re.findall(r"  reg \{(.*?)\n  \} (\w+) @ (0x[0-9a-f]+);", text, re.S)

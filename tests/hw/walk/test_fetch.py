@@ -21,7 +21,7 @@ ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring
 
 
 def word(config: Config, address: int) -> int:
-    """What the memory holds: every byte depends on the whole address."""
+    """The memory's content: every byte depends on the whole address."""
     return (address + 1) * 0x9E3779B97F4A7C15 % (1 << 8 * config.ci)
 
 
@@ -131,7 +131,7 @@ class FetchBench:
 @pytest.mark.parametrize(("ready", "take"), [(1, 1), (0.5, 1), (0.8, 0.3)])
 @pytest.mark.parametrize("config", [TINY, ODD], ids=lambda config: config.name)
 def test_words_equal_the_formulas(config, ready, take, seed):
-    """A wrong address, flag or padding; a word lost where memory or engine hold it up."""
+    """An address, flag or padding would be wrong, or a word be lost when memory or engine hold it up."""
     rng = np.random.default_rng([seed, config.pix])
     bench = FetchBench(config, [random_command(rng) for _ in range(4)], ready, take)
     for number, (step, want) in enumerate(zip(bench.run(), bench.wanted, strict=True)):
@@ -139,7 +139,7 @@ def test_words_equal_the_formulas(config, ready, take, seed):
 
 
 def test_a_step_a_clock(seed):
-    """Fewer groups under way than feature memory's latency asks for, or a gap between groups or units."""
+    """Fewer groups would be under way than feature memory's latency asks for, or there would be a gap between groups or units."""
     command = random_command(np.random.default_rng(seed)) | {"out_width": 9, "chunks": 3}
     bench = FetchBench(TINY, [command])
     bench.run()
@@ -148,7 +148,7 @@ def test_a_step_a_clock(seed):
 
 @pytest.mark.parametrize("permits", [0, 2])
 def test_no_unit_without_permit(permits, seed):
-    """Words read before those they depend on are written."""
+    """Words would be read before the words that they depend on are written."""
     command = random_command(np.random.default_rng(seed)) | {"chunks": 3}
     bench = FetchBench(TINY, [command], permits=permits)
     steps = bench.run()

@@ -56,7 +56,10 @@ def groups(config: Config, command: dict[str, int], lanes: int) -> list[list[tup
 
 
 class ScatterBench:
-    """One command through a Scatter at `vector_write`, read back by a Fetch at `vector_read` unit by unit, others meanwhile."""
+    """One command through a Scatter at `vector_write`.
+
+    A Fetch at `vector_read` reads each unit back; other ports work meanwhile.
+    """
 
     def __init__(self, config: Config, command: dict[str, int], offer: float, noise: float) -> None:
         self.config, self.command, self.offer, self.noise = config, command, offer, noise
@@ -70,7 +73,7 @@ class ScatterBench:
         self.read: list[tuple] = []
 
     def run(self) -> None:
-        """Until everything is read back."""
+        """Runs until everything is read back."""
         m, command = Module(), Signal(command_layout("conv"), init=self.command)
         m.submodules.scatter, m.submodules.memory, m.submodules.fetch = self.scatter, self.memory, self.fetch
         wiring.connect(m, self.scatter.memory, self.memory.vector_write)
@@ -142,7 +145,7 @@ class ScatterBench:
 @pytest.mark.parametrize(("offer", "noise"), [(1, 0), (1, 0.7), (0.4, 0.4)])
 @pytest.mark.parametrize("config", [TINY, ODD], ids=lambda config: config.name)
 def test_a_done_unit_can_be_read(config, offer, noise, seed):
-    """A word in the wrong place or twice, one that should be dropped, a `unit_done` too early, missing or spare."""
+    """A word would be in the wrong place or twice, or not be dropped; or a `unit_done` would be too early, missing or spare."""
     rng = np.random.default_rng([seed, config.pix])
     for _ in range(2):
         command = random_command(config, rng)
@@ -155,7 +158,7 @@ def test_a_done_unit_can_be_read(config, offer, noise, seed):
 
 
 def test_a_group_a_clock():
-    """A scatter that cannot keep up with the requantiser."""
+    """A scatter would not keep up with the requantiser."""
     command = random_command(ODD, np.random.default_rng(0)) | {"out_width": 40, "dst_x": 1, "dst_row": 0, "dst_block": 41}
     command |= {"out_height": 1, "images": 1, "dst": 0, "dst_blocks": 6, "chunks": 2}
     bench = ScatterBench(ODD, command, 1, 0)

@@ -10,7 +10,7 @@ from cnna.hw.walk.walk import walk_layout
 from cnna.hw.walk.walker import Walker
 from cnna.spec.regmap import ADDRESS_BITS
 
-SETUP_CLOCKS = 17  # more than the lanes, from an idle walker's command to its first step
+SETUP_CLOCKS = 17  # more than the number of lanes, from an idle walker's command to its first step
 
 
 @dataclasses.dataclass
@@ -73,7 +73,7 @@ def expected(walk: WalkCommand, lanes: int) -> list[dict]:
 
 
 def run(walks: list[WalkCommand], lanes: int, ready: float, permit: float, seed: int) -> tuple[list[dict], list[int]]:
-    """Steps as taken, and the clock of each. `ready`, `permit`: shares of clocks in which they are offered."""
+    """The steps that were taken, and the clock of each. `ready`, `permit`: shares of clocks in which they are offered."""
     dut, rng, steps, clocks = Walker(lanes), np.random.default_rng(seed), [], []
     total = sum(len(expected(walk, lanes)) for walk in walks)
 
@@ -139,7 +139,7 @@ def random_walk(rng: np.random.Generator) -> WalkCommand:
 @pytest.mark.parametrize(("ready", "permit"), [(1, 1), (0.6, 1), (0.9, 0.05)])
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
 def test_steps_equal_the_formulas(lanes, ready, permit, seed):
-    """A wrong wrap, mask, flag, order or limit, or a step lost where the walk is held up."""
+    """A wrap, mask, flag, order or limit would be wrong, or a step be lost where the walk is held up."""
     rng = np.random.default_rng([seed, lanes])
     walks = [random_walk(rng) for _ in range(12)]
     steps, _ = run(walks, lanes, ready, permit, seed)
@@ -152,14 +152,14 @@ def test_steps_equal_the_formulas(lanes, ready, permit, seed):
     "walk", [WalkCommand(width=7, height=5, images=3, units=4), WalkCommand(width=9, kernel_width=3, kernel_height=2, units=3)]
 )
 def test_a_step_every_clock(walk):
-    """A bubble between steps, groups or units."""
+    """There would be a bubble between steps, groups or units."""
     _, clocks = run([walk], lanes=4, ready=1, permit=1, seed=0)
     assert clocks[0] <= 4 + SETUP_CLOCKS
     assert np.diff(clocks).max(initial=1) == 1
 
 
 def test_the_next_command_is_planned_meanwhile():
-    """Set-up that waits for the walk before it."""
+    """The set-up of a command would wait for the walk before it."""
     walk = WalkCommand(width=6, height=6)
     _, clocks = run([walk, walk, walk], lanes=2, ready=1, permit=1, seed=0)
     assert np.diff(clocks).max() <= 4

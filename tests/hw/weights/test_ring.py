@@ -13,7 +13,7 @@ from cnna.spec.machine import BEAT_BITS
 
 @pytest.mark.parametrize(("width", "depth", "columns"), [(128, 24, 1), (256, 17, 1), (512, 12, 2), (768, 16, 3)])
 def test_words_come_back_in_order(width, depth, columns):
-    """Columns run apart at random, reads look ahead at random, words are popped at random: data, level and room must hold."""
+    """Columns advance apart, reads look ahead and words are popped at random: data, level or room would be wrong."""
     dut, rng = WordRing(width, depth, columns), np.random.default_rng(width + depth)
     total, stripe = 5 * depth, dut.beats
     words = [int.from_bytes(rng.bytes(width // 8), "little") for _ in range(total)]
@@ -59,13 +59,13 @@ def test_words_come_back_in_order(width, depth, columns):
 
 
 def test_a_ring_of_broken_beats_is_refused():
-    """A stripe that is no whole number of beats could never be filled."""
+    """A stripe that is not a whole number of beats could never be filled."""
     with pytest.raises(ValueError, match="whole beats"):
         stripe_beats(192, 16, 1)
 
 
 def test_held_words_come_again_and_freed_ones_do_not():
-    """Sets of words, used several times over and freed the last time, must come out as often as they are used."""
+    """Sets of words are used several times and freed the last time. They would come out too often or not often enough."""
     dut, ring, rng = RingCursor(BEAT_BITS), WordRing(BEAT_BITS, 16, 1), np.random.default_rng(3)
     sets = [(int(rng.integers(1, 17)), int(rng.integers(1, 4))) for _ in range(40)]  # words, times
     numbers, uses, start = [], [], 0

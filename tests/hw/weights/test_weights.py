@@ -19,14 +19,14 @@ CONFIGS = (
     Config("three", pix=4, ci=8, co=24, ports=3, regions=1, bank_words=256, ring_words=64, vector_ring_words=256),
 )
 PACES = {"fast": BusPace(latency=20), "stalled": BusPace(ready=0.4, valid=0.5, latency=5)}
-FULL_CLOCKS = 100  # that a ring stands full to its last beat before anything is read
+FULL_CLOCKS = 100  # how long a ring stands full to its last beat before anything is read
 DEADLINE_CLOCKS = 15_000
 SEGMENTS = (0x0, 0x8000, 0x10000, 0x18000)
 PORT_BYTES = 0x2010
 
 
 def commands(config: Config) -> list[dict[str, int]]:
-    """Both rings in turn; repeats, one that fills the ring to its last beat, starts beside a 256-byte boundary."""
+    """Both rings in turn, with repeats, one command that fills the ring to its last beat, and starts beside a 256-byte boundary."""
     word = config.stripe_bytes // BEAT_BYTES  # beats of a ring word on a port
 
     def one(ring: int, ddr: int, beats: int, repeat: int = 1, seg: int = 0) -> dict[str, int]:
@@ -44,7 +44,7 @@ def commands(config: Config) -> list[dict[str, int]]:
 
 
 def expected(config: Config, memory: BusMemory, ring: int) -> list[bytes]:
-    """The words that a ring gets, by docs/engines.md."""
+    """The words that a ring must get, by docs/engines.md."""
     columns = config.ports if ring == 0 else 1
     size = config.stripe_bytes if ring == 0 else BEAT_BYTES
     words = []
@@ -60,7 +60,9 @@ def expected(config: Config, memory: BusMemory, ring: int) -> list[bytes]:
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
 @pytest.mark.parametrize("pace", PACES)
 def test_rings_get_every_word_in_order(config, pace):
-    """A stripe in the wrong column, a burst into a full ring or a lost repeat changes a word; a ring never quite full hangs."""
+    """A stripe in the wrong column, a burst into a full ring or a lost repeat would change a word; a ring never quite full would
+    hang.
+    """
     memory = BusMemory(0x20000, PACES[pace])
     dut, rings = Weights(config), (weight_ring(config), vector_ring(config))
     top = Module()
