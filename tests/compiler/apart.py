@@ -1,4 +1,4 @@
-"""What a matplotlib figure says, and that no words of it stand on others: for the tests of every picture."""
+"""Reads the words of a matplotlib figure, and checks that none lies on another, for the tests of every picture."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -7,11 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-SLACK_PIXELS = -1.0  # round a word's box, which has some air of its own
+SLACK_PIXELS = -1.0  # around a word's box, which has some air of its own
 
 
 def said_and_apart(figure: Figure) -> list[str]:
-    """Every word of a drawn figure's axes. AssertionError: two that overlap."""
+    """Every word on the axes of a drawn figure. AssertionError: two words overlap."""
     figure.canvas.draw()
     words = [(text.get_text(), text.get_window_extent().padded(SLACK_PIXELS)) for axes in figure.axes for text in _words(axes)]
     words = [(said, box) for said, box in words if said]
@@ -21,7 +21,7 @@ def said_and_apart(figure: Figure) -> list[str]:
 
 
 def _words(axes: Axes) -> Iterator[Text]:
-    """All that is drawn: matplotlib keeps ticks beyond the axes too."""
+    """Everything that is drawn: matplotlib also keeps ticks beyond the axes."""
     yield from (axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts)
     if legend := axes.get_legend():
         yield from legend.get_texts()

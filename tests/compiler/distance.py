@@ -1,4 +1,4 @@
-"""How far a layer of the int8 graph is from onnxruntime's, fed with the same int8 values."""
+"""Measures how far a layer of the int8 graph is from onnxruntime's, fed with the same int8 values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from cnna.sim.reference import reference
 
 @dataclass(frozen=True)
 class Distance:
-    """Of one layer: greatest difference, share of equal elements, and how many of the unequal lie on no rounding tie."""
+    """The distance of one layer: greatest difference, share of equal elements, and unequal elements that lie on no rounding tie."""
 
     node: ir.Node
     greatest: int
@@ -44,7 +44,7 @@ def quantised_by_onnxruntime(
     weight: QuantType = QuantType.QInt8,
     **options,
 ) -> ModelProto:
-    """What `quantize_static` makes of a float model."""
+    """The model that `quantize_static` makes of a float model."""
     source, target = folder / "float.onnx", folder / "quantised.onnx"
     onnx.save(model, source)
     quantize_static(source, target, Samples(feeds), form, activation_type=activation, weight_type=weight, **options)
@@ -52,7 +52,7 @@ def quantised_by_onnxruntime(
 
 
 def integer_graph(model: ModelProto) -> ir.Graph:
-    """The int8 graph before residual adds and copies go into convolutions, so that onnxruntime's layers are there one by one."""
+    """The int8 graph before residual adds and copies go into convolutions, so that it still has onnxruntime's layers one by one."""
     graphs: dict[str, ir.Graph] = {}
     import_quantised(model, graphs.__setitem__)
     return graphs["to_integer"]
@@ -84,7 +84,7 @@ def onnxruntime_int8(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> dict
 
 
 def distances(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[Distance]:
-    """For each layer that onnxruntime has too; both are fed with onnxruntime's int8 values."""
+    """The distance of each layer that onnxruntime has too; both are fed with onnxruntime's int8 values."""
     graph, theirs = integer_graph(model), onnxruntime_int8(model, feeds)
     values = {}
     for name in graph.inputs:
@@ -108,7 +108,7 @@ def distances(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[Distan
 
 
 def _on_tie(graph: ir.Graph, node: ir.Node, values: Mapping[str, np.ndarray]) -> np.ndarray | bool:
-    """Where the exact value lies half way between two int8 values, to float32's precision; of sums only."""
+    """Whether the exact value lies half way between two int8 values, to float32's precision; for sums only."""
     op, x = node.op, values[node.inputs[0]]
     out = graph.tensors[node.output].shape[1:]
     quants = [graph.tensors[name].quant for name in (node.inputs[0], node.output)]

@@ -1,8 +1,8 @@
-"""Runs a program as adversely as its waits allow: engines advance in random order, unit by unit, reads early, writes late.
+"""Runs a program as adversely as its waits allow: engines advance in random order, unit by unit; reads are early, writes late.
 
-What the accelerator may do, this does at random: a unit begins when its waits are met, reads at once or at the last moment, and its
-writes are seen only when it finishes, while later units of its engine may have begun. Queues hold two commands and rings have their
-size, so a program that can deadlock does.
+Whatever the accelerator may do, this does at random. A unit begins when its waits are met, and reads at once or at the last moment.
+Its writes are seen only when it finishes, while later units of its engine may have begun. Queues hold two commands and rings have
+their size, so a program that can deadlock does.
 """
 
 from collections import deque
@@ -17,13 +17,13 @@ from cnna.spec.commands import Command, commands
 from cnna.spec.config import Config
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, VECTOR_OPS
 
-QUEUE = 2  # commands of an engine that wait or run; the next GO holds the program
+QUEUE = 2  # commands of an engine that wait or run; a further GO stops the program
 AHEAD = 3  # units of an engine that may be under way at once
 
 
 @dataclass
 class Unit:
-    """One unit of a command; `ring` are its words, `reach` all words of its ring up to its last."""
+    """One unit of a command. `ring` are its words, `reach` all words of its ring up to its last one."""
 
     command: Command
     number: int
@@ -35,7 +35,7 @@ class Unit:
 
 
 class _View:
-    """The machine as one unit sees it: reads go through, writes are kept, the ring holds only the unit's words."""
+    """The machine as one unit sees it: reads go through, writes are kept, and the ring holds only the unit's words."""
 
     def __init__(self, machine: EmulatorState, ring: tuple[str, object]) -> None:
         self.machine, self.config = machine, machine.config
@@ -66,7 +66,7 @@ class OutOfOrder:
         self.queue_words: deque[tuple[str, int]] = deque()
 
     def run(self) -> None:
-        """Until every command has finished."""
+        """Runs until every command has finished."""
         while self.program or any(self.queues.values()) or any(self.flying.values()):
             moves = [self._issue, self._bring]
             moves += [lambda e=e: self._begin(e) for e in COUNTED] + [lambda e=e: self._finish(e) for e in COUNTED]
@@ -78,7 +78,7 @@ class OutOfOrder:
                 raise AssertionError(f"deadlock: {stuck}")
 
     def _split(self, found: list[Command]) -> dict[int, list[Unit]]:
-        """The units of every command by its number, with the ring words they take in program order."""
+        """The units of every command, by the command's number, with the ring words that they take in program order."""
         scratch = EmulatorState(self.config, self.machine.ddr, self.machine.ddr_base, self.machine.segments)
         counts = {"weight": 0, "vector": 0}
         made: dict[int, list[Unit]] = {}
@@ -116,10 +116,10 @@ class OutOfOrder:
             return f, "vector", scratch.vector_ring.take(unit * f.blocks)
         return f, "weight", np.empty((0, config.ring_word_bytes), np.uint8)
 
-    # --- moves: each answers whether it could be made ---
+    # --- moves: each returns whether it could be made ---
 
     def _issue(self) -> bool:
-        """The sequencer's next GO."""
+        """Sends the sequencer's next GO."""
         if not self.program or len(self.queues[self.program[0].engine]) >= QUEUE:
             return False
         command = self.program.popleft()
@@ -127,7 +127,7 @@ class OutOfOrder:
         return True
 
     def _bring(self) -> bool:
-        """The weight engine's next words, as far as the ring has room (a unit under way makes its own)."""
+        """Brings the weight engine's next words, as far as the ring has room (a unit in progress frees its own)."""
         if not self.queue_words:
             if not self.queues["weight"]:
                 return False
@@ -184,7 +184,7 @@ class OutOfOrder:
         return True
 
     def _finish(self, engine: str) -> bool:
-        """The oldest unit under way: reads if it has not, writes, counts."""
+        """Finishes the oldest unit in progress: it reads if it has not yet, writes, and counts."""
         if not self.flying[engine]:
             return False
         unit = self.flying[engine].pop(0)
@@ -216,7 +216,7 @@ class OutOfOrder:
         unit.writes = [(machine.features, addresses, values) for addresses, values in view.kept]
 
     def _words(self, unit: Unit) -> object:
-        """A unit's ring words; the later units of a uniform command share the first one's."""
+        """A unit's ring words. The later units of a uniform command share those of the first."""
         if unit.command.engine == "vector" and unit.f.uniform:
             return self.units[unit.command.number][0].ring[1]
         return unit.ring[1]

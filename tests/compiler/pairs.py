@@ -1,4 +1,4 @@
-"""Hand-made QDQ models: a float model, and which of its tensors are rounded how."""
+"""QDQ models by hand: a float model, and how each of its tensors is rounded."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ Rounding = tuple[float, int]  # scale, zero point
 
 
 def with_pairs(model: ModelProto, rounded: Mapping[str, Rounding], weights: Mapping[str, float] | None = None) -> ModelProto:
-    """Q and DQ behind each tensor of `rounded`, which all its readers then read; `weights` as int8 of a scale, DQ alone."""
+    """Puts Q and DQ behind each tensor of `rounded`, for all its readers; makes `weights` int8 of a scale, with only a DQ."""
     copy = ModelProto()
     copy.CopyFrom(model)
     graph, nodes = copy.graph, []

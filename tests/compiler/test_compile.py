@@ -1,4 +1,4 @@
-"""Compiled graphs give the reference's answer in the emulator, tensor by tensor; what cannot be compiled is refused by name."""
+"""Compiled graphs give the reference's answer in the emulator, tensor by tensor; others are refused with the node's name."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ CONFIGS = {config.name: config for config in (preset("tiny"), OTHER, LITTLE, pre
 
 
 def check(graph, config, batch, case):
-    """Every tensor that a command writes, and every output, against the reference; answers how many tensors."""
+    """Compares every tensor that a command writes, and every output, with the reference; returns the number of tensors."""
     artifact = compile_graph(graph, config, batch).piece()
     device = EmulatorDevice(config, 1 << 25, logging=True)
     x = networks.inputs(graph, batch, case)
@@ -37,7 +37,7 @@ def check(graph, config, batch, case):
 
 
 def fits(graph, config):
-    """Whether feature memory holds at least a row of each layer; any other refusal is raised."""
+    """Whether feature memory holds at least a row of each layer. Any other refusal is raised."""
     try:
         compile_graph(graph, config)
     except ModelError as error:
@@ -50,7 +50,7 @@ def fits(graph, config):
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("kind", networks.LAYERS)
 def test_layers_equal_the_reference(kind, name, seed):
-    """Any operator, shape, window, zero point and extreme: `networks.layer(CASE, KIND)` shows a failing one again."""
+    """An operator, shape, window, zero point or extreme would go wrong: `networks.layer(CASE, KIND)` makes the case again."""
     for case in range(seed * 1000, seed * 1000 + 6):
         graph = networks.layer(case, kind)
         if name != "little" or fits(graph, LITTLE):
@@ -60,7 +60,7 @@ def test_layers_equal_the_reference(kind, name, seed):
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("number", range(4))
 def test_networks_equal_the_reference(number, name, seed):
-    """Branches, concatenations in place, spills: `networks.network(CASE)` shows a failing one again."""
+    """Branches, concatenations in place or spills would go wrong: `networks.network(CASE)` makes the case again."""
     for case in range(seed * 1000 + number * 6, seed * 1000 + number * 6 + 6):
         graph = networks.network(case)
         if name != "little" or fits(graph, LITTLE):
@@ -69,7 +69,7 @@ def test_networks_equal_the_reference(number, name, seed):
 
 @pytest.mark.parametrize("number", range(20))
 def test_qdq_models_equal_the_reference(number, seed):
-    """The whole way, from a model as onnxruntime's quantiser writes it: `qdq_networks.model(CASE)` shows a failing one again."""
+    """A model as onnxruntime's quantiser writes it would go wrong on its whole way: `qdq_networks.model(CASE)` makes it again."""
     case = seed * 1000 + number
     model = qdq_networks.model(case)
     artifact = compile_model(model, CONFIGS["tiny"], batch=2)
@@ -79,7 +79,7 @@ def test_qdq_models_equal_the_reference(number, seed):
 
 
 def test_equal_graphs_give_equal_programs():
-    """A program must not depend on the order of a set or the time of day."""
+    """A program would depend on the order of a set or on the time of day."""
     first, again = (compile_graph(networks.network(5), CONFIGS["little"], 2) for _ in range(2))
     assert (first.program, first.constants, first.entry()) == (again.program, again.constants, again.entry())
 
@@ -90,7 +90,7 @@ def test_the_manifest_is_plain_json():
 
 
 def test_an_input_that_is_an_output_is_copied():
-    """Ports never share memory: the host would read what it wrote, not what the accelerator answers."""
+    """If ports shared memory, the host would read what it wrote instead of the accelerator's answer."""
     b = networks.Builder(np.random.default_rng(1), "through")
     x = b.input(6, 3, 3)
     graph = b.graph(x, b.affine(x))
@@ -100,13 +100,13 @@ def test_an_input_that_is_an_output_is_copied():
 
 
 def grow(make):
-    """A graph grown by `make(builder)`."""
+    """The graph that `make(builder)` grows."""
     b = networks.Builder(np.random.default_rng(1), "case")
     return b.graph(make(b))
 
 
 def test_memory_too_small_for_a_layer_is_refused():
-    """One line: node, what one row needs, what there is, what helps."""
+    """The line must say the node, what one row needs, how much memory there is, and what helps."""
     graph = grow(lambda b: b.conv(b.input(64, 40, 40), 8, ir.Window((11, 11))))
     with pytest.raises(ModelError, match=r"node 'conv_0'.*needs \d+ words.*config little has 1024.*bank_words") as caught:
         compile_graph(graph, LITTLE)
@@ -134,7 +134,9 @@ def test_a_batch_beyond_the_registers_is_refused(batch):
 
 
 def test_weights_that_overflow_the_packing_are_refused():
-    """Eight weights of -128 in a row of a cascade of 8: with inputs of -128 the RTL's packed product would be wrong."""
+    """Eight weights of -128 at consecutive channels of a cascade of 8: with inputs of -128 the RTL's packed product would be
+    wrong.
+    """
     graph = grow(lambda b: b.conv(b.input(16, 4, 4), 8, ir.Window()))
     weights = np.full((8, 16, 1, 1), -128, np.int8)
     bad = replace(graph, constants={**graph.constants, graph.nodes[0].op.weights: weights})
@@ -151,7 +153,7 @@ def test_an_unquantised_tensor_is_refused():
 
 @pytest.fixture(scope="module")
 def quantised(tmp_path_factory):
-    """A small float model, quantised by ours."""
+    """A small float model, quantised by this project."""
     rng = np.random.default_rng(1)
     weights = onnx.numpy_helper.from_array(rng.normal(size=(6, 3, 3, 3)).astype(np.float32), "w")
     nodes = [
@@ -168,7 +170,7 @@ def quantised(tmp_path_factory):
 
 
 def test_a_model_becomes_an_artifact(quantised, tmp_path):
-    """Every entry of the manifest that the host needs is there and true to the model."""
+    """An entry of the manifest that the host needs would be missing or untrue."""
     steps = []
     artifact = compile_model(quantised, CONFIGS["tiny"], batch=2, progress=steps.append)
     save(artifact, tmp_path / "m.cnna")
@@ -182,7 +184,7 @@ def test_a_model_becomes_an_artifact(quantised, tmp_path):
 
 
 def test_dump_writes_a_file_for_each_pass(quantised, tmp_path):
-    """Readable, numbered in order, the program last; dumping changes nothing."""
+    """The files must be readable and numbered in order, the program last, and dumping must change nothing."""
     artifact = compile_model(quantised, CONFIGS["tiny"], dump=tmp_path / "dump")
     files = sorted(path.name for path in Path(tmp_path / "dump").iterdir())
     assert files[0].startswith("00_")
@@ -193,7 +195,9 @@ def test_dump_writes_a_file_for_each_pass(quantised, tmp_path):
 
 
 def test_commands_name_tensors_that_the_manifest_has():
-    """A concatenation that is written in place and read in bands is loaded, but no command writes it: such a file is refused."""
+    """A concatenation that is written in place and read in bands is loaded, but no command writes it: such a file would be
+    refused.
+    """
     b = networks.Builder(np.random.default_rng(1), "case")
     parts = [b.conv(b.input(8, 40, 24), 8, ir.Window((1, 1))) for _ in range(2)]
     graph = b.graph(b.conv(b.concat(*parts), 8, ir.Window((3, 3))))

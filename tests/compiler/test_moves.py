@@ -1,6 +1,6 @@
-"""Layers that are made of copies and other layers, from ONNX to the emulator: onnxruntime's answers of the quantised model.
+"""Layers that consist of copies and other layers, from ONNX to the emulator, compared with onnxruntime on the quantised model.
 
-To the bit where a layer only moves values.
+Layers that only move values must be equal to the bit.
 """
 
 import numpy as np
@@ -65,7 +65,7 @@ STEPS: dict[str, float] = dict.fromkeys(
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_moves_equal_onnxruntime(layer):
-    """A copy to the wrong pixel or at another scale: the model would answer something else on the accelerator."""
+    """With a copy to the wrong pixel or at another scale, the accelerator would answer something else."""
     line, constants = LAYERS[layer]
     text = f"""g (float[N,3,5,6] x, float[N,8,10,12] e) => (float[N,?,?,?] y) {{
         a = Conv <pads=[1,1,1,1]> (x, w) {line} y = Relu (b) }}"""

@@ -1,4 +1,4 @@
-"""ONNX models written as text in tests, with seeded weights, and what onnxruntime answers for them."""
+"""ONNX models that tests write as text, with seeded weights, and onnxruntime's answers for them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ Shapes = Mapping[str, Sequence[int] | np.ndarray]
 
 
 def written(text: str, weights: Shapes | None = None, opset: int = 17, seed: int = 1) -> ModelProto:
-    """The model of a graph in ONNX's text form; `weights` gives arrays, or shapes of seeded normal ones ("var*": positive)."""
+    """The model of a graph in ONNX's text form. `weights`: arrays, or shapes of seeded normal arrays ("var*": positive)."""
     rng = np.random.default_rng(seed)
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}, "com.microsoft" : 1]> {text}')
     for name, value in (weights or {}).items():
@@ -41,7 +41,7 @@ def images(model: ModelProto, count: int = 3, seed: int = 2) -> dict[str, np.nda
 
 
 def answers(model: ModelProto, feeds: Mapping[str, np.ndarray], optimised: bool = False) -> list[np.ndarray]:
-    """onnxruntime's outputs, graph optimisation off unless asked for."""
+    """onnxruntime's outputs; graph optimisation is off unless asked for."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
     if not optimised:
@@ -51,7 +51,7 @@ def answers(model: ModelProto, feeds: Mapping[str, np.ndarray], optimised: bool 
 
 
 def rewritten(model: ModelProto) -> tuple[Graph, list[str]]:
-    """The float graph after every rewrite, and its operators in order; checks that it still computes the same."""
+    """The float graph after every rewrite, and its operators in order. Checks that it still computes the same."""
     graph = run_passes(to_graph(load_model(model.SerializeToString())), REWRITES)
     feeds = images(model)
     for got, expected in zip(answers(to_model(graph), feeds), answers(model, feeds), strict=True):

@@ -1,4 +1,4 @@
-"""Predicted clocks follow the work, and the timeline obeys the program's waits."""
+"""Estimated clocks follow the work, and the timeline obeys the program's waits."""
 
 import numpy as np
 import pytest
@@ -56,21 +56,21 @@ def test_ddr_bytes_are_all_that_crosses_the_ports():
     ("run", "step", "clocks"), [(28, 4, 56), (28, 16, 56), (28, 57, 56), (1, 1, 2), (1, 8, 4), (1, 16, 8), (17, 16, 34), (4, 16, 8)]
 )
 def test_words_in_one_bank_go_one_by_one(run, step, clocks):
-    """Eight runs at four ports, two for each. Ports that begin in one bank go one behind the other where runs lead elsewhere."""
+    """Eight runs at four ports. Ports that begin in one bank would wait for each other even where runs lead them apart."""
     fields = {"run": run, "runs": 8, "fm_run": step, "blocks": 1, "fm_block": 0}
     assert cost.moving_clocks(fields, preset("zcu102")) == clocks
 
 
 @pytest.mark.parametrize(("run", "clocks"), [(2, 8), (4, 8), (8, 16), (9, 24)])
 def test_beats_as_wide_as_all_banks_go_one_by_one(run, clocks):
-    """A beat has a word for each of four banks, so that four ports are no faster than one: of eight runs a beat a clock."""
+    """A beat has a word for each of four banks, so four ports move one beat a clock, like a single port."""
     config = Config("wide", pix=2, ci=4, co=16, ports=4, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
     fields = {"run": run, "runs": 8, "fm_run": 4, "blocks": 1, "fm_block": 0}
     assert cost.moving_clocks(fields, config) == clocks
 
 
 def test_a_depthwise_pass_beside_its_source_waits_for_its_writes():
-    """In one region the vector engine's reads meet its writes; in two they do not, and only its parameters come between blocks."""
+    """In one region the vector engine's reads meet its writes. In two regions only its parameters come between blocks."""
     config = preset("zcu102")
     b = networks.Builder(np.random.default_rng(1), "depthwise")
     graph = b.graph(b.depthwise(b.input(64, 14, 14), ir.Window((3, 3), pads=(1, 1, 1, 1))))
@@ -86,7 +86,7 @@ def test_a_depthwise_pass_beside_its_source_waits_for_its_writes():
 
 @pytest.mark.parametrize("case", range(10))
 def test_timeline_obeys_waits_and_order(case):
-    """No command ends before what it waits for, and no engine does two at a time."""
+    """A command would end before one that it waits for, or an engine do two at a time."""
     program = compile_graph(networks.network(case), preset("tiny"))
     spans, found = cost.timeline(program.program, program.config), list(commands(program.program))
     ends: dict[str, list[int]] = {}
@@ -103,7 +103,7 @@ def test_timeline_obeys_waits_and_order(case):
 
 
 def test_a_wait_that_is_never_met_names_command_and_counts():
-    """A hazard that was found wrongly ends here; without the words it would be an index out of range, somewhere."""
+    """A wrong hazard ends here. Without the message it would be an index out of range, somewhere."""
     program = conv_program(8, 8, 8, 16, ir.Window((3, 3), pads=(1, 1, 1, 1)))
     writes = np.frombuffer(program.program, "<u4").reshape(-1, 2).copy()
     writes[writes[:, 0] == offset("STORE_WAIT_CONV"), 1] += 1  # the count is in the low bits
@@ -112,7 +112,7 @@ def test_a_wait_that_is_never_met_names_command_and_counts():
 
 
 def test_weights_that_must_be_streamed_bound_a_layer():
-    """A fully connected layer takes at least as long as its weights take to come."""
+    """A fully connected layer would take less time than its weights take to come."""
     b = networks.Builder(np.random.default_rng(1), "fc")
     program = compile_graph(b.graph(b.fully_connected(b.input(400, 1, 1), 80)), preset("tiny"))
     spans = cost.timeline(program.program, program.config)
@@ -120,7 +120,7 @@ def test_weights_that_must_be_streamed_bound_a_layer():
 
 
 def test_a_slower_memory_takes_longer_and_only_where_it_is_waited_for():
-    """Bytes a clock and latency must reach every engine that moves bytes, and no conv command's own clocks."""
+    """Bytes a clock and latency must reach every engine that moves bytes, and leave conv commands' own clocks as they are."""
     b = networks.Builder(np.random.default_rng(1), "fc")
     program = compile_graph(b.graph(b.fully_connected(b.input(400, 1, 1), 80)), preset("zcu102"))
     clocks = {

@@ -1,4 +1,4 @@
-"""The formula of the engines' steps is what the engines do, loop by loop, for kernels and for the commands made of them."""
+"""The formula of the engines' steps equals what the engines do, loop by loop, for kernels and for their commands."""
 
 from itertools import product
 
@@ -33,7 +33,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_steps_are_those_of_the_loops(name):
-    """Each who estimates by it would be off by the same factor, and none would stand out."""
+    """All that estimate by the formula would be off by the same factor, so nothing would look wrong."""
     program = compile_graph(_network(CASES[name]), CONFIG, 3)
     working = [c for c in commands(program.program) if c.engine in ("conv", "vector") and vars(c.f)["kernel_height"] > 0]
     assert working
@@ -54,7 +54,7 @@ def test_steps_are_those_of_the_loops(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_and_their_commands_agree(name):
-    """A cut or a tile is chosen by kernels, a plan by commands: two formulas would each have an optimum of their own."""
+    """Kernels decide cuts and tiles, commands decide plans: two formulas would have two different optima."""
     graph = _network(CASES[name])
     lowered = lower(fold_inputs(graph, CONFIG)[0], CONFIG, 1)
     wanted = 0

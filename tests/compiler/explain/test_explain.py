@@ -1,4 +1,4 @@
-"""What `cnna explain` says of a model, held against what quantise and compile do with it afterwards."""
+"""What `cnna explain` says of a model, compared with what quantise and compile do with it afterwards."""
 
 import re
 
@@ -83,7 +83,7 @@ def compiled(model: ModelProto) -> Artifact:
 
 
 def agree(found: Explanation, artifact: Artifact) -> None:
-    """Each layer and each operator on the CPU stands in the piece that the row of its node names, and no row names another."""
+    """Checks that each layer and each CPU operator is in the piece that its node's row names, and that no row names another."""
     names = dict.fromkeys((row.name for row in found.rows), "")
     rows = {row.name: row for row in found.rows}
     seen = set()
@@ -104,7 +104,7 @@ def agree(found: Explanation, artifact: Artifact) -> None:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_rows_are_what_compile_does(name):
-    """A row that says otherwise sends a user to rewrite what runs, or lets him believe that all of it does."""
+    """A wrong row would make users rewrite what runs, or believe that everything runs."""
     model = network(name)
     found, artifact = explain(model, TINY), compiled(model)
     agree(found, artifact)
@@ -124,7 +124,7 @@ def test_a_change_of_shape_is_no_call_of_onnxruntime():
 
 
 def test_reasons_and_rewrites_of_a_gate():
-    """Without them a user has no more than what stands where."""
+    """Without reasons a user would only learn where each node runs."""
     rows = {row.name: row for row in explain(network("silu"), TINY).rows}
     assert rows["act1"].reason == "the accelerator has no such operator"
     assert "Clip" in rows["act1"].rewrite
@@ -164,7 +164,7 @@ def test_what_onnxruntime_cannot_run_is_refused(odd, said):
     "text", [f"{STEM} {SILU} [last] y = Conv (f, w2)", f"{STEM} [c1] d = Conv <pads=[1,1,1,1]> (a, w2) [add] y = Add (d, a)"]
 )
 def test_float_qdq_and_qoperator_are_placed_alike(text, tmp_path):
-    """Who quantised a network must not decide where it runs."""
+    """It would depend on the quantiser where a network runs."""
     model = graph(text, WEIGHTS)
     forms = [model, *(quantised_by_onnxruntime(model, images(model), tmp_path, form) for form in QuantFormat)]
     names = {row.name for row in explain(model, TINY).rows}
@@ -187,7 +187,7 @@ def test_constants_are_neither_here_nor_there():
 
 @pytest.mark.parametrize("kind", ["int64", "bool", "uint8"])
 def test_inputs_of_other_types(kind):
-    """The sample for the ranges has to be of the input's type, or a model with a mask or a length is refused as bad input."""
+    """The sample for the ranges must have the input's type; otherwise a model with a mask or a length would be refused."""
     nodes = "[c] a = Conv (x, w) [t] b = Cast <to=1> (k) [m] y = Mul (a, b)"
     text = f"g (float[N,3,8,8] x, {kind}[N,4,8,8] k) => (float[N,4,8,8] y) {{ {nodes} }}"
     found = explain(load_model(written(text, {"w": (4, 3, 1, 1)}).SerializeToString()), TINY)

@@ -1,4 +1,4 @@
-"""The layout of an explained graph: what a reader would see as wrong is checked on seeded random graphs."""
+"""The layout of an explained graph: on seeded random graphs, it has nothing that a reader would see as wrong."""
 
 import random
 from itertools import combinations, pairwise
@@ -19,7 +19,7 @@ def _graph(seed: int, count: int):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_boxes_do_not_touch_and_lines_lead_down(seed):
-    """A box over another hides it; a line upwards reads as a tensor that flows back."""
+    """A box over another would hide it; a line upwards would look like a tensor that flows back."""
     sizes, edges = _graph(seed, 60)
     found = layered(sizes, edges)
     boxes = [(x - w / 2, y - h / 2, x + w / 2, y + h / 2) for (x, y), (w, h) in zip(found.centres, sizes, strict=True)]

@@ -22,7 +22,7 @@ ODD = Config("odd", pix=4, ci=4, co=12, ports=1, regions=1, bank_words=128, ring
 @pytest.mark.cosim
 @pytest.mark.parametrize("config", [preset("tiny"), ODD], ids=lambda config: config.name)
 def test_dsps_are_those_of_the_verilog(config):
-    """A configuration would be offered that the chip has no multipliers for, or one that it has left out."""
+    """A configuration would be offered for which the chip has too few multipliers, or one that fits would be missing."""
     assert dsp48e2(config) == count_instances(writer.generate(config), writer.TOP, "DSP48E2")
 
 
@@ -34,7 +34,7 @@ def test_the_preset_of_a_chip_fits_it():
 
 
 def test_block_ram_holds_what_is_stored():
-    """Fewer bits than words times width cannot be."""
+    """A memory would have fewer bits than words times width."""
     for config in (preset("zcu102"), preset("tiny"), ODD):
         stored = config.feature_words * config.ci + config.ring_words * config.ring_word_bytes + 16 * config.vector_ring_words
         assert bram36(config) * 36 * 1024 >= 8 * stored
@@ -53,7 +53,7 @@ def points(graph):
 
 
 def test_all_fit(points):
-    """The budget is the chip."""
+    """A configuration would exceed the chip."""
     for config in configurations(2520, 912):
         assert dsp48e2(config) <= 2520
         assert bram36(config) <= 912
@@ -61,14 +61,14 @@ def test_all_fit(points):
 
 
 def test_the_prediction_is_the_compilers(graph, points):
-    """`cnna report` of the same configuration would say otherwise."""
+    """`cnna report` would give other figures for the same configuration."""
     program = compile_graph(graph, points[-1].config, points[-1].batch)
     assert points[-1].cycles == figures(artifact_of(program.piece()))["predicted"]["cycles"]
     assert points[-1].figures()["predicted_fps_at_300mhz"] == points[-1].batch * 300e6 / points[-1].cycles
 
 
 def test_no_point_beats_one_of_the_front(points):
-    """Nor is a point left out that nothing beats."""
+    """A point of the front would be beaten by another, or a point that nothing beats be missing."""
     front = pareto(points)
 
     def beats(a, b):
@@ -91,7 +91,7 @@ def test_picture_is_a_png(points, tmp_path):
 
 
 def test_a_batch_that_cannot_be_is_refused(graph):
-    """Not one line for each configuration, nor an empty table."""
+    """There must be one line, and not one for each configuration, nor an empty table."""
     with pytest.raises(ModelError, match="batch"):
         explore([graph], configurations(250, 100)[:2], 10**9, lambda done, total, what: None)
     assert evaluate([graph], configurations(250, 100)[0], 3).batch == 3
@@ -105,7 +105,7 @@ def test_a_budget_for_nothing_is_refused(budget):
 
 @pytest.mark.parametrize("options", [["--dsp", "3"], ["--batch", "0"], []])
 def test_bad_input_is_one_line(tmp_path, capsys, options):
-    """The last has a model that is none."""
+    """Bad input would end in a traceback. The last case has a file that is no model."""
     (tmp_path / "m.onnx").write_text("no model")
     assert main(["explore", str(tmp_path / "m.onnx"), *options]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1

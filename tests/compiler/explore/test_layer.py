@@ -1,4 +1,4 @@
-"""All legal tilings of a layer are there, the compiler's among them, and none of them is quicker by the compiler's own measure."""
+"""All legal tilings of a layer are listed, with the compiler's choice, and none is quicker by the compiler's own measure."""
 
 from dataclasses import replace
 from io import BytesIO
@@ -17,7 +17,7 @@ from ..apart import said_and_apart
 
 @pytest.mark.parametrize("bank_words", [128, 1024])
 def test_the_compilers_is_one_of_the_legal_ones(bank_words, tmp_path):
-    """One that is not would have been measured by another rule than the rest."""
+    """A tiling that is not among them would have been measured by another rule than the rest."""
     graph, config = networks.network(3), replace(preset("tiny"), bank_words=bank_words)
     for node in graph.nodes:
         if node.name:
@@ -29,7 +29,7 @@ def test_the_compilers_is_one_of_the_legal_ones(bank_words, tmp_path):
 
 
 def test_what_is_best_in_all_respects_is_said_once():
-    """Three equal lines make a reader look for the difference; of equally good tilings the compiler's is the one to name."""
+    """Three equal lines would make a reader look for a difference. Of equally good tilings the compiler's must be named."""
     few = Choice((), 0, 8, 4, cycles=100, bytes=10, chosen=False)
     more, slow = replace(few, rows=4, bytes=30), replace(few, rows=2, cycles=300)
     assert best([more, few, replace(few, chosen=True)]) == [
@@ -48,7 +48,7 @@ def test_what_is_best_in_all_respects_is_said_once():
 
 @pytest.mark.parametrize("least_bytes", [0, 5120])
 def test_words_of_the_picture_do_not_overlap(least_bytes, monkeypatch):
-    """Numbers on numbers, as at a layer of few and many bytes, and powers to be worked out in the head."""
+    """Numbers would overlap, as at a layer of few and many bytes, or a reader would have to work out powers."""
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda self, file, **options: drawn.append(self))
     choices = [
@@ -61,14 +61,14 @@ def test_words_of_the_picture_do_not_overlap(least_bytes, monkeypatch):
 
 
 def test_an_unknown_layer_is_refused():
-    """The line names those that there are."""
+    """The line must list the layers that exist."""
     with pytest.raises(UserError, match="no such layer; there are "):
         tilings(networks.network(3), preset("tiny"), "nothing")
 
 
 @pytest.mark.parametrize("case", range(4))
 def test_what_is_said_to_be_in_ddr_is_moved_by_the_program(case):
-    """The compiler tries several ways: a tiling of one that it has not taken would be shown as its own."""
+    """The compiler tries several ways: a tiling of a way that it has not taken would be shown as its own."""
     graph, config = networks.network(case, 6), replace(preset("tiny"), bank_words=128)
     program = compile_graph(graph, config)
     working = [program.layers[number] for number in sorted({command["layer"] for command in program.entry()["commands"]})]

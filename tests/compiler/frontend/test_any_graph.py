@@ -25,7 +25,7 @@ X = RNG.normal(size=(3, 3, 6, 6)).astype(np.float32)
 CONV = "a = Conv <pads=[1,1,1,1]> (x, w) r = Relu (a)"
 WEIGHTS = {"w": (4, 3, 3, 3)}
 ONNX_TESTS = Path(onnx.__file__).parent / "backend" / "test" / "data"
-STRIDE = 12  # of some 1,700 tests of single nodes, so that the test takes seconds
+STRIDE = 12  # of some 1,700 tests of single nodes, so that this test takes seconds
 
 
 def read(text, weights=None):
@@ -33,7 +33,7 @@ def read(text, weights=None):
 
 
 def same_as_source(model, feeds, single=()):
-    """The rewritten graph computes what the model does; inputs of `single` get their new first axis."""
+    """Checks that the rewritten graph computes what the model does; inputs of `single` get their new first axis."""
     exported = to_model(run_passes(to_graph(model), REWRITES))
     given = {name: x[None] if name in single else x for name, x in feeds.items()}
     for got, wanted in zip(answers(exported, given), answers(model, feeds), strict=True):
@@ -47,7 +47,7 @@ def onnx_cases():
 
 
 def test_onnx_own_test_models_are_read_or_refused_in_a_line():
-    """Each operator at least once over time; nothing but a graph or one line may come of a model that ONNX itself ships."""
+    """A model that ONNX itself ships must give a graph or one line. Over all strides, every operator comes up at least once."""
     read, said = 0, []
     for path in onnx_cases():
         try:
@@ -60,13 +60,15 @@ def test_onnx_own_test_models_are_read_or_refused_in_a_line():
 
 
 def test_models_that_pytorch_exported_are_all_read():
-    """A third of them has three-dimensional convolutions, integers for inputs or no batch in front."""
+    """A third of them has three-dimensional convolutions, integer inputs or no batch in front."""
     for path in sorted((ONNX_TESTS / "pytorch-converted").glob("*/model.onnx")):
         run_passes(to_graph(load_model(path)), REWRITES)
 
 
 def test_weights_made_by_nodes():
-    """ONNX's own networks make theirs by ConstantOfShape, old exporters by Transpose: they must be weights all the same."""
+    """Weights would not be taken for weights if a node makes them: ConstantOfShape in ONNX's own networks, Transpose in old
+    ones.
+    """
     text = """g (float[N,3,6,6] x) => (float[N,4,6,6] y) {
         ones = ConstantOfShape <value = float[1] {0.1}> (shape) b = Mul (ones, v) c = Cast <to=1> (b) d = Identity (c)
         t = Transpose <perm=[3,2,0,1]> (d) y = Conv <pads=[1,1,1,1]> (x, t) }"""
@@ -76,7 +78,10 @@ def test_weights_made_by_nodes():
 
 
 def test_an_image_without_a_batch():
-    """[3, H, W] is one image: its 3 channels, taken for a batch, would leave one of them; the accelerator must still get it."""
+    """[3, H, W] is one image.
+
+    If its 3 channels were taken for a batch, one of them would be left; the accelerator must get it whole.
+    """
     model = read("g (float[3,6,6] x0) => (float[?,?,?,?] r) { x = Unsqueeze (x0, front) " + CONV + " }", {"front": np.array([0])})
     same_as_source(model, {"x0": X[0]}, single=("x0",))
     assert model_inputs(model) == [{"name": "x0", "shape": [3, 6, 6], "dtype": "float32"}]
@@ -125,7 +130,7 @@ def test_a_fixed_batch_that_the_graph_mixes_is_one_sample(tail, batched):
 
 
 def test_sizes_and_numbers_beside_the_image():
-    """Detectors take the original size as int64, a threshold as a number: both the same for all images, or one for each."""
+    """Detectors take the original size as int64, or a threshold as a number: the same for all images, or one for each."""
     text = f"""g (float[N,3,6,6] x, int64[2] size, float factor) => (float[N,4,6,6] y, int64[2] z) {{
         {CONV} y = Mul (r, factor) z = Add (size, size) }}"""
     model = read(text)
@@ -145,7 +150,7 @@ def test_sizes_and_numbers_beside_the_image():
 
 
 def test_pictures_that_the_model_itself_makes_floats_of():
-    """uint8 and channels last, as TensorFlow exports: no pass may take the integers before the Cast for floats."""
+    """TensorFlow exports uint8 with channels last: a pass might take the integers before the Cast for floats."""
     text = f"""g (uint8[N,6,6,3] p) => (float[N,4,6,6] r) {{
         m = Max (p, one) t = Transpose <perm=[0,3,1,2]> (m) f = Cast <to=1> (t) x = Mul (f, k) {CONV} }}"""
     model = read(text, {"k": np.float32(1 / 255), "one": np.array(1, np.uint8)})
@@ -160,7 +165,7 @@ def test_pictures_that_the_model_itself_makes_floats_of():
 
 @pytest.mark.parametrize("kind", ["float16", "double"])
 def test_floats_of_other_sizes(kind):
-    """A detector in float16 is the same detector: its weights, casts and outputs are written as float32."""
+    """A detector in float16 must stay the same detector when its weights, casts and outputs become float32."""
     to = {"float16": 10, "double": 11}[kind]
     text = f"g ({kind}[N,3,6,6] x) => ({kind}[N,4,6,6] y) {{ {CONV} f = Cast <to=1> (r) y = Cast <to={to}> (f) }}"
     dtype = np.float16 if kind == "float16" else np.float64
@@ -191,7 +196,7 @@ INNER = {
 
 @pytest.mark.parametrize("name", INNER)
 def test_what_only_the_cpu_runs_passes_through(name):
-    """Bodies read tensors from outside by name alone: a pass or a cut that does not see it would take those away."""
+    """Bodies read tensors from outside by name alone: a pass or a cut that overlooks that would remove these tensors."""
     tail, constants = INNER[name]
     model = written(f"g (float[N,3,6,6] x) => (float y) {{ {CONV} {tail} }}", {**WEIGHTS, **constants})
     model.graph.output[0].type.tensor_type.ClearField("shape")
@@ -205,7 +210,7 @@ def test_what_only_the_cpu_runs_passes_through(name):
 
 
 def test_functions_are_inlined():
-    """A model of functions has none of ONNX's operators to see until they are."""
+    """Before its functions are inlined, such a model has none of ONNX's operators to read."""
     text = """<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
         g (float[N,3,6,6] x) => (float[N,4,6,6] y) { a = own.Layer (x, w) y = own.Layer2 (a) }
         <domain: "own", opset_import: ["" : 17]> Layer (x, w) => (y) { a = Conv <pads=[1,1,1,1]> (x, w) y = Relu (a) }
@@ -216,7 +221,7 @@ def test_functions_are_inlined():
 
 
 def test_great_weights_are_neither_copied_nor_written(monkeypatch, tmp_path):
-    """ONNX's checker and inference write a model into a string of at most 2 GB, several times: they must see shapes alone."""
+    """ONNX's checker and inference write a model into a string of at most 2 GB, several times: they must see only shapes."""
     model = written(f"g (float[N,3,6,6] x) => (float[N,4,6,6] r) {{ {CONV} }}", {"w": (4, 3, 3, 3)}, opset=7)
     onnx.save_model(model, tmp_path / "net.onnx", save_as_external_data=True, location="net.weights", size_threshold=0)
     wanted = to_graph(load_model(tmp_path / "net.onnx"))

@@ -33,7 +33,7 @@ def pool_of(rows, columns, pool="MaxPool", opset=17):
 
 
 def same(model: onnx.ModelProto) -> None:
-    """Values and the size that the graph was given are onnxruntime's."""
+    """Checks that the values, and the size that the graph was given, are onnxruntime's."""
     graph, _ = rewritten(model)
     (expected,) = answers(model, images(model))
     assert graph.tensors[graph.outputs[0]].shape[1:] == expected.shape[1:]
@@ -44,7 +44,7 @@ def same(model: onnx.ModelProto) -> None:
 @pytest.mark.parametrize("columns", AXES)
 @pytest.mark.parametrize("rows", AXES)
 def test_windows_are_those_of_onnxruntime(rows, columns, pool, opset):
-    """Kept on one axis and dropped on the other with pixels to spare cannot be said with padding that counts: it is refused."""
+    """A window would be counted that onnxruntime drops. If padding counts, one that is kept on one axis only is refused."""
     model = pool_of(AXES[rows], AXES[columns], pool, opset)
     spare, kept = (any(key.startswith(start) for key in (rows, columns)) for start in ("spare", "kept"))
     if spare and kept and "with" in pool:
@@ -67,7 +67,7 @@ def test_one_axis():
 
 
 def test_what_follows_takes_the_right_size():
-    """The second pool would have another size, and the convolution another output, behind what was inferred for the first."""
+    """If the first pool had the size that shape inference gives it, the second pool and the convolution would be wrong too."""
     text = """g (float[N,2,23,23] x) => (float[N,3,H,W] y) {
         a = MaxPool <kernel_shape=[3,3], strides=[3,3], pads=[0,0,2,2], ceil_mode=1> (x)
         b = AveragePool <kernel_shape=[2,2], strides=[3,3], pads=[0,0,1,1], ceil_mode=1> (a)
@@ -88,7 +88,7 @@ def test_a_quantised_model():
 
 
 def qlinear_pool(rows, columns):
-    """A QLinearAveragePool of `ceil_mode` and `count_include_pad`, whose kernel divides by the whole window always."""
+    """A QLinearAveragePool of `ceil_mode` and `count_include_pad`, whose kernel always divides by the whole window."""
     size, kernel, strides, front, back = ([a, b] for a, b in zip(rows, columns, strict=True))
     attributes = f"kernel_shape={kernel}, strides={strides}, pads={front + back}, ceil_mode=1, count_include_pad=1"
     scales = {"s": np.float32(0.03125), "z": np.uint8(100), "t": np.float32(0.015625), "u": np.uint8(90)}
@@ -103,7 +103,7 @@ def qlinear_pool(rows, columns):
 @pytest.mark.parametrize("columns", AXES)
 @pytest.mark.parametrize("rows", AXES)
 def test_a_qlinear_pool_divides_by_its_whole_window(rows, columns):
-    """Divided by the pixels over the edge left out, as AveragePool does, it would be off by up to the window's size."""
+    """Without the pixels beyond the edge, as AveragePool divides, it would be off by up to the window's size."""
     model = qlinear_pool(AXES[rows], AXES[columns])
     graph = to_graph(load_model(model.SerializeToString()))
     feeds = images(model)
@@ -114,7 +114,9 @@ def test_a_qlinear_pool_divides_by_its_whole_window(rows, columns):
 
 
 def test_a_pool_behind_one_that_is_rewritten_is_seen_at_its_true_size():
-    """The first drops a window that shape inference counts; of one pixel more the second would keep what it must drop."""
+    """Shape inference counts a window that the first pool drops; one pixel too many, and the second would keep one that it must
+    drop.
+    """
     same(
         written(
             """g (float[N,2,4,4] x) => (float[N,2,H,W] y) {

@@ -1,4 +1,4 @@
-"""Quantised models with a head or tail for the CPU: it rounds where the model says, and no rounding is lost on the way.
+"""Quantised models with a head or tail on the CPU: it rounds where the model says, and no rounding is lost on the way.
 
 All scales are powers of two, so that the accelerator's part is exact and every output must equal onnxruntime's to the bit.
 """
@@ -36,7 +36,9 @@ CASES = {  # nodes, outputs, rounding of tensors
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_rounding_of_the_model_is_kept(case):
-    """Dropped, the tail's would leave values between the steps and beyond the ends; dropped in the head, other readers' too."""
+    """Without a tail's rounding, values would lie between the steps and beyond the ends; without a head's, other readers' would
+    too.
+    """
     nodes, outputs, rounded = CASES[case]
     rows = dict.fromkeys(outputs.split(), 2 if "Split" in nodes else 4)
     text = f"g (float[N,3,4,5] x) => ({', '.join(f'float[N,3,{rows[name]},5] {name}' for name in rows)}) {{ {nodes} }}"

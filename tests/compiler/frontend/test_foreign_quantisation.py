@@ -32,7 +32,10 @@ def sixteen_bit(tmp_path):
 
 @pytest.mark.parametrize(("make", "how"), [(dynamic, "its scales are computed"), (sixteen_bit, "it is quantised as int16")])
 def test_quantised_in_a_way_that_does_not_run(make, how, tmp_path):
-    """`compile` sent such a model to `quantize`, which sent it back to `compile`: both must name the cause and the float model."""
+    """`compile` would send the user to `quantize`, and `quantize` back to `compile`.
+
+    Both must name the cause and the float model.
+    """
     model = make(tmp_path)
     line = rf"node '.+' \(.+\): {how}.*; .* give `cnna quantize` the float model that this one was made from"
     with pytest.raises(ModelError, match=line):
@@ -42,7 +45,7 @@ def test_quantised_in_a_way_that_does_not_run(make, how, tmp_path):
 
 
 def test_ranges_that_cannot_be_compiled():
-    """What a sample's range gives is known once it was seen: `quantise` wrote a file which `compile` then refused."""
+    """`quantise` would write a file that `compile` refuses, although it has seen the ranges."""
     text = "g (float[N,3,1,1] x) => (float[N,1,1,1] y) { h = Conv (x, one) y = Conv (h, w) }"
     weights = {"one": np.ones((2, 3, 1, 1), np.float32), "w": np.float32([1e12, -1e12]).reshape(1, 2, 1, 1)}
     model = written(text, weights)
@@ -51,7 +54,7 @@ def test_ranges_that_cannot_be_compiled():
 
 
 def test_a_node_is_called_as_in_the_float_model(monkeypatch):
-    """The file that `quantise` writes has nodes of its own: who gets the line has only seen those of the float model."""
+    """The line would name a node that `quantise` has made, and that the user's float model does not have."""
     text = "g (float[N,3] x) => (float[N,5] y) { a = Relu (x) y = Gemm <transB=1> (a, v) }"
     model = written(text, {"v": (5, 3)})
     model.graph.node[1].name = "classifier"
@@ -67,7 +70,7 @@ def test_a_node_is_called_as_in_the_float_model(monkeypatch):
 @pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator])
 @pytest.mark.parametrize("activation", [QuantType.QInt8, QuantType.QUInt8])
 def test_pad_between_quantised_convolutions(form, activation, tmp_path):
-    """onnxruntime pads the integers with the zero point, which is 0: taken as the number itself it would be another border."""
+    """onnxruntime pads integers with 0, which stands for the zero point. Taken as the number 0 it would be another border."""
     text = """g (float[N,3,8,8] x) => (float[N,6,?,?] y) {
         a = Conv (x, w) b = Relu (a) c = Pad (b, pads) y = Conv (c, v) }"""
     model = written(text, {"w": (4, 3, 3, 3), "v": (6, 4, 3, 3), "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])})
@@ -81,7 +84,7 @@ def test_pad_between_quantised_convolutions(form, activation, tmp_path):
 
 
 def test_both_parts_of_a_split_are_quantised():
-    """The second output of a node of the head: left without its Q and DQ, it made a file that `compile` refused."""
+    """Without Q and DQ of its own, the second output of a head's node would give a file that `compile` refuses."""
     text = (
         "g (float[N,4,8,8] x) => (float[N,4,?,?] y) { a, b = Split <axis=1> (x, parts) c = Concat <axis=1> (b, a) y = Conv (c, w) }"
     )

@@ -1,4 +1,4 @@
-"""Sizes that a model leaves open, and that its user gives."""
+"""Sizes that a model leaves open and its user gives."""
 
 import numpy as np
 import pytest
@@ -36,14 +36,14 @@ def no_shape(model):
 
 
 def test_sizes_of_one_input_are_those_of_all_that_have_their_names():
-    """A detector's second input would have to be given although the model says that it is as large as the first."""
+    """The user would have to give a second input's sizes although the model says that they equal the first input's."""
     graph = to_graph(read(OPEN, {"x": (1, 3, 6, 8)}))
     assert [graph.tensors[name].shape for name in ("x", "mask", "y")] == [(1, 3, 6, 8), (1, 3, 6, 8), (1, 4, 6, 8)]
 
 
 @pytest.mark.parametrize("shape", [{"x": (1, 3, 6, 8)}, {"": (1, 3, 6, 8)}])
 def test_a_quantised_model_keeps_the_sizes(shape):
-    """`cnna compile` would ask for them again; the batch stays free, as it is of every model."""
+    """`cnna compile` would ask for the sizes again. The batch stays free, as in every model."""
     model = read(ONE, shape)
     quantised, _ = quantise(model, images(written(ONE.replace("height", "6").replace("width", "8"), WEIGHTS), 2))
     assert [entry["shape"] for entry in model_inputs(quantised)] == [[3, 6, 8]]
@@ -53,13 +53,13 @@ def test_a_quantised_model_keeps_the_sizes(shape):
 
 
 def test_an_input_without_a_shape():
-    """Some exporters leave it out altogether."""
+    """Some exporters leave the shape out: the user could not give it."""
     assert "input 'x' has no shape; give it one with --shape x:1,CHANNELS,ROWS,COLUMNS" in refused(ONE, {}, no_shape)
     assert to_graph(read(ONE, {"x": (1, 3, 5, 5)}, no_shape)).tensors["y"].shape == (1, 4, 5, 5)
 
 
 def test_sizes_that_are_asked_for():
-    """The line must say what to type: every axis that is open, and the sizes that the model has."""
+    """The line must say what to type: every open axis, and the sizes that the model has."""
     line = refused(ONE, {})
     assert line == "net.onnx: axes 2 and 3 of input 'x' have no fixed size; say it with --shape x:1,3,SIZE2,SIZE3"
     assert "axis 3 of input 'x' has no fixed size; say it with --shape x:1,3,4,SIZE3" in refused(ONE.replace("height", "4"), {})
@@ -86,14 +86,14 @@ def test_sizes_that_are_asked_for():
     ],
 )  # fmt: skip
 def test_sizes_that_cannot_be(shapes, said):
-    """Each would be another network than the user's, or one that fails somewhere inside with a line about something else."""
+    """It would be another network than the user's, or fail somewhere inside with a line about something else."""
     line = refused(OPEN, shapes)
     assert line.startswith("net.onnx: ")
     assert said in line
 
 
 def test_a_fixed_size_may_be_said_again():
-    """A script gives all sizes of all its models; one for a batch of several is seen with 1 as well."""
+    """A script that gives all sizes of all its models would fail; a model for a batch of several can be given 1 too."""
     fixed = ONE.replace("height", "4").replace("width", "4")
     for text in (fixed, fixed.replace("N", "2")):
         assert np.prod(to_graph(read(text, {"x": (1, 3, 4, 4)})).tensors["y"].shape) == 64

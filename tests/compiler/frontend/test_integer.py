@@ -1,4 +1,4 @@
-"""From the quantised float graph to int8: limits, and that passes on int8 graphs change no bit of what is left."""
+"""From the quantised float graph to int8: its limits; and passes on int8 graphs change no bit of what is left."""
 
 from math import inf
 
@@ -15,7 +15,7 @@ from .test_quantised_import import NETWORK, made
 @pytest.mark.parametrize("operands", ["(e, f)", "(f, e)"])
 @pytest.mark.parametrize("name", ["qdq", "qdq, symmetric"])
 def test_passes_on_int8_graphs_change_no_bit(name, operands, tmp_path):
-    """Residual adds and copies inside convolutions round as they did alone, whichever operand the convolution makes."""
+    """Residual adds and copies would round otherwise inside convolutions than alone, whichever operand the convolution makes."""
     model, _ = made(tmp_path, name, NETWORK.replace("(e, f)", operands))
     graphs: dict[str, ir.Graph] = {}
     split = import_quantised(model, graphs.__setitem__)
@@ -30,7 +30,9 @@ def test_passes_on_int8_graphs_change_no_bit(name, operands, tmp_path):
 
 
 def test_relu_with_its_own_scale_goes_into_the_convolution(tmp_path):
-    """Symmetric models round the sum and the ReLU each to its own scale; no copy is left behind a convolution that could do it."""
+    """Symmetric models round the sum and the ReLU each to its own scale: a copy would stay behind a convolution that can do
+    both.
+    """
     graph = import_quantised(made(tmp_path, "qdq, symmetric")[0]).programs[0]
     assert [node for node in graph.nodes if isinstance(node.op, ir.Conv) and node.op.residual and len(node.inputs) == 1]
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""Networks whose tensors have other shapes than [batch, channels, rows, columns] in between, or shapes that the graph computes."""
+"""Networks with tensors between layers whose shapes are not [batch, channels, rows, columns], or are computed by the graph."""
 
 import numpy as np
 import pytest
@@ -53,13 +53,13 @@ def made(name):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_runs_between_layers(name):
-    """What stands between two layers in another shape was a traceback, or a refusal; the rewritten graph must compute the same."""
+    """A tensor of another shape between two layers would cause a traceback, a refusal, or another result."""
     assert rewritten(made(name))[1] == FORMS[name][2]
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_quantised_it_answers_as_the_float_model(name):
-    """What `quantise` takes is compiled, and is the same network still: int8 is within a few steps of float."""
+    """A model that `quantise` takes would not compile, or be another network: int8 must be within a few steps of float."""
     model = made(name)
     feeds = images(model, 8)
     quantised, _ = quantise(model, feeds)
@@ -71,7 +71,7 @@ def test_quantised_it_answers_as_the_float_model(name):
 
 @pytest.mark.parametrize("shape", [(5,), (1, 5), (4, 5), (4, 1), (1, 1), (1,)])
 def test_bias_of_a_batch(shape):
-    """The C of a Gemm may have a row for each sample of a batch; equal rows are a bias like any other."""
+    """The C of a Gemm may have a row for each sample of a batch: equal rows are a bias like any other."""
     text = (
         "g (float[4,3,6,6] x) => (float[4,5] y) { a = Conv <pads=[1,1,1,1]> (x, w) r = Flatten (a) y = Gemm <transB=1> (r, g, c) }"
     )
@@ -81,7 +81,7 @@ def test_bias_of_a_batch(shape):
 
 
 def test_bias_that_differs_within_a_batch():
-    """A program has one bias for all samples: the first row for every sample would be another network."""
+    """A program has one bias for all samples: using the first row for every sample would give another network."""
     text = "g (float[4,3] x) => (float[4,5] y) { y = Gemm <transB=1> (x, v, c) }"
     model = written(text, {"v": (5, 3), "c": np.arange(20, dtype=np.float32).reshape(4, 5)})
     with pytest.raises(ModelError, match=r"node 'Gemm:y' \(Gemm\): its C has shape \(4, 5\).*give every sample the same"):
@@ -92,7 +92,7 @@ def test_bias_that_differs_within_a_batch():
     ("line", "rank"), [("y = Squeeze (b)", 0), ("y = Reshape (b, t)", 4), ("y = ReduceMean <keepdims=0> (b)", 0)]
 )
 def test_outputs_whose_shape_nobody_infers(line, rank):
-    """What `quantise` writes must be readable again: an output without a shape is no sound ONNX."""
+    """`quantise` would write a file that cannot be read again, since an output without a shape is not sound ONNX."""
     body = f"a = Conv (x, w) b = GlobalAveragePool (a) s = Shape (b) t = Cast <to=7> (s) {line}"
     model = written(f"g (float[N,3,6,6] x) => (float[{','.join('?' * rank) or 'N'}] y) {{ {body} }}", WEIGHTS)
     if not rank:

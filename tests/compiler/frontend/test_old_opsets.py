@@ -108,7 +108,7 @@ FORMS = {  # (opset, as it was written then, as it is written at 17)
 
 
 def model(text, version):
-    """Of one input of four channels; the output is y."""
+    """A model with one input of four channels and the output y."""
     words = set(re.findall(r"\w+", text))
     used = {name: value for name, value in CONSTANTS.items() if name in words}
     made = written(f"g (float[N,4,6,6] x) => (float[N] y) {{ {text} }}", used, opset=version)
@@ -118,7 +118,7 @@ def model(text, version):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_means_what_it_means_today(name):
-    """A lost axis, default or limit gives a model that runs and answers something else."""
+    """A lost axis, default or limit would give a model that runs and answers something else."""
     version, old, new = FORMS[name]
     raised = model(old, version)
     raise_opset(raised, version, "old.onnx")
@@ -133,7 +133,7 @@ def test_means_what_it_means_today(name):
 
 @pytest.mark.parametrize("version", [6, 7, 9, 11])
 def test_a_whole_network(version):
-    """With weights among its inputs, as old exporters wrote them: what is made constant here must not be taken for an input."""
+    """Old exporters list weights among the inputs: what becomes constant here would be taken for an input."""
     limits = "<min=0.0, max=6.0>" if version < 11 else ""
     inputs = "(b)" if version < 11 else "(b, low, high)"
     text = f"""g (float[N,3,8,8] x, float[4,3,3,3] w) => (float[N,5] y) {{
@@ -157,7 +157,7 @@ def test_a_whole_network(version):
 
 
 def test_bodies_of_branches_are_raised_too():
-    """A branch is a graph inside a node: left as it was, it would hold operators that opset 13 does not know."""
+    """A branch is a graph inside a node: unconverted, it would hold operators that opset 13 does not know."""
     text = """g (float[N,4,6,6] x) => (float[?,?,?,?] y) {
         c = Constant <value = bool {1}> ()
         y = If (c) <
@@ -178,13 +178,13 @@ def test_bodies_of_branches_are_raised_too():
     ],
 )
 def test_what_cannot_be_raised(version, text, reason):
-    """One line with file, node and remedy, not a model that means something else."""
+    """There must be one line with file, node and remedy, and not a model that means something else."""
     with pytest.raises(ModelError, match=rf"old\.onnx: {reason}.*; export the model with opset 13 or later"):
         raise_opset(model(text, version), version, "old.onnx")
 
 
 def test_an_operator_that_is_no_more():
-    """The experimental operators of opset 1 have no form today: said in one line, not found out by whoever runs the model."""
+    """The experimental operators of opset 1 have no form today. One line must say so before anybody runs the model."""
     old = model("y = Crop <border=[1, 1, 1, 1]> (x)", 1)
     old.graph.output[0].type.tensor_type.shape.dim.add()
     with pytest.raises(ModelError, match="Crop"):

@@ -1,4 +1,4 @@
-"""Graphs written as ONNX: sound to onnxruntime whatever passes have done to them."""
+"""Graphs written as ONNX are sound to onnxruntime, whatever passes have done to them."""
 
 import numpy as np
 import onnxruntime
@@ -9,7 +9,7 @@ from cnna.compiler.graph.ir import Graph, Node, Tensor
 
 
 def test_nodes_of_one_name_are_told_apart() -> None:
-    """Passes make several nodes of one, all called after it; onnxruntime refuses a model with a name twice."""
+    """Passes make several nodes of one and name them after it: onnxruntime would refuse a model with one name twice."""
     shape = (1, 2, 3, 4)
     nodes = tuple(Node("twin", Transpose((0, 1, 2, 3)), (a,), b) for a, b in (("x", "a"), ("a", "b"), ("b", "y")))
     graph = Graph("twins", ("x",), ("y",), nodes, {name: Tensor(shape) for name in "xaby"})

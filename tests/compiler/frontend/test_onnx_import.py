@@ -1,4 +1,4 @@
-"""What cannot be a model is refused in one line, before anything is done with it."""
+"""A file that cannot be a model is refused in one line, before anything is done with it."""
 
 import numpy as np
 import onnx
@@ -18,7 +18,7 @@ def model(**weights):
 
 
 def refused(source, name="net.onnx"):
-    """The one line, which names the file."""
+    """The single line of the refusal, which names the file."""
     with pytest.raises(ModelError) as caught:
         load_model(source.SerializeToString() if isinstance(source, onnx.ModelProto) else source, name)
     assert str(caught.value).startswith(name)
@@ -74,7 +74,7 @@ def test_external_weights_that_are_missing(tmp_path):
 
 
 def test_external_weights_outside_the_models_folder(tmp_path):
-    """A model may not read other files of the machine: onnx refuses, and the user must see which tensor's place it was."""
+    """A model could read other files of the machine. onnx refuses that; the user must see which tensor is meant."""
     big = model(w=np.ones((2, 3, 1, 1), np.float32))
     onnx.save_model(big, tmp_path / "net.onnx", save_as_external_data=True, location="net.weights", size_threshold=0)
     moved = onnx.load_model(tmp_path / "net.onnx", load_external_data=False)
@@ -85,14 +85,14 @@ def test_external_weights_outside_the_models_folder(tmp_path):
 
 
 def test_a_way_of_padding_that_there_is_not():
-    """ONNX's checker lets it pass; padding by none would be a guess."""
+    """ONNX's checker accepts the value; padding by none would be a guess."""
     text = TEXT.replace("kernel_shape=[1,1]", 'kernel_shape=[1,1], auto_pad="SAME"')
     assert "node 'y' (Conv): auto_pad is 'SAME', not one of NOTSET," in refused(written(text, {"w": (2, 3, 1, 1)}))
 
 
 @pytest.mark.parametrize("kind", ["string", "complex64", "float8e4m3fn", "uint4"])
 def test_inputs_that_no_array_file_holds(kind):
-    """numpy has no such type, so nobody could give it: said at once, not by a traceback of whoever makes the array."""
+    """numpy has no such type, so nobody could give the input: a line must say so at once, instead of a traceback later."""
     assert f"input 'x' is {kind.upper()}; only" in refused(
         written(f"g ({kind}[N,3] x) => (float[N,3] y) {{ y = Cast <to=1> (x) }}")
     )
@@ -108,7 +108,7 @@ def test_unknown_operator_fails_the_check():
 
 
 def test_weights_listed_as_inputs_are_no_inputs():
-    """Old exporters list them; the user gives images only."""
+    """Old exporters list weights as inputs; the user would have to give more than images."""
     old = model()
     old.graph.input.append(onnx.helper.make_tensor_value_info("w", TensorProto.FLOAT, [2, 3, 1, 1]))
     assert to_graph(old).inputs == ("x",)
@@ -120,7 +120,7 @@ def test_nameless_nodes_get_names():
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.999])
 def test_a_truncated_file_is_called_one(tmp_path, part):
-    """A download that broke off: "not an ONNX file" would send its user to look for another one; the size tells how much came."""
+    """ "Not an ONNX file" would send the user of a broken download to look for another one. The size says how much has come."""
     whole = model().SerializeToString()
     data = whole[: int(part * len(whole))]
     (tmp_path / "m.onnx").write_bytes(data)
@@ -129,7 +129,7 @@ def test_a_truncated_file_is_called_one(tmp_path, part):
 
 
 def test_what_is_no_onnx_file_is_not_called_truncated(tmp_path):
-    """A picture, or a page of HTML that says where to log in."""
+    """It would be called truncated: a picture, or an HTML page that says where to log in."""
     for data in (b"<!DOCTYPE html>", b"\x89PNG\r\n"):
         (tmp_path / "m.onnx").write_bytes(data)
         with pytest.raises(ModelError, match=r"m\.onnx: not an ONNX file"):
@@ -137,6 +137,6 @@ def test_what_is_no_onnx_file_is_not_called_truncated(tmp_path):
 
 
 def test_a_folder_is_called_one(tmp_path):
-    """A folder that is there, called "no such file", would send its user looking for a misspelling."""
+    """ "No such file" would send the user to look for a misspelling, although the folder is there."""
     with pytest.raises(ModelError, match=r"a folder, not an ONNX file; name the \.onnx file in it"):
         load_model(tmp_path)

@@ -1,4 +1,4 @@
-"""Other models in onnxruntime: which tensors are seen, and what is fed."""
+"""Other models in onnxruntime: which tensors they show, and what they are fed."""
 
 import numpy as np
 import onnx
@@ -30,7 +30,7 @@ X = np.array([[0.75, -2.25]], np.float32)
 
 
 def test_tensors_are_seen_as_all_who_read_them_see_them() -> None:
-    """A tensor before its rounding has values that no int8 has: every clip would look like a fault of the import."""
+    """A tensor before its rounding has values that no int8 has, so every clip would look like a fault of the import."""
     found = OtherModel(model([1, 2]), "m", {"negative", "nowhere", "x"}).run({"x": X})
     assert found.keys() == {"y", "negative"}
     assert np.array_equal(found["negative"], [[-1, 2]])
@@ -41,18 +41,18 @@ def test_tensors_are_seen_as_all_who_read_them_see_them() -> None:
     ("shape", "kind"), [(["n", 2], TensorProto.FLOAT), ([3, 2], TensorProto.FLOAT), ([1, 2], TensorProto.FLOAT16)]
 )
 def test_a_sample_is_fed_as_the_model_wants_it(shape: list[int | str], kind: int) -> None:
-    """An exported batch of three, or of any size, and another type of floats."""
+    """A model exported for a batch of three or of any size, or with other floats, could not be fed."""
     found = OtherModel(model(shape, kind), "m", ()).run({"other": X})
     assert np.array_equal(found["y"], [[-2, 4]])
 
 
 def test_a_model_without_a_batch() -> None:
-    """Its one axis is not that of the samples."""
+    """The one axis of its input would be taken for the samples."""
     assert np.array_equal(OtherModel(model([2]), "m", ()).run({"x": X})["y"], [-2, 4])
 
 
 def test_what_does_not_fit_is_said() -> None:
-    """With the model's name; of one input the name does not matter."""
+    """The line would lack the model's name. The name of a single input does not matter."""
     other = OtherModel(model([1, 2]), "m.onnx", ())
     other.check_inputs(["image"])
     with pytest.raises(DataError, match=r"m.onnx has inputs x, but the .cnna has a, b"):

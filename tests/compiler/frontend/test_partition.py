@@ -1,4 +1,4 @@
-"""Which nodes run where, and in which pieces; hand-written, from what each operator's neighbours are."""
+"""Which nodes run where, and in which pieces: examples by hand, from the neighbours of each operator."""
 
 import random
 
@@ -25,7 +25,7 @@ def graph_of(nodes: str, *outputs: str) -> Graph:
 
 
 def pieces_of(nodes: str, *outputs: str):
-    """Kind and names of the nodes of each piece, and the pieces."""
+    """The kind and the names of the nodes of each piece, and the pieces."""
     graph = graph_of(nodes, *outputs)
     pieces = cut(graph, placed(graph, support.limit))
     return [(piece.kind, [node.name.split(":")[-1] for node in piece.graph.nodes]) for piece in pieces], pieces
@@ -37,7 +37,7 @@ def test_a_whole_graph_is_one_piece():
 
 
 def test_a_node_in_the_middle_cuts():
-    """The pool before the first sigmoid could run, but no convolution is joined to it: the way there and back would cost more."""
+    """The pool before the first sigmoid could run, but no convolution is joined to it: the crossings would cost more."""
     nodes = """p = MaxPool <kernel_shape=[1,1]> (x) q = Sigmoid (p) a = Conv (q, w) b = Tanh (a)
         c = GlobalAveragePool (b) y = Conv (c, v)"""
     found, pieces = pieces_of(nodes, "y")
@@ -48,7 +48,7 @@ def test_a_node_in_the_middle_cuts():
 
 
 def test_branches_of_one_depth_share_a_piece():
-    """Three heads of a detector are one crossing, not three."""
+    """Three heads of a detector must be one crossing, not three."""
     nodes = "a = Conv (x, w) b = Conv (a, v) s = Sigmoid (a) t = Tanh (b) y = Conv (s, w) z = Conv (t, v)"
     found, pieces = pieces_of(nodes, "y", "z")
     assert found == [(ACCELERATOR, ["a", "b"]), (CPU, ["s", "t"]), (ACCELERATOR, ["y", "z"])]
@@ -63,7 +63,7 @@ def test_two_tails_and_an_output_of_the_accelerator():
 
 
 def test_a_tail_may_read_the_input():
-    """A skip around the accelerator: the tail wants the model's input beside the accelerator's output."""
+    """With a skip around the accelerator, the tail would lack the model's input beside the accelerator's output."""
     _, pieces = pieces_of("a = Conv (x, w) s = Sigmoid (a) y = Mul (s, x)", "y")
     assert pieces[-1].graph.inputs == ("a", "x")
 
@@ -110,7 +110,7 @@ def test_without_the_cpu_nothing_is_refused_by_its_first_operator():
 
 
 def test_without_the_cpu_a_convolution_of_a_tail_is_refused():
-    """Its multiplications would be most of the time."""
+    """Its multiplications would take most of the time."""
     refuse("a = Conv (x, w) t = Tanh (a) y = Conv <strides=[64,1]> (t, v)", r"Conv:y.*strides \(64, 1\).*at most 63")
 
 

@@ -56,7 +56,7 @@ def made(tmp_path: Path, name: str, text: str = NETWORK, weights=None) -> tuple[
 
 
 def run_whole(found: QuantisedModel, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """All pieces, those for the accelerator by the reference, as the host runs them; every float tensor at a border."""
+    """Runs all pieces as the host does, with the reference as accelerator; returns every float tensor at a border."""
     values = dict(feeds)
     for piece in found.pieces:
         if piece.cpu is not None:
@@ -74,7 +74,7 @@ def run_whole(found: QuantisedModel, feeds: dict[str, np.ndarray]) -> dict[str, 
 
 
 def on_cpu(found: QuantisedModel) -> list[list[str]]:
-    """The operators of each piece on the CPU, without those that round."""
+    """The operators of each piece on the CPU, except those that round."""
     models = [piece.cpu for piece in found.pieces if piece.cpu is not None]
     return [[node.op_type for node in model.graph.node if "Linear" not in node.op_type] for model in models]
 
@@ -85,7 +85,7 @@ def _on_cpu(model: onnx.ModelProto, values: dict[str, np.ndarray]) -> dict[str, 
 
 
 def check_distances(found) -> None:
-    """Never more than a unit; at least 99.9 % equal, but for sums that lie on a rounding tie (float32 falls to either side)."""
+    """Checks: at most one unit apart, and 99.9 % equal, except for sums on a rounding tie (float32 falls to either side)."""
     assert found
     for one in found:
         place = f"{one.node.name} ({type(one.node.op).__name__})"
@@ -103,7 +103,7 @@ def test_layers_are_at_most_a_unit_from_onnxruntime(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["qdq", "qlinear", "qlinear, uint8"])
 def test_matmul_has_a_scale_for_each_column(name, tmp_path):
-    """More columns than rows: scales along the wrong axis would not even fit."""
+    """With more columns than rows, scales along the wrong axis would not even fit."""
     weights = {
         "w": np.random.default_rng(4).normal(size=(4, 6)).astype(np.float32) * 2.0 ** np.arange(6, dtype=np.float32),
         "v": (6, 3),
@@ -121,7 +121,7 @@ def test_matmul_has_a_scale_for_each_column(name, tmp_path):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_whole_network_answers_as_onnxruntime(name, tmp_path):
-    """Rounding differs here and there; probabilities that differ in the first digit are another network's."""
+    """Rounding differs here and there, but probabilities that differ in the first digit would be another network's."""
     model, feeds = made(tmp_path, name)
     split = import_quantised(model)
     got, (expected,) = run_whole(split, feeds)["y"], answers(model, feeds)
@@ -131,7 +131,7 @@ def test_whole_network_answers_as_onnxruntime(name, tmp_path):
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for each model of the folder that onnxruntime quantised; one that is skipped, with the reason, without it."""
+    """Makes a test for each model in the folder that onnxruntime quantised; without the folder one skipped test says why."""
     if "shared" not in metafunc.fixturenames:
         return
     folder: Path | None = metafunc.config.getoption("--models")
@@ -155,7 +155,7 @@ def test_trained_layers_are_at_most_a_unit_from_onnxruntime(shared: Path) -> Non
 
 
 def test_head_and_tail_go_to_the_cpu(tmp_path):
-    """A sigmoid in front and a tanh behind are run by onnxruntime, all else by the accelerator."""
+    """onnxruntime must run a sigmoid in front and a tanh behind, and the accelerator all else."""
     text = """g (float[N,3,6,6] x) => (float[N,4,6,6] y, float[N,4,6,6] z) {
         a = Sigmoid (x)
         b = Conv <pads=[1,1,1,1], kernel_shape=[3,3]> (a, w)
@@ -170,7 +170,7 @@ def test_head_and_tail_go_to_the_cpu(tmp_path):
 
 
 def test_an_operator_in_the_middle_goes_to_the_cpu(tmp_path):
-    """The accelerator works before and behind it, and every rounding of the model is kept."""
+    """The accelerator must work before and behind the operator, and no rounding of the model may be lost."""
     text = """g (float[N,3,6,6] x) => (float[N,4,6,6] y) {
         a = Conv <kernel_shape=[1,1]> (x, w)
         b = Sigmoid (a)
@@ -183,7 +183,7 @@ def test_an_operator_in_the_middle_goes_to_the_cpu(tmp_path):
 
 
 def without_pair(model: onnx.ModelProto, tensor: str) -> onnx.ModelProto:
-    """Takes Q and DQ of a tensor out, so that readers see the float."""
+    """Removes Q and DQ of a tensor, so that its readers see the float."""
     quantise = next(node for node in model.graph.node if node.op_type == "QuantizeLinear" and node.input[0] == tensor)
     for dequantise in [node for node in model.graph.node if quantise.output[0] in node.input]:
         for node in model.graph.node:
@@ -197,14 +197,14 @@ def without_pair(model: onnx.ModelProto, tensor: str) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("tensor", ["e", "f", "m", "l"])
 def test_missing_pairs_are_filled_in(tensor, tmp_path):
-    """Between Conv and Add by the range that the add can use; behind a pool, a view or before them by the neighbour's."""
+    """A missing pair must be filled in: between Conv and Add by the range that the add can use, elsewhere by the neighbour's."""
     model, feeds = made(tmp_path, "qdq")
     split = import_quantised(without_pair(model, tensor))
     assert np.abs(run_whole(split, feeds)["y"] - answers(model, feeds)[0]).max() < 0.03
 
 
 def test_asymmetric_weights_run_on_the_cpu_with_the_reason(tmp_path):
-    """Zero points of weights other than 0 (or 128 in uint8) would need a sum over the inputs beside each product."""
+    """Weights with a zero point other than 0 (128 in uint8) would need a sum over the inputs beside each product."""
     model, _ = made(tmp_path, "qdq, uint8 weights")
     for tensor in model.graph.initializer:
         if tensor.name == "w3_zero_point":
@@ -215,7 +215,7 @@ def test_asymmetric_weights_run_on_the_cpu_with_the_reason(tmp_path):
 
 
 def test_asymmetric_weights_on_the_cpu_stay_as_they_are(tmp_path):
-    """Less their zero point they reach beyond int8; put into int8 all the same, they would wrap round, and the answer with them."""
+    """Without their zero point such weights reach beyond int8; forced into int8 they would wrap round."""
     text = """g (float[N,3,6,6] x) => (float[N,4,6,6] y) {
         a = Conv <kernel_shape=[1,1]> (x, w1)
         b = Relu (a)
@@ -243,7 +243,7 @@ def test_sums_beyond_int32_are_refused_by_name(tmp_path):
 
 @pytest.mark.parametrize("gains", [(0.5, 2, 1), (-0.5, 0, -2)])
 def test_batch_norm_goes_into_int8_weights(gains):
-    """A gain below 0 turns the signs of a channel's weights, one of 0 leaves its bias; int8 they stay."""
+    """A gain below 0 must turn the signs of a channel's weights, and one of 0 leave its bias; the weights must stay int8."""
     text = """g (float[N,3,4,4] x) => (float[N,3,4,4] y) {
         a = Conv (x, w)
         y = Mul (a, s)}"""
@@ -255,7 +255,7 @@ def test_batch_norm_goes_into_int8_weights(gains):
 
 
 def test_a_quantised_model_without_a_layer_for_the_accelerator_runs_on_the_cpu():
-    """It was told to run `cnna quantize`, which says that it is quantised already."""
+    """The user would be told to run `cnna quantize`, which says that the model is quantised already."""
     text = "g (uint8[N,3,4,4] x) => (uint8[N,3,4,4] y) { y = QLinearConv (x, xs, xz, w, ws, wz, ys, yz) }"
     one, zero = np.float32(0.5), np.array(3, np.uint8)
     weights = np.arange(9, dtype=np.uint8).reshape(3, 3, 1, 1)

@@ -61,7 +61,7 @@ class Chain:
             self.put(f"Mul ({self.last}, {factor})", self.shape)
 
     def reshape(self, *shape: int) -> None:
-        """To a constant target, or one whose first size is that of a tensor, by way of a float now and then."""
+        """Adds a Reshape to a constant target, or to one that takes its first size from a tensor, sometimes by way of a float."""
         before = self.last
         if self.rng.random() < 0.5:
             return self.put(f"Reshape ({before}, {self.constant((0, *shape))})", shape)
@@ -74,7 +74,7 @@ class Chain:
         return self.put(f"Reshape ({before}, {self.last})", shape)
 
     def around(self) -> None:
-        """Elementwise operators in another shape, and back; in groups of channels perhaps in another order."""
+        """Adds elementwise operators in another shape, and the way back; sometimes groups of channels change their order."""
         whole = self.shape
         shapes = [(whole[0], whole[1] * whole[2]), (1, *whole)] + [(2, whole[0] // 2, *whole[1:])] * (2 - 2 * (whole[0] % 2))
         self.reshape(*shapes[self.rng.integers(len(shapes))])
@@ -86,7 +86,7 @@ class Chain:
         self.reshape(*whole)
 
     def beside(self) -> None:
-        """A tensor that goes two ways."""
+        """Adds a tensor that goes two ways."""
         before, whole = self.last, self.shape
         self.elementwise()
         if self.rng.random() < 0.5:
@@ -102,7 +102,7 @@ class Chain:
 
 
 def chain(seed: int, opset: int):
-    """A model of one to four pieces behind a convolution, and perhaps a classifier."""
+    """A model of one to four such parts behind a convolution, sometimes with a classifier."""
     made = Chain(10 * seed + opset)
     channels = made.shape[0]
     made.conv()
@@ -117,17 +117,17 @@ def chain(seed: int, opset: int):
 
 @pytest.mark.parametrize("opset", OPSETS)
 def test_runs_or_says_why_not(opset, seed):
-    """A traceback, an answer that is not the float model's, or a line that names no node and no remedy."""
+    """There would be a traceback, an answer other than the float model's, or a line without node or remedy."""
     lines = []
     for number in range(4):
         model = chain(1000 * seed + number, opset)
         lines.append(_attempt(model, images(model, 8)))
     assert all(line is None or re.search(LINE, line) for line in lines), lines
-    assert None in lines, lines  # to refuse everything would not do
+    assert None in lines, lines  # a compiler that refuses everything would pass otherwise
 
 
 def _attempt(model, feeds) -> str | None:
-    """Quantises a model, reads what was written and compares the answers; the line that refuses it, or None."""
+    """Quantises a model, reads the result and compares the answers; returns the line that refuses it, or None."""
     try:
         quantised, _ = quantise(load_model(model.SerializeToString()), feeds)
     except ModelError as error:

@@ -24,21 +24,21 @@ CONV = "g (float[N,3,8,8] x) => (float[N,2,?,?] y) {{ y = Conv <kernel_shape={ke
 
 @pytest.mark.parametrize("scale", [0.0, -0.5])
 def test_a_scale_that_is_not_above_zero(scale):
-    """Taken as no scale at all, such a model was called one that is not quantised, and its user sent to quantise it."""
+    """Such a scale would count as none at all, and the user be told to quantise a quantised model."""
     model = with_pairs(written(CONV.format(kernel=[3, 3]), {"w": (2, 3, 3, 3)}), {"x": (0.1, 0), "y": (scale, 0)}, {"w": 1 / 64})
     with pytest.raises(ModelError, match=rf"\((De)?[Qq]uantizeLinear\): its scale 'y:scale' is {scale:g}; .* above 0"):
         import_quantised(model)
 
 
 def test_weights_of_another_size_than_the_kernel_says():
-    """onnxruntime refuses it; going by the weights would answer with another size than the model's shapes have."""
+    """onnxruntime refuses the model; by the weights alone the answer would have another size than the model's shapes."""
     model = written(CONV.format(kernel=[5, 5]), {"w": (2, 3, 3, 3)})
     with pytest.raises(ModelError, match=r"node 'Conv:y' \(Conv\): weights \(2, 3, 3, 3\) are not of its kernel_shape \[5, 5\]"):
         run_passes(to_graph(model), REWRITES)
 
 
 def test_weights_beyond_float32():
-    """int8 times a scale of 1e38: refused as what they are, without numpy's warning in the middle of it."""
+    """int8 times a scale of 1e38 must be refused in one line, without a warning of numpy's."""
     weights = {"w": np.full((2, 3, 3, 3), 127, np.float32)}
     model = with_pairs(written(CONV.format(kernel=[3, 3]), weights), {"x": (0.1, 0), "y": (0.1, 0)}, {"w": 1})
     for tensor in model.graph.initializer:
@@ -100,7 +100,7 @@ def _between(line: str) -> Graph:
 
 
 def test_operators_that_are_said_to_run_do():
-    """The line that refuses an operator lists what its user may take instead: each must pass where the other did not."""
+    """The line that refuses an operator lists others that the user may take: each of them must run in the same place."""
     assert set(IN_BETWEEN) == set(RUNS)
     for line in IN_BETWEEN.values():
         check_without_cpu(graph := _between(line), placed(graph, limit))
@@ -108,7 +108,7 @@ def test_operators_that_are_said_to_run_do():
 
 @pytest.mark.parametrize(("line", "said"), [("b = Erf (a)", "(Erf) cannot"), ("b = Tanh (a)", "replace it with Clip")])
 def test_an_unknown_operator_is_told_which_there_are(line, said):
-    """With a remedy of its own or without: a user who writes the network must know what to write it with."""
+    """A user who writes the network must learn which operators run, whether or not the unknown one has a remedy of its own."""
     with pytest.raises(ModelError) as refused:
         check_without_cpu(graph := _between(line), placed(graph, limit))
     assert said in str(refused.value)
@@ -116,7 +116,7 @@ def test_an_unknown_operator_is_told_which_there_are(line, said):
 
 
 def test_a_known_operator_in_a_form_that_does_not_run():
-    """That there is no such operator would be news to whoever reads the list."""
+    """The line would say that there is no such operator, although the list has it."""
     with pytest.raises(
         ModelError, match=r"\(Mul\) cannot run on the accelerator: not in this form; one operand must be a constant"
     ):
@@ -134,7 +134,7 @@ def test_a_known_operator_in_a_form_that_does_not_run():
     ],
 )
 def test_what_lacks_a_rounding_is_told_the_remedy(pairs, reason):
-    """A batch norm that nothing absorbs is the usual case: the user must hear of folding, not of limits of convolutions."""
+    """A batch norm that nothing absorbs is the usual case: the user must hear of folding, and not of limits of convolutions."""
     text = """g (float[N,3,4,4] x) => (float[N,3,4,4] z) {
         a = Relu (x)
         b = BatchNormalization (a, s, o, m, var)
@@ -149,7 +149,7 @@ def test_what_lacks_a_rounding_is_told_the_remedy(pairs, reason):
 
 
 def test_outputs_whose_numbered_names_are_taken():
-    """The places of the second sample would have overwritten another output's answer."""
+    """The second sample's answer would overwrite another output's."""
     text = """g (float[N,3,8,8] x) => (int64[4,?] places, float[N,2,8,8] "places.1") {
         c = Conv <kernel_shape=[1,1]> (x, w) places = NonZero (c) z = Sigmoid (c) }"""
     model = written(text.replace('"places.1"', "z"), {"w": (2, 3, 1, 1)})

@@ -25,7 +25,7 @@ CASES = {  # nodes, outputs, their shapes: what a tensor is besides a layer's in
 @pytest.mark.parametrize("form", ["qlinear", "qlinear, uint8", "qdq"])
 @pytest.mark.parametrize("case", CASES)
 def test_every_reader_gets_the_one_rounding(case, form, tmp_path):
-    """Two roundings of one tensor would leave it with none of its own, and the layer refused."""
+    """Two roundings of one tensor would leave it without a rounding of its own, and the layer would be refused."""
     nodes, outputs = CASES[case]
     text = f"g (float[N,3,4,4] x) => ({', '.join(f'float[N,{shape}] {name}' for name, shape in outputs.items())}) {{ {nodes} }}"
     model, feeds = made(tmp_path, form, text, WEIGHTS)
@@ -35,5 +35,5 @@ def test_every_reader_gets_the_one_rounding(case, form, tmp_path):
     for name, wanted in zip(outputs, answers(model, feeds), strict=True):
         step = graph.tensors[name if name in graph.outputs else graph.outputs[0]].quant.scale
         difference = np.abs(values[name].reshape(wanted.shape) - wanted)
-        assert difference.max() < 3.5 * step, name  # a unit of each layer on the way
+        assert difference.max() < 3.5 * step, name  # one unit for each layer on the way
         assert (difference < step / 2).mean() > 0.97, name

@@ -1,4 +1,4 @@
-"""The scratch copy that passes work on: order, dead code, names of graph outputs."""
+"""The editable copy on which passes work: order, dead code, names of graph outputs."""
 
 from itertools import pairwise
 
@@ -45,7 +45,7 @@ def test_the_input_graph_is_not_touched():
 
 
 def test_bypass_keeps_the_names_of_graph_outputs():
-    """Inside, readers take the source; at an output, its producer takes the name; between input and output it must stay."""
+    """Readers must take the source, and an output's producer must take the output's name; between input and output a node stays."""
     inside = Editor(chain("x", "a", "y"))
     assert inside.bypass(inside.nodes["a"])
     assert inside.nodes["y"].inputs == ("x",)

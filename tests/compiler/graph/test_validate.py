@@ -1,4 +1,4 @@
-"""A pass that breaks a graph is caught by what it broke."""
+"""A graph that a pass has broken is refused, and the message names what is broken."""
 
 from dataclasses import replace
 

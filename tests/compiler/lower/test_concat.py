@@ -35,7 +35,7 @@ def test_whole_blocks_are_written_in_place(b):
 
 
 def test_chains_end_in_one_map(b):
-    """DenseNet: each concatenation takes the one before and a little more; nothing is copied."""
+    """In DenseNet each concatenation takes the one before and a little more: nothing may be copied."""
     x = b.input(4, 3, 3)
     parts = [same(b, x, 4)]
     y = parts[0]
@@ -48,7 +48,7 @@ def test_chains_end_in_one_map(b):
 
 
 def test_prefixes_of_a_later_concatenation_are_views_of_it(b):
-    """DenseNet as PyTorch writes it: every concatenation lists all earlier parts; still nothing is copied."""
+    """As PyTorch writes DenseNet, every concatenation lists all earlier parts: still nothing may be copied."""
     x = b.input(4, 3, 3)
     parts, ends = [same(b, x, 4), same(b, x, 8)], []
     for _ in range(3):
@@ -61,7 +61,7 @@ def test_prefixes_of_a_later_concatenation_are_views_of_it(b):
 
 
 def test_off_block_boundaries_the_inputs_are_stacked(b):
-    """The inputs lie side by side, each in whole blocks; the selection then packs them."""
+    """The inputs must lie side by side, each in whole blocks; the selection packs them afterwards."""
     x = b.input(4, 3, 3)
     left, right = same(b, x, 6), same(b, x, 4)
     y = b.concat(left, right)
@@ -74,7 +74,7 @@ def test_off_block_boundaries_the_inputs_are_stacked(b):
 
 
 def test_what_cannot_be_in_two_places_is_copied(b):
-    """Graph inputs, graph outputs, and the second of two uses."""
+    """Graph inputs, graph outputs and the second of two uses must be copied."""
     x = b.input(4, 3, 3)
     once = same(b, x, 4)
     y, z = b.concat(x, once), b.concat(once, once)
@@ -87,7 +87,7 @@ def test_what_cannot_be_in_two_places_is_copied(b):
 
 
 def test_views_never_overlap(b):
-    """No two tensors that are live apart share a block of a map unless one is a concatenation of the other."""
+    """Two tensors that are live apart may share a block of a map only if one is a concatenation of the other."""
     x = b.input(4, 3, 3)
     parts = [same(b, x, n) for n in (4, 8, 12)]
     y = b.concat(b.concat(parts[0], parts[1]), parts[2])

@@ -1,4 +1,4 @@
-"""What a window reaches, found by trying every tap."""
+"""The rows that a window reads, compared with trying every tap."""
 
 import numpy as np
 import pytest

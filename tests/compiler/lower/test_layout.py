@@ -1,4 +1,4 @@
-"""Addresses are linear, distinct, and in DDR where the artifact's ports say."""
+"""Addresses are linear and distinct; in DDR they are where the artifact's ports say."""
 
 import pytest
 

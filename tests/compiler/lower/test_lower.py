@@ -35,7 +35,7 @@ def kernels(make, config=TINY):
     ],
 )
 def test_every_operator_has_its_engine(kind, engine):
-    """One kernel a node, on the array or beside it."""
+    """An operator would become more than one kernel, or run on the wrong engine."""
     for case in range(5):
         graph = networks.layer(case, kind)
         (kernel,) = lower(graph, TINY).kernels
@@ -49,7 +49,7 @@ def test_a_dense_convolution_is_one_part_over_all_blocks():
 
 
 def test_groups_on_chunk_boundaries_read_their_own_blocks_only():
-    """Two groups of 16 outputs and 8 inputs: each two chunks over two blocks."""
+    """Two groups of 16 outputs and 8 inputs must become two chunks each, over two blocks."""
     (kernel,) = kernels(lambda b: b.conv(b.input(16, 4, 4), 32, ir.Window(), groups=2))
     assert [(p.first_chunk, p.chunks, p.first_block, p.blocks) for p in kernel.parts] == [(0, 2, 0, 2), (2, 2, 2, 2)]
 
@@ -66,7 +66,7 @@ def test_a_depthwise_kernel_beyond_the_vector_ring_goes_to_the_array():
 
 
 def test_an_average_over_borders_is_a_rectangle_for_each_count():
-    """3 x 3 with padding: corners, edges, inside; with the padding counted there is one."""
+    """With padding, 3 x 3 has corners, edges and an inside; if the padding counts, there is one rectangle."""
     window = ir.Window((3, 3), pads=(1, 1, 1, 1))
     (kernel,) = kernels(lambda b: b.average_pool(b.input(4, 5, 6), window))
     assert len(kernel.parts) == 9
@@ -79,7 +79,7 @@ def test_an_average_over_borders_is_a_rectangle_for_each_count():
 
 
 def test_macs_are_counted_as_the_model_counts_them():
-    """Padding included, groups once, no pools or adds."""
+    """Padding must count, groups once, and pools or adds not at all."""
     b = networks.Builder(np.random.default_rng(1), "macs")
     x = b.input(6, 5, 5)
     y = b.conv(x, 4, ir.Window((3, 3), pads=(1, 1, 1, 1)), groups=2)

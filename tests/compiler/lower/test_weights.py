@@ -1,4 +1,4 @@
-"""Streams hold each weight and parameter at the byte where docs/engines.md says the engines look for it."""
+"""Streams have each weight and parameter at the byte where docs/engines.md says that the engines look for it."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ OTHER = Config("other", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, 
 
 
 def ring_words(stream, config):
-    """The words as the ring sees them: ports side by side, port 0 lowest."""
+    """The words as the ring sees them: the ports side by side, port 0 lowest."""
     stripes = stream.data.reshape(config.ports, -1, config.stripe_bytes)
     return stripes.transpose(1, 0, 2).reshape(-1, config.ring_word_bytes)
 
@@ -65,7 +65,7 @@ def test_vector_ring_words_hold_parameters_then_taps():
 
 
 def test_equal_streams_share_their_place():
-    """Every stream is found at its aligned offset; a repeated one takes no room again."""
+    """Every stream must be found at its aligned offset; an equal one may take no room again."""
     config, rng = preset("tiny"), np.random.default_rng(1)
     made = [vector_stream(rng.integers(0, 9, (n, config.ci), np.uint64), None, config) for n in (1, 3, 2)]
     data, offsets = constant_segment([*made, made[1]])
@@ -78,7 +78,7 @@ def test_equal_streams_share_their_place():
 
 
 def test_packing_overflows_only_where_a_whole_cascade_is_minus_128():
-    """Even channels alone: the odd ones are in the lane above, which has room."""
+    """Only even channels can overflow: the odd ones are in the lane above, which has room."""
     weights = np.full((1, 1, 1, 1, 4, 16), -127, np.int8)
     weights[..., 1, :8] = weights[..., 2, 8:] = -128
     assert packing_overflows(weights, 8).tolist() == [[False, True]]

@@ -27,7 +27,7 @@ def typed(
     constants: Mapping[str, Shape | np.ndarray] | None = None,
     quants: Mapping[str, Quant] | None = None,
 ) -> Graph:
-    """A graph of typed operators, each node called after its output; constants are arrays, or shapes of seeded normal ones."""
+    """A graph of typed operators. Each node has its output's name; constants are arrays, or shapes of seeded normal arrays."""
     rng, quants = np.random.default_rng(1), quants or {}
     values = {n: rng.normal(0, 1, v).astype(np.float32) if isinstance(v, tuple) else v for n, v in (constants or {}).items()}
     shapes = {**inputs, **{output: shape for output, _, _, shape in nodes}}
@@ -39,7 +39,7 @@ def typed(
 
 
 def untyped(text: str, weights: Shapes | None = None, opset: int = OPSET) -> Graph:
-    """The graph of a model in ONNX's text form, every operator as the model has it."""
+    """The graph of a model in ONNX's text form; every operator is the model's own."""
     return to_graph(written(text, weights, opset))
 
 
@@ -76,7 +76,7 @@ def after(one: Pass, graph: Graph, tolerance: float = 1e-5) -> Graph:
 
 
 def left_alone(one: Pass, graph: Graph) -> bool:
-    """Whether a pass answers with the graph that it was given."""
+    """Whether a pass returns the graph that it was given."""
     same = one(graph)
     return (same.nodes, same.tensors, {*same.constants}) == (graph.nodes, graph.tensors, {*graph.constants})
 
@@ -87,11 +87,11 @@ def kinds(graph: Graph) -> list[str]:
 
 
 def only(graph: Graph, kind: type) -> Node:
-    """The one node of an operator."""
+    """The only node of that operator."""
     (found,) = [node for node in graph.nodes if isinstance(node.op, kind)]
     return found
 
 
 def ints(*values: int) -> np.ndarray:
-    """A constant of ONNX's type for shapes and axes."""
+    """A constant of the type that ONNX uses for shapes and axes."""
     return np.array(values, np.int64)

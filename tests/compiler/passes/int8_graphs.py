@@ -1,4 +1,4 @@
-"""Small int8 graphs, and whether a pass leaves every value that it keeps the same to the bit."""
+"""Small int8 graphs, and the check that a pass keeps every value that it leaves, to the bit."""
 
 from collections.abc import Sequence
 
@@ -18,14 +18,14 @@ Made = tuple[str, object, Sequence[str]]  # output, operator, inputs
 
 
 def conv(output: str, source: str) -> Made:
-    """A 3x3 convolution of a map with itself padded, with constants of its own."""
+    """A padded 3x3 convolution of a map, with constants of its own."""
     window = Window((3, 3), pads=(1, 1, 1, 1))
     names = (f"{output}:weights", f"{output}:bias", f"{output}:mult", f"{output}:shift")
     return output, Conv(window, 1, *names, Clamp(QUANT.zero)), [source]
 
 
 def int8_graph(nodes: Sequence[Made], outputs: Sequence[str]) -> Graph:
-    """Maps of SHAPE throughout, quantised as QUANT; weights, biases and multipliers are seeded."""
+    """A graph in which all maps have SHAPE and QUANT; weights, biases and multipliers are seeded."""
     rng, constants = np.random.default_rng(1), {}
     for output, op, _ in nodes:
         if isinstance(op, Conv):
@@ -41,7 +41,7 @@ def int8_graph(nodes: Sequence[Made], outputs: Sequence[str]) -> Graph:
 
 
 def exact(one: Pass, graph: Graph) -> Graph:
-    """The sound graph that a pass makes of another. AssertionError: a tensor that both have differs in the reference."""
+    """The sound graph that a pass makes of another. AssertionError: a tensor of both differs in the reference."""
     changed = one(graph)
     validate_integer(changed)
     assert (changed.inputs, changed.outputs) == (graph.inputs, graph.outputs)

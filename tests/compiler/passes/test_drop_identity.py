@@ -1,4 +1,4 @@
-"""What changes nothing goes; what only looks so stays."""
+"""Operators that change nothing are dropped; those that only look so stay."""
 
 from math import inf
 
@@ -25,7 +25,7 @@ ONNX = {
 
 @pytest.mark.parametrize("node", ONNX)
 def test_onnx_identities_go(node):
-    """Each would be refused between two layers as an operator that the accelerator lacks."""
+    """Each would be refused between two layers, as an operator that the accelerator lacks."""
     text = f"""g (float[N,2,3,4] x) => (float[N,2,3,4] y) {{
         r = Relu (x)
         i = {node}
@@ -51,7 +51,7 @@ def test_typed_identities_go(name):
 
 
 def test_producer_takes_the_name_of_an_output():
-    """The output keeps its name: the user asks for it."""
+    """The output would lose the name by which the user asks for it."""
     nodes = [("a", Clip(0.0), ["x"], SHAPE), ("y", Reshape(SHAPE), ["a"], SHAPE)]
     assert [node.output for node in after(drop_identity, typed({"x": SHAPE}, nodes, ["y"])).nodes] == ["y"]
 
@@ -67,7 +67,7 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """The first has two names that users know; the others compute something."""
+    """The first case has two names that users know; the others compute something."""
     assert left_alone(drop_identity, typed({"x": SHAPE}, STAYS[name], ["y"], {k: CONSTANTS[k] for k in _used(STAYS[name])}))
 
 

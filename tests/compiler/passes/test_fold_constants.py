@@ -1,4 +1,4 @@
-"""What depends on constants alone is computed, and the shapes that follow from it are known."""
+"""Values that depend only on constants are computed, and the shapes that follow from them become known."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from .alone import after, ints, kinds, left_alone, untyped
 
 
 def test_computed_shapes_become_known():
-    """PyTorch computes the target of a view from Shape: until it is folded, nobody knows what the Gemm reads."""
+    """PyTorch computes the target of a view from Shape: until it is folded, the Gemm's input has no known shape."""
     text = """g (float[N,3,4,4] x) => (float[N,5] y) {
         n = Shape (x)
         first = Gather <axis=0> (n, zero)
@@ -31,7 +31,7 @@ def test_computed_shapes_become_known():
 
 
 def test_values_are_the_evaluators():
-    """A constant that an exporter leaves as a small graph is what ONNX computes for it."""
+    """A constant that an exporter writes as a small graph must be what ONNX computes for it."""
     text = """g (float[N,2,3,3] x) => (float[N,2,3,3] y) {
         c = Constant <value_floats=[1.0, 2.0]> ()
         d = Exp (c)
@@ -43,7 +43,7 @@ def test_values_are_the_evaluators():
 
 
 def test_quantised_constants_stay():
-    """Folded to floats, they would have lost the scale that makes them int8."""
+    """Folded to floats, they would lose the scale that makes them int8."""
     text = """g (float[N,2,3,3] x) => (float[N,2,3,3] y) {
         w = DequantizeLinear (q, s)
         y = Conv (x, w) }"""
@@ -51,12 +51,12 @@ def test_quantised_constants_stay():
 
 
 def test_activations_stay():
-    """Nothing here is constant."""
+    """Nothing in this graph is constant."""
     assert left_alone(fold_constants, untyped("g (float[N,2,3,3] x) => (float[N,2,3,3] y) { y = Exp (x) }"))
 
 
 def test_what_makes_an_output_stays():
-    """A table of anchors beside the answer: folded, it would have no node that makes it, and the output would be gone."""
+    """If a constant output, such as a table of anchors, were folded, no node would make it and the output would be gone."""
     text = """g (float[N,2,3,3] x) => (float[N,2,3,3] y, float[2] z) {
         y = Relu (x)
         z = Exp (c) }"""
@@ -73,7 +73,7 @@ def test_constants_that_cannot_be_computed_are_named():
 
 
 def test_constants_that_are_too_large_are_named(monkeypatch):
-    """A slip in a ConstantOfShape would take all memory."""
+    """A mistake in a ConstantOfShape would take all memory."""
     monkeypatch.setattr(module, "ELEMENTS_MAX", 8)
     text = "g (float[N,2,3,3] x) => (float[N,2,3,3] y) { e = Exp (c) y = Mul (x, e) }"
     with pytest.raises(ModelError, match=r"makes a constant of 9 elements; the limit is 8"):

@@ -223,14 +223,14 @@ FORMS = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_forms(name):
-    """A form that does not come down to these operators would be refused, or run slower."""
+    """A form that does not become these operators would be refused, or run more slowly."""
     text, weights, kinds = FORMS[name]
     assert rewritten(written(text, weights))[1] == kinds
 
 
 @pytest.mark.parametrize("opset", [9, 11])
 def test_old_opsets_are_raised(opset):
-    """Attributes that are inputs today (Unsqueeze, Pad at 9) must not be lost, nor the meaning of Softmax."""
+    """Attributes that are inputs today (Unsqueeze, Pad at 9), or the old meaning of Softmax, would be lost."""
     text = """g (float[N,3,4,4] x) => (float[N,5] y) {
         s4 = Unsqueeze <axes=[1,2]> (s)
         a = Mul (x, s4)
@@ -244,7 +244,7 @@ def test_old_opsets_are_raised(opset):
 
 @pytest.mark.parametrize("one", dict.fromkeys((*REWRITES, *QUANTISATION, *INTEGER)), ids=lambda one: one.__name__)
 def test_every_pass_states_its_contract_and_has_its_test(one):
-    """Whoever moves a pass in the order, or adds one, must find what it requires and ensures, and a test of it alone."""
+    """A person who moves a pass, or adds one, would not find what it requires and ensures, or a test of it alone."""
     text = inspect.getmodule(one).__doc__
     assert [line.split(":")[0] for line in text.splitlines() if re.match("Requires|Ensures|Leaves alone", line)] == [
         *("Requires", "Ensures", "Leaves alone")
@@ -262,7 +262,7 @@ def test_every_pass_is_dumped():
 
 
 def test_fixed_batch_is_freed():
-    """A model exported for a batch of 1 or 4, with Reshapes that name it, answers for any number of images."""
+    """A model exported for a batch of 1 or 4, with Reshapes that name it, must answer for any number of images."""
     for batch in (1, 4):
         text = f"""g (float[{batch},3,4,4] x) => (float[{batch},5] y) {{
             a = Relu (x)

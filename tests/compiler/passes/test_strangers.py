@@ -1,4 +1,4 @@
-"""The passes that make typed operators of ONNX ones touch no others: typed ones, other kinds, and those of other domains."""
+"""Passes that turn ONNX operators into typed ones leave others alone: typed ones, other kinds, other domains."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ passes = pytest.mark.parametrize("one", CASES, ids=lambda one: one.__name__)
 
 @passes
 def test_typed_operators_stay(one):
-    """They have neither kind nor attributes: a pass that looked for those would end in a traceback."""
+    """Typed operators have neither kind nor attributes: a pass that looked for these would end in a traceback."""
     graph = one(untyped(*CASES[one]))
     assert not all(isinstance(node.op, Onnx) for node in graph.nodes)
     assert left_alone(one, graph)
@@ -35,7 +35,7 @@ def test_typed_operators_stay(one):
 
 @passes
 def test_operators_of_other_domains_stay(one):
-    """Another domain's Conv may compute anything."""
+    """The Conv of another domain may compute anything."""
     graph = untyped(*CASES[one])
     theirs = tuple(replace(node, op=replace(node.op, domain="com.example")) for node in graph.nodes)
     assert left_alone(one, replace(graph, nodes=theirs))
@@ -50,6 +50,6 @@ def test_operators_without_inputs_stay(one):
 @passes
 @pytest.mark.parametrize("kind", ["Sin", "Shape"])
 def test_other_kinds_stay(one, kind):
-    """No pass may take an operator for one of its own by its operands."""
+    """A pass would take an operator for one of its own because of its operands."""
     kept = f"{MAP} y" if kind == "Sin" else "int64[4] y"
     assert left_alone(one, untyped(f"g ({MAP} x) => ({kept}) {{ y = {kind} (x) }}", {"unused": np.ones(1, np.float32)}))

@@ -1,4 +1,4 @@
-"""Maps that live at the same time never share memory, on chip or in DDR, and nothing lies outside it."""
+"""Maps that live at the same time never share memory, on chip or in DDR, and none lies outside it."""
 
 from itertools import combinations
 
@@ -39,11 +39,11 @@ def test_live_maps_lie_apart(config, batch):
         for name, tiling in zip(lowered.kernels, found.tilings, strict=True):
             assert name.dest.map in found.features or "dest" in tiling.staging
         spilled += len(set(found.lifetimes) - set(found.features))
-    assert spilled or config is not LITTLE  # there the case is worth looking at
+    assert spilled or config is not LITTLE  # otherwise the case would test nothing
 
 
 def test_staging_lies_apart_from_what_lives():
-    """A tile that is staged over a map on chip destroys it."""
+    """A tile that is staged over a map on chip would destroy that map."""
     for case in range(25):
         lowered = lower(networks.network(case, 8), LITTLE)
         found = allocate(lowered, LITTLE, "case")
@@ -65,7 +65,7 @@ def test_ports_have_pages_of_their_own():
 
 
 def test_a_place_stays_reserved_if_memory_allows():
-    """A pool's output must not lie on the input of the convolution before it, or their chunks could not overlap."""
+    """If a pool's output lay on the input of the convolution before it, their chunks could not overlap."""
     b = networks.Builder(np.random.default_rng(1), "rest")
     x = b.input(8, 8, 8)
     y = b.max_pool(b.conv(x, 16, ir.Window()), ir.Window((2, 2), (2, 2)))
@@ -76,7 +76,7 @@ def test_a_place_stays_reserved_if_memory_allows():
 
 
 def test_a_large_input_is_loaded_in_bands_beside_its_convolution():
-    """As a whole before it, the array would stand still for the time of the load; a small input gains nothing."""
+    """Loaded as a whole before its convolution, a large input would stop the array meanwhile; a small one would gain nothing."""
     for side, banded in ((96, True), (8, False)):
         b = networks.Builder(np.random.default_rng(1), "bands")
         y = b.conv(b.conv(b.input(3, side, side), 8, ir.Window((7, 7), (2, 2), pads=(3, 3, 3, 3))), 8, ir.Window())
@@ -87,20 +87,21 @@ def test_a_large_input_is_loaded_in_bands_beside_its_convolution():
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_maps_share_memory_by_lifetime(batch):
-    """A dense block: concatenation in place and lifetimes hold two wide maps; a buffer a tensor, every one."""
+    """In a dense block, concatenation in place and lifetimes need two wide maps; a buffer for each tensor would need them all."""
     b = networks.Builder(np.random.default_rng(1), "dense")
     x = b.conv(b.input(4, 8, 8), 4, ir.Window())
     for _ in range(12):
         x = b.concat(x, b.conv(b.affine(x), 4, ir.Window()))
     lowered = lower(b.graph(b.conv(x, 4, ir.Window())), preset("tiny"), batch)
     found = activation_bytes(lowered, preset("tiny"))
-    tensors = 4 * sum(n + 1 + n + 1 for n in range(1, 13)) + 3 * 4  # channels: concatenation, its affine, its newest; both ends
+    # Channels: concatenation, its affine, its newest map; and both ends.
+    tensors = 4 * sum(n + 1 + n + 1 for n in range(1, 13)) + 3 * 4
     assert found["separate"] >= tensors * 64 * batch
     assert (13 + 12) * 4 * 64 * batch <= found["alive"] < 0.2 * found["separate"]
 
 
 def test_the_answers_of_a_batch_are_stored_after_all_of_them():
-    """In bands an image, a fully connected layer's weights, which are all of its time, would be fetched once for each."""
+    """In bands of an image, a fully connected layer would fetch its weights, which are all of its time, once for each image."""
     b = networks.Builder(np.random.default_rng(1), "answers")
     y = b.fully_connected(b.conv(b.input(16, 1, 1), 2048, ir.Window()), 1000)
     lowered, config = lower(b.graph(y), preset("zcu102"), 4), preset("zcu102")

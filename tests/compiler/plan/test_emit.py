@@ -1,4 +1,4 @@
-"""Programs say what their commands say, in no more writes than needed."""
+"""Programs contain exactly their commands, in no more writes than needed."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def scheduled():
 
 
 def test_decoding_gives_the_commands_back(scheduled):
-    """Every field of every command reaches its engine."""
+    """A field of a command would not reach its engine."""
     found = list(commands(emit(scheduled)))
     assert len(found) == len(scheduled)
     for made, command in zip(found, scheduled, strict=True):
@@ -42,7 +42,7 @@ def test_decoding_gives_the_commands_back(scheduled):
 
 
 def test_no_register_is_written_again_with_its_value(scheduled):
-    """The sequencer plays a write a clock; a repeated value would only cost time."""
+    """The sequencer plays one write a clock, so a repeated value would only cost time."""
     held = {}
     for register, value in program_writes(emit(scheduled))[:-1]:
         if register not in {offset(f"{engine.upper()}_GO") for engine in ENGINES}:
@@ -51,7 +51,7 @@ def test_no_register_is_written_again_with_its_value(scheduled):
 
 
 def test_the_first_command_of_an_engine_sets_every_register(scheduled):
-    """Shadow registers keep what the program before left in them."""
+    """Shadow registers keep the values of the program before."""
     seen = set()
     for register, _ in program_writes(emit(scheduled)):
         seen.add(register)
@@ -67,7 +67,7 @@ def test_the_last_write_ends_the_program(scheduled):
 
 
 def test_at_most_two_weight_streams_stand_before_their_reader(scheduled):
-    """The queue holds two: with a third the sequencer would wait for a reader that it has not yet sent."""
+    """The queue holds two commands: with a third, the sequencer would wait for a reader that it has not sent yet."""
     waiting = 0
     for command in scheduled:
         waiting = waiting + 1 if command.engine == "weight" else 0 if command.engine in ("conv", "vector") else waiting
@@ -75,7 +75,7 @@ def test_at_most_two_weight_streams_stand_before_their_reader(scheduled):
 
 
 def test_a_value_beyond_its_field_is_refused_by_layer(scheduled):
-    """A layer beyond the registers is the model's fault, one line, not a traceback."""
+    """A layer beyond the registers is the model's fault: there must be one line, and no traceback."""
     load = next(command for command in scheduled if command.engine == "load")
     with pytest.raises(ModelError, match=r"layer 0.*LOAD_RUN.*is not within"):
         emit([replace(load, fields={**load.fields, "run": 1 << 17})])

@@ -1,4 +1,4 @@
-"""Folded inputs: every fold is exact, the best is chosen, and what cannot be folded is left alone."""
+"""Folded inputs: every fold is exact, the best one is chosen, and inputs that cannot be folded are left alone."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def first_layer(channels, height, cout, kernel, stride, pad):
 
 
 def packed(fold, x, zero, ci):
-    """The folded picture, by way of the host's packing."""
+    """The folded picture, as the host packs it."""
     channels, height, width = fold.shape
     row, blocks = width * ci, -(-channels // ci)
     layout = {"zero": zero, "row_bytes": row, "block_bytes": row * height, "image_bytes": row * height * blocks}
@@ -34,7 +34,7 @@ def packed(fold, x, zero, ci):
 
 
 def test_every_fold_is_exact(seed):
-    """A pixel, tap or border misplaced: the convolution over the folded picture would not be that over the image."""
+    """With a pixel, tap or border out of place, the convolution of the folded picture would not be that of the image."""
     for case in range(seed * 1000, seed * 1000 + 120):
         graph = networks.layer(case, "first")
         (node,), (name,) = graph.nodes, graph.inputs
@@ -49,7 +49,7 @@ def test_every_fold_is_exact(seed):
 
 
 def test_first_layers_of_random_shapes_are_folded(seed):
-    """The agreement tests run these graphs: without a fold among them they would not try one."""
+    """The agreement tests run these graphs: without a fold among them, they would test none."""
     graphs = [networks.layer(case, "first") for case in range(seed * 1000, seed * 1000 + 60)]
     assert sum(bool(fold_inputs(graph, TINY)[1]) for graph in graphs) >= 20
 
@@ -64,7 +64,7 @@ def test_first_layers_of_random_shapes_are_folded(seed):
     ],
 )
 def test_well_known_first_layers(layer, channels, kernel, stride):
-    """Steps of the array and bytes of the image are both scarce; these are the folds that spend least."""
+    """Steps of the array and bytes of the image are both scarce; these folds spend the least."""
     folded, folds = fold_inputs(first_layer(*layer), ZCU102)
     (fold,) = folds.values()
     assert fold.shape[0] == channels
@@ -74,7 +74,7 @@ def test_well_known_first_layers(layer, channels, kernel, stride):
 
 @pytest.mark.parametrize("layer", [(16, 56, 32, 3, 1, 1), (64, 28, 64, 3, 2, 1), (32, 14, 64, 1, 1, 0)])
 def test_full_words_are_left_alone(layer):
-    """Nothing gained, and the host would work for it."""
+    """A fold would gain nothing, and the host would work for it."""
     assert not fold_inputs(first_layer(*layer), ZCU102)[1]
 
 
@@ -98,7 +98,7 @@ def test_grouped_and_dilated_convolutions_are_left_alone():
 
 
 def test_a_fold_never_makes_weights_that_the_packing_refuses():
-    """Weights of -128 that were in different words come together: the next best fold is taken, or none."""
+    """A fold may bring weights of -128 from different words together: then the next best fold must be taken, or none."""
     graph = first_layer(3, 16, 32, 3, 2, 0)
     weights = np.full((32, 3, 3, 3), -128, np.int8)
     graph = replace(graph, constants={**graph.constants, graph.nodes[0].op.weights: weights})
@@ -106,7 +106,7 @@ def test_a_fold_never_makes_weights_that_the_packing_refuses():
 
 
 def test_layers_and_ports_are_those_of_the_model():
-    """MACs, tensors and shapes are the model's: a fold is between compiler and host."""
+    """A fold concerns only compiler and host: MACs, tensors and shapes must be the model's."""
     graph = first_layer(3, 33, 16, 7, 2, 3)
     program = compile_graph(graph, ZCU102)
     (port,) = program.inputs

@@ -1,4 +1,4 @@
-"""The waits order all that touch the same words: programs give the right answer in any order that their waits allow."""
+"""Waits order all accesses to the same words: programs give the right answer in any order that their waits allow."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ WIDE = Config("wide", pix=4, ci=8, co=24, ports=3, regions=1, bank_words=128, ri
 
 
 def run_out_of_order(program, graph, seed, batch=1, writes=None):
-    """The outputs of a program (or other writes in its place) run in a random order, and the reference's, by name."""
+    """The outputs of a program (or of other writes in its place) run in a random order, and the reference's, by name."""
     device = EmulatorDevice(program.config, 1 << 24)
     accelerator = Accelerator(device, program.piece())
     x = networks.inputs(graph, batch, seed)
@@ -33,7 +33,7 @@ def run_out_of_order(program, graph, seed, batch=1, writes=None):
 @pytest.mark.parametrize("config", [SMALL, WIDE, preset("tiny")], ids=lambda config: config.name)
 @pytest.mark.parametrize("number", range(12))
 def test_networks_are_right_in_any_order(config, number, seed):
-    """A wait too few gives a wrong word here, in the spilled networks of the small memories above all."""
+    """A missing wait would give a wrong word, above all in the networks that spill from small memories."""
     case = seed * 1000 + number
     graph, batch = networks.network(case), 1 + number % 2
     got, wanted = run_out_of_order(compile_graph(graph, config, batch), graph, case, batch)
@@ -43,7 +43,7 @@ def test_networks_are_right_in_any_order(config, number, seed):
 
 @pytest.mark.parametrize("number", range(26))
 def test_layers_are_right_in_any_order(number, seed):
-    """Row bands of one layer through two staging copies; weights that outgrow the ring must not block the program."""
+    """Row bands of one layer through two staging copies, or weights that exceed the ring, could block the program."""
     case = seed * 1000 + number
     kinds = [kind for kind in networks.LAYERS if kind != "large_pool"]  # whose windows need more rows than WIDE holds
     kind = kinds[number % len(kinds)]
@@ -54,7 +54,7 @@ def test_layers_are_right_in_any_order(number, seed):
 
 
 def without_waits(program, engine):
-    """A program whose commands never wait for `engine`."""
+    """The program with all waits for `engine` removed."""
     writes = np.frombuffer(program, "<u4").reshape(-1, 2).copy()
     for register in REGISTERS.values():
         if register.name.endswith(f"_WAIT_{engine.upper()}"):
@@ -64,7 +64,7 @@ def without_waits(program, engine):
 
 @pytest.mark.parametrize("engine", COUNTED)
 def test_missing_waits_are_seen(engine):
-    """The random order is adverse enough: without the waits for any one engine, some network comes out wrong."""
+    """The random order must be adverse enough: without the waits for any one engine, some network must come out wrong."""
     for case in range(40):
         graph = networks.network(case)
         program = compile_graph(graph, SMALL)
@@ -75,7 +75,7 @@ def test_missing_waits_are_seen(engine):
 
 
 def test_units_of_a_chunk_are_waited_for_one_by_one():
-    """A pool behind a convolution of several chunks begins with the first; waiting for all would cost the overlap."""
+    """A pool behind a convolution must begin with the first chunk; waiting for all chunks would cost the overlap."""
     b = networks.Builder(np.random.default_rng(1), "overlap")
     y = b.max_pool(b.conv(b.input(8, 8, 8), 32, ir.Window((3, 3), pads=(1, 1, 1, 1))), ir.Window((2, 2), (2, 2)))
     program = compile_graph(b.graph(y), preset("tiny"))

@@ -26,7 +26,7 @@ def test_group_clocks_count_the_fullest_bank(name, stride, size, pitch):
 
 
 def test_stride_two_layers_of_resnet_get_room():
-    """14 x 14 to 7 x 7 at stride 2: with rows side by side most groups meet in a bank, with a few words between none does."""
+    """14 x 14 to 7 x 7 at stride 2: without room behind the rows most groups meet in a bank, with a few words none does."""
     config = preset("zcu102")
     b = networks.Builder(np.random.default_rng(1), "stride")
     lowered = set_pitches(lower(b.graph(b.conv(b.input(64, 14, 14), 32, ir.Window((1, 1), (2, 2)))), config), config)
@@ -37,7 +37,7 @@ def test_stride_two_layers_of_resnet_get_room():
 
 
 def test_maps_of_one_width_have_one_pitch():
-    """The operands of an add must keep step."""
+    """The two operands of an add would not keep step."""
     for case in range(20):
         lowered = set_pitches(lower(networks.network(case), preset("zcu102")), preset("zcu102"))
         assert len({(m.width, m.pitch) for m in lowered.maps.values()}) == len({m.width for m in lowered.maps.values()})

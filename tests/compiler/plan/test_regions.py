@@ -1,4 +1,4 @@
-"""Maps that are used at the same time lie in different regions of feature memory, where there is room."""
+"""Maps that are used at the same time lie in different regions of feature memory, if there is room."""
 
 import numpy as np
 
@@ -22,14 +22,14 @@ def depthwise_chain():
 
 
 def test_words_of_disjoint_regions_never_meet():
-    """The chance is that of two words drawn from the ranges: a range over two regions meets either by halves."""
+    """The likelihood is that of two words drawn from the ranges; a range over two regions meets either of them by half."""
     assert together((0, SIZE), (SIZE, 2 * SIZE), CONFIG) == 0
     assert together((0, 10), (SIZE - 10, SIZE), CONFIG) == 1
     assert together((SIZE // 2, SIZE * 3 // 2), (0, SIZE), CONFIG) == 0.5
 
 
 def test_a_map_is_put_where_its_rivals_are_not():
-    """The lowest address without a rival in its region; where every gap is beside one, the least of it."""
+    """The lowest address without a rival in its region must be taken; if there is none, the one with the least rivalry."""
     everywhere = [(0, CONFIG.feature_words)]
     assert best_base(everywhere, 100, [], CONFIG) == 0
     assert best_base(everywhere, 100, [((0, 10), 5)], CONFIG) == SIZE

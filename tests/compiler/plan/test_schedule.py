@@ -1,4 +1,4 @@
-"""Commands touch what they say they touch, in an order that is right one by one."""
+"""Commands touch the words that they declare, and their order is right if they run one by one."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -33,7 +33,7 @@ def commands_of(graph, config, batch=1):
 
 
 def walked(command, config):
-    """(words read, words written) of a conv or vector command by the emulator's walk."""
+    """The words that a conv or vector command reads and writes, by the emulator's walk."""
     f = SimpleNamespace(**command.fields)
     n = np.arange(walk.pixels(f))
     blocks = np.arange(f.blocks)[:, None]
@@ -59,7 +59,7 @@ def declared(accesses, units):
 
 @pytest.mark.parametrize("kind", networks.LAYERS)
 def test_commands_declare_every_word_they_touch(kind):
-    """What `hazards` is not told of, nothing waits for. Writes are declared exactly, reads with room for strides."""
+    """Nothing waits for words that `hazards` is not told of. Writes are declared exactly, reads with room for strides."""
     for case in range(4):
         for command in commands_of(networks.layer(case, kind), preset("tiny"), 1 + case % 2):
             if command.engine in ("conv", "vector"):
@@ -69,7 +69,7 @@ def test_commands_declare_every_word_they_touch(kind):
 
 
 def test_two_operands_with_other_steps_are_walked_apart():
-    """One on chip, one staged in bands: their block steps differ, so every block is a command of its own."""
+    """With one operand on chip and one staged in bands, block steps differ, so every block must be a command of its own."""
     b = networks.Builder(np.random.default_rng(1), "add")
     x = b.input(16, 12, 12)
     y = b.add(b.copy(x), b.affine(x))
@@ -80,9 +80,9 @@ def test_two_operands_with_other_steps_are_walked_apart():
 
 
 def test_the_old_channels_of_a_concatenation_do_not_wait_for_the_new():
-    """An affine over both halves of a concatenation: what was there before is done while the array makes the other half.
+    """An affine over both halves of a concatenation must begin with the old half while the array makes the other.
 
-    Without a command of its own, the old half waits for the array too (DenseNet-121: 911 k clocks instead of 807 k).
+    Without a command of its own, the old half would wait for the array too (DenseNet-121: 911 k clocks instead of 807 k).
     """
     b = networks.Builder(np.random.default_rng(3), "dense")
     x = b.input(16, 8, 8)
@@ -98,7 +98,7 @@ def test_the_old_channels_of_a_concatenation_do_not_wait_for_the_new():
 
 
 def test_weights_beyond_the_ring_are_streamed_a_chunk_at_a_time():
-    """For every chunk: parameters once, weights once a group; the pass follows before the next chunk's parameters."""
+    """Each chunk needs its parameters once and its weights once a group, all before the next chunk's parameters."""
     b = networks.Builder(np.random.default_rng(1), "stream")
     graph = b.graph(b.conv(b.input(40, 6, 6), 24, ir.Window((3, 3))))
     found = [c for c in commands(compile_graph(graph, LITTLE).program) if c.engine in ("weight", "conv")]
@@ -110,7 +110,7 @@ def test_weights_beyond_the_ring_are_streamed_a_chunk_at_a_time():
 
 
 def test_weights_of_a_single_group_are_not_streamed():
-    """A fully connected layer takes each weight once and frees it: the ring's size does not matter."""
+    """A fully connected layer takes each weight once and frees it, so the ring's size must not matter."""
     b = networks.Builder(np.random.default_rng(1), "fc")
     graph = b.graph(b.fully_connected(b.input(400, 1, 1), 24))
     (conv,) = (c for c in commands(compile_graph(graph, LITTLE).program) if c.engine == "conv")
@@ -118,7 +118,7 @@ def test_weights_of_a_single_group_are_not_streamed():
 
 
 def test_what_is_staged_already_is_not_loaded_again():
-    """A convolution cut by output channels reads one band for all of them."""
+    """A convolution that is cut by output channels must read one band for all of them."""
     b = networks.Builder(np.random.default_rng(1), "bands")
     x = b.input(16, 24, 40)
     y = b.conv(x, 96, ir.Window())
@@ -137,7 +137,7 @@ def test_steps_wrap_as_addresses_do(value, wanted):
     ("words", "blocks"), [(28 * 112, 1), (29 * 112, 1), (56 * 56, 64), (28 * 28, 8), (7 * 7, 64), (1, 64), (16, 1)]
 )
 def test_runs_keep_every_port_busy(words, blocks):
-    """A block whose words lie together is moved as quickly as its beats allow, or the ports would take turns at a bank."""
+    """A block of contiguous words must move as quickly as its beats allow; otherwise ports would take turns at a bank."""
     config = preset("zcu102")
     run = joined_run(words, blocks, config)
     fields = {"run": run, "runs": words // run, "fm_run": run, "blocks": blocks, "fm_block": words}

@@ -1,4 +1,4 @@
-"""A batch cut anywhere gives the reference's answer; the cut that is chosen is none that loses."""
+"""A batch cut anywhere gives the reference's answer, and no other cut is better than the chosen one."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=512,
 
 
 def test_each_map_is_of_one_image_before_the_cut_and_whole_at_it():
-    """A map of one image that a later kernel reads would hold only the last image."""
+    """A map of one image that a kernel behind the cut reads would hold only the last image."""
     for case in range(20):
         whole = lower(networks.network(case, 8), LITTLE, 3)
         for cut in range(len(whole.kernels) + 1):
@@ -37,7 +37,7 @@ def test_each_map_is_of_one_image_before_the_cut_and_whole_at_it():
 
 @pytest.mark.parametrize("config", ["tiny", "odd"])
 def test_a_batch_cut_anywhere_equals_the_reference(config, seed, monkeypatch):
-    """Wrong addresses of an image, waits that miss a map shared by images, or weights of another kernel would show here."""
+    """Wrong addresses of an image, missing waits for a map that images share, or another kernel's weights would show."""
     random = np.random.default_rng(seed)
     monkeypatch.setattr(plan, "cuts", lambda lowered, config, most: [int(random.integers(1, len(lowered.kernels) + 1))])
     for case in range(seed * 100, seed * 100 + 8):
@@ -47,7 +47,7 @@ def test_a_batch_cut_anywhere_equals_the_reference(config, seed, monkeypatch):
 
 
 def test_images_abreast_keep_the_order_of_their_own():
-    """Every image has every kernel once, in the graph's order; a later image never overtakes, nor begins before its turn."""
+    """Every image must have every kernel once, in the graph's order; no later image may overtake or begin before its turn."""
     for case in range(10):
         whole = lower(networks.network(case, 8), LITTLE, 4)
         cut = len(whole.kernels)
@@ -60,7 +60,7 @@ def test_images_abreast_keep_the_order_of_their_own():
 
 
 def test_the_array_works_on_one_image_while_the_other_is_pooled():
-    """Convolutions and pools in turn: one image after the other leaves each engine idle while the other works."""
+    """With convolutions and pools in turn, running one image after the other would leave each engine idle half of the time."""
     b = networks.Builder(np.random.default_rng(1), "abreast")
     x = b.input(64, 28, 28)
     window = ir.Window((3, 3), pads=(1, 1, 1, 1))
@@ -77,7 +77,7 @@ def test_the_array_works_on_one_image_while_the_other_is_pooled():
 
 
 def test_large_maps_then_many_weights_are_cut_between():
-    """All together spills the early maps; image by image fetches the late weights for each. A bad estimate tries neither."""
+    """All images together would spill the early maps; image by image would fetch the late weights for each image."""
     b = networks.Builder(np.random.default_rng(1), "cut")
     x = b.input(64, 56, 56)
     for _ in range(4):

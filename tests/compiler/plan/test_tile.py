@@ -1,4 +1,4 @@
-"""Tiles cover a kernel's output once, and their staging lies in free memory without overlap."""
+"""Tiles cover a kernel's output exactly once, and their staging lies in free memory without overlap."""
 
 from itertools import pairwise
 
@@ -24,7 +24,7 @@ def cases(batch):
 
 @pytest.mark.parametrize("words", [3000, 700, 250])
 def test_tiles_cover_the_output_once_in_the_memory_there_is(words):
-    """Every element of the output belongs to one tile; copies of staged operands lie apart, inside the gaps."""
+    """An element of the output would belong to no tile or to two, or copies of staged operands would overlap."""
     gaps, found = [(100, 100 + words // 3), (2000, 2000 + words)], 0
     for case, kernel, maps in cases(2):
         roles = list(views_of(kernel))
@@ -49,7 +49,7 @@ def test_tiles_cover_the_output_once_in_the_memory_there_is(words):
 
 
 def test_a_kernel_on_chip_is_one_tile():
-    """No bands, no staging, all images at once."""
+    """There would be bands or staging, or not all images at once."""
     for _, kernel, maps in cases(3):
         tiling = find_tiling(kernel, maps, [], [], TINY)
         assert len(list(tiles(kernel, tiling, maps[kernel.dest.map].height))) == 1

@@ -1,4 +1,4 @@
-"""Clocks to read a walk's words are those of lanes that take turns at their banks."""
+"""The clocks to read a walk's words are those of lanes that take turns at their banks."""
 
 from collections import Counter
 
@@ -17,7 +17,7 @@ PADDED = ir.Window((3, 3), stride=(2, 2), pads=(1, 1, 0, 0))
 
 
 def turns(fields, config, group):
-    """One group lane by lane and tap by tap, as `hw/walk/walker.py` walks: the most that one bank must give, summed over taps."""
+    """One group lane by lane and tap by tap, as `hw/walk/walker.py` walks: the most words of one bank, summed over the taps."""
     total = 0
     count = fields["images"] * fields["out_height"] * fields["out_width"]
     for ky in range(fields["kernel_height"]):
@@ -37,7 +37,7 @@ def turns(fields, config, group):
 
 @pytest.mark.parametrize(("pitch", "waits"), [(27, True), (29, False)])
 def test_a_padded_strided_pool_waits_as_its_lanes_do(pitch, waits):
-    """At stride 2 and a tight pitch, rows wrap into the same banks: the pool is slower than its taps."""
+    """At stride 2 and a tight pitch, rows wrap into the same banks, so the pool is slower than its taps."""
     b = networks.Builder(np.random.default_rng(1), "pool")
     program = compile_graph(b.graph(b.max_pool(b.input(4, 27, 27), PADDED)), preset("zcu102"))
     (fields,) = (vars(command.f) for command in commands(program.program) if command.engine == "vector")
@@ -48,7 +48,7 @@ def test_a_padded_strided_pool_waits_as_its_lanes_do(pitch, waits):
 
 
 class Noting(dict):
-    """Fields that note which of them were read."""
+    """Fields that record which of them were read."""
 
     def __init__(self, fields):
         super().__init__(fields)
@@ -60,7 +60,7 @@ class Noting(dict):
 
 
 def test_the_clocks_of_a_walk_depend_on_nothing_that_their_key_lacks():
-    """The predictor keeps them by WALK: two walks that differ elsewhere would get each other's clocks."""
+    """The predictor caches the clocks by WALK: two walks that differ in another field would share them."""
     fields = Noting(dict.fromkeys((*WALK, "src", "src_block"), 1) | {"out_width": 9, "in_width": 9, "src_x": 2})
     clocks = walk_clocks(fields, preset("zcu102"))
     assert fields.read == {*WALK, "src", "src_block"}

@@ -1,6 +1,6 @@
-"""The cost model against the RTL: within 3 % for a network, within 10 % for each layer of more than 1,000 clocks.
+"""The predictor against the RTL: within 3 % for a network, within 10 % for each layer of more than 1,000 clocks.
 
-Small networks are run here; those of full size are the measured rows of docs/performance.json, predicted anew.
+Small networks run here. For those of full size, the measured rows of docs/performance.json are predicted anew.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ Clocks = Sequence[tuple[str, int, float]]  # of layers: name, predicted, measure
 
 
 def far_off(predicted: float, measured: float, layers: Clocks) -> list[str]:
-    """What is predicted worse than it must be, in words."""
+    """What is predicted worse than allowed, in words."""
     found = [("all", predicted, measured, NETWORK)]
     found += [(name, guess, clocks, LAYER) for name, guess, clocks in layers if clocks > COUNTED_CLOCKS]
     return [
@@ -87,9 +87,9 @@ def test_a_small_network_takes_the_clocks_that_are_predicted(grow: Callable[[net
 @pytest.mark.slow
 @pytest.mark.parametrize("row", [row for row in rows() if row.simulated], ids=lambda row: row.key)
 def test_a_network_of_full_size_takes_the_clocks_that_are_predicted(row: Row, root: Path, tmp_path: Path) -> None:
-    """The same for each row of the page that was measured with the program that is compiled today.
+    """A row that was measured with today's program must be predicted as well as a small network.
 
-    Rows that are not measured, or with another program, have nothing to compare; the page marks them.
+    Rows without a measurement, or measured with another program, have nothing to compare; the page marks them.
     """
     kept = bench.read(root / "docs").get(row.key)
     if not kept or not kept["measured"] or not kept["layers"]:
@@ -106,7 +106,7 @@ def test_a_network_of_full_size_takes_the_clocks_that_are_predicted(row: Row, ro
 
 
 def test_what_is_far_off_is_named() -> None:
-    """A limit that is never reached would hold nothing."""
+    """A limit that nothing exceeds would test nothing."""
     assert far_off(102.9, 100, [("a", 1099, 1001), ("b", 500, 1000)]) == []
     assert [line.partition(":")[0] for line in far_off(96.9, 100, [("a", 1102, 1001), ("b", 890, 1001), ("c", 1, 1000)])] == [
         *("all", "a", "b")
@@ -114,7 +114,7 @@ def test_what_is_far_off_is_named() -> None:
 
 
 def test_kept_rows_are_within_the_limits_as_they_were_predicted(root: Path) -> None:
-    """What the page shows side by side, where neither program nor Verilog has changed since it was measured."""
+    """The page would show figures side by side that differ too much, for rows whose program and Verilog have not changed."""
     kept: dict[str, Any] = json.loads((root / "docs" / bench.KEPT).read_text())
     fresh = {key: row for key, row in kept.items() if row["measured"] and row["layers"] and not bench.is_stale(row)}
     wrong = {key: far_off(row["predicted"]["cycles"], row["measured"]["cycles"], row["layers"]) for key, row in fresh.items()}

@@ -1,4 +1,4 @@
-"""Loads and stores clock by clock: ports whose beats share a bank go one by one, and DDR serves each in turn."""
+"""Loads and stores clock by clock: ports whose beats share a bank take turns, and DDR serves one port after the other."""
 
 from collections import deque
 
@@ -14,7 +14,7 @@ CLOCKS = 200
 
 
 def transfer(engine, fm_run=164, run=4000):
-    """Four runs, one a port, whose first words lie four banks apart."""
+    """Four runs, one for each port, whose first words lie four banks apart."""
     return Transfer(engine, {"fm": 0, "fm_run": fm_run, "fm_block": 0, "run": run, "runs": 4, "blocks": 1}, ZCU102)
 
 
@@ -34,13 +34,13 @@ def reading(beats, waiting=0, fm_run=164):
 
 
 def test_ports_abreast_move_a_beat_each_a_clock():
-    """Runs that begin in different banks go side by side, as fast as DDR brings them."""
+    """Runs that begin in different banks must go side by side, as fast as DDR brings them."""
     assert speed((ddr := reading(4)).load, ddr) == pytest.approx(4, rel=0.03)
     assert speed((ddr := reading(3)).load, ddr) == pytest.approx(3, rel=0.03)
 
 
 def test_a_port_that_meets_another_in_its_bank_falls_a_beat_behind():
-    """It alone waits, and only once: from then on it is in another bank than the others."""
+    """Only that port must wait, and only once: from then on it is in another bank than the others."""
     ddr = reading(4, waiting=100)
     ddr.load._moved = [4, 0, 0, 0]  # port 0 is where port 1 is
     assert speed(ddr.load, ddr) == pytest.approx(4, rel=0.03)
@@ -49,7 +49,7 @@ def test_a_port_that_meets_another_in_its_bank_falls_a_beat_behind():
 
 
 def test_ports_in_one_bank_go_one_behind_the_other():
-    """The first beats take a clock each; then all are in banks of their own."""
+    """The first beats take a clock each; after that all ports are in banks of their own."""
     ddr = reading(4, fm_run=168, waiting=100)
     ddr.load._moved = [0, 8, 0, 8]
     play([ddr.load], 4, ddr.clock)
@@ -58,7 +58,7 @@ def test_ports_in_one_bank_go_one_behind_the_other():
 
 
 def test_runs_of_a_word_in_one_bank_take_a_clock_each():
-    """Nothing helps where every beat needs the same bank."""
+    """Nothing helps if every beat needs the same bank."""
     fields = {"fm": 0, "fm_run": 16, "fm_block": 0, "run": 1, "runs": 1000, "blocks": 1}
     ddr = BeatModel(3, ZCU102.ports)
     ddr.load = Transfer("load", fields, ZCU102)
@@ -77,7 +77,7 @@ def test_a_port_waits_for_a_lower_one_that_waits_too():
 
 
 def test_a_bank_of_another_region_is_the_same_bank():
-    """Ports work in two regions; the engine looks at banks alone."""
+    """The ports work in two regions, but the engine looks only at banks."""
     ddr = reading(4, fm_run=ZCU102.banks * ZCU102.bank_words, waiting=1)
     for moved in ([1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]):
         ddr.load.offer(0)
@@ -85,7 +85,7 @@ def test_a_bank_of_another_region_is_the_same_bank():
 
 
 def test_the_next_loads_beats_come_while_ports_wait_for_the_last():
-    """DDR reads on for the load that follows, as far as the FIFO has room; it begins with what has come."""
+    """DDR must read on for the following load as far as the FIFO has room; that load begins with what has come."""
     ddr = BeatModel(3, ZCU102.ports)
     ddr.load, after = transfer("load", run=60), transfer("load")
     ddr.load.following = after
@@ -96,7 +96,7 @@ def test_the_next_loads_beats_come_while_ports_wait_for_the_last():
 
 
 def test_a_store_reads_ahead_of_ddr_by_its_fifos():
-    """Then it goes on as DDR takes its beats."""
+    """A store reads ahead until its FIFOs are full, and then goes on as DDR takes its beats."""
     ddr = BeatModel(1, ZCU102.ports)
     ddr.store = transfer("store")
     play([ddr.store], CLOCKS, ddr.clock)
@@ -105,7 +105,7 @@ def test_a_store_reads_ahead_of_ddr_by_its_fifos():
 
 @pytest.mark.parametrize(("beats", "written"), [(3, 1), (2, 1)])
 def test_ddr_reads_before_it_writes_at_each_port(beats, written):
-    """Of three beats a clock a store beside a load has one, not half."""
+    """Of three beats a clock, a store beside a load must get one, not half of them."""
     ddr = reading(beats)
     ddr.store = transfer("store")
     before = list(ddr.store._waiting)
@@ -118,7 +118,7 @@ def test_ddr_reads_before_it_writes_at_each_port(beats, written):
 
 
 def test_bursts_of_the_rings_and_of_a_load_take_turns_at_a_port():
-    """Weights that one port alone brings leave its load behind the others'."""
+    """Weights that only one port brings would leave its load behind the other ports'."""
     ddr = reading(3)
     ddr.others[0] = 48
     play([ddr.load], 64, ddr.clock)
@@ -127,7 +127,7 @@ def test_bursts_of_the_rings_and_of_a_load_take_turns_at_a_port():
 
 
 def test_a_load_goes_back_to_where_it_stood():
-    """With what the load to follow has: the machine plays on from a time within what was played."""
+    """The machine plays on from a time within what it has played: the load must go back, with what the next load has."""
     ddr = reading(3, waiting=9)
     ddr.load.following = after = transfer("load")
     assert after.bring(2)
@@ -141,7 +141,7 @@ def test_a_load_goes_back_to_where_it_stood():
 
 
 def test_others_come_after_the_beats_of_a_load_that_were_asked_for_before():
-    """A load that asked first has its ports to itself until then; from then on bursts take turns."""
+    """A load that asked first must have its ports to itself until its beats have come; after that bursts take turns."""
     ddr = reading(4)
     ddr.others = [1000 for _ in ddr.others]
     ddr.behind = [deque([(60, 16), (90, 16)]) for _ in ddr.others]
@@ -155,7 +155,7 @@ def test_others_come_after_the_beats_of_a_load_that_were_asked_for_before():
 
 
 def test_no_port_starves_where_ddr_has_less_than_a_beat_a_clock():
-    """The clock without a beat must not always be the same port's turn."""
+    """The clock without a beat would always fall on the same port."""
     ddr = reading(0.75)
     ddr.others = [1000 for _ in ddr.others]
     ddr.behind = [deque([(40, 16)]) for _ in ddr.others]
@@ -166,7 +166,7 @@ def test_no_port_starves_where_ddr_has_less_than_a_beat_a_clock():
 
 @pytest.mark.parametrize("beats", [15 / 16, 3])
 def test_ddr_alone_skips_to_where_it_would_stand(beats):
-    """What it has saved up, and whose turn it is, count as soon as a load comes."""
+    """DDR's saved-up beats, and whose turn it is, must be right as soon as a load comes."""
     played, skipped = BeatModel(beats, ZCU102.ports), BeatModel(beats, ZCU102.ports)
     for ddr in (played, skipped):
         ddr.others = [5, 0, 40, 0]

@@ -12,12 +12,12 @@ PORTS = 4
 
 @pytest.fixture
 def work():
-    """Nobody at work yet, on four ports."""
+    """Four ports on which nothing works yet."""
     return ActiveEngines.idle(PORTS)
 
 
 def test_a_load_asks_for_a_burst_a_clock_as_far_as_its_fifos_have_room(work):
-    """Weights that are asked for meanwhile come after as much of it, and no more."""
+    """Weights that are asked for meanwhile must come after as much of the load, and no more."""
     reads = ReadOrder(work, PORTS)
     reads.begin(3000, 10)
     assert [reads.asked(clock) for clock in (10, 11, 14, 1000)] == [0, 64, 256, LOAD_ROOM_BEATS * PORTS]
@@ -29,7 +29,7 @@ def test_a_load_asks_for_a_burst_a_clock_as_far_as_its_fifos_have_room(work):
 
 
 def test_beats_have_come_when_ddr_has_moved_them(work):
-    """Weights behind them wait so long, at the speed of now; for those that no load moves yet, until one does."""
+    """Weights behind beats must wait for them at the present speed; for beats that no load moves yet, until one does."""
     reads = ReadOrder(work, PORTS)
     work.begun, work.flows["load"] = 100, Flow(60 * BEAT_BYTES, 64.0, 2.0 * BEAT_BYTES)
     assert [reads.when_moved(beats, 7) for beats in (40, 41, 100)] == [0, 7.5, 37]

@@ -1,4 +1,4 @@
-"""Shares of DDR and turns at feature memory, as the machine of `predict` takes them."""
+"""Shares of DDR and turns at feature memory, as the predictor's machine takes them."""
 
 import pytest
 
@@ -13,7 +13,7 @@ MOST = float(BEAT_BYTES * ZCU102.ports)
 
 @pytest.fixture
 def speeds():
-    """Of a zcu102 with four ports and 48 bytes a clock."""
+    """The speeds of a zcu102 with four ports and 48 bytes a clock."""
     return FlowRates(ZCU102, DdrSpeed(), {"load": 4, "store": 4, "weight0": 1, "weight1": 3})
 
 
@@ -29,7 +29,7 @@ def at_work(*engines, fm_run=164, run=4000):
 
 
 def test_a_store_beside_a_load_has_a_third(speeds):
-    """DDR takes three beats a clock, and asks each port for a read before a write: half and half was predicted too fast a store."""
+    """DDR takes three beats a clock, and each port reads before it writes. Half each would predict too fast a store."""
     work = at_work("load", "store")
     speeds.set(work, 0)
     assert work.flows["store"].speed == pytest.approx(16, rel=0.06)
@@ -37,7 +37,7 @@ def test_a_store_beside_a_load_has_a_third(speeds):
 
 
 def test_weights_beside_a_load_have_their_ports_share(speeds):
-    """All that is read comes through the same four ports."""
+    """All reads come through the same four ports."""
     work = at_work("load")
     work.flows |= {"weight0": Flow(1e6, 16.0), "weight1": Flow(1e6, 48.0)}
     speeds.set(work, 0)
@@ -46,7 +46,7 @@ def test_weights_beside_a_load_have_their_ports_share(speeds):
 
 
 def test_runs_in_one_bank_halve_a_load_and_leave_ddr_to_others(speeds):
-    """Where each beat is in one of two banks two go a clock."""
+    """If each beat is in one of two banks, only two go a clock."""
     work = at_work("load", fm_run=8, run=1)
     work.flows["weight1"] = Flow(1e6, 48.0)
     speeds.set(work, 0)
@@ -57,7 +57,7 @@ def test_runs_in_one_bank_halve_a_load_and_leave_ddr_to_others(speeds):
 
 
 def test_looks_in_quick_succession_bring_no_more_than_ddr_gives(speeds):
-    """Each look plays a while ahead; what was played beyond the next look does not count."""
+    """Each look plays a while ahead; what was played beyond the next look must not count."""
     work = at_work("load")
     for now in range(0, 160, 8):
         work.flows["load"].left = work.moving["load"].size * BEAT_BYTES - 32.0 * now

@@ -1,4 +1,4 @@
-"""The predicted spans are a run that the accelerator could make: in order, after what they wait for, weights before their use."""
+"""The predicted spans are a possible run of the accelerator: in order, after what they wait for, weights before their use."""
 
 from itertools import pairwise
 
@@ -27,7 +27,7 @@ def played(request):
 
 
 def test_engines_take_their_commands_in_order(played):
-    """One at a time at an engine's head, no sooner than the program could have written them."""
+    """Commands would overlap at an engine's head, or begin before the program can have written them."""
     _, run = played
     for engine in QUEUED:
         own = [(command, span) for command, span in run if command.engine == engine]
@@ -36,7 +36,7 @@ def test_engines_take_their_commands_in_order(played):
 
 
 def test_a_command_ends_after_all_that_its_units_wait_for(played):
-    """A wait that is not followed would let a layer read what is not there yet."""
+    """If a wait were ignored, a layer would read what is not there yet."""
     program, run = played
     finished = {engine: [] for engine in COUNTED}  # units after each command, and its end
     for command, span in run:
@@ -52,7 +52,7 @@ def test_a_command_ends_after_all_that_its_units_wait_for(played):
 
 
 def test_no_engine_is_quicker_than_its_work(played):
-    """The array takes a clock a step, DDR has so many bytes a clock."""
+    """The array would do more than a step a clock, or DDR move more bytes than it can."""
     program, run = played
     for command, span in run:
         if command.engine == "conv":
@@ -62,7 +62,7 @@ def test_no_engine_is_quicker_than_its_work(played):
 
 
 def test_slower_memory_takes_longer():
-    """A fully connected layer is bound by its weights: a fourth of the bandwidth takes four times as long."""
+    """A fully connected layer is bound by its weights: a fourth of the bandwidth must take four times as long."""
     b = networks.Builder(np.random.default_rng(1), "fc")
     program = compile_graph(b.graph(b.conv(b.input(1024, 1, 1), 1024, ir.Window())), preset("zcu102"))
     ends = [predicted_spans(program.program, program.config, DdrSpeed(rate))[-1].end for rate in (48, 12)]

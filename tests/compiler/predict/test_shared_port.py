@@ -16,14 +16,14 @@ ZCU102 = preset("zcu102")
 
 
 class Listed(Requester):
-    """Asks for what it was given, one part after another."""
+    """A requester that asks for what it was given, one part after another."""
 
     def __init__(self, *parts):
         super().__init__()
         self.parts, self.passed = list(parts), []
 
     def offer(self, clock):
-        """The part before has passed in the clock before."""
+        """Offers the part before; it has passed in the clock before."""
         self.passed.append(clock)
         self.over = not self.parts
         return self.parts.pop(0) if self.parts else 0
@@ -37,7 +37,7 @@ def fields_of(engine, grow):
 
 
 def test_parts_are_as_many_as_the_lanes_of_the_fullest_bank():
-    """A bank of whatever region gives one word a clock to a request; no word may be lost, and none asked for twice."""
+    """A bank gives one word a clock to a request, whatever its region. No word may be lost or asked for twice."""
     rng = np.random.default_rng(1)
     words = np.where(rng.random((400, 8)) < 0.2, NONE, rng.integers(0, ZCU102.feature_words, (400, 8)))
     words[0] = NONE
@@ -50,14 +50,16 @@ def test_parts_are_as_many_as_the_lanes_of_the_fullest_bank():
 
 
 def test_banks_beyond_the_sixty_fourth_are_apart():
-    """An array of 16 pixels has 128 banks: more than a machine word has bits."""
+    """An array of 16 pixels has 128 banks, and a machine word has fewer bits."""
     wide = ZCU102.__class__(**{**vars(ZCU102), "name": "wide", "pix": 16, "bank_words": 1024})
     words = np.array([[0, wide.feature_words - 1]])
     assert parts_of(words, wide) == [[1 | 1 << wide.regions * wide.banks - 1]]
 
 
 def test_a_part_waits_for_each_of_its_banks_and_keeps_those_it_got():
-    """The lower requester asks for banks 0 and 1 while the higher one takes 0, then 1 again, which it has had by then."""
+    """The lower requester asks for banks 0 and 1 while the higher one takes 0, and then 1 again, which the lower has had by
+    then.
+    """
     higher, lower = Listed(0b01, 0b10, 0b01), Listed(0b11, 0b01)
     play([higher, lower], 8, lambda: None)
     assert higher.passed[:4] == [0, 1, 2, 3]
@@ -74,7 +76,7 @@ def test_what_passes_a_clock_counts_no_clock_after_the_end():
 
 
 def test_reads_wait_for_the_arrays_writes_in_their_region_alone():
-    """The speed of a pool beside a convolution was a mean before; it hangs on where the maps lie."""
+    """A mean over all places would predict the wrong speed of a pool beside a convolution: it depends on where the maps lie."""
     pool = fields_of("vector", lambda b: b.max_pool(b.input(16, 30, 30), ir.Window((3, 3))))
     conv = fields_of("conv", lambda b: b.conv(b.input(16, 30, 30), 32, ir.Window()))
     speeds = []
@@ -87,7 +89,7 @@ def test_reads_wait_for_the_arrays_writes_in_their_region_alone():
 
 
 def test_walks_read_and_write_the_words_that_lie_there():
-    """Every pixel's words, and no other: the source's rows and columns without its padding."""
+    """A walk would read other words than the source's rows and columns, or read its padding."""
     fields = fields_of("conv", lambda b: b.conv(b.input(16, 5, 5), 32, ir.Window((3, 3), pads=(1, 1, 1, 1))))
     groups = (0, 99)
     read = source_words(fields, ZCU102, 0, groups)

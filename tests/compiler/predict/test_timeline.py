@@ -26,7 +26,7 @@ def artifact():
 
 @pytest.fixture
 def finished(artifact):
-    """Every command in its turn, a hundred clocks a unit: what a machine without any overlap would count."""
+    """Every command in its turn, with a hundred clocks a unit: what a machine without any overlap would count."""
     clocks, clock = {engine: [] for engine in COUNTED}, 1000
     for command in commands(artifact.program):
         if command.engine in clocks:
@@ -37,7 +37,7 @@ def finished(artifact):
 
 
 def test_measured_bars_end_when_their_units_did(artifact, finished):
-    """Units given to another command would draw a layer where it never was."""
+    """If units were given to another command, a layer would be drawn where it never was."""
     bars = measured_bars(artifact, finished)
     assert {engine: max(bar.end for bar in bars if bar.engine == engine) for engine in busy(bars) if busy(bars)[engine]} == {
         engine: clocks[-1] for engine, clocks in finished.items() if clocks
@@ -49,7 +49,7 @@ def test_measured_bars_end_when_their_units_did(artifact, finished):
 
 
 def test_an_engine_does_one_thing_at_a_time(artifact, finished):
-    """Bars that overlap would add up to more than all clocks."""
+    """Overlapping bars would add up to more than all clocks."""
     for bars in (measured_bars(artifact, finished), predicted_bars(artifact)):
         for engine in COUNTED:
             own = sorted((bar.begin, bar.end) for bar in bars if bar.engine == engine)
@@ -61,13 +61,13 @@ def test_an_engine_does_one_thing_at_a_time(artifact, finished):
     ("change", "words"), [(lambda clocks: clocks[:-1], "the program more"), (lambda clocks: [*clocks, 9], "more units")]
 )
 def test_clocks_of_another_program_are_refused(artifact, finished, change, words):
-    """They would be drawn all the same, shifted by a unit."""
+    """Such clocks would be drawn all the same, shifted by a unit."""
     with pytest.raises(DataError, match=words):
         measured_bars(artifact, {**finished, "conv": change(finished["conv"])})
 
 
 def test_layers_share_all_clocks(artifact):
-    """A clock that no layer has, or two have, makes the table's column add up to another total."""
+    """A clock that no layer has, or that two have, would change the total of the table's column."""
     bars = predicted_bars(artifact)
     shares = layer_clocks(bars, len(artifact.manifest["layers"]))
     assert sum(shares) == max(bar.end for bar in bars)
@@ -75,7 +75,7 @@ def test_layers_share_all_clocks(artifact):
 
 
 def test_the_manifest_has_what_is_predicted(artifact):
-    """A report that adds up to other clocks than the manifest's layers, or draws other bars."""
+    """A report would add up to other clocks than the manifest's layers, or draw other bars."""
     manifest = artifact.manifest
     owners = [command["layer"] for command in manifest["commands"]]
     assert predicted_bars(artifact) == bars_of(artifact.program, artifact.config, owners, PLANNED)
@@ -88,6 +88,6 @@ def test_the_manifest_has_what_is_predicted(artifact):
 
 
 def test_an_artifact_from_before_that_is_predicted_anew(artifact):
-    """Its layers have an estimate of the compiler's, which must not stand in a report beside what is predicted."""
+    """Its layers have only the compiler's estimates, which must not stand in a report as predictions."""
     manifest = {name: value for name, value in artifact.manifest.items() if name != "predicted"}
     assert figures(artifact_of(replace(artifact, manifest=manifest))) == figures(artifact_of(artifact))

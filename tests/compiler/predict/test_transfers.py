@@ -1,4 +1,4 @@
-"""Loads and stores as processes: when they can begin, and when others see that they have ended."""
+"""Loads and stores as processes: when they can begin, and when other engines see that they have ended."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -31,26 +31,26 @@ def transfers():
 
 
 def command(engine):
-    """Four runs, one a port."""
+    """Four runs, one for each port."""
     return SimpleNamespace(engine=engine, f=SimpleNamespace(**RUNS))
 
 
 def played(transfers, *made):
-    """Units of loads and stores when all stands still."""
+    """The units of loads and stores when nothing moves any more."""
     processes = {f"{number}": transfers.deal(command) for number, command in enumerate(made)}
     transfers.machine.play(processes | {"asked": transfers.asking(), "loads": transfers.loads(), "stores": transfers.stores()})
     return transfers.machine.units
 
 
 def test_a_load_takes_ddrs_latency_and_its_beats(transfers):
-    """Dealt at once; 160 beats at three a clock."""
+    """The load is dealt at once and has 160 beats at three a clock."""
     assert played(transfers, command("load"))["load"] == [
         pytest.approx(PLANNED.latency_cycles + 160 / 3 + END_CLOCKS["load"], abs=3)
     ]
 
 
 def test_a_load_comes_after_the_weights_that_were_asked_for_before(transfers):
-    """A port answers in the order of its requests: without it small networks' later loads were hundreds of clocks early."""
+    """A port answers in the order of its requests. Otherwise small networks' later loads would be hundreds of clocks early."""
     transfers.weights.requests[1].made.append(Request(None, 1, 16, 0.0, 0.0, None))
     assert played(transfers, command("load"))["load"] == []
     transfers.weights.requests[1].answered = 1
@@ -59,14 +59,14 @@ def test_a_load_comes_after_the_weights_that_were_asked_for_before(transfers):
 
 
 def test_a_store_waits_for_the_answer_to_the_one_before(transfers):
-    """Answers of a batch leave one by one: each takes DDR's latency, which was predicted once for all."""
+    """A batch's answers leave one by one, and each takes DDR's latency; it must not count only once for all."""
     first, second = played(transfers, command("store"), command("store"))["store"]
     assert first == pytest.approx(ASK_CLOCKS + 160 / 3 + PLANNED.latency_cycles + END_CLOCKS["store"], abs=3)
     assert second - first == pytest.approx(160 / 3 + PLANNED.latency_cycles + END_CLOCKS["store"], abs=3)
 
 
 def test_stores_of_a_program_do_not_overlap():
-    """The same of a compiled batch."""
+    """The stores of a compiled batch would overlap too."""
     b = networks.Builder(np.random.default_rng(1), "fc")
     program = compile_graph(b.graph(b.conv(b.input(64, 1, 1), 24, ir.Window())), ZCU102, 4)
     spans = predicted_spans(program.program, program.config)

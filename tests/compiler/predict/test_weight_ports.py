@@ -1,4 +1,4 @@
-"""What the ports that bring weights ask for together: never more than may be under way, however wide a word is."""
+"""The requests of the ports that bring weights: never more than may be outstanding, however wide a word is."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ ZCU102 = preset("zcu102")
 
 @pytest.mark.parametrize(("ports", "co"), [(1, 32), (1, 48), (1, 64), (2, 64), (4, 64)])
 def test_weights_come_as_fast_as_their_ports_bring_them(ports, co):
-    """Sixteen of one port's widest words are more than may be under way: to wait for room for them was to wait for ever."""
+    """Sixteen of one port's widest words are more than may be outstanding: waiting for room for all of them would never end."""
     b = networks.Builder(np.random.default_rng(1), "fc")
     graph = b.graph(b.conv(b.input(256, 1, 1), 512, ir.Window()))
     program = compile_graph(graph, replace(ZCU102, name="wide", co=co, ports=ports))

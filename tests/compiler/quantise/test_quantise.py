@@ -1,4 +1,4 @@
-"""Post-training quantisation: what it writes is standard, accurate, and comes back as the int8 graph that was meant."""
+"""Post-training quantisation: its result is standard, accurate, and comes back as the int8 graph that was meant."""
 
 import numpy as np
 import onnx
@@ -27,7 +27,9 @@ def quantised(request):
 
 
 def test_result_is_sound_qdq(quantised):
-    """int8 activations, symmetric int8 weights without -128 per output channel, int32 biases; softmax stays float."""
+    """The result would lack int8 activations, int8 weights without -128 for each output channel, int32 biases or a float
+    softmax.
+    """
     model, report = quantised
     onnx.checker.check_model(model, full_check=True)
     constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -56,7 +58,7 @@ def test_layers_are_at_most_a_unit_from_onnxruntime(quantised):
 
 
 def test_comes_back_as_it_was_meant(quantised):
-    """Every tensor at the accelerator has the quantisation of the report; ReLU is in the range, with zero point -128."""
+    """A tensor at the accelerator would not have the report's quantisation. ReLU is in the range, with zero point -128."""
     model, report = quantised
     graphs: dict[str, ir.Graph] = {}
     split = import_quantised(model, graphs.__setitem__)
@@ -76,7 +78,7 @@ def test_concatenated_tensors_share_a_scale(quantised):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_exporters_forms_quantise(name):
-    """The int8 network is near the float one whatever the exporter wrote; greatest error in units of the answers' spread."""
+    """Whatever the exporter wrote, int8 must be near float; the greatest error is in units of the answers' spread."""
     text, weights, _ = FORMS[name]
     model = written(text, weights)
     result, _ = quantise(model, images(model, 30, seed=7))
@@ -88,7 +90,7 @@ def test_exporters_forms_quantise(name):
 
 
 def test_bias_correction_brings_the_mean_back():
-    """With coarse weights and inputs far from 0, rounding shifts the outputs' mean; the corrected bias takes most of that out."""
+    """With coarse weights and inputs far from 0, rounding shifts the outputs' mean; the corrected bias must remove most of that."""
     rng = np.random.default_rng(9)
     weights = rng.normal(0, 0.01, (8, 16, 1, 1)).astype(np.float32)
     weights[:, 0] = 3  # makes the steps coarse beside all other weights
@@ -103,7 +105,7 @@ def test_bias_correction_brings_the_mean_back():
 
 
 def test_dead_channels_and_great_biases_survive():
-    """A channel of zero weights still gives its bias; a bias beyond int32 at the weights' scale widens the scale instead."""
+    """A channel of zero weights must still give its bias; a bias beyond int32 at the weights' scale must widen the scale."""
     weights = np.zeros((3, 2, 1, 1), np.float32)
     weights[1] = 1e-9
     bias = np.array([0.7, 5.0, 0.0], np.float32)
@@ -117,7 +119,7 @@ def test_dead_channels_and_great_biases_survive():
 
 
 def test_uint8_samples_are_preprocessed():
-    """The same calibration, as float32 and as the bytes it comes from, gives the same model; the metadata says how."""
+    """Calibration with float32, and with the bytes that it comes from, must give the same model; the metadata says how."""
     preprocess = Preprocess(1 / 255, (0.4, 0.5, 0.6), (0.2, 0.25, 0.3))
     pictures = np.random.default_rng(10).integers(0, 256, (10, 3, 12, 12), np.uint8)
     by_bytes, _ = quantise(MODEL, {"x": pictures}, preprocess=preprocess)
@@ -161,7 +163,7 @@ def test_quantised_model_is_refused():
 
 
 def test_an_operator_in_the_middle_stays_float():
-    """Layers before and behind it are quantised all the same; the CPU runs it in between."""
+    """The layers before and behind it must be quantised all the same; the CPU runs it in between."""
     text = """g (float[N,3,6,6] x) => (float[N,4,6,6] y) {
         a = Conv <kernel_shape=[1,1]> (x, w)
         b = LRN <size=5> (a)

@@ -1,4 +1,4 @@
-"""Ranges from statistics: each method against its own definition."""
+"""Ranges from statistics: each method is compared with its definition."""
 
 import numpy as np
 import pytest
@@ -37,13 +37,13 @@ def test_percentile_cuts_the_share_it_says(heavy):
 
 
 def test_percentile_keeps_an_end_at_zero():
-    """ReLU's range begins at 0; cutting there would lose the zero."""
+    """ReLU's range begins at 0; a cut there would lose the zero."""
     low, _ = percentile(statistics_of(np.maximum(np.random.default_rng(2).normal(size=10_000), 0)))
     assert low == 0
 
 
 def test_squared_error_finds_the_best_shrink(heavy):
-    """Measured on the values themselves: no other shrink has a smaller error but for what the histogram's bins blur."""
+    """Another shrink would have a smaller error on the values themselves, beyond what the histogram's bins blur."""
 
     def error(limits):
         quant = quant_of(limits)
@@ -57,7 +57,7 @@ def test_squared_error_finds_the_best_shrink(heavy):
 
 @pytest.mark.parametrize("limits", [(-1.0, 3.0), (0.0, 6.0), (-5.0, 0.0), (2.0, 3.0), (-3.0, -2.0), (0.0, 1e-3)])
 def test_quant_holds_zero_and_both_ends(limits):
-    """0 is exact; both ends are within a step."""
+    """0 must be exact, and both ends within a step."""
     quant = quant_of(limits)
     assert -128 <= quant.zero <= 127
     assert quant.scale == np.float32(quant.scale)

@@ -1,4 +1,4 @@
-"""Numbers at axes: with separators, apart, and some of them, whatever the span."""
+"""Numbers at axes have separators, do not overlap, and are never missing, whatever the span."""
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -13,7 +13,7 @@ from ..apart import said_and_apart
 @pytest.mark.parametrize("times", [1.2, 7, 90, 10**5])
 @pytest.mark.parametrize("kind", ["linear", "logarithmic"])
 def test_numbers_can_be_read(kind, least, times):
-    """An axis of half a page's width: 1e7, 10^4 or numbers on each other would send the reader to the table."""
+    """On an axis of half a page's width, 1e7, 10^4 or overlapping numbers would send the reader to the table."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()

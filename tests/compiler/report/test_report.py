@@ -60,7 +60,7 @@ def test_measured_figures_stand_beside(artifact, measured):
 
 
 def test_no_share_of_the_array_for_other_engines(artifact, measured):
-    """Figures of an older run have one, of thousands of per cent: the layer's clocks are not those that it took."""
+    """An older run has such figures, of thousands of per cent, because the layer's clocks are not those that it took."""
     found = report.figures(artifact, measured)
     assert {layer["engine"] for layer in found["layers"]} > {"conv"}
     for layer in found["layers"]:
@@ -90,7 +90,7 @@ def test_a_foreign_json_is_refused(artifact):
 
 
 def test_html_stands_alone_and_is_closed(artifact, measured):
-    """No tag left open, nothing fetched, names of layers escaped."""
+    """A tag would be open, something fetched, or the name of a layer not escaped."""
     found = report.figures(artifact, measured)
     found["layers"][0]["name"] = "<script>alert(1)</script>"
     page, open_tags = html(found), []
@@ -112,7 +112,7 @@ def test_html_stands_alone_and_is_closed(artifact, measured):
 
 @pytest.mark.parametrize("many", [1, 25])
 def test_words_of_the_picture_do_not_overlap(artifact, measured, many):
-    """Numbers in bars that are too narrow, and ticks of millions of clocks, would be read as other numbers."""
+    """Numbers in bars that are too narrow, or ticks of millions of clocks, would be read as other numbers."""
     found = report.figures(artifact, {**measured, "unit_clocks": None})
     found["layers"] = [{**layer, "cycles": layer["cycles"] * 10_000} for layer in found["layers"] * many]
     bars = found["timeline"]["predicted"]

@@ -1,4 +1,4 @@
-"""The roofline holds every layer, inside of the frame, with numbers that do not cover each other."""
+"""The roofline holds every layer inside the frame, with numbers that do not cover each other."""
 
 from itertools import combinations
 from xml.etree import ElementTree
@@ -23,7 +23,7 @@ def found():
 
 
 def test_the_roofline_has_each_layer_with_macs_once(found):
-    """A layer left out would be the one that somebody looks for."""
+    """The layer that is left out would be the one that somebody looks for."""
     drawing = ElementTree.fromstring(roofline.roofline(found))
     circles = list(drawing.iter("circle"))
     assert len(circles) == sum(1 for layer in found["layers"] if layer["macs"])
@@ -32,7 +32,7 @@ def test_the_roofline_has_each_layer_with_macs_once(found):
 
 
 def test_layers_beside_the_array_lie_under_the_vector_engines_roof():
-    """Depthwise layers that work while the array has others' commands have few clocks of their own: they lay above, or nowhere."""
+    """Depthwise layers that work while the array has others' commands have few clocks of their own: they would lie too high."""
     builder = networks.Builder(np.random.default_rng(1), "mobile")
     x = builder.conv(builder.input(3, 24, 24), 16, ir.Window())
     for _ in range(3):
@@ -46,13 +46,13 @@ def test_layers_beside_the_array_lie_under_the_vector_engines_roof():
 
 
 def test_equal_layers_share_a_label(found):
-    """Repeated blocks have equal layers, whose numbers lay on top of each other."""
+    """Repeated blocks have equal layers, whose numbers would lie on top of each other."""
     layer = max(found["layers"], key=lambda layer: layer["macs"])
     assert numbers(roofline.roofline({**found, "layers": [layer] * 8})) == ["1, 2, 3, 4, 5, 6, 7, 8"]
 
 
 def test_numbers_are_those_of_the_most_clocks_and_cover_no_name(found):
-    """A number on the name of the array's roof could not be read, and that is where good layers are."""
+    """A number on the name of the array's roof could not be read, and good layers lie there."""
     peak, layer = found["macs_per_cycle"], max(found["layers"], key=lambda layer: layer["macs"])
     clocks = [layer["macs"] / peak * (1 + n / 9) for n in range(20)]
     layers = [{**layer, "predicted_cycles": each, "predicted_busy": {layer["engine"]: each}} for each in clocks]

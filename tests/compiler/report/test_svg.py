@@ -1,4 +1,4 @@
-"""The drawings hold every bar, inside of the frame."""
+"""The drawings hold every bar inside the frame."""
 
 from xml.etree import ElementTree
 
@@ -22,7 +22,7 @@ def rects(drawing, kind):
 
 
 def test_bars_are_as_long_as_the_clocks(found):
-    """The eye compares lengths: those of an engine must be in the ratio of its clocks."""
+    """The eye compares lengths, so an engine's bars must be in the ratio of its clocks."""
     drawing = svg.timeline(found)
     most = max(bar[3] for bar in found["timeline"]["predicted"])
     for entry in found["engines"]:

@@ -1,4 +1,4 @@
-"""The table says what was measured and what was only predicted, and never 0 for what is not known."""
+"""The table says what was measured and what was only predicted, and never shows 0 for what is unknown."""
 
 from cnna.compiler.report.table import cell, columns, stalls_text
 
@@ -6,7 +6,7 @@ LAYER = {"ddr_read_bytes": None, "mac_utilization": 0, "stalls": {"token": 5, "i
 
 
 def test_bytes_are_measured_where_they_can_be():
-    """A prediction under the heading of a measurement is a lie."""
+    """A prediction would stand under the heading of a measurement."""
     measured = {"measured": {}, "layers": [{"ddr_read_bytes": 3}]}
     predicted = {"measured": None, "layers": [{"ddr_read_bytes": None}]}
     assert [heading for heading, key, _ in columns(predicted) if "bytes" in key] == ["DDR read (pred.)", "written (pred.)"]
@@ -15,12 +15,12 @@ def test_bytes_are_measured_where_they_can_be():
 
 
 def test_what_is_not_known_is_a_dash():
-    """A 0 would read as measured."""
+    """A 0 would look like a measurement."""
     assert cell(LAYER, "ddr_read_bytes", "{:,}") == "-"
     assert cell(LAYER, "mac_utilization", "{:.1%}") == "-"
 
 
 def test_the_greatest_stalls_come_first():
-    """The first cause named is where to look."""
+    """Readers look first at the cause that is named first."""
     assert stalls_text(LAYER["stalls"]) == "weights 6,000, idle 70"
     assert (stalls_text({"token": 0}), stalls_text(None)) == ("-", "-")

@@ -1,4 +1,4 @@
-"""The models that `cnna models` offers: whole, sound, with activations a quantiser can do something with."""
+"""The models that `cnna models` offers are whole and sound, and a quantiser can work with their activations."""
 
 from math import prod
 
@@ -25,7 +25,7 @@ def _activations(model: onnx.ModelProto, pictures: np.ndarray) -> dict[str, np.n
 
 @pytest.mark.parametrize("name", SMALL)
 def test_activations_keep_their_range(name: str) -> None:
-    """With wrong fan-in or statistics they die out, or grow layer by layer, in networks this deep."""
+    """With a wrong fan-in or wrong statistics, activations would die out or grow from layer to layer in networks this deep."""
     entry = catalogue.entry(name)
     deviations = [value.std() for value in _activations(catalogue.build(entry), catalogue.pictures(entry, 1, seed=9)).values()]
     assert min(deviations) > 0.1
@@ -33,7 +33,7 @@ def test_activations_keep_their_range(name: str) -> None:
 
 
 def test_a_seed_gives_the_same_bytes_and_another_seed_others() -> None:
-    """Weights that depend on anything but the seed would make figures unrepeatable."""
+    """Figures would not be repeatable if weights depended on anything but the seed."""
     entry = catalogue.entry("squeezenet")
     first, again, other = (catalogue.build(entry, seed).SerializeToString() for seed in (1, 1, 2))
     assert first == again != other
@@ -44,14 +44,14 @@ def _operators(model: onnx.ModelProto) -> list[str]:
 
 
 def test_the_graph_is_the_shipped_one() -> None:
-    """`build` may replace weights, never operators."""
+    """`build` may replace weights, but no operators."""
     shipped = onnx.load(catalogue.LIGHT / "light_squeezenet.onnx")
     assert _operators(catalogue.build(catalogue.entry("squeezenet"))) == _operators(shipped)
 
 
 @pytest.mark.parametrize("name", ["bvlc_alexnet", "inception_v1"])
 def test_only_lrn_is_left_out(name: str) -> None:
-    """What comes after an LRN must read what came before it; a lost or dangling node would be another network."""
+    """The reader of an LRN must read the LRN's input; a lost or dangling node would be another network."""
     shipped = onnx.load(catalogue.LIGHT / f"light_{name}.onnx")
     ours = catalogue.entry(name.removeprefix("bvlc_")).graph()
     assert _operators(ours) == [op for op in _operators(shipped) if op != "LRN"]
@@ -59,7 +59,7 @@ def test_only_lrn_is_left_out(name: str) -> None:
     assert {name for node in ours.graph.node for name in node.input} <= made | {t.name for t in ours.graph.initializer}
 
 
-PUBLISHED = {  # parameters and millions of MACs, as torchvision's documentation (and MobileNetV1's paper) state them
+PUBLISHED = {  # parameters and millions of MACs, from torchvision's documentation and MobileNetV1's paper
     "resnet18": (11_689_512, 1814),
     "resnet34": (21_797_672, 3664),
     "resnet101": (44_549_160, 7801),
@@ -70,7 +70,7 @@ PUBLISHED = {  # parameters and millions of MACs, as torchvision's documentation
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_generated_networks_have_the_published_sizes(name: str) -> None:
-    """A wrong width, stride or repeat would make every figure one of another network."""
+    """With a wrong width, stride or repeat, every figure would be that of another network."""
     model = catalogue.entry(name).graph()
     shapes = weights.weight_shapes(model.graph)
     statistics = sum(prod(shape) for key, shape in shapes.items() if key.endswith((".mean", ".variance")))
@@ -80,14 +80,14 @@ def test_generated_networks_have_the_published_sizes(name: str) -> None:
 
 
 def test_digits_are_first_and_as_committed() -> None:
-    """The trained model must come with its trained weights."""
+    """The trained model would come without its trained weights."""
     first = catalogue.entries()[0]
     assert first.name == "digits"
     assert catalogue.build(first) == onnx.load(catalogue.DIGITS / "digits.onnx")
 
 
 def test_digits_parts_have_no_image_in_common() -> None:
-    """Calibrating or training on test images would make every accuracy a lie."""
+    """Calibration or training on test images would make every accuracy meaningless."""
     digits = catalogue.digits_data().load()
     parts = [{image.tobytes() for image in part.images} for part in (digits.train, digits.calibration, digits.test)]
     assert not parts[0] & parts[1]
@@ -97,6 +97,6 @@ def test_digits_parts_have_no_image_in_common() -> None:
 
 
 def test_unknown_name_lists_those_there_are() -> None:
-    """A typing mistake must say what could have been meant."""
+    """The message for a mistyped name would not say what could have been meant."""
     with pytest.raises(ModelError, match=r"resnet51.*digits.*resnet50"):
         catalogue.entry("resnet51")

@@ -1,4 +1,4 @@
-"""The notebook's detector: it must detect, in scenes that it has not seen, or its pictures would show nothing."""
+"""The notebook's detector finds objects in scenes that it has not seen; otherwise its pictures would show nothing."""
 
 import numpy as np
 import onnxruntime
@@ -8,7 +8,7 @@ from cnna.host.model.detections import Detections, best, matches, ssd_boxes, ssd
 
 
 def test_scenes_hold_what_they_say() -> None:
-    """Objects are brighter than the ground, and none touches another."""
+    """An object would be darker than the ground, or touch another."""
     for scene in shapes.scenes(20, 5):
         assert scene.picture.shape == (3, shapes.EDGE, shapes.EDGE)
         assert 1 <= len(scene.boxes) == len(scene.classes) <= 4
@@ -18,7 +18,7 @@ def test_scenes_hold_what_they_say() -> None:
 
 
 def test_it_finds_most_objects_and_little_else() -> None:
-    """Offsets in other units than `ssd_boxes` takes them, or another order of cells, would find next to nothing."""
+    """With offsets in other units than `ssd_boxes` takes, or another order of cells, it would find next to nothing."""
     model = onnxruntime.InferenceSession(shapes.detector().SerializeToString(), providers=["CPUExecutionProvider"])
     priors = ssd_priors((shapes.EDGE, shapes.EDGE), [shapes.STRIDE], [[shapes.PRIOR]])
     right, found, wanted = 0, 0, 0

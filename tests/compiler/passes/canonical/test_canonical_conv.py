@@ -1,4 +1,4 @@
-"""Conv with constant weights as the typed one."""
+"""A Conv with constant weights becomes the typed one."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from ..alone import after, kinds, left_alone, only, untyped
 
 
 def test_bias_and_window_are_explicit():
-    """A Conv says neither bias nor padding where it has none; every later pass reads both."""
+    """A Conv without bias or padding does not mention them, but every later pass reads both."""
     text = """g (float[N,4,7,8] x) => (float[N,6,4,3] y) {
         y = Conv <kernel_shape=[3,2], strides=[2,3], pads=[1,0,1,0], group=2> (x, w) }"""
     graph = after(canonical_conv, untyped(text, {"w": (6, 2, 3, 2)}))
@@ -29,7 +29,7 @@ def test_bias_and_window_are_explicit():
 
 @pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER", "VALID"])
 def test_auto_pad_becomes_numbers(mode):
-    """An even kernel puts the odd zero on the side that the mode says; ONNX's evaluator does not, so onnxruntime is asked."""
+    """An even kernel puts the odd zero on the side that the mode names. ONNX's evaluator does not, so onnxruntime is asked."""
     text = f"""g (float[N,2,7,8] x) => (float[N,3,?,?] y) {{
         y = Conv <kernel_shape=[4,2], strides=[2,3], auto_pad="{mode}"> (x, w)}}"""
     model = written(text, {"w": (3, 2, 4, 2)})
@@ -39,7 +39,7 @@ def test_auto_pad_becomes_numbers(mode):
 
 
 def test_one_axis_becomes_two():
-    """A signal of one axis runs as a map of one row, between two Reshapes."""
+    """A signal with one axis must run as a map of one row, between two Reshapes."""
     text = """g (float[N,4,16] x) => (float[N,6,8] y) {
         y = Conv <kernel_shape=[5], pads=[4,0], strides=[2]> (x, w, b) }"""
     graph = after(canonical_conv, untyped(text, {"w": (6, 4, 5), "b": (6,)}))
@@ -48,7 +48,7 @@ def test_one_axis_becomes_two():
 
 
 def test_scales_of_int8_weights_are_kept():
-    """Weights of a channel divided by its scale must be the model's int8 again."""
+    """A channel's weights divided by its scale must be the model's int8 weights again."""
     text = """g (float[N,2,3,3] x) => (float[N,3,3,3] y) {
         w = DequantizeLinear <axis=0> (q, s)
         y = Conv <kernel_shape=[1,1]> (x, w) }"""
@@ -63,7 +63,7 @@ def test_scales_of_int8_weights_are_kept():
 
 
 def test_output_channels_that_groups_cannot_share_are_named():
-    """Each group makes as many; the last would have one less."""
+    """Each group makes equally many channels; the last one would have one less."""
     text = "g (float[N,4,4,4] x) => (float[N,4,4,4] y) { y = Conv <group=2> (x, w) }"
     graph = untyped(text, {"w": (4, 2, 1, 1)})
     with pytest.raises(ModelError, match=r"weights \(3, 2, 1, 1\) in 2 groups do not fit"):
@@ -78,7 +78,7 @@ COMPUTED = {
 
 @pytest.mark.parametrize("name", COMPUTED)
 def test_computed_weights_and_biases_stay(name):
-    """Neither can be put into the constant segment."""
+    """Computed weights or biases cannot be put into the constant segment."""
     given, node, weights = COMPUTED[name]
     text = f"""g (float[1,3,4,4] x, {given}) => (float[1,2,4,4] y) {{
         v = Squeeze (z, first)
@@ -87,7 +87,7 @@ def test_computed_weights_and_biases_stay(name):
 
 
 def test_volumes_stay():
-    """The array has windows of two axes."""
+    """The array has windows of only two axes."""
     text = "g (float[N,2,3,4,4] x) => (float[N,2,3,4,4] y) { y = Conv <kernel_shape=[1,1,1]> (x, w) }"
     assert left_alone(canonical_conv, untyped(text, {"w": (2, 2, 1, 1, 1)}))
 

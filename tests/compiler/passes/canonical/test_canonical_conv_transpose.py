@@ -23,13 +23,13 @@ SHAPE = "g (float[N,6,5,7] x) => (float[N,?,?,?] y) {{ y = ConvTranspose <{how}>
     ],
 )
 def test_phases(how, weights, found):
-    """A weight in the wrong phase, or a row too many in front: the map would come out shifted."""
+    """With a weight in the wrong phase, or a row too many in front, the map would be shifted."""
     graph = after(canonical_conv_transpose, untyped(SHAPE.format(how=how), {"w": weights}), 1e-4)
     assert kinds(graph) == found
 
 
 def test_random_ones(seed):
-    """Strides, kernels, paddings, dilations and groups of which each pair is met sooner or later, against onnxruntime."""
+    """Random strides, kernels, paddings, dilations and groups must give onnxruntime's answer; in time every pair comes up."""
     rng = np.random.default_rng(seed)
     for _ in range(25):
         stride, groups = int(rng.integers(1, 5)), int(rng.choice([1, 2, 6]))
@@ -47,12 +47,12 @@ def test_random_ones(seed):
 
 @pytest.mark.parametrize("how", ["strides=[2,1]", 'auto_pad="SAME_UPPER"', "output_shape=[10,14], strides=[2,2]"])
 def test_what_stays(how):
-    """What the phases do not cover must be left to the CPU, not guessed."""
+    """Forms that the phases do not cover must be left to the CPU, not guessed."""
     assert left_alone(canonical_conv_transpose, untyped(SHAPE.format(how=how), {"w": (6, 3, 2, 2)}))
 
 
 def test_phases_have_no_more_taps_than_the_kernel():
-    """The work is that of the kernel: 16 taps of 4 x 4, which a zero-filled map would take 64 for."""
+    """The work must be that of the kernel: 16 taps for 4 x 4, where a map filled with zeros would take 64."""
     how = "strides=[2,2], pads=[1,1,1,1]"
     graph = canonical_conv_transpose(untyped(SHAPE.format(how=how), {"w": (6, 3, 4, 4)}))
     convs = [node.op for node in graph.nodes if isinstance(node.op, Conv)]

@@ -1,4 +1,4 @@
-"""Elementwise operators as Affine, Add and Clip."""
+"""Elementwise operators become Affine, Add and Clip."""
 
 from dataclasses import replace
 
@@ -63,14 +63,14 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """No Affine, Add or Clip computes it."""
+    """No Affine, Add or Clip computes the same."""
     node, weights = STAYS[name]
     text = f"g (float{SHAPE} x, float{SHAPE} z, float[N,3,1,1] m) => (float{SHAPE} y) {{ y = {node} }}"
     assert left_alone(canonical_elementwise, untyped(text, weights))
 
 
 def test_a_batch_normalization_without_constants_stays():
-    """In training, or with statistics that are computed, it has no factor that could be known here."""
+    """In training, or with computed statistics, its factors are not known here."""
     text, weights = "y = BatchNormalization (x, s, o, m, var)", dict.fromkeys(("s", "o", "m", "var"), (3,))
     graph = untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ {text} }}", weights)
     (node,) = graph.nodes
@@ -82,26 +82,26 @@ def test_a_batch_normalization_without_constants_stays():
 
 
 def test_a_row_without_channels_stays():
-    """An Affine has one factor a channel, so it needs an axis of channels."""
+    """An Affine has one factor for each channel, so it needs an axis of channels."""
     assert left_alone(canonical_elementwise, untyped("g (float[7] x) => (float[7] y) { y = Mul (x, s) }", {"s": np.float32(2)}))
 
 
 def test_a_clip_with_two_lower_limits_is_named():
-    """Its first limit would be taken for both."""
+    """The first limit would be taken for both."""
     graph = untyped(f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = Clip (x, low) }}", {"low": np.float32(0)})
     with pytest.raises(ModelError, match=r"its limit 'low' has 2 values; it must be one number"):
         canonical_elementwise(replace(graph, constants={"low": np.zeros(2, np.float32)}))
 
 
 def test_limits_are_read():
-    """A limit that is left out is infinite; one that is exchanged with the other would cut everything off."""
+    """A missing limit must become infinite; two exchanged limits would cut everything off."""
     text = f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = Clip (x, low) }}"
     clip = only(canonical_elementwise(untyped(text, {"low": np.float32(-0.5)})), Clip).op
     assert (clip.low, clip.high) == (-0.5, np.inf)
 
 
 def test_sign_of_a_difference():
-    """s - x and x - s differ in both constants."""
+    """s - x and x - s must differ in both constants."""
     text = f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = Sub (s, x) }}"
     graph = canonical_elementwise(untyped(text, {"s": np.float32(2)}))
     affine = only(graph, Affine).op
@@ -119,7 +119,7 @@ def test_sign_of_a_difference():
     ],
 )
 def test_slopes_from_0_to_1_are_a_maximum(node, slopes, runs):
-    """The greater of x and a * x is x below 0 for other slopes, so that these must stay."""
+    """For other slopes, the greater of x and a * x is x below 0, so these must stay."""
     constants = {"s": np.array(slopes, np.float32)[:, None, None]}
     graph = untyped(f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = {node} }}", constants)
     if runs:
@@ -129,13 +129,13 @@ def test_slopes_from_0_to_1_are_a_maximum(node, slopes, runs):
 
 
 def test_greater_of_two_maps():
-    """A limit that is computed, pixel by pixel."""
+    """A limit may be computed, pixel by pixel: then it is the greater of two maps."""
     graph = after(canonical_elementwise, untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ y = Max (z, x) }}"), 0)
     assert kinds(graph) == ["Maximum"]
 
 
 def test_difference_of_two_maps():
-    """Taken for a sum, or the other way round, it would have another sign; of a map and itself it is left to the CPU."""
+    """A difference taken for a sum would have another sign. The difference of a map and itself is left to the CPU."""
     graph = after(canonical_elementwise, untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ y = Sub (z, x) }}"))
     assert only(graph, Add).op.minus
     assert left_alone(canonical_elementwise, untyped(f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = Sub (x, x) }}"))
@@ -152,7 +152,7 @@ WRONG = {
 
 @pytest.mark.parametrize("message", WRONG)
 def test_constants_that_cannot_be_are_named(message):
-    """numpy would answer NaN, or say nothing of the node."""
+    """numpy would give NaN, or an error without the node."""
     node, wrong = WRONG[message]
     graph = untyped(f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = {node} }}", dict.fromkeys(("s", "o", "m", "var"), (3,)))
     with pytest.raises(ModelError) as caught:

@@ -1,4 +1,4 @@
-"""Products of a vector and a constant matrix as 1x1 convolutions."""
+"""Products of a vector and a constant matrix become 1x1 convolutions."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_becomes_a_convolution(name):
-    """A factor that gets lost, or a matrix that is not turned, gives other sums."""
+    """A lost factor, or a matrix that is not transposed, would give other sums."""
     node, weights = CASES[name]
     rows = 2 if name == "an offset a row" else "N"
     graph = after(canonical_gemm, untyped(f"g (float[{rows},6] x) => (float[{rows},4] y) {{ y = {node} }}", weights))
@@ -41,20 +41,20 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """Neither is a convolution with constants of a 1x1 map."""
+    """None of these is a convolution of a 1x1 map with constants."""
     assert left_alone(canonical_gemm, untyped(*STAYS[name]))
 
 
 @pytest.mark.parametrize("shape", ["3,6", "2,3,6", "2,3,2,6"])
 def test_tokens_are_pixels(shape):
-    """Every vector of a sequence or an NHWC map by the same matrix: a 1x1 convolution of the map in the other layout."""
+    """Every vector of a sequence or of an NHWC map meets the same matrix: a 1x1 convolution of the map in the other layout."""
     text = f"g (float[N,{shape}] x) => (float[N,{shape[:-1]}4] y) {{ y = MatMul (x, w) }}"
     found = kinds(after(canonical_gemm, untyped(text, {"w": (6, 4)})))
     assert [kind for kind in found if kind != "Reshape"] == ["Transpose", "Conv", "Transpose"]
 
 
 def test_turned_activations_stay():
-    """A sample would be a column of the map."""
+    """A sample would become a column of the map."""
     graph = untyped("g (float[N,6] x) => (float[N,4] y) { y = Gemm (x, w) }", {"w": (6, 4)})
     (node,) = graph.nodes
     turned = replace(node, op=replace(node.op, attributes={**node.op.attributes, "transA": 1}))
@@ -70,7 +70,7 @@ def test_offset_that_differs_between_samples_is_named():
 
 @pytest.mark.parametrize("shape", [(1, 1, 4), (3,), (0, 4)])
 def test_offset_that_does_not_fit_is_named(shape):
-    """numpy would broadcast the one and say nothing of the node for the other."""
+    """numpy would broadcast one of the shapes, and for the other give an error without the node."""
     graph = untyped("g (float[N,6] x) => (float[N,4] y) { y = Gemm (x, w, b) }", {"w": (6, 4), "b": (4,)})
     with pytest.raises(ModelError, match=r"third input has shape .*; it must be \[4\], one an output"):
         canonical_gemm(replace(graph, constants={**graph.constants, "b": np.zeros(shape, np.float32)}))

@@ -1,4 +1,4 @@
-"""Choices of pixels and channels: each spelling gives one typed operator that chooses the same, or stays as it is."""
+"""Selections of pixels and channels: each spelling becomes one typed operator that selects the same, or stays as it is."""
 
 import numpy as np
 import pytest
@@ -34,13 +34,13 @@ def chosen(line, constants, shape="6,5,7"):
     ],
 )
 def test_spellings(line, constants, found):
-    """Another order of axes, negative starts, steps that go back: each would choose the wrong pixel."""
+    """With another order of axes, negative starts, or steps that go back, the wrong pixel would be selected."""
     assert kinds(after(canonical_pixels, chosen(line, constants), 0)) == found
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_resize_takes_the_pixels_that_onnxruntime_takes(mode):
-    """Whole factors, halves and uneven ones in every mode that is said to run; an uncertain coordinate must leave it alone."""
+    """In every mode that is said to run, at whole, half and uneven factors, the pixels must be onnxruntime's; unsure ones stay."""
     rng, typed = np.random.default_rng(5), 0
     for rounding in ROUNDINGS:
         for _ in range(4):
@@ -52,20 +52,20 @@ def test_resize_takes_the_pixels_that_onnxruntime_takes(mode):
 
 
 def test_a_resize_between_pixels_stays():
-    """Linear and cubic compute new values."""
+    """Linear and cubic modes compute new values."""
     graph = chosen('y = Resize <mode="linear"> (x, , scales)', {"scales": np.array([1, 1, 2, 2], np.float32)})
     assert left_alone(canonical_pixels, graph)
 
 
 def test_a_coordinate_near_a_border_is_not_guessed():
-    """At a scale of 0.3 row 3 is row 10 or, in exact numbers, 9.9999996: float32 decides, so we do not."""
+    """At a scale of 0.3, row 3 is row 10 or, exactly, 9.9999996. float32 decides that, so the pass must not."""
     how = 'coordinate_transformation_mode="asymmetric", nearest_mode="floor"'
     graph = chosen(f"y = Resize <{how}> (x, , scales)", {"scales": np.array([1, 1, 0.3, 1], np.float32)}, "2,40,3")
     assert left_alone(canonical_pixels, graph)
 
 
 def test_fields():
-    """A block's first channel and the rows themselves: what the lowering reads."""
+    """The lowering would read a wrong first channel of a block, or wrong rows."""
     parts = {"st": ints(2, 1), "en": ints(5, 4), "ax": ints(1, 2)}
     graph = after(canonical_pixels, chosen("y = Slice (x, st, en, ax)", parts), 0)
     assert only(graph, Channels).op == Channels(2)
@@ -87,7 +87,7 @@ def test_fields():
     ],
 )
 def test_even_runs_make_the_rows(rows, count):
-    """Alternating for a Resize, one after another for a Pad; whichever is chosen must give every row once."""
+    """Alternating runs for a Resize, consecutive runs for a Pad: either must give every row once."""
     runs, made = even_runs(rows), {}
     for run in runs:
         made |= {run.at + n * run.apart: run.first + n * run.step for n in range(run.count)}

@@ -1,4 +1,4 @@
-"""Pools and the reductions that are pools of the whole map."""
+"""Pools, and reductions that are pools of the whole map, become typed pools."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ WINDOW = "kernel_shape=[3,2], strides=[2,3], pads=[1,0,1,0]"
 
 @pytest.mark.parametrize(("node", "kind"), [("MaxPool", MaxPool), ("AveragePool", AveragePool)])
 def test_windows(node, kind):
-    """Sizes and padding are the model's, row before column."""
+    """Sizes and padding must be the model's, rows before columns."""
     graph = untyped(f"g (float[N,2,7,8] x) => (float[N,2,4,3] y) {{ y = {node} <{WINDOW}> (x) }}")
     op = only(after(canonical_pools, graph), kind).op
     assert op.window == Window((3, 2), (2, 3), (1, 1), (1, 0, 1, 0))
@@ -38,7 +38,7 @@ def test_automatic_padding(mode):
 
 @pytest.mark.parametrize("include", [0, 1])
 def test_padding_is_counted_or_not(include):
-    """An average over a corner divides by 9 or by 4."""
+    """An average over a corner divides by 9 or by 4, as the attribute says."""
     text = f"""g (float[N,2,6,6] x) => (float[N,2,6,6] y) {{
         y = AveragePool <kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad={include}> (x) }}"""
     assert only(after(canonical_pools, untyped(text)), AveragePool).op.include_pad == bool(include)
@@ -54,14 +54,14 @@ WHOLE = {
 
 @pytest.mark.parametrize("node", WHOLE)
 def test_whole_map(node):
-    """The kernel is the map, rows and columns."""
+    """The kernel must be the map's rows and columns."""
     text = f"g (float[N,2,3,4] x) => (float[N,2,1,1] y) {{ y = {node} }}"
     graph = after(canonical_pools, untyped(text, {"axes": ints(-1, 2)}, 18))
     assert only(graph, WHOLE[node]).op.window == Window(kernel=(3, 4))
 
 
 def test_mean_in_front_of_a_transpose():
-    """TensorFlow's mean over axes 1 and 2 of a channels-last map is the pool of the map itself."""
+    """TensorFlow's mean over axes 1 and 2 of a channels-last map must become the pool of the map itself."""
     text = """g (float[N,2,3,4] x) => (float[N,2] y) {
         t = Transpose <perm=[0,2,3,1]> (x)
         y = ReduceMean <keepdims=0> (t, axes) }"""
@@ -83,7 +83,7 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """None of them is a pool of rows and columns."""
+    """None of these is a pool of rows and columns."""
     text, weights = STAYS[name]
     assert left_alone(canonical_pools, untyped(text, weights, 18))
 
@@ -116,21 +116,21 @@ def test_pool_whose_indices_nobody_uses(unused):
 
 @pytest.mark.parametrize("keep", [0, 1])
 def test_sum_over_all_pixels(keep):
-    """The mean times their number; with and without the axes of size 1."""
+    """The sum must be the mean times the number of pixels, with or without the axes of size 1."""
     text = f"g (float[N,2,3,4] x) => (float[N,2{',1,1' * keep}] y) {{ y = ReduceSum <keepdims={keep}> (x, axes) }}"
     graph = after(canonical_pools, untyped(text, {"axes": ints(-1, 2)}))
     assert [kind for kind in kinds(graph) if kind != "Reshape"] == ["AveragePool", "Affine"]
 
 
 def test_computed_axes_stay():
-    """They are known only when the model runs."""
+    """Computed axes are known only when the model runs."""
     graph = untyped("g (float[N,2,3,4] x) => (float[1,2,1,1] y) { y = ReduceMean (x, axes) }", {"axes": ints(2, 3)}, 18)
     (node,) = graph.nodes
     assert left_alone(canonical_pools, replace(graph, nodes=(replace(node, inputs=("x", "x")),), constants={}))
 
 
 def test_pool_whose_indices_are_used_stays():
-    """The accelerator gives the greatest value, not where it was."""
+    """The accelerator gives the greatest value, but not its place."""
     text = """g (float[N,2,4,4] x) => (float[N,2,2,2] y, float[N,2,2,2] z) {
         y, i = MaxPool <kernel_shape=[2,2], strides=[2,2]> (x)
         z = Cast <to=1> (i) }"""

@@ -1,4 +1,4 @@
-"""Operators that rearrange elements as Reshape and Transpose."""
+"""Operators that rearrange elements become Reshape and Transpose."""
 
 from dataclasses import replace
 
@@ -20,25 +20,25 @@ RESHAPES = {
 
 @pytest.mark.parametrize("node", RESHAPES)
 def test_reshapes(node):
-    """One form instead of four: every later pass knows Reshape."""
+    """Later passes know only Reshape, and not its three other spellings."""
     shape, weights, expected = RESHAPES[node]
     graph = after(canonical_views, untyped(f"g (float[N,2,3,4] x) => (float{shape} y) {{ y = {node} }}", weights))
     assert only(graph, Reshape).op.shape == expected
 
 
 def test_an_axis_before_the_batch_is_no_reshape():
-    """[1, N, 2] became [N, 1, 2] where several samples were answered: for one alone both are [1, 1, 2]."""
+    """For one sample [1, N, 2] and [N, 1, 2] are alike, but several samples would be answered in another order."""
     assert left_alone(canonical_views, untyped("g (float[N,2] x) => (float[1,N,2] y) { y = Unsqueeze (x, to) }", {"to": ints(0)}))
 
 
 def test_squeeze():
-    """The axes of size 1 go; the elements stay."""
+    """The axes of size 1 must go, and the elements stay in place."""
     text = "g (float[N,2,1,1] x) => (float[N,2] y) { y = Squeeze (x, to) }"
     assert only(after(canonical_views, untyped(text, {"to": ints(2, 3)})), Reshape).op.shape == (1, 2)
 
 
 def test_transposes():
-    """The order of axes is the model's."""
+    """The order of axes must be the model's."""
     text = "g (float[N,2,3,4] x) => (float[N,3,4,2] y) { y = Transpose <perm=[0,2,3,1]> (x) }"
     assert only(after(canonical_views, untyped(text)), Transpose).op.perm == (0, 2, 3, 1)
 
@@ -84,13 +84,13 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_views_of_the_batch_stay(name):
-    """The accelerator runs sample after sample: none of its views may mix them. A constant is no map."""
+    """The accelerator runs sample after sample, so none of its views may mix samples. A constant is no map."""
     constants = {"to": ints(3, 2), "six": (1, 6), "shape": ints(1, 3, 2)}
     assert left_alone(canonical_views, untyped(STAYS[name], constants))
 
 
 def test_wrong_number_of_elements_is_named():
-    """Shapes that the exporter wrote down and that do not fit would end in numpy's words."""
+    """Wrong shapes from an exporter would end in numpy's words, without the node."""
     graph = untyped("g (float[N,2,3,4] x) => (float[N,24] y) { y = Flatten (x) }")
     wrong = {**graph.tensors, "y": Tensor((1, 23))}
     with pytest.raises(ModelError, match=r"node 'Flatten:y' \(Flatten\): it makes \[1, 23\] of \[1, 2, 3, 4\], which has 24"):
@@ -98,6 +98,6 @@ def test_wrong_number_of_elements_is_named():
 
 
 def test_a_row_of_all_samples_stays():
-    """Flatten from axis 0 joins the batch: as a Reshape that keeps it, two samples were answered with two rows in place of one."""
+    """Flatten from axis 0 joins the batch. As a Reshape that keeps the batch, it would answer two rows instead of one."""
     text = "g (float[N,2,3,4] x) => (float[1,?] y) { y = Flatten <axis=0> (x) }"
     assert left_alone(canonical_views, untyped(text))

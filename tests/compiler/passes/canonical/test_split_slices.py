@@ -1,4 +1,4 @@
-"""Split as Slices."""
+"""A Split becomes Slices."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from ..alone import after, ints, kinds, left_alone, typed, untyped
 
 
 def test_every_output_that_is_read_gets_a_slice():
-    """Parts of unequal size, one that nobody reads, and an axis counted from the end."""
+    """Parts of unequal size, a part that nobody reads, or an axis counted from the end would go wrong."""
     text = """g (float[N,7,4,5] x) => (float[N,2,4,5] y, float[N,2,2,5] z) {
         y, b, c = Split <axis=-3> (x, parts) d = Relu (c) z, e = Split <axis=2> (d, halves) }"""
     graph = after(split_slices, fold_constants(untyped(text, {"parts": ints(2, 3, 2), "halves": ints(2, 2)}, 13)), 0)
@@ -18,12 +18,12 @@ def test_every_output_that_is_read_gets_a_slice():
 
 
 def test_a_split_of_unknown_parts_stays():
-    """A part whose size is not known cannot be said by numbers."""
+    """A part of unknown size cannot be written as numbers."""
     graph = typed({"x": (1, 4, 2, 2)}, [("y", Onnx("Split", {"axis": 1}), ["x", "parts"], ())], ["y"], {"parts": np.array([4])})
     assert left_alone(split_slices, graph)
 
 
 def test_a_split_of_unknown_shape_stays():
-    """Behind a computed Reshape nobody knows a shape: its least size was asked for, and there is none."""
+    """Behind a computed Reshape no shape is known: the pass would ask for the least of no sizes."""
     graph = typed({"x": ()}, [("y", Onnx("Split", {"axis": 0}), ["x", "parts"], ())], ["y"], {"parts": np.array([4])})
     assert left_alone(split_slices, graph)

@@ -1,4 +1,4 @@
-"""Affines inside the convolutions beside them."""
+"""Affines go into the convolutions beside them."""
 
 from math import inf
 
@@ -24,7 +24,7 @@ def small(nodes, outputs=("y",), **constants):
 
 
 def test_into_the_convolution_before():
-    """BatchNorm behind a Conv costs nothing: its limits go along."""
+    """BatchNorm behind a Conv must cost nothing, and its limits must go along."""
     graph = small([("a", CONV, ["x"], Y), ("y", Affine("s", "t", 0.0, 6.0), ["a"], Y)])
     graph = after(fuse_affine, graph)
     assert kinds(graph) == ["Conv"]
@@ -32,20 +32,20 @@ def test_into_the_convolution_before():
 
 
 def test_into_the_convolution_after():
-    """Without padding, scale and shift go into the weights and the bias; with groups, each to its own channels."""
+    """Without padding, scale and shift must go into weights and bias; with groups, each to its own channels."""
     grouped = Conv(Window((3, 3)), 2, "p", "b")
     nodes = [("a", BEFORE, ["x"], X), ("y", grouped, ["a"], (1, 6, 3, 3))]
     assert kinds(after(fuse_affine, small(nodes), 1e-4)) == ["Conv"]
 
 
 def test_scale_passes_padding():
-    """0 times a scale is 0 still."""
+    """An affine without a shift passes padding, because 0 times a scale is still 0."""
     graph = small([("a", BEFORE, ["x"], X), ("y", PADDED, ["a"], Y)], v=np.zeros(4))
     assert kinds(after(fuse_affine, graph)) == ["Conv"]
 
 
 def test_affines_merge():
-    """Two walks over the map become one."""
+    """Two affines would walk over the map twice."""
     nodes = [("a", Clip(0.0), ["x"], X), ("b", BEFORE, ["a"], X), ("y", Affine("u", "v", 0.0), ["b"], X)]
     graph = after(fuse_affine, small(nodes))
     assert kinds(graph) == ["Clip", "Affine"]
@@ -53,7 +53,7 @@ def test_affines_merge():
 
 
 def test_int8_weights_stay_int8():
-    """The scale of a channel takes the factor; a negative one turns the int8 numbers' signs."""
+    """The factor must go into the channel's scale; a negative one must turn the signs of the int8 numbers."""
     whole = np.float32([[3, -127, 1, 0]] * 6)[:, :, None, None]
     conv = Conv(Window(), 1, "w", "b", "ws")
     factors = np.float32([1, -1, 0.5, -2, 3, 0])
@@ -75,7 +75,7 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """Folded, each of them would change what some reader sees."""
+    """Folded, each of these would change what some reader sees."""
     assert left_alone(fuse_affine, small(*STAYS[name]))
 
 

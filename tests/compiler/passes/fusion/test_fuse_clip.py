@@ -1,4 +1,4 @@
-"""Limits as part of the operator that computes the values."""
+"""Limits become part of the operator that computes the values."""
 
 from math import inf
 
@@ -29,7 +29,7 @@ def small(nodes, outputs=("y",), quants=None):
 
 @pytest.mark.parametrize("kind", TAKERS)
 def test_operator_takes_the_limits(kind):
-    """A Relu of its own would be a walk over the map."""
+    """A separate Relu would be another walk over the map."""
     op, inputs = TAKERS[kind]
     graph = after(fuse_clip, small([("a", op, inputs, SHAPE), ("y", Clip(0.0, 2.0), ["a"], SHAPE)]))
     assert kinds(graph) == [kind]
@@ -43,7 +43,7 @@ def test_limits_that_exclude_each_other():
 
 
 def test_passes_pools_and_concatenations():
-    """The greatest of limited values is the limited greatest; so the convolutions before them take the Relu."""
+    """The greatest of limited values is the limited greatest value, so the convolutions before a pool can take the Relu."""
     pooled = (1, 4, 1, 1)
     nodes = [("a", CONV, ["x"], SHAPE), ("e", CONV, ["z"], SHAPE), ("c", Concat(), ["a", "e"], (1, 4, 3, 3))]
     nodes += [("d", MaxPool(Window((3, 3))), ["c"], pooled), ("y", Clip(0.0), ["d"], pooled)]
@@ -60,7 +60,7 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """An input has no operator; the other reader of a shared tensor sees negative values."""
+    """An input has no operator to take limits, and the other reader of a shared tensor must see negative values."""
     assert left_alone(fuse_clip, small(*STAYS[name]))
 
 

@@ -1,4 +1,4 @@
-"""Padding as part of the window that reads it."""
+"""Padding becomes part of the window that reads it."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def small(*nodes, outputs=("y",), widths=WIDTHS, **constants):
 
 
 def test_convolutions_take_it():
-    """The zeros are those of the window's own padding, added to what it has."""
+    """The zeros must be added to the window's own padding."""
     conv = Conv(Window((3, 3), pads=(1, 0, 0, 0)), 3, "w", "b")
     graph = small(RELU, PAD, ("y", conv, ["p"], (1, 3, 6, 6)), w=(3, 1, 3, 3), b=(3,))
     graph = after(fuse_pad, graph)
@@ -31,14 +31,14 @@ def test_convolutions_take_it():
 
 
 def test_averages_count_it():
-    """A Pad's zeros are pixels: the divisor does not shrink at the border."""
+    """A Pad's zeros are pixels, so the divisor must not shrink at the border."""
     graph = after(fuse_pad, small(RELU, PAD, ("y", AveragePool(WINDOW), ["p"], Y)))
     assert kinds(graph) == ["Clip", "AveragePool"]
     assert only(graph, AveragePool).op == AveragePool(Window((3, 3), pads=PADS), include_pad=True)
 
 
 def test_maxima_take_it_behind_a_relu():
-    """Of values that are never negative, 0 changes no maximum."""
+    """Among values that are never negative, 0 changes no maximum."""
     graph = after(fuse_pad, small(RELU, PAD, ("y", MaxPool(WINDOW), ["p"], Y)))
     assert kinds(graph) == ["Clip", "MaxPool"]
 
@@ -53,7 +53,7 @@ COPIES = {
 
 @pytest.mark.parametrize("name", COPIES)
 def test_otherwise_a_copy_pads(name):
-    """None of these readers computes the same with padding of its own; the weights of the copy are exact in int8."""
+    """Padding of its own would change what these readers compute, so a copy pads; its weights are exact in int8."""
     graph = after(fuse_pad, small(*COPIES[name]))
     conv = only(graph, Conv).op
     assert (conv.window.pads, conv.groups) == (PADS, 3)
@@ -73,5 +73,5 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """A window pads with zeros only, and at rows and columns only."""
+    """A window pads only with zeros, and only rows and columns."""
     assert left_alone(fuse_pad, STAYS[name])

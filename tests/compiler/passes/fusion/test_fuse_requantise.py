@@ -1,4 +1,4 @@
-"""A copy with a scale of its own as the second rounding of a convolution."""
+"""A copy with another scale becomes the second rounding of a convolution."""
 
 from cnna.compiler.graph.ir import Combine
 from cnna.compiler.passes.fusion.fuse_requantise import fuse_requantise
@@ -9,7 +9,7 @@ from ..int8_graphs import COPY, conv, exact, int8_graph
 
 
 def test_copy_is_the_second_rounding():
-    """Both roundings stay: one alone would give other numbers at ties."""
+    """Both roundings must stay: a single one would give other numbers at ties."""
     graph = int8_graph([conv("a", "x"), ("y", COPY, ["a"])], ["y"])
     changed = exact(fuse_requantise, graph)
     assert kinds(changed) == ["Conv"]
@@ -17,13 +17,13 @@ def test_copy_is_the_second_rounding():
 
 
 def test_copy_of_a_shared_tensor_stays():
-    """The other reader wants the first rounding."""
+    """The other reader needs the first rounding."""
     graph = int8_graph([conv("a", "x"), ("y", COPY, ["a"]), conv("z", "a")], ["y", "z"])
     assert left_alone(fuse_requantise, graph)
 
 
 def test_copy_behind_a_residual_add_stays():
-    """The convolution has one second rounding."""
+    """The convolution has only one second rounding."""
     both = Combine(1 << 14, 1 << 14, 0, 15, COPY.out)
     graph = fuse_residual(int8_graph([conv("a", "x"), ("b", both, ["a", "x"]), ("y", COPY, ["b"])], ["y"]))
     assert kinds(graph) == ["Conv", "Combine"]

@@ -1,4 +1,4 @@
-"""An Add as the residual of a convolution."""
+"""An Add becomes the residual of a convolution."""
 
 import pytest
 
@@ -13,7 +13,7 @@ ADD = Combine(3 << 12, 1 << 14, 77, 15, COPY.out)
 
 @pytest.mark.parametrize("operands", [["a", "x"], ["x", "a"]])
 def test_add_is_the_convolutions_residual(operands):
-    """The convolution is the first operand inside: where it was the second, the factors change places."""
+    """Inside, the convolution is the first operand: if it was the second, the factors must change places."""
     changed = exact(fuse_residual, int8_graph([conv("a", "x"), ("y", ADD, operands)], ["y"]))
     assert kinds(changed) == ["Conv"]
     assert changed.nodes[0].inputs == ("x", "x")
@@ -22,7 +22,7 @@ def test_add_is_the_convolutions_residual(operands):
 
 
 def test_later_of_two_convolutions_takes_it():
-    """The earlier one would have to wait for an operand that is made behind it."""
+    """The earlier convolution would have to wait for an operand that is made after it."""
     nodes = [conv("a", "x"), conv("b", "a"), conv("c", "x"), ("y", ADD, ["c", "b"])]
     changed = exact(fuse_residual, int8_graph(nodes, ["y"]))
     assert kinds(changed) == ["Conv", "Conv", "Conv"]
@@ -30,7 +30,7 @@ def test_later_of_two_convolutions_takes_it():
 
 
 def test_convolution_has_one_residual():
-    """The second Add stays for the vector engine."""
+    """The second Add must stay for the vector engine."""
     nodes = [conv("a", "x"), ("b", ADD, ["a", "x"]), ("y", ADD, ["b", "x"])]
     assert kinds(exact(fuse_residual, int8_graph(nodes, ["y"]))) == ["Conv", "Combine"]
 
@@ -45,5 +45,5 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """Folded, the convolution's own output would be missing, or there is none to fold into."""
+    """Folded, the convolution's own output would be missing; or there is no convolution to fold into."""
     assert left_alone(fuse_residual, int8_graph(*STAYS[name]))

@@ -1,4 +1,4 @@
-"""Steps over pixels and zeros for channels, as convolutions that copy."""
+"""Slices with steps, and Pads of channels, become convolutions that copy."""
 
 import numpy as np
 import pytest
@@ -17,14 +17,14 @@ CHANNELS = {"widths": ints(0, 1, 0, 0, 0, 3, 0, 0)}
 
 
 def test_slice_with_steps_is_a_depthwise_copy():
-    """Every second pixel is what a window of one tap with stride 2 reads."""
+    """A window of one tap with stride 2 reads every second pixel."""
     graph = typed({"x": X}, [RELU, ("y", *SLICE[1:])], ["y"], STEPS)
     conv = only(after(slice_pad, graph, 0), Conv).op
     assert (conv.window, conv.groups) == (Window(stride=(2, 2)), 4)
 
 
 def test_option_a_shortcut_is_one_convolution():
-    """Slice and Pad of ResNet's parameter-free shortcut: one walk over the map instead of two."""
+    """Slice and Pad of ResNet's shortcut without parameters must be one walk over the map, not two."""
     nodes = [RELU, SLICE, ("y", Onnx("Pad"), ["h", "widths"], MORE)]
     graph = after(slice_pad, typed({"x": X}, nodes, ["y"], STEPS | CHANNELS), 0)
     assert kinds(graph) == ["Clip", "Conv"]
@@ -35,7 +35,7 @@ def test_option_a_shortcut_is_one_convolution():
 
 
 def test_pad_of_a_shared_slice():
-    """The Slice stays for its other reader, as a copy of its own."""
+    """The Slice must stay for its other reader, as a separate copy."""
     nodes = [RELU, SLICE, ("y", Onnx("Pad"), ["h", "widths"], MORE), ("z", Clip(-1.0, 1.0), ["h"], HALF)]
     graph = after(slice_pad, typed({"x": X}, nodes, ["y", "z"], STEPS | CHANNELS), 0)
     assert sorted(kinds(graph)) == ["Clip", "Clip", "Conv", "Conv"]
@@ -58,5 +58,5 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """No window of one tap from pixel 0 reads those pixels; Pads of rows are `fuse_pad`'s."""
+    """No window of one tap from pixel 0 reads these pixels; `fuse_pad` takes Pads of rows."""
     assert left_alone(slice_pad, STAYS[name])

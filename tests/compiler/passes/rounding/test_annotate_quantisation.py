@@ -1,4 +1,4 @@
-"""Rounding as a property of the tensor that is rounded."""
+"""A rounding becomes a property of the tensor that is rounded."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ COARSE, FINE = Quant(0.1, 3), Quant(0.02, -5)
 
 
 def test_rounding_becomes_the_tensors():
-    """The input's rounding and that behind the Clip: each must be known to who runs the operator, and be done once."""
+    """The roundings of the input and behind the Clip: each operator must know them, and each must be done once."""
     nodes = [("a", Requantise(FINE), ["x"], SHAPE), ("b", Clip(0.0), ["a"], SHAPE), ("y", Requantise(COARSE), ["b"], SHAPE)]
     graph = after(annotate_quantisation, typed({"x": SHAPE}, nodes, ["y"]))
     assert kinds(graph) == ["Clip"]
@@ -22,7 +22,7 @@ def test_rounding_becomes_the_tensors():
 
 
 def test_copy_of_a_rounded_tensor_stays():
-    """The second rounding is coarser: without the copy its readers would see finer values."""
+    """The second rounding is coarser: without the copy, its readers would see finer values."""
     nodes = [("a", Clip(0.0), ["x"], SHAPE), ("y", Requantise(COARSE), ["a"], SHAPE)]
     graph = after(annotate_quantisation, typed({"x": SHAPE}, nodes, ["y"], quants={"x": FINE, "a": FINE}))
     assert kinds(graph) == ["Clip", "Requantise"]
@@ -30,7 +30,7 @@ def test_copy_of_a_rounded_tensor_stays():
 
 
 def test_rounding_of_a_shared_tensor_stays():
-    """The other reader sees the float: a quantisation of the tensor would round it too."""
+    """The other reader sees the float, which a quantisation of the tensor would round too."""
     nodes = [("a", Clip(0.0), ["x"], SHAPE), ("y", Requantise(COARSE), ["a"], SHAPE), ("z", Clip(-1.0, 1.0), ["a"], SHAPE)]
     graph = after(annotate_quantisation, typed({"x": SHAPE}, nodes, ["y", "z"]))
     assert kinds(graph) == ["Clip", "Requantise", "Clip"]
@@ -38,7 +38,7 @@ def test_rounding_of_a_shared_tensor_stays():
 
 
 def test_rounding_of_a_second_output_stays():
-    """An ONNX node with two outputs is written as it is: the rounding of the second would have no place."""
+    """An ONNX node with two outputs is written as it is, so the rounding of its second output would have no place."""
     text = """g (float[N,2,3,3] x) => (float[N,1,3,3] y, float[N,1,3,3] z) {
         z, b = Split <axis=1, num_outputs=2> (x)
         q = QuantizeLinear (b, s, o)

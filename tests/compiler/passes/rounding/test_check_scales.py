@@ -1,4 +1,4 @@
-"""Scales that fit nothing are refused with the node's name."""
+"""Scales that do not fit are refused with the node's name."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ SOUND = {
 
 @pytest.mark.parametrize("name", SOUND)
 def test_sound_scales_pass(name):
-    """The check may neither refuse nor change what fits."""
+    """The check must neither refuse nor change scales that fit."""
     assert left_alone(check_scales, untyped(*SOUND[name]))
 
 
@@ -113,7 +113,7 @@ def test_typed_operators_pass():
 
 @pytest.mark.parametrize("reason", WRONG)
 def test_wrong_scales_are_named(reason):
-    """A pass behind would divide by them, or broadcast them along another axis."""
+    """A later pass would divide by them, or broadcast them along another axis."""
     text, weights = WRONG[reason]
     with pytest.raises(ModelError) as caught:
         check_scales(untyped(text, weights))

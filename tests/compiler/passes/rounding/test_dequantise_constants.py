@@ -1,4 +1,4 @@
-"""Real values of int8 weights, with their scales beside them."""
+"""int8 weights become real values, with their scales beside them."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ WHOLE = np.array([[5, -128], [127, 1]], np.int8)[:, :, None, None]
 
 
 def test_weights_can_be_divided_back():
-    """int8 weights that came out as others would be another model."""
+    """int8 weights that come back as others would be another model."""
     scale = np.float32([0.1, 3])
     graph = after(dequantise_constants, untyped(TEXT, {"q": WHOLE, "s": scale, "z": np.zeros(2, np.int8)}))
     assert kinds(graph) == ["Conv"]
@@ -26,14 +26,14 @@ def test_weights_can_be_divided_back():
 
 
 def test_zero_point_is_subtracted():
-    """uint8 weights about 128 are the same reals."""
+    """uint8 weights about 128 must become the same real values."""
     values = {"q": (WHOLE.astype(np.int16) + 128).astype(np.uint8), "s": np.float32(0.1), "z": np.uint8(128)}
     graph = after(dequantise_constants, untyped(TEXT, values))
     np.testing.assert_allclose(graph.constants["w"], WHOLE * np.float32(0.1), rtol=1e-6)
 
 
 def test_float_weights_behind_q_and_dq_are_rounded():
-    """onnxruntime writes float weights with Q and DQ behind them; what counts is their int8."""
+    """onnxruntime writes float weights with Q and DQ behind them: their int8 values count."""
     text = TEXT.replace("w = ", "q = QuantizeLinear <axis=0> (f, s, z)\n    w = ")
     values = {"f": np.float32([[0.26, -99], [99, 0.1]])[:, :, None, None], "s": np.float32(0.1), "z": np.int8(0)}
     graph = after(dequantise_constants, untyped(text, values))
@@ -41,7 +41,7 @@ def test_float_weights_behind_q_and_dq_are_rounded():
 
 
 def test_activations_stay():
-    """Only what is constant can be computed now."""
+    """Only constants can be computed now."""
     text = """g (float[N,2,3,3] x) => (float[N,2,3,3] y) {
         q = QuantizeLinear (x, s, z)
         y = DequantizeLinear (q, s, z)}"""
@@ -49,7 +49,7 @@ def test_activations_stay():
 
 
 def test_values_beyond_float32_are_named():
-    """They would be infinite, and every sum with them."""
+    """They would be infinite, and so would every sum with them."""
     values = {"q": WHOLE, "s": np.float32(3e38), "z": np.int8(0)}
     with pytest.raises(ModelError, match=r"node 'DequantizeLinear:w' .*beyond float32; use a smaller scale"):
         dequantise_constants(untyped(TEXT, values))

@@ -1,4 +1,4 @@
-"""DequantizeLinear above operators that only move int8 elements."""
+"""DequantizeLinear moves above operators that only move int8 elements."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ SLICES = """half = Slice (q, nought, two, channels)
 
 @pytest.mark.parametrize("name", MOVERS)
 def test_movers_work_on_real_values(name):
-    """A pool of int8 between two layers would be refused: the passes know operators of real values only."""
+    """A pool of int8 between two layers would be refused, because the passes know only operators of real values."""
     mover, weights = MOVERS[name]
     text = TEXT.format(mover=mover, axis="", scale="s", zero="z").replace("m = ", SLICES, 1)
     weights = weights | {"nought": ints(0), "two": ints(2), "channels": ints(1), "rows": ints(2)}
@@ -40,7 +40,7 @@ def test_movers_work_on_real_values(name):
 
 
 def test_whoever_reads_int8_keeps_it():
-    """The user asks for the int8 too."""
+    """The user asks for the int8 values too."""
     text = """g (float[N,4,4,4] x) => (float[N,4,4,4] y, int8[N,4,4,4] m) {
         q = QuantizeLinear (x, s, z)
         m = Transpose <perm=[0,1,3,2]> (q)
@@ -51,7 +51,7 @@ def test_whoever_reads_int8_keeps_it():
 
 @pytest.mark.parametrize("scale", ["s", "each"])
 def test_only_one_scale_for_all_moves_above_a_transpose(scale):
-    """A scale for each channel, moved up as it is, would scale rows: the shapes fit, the values do not."""
+    """A scale for each channel, moved above a Transpose as it is, would scale rows: the shapes fit, but the values do not."""
     zero = {"s": "z", "each": "zeros"}[scale]
     text = TEXT.format(mover="Transpose <perm=[0,2,3,1]> (q)", axis="<axis=3>", scale=scale, zero=zero)
     graph = untyped(text, ONE | (EACH if scale == "each" else {}))
@@ -59,6 +59,6 @@ def test_only_one_scale_for_all_moves_above_a_transpose(scale):
 
 
 def test_operators_that_compute_stay():
-    """Only operators that are known to move or choose elements may change places with the scale."""
+    """Only operators that move or choose elements may change places with the scale."""
     text = TEXT.format(mover="Max (q, q)", axis="", scale="s", zero="z")
     assert left_alone(hoist_dequantise, untyped(text, ONE))

@@ -1,4 +1,4 @@
-"""Quantisations that a tensor has from its neighbour."""
+"""A tensor takes its quantisation from its neighbour."""
 
 import numpy as np
 import pytest
@@ -21,14 +21,14 @@ DOWN = {
 
 @pytest.mark.parametrize("name", DOWN)
 def test_down_through_what_chooses_values(name):
-    """Its output's values are among the input's: rounding them once more changes nothing."""
+    """The output's values are among the input's, so another rounding changes nothing."""
     op, constants = DOWN[name]
     graph = typed({"x": SHAPE}, [("y", op, ["x"], SHAPE)], ["y"], constants, {"x": FINE})
     assert after(inherit_quantisation, graph).tensors["y"].quant == FINE
 
 
 def test_up_through_what_commutes_with_rounding():
-    """The pool of rounded values is the rounded pool; so the convolution in front may round to the pool's int8."""
+    """The pool of rounded values is the rounded pool, so the convolution in front may round to the pool's int8."""
     nodes = [
         ("a", Conv(Window(), 1, "w", "b"), ["x"], SHAPE),
         ("m", MaxPool(Window()), ["a"], SHAPE),
@@ -55,7 +55,7 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """A quantisation here would round what the model does not round, or for another reader too."""
+    """A quantisation here would round what the model does not round, or what another reader sees."""
     nodes, quants, constants = STAYS[name]
     outputs = [name for name in ("y", "v") if any(node[0] == name for node in nodes)]
     assert left_alone(inherit_quantisation, typed({"x": SHAPE, "z": SHAPE}, nodes, outputs, constants, quants))

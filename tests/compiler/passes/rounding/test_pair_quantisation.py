@@ -1,4 +1,4 @@
-"""Q and DQ as one rounding."""
+"""Q and DQ become one rounding."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ SCALE = np.float32(0.02)
 
 @pytest.mark.parametrize("zero", [np.int8(3), np.uint8(131)])
 def test_pair_is_one_rounding(zero):
-    """uint8 about 131 is int8 about 3: the accelerator has int8 alone."""
+    """uint8 about 131 is int8 about 3; the accelerator has only int8."""
     graph = after(pair_quantisation, untyped(TEXT, {"s": SCALE, "o": zero, "s2": SCALE, "o2": zero}))
     assert kinds(graph) == ["Requantise"]
     assert only(graph, Requantise).op.quant == Quant(float(SCALE), 3)
@@ -34,12 +34,12 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """No rounding to int8 by one scale computes it."""
+    """No rounding to int8 with one scale computes the same."""
     assert left_alone(pair_quantisation, untyped(TEXT, STAYS[name], 21))
 
 
 def test_equal_pairs_of_a_tensor_are_one():
-    """onnxruntime writes a pair for each reader; with several roundings the tensor would have several readers."""
+    """onnxruntime writes a pair for each reader. With several roundings the tensor would have several readers."""
     text = """g (float[N,4,4,4] x) => (float[N,4,4,4] y) {
         q = QuantizeLinear (x, s, o)
         a = DequantizeLinear (q, s, o)
@@ -51,7 +51,7 @@ def test_equal_pairs_of_a_tensor_are_one():
 
 
 def test_both_names_of_one_rounding_are_answered():
-    """A model may show a tensor twice: whichever name were dropped, its user would miss an output."""
+    """A model may output a tensor twice. If one name were dropped, its user would miss an output."""
     text = """g (float[N,4,4,4] x) => (float[N,4,4,4] y, float[N,4,4,4] z) {
         q = QuantizeLinear (x, s, o)
         y = DequantizeLinear (q, s, o)
@@ -62,7 +62,7 @@ def test_both_names_of_one_rounding_are_answered():
 
 
 def test_int8_that_is_wanted_reads_behind_the_rounding():
-    """Otherwise the tensor would have a second reader that sees floats, and would not be rounded itself."""
+    """Otherwise the tensor would have a second reader that sees floats, and could not be rounded itself."""
     text = """g (float[N,4,4,4] x) => (float[N,4,4,4] y, int8[N,4,4,4] q) {
         q = QuantizeLinear (x, s, o)
         y = DequantizeLinear (q, s, o)}"""

@@ -1,4 +1,4 @@
-"""A quantisation for what stands between a convolution and its Add."""
+"""A tensor between a convolution and its Add gets a quantisation."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ CONV = ("a", Conv(Window(), 1, "w", "b"), ["x"], SHAPE)
 
 @pytest.mark.parametrize("operands", [["a", "x"], ["x", "a"]])
 def test_range_is_what_can_change_the_sum(operands):
-    """A narrower range would saturate sums; a wider one loses precision. The answer moves by a step of either tensor at most."""
+    """A narrower range would saturate sums, and a wider one would lose precision. The answer may move by one step at most."""
     graph = typed({"x": SHAPE}, [CONV, ("y", Add(), operands, SHAPE)], ["y"], CONSTANTS, {"x": X, "y": Y})
     changed = quantise_between(graph)
     quant = changed.tensors["a"].quant
@@ -40,7 +40,7 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """There is no range to derive, or another reader would see values cut to it."""
+    """No range can be derived, or another reader would see values that are cut to it."""
     nodes, quants, outputs = STAYS[name]
     constants = CONSTANTS if CONV in nodes else {}
     assert left_alone(quantise_between, typed({"x": SHAPE, "z": SHAPE}, nodes, outputs, constants, quants))

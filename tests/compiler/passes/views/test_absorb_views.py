@@ -1,4 +1,4 @@
-"""Flatten and Gemm as one convolution of the whole map."""
+"""Flatten and Gemm become one convolution of the whole map."""
 
 import pytest
 
@@ -19,7 +19,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("layout", VIEWS)
 def test_kernel_is_the_map(layout):
-    """Weights in another order than the map's elements would give other sums; a view that stays would not run."""
+    """Weights in another order than the map's elements would give other sums, and a view that stays would not run."""
     nodes = [("m", Clip(0.0), ["x"], MAP), *VIEWS[layout], ("y", GEMM, ["v"], (1, 5, 1, 1))]
     graph = after(absorb_views, typed({"x": MAP}, nodes, ["y"], CONSTANTS))
     assert kinds(graph) == ["Clip", "Conv"]
@@ -46,6 +46,6 @@ def test_stays(name):
 
 
 def test_grouped_convolutions_stay():
-    """A group reads some elements of the vector only, which are no window of the map."""
+    """A group reads only some elements of the vector, which are no window of the map."""
     nodes = [CLIP, *LAST, ("y", Conv(Window(), 2, "w", "b"), ["v"], (1, 4, 1, 1))]
     assert left_alone(absorb_views, typed({"x": MAP}, nodes, ["y"], {"w": (4, 12, 1, 1), "b": (4,)}))

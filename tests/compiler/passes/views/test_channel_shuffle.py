@@ -1,4 +1,4 @@
-"""Views that are a selection of channels."""
+"""Views that select channels become a selection of channels."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def views(perm, shape=SHAPE):
 
 @pytest.mark.parametrize("shape", [SHAPE, (1, 6, 1, 1)], ids=["map", "vector"])
 def test_shuffle_becomes_a_selection(shape):
-    """ShuffleNet's views between two layers would be refused; weights 0 and 1 of scale 1 are exact in int8."""
+    """ShuffleNet's views between two layers would be refused. Weights 0 and 1 with scale 1 are exact in int8."""
     nodes = [("a", Clip(0.0), ["x"], shape), *views((0, 2, 1, 3, 4), shape), ("y", Clip(-9.0, 1.0), ["v"], shape)]
     graph = after(channel_shuffle, typed({"x": shape}, nodes, ["y"]), 0)
     assert kinds(graph) == ["Clip", "Conv", "Clip"]
@@ -37,5 +37,5 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """A selection of channels computes none of the first; the others run on the CPU."""
+    """The first case is no selection of channels; the others run on the CPU."""
     assert left_alone(channel_shuffle, typed({"x": SHAPE}, STAYS[name], ["y"]))

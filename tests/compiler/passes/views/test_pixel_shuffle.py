@@ -1,4 +1,4 @@
-"""Blocks of pixels as channels, and back, in views."""
+"""Views that move blocks of pixels to channels, or back, become typed operators."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from ..alone import after, kinds, left_alone, typed
 
 
 def chain(before, apart, perm, shape):
-    """Two Clips, and between them a Reshape, a Transpose and a Reshape."""
+    """Two Clips, with a Reshape, a Transpose and a Reshape between them."""
     turned = tuple(np.array(apart)[list(perm)].tolist())
     nodes = [
         ("r", Clip(0.0), ["x"], before),
@@ -30,7 +30,7 @@ SIZES = [(4, 5), (2, 10), (1, 1)]
     ("apart", "perm", "parts"), [((3, 2, 2), (0, 1, 4, 2, 5, 3), "Conv"), ((2, 2, 3), (0, 3, 4, 1, 5, 2), "Channels")]
 )
 def test_pixel_shuffle(apart, perm, parts, height, width):
-    """PyTorch's order of channels, and TensorFlow's; a map that is wide, or one pixel, is a map as well."""
+    """PyTorch's or TensorFlow's order of channels would be confused, or a wide map or a single pixel not count as a map."""
     shape = (1, 3, 2 * height, 2 * width)
     graph = after(pixel_shuffle, chain((1, 12, height, width), (1, *apart, height, width), perm, shape), 0)
     assert kinds(graph) == ["Clip"] + [parts] * 4 + ["Interleave", "Clip"]
@@ -39,7 +39,7 @@ def test_pixel_shuffle(apart, perm, parts, height, width):
 @pytest.mark.parametrize(("height", "width"), SIZES[:2])
 @pytest.mark.parametrize(("perm", "parts"), [((0, 1, 3, 5, 2, 4), ["Concat", "Conv"]), ((0, 3, 5, 1, 2, 4), ["Concat"])])
 def test_pixel_unshuffle(perm, parts, height, width):
-    """The same back."""
+    """The way back would be wrong."""
     before, shape = (1, 3, 2 * height, 2 * width), (1, 12, height, width)
     graph = after(pixel_shuffle, chain(before, (1, 3, height, 2, width, 2), perm, shape), 0)
     assert kinds(graph) == ["Clip"] + ["Pixels"] * 4 + [*parts, "Clip"]

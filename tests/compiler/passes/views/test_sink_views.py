@@ -1,4 +1,4 @@
-"""Views that move down until they meet what undoes them."""
+"""Views move down until they meet a view that undoes them."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ PAST = {
 
 @pytest.mark.parametrize("name", PAST)
 def test_views_meet_what_undoes_them(name):
-    """TensorFlow's channels-last islands between convolutions: each view would be refused."""
+    """Between convolutions, TensorFlow has islands with channels last: each of their views would be refused."""
     nodes, constants = PAST[name]
     second = [("n", Clip(-1.0), ["m"], X)] if "sum" in name else []
     graph = small(*second, ("t", THERE, ["m"], LAST), *nodes, ("y", BACK, ["e"], X), **constants)
@@ -40,7 +40,7 @@ def test_views_meet_what_undoes_them(name):
 
 
 def test_affine_of_channels_finds_them_in_front_of_the_view():
-    """Channels of a vector that views made of a [1, 4, 1, 1] map are the map's."""
+    """The channels of a vector that views made of a [1, 4, 1, 1] map are the map's channels."""
     constants = {"s": np.arange(4.0), "o": np.arange(4.0)}
     conv = ("m", CONV[1], ["x"], (1, 4, 1, 1))
     nodes = [conv, ("t", Transpose((0, 2, 1, 3)), ["m"], (1, 1, 4, 1)), ("v", Reshape((1, 4, 1, 1)), ["t"], (1, 4, 1, 1))]
@@ -50,14 +50,14 @@ def test_affine_of_channels_finds_them_in_front_of_the_view():
 
 
 def test_affine_along_rows_keeps_its_view():
-    """Behind the Transpose its numbers belong to rows, which no Affine of the map has."""
+    """Behind the Transpose its numbers belong to rows, but a map's Affine has numbers for channels only."""
     constants = {"s": np.arange(2.0), "o": np.arange(2.0)}
     graph = small(("t", THERE, ["m"], LAST), ("y", Affine("s", "o"), ["t"], LAST), **constants)
     assert left_alone(sink_views, graph)
 
 
 def test_concatenation_of_channels_is_typed():
-    """ONNX's Concat of channels-last maps is one of their sources, and then a view."""
+    """A Concat of channels-last maps must become a concatenation of their sources, followed by a view."""
     nodes = [("t", THERE, ["m"], LAST), ("n", Clip(0.0), ["m"], X), ("u", THERE, ["n"], LAST)]
     nodes += [("y", Onnx("Concat", {"axis": 3}), ["t", "u"], (1, 2, 3, 8))]
     graph = after(sink_views, small(*nodes))
@@ -66,20 +66,20 @@ def test_concatenation_of_channels_is_typed():
 
 
 def test_concatenation_of_rows_stays():
-    """The accelerator concatenates channels only."""
+    """The accelerator can only concatenate channels."""
     graph = small(("n", Clip(0.0), ["m"], X), ("y", Onnx("Concat", {"axis": 2}), ["m", "n"], (1, 4, 4, 3)))
     assert left_alone(sink_views, graph)
 
 
 def test_views_of_the_input_stay_in_front():
-    """They run on the CPU before the rounding that makes the accelerator's input; behind it they would have no place."""
+    """They run on the CPU, before the rounding that makes the accelerator's input; behind it they would have no place."""
     nodes = [("t", BACK, ["x"], (1, 3, 4, 2)), ("r", ROUNDING, ["t"], (1, 3, 4, 2))]
     nodes += [("y", Conv(Window(), 1, "w", "b"), ["r"], (1, 4, 4, 2))]
     assert left_alone(sink_views, typed({"x": X}, nodes, ["y"], {"w": (4, 3, 1, 1), "b": (4,)}))
 
 
 def test_rounding_goes_behind_a_view_of_the_input():
-    """So the accelerator's input is the tensor that its first layer reads."""
+    """The accelerator's input must be the tensor that its first layer reads."""
     nodes = [("r", ROUNDING, ["x"], X), ("t", BACK, ["r"], (1, 3, 4, 2))]
     nodes += [("y", Conv(Window(), 1, "w", "b"), ["t"], (1, 4, 4, 2))]
     graph = after(sink_views, typed({"x": X}, nodes, ["y"], {"w": (4, 3, 1, 1), "b": (4,)}))
