@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cnna.cli.main import Outcome, counted
-from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes
+from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, given_shapes
 from cnna.spec.artifact import Artifact, CpuPiece, save
 from cnna.spec.end_to_end import EndToEnd, end_to_end
 from cnna.spec.errors import about_model
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say what is compiled for, and that name the artifact."""
     parser.add_argument("--config", required=True, metavar="C", help=CONFIG_HELP)
-    parser.add_argument("--batch", type=int, default=1, metavar="N", help="images in one run of the program (default: 1)")
+    add_batch_option(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="M.cnna")
     parser.add_argument("--no-cpu", action="store_true", help="refuse to use the CPU between layers or for multiplications")
 

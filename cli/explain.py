@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cnna.cli.main import Outcome
-from cnna.cli.options import CONFIG_HELP, add_shape_option, configuration, given_shapes
+from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, given_shapes
 from cnna.spec.errors import about_model
 from cnna.spec.files import write_text
 
@@ -18,13 +18,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     parser.add_argument("model", type=Path, metavar="M.onnx", help="float or quantised")
     parser.add_argument("--config", metavar="C", help=f"{CONFIG_HELP} (default: {DEFAULT})")
+    add_batch_option(parser)
     add_shape_option(parser)
     parser.add_argument("--html", type=Path, metavar="F", help="write a page with the graph drawn, coloured by pieces")
 
 
 def run(args: argparse.Namespace) -> Outcome:
     """Explains the model. Nodes that cannot run are rows like the others."""
-    config = configuration(args.config or DEFAULT)
+    config = configuration(DEFAULT if args.config is None else args.config)
     from cnna.compiler.explain.explain import explain
     from cnna.compiler.explain.text import summary, table
     from cnna.compiler.frontend.onnx_import import load_model
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> Outcome:
     with about_model(args.model):
         say("load")
         model = load_model(args.model, shapes=given_shapes(args))
-        found = explain(model, config, say)
+        found = explain(model, config, say, args.batch)
     say("")
     print(table(found))
     print()

@@ -38,6 +38,11 @@ def configuration(text: str) -> Config:
         raise UserError(f"--config: {error}") from None
 
 
+def add_batch_option(parser: argparse.ArgumentParser) -> None:
+    """Adds `--batch`."""
+    parser.add_argument("--batch", type=int, default=1, metavar="N", help="images in one run of the program (default: 1)")
+
+
 def add_shape_option(parser: argparse.ArgumentParser) -> None:
     """Adds `--shape`, which may be given once for each input."""
     parser.add_argument(

@@ -104,13 +104,18 @@ class Program:
         return ProgramPiece({**common, **self.entry()}, self.program, self.constants)
 
 
+def check_batch(batch: int, name: str) -> None:
+    """ModelError: no run of a program takes so many images."""
+    if not 1 <= batch <= MAX_BATCH:
+        raise ModelError(f"{name}: a batch of {batch} is not within 1..{MAX_BATCH}")
+
+
 def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | None = None) -> Program:
     """Compiles an int8 graph for `batch` images a run. `dump` gets the graph with its inputs folded.
 
     ModelError: it does not fit; names node, limit and remedy.
     """
-    if not 1 <= batch <= MAX_BATCH:
-        raise ModelError(f"{graph.name}: a batch of {batch} is not within 1..{MAX_BATCH}")
+    check_batch(batch, graph.name)
     folded, folds = fold_inputs(graph, config)
     if dump:
         dump("fold_inputs", folded)
@@ -208,6 +213,7 @@ def compile_model(
     cpu: whether nodes with multiplications, and nodes between layers of the accelerator, may run on the CPU. ModelError: they may
     not but there are some, the model is not quantised, or a node or size does not run, be it on the CPU.
     """
+    check_batch(batch, model.graph.name)
     say = progress or (lambda step: None)
     writer = GraphWriter(Path(dump)) if dump is not None else None
     say("import")

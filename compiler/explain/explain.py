@@ -10,7 +10,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from cnna.compiler.compile import cpu_piece, program_piece
+from cnna.compiler.compile import check_batch, cpu_piece, program_piece
 from cnna.compiler.explain.assumed import quantised
 from cnna.compiler.explain.origins import origins
 from cnna.compiler.explain.rows import Facts, Row, rows
@@ -44,6 +44,7 @@ class Explanation:
 
     name: str
     config: Config
+    batch: int
     assumed: bool
     pieces: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -63,7 +64,7 @@ class Explanation:
         return {
             "name": self.name,
             "config": self.config.name,
-            "batch": 1,
+            "batch": self.batch,
             "assumed_ranges": self.assumed,
             "pieces": list(self.pieces),
             "macs": self.macs,
@@ -88,11 +89,12 @@ class _Placed:
     problems: tuple[str, ...] = ()
 
 
-def explain(model: ModelProto, config: Config, say: Say | None = None) -> Explanation:
-    """Explains a model that `load_model` has read, for batches of one image. say: called with the name of each step.
+def explain(model: ModelProto, config: Config, say: Say | None = None, batch: int = 1) -> Explanation:
+    """Explains a model that `load_model` has read. say: called with the name of each step. batch: images in one run of a program.
 
-    ModelError: the model cannot become a graph at all, so there are no nodes to explain.
+    ModelError: the model cannot become a graph at all, so there are no nodes to explain; or the batch is not one.
     """
+    check_batch(batch, model.graph.name)
     say = say or (lambda step: None)
     say("read")
     rewritten = run_passes(to_graph(model), REWRITES)
@@ -103,21 +105,22 @@ def explain(model: ModelProto, config: Config, say: Say | None = None) -> Explan
     say("try what runs on the CPU")
     types = element_types(found.model)
     refusals = {output: why for piece in pieces if piece.kind == CPU for output, why in refused(piece, types).items()}
-    entries, problems = _compiled(pieces, found.whole, types, config, say, refusals)
-    facts = Facts(config, found.rewritten, found.whole, reasons, found.floating, pieces, refusals, entries)
+    entries, problems = _compiled(pieces, found.whole, types, config, batch, say, refusals)
+    facts = Facts(config, found.rewritten, found.whole, reasons, found.floating, pieces, batch, refusals, entries)
     whole = [entry for entry in entries if entry is not None]
     can = len(whole) == len(entries) and not found.problems
     clocks = sum(entry["predicted"]["cycles"] for entry in whole if entry["kind"] == ACCELERATOR)
     return Explanation(
         found.whole.name,
         config,
+        batch,
         found.model is not model,
         tuple(piece.kind for piece in pieces),
         tuple(rows(origins(model, found.rewritten, found.whole, reasons), facts)),
         _macs(pieces, ACCELERATOR),
         _macs(pieces, CPU),
         clocks if can else None,
-        end_to_end(whole, clocks, config.clock_mhz, 1) if can else None,
+        end_to_end(whole, clocks, config.clock_mhz, batch) if can else None,
         (*found.problems, *problems),
     )
 
@@ -148,6 +151,7 @@ def _compiled(
     whole: Graph,
     types: Mapping[str, int],
     config: Config,
+    batch: int,
     say: Say,
     refusals: Mapping[str, str],
 ) -> tuple[list[PieceEntry | None], list[str]]:
@@ -164,7 +168,7 @@ def _compiled(
             if cpu is not None:
                 entry, _ = cpu_piece(ImportedPiece(piece, cpu=cpu))
             else:
-                entry, _ = program_piece(ImportedPiece(piece, to_int8(piece.graph)), config, 1)
+                entry, _ = program_piece(ImportedPiece(piece, to_int8(piece.graph)), config, batch)
             entries.append(entry)
         except ModelError as error:
             entries.append(None)

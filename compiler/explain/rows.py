@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from cnna.compiler.explain.origins import Origin
+from cnna.compiler.explain.patterns import Pattern, patterns
 from cnna.compiler.frontend import support
 from cnna.compiler.frontend.crossings import TOO_LITTLE, node_seconds
 from cnna.compiler.frontend.node_names import kind_in, source_of
@@ -28,8 +29,9 @@ class Row:
 
     side: ACCELERATOR, CPU, REFUSED (onnxruntime cannot run it either) or CONSTANT. piece: its number, from 0; None for a constant.
     also: other pieces that have a part of it, because a rewrite made several nodes of it, such as a layer and a change of shape.
-    folded: the node that does its work as well. clocks: of the accelerator for one image; seconds: there or on the CPU; None if
-    unknown. rewrite: what would bring it to the accelerator. gain_seconds, gain_clocks: what that would save.
+    folded: the node that does its work as well. clocks: of the accelerator for a batch; seconds: there or on the CPU; None if
+    unknown. rewrite: what would bring it to the accelerator. gain_seconds, gain_clocks: what that would save, for a batch; None for
+    a node that must be rewritten together with another, which has the gain of both.
     """
 
     name: str
@@ -51,8 +53,8 @@ class Row:
 class Facts:
     """What rows are made from. reasons: why nodes of `whole` run on the CPU. floating: the same for the float graph.
 
-    `floating` is empty if the model came quantised. refusals: why onnxruntime cannot run nodes. entries: of the pieces, None where
-    a piece cannot be compiled.
+    `floating` is empty if the model came quantised. batch: images in one run of a program. refusals: why onnxruntime cannot run
+    nodes. entries: of the pieces, None where a piece cannot be compiled.
     """
 
     config: Config
@@ -61,6 +63,7 @@ class Facts:
     reasons: Reasons
     floating: Reasons
     pieces: Sequence[Piece]
+    batch: int
     refusals: Mapping[str, str]
     entries: Sequence[PieceEntry | None]
 
@@ -76,6 +79,9 @@ class _Rows:
         self.piece_of = {node.output: number for number, piece in enumerate(facts.pieces) for node in piece.graph.nodes}
         self.clocks = _clocks(facts.entries, {node.name for node in facts.whole.nodes})
         self.views = {number for number, entry in enumerate(facts.entries) if _only_views(entry)}  # pieces
+        self.patterns = {node.output: pattern for pattern in patterns(facts.whole, facts.reasons) for node in pattern.nodes}
+        self.names = {node.output: node.name for node in facts.whole.nodes}
+        self.names |= {node.output: origin.name for origin in origins for node in origin.made}
 
     def rows(self) -> list[Row]:
         own = {origin.number: self._own(origin) for origin in self.origins if origin.made}
@@ -100,7 +106,14 @@ class _Rows:
         side = REFUSED if refused else CPU if main in cpu else ACCELERATOR
         reason, rewrite = self._why(origin, main) if side != ACCELERATOR else (None, None)
         clocks, seconds = self._cost(origin, side)
-        gain = self._gain(main, seconds, macs[main.output]) if rewrite and seconds is not None else None
+        pattern = self.patterns.get(main.output) if side == CPU else None
+        if pattern and main is not pattern.last:
+            rewrite, gain = f"replace it together with '{self.names[pattern.last.output]}'", None
+        elif side == CPU and (pattern or rewrite):
+            rewrite = self._replaced(pattern) if pattern else rewrite
+            gain = self._gain(pattern.nodes if pattern else origin.made, main)
+        else:
+            gain = None
         number = self.piece_of[main.output]
         also = tuple(sorted({self.piece_of[node.output] for node in origin.made} - {number}))
         return Row(
@@ -133,25 +146,39 @@ class _Rows:
     def _cost(self, origin: Origin, side: str) -> tuple[int | None, float | None]:
         """Clocks on the accelerator, None if it does not run there or another node's layer does its work; and seconds."""
         if side != ACCELERATOR:
-            views = [self.piece_of[node.output] in self.views for node in origin.made]
-            return None, sum(node_seconds(node, self.facts.whole, view) for node, view in zip(origin.made, views, strict=True))
+            return None, sum(self._seconds(node) for node in origin.made)
         own = [self.clocks[node.name] for node in origin.made if node.name in self.clocks]
         return (sum(own), sum(own) / (self.facts.config.clock_mhz * 1e6)) if own else (None, None)
 
-    def _gain(self, main: AnyNode, seconds: float, macs: int) -> float:
-        """Seconds that the accelerator would save: those on the CPU, less what the accelerator would need at best.
+    def _seconds(self, node: AnyNode) -> float:
+        """What a node takes on the CPU, for a batch."""
+        return self.facts.batch * node_seconds(node, self.facts.whole, self.piece_of[node.output] in self.views)
 
-        If the node is alone in a piece between two of the accelerator's, its crossings are saved too.
+    def _replaced(self, pattern: Pattern) -> str:
+        """The rewrite of several nodes at once."""
+        names = [f"'{self.names[node.output]}'" for node in pattern.nodes]
+        return f"replace {pattern.name}, which is {', '.join(names[:-1])} and {names[-1]}, with Relu or ReLU6 and train again"
+
+    def _gain(self, nodes: Sequence[AnyNode], main: AnyNode) -> float:
+        """Seconds that the accelerator would save of these nodes: those on the CPU, less what the accelerator would need at best.
+
+        If they are alone in a piece between two of the accelerator's, its crossings are saved too. Patterns that fill such a piece
+        together share that.
         """
-        config, tensors = self.facts.config, self.facts.whole.tensors
-        there = max(macs / config.macs, prod(tensors[main.output].shape) / (config.pix * config.ci))
-        saved = seconds - there / (config.clock_mhz * 1e6)
+        config, tensors, batch = self.facts.config, self.facts.whole.tensors, self.facts.batch
+        macs = sum(float_macs(node, self.facts.whole) for node in nodes)
+        there = batch * max(macs / config.macs, prod(tensors[main.output].shape) / (config.pix * config.ci))
+        on_cpu = [node for node in nodes if self.facts.reasons[node.output] is not None]
+        saved = sum(self._seconds(node) for node in on_cpu) - there / (config.clock_mhz * 1e6)
         number = self.piece_of[main.output]
         part = self.facts.pieces[number].graph
-        if len(part.nodes) == 1 and 0 < number < len(self.facts.pieces) - 1:
-            saved += (0 if number in self.views else PIECE_SECONDS) + crossing_seconds(
-                1, sum(prod(tensors[name].shape) for name in (*part.inputs, *part.outputs))
-            )
+        own = {node.output for node in on_cpu}
+        sharing = {self.patterns[node.output].last.output for node in part.nodes if node.output in self.patterns} | {main.output}
+        alone = all(node.output in own or node.output in self.patterns for node in part.nodes)
+        if alone and 0 < number < len(self.facts.pieces) - 1:
+            elements = sum(prod(tensors[name].shape) for name in (*part.inputs, *part.outputs))
+            call = 0 if number in self.views else batch * PIECE_SECONDS
+            saved += (call + crossing_seconds(1, batch * elements)) / len(sharing)
         return saved
 
 

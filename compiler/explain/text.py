@@ -52,6 +52,7 @@ def why(row: Row) -> str:
 
 def summary(found: Explanation, model: str, default: bool) -> list[str]:
     """Lines about the whole. model: what the user calls it; default: whether the configuration was not chosen."""
+    many = "one image at a time" if found.batch == 1 else f"{found.batch} images at a time; each time is of all of them"
     chosen = " (the default; --config chooses another)" if default else ""
     count = {side: sum(row.side == side for row in found.rows) for side in (ACCELERATOR, CPU, "refused")}
     sides = [
@@ -59,7 +60,7 @@ def summary(found: Explanation, model: str, default: bool) -> list[str]:
     ]
     folded = sum(row.side == CONSTANT for row in found.rows)
     lines = [
-        f"{model} on {found.config.name}{chosen}, one image at a time"
+        f"{model} on {found.config.name}{chosen}, {many}"
         + ("; its ranges are assumed, which changes neither places nor clocks" if found.assumed else ""),
         f"{_many(len(found.rows), 'node')}: {', '.join(sides)}{f', {folded} constant' if folded else ''}; in {pieces(found)}",
         f"{found.mac_share:.1%} of {found.macs + found.cpu_macs:,} MACs are on the accelerator{_time_share(found)}",
