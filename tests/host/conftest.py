@@ -1,4 +1,4 @@
-"""Leaves out what needs pynq where it is not (Python 3.13: it wants numpy 1.x)."""
+"""Leaves out the tests that need pynq if it is missing (as on Python 3.13: pynq needs numpy 1.x)."""
 
 from importlib.util import find_spec
 

@@ -1,6 +1,6 @@
-"""`.cnna` files that somebody has edited, with digests that are right again: what a reader must refuse or survive.
+"""`.cnna` files that somebody has edited, with right digests again: a reader must refuse or survive them.
 
-`edit` changes a thing or a few of an artifact, as the seed says; `write` makes a file of it without looking at it.
+`edit` changes one or a few things of an artifact, as the seed says; `write` makes a file of it without a check.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ Way = tuple[Any, ...]
 
 
 def edit(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifact]:
-    """An edited copy, and in words what was changed."""
+    """An edited copy, and a description of what was changed."""
     kinds: list[Callable[[Artifact, np.random.Generator], tuple[str, Artifact]]] = [
         _manifest,
         _manifest,
@@ -35,7 +35,7 @@ def edit(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifact]:
 
 
 def write(path: Path, artifact: Artifact) -> None:
-    """The file, whatever is in it, with the digests of what is in it."""
+    """Writes the file, whatever it contains, with the digests of its contents."""
     contents = {files.MODEL: artifact.model}
     for number, piece in enumerate(artifact.pieces):
         contents |= {f"piece{number}.{name}": data for name, data in _files(piece).items()}
@@ -48,27 +48,27 @@ def write(path: Path, artifact: Artifact) -> None:
 
 
 def _files(piece: Piece) -> dict[str, bytes]:
-    """A piece's files, by the end of their names."""
+    """A piece's files, by the ends of their names."""
     if isinstance(piece, ProgramPiece):
         return {"program.bin": piece.program, "constants.bin": piece.constants}
     return {"onnx": piece.model}
 
 
 def with_files(artifact: Artifact, number: int, **changes: bytes) -> Artifact:
-    """Other files of one piece."""
+    """Replaces files of one piece."""
     pieces = list(artifact.pieces)
     pieces[number] = replace(pieces[number], **changes)
     return replace(artifact, pieces=tuple(pieces))
 
 
 def entries(value: Any, where: Way = ()) -> list[Way]:
-    """The way to every entry of a JSON value."""
+    """The path to every entry of a JSON value."""
     keys = list(value) if isinstance(value, Mapping) else range(len(value)) if isinstance(value, list) else []
     return [way for key in keys for way in [(*where, key), *entries(value[key], (*where, key))]]
 
 
 def changed(value: Any, way: Way, new: Any) -> Any:
-    """The JSON value with another entry there, or without it (GONE)."""
+    """The JSON value with another entry at a place, or without it (GONE)."""
     if not way:
         return new
     copy = dict(value) if isinstance(value, Mapping) else list(value)
@@ -81,7 +81,7 @@ def changed(value: Any, way: Way, new: Any) -> Any:
 def _manifest(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifact]:
     manifest, said = {key: value for key, value in artifact.manifest.items() if key != "members"}, []
     for _ in range(int(rng.integers(1, 3))):
-        level = int(rng.integers(1, 6))  # or the many commands would be nearly all that is ever edited
+        level = int(rng.integers(1, 6))  # without this, nearly all edits would hit the many commands
         ways = [way for way in entries(manifest) if len(way) <= level]
         way = ways[int(rng.integers(len(ways)))]
         old = manifest
@@ -94,7 +94,7 @@ def _manifest(artifact: Artifact, rng: np.random.Generator) -> tuple[str, Artifa
 
 
 def _other(old: Any, rng: np.random.Generator) -> Any:
-    """Another value: of any kind, or near to the old one."""
+    """Another value: of any kind, or close to the old one."""
     near: list[Any] = []
     if isinstance(old, int):
         near = [old + 1, old - 1, 2 * old, old // 2, -old, old + 16]

@@ -14,7 +14,7 @@ from cnna.sim.board.cells import ACCELERATOR, DMA
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec.config import preset
 
-STANDING = (  # what every time-out must tell, after the model of hand_made.py was started
+STANDING = (  # what every time-out must say after the model of hand_made.py was started
     "at program write", "layer copy", "engines:", "STATUS", "ERROR none", "ERROR_INFO", "port 0: 0 reads, 0 writes outstanding",
 )  # fmt: skip
 
@@ -22,7 +22,7 @@ _numbers = itertools.count()
 
 
 class Buffer(np.ndarray):
-    """What `pynq.allocate` gives: the host sees its own copy until `flush` or `invalidate`."""
+    """A buffer as `pynq.allocate` gives it: the host sees its own copy until `flush` or `invalidate`."""
 
     def flush(self) -> None:
         self.device.store(self.physical_address, np.asarray(self))
@@ -36,14 +36,14 @@ class Buffer(np.ndarray):
 
 
 class Served:
-    """What pynq is to a driver, for the accelerator of a `sim.board.board.Board` in the same process."""
+    """Stands for pynq in front of a driver, for the accelerator of a `sim.board.board.Board` in the same process."""
 
     def __init__(self, board: Board) -> None:
         self.board, self.freed = board, []
         board.fabric.programmed = True
 
     def mmio(self, cell: str, base: int) -> SimpleNamespace:
-        """A cell's registers; `base` names the file of the turn."""
+        """The registers of a cell; `base` names the file of the turn."""
         window = next(window for window in self.board.design.registers() if window.slave_cell == cell)
         return SimpleNamespace(
             base_addr=base,
@@ -52,7 +52,7 @@ class Served:
         )
 
     def buffer(self, size: int) -> Buffer:
-        """`pynq.allocate`."""
+        """A buffer, as `pynq.allocate` gives it."""
         made = self.board.dram.allocate(size, "test:1")
         buffer = np.zeros(size, np.uint8).view(Buffer)
         buffer.physical_address, buffer.freed = made.address, self.freed
@@ -65,7 +65,7 @@ class Served:
 
 
 class ServedBoard(BoardDevice):
-    """The accelerator of a board, in the same process: what pynq does in between is left out."""
+    """The accelerator of a board in the same process; what pynq does in between is left out."""
 
     def __init__(self, board: Board) -> None:
         self.board, self.served = board, Served(board)
@@ -73,7 +73,7 @@ class ServedBoard(BoardDevice):
 
 
 class StreamedBoard(StreamDevice):
-    """The same of a board of variant `pl`; `base` of another process on the same board."""
+    """The same for a board of variant `pl`. `base`: that of another process on the same board."""
 
     def __init__(self, board: Board | None = None, base: int | None = None, parameters: dict[str, str] | None = None) -> None:
         self.board = board or open_board(preset("tiny"), "pl", "emulator", 16 << 20)
@@ -113,12 +113,12 @@ class Channel:
 
 
 def lock_base() -> int:
-    """Of a lock file that no other test has."""
+    """The base of a lock file that no other test has."""
     return os.getpid() << 24 | next(_numbers)
 
 
 class EmulatedBoard(BoardDevice):
-    """`emulator` is behind it; `room` bytes of contiguous memory; `freed` lists addresses given back."""
+    """A board with the `emulator` behind it and `room` bytes of contiguous memory; `freed` lists addresses given back."""
 
     def __init__(self, room: int = 1 << 24, parameters: dict[str, str] | None = None) -> None:
         self.emulator, self.room, self.freed = EmulatorDevice(preset("tiny"), room), room, []

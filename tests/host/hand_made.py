@@ -30,14 +30,14 @@ def samples(count: int, seed: int = 0) -> NDArray[np.float32]:
 
 
 def expected(x: NDArray[np.float32], **changes: Any) -> NDArray[np.float32]:
-    """What `requantised_copy(**changes)` answers to x on a plain emulator."""
+    """What `requantised_copy(**changes)` answers to x, on a plain emulator."""
     with Model(requantised_copy(**changes)) as plain:
         answers: NDArray[np.float32] = plain.run(x)
         return answers
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, emulator: type[EmulatorDevice]) -> list[int]:
-    """Lets an emulator's next commands stop by a bad answer of the bus: as many as the list says, 1 at first."""
+    """Lets an emulator's next commands stop at a bad answer of the bus: as many as the list says, 1 at first."""
     execute, failures = emulator.execute, [1]
 
     def stopped(self: EmulatorDevice, command: Command) -> None:
@@ -52,7 +52,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, emulator: type[EmulatorDevice]) -> 
 
 
 def requantised_copy(batch: int = 2, **changes: object) -> Artifact:
-    """(x - 3) * 0.5 -> y: load, one elementwise pass, store, for a batch; `changes` go into the manifest."""
+    """The artifact: (x - 3) * 0.5 -> y, by load, one elementwise pass and store, for a batch. `changes` go into the manifest."""
     _, height, width = SHAPE
     blocks, area = 2, height * width
     word = np.array([-ZERO_IN & 0xFFFFFFFF | 1 << 32 | 1 << 58], "<u8").tobytes() * CONFIG.ci  # (x * 1 - 3) / 2 ^ 1
@@ -100,12 +100,12 @@ def requantised_copy(batch: int = 2, **changes: object) -> Artifact:
 
 
 def cpu_entry(*operators: object) -> dict[str, object]:
-    """The entry of a piece on the CPU with these operators."""
+    """The manifest's entry of a piece on the CPU with these operators."""
     return {"kind": "cpu", "operators": list(operators), "numpy": True, "macs": 0, "seconds": 0.0}
 
 
 def with_cpu(artifact: Artifact, model: bytes, *operators: object) -> Artifact:
-    """The artifact with a piece on the CPU behind its own."""
+    """The artifact with a piece on the CPU behind its own piece."""
     files = [(piece.program, piece.constants) for piece in artifact.programs]
     entries = list(zip(artifact.manifest["pieces"], files, strict=True))
     return artifact_of(artifact.manifest, [*entries, (cpu_entry(*operators), (model,))], artifact.model)

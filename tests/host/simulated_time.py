@@ -1,4 +1,4 @@
-"""Processes and threads in simulated time: one runs at a time, and what takes long takes none of the test's."""
+"""Processes and threads in simulated time: one runs at a time, and long waits take no time of the test."""
 
 import heapq
 import itertools
@@ -12,20 +12,20 @@ class Killed(BaseException):
 
 
 class Process:
-    """Tasks that stand still, and are killed, together."""
+    """Tasks that stand still, or are killed, together."""
 
     def __init__(self) -> None:
         self.frozen_until, self.killed = 0.0, False
 
 
 class Simulation:
-    """`time` and `threading` stand in for those modules, for tasks that `spawn` begins; `run` runs them to their end."""
+    """Stands for `time` and `threading` in tasks that `spawn` begins; `run` runs them to their end."""
 
     def __init__(self) -> None:
         self.now, self.ended = 1000.0, False
         self._waiting: list[tuple[float, int, _Task]] = []
         self._numbers = itertools.count()
-        self.task: object = None  # that runs now
+        self.task: object = None  # the task that runs now
         self._main = threading.Semaphore(0)
         self._failures: list[BaseException] = []
         self.time = SimpleNamespace(
@@ -34,7 +34,7 @@ class Simulation:
         self.threading = SimpleNamespace(Lock=lambda: _Lock(self), Event=lambda: _Event(self), Thread=self._thread)
 
     def spawn(self, work: Callable[[], object], process: Process) -> None:
-        """A task of a process, from now on."""
+        """Begins a task of a process."""
         task = _Task(process)
 
         def whole() -> None:
@@ -52,7 +52,7 @@ class Simulation:
         self._wake(task, self.now)
 
     def sleep(self, seconds: float) -> None:
-        """Of the task that runs; others go on meanwhile."""
+        """Lets the task that runs sleep; others go on meanwhile."""
         task = self.task
         assert isinstance(task, _Task)
         self._wake(task, self.now + seconds)
@@ -62,7 +62,7 @@ class Simulation:
             raise Killed
 
     def run(self, until: Callable[[], bool], limit_seconds: float) -> None:
-        """All tasks, until it is said that this is enough. AssertionError: it takes longer. Errors as of the tasks."""
+        """Runs all tasks until the condition holds. AssertionError: it takes longer. Other errors are the tasks'."""
         begun = self.now
         while self._waiting and not until() and not self._failures:
             when, _, task = heapq.heappop(self._waiting)

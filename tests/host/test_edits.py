@@ -1,4 +1,4 @@
-"""A `.cnna` that somebody has edited, its digests right again: every reader answers or refuses it in a line, soon."""
+"""A `.cnna` that somebody has edited, with right digests again: every reader answers, or refuses it in a line, soon."""
 
 import json
 import warnings
@@ -24,7 +24,7 @@ from tests import qdq_networks
 from .edits import changed, edit, with_files, write
 from .emulated_board import EmulatedBoard
 
-MOST_TIMES = 2  # as many clocks of work as before the edit; readers take as long as they have work
+MOST_TIMES = 2  # of the clocks of work before the edit: readers take as long as they have work
 EDITS = 60
 NETWORK = 0  # all five engines, and a Reshape on the CPU
 
@@ -45,7 +45,7 @@ def _report(artifact, x):
 
 
 def _work(artifact):
-    """Clocks that the engines are at work on a program at least, all together."""
+    """Clocks that all engines together work on a program at least."""
     played = (command for program in artifact.programs for command in commands(program.program))
     return sum(command.least_clocks(artifact.config) for command in played)
 
@@ -72,9 +72,9 @@ READERS = {
 
 
 def test_whatever_is_edited_no_reader_ends_in_a_traceback_or_hangs(compiled, samples, tmp_path, seed):
-    """Each edit that is not refused when the file is read goes through every reader: only errors of `spec/errors.py` may come.
+    """Each edit that is not refused at reading goes through every reader: only errors of `spec/errors.py` may come.
 
-    An edit that gives them endless work is refused when the file is read.
+    An edit that gives readers endless work must be refused when the file is read.
     """
     loaded = 0
     for number in range(EDITS):
@@ -117,7 +117,7 @@ def test_whatever_is_edited_no_reader_ends_in_a_traceback_or_hangs(compiled, sam
     ],
 )
 def test_an_edited_manifest_is_refused(compiled, tmp_path, way, new, words):
-    """Right kinds of values that do not go together: a reader would meet them as an index or a shape that does not fit."""
+    """Values of the right kinds may contradict each other: a reader would meet an index or a shape that does not fit."""
     edited = changed(dict(compiled.manifest), way, new)
     write(tmp_path / "m.cnna", replace(compiled, manifest=edited))
     with pytest.raises(ArtifactError, match=words):
@@ -144,7 +144,7 @@ def test_an_edited_manifest_is_refused(compiled, tmp_path, way, new, words):
     ],
 )
 def test_a_program_that_nothing_could_carry_out_is_refused(compiled, tmp_path, register, value, words):
-    """The emulator would run it for a minute or stumble, the accelerator write where it may not or wait for ever."""
+    """The emulator would run it for minutes or crash; the accelerator would write where it may not, or wait for ever."""
     writes = np.frombuffer(compiled.program.program, "<u4").reshape(-1, 2).copy()
     known = np.flatnonzero(writes[:, 0] == REGISTERS[register].offset)
     at = int(known[0]) if known.size and register != "END" else 0
@@ -155,7 +155,7 @@ def test_a_program_that_nothing_could_carry_out_is_refused(compiled, tmp_path, r
 
 
 def test_a_register_that_was_never_set_is_refused(compiled, tmp_path):
-    """After a reset it holds 0, which may be no legal value of it: the engine would be given a convolution of no block."""
+    """After a reset the register holds 0, which may be illegal: the engine would get a convolution of no block."""
     writes = np.frombuffer(compiled.program.program, "<u4").reshape(-1, 2)
     kept = writes[writes[:, 0] != REGISTERS["CONV_BLOCKS"].offset]
     manifest = changed(dict(compiled.manifest), ("pieces", 0, "program_writes"), len(kept))
@@ -166,7 +166,7 @@ def test_a_register_that_was_never_set_is_refused(compiled, tmp_path):
 
 @pytest.mark.parametrize("damage", [lambda part: part[:-9], lambda part: b"", lambda part: b"\x08" + part])
 def test_a_damaged_part_for_the_cpu_is_refused_when_it_is_opened(compiled, tmp_path, damage):
-    """onnxruntime's own errors have no base of which one could say that they are a file's fault."""
+    """onnxruntime's own errors have no common class that would blame the file."""
     write(tmp_path / "m.cnna", with_files(compiled, 1, model=damage(compiled.pieces[1].model)))
     with pytest.raises(ArtifactError, match=r"its piece 1 on the CPU cannot be run"), Model(tmp_path / "m.cnna"):
         pass

@@ -1,4 +1,4 @@
-"""The notebooks, each run whole by nbclient against a virtual board, as a user would in Jupyter."""
+"""Each notebook is run completely by nbclient against a virtual board, as a user would run it in Jupyter."""
 
 import ast
 import os
@@ -41,7 +41,7 @@ for cell in notebook.cells:
 
 
 def test_what_they_import_is_there(root: Path) -> None:
-    """Modules move; a notebook that names one by its old place fails in its first cell."""
+    """If a module moves, a notebook that uses its old name would fail in its first cell."""
     for name in NAMES:
         cells = nbformat.read(root / "host" / "notebooks" / f"{name}.ipynb", as_version=4).cells
         code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
@@ -53,7 +53,7 @@ def test_what_they_import_is_there(root: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What lies beside the notebooks."""
+    """The folder with what lies beside the notebooks."""
     made = tmp_path_factory.mktemp("notebooks")
     stock.digits(made)
     return made
@@ -74,7 +74,7 @@ def served(request: pytest.FixtureRequest, address: str, folder: Path) -> Iterat
     indirect=["served"],
 )
 def test_it_runs_from_the_first_cell_to_the_last(name: str, served: str, folder: Path, root: Path) -> None:
-    """A cell that fails is what a user remembers; on either variant, with nothing changed."""
+    """A cell would fail, on either variant, in an unchanged notebook."""
     said = play(root, name, served, folder)
     wanted = {
         "1_classify": ("of 10", "every answer the same", "image/png", "no power sensors here", "this board counts no clocks"),
@@ -89,7 +89,7 @@ def test_it_runs_from_the_first_cell_to_the_last(name: str, served: str, folder:
 @pytest.mark.parametrize("served", ["ps"], indirect=True)
 @pytest.mark.parametrize("stored", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_photographs_are_classified(stored: bool, served: str, folder: Path, root: Path, tmp_path: Path) -> None:
-    """A network of ImageNet's kind by its path, with pictures of any size: the same five classes as without notebook and board."""
+    """A network like ImageNet's, with pictures of any size, must give the same five classes as without notebook and board."""
     rng = np.random.default_rng(3)
     for name, (height, width) in {"cat.jpg": (60, 90), "dog.png": (100, 64), "moon.PNG": (48, 48)}.items():
         smooth = np.kron(rng.integers(0, 256, (4, 4, 3)), np.ones((height // 4, width // 4, 1))).astype(np.uint8)
@@ -116,7 +116,7 @@ MODEL, IMAGES, LABELS = "{tmp_path}/m.cnna", "{tmp_path}", "{tmp_path}/labels.tx
 @pytest.mark.cosim
 @pytest.mark.parametrize("served", ["ps"], indirect=True)
 def test_layers_are_measured_in_a_simulation(served: str, folder: Path, root: Path) -> None:
-    """Beside what is predicted, where the user asks for it."""
+    """The measured figures must stand beside the predicted ones if the user asks for them."""
     said = play(root, "2_inside_a_layer", served, folder, "\nSIMULATE = True")
     predicted, simulated = (
         next(line for line in said.splitlines() if line.startswith(kind)) for kind in ("predicted: s", "simulated: s")
@@ -126,13 +126,13 @@ def test_layers_are_measured_in_a_simulation(served: str, folder: Path, root: Pa
 
 
 def play(root: Path, name: str, address: str, folder: Path, changes: str = "") -> str:
-    """What a notebook prints, played in a folder with `changes` to its settings; kinds of its other outputs."""
+    """What a notebook prints, run in a folder with `changes` to its settings; and the kinds of its other outputs."""
     notebook = root / "host" / "notebooks" / f"{name}.ipynb"
     return stock.execute(address, [sys.executable, "-W", "ignore", "-c", PLAY, str(notebook), str(folder), changes])
 
 
 def photographed() -> onnx.ModelProto:
-    """[N, 3, 48, 48] to the shares of `CLASSES` classes: two convolutions, the mean, a fully connected layer and softmax."""
+    """From [N, 3, 48, 48] to the shares of `CLASSES` classes: two convolutions, the mean, a fully connected layer, softmax."""
     rng = np.random.default_rng(2)
     weights = {"a": (8, 3, 3, 3), "b": (16, 8, 3, 3), "c": (CLASSES, 16)}
     arrays = [numpy_helper.from_array(rng.normal(0, 0.3, shape).astype(np.float32), name) for name, shape in weights.items()]
@@ -154,7 +154,7 @@ def photographed() -> onnx.ModelProto:
 
 
 def test_pynq_delivers_them(tmp_path: Path) -> None:
-    """`pynq get-notebooks cnna`, by the entry point of this package."""
+    """`pynq get-notebooks cnna` must find them by this package's entry point."""
     line = [sys.executable, "-W", "ignore", "-c", "from pynq._cli.get_notebooks import main; main()"]
     environment = {**os.environ, "PYNQ_REMOTE_DEVICES": ""}
     options = ["cnna", "--ignore-overlays", "--quiet", "--path", str(tmp_path / "nb")]

@@ -7,7 +7,7 @@ from cnna.spec.regmap import REGISTERS, command_writes
 
 
 class Program:
-    """Collects register writes; `go(engine, **members)` adds one command, its members as `regmap.command_fields` names them."""
+    """Collects register writes. `go(engine, **members)` adds one command, with members named as in `regmap.command_fields`."""
 
     def __init__(self) -> None:
         self.writes: list[tuple[int, int]] = []
@@ -38,7 +38,7 @@ def from_words(words: np.ndarray, channels: int, height: int, width: int) -> np.
 
 
 def pack_params(offset: np.ndarray, factor: np.ndarray, shift: np.ndarray) -> bytes:
-    """Ring bytes of requantiser parameters, 8 a channel."""
+    """Requantiser parameters as ring bytes, 8 for each channel."""
     word = (np.asarray(offset, np.int64) & 0xFFFFFFFF) | (np.asarray(factor, np.int64) & 0x3FFFFFF) << 32
     return (word.astype(np.uint64) | np.asarray(shift, np.uint64) << np.uint64(58)).tobytes()
 

@@ -1,4 +1,4 @@
-"""`check` must be able to fail: a flipped bit, a broken line of RTL, a write too many or too few are found and located."""
+"""`check` must be able to fail: it finds and locates a flipped bit, a broken line of RTL, a write too many or too few."""
 
 import re
 from dataclasses import replace
@@ -23,7 +23,7 @@ NETWORK = Case(TINY, "network", 7)
 
 
 class Recorded:
-    """What a testbench would have logged of a run that did what the emulator does, to be spoiled by a test."""
+    """What a testbench would have logged of a run that equals the emulator's; a test then spoils it."""
 
     def __init__(self, case):
         log, self.answers = check.emulate(case.piece, case.inputs)
@@ -35,7 +35,7 @@ class Recorded:
         self.features["address"] = flat
         self.features["word"][:, :ci] = np.concatenate([w.words.reshape(-1, ci) for w in others])
         flat = np.concatenate([w.addresses.reshape(-1) for w in stored])
-        self.ddr = np.zeros(len(flat), WRITTEN)  # each word a beat of its own
+        self.ddr = np.zeros(len(flat), WRITTEN)  # each word as a separate beat
         self.ddr["address"] = flat // 16 * 16
         lane = flat % 16 // ci
         words = np.concatenate([w.words.reshape(-1, ci) for w in stored])
@@ -49,7 +49,7 @@ class Recorded:
         return self.features, self.ddr
 
     def start_log(self):
-        """The log is read once in these tests."""
+        """Does nothing: these tests read the log once."""
 
     def read(self, offset):
         from cnna.spec.regmap import BY_OFFSET, SEGMENTS
@@ -71,7 +71,7 @@ def conv_tensors(case):
 
 
 def test_a_faithful_recording_agrees():
-    """Or the tests below would prove nothing; order between addresses is free."""
+    """Otherwise the tests below would prove nothing. The order of writes to different addresses is free."""
     device = Recorded(NETWORK)
     order = np.random.default_rng(0).permutation(len(device.ddr))
     device.ddr = device.ddr[order]
@@ -83,7 +83,7 @@ def test_a_faithful_recording_agrees():
 
 
 def test_the_first_differing_element_is_named():
-    """Two wrong words: the one of the earlier command is reported, with its layer, element and both values."""
+    """Of two wrong words, that of the earlier command must be reported, with layer, element and both values."""
     device = Recorded(NETWORK)
     log, _ = check.emulate(NETWORK.piece, NETWORK.inputs)
     written = next(w for w in log if w.command.engine == "conv")
@@ -114,7 +114,7 @@ def test_a_word_written_too_often_or_never_is_found():
 
 
 def test_a_partly_strobed_word_is_found():
-    """A store that writes half a word would leave stale bytes that the next run reads."""
+    """A store that writes half a word would leave stale bytes, which the next run reads."""
     device = Recorded(NETWORK)
     device.ddr["strobe"][0] = 0b111
     with pytest.raises(CheckError, match="writes a part of a word"):
@@ -122,7 +122,7 @@ def test_a_partly_strobed_word_is_found():
 
 
 def test_a_wrong_tensor_of_the_program_is_found():
-    """The compiler's faults show as emulator against reference, the earliest tensor first."""
+    """A fault of the compiler shows as emulator against reference; the earliest tensor must come first."""
     name = conv_tensors(NETWORK)[1]
     golden = {key: value.copy() for key, value in NETWORK.golden.items()}
     golden[name][0, 0, -1, -1] ^= 2
@@ -133,7 +133,7 @@ def test_a_wrong_tensor_of_the_program_is_found():
 
 
 def test_an_output_that_is_read_back_wrong_is_found():
-    """Every write may be right, and the host still unpack them wrongly."""
+    """Every write may be right although the host unpacks them wrongly."""
     case = Case(CONFIGS["tiny"], "network", 7)
     _, answers = check.emulate(case.piece, case.inputs)
     name = next(iter(answers))
@@ -144,7 +144,7 @@ def test_an_output_that_is_read_back_wrong_is_found():
 
 
 def test_an_element_that_no_command_writes_is_found():
-    """A tile left out must not pass because nothing of it was compared."""
+    """A tile that is left out would pass because nothing of it was compared."""
     log, _ = check.emulate(NETWORK.piece, NETWORK.inputs)
     last = max(i for i, w in enumerate(log) if w.command.engine == "conv")
     short = replace(log[last], addresses=log[last].addresses[:-1], words=log[last].words[:-1])
@@ -173,7 +173,7 @@ def weight_bytes(case):
 
 @pytest.mark.cosim
 def test_a_flipped_weight_bit_in_ddr_is_located(rtl):
-    """One bit of one weight, in the RTL's memory only: its layer is named, whichever it is."""
+    """If one bit of one weight flips, only in the RTL's memory, the check must name its layer, whichever it is."""
     device, located = rtl(TINY), 0
     for byte, layer in weight_bytes(NETWORK):
         device.release_all()
@@ -192,7 +192,7 @@ def test_a_flipped_weight_bit_in_ddr_is_located(rtl):
 
 @pytest.mark.cosim
 def test_a_broken_line_of_rtl_is_located(rtl):
-    """An adder of the array that subtracts: the first convolution of the program is named."""
+    """If an adder of the array subtracts, the check must name the program's first convolution."""
     verilog = generated(TINY, default_cache(), to_stderr)
     start = verilog.index("\nmodule \\cnna.conv.array.tile_0_0 ")
     end = verilog.index("endmodule", start)

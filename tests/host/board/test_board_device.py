@@ -1,4 +1,4 @@
-"""A board's memory while other threads open and close models: what is one's own stays so, whatever comes at the same address."""
+"""A board's memory while other threads open and close models: a thread keeps its own, whatever comes at the same address."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ from ..emulated_board import ServedBoard, StreamedBoard
 
 @pytest.fixture(params=["ps", "pl"])
 def board(request):
-    """First fit: what is freed is given to the next who asks."""
+    """An allocator that takes the first fit: freed memory goes to the next one who asks."""
     served = open_board(preset("tiny"), request.param, "emulator", 16 << 20)
     made = ServedBoard(served) if request.param == "ps" else StreamedBoard(served)
     yield made
@@ -21,7 +21,7 @@ def board(request):
 
 
 def test_an_address_that_another_thread_gave_back_is_ones_own(board):
-    """A model that was opened while another was closed did not know all of its memory, and never freed it."""
+    """A model that is opened while another one is closed would not know all of its memory, and never free it."""
     others = board.allocate(4096)
     with board.kept() as made:
         board.free(others)
@@ -30,7 +30,7 @@ def test_an_address_that_another_thread_gave_back_is_ones_own(board):
 
 
 def test_an_exception_frees_that_too(board):
-    """The same where opening fails."""
+    """Memory would stay if opening fails."""
     others = board.allocate(4096)
 
     def fails():
@@ -45,7 +45,7 @@ def test_an_exception_frees_that_too(board):
 
 
 def test_a_buffer_that_comes_while_one_goes_is_not_forgotten():
-    """Between the server's freeing and ours, another thread was given the address: its allocation was struck off."""
+    """Another thread may get the address between the server's freeing and ours: its allocation would be forgotten."""
     served = open_board(preset("tiny"), "ps", "emulator", 16 << 20)
     board, again = ServedBoard(served), []
     first = board.allocate(4096)
@@ -64,7 +64,7 @@ def test_a_buffer_that_comes_while_one_goes_is_not_forgotten():
 
 
 def test_memory_may_change_while_it_is_put_back(board, monkeypatch):
-    """A turn after another process's stores all again; a model that was closed meanwhile broke that of all others."""
+    """A turn after another process's stores everything again: a model that is closed meanwhile would break all the others."""
     kept, others = board.allocate(4096), board.allocate(4096)
     for address in (kept, others):
         board.store(address, bytes(range(256)) * 16)

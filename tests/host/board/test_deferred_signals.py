@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of a call: kept until its end, once; over stock pynq the connection lives on."""
+"""Ctrl-C in the middle of a call is kept until the call's end, once, so that the connection of stock pynq survives."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from cnna.host.board.deferred_signals import signals_deferred
 
 
 def test_the_first_signal_waits_for_the_end():
-    """Broken off in the middle, gRPC keeps a lock for ever."""
+    """If a call is broken off in the middle, gRPC keeps a lock for ever."""
     done = []
 
     def call():
@@ -24,7 +24,7 @@ def test_the_first_signal_waits_for_the_end():
 
 
 def test_the_second_does_not():
-    """A board that never answers must not keep its user."""
+    """A board that never answers must not hold its user."""
     done = []
 
     def call():
@@ -40,7 +40,7 @@ def test_the_second_does_not():
 
 
 def test_other_threads_set_no_handlers():
-    """Python refuses it there."""
+    """Python refuses to set handlers there."""
     caught = []
 
     def call():

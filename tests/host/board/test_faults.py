@@ -18,7 +18,7 @@ from ..hand_made import expected, requantised_copy, samples
 
 pytestmark = pytest.mark.cosim
 X = samples(3, seed=5)
-SLOW = 255  # 256ths of the clocks in which the memory pauses
+SLOW = 255  # of 256 clocks, those in which the memory pauses
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def backend() -> Iterator[RtlBackend]:
 
 @pytest.fixture
 def board(backend: RtlBackend) -> Iterator[ServedBoard]:
-    """A driver's view of it, with a watchdog that a simulation can wait for."""
+    """A driver's view of the board, with a watchdog that a simulation can wait for."""
     served = ServedBoard(Board(design(preset("tiny")), backend))
     served.write(offset("WATCHDOG"), 5_000)
     yield served
@@ -42,7 +42,7 @@ def board(backend: RtlBackend) -> Iterator[ServedBoard]:
 
 @pytest.mark.parametrize(("write", "cause"), [(False, "read_response"), (True, "write_response")])
 def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, write: bool, cause: str) -> None:
-    """Once: tried again, and nobody notices. For ever: said with port and place; then, mended, all is well."""
+    """A single error must be tried again unnoticed. A lasting one must be reported with port and place, and be gone once mended."""
     with BoardModel(board, requantised_copy(batch=1)) as session:
         with backend.exclusive() as device:
             device.fault(write=write, response=2, skip=1)
@@ -57,7 +57,7 @@ def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, write: boo
 
 
 def test_a_bus_that_falls_silent(board: ServedBoard, backend: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watchdog names the layer; without it the driver's own limit does. A reset waits for the bus, and says so."""
+    """The watchdog must name the layer, or else the driver's own limit. A reset waits for the bus, and must say so."""
     monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.3)
     with BoardModel(board, requantised_copy(batch=1), retries=0) as session:
         with backend.exclusive() as device:
@@ -68,7 +68,7 @@ def test_a_bus_that_falls_silent(board: ServedBoard, backend: RtlBackend, monkey
             session.run(X)
         with backend.exclusive() as device:
             device.clear_faults()
-            device.set_ddr(stall=SLOW)  # so that the next run comes before the reset has ended, ERROR still of this one
+            device.set_ddr(stall=SLOW)  # the next run then comes before the reset has ended, when ERROR is still this run's
         assert np.array_equal(session.run(X), expected(X))
         with backend.exclusive() as device:
             device.set_ddr(stall=0)

@@ -1,4 +1,4 @@
-"""A process that has lost its turn over the network, and one that is disturbed by it: neither takes wrong answers for right."""
+"""A process that has lost its turn over the network, and one that it disturbs: neither may take wrong answers for right."""
 
 from types import SimpleNamespace
 
@@ -21,7 +21,7 @@ CONTROL = offset("CTRL")
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    """A tenth of the usual time."""
+    """Uses a tenth of the usual times."""
     for name in ("BEAT", "DEAD", "LEASE", "PASS"):
         monkeypatch.setattr(remote_turn, f"{name}_SECONDS", getattr(remote_turn, f"{name}_SECONDS") / 10)
 
@@ -39,7 +39,7 @@ def files():
 
 @pytest.fixture(params=[EmulatedBoard, StreamedBoard], ids=["ps", "pl"])
 def board(request, files):
-    """Of each variant, reached over the network."""
+    """A board of each variant, reached over the network."""
     made = request.param()
     made.turns = Turns(RemoteTurn(files, "/tmp/turn"))
     made.turns.taken = made.turn_taken
@@ -48,7 +48,7 @@ def board(request, files):
 
 
 def overtaken(board, files):
-    """Another process has the turn, after this one has stood still."""
+    """Another process has taken the turn while this one stood still."""
     board.turns.turn.given.set()
     other = RemoteTurn(files, "/tmp/turn")
     until(lambda: other.take("another process"), "it never gets the turn")
@@ -56,7 +56,7 @@ def overtaken(board, files):
 
 
 def written(board, monkeypatch):
-    """What is written to registers from now on."""
+    """The writes to registers from now on."""
     found, mmio = [], board.mmio
     write = mmio.write
     monkeypatch.setattr(mmio, "write", lambda where, value: (found.append((where, value)), write(where, value)))
@@ -64,7 +64,7 @@ def written(board, monkeypatch):
 
 
 def test_answers_over_the_network_are_those_of_the_emulator(board):
-    """All that is looked at in addition finds nothing where nobody disturbs."""
+    """The additional checks would find something although nobody disturbs."""
     x = samples(5)
     with BoardModel(board, requantised_copy(batch=2)) as session, BoardModel(board, requantised_copy(batch=1)) as other:
         for _ in range(2):
@@ -73,7 +73,7 @@ def test_answers_over_the_network_are_those_of_the_emulator(board):
 
 
 def test_who_has_lost_the_turn_is_told_and_keeps_its_hands_off(board, files, monkeypatch):
-    """In a debugger, say. It must neither answer from what another has computed nor reset the other's batch."""
+    """A process that stood in a debugger would return another's answer, or reset another's batch."""
     with BoardModel(board, requantised_copy(batch=1)) as session:
         stream = session.stream(samples(1, seed=n) for n in range(4))
         assert np.array_equal(next(stream), expected(samples(1)))
@@ -87,14 +87,14 @@ def test_who_has_lost_the_turn_is_told_and_keeps_its_hands_off(board, files, mon
 
 
 def test_the_last_answer_is_not_given_either(board, files, monkeypatch):
-    """Nothing is written after it any more: only looking who has the turn can tell."""
+    """Nothing is written after the last answer any more: only a look at who has the turn can tell."""
     with BoardModel(board, requantised_copy(batch=1)) as session:
         load, others = session.accelerators[0].load_outputs, []
 
         def loads(slot):
             answer = load(slot)
             others.append(overtaken(board, files))
-            board.turns.turn.until = float("inf")  # of a virtual machine whose clock stood still too
+            board.turns.turn.until = float("inf")  # a virtual machine's clock may have stood still too
             return answer
 
         monkeypatch.setattr(session.accelerators[0], "load_outputs", loads)
@@ -106,7 +106,7 @@ def test_the_last_answer_is_not_given_either(board, files, monkeypatch):
 
 @pytest.mark.parametrize("register", ["SEG_OUTPUT_LO", "PROG_COUNT"])
 def test_a_late_write_of_another_is_noticed(board, monkeypatch, register):
-    """One that was under way for longer than anybody waits: the batch was computed to or from another place."""
+    """A write may have been under way for longer than anybody waits: the batch was then computed to or from another place."""
     x = samples(2)
     with BoardModel(board, requantised_copy(batch=1)) as session:
         finish = session.accelerators[0].finish
@@ -121,7 +121,7 @@ def test_a_late_write_of_another_is_noticed(board, monkeypatch, register):
                 session.run(x)
         memory = board.emulator if isinstance(board, EmulatedBoard) else board.board.backend.device
         start = session.accelerators[0].address("constant") - memory.base
-        memory.data[start : start + 16] = 0x55  # what it may have done
+        memory.data[start : start + 16] = 0x55  # which the late write may have changed
         assert np.array_equal(session.run(x), expected(x)), "all that was stored is stored again"
 
 

@@ -40,7 +40,7 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 @pytest.fixture
 def served(request: pytest.FixtureRequest, address: str) -> Iterator[str]:
-    """The address of a board of `tiny`, with the backend that is asked for."""
+    """The address of a board of `tiny`, with the backend that the test asks for."""
     with serving(address, backend=request.param):
         yield address
 
@@ -49,7 +49,7 @@ def served(request: pytest.FixtureRequest, address: str) -> Iterator[str]:
 def test_a_model_through_stock_pynq(
     served: str, files: tuple[Path, Path, Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """The same bits as without a board; on the RTL the same clocks too."""
+    """The bits would differ from those without a board or, on the RTL, the clocks."""
     code = (
         CLIENT
         + """
@@ -74,7 +74,7 @@ print(json.dumps([cycles, type(overlay.cnna_0).__name__]))
 
 @pytest.mark.parametrize("served", ["emulator"], indirect=True)
 def test_an_overlay_and_its_device_are_one_board(served: str, files: tuple[Path, Path, Path]) -> None:
-    """Two objects waited for each other's turn in one thread; of variant `pl` each put its models back after the other's."""
+    """Two objects in one thread would wait for each other's turn; on variant `pl` each would restore its models after the other."""
     code = (
         CLIENT
         + """
@@ -97,7 +97,7 @@ print(open_board(again) is before, open_board(again) is open_board(again.device)
 
 @pytest.mark.parametrize("served", ["emulator"], indirect=True)
 def test_the_command_runs_on_a_board(served: str, tmp_path: Path) -> None:
-    """`cnna run --device pynq`: answers equal to the reference's, figures of the board."""
+    """`cnna run --device pynq` must give the reference's answers and the board's figures."""
     bit, compiled, x = stock.images(tmp_path), stock.digits(tmp_path), tmp_path / "x.npy"
     with np.load(tmp_path / "calib.npz") as images:
         np.save(x, images["x"][:3])
@@ -107,7 +107,7 @@ def test_the_command_runs_on_a_board(served: str, tmp_path: Path) -> None:
     assert "board == reference: 1 output, 30 elements" in said
     figures = json.loads((tmp_path / "r.json").read_text())
     assert (figures["device"], figures["matches_reference"], figures["config"]) == ("pynq", True, "tiny")
-    assert figures["fps_end_to_end"] is None  # of a board that does not run in real time
+    assert figures["fps_end_to_end"] is None  # the board does not run in real time
     with model.Model(compiled) as direct, np.load(tmp_path / "y.npz") as answers:
         assert np.array_equal(answers["logits"], direct.run(np.load(x)))
     for change, reason in (
@@ -120,7 +120,7 @@ def test_the_command_runs_on_a_board(served: str, tmp_path: Path) -> None:
 
 
 def test_an_overlay_without_the_accelerator_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The .bit of another project, of another version, or something that is no overlay at all."""
+    """The .bit of another project or version, or a file that is no overlay at all, must be refused with a reason."""
     monkeypatch.setitem(sys.modules, "pynq", SimpleNamespace(DefaultIP=object))
     older = VLNV.rpartition(":")[0] + ":0.9"
     for board, said in (
@@ -135,7 +135,7 @@ def test_an_overlay_without_the_accelerator_is_said(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("served", ["emulator"], indirect=True)
 def test_an_overlay_that_stock_pynq_has_opened_is_checked_too(served: str, files: tuple[Path, Path, Path]) -> None:
-    """A notebook calls `pynq.Overlay` itself: a .hwh of another build would put registers where they are not."""
+    """A notebook may call `pynq.Overlay` itself: a .hwh of another build would give registers wrong addresses."""
     code = (
         CLIENT
         + """
@@ -159,7 +159,7 @@ for board in (overlay, overlay.device):
 
 @pytest.mark.parametrize("served", ["emulator"], indirect=True)
 def test_info_and_selftest_of_a_board(served: str, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    """What a user with a board runs first; the exit code is for scripts."""
+    """A user with a board runs these first; scripts use the exit code."""
     bit, x, compiled = files
     line = [sys.executable, "-W", "ignore", "-m", "cnna.cli.main", "board"]
     said = stock.execute(served, [*line, "info", "--overlay", str(bit)])

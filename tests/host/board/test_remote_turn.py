@@ -1,4 +1,4 @@
-"""The turn over the network: never two at once, whatever time accesses take and whoever stands still or is killed."""
+"""The turn over the network: never two holders at once, however long accesses take and whoever stands still or is killed."""
 
 import random
 import time
@@ -18,11 +18,11 @@ PROCESSES, TURNS = 3, 3
 
 
 class SlowFiles:
-    """A board's files as a stock server has them: emptied when a write begins, full when it ends; any access may take long."""
+    """A board's files as a stock server has them: emptied when a write begins, full when it ends. Any access may take long."""
 
     def __init__(self, simulation: Simulation, dice: random.Random, content: dict[str, bytes]) -> None:
         self.simulation, self.dice, self.content = simulation, dice, content
-        self.interrupts: object = None  # the task that Ctrl-C comes to
+        self.interrupts: object = None  # the task that Ctrl-C interrupts
 
     def _delay(self) -> None:
         low, high = self.dice.choices([(0.001, 0.005), (0.02, 0.5), (1.0, 10.0)], [90, 8, 2])[0]
@@ -41,9 +41,7 @@ class SlowFiles:
         return answer
 
     def write_file(self, path: str, data: bytes) -> None:
-        if (
-            self.simulation.task is self.interrupts and self.dice.random() < 0.01
-        ):  # Ctrl-C, and the write goes on without its caller
+        if self.simulation.task is self.interrupts and self.dice.random() < 0.01:  # Ctrl-C: the write goes on without its caller
             self.simulation.spawn(lambda: self._write(path, data), Process())
             raise KeyboardInterrupt
         self._write(path, data)
@@ -59,14 +57,16 @@ class SlowFiles:
 
 
 class Board:
-    """What the holders do to it, in order: the claim that each did it by."""
+    """The record of what holders did to the board: for each act, the claim under which it was done."""
 
     def __init__(self) -> None:
         self.acts: list[str] = []
         self.lost = self.overtaken = 0
 
     def act(self, turn: RemoteTurn) -> None:
-        """Once another has acted, nobody acts again by an older claim; and whoever is told that nobody was there must be right."""
+        """Checks that nobody acts under an older claim than the last, and that whoever is told that nobody was there is told the
+        truth.
+        """
         claim = turn.claim
         if claim not in self.acts:
             before = self.acts[-1].partition(".")[0] if self.acts else ""
@@ -87,7 +87,7 @@ def _take(turn: RemoteTurn, files: SlowFiles) -> bool:
 
 
 def _live(simulation: Simulation, dice: random.Random, board: Board, files: SlowFiles, process: Process, done: list[int]) -> None:
-    """Takes its turns, acts, stands still at times, and may be killed."""
+    """A process that takes turns, acts, stands still at times, and may be killed."""
     turn = RemoteTurn(files, "/tmp/turn")
     for _ in range(TURNS):
         while not _take(turn, files):
@@ -95,7 +95,7 @@ def _live(simulation: Simulation, dice: random.Random, board: Board, files: Slow
         try:
             for _ in range(dice.randint(1, 6)):
                 turn.check(sure=dice.random() < 0.2)
-                if dice.random() < 0.1:  # an access that is under way for as long as may be
+                if dice.random() < 0.1:  # an access that takes as long as it may
                     simulation.sleep(dice.uniform(0, PASS_SECONDS - LEASE_SECONDS - 0.01))
                 board.act(turn)
                 if dice.random() < 0.1:
@@ -105,7 +105,7 @@ def _live(simulation: Simulation, dice: random.Random, board: Board, files: Slow
                     done.append(1)
                 simulation.sleep(dice.choice([0.001, 0.01, 0.1, 1.5]))
             turn.give()
-        except RunError:  # lost, or so slow a network that nobody knows
+        except RunError:  # the turn is lost, or the network is so slow that nobody knows
             board.lost += 1
     done.append(1)
 
@@ -124,14 +124,14 @@ def _play(seed: int, monkeypatch: pytest.MonkeyPatch) -> Board:
 
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 400), marks=pytest.mark.slow)], ids=["some", "many"])
 def test_never_two_at_once(monkeypatch: pytest.MonkeyPatch, seeds: range) -> None:
-    """Writes that come late, whole processes that stand still or are killed, files that are read while they are written."""
+    """Late writes, processes that stand still or are killed, and files that are read during a write would lead to two holders."""
     boards = [_play(seed, monkeypatch) for seed in seeds]
     assert sum(board.lost for board in boards) >= len(seeds) / 4, "the rest proves nothing if nobody is ever overtaken"
     assert sum(len(set(board.acts)) for board in boards) >= len(seeds) * 4
 
 
 class Files:
-    """The same that answer at once."""
+    """A board's files that answer at once."""
 
     def __init__(self) -> None:
         self.content: dict[str, bytes] = {}
@@ -160,17 +160,17 @@ def _take_at_last(turn: RemoteTurn, who: str) -> None:
 
 
 def test_a_holder_that_stood_still_keeps_what_nobody_wanted(pair: tuple[RemoteTurn, RemoteTurn]) -> None:
-    """A breakpoint in a notebook must cost nothing where nobody else is there."""
+    """A breakpoint in a notebook must cost nothing if nobody else is there."""
     one, _ = pair
     assert one.take("the first")
-    one.given.set()  # its other thread stands still too
+    one.given.set()  # the process's other thread stands still too
     until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > one.until, "its lease does not end")
     one.check()
     assert time.clock_gettime(time.CLOCK_BOOTTIME) < one.until
 
 
 def test_a_holder_that_stood_still_for_too_long_is_told(pair: tuple[RemoteTurn, RemoteTurn]) -> None:
-    """Whom it was lost to and why; and it takes nothing from who has it now, nor gives it away."""
+    """The message must say who has the turn now and why; and the late process must neither take it nor give it away."""
     one, two = pair
     assert one.take("the first")
     one.given.set()
@@ -192,7 +192,7 @@ def test_a_holder_that_stood_still_for_too_long_is_told(pair: tuple[RemoteTurn, 
 def test_ctrl_c_while_the_turn_is_taken_keeps_nobody(
     pair: tuple[RemoteTurn, RemoteTurn], monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    """The next one would wait for a claim that nobody stands behind."""
+    """The next process would wait for a claim that nobody stands behind."""
     one, two = pair
     assert one.take("the first")
     one.give()
@@ -222,7 +222,7 @@ def test_ctrl_c_while_the_turn_is_taken_keeps_nobody(
 
 
 def test_a_dead_writer_of_a_file_keeps_nobody(pair: tuple[RemoteTurn, RemoteTurn]) -> None:
-    """Killed between emptying the file and filling it, or with something else in it."""
+    """A writer may be killed between emptying the file and filling it, or leave something else in it."""
     one, two = pair
     for rest in (b"", b"no JSON", b"[]"):
         one.files.content["/tmp/turn"] = rest
@@ -231,7 +231,7 @@ def test_a_dead_writer_of_a_file_keeps_nobody(pair: tuple[RemoteTurn, RemoteTurn
 
 
 def test_names_of_any_length_fill_a_record_of_one(pair: tuple[RemoteTurn, RemoteTurn]) -> None:
-    """Records of other lengths would leave the end of the longer one when two are written at once."""
+    """With records of different lengths, two writes at once would leave the end of the longer one."""
     one, _ = pair
     assert one.take("ü\U0001f600" * 300)
     one.give()

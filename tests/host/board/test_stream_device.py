@@ -1,4 +1,4 @@
-"""The driver on a board of variant `pl`, emulated without pynq: the same answers by streams, other processes, and faults."""
+"""The driver on a board of variant `pl`, emulated without pynq: equal answers by streams, other processes, and faults."""
 
 import gc
 from types import SimpleNamespace
@@ -29,7 +29,7 @@ def board():
 
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_answers_are_those_of_the_emulator(board, count):
-    """The way of the bytes must change none; the masters see the PL's DDR4 alone."""
+    """The way of the bytes would change some; the masters reach only the PL's DDR4."""
     x = samples(count)
     with BoardModel(board, requantised_copy(batch=2)) as session:
         assert np.array_equal(session.run(x), expected(x))
@@ -40,7 +40,7 @@ def test_answers_are_those_of_the_emulator(board, count):
 
 @pytest.mark.parametrize("place", [(0, 4096), (0, 24), (8, 16), (5, 1), (3, 300_000), (4095, 2)])
 def test_any_bytes_go_there_and_back(board, place, monkeypatch):
-    """Streams move whole beats: what lies beside the bytes in theirs must stay, in pieces of any number."""
+    """Streams move whole beats: the bytes beside ours in these beats must stay, whatever the number of pieces."""
     monkeypatch.setattr(mover, "PIECE_BYTES", 64 << 10)
     start, size = place
     address = board.allocate(400_000)
@@ -57,7 +57,7 @@ def test_any_bytes_go_there_and_back(board, place, monkeypatch):
 
 
 def test_the_accelerators_bytes_beside_ours_stay(board):
-    """A store into part of a beat must not bring back what was there before the accelerator wrote."""
+    """A store into part of a beat would bring back what was there before the accelerator wrote."""
     address = board.allocate(32)
     board.store(address, bytes(32))
     start = address - board.board.backend.base
@@ -69,7 +69,7 @@ def test_the_accelerators_bytes_beside_ours_stay(board):
 
 
 def test_buffers_of_any_size_do_not_pile_up(board):
-    """The ends of weights are all of other sizes, and the host's memory is not the models'."""
+    """The ends of weights all have different sizes, and the host's memory does not belong to models."""
     address = board.allocate(1 << 16)
     for beats in range(1, 3 * mover.KEPT_BUFFERS):
         board.store(address, bytes(16 * beats))
@@ -79,7 +79,7 @@ def test_buffers_of_any_size_do_not_pile_up(board):
 
 @pytest.mark.parametrize("late", ["copy", "dma"])
 def test_both_ends_are_waited_for(board, monkeypatch, late):
-    """The last burst's response comes after the DMA's last beat, and the other way round on the way back."""
+    """The last burst's response comes after the DMA's last beat; on the way back it is the other way round."""
     looks = iter([1, 1, 1])
     address = board.allocate(64)
     board.store(address, bytes(range(64)))
@@ -97,7 +97,7 @@ def test_both_ends_are_waited_for(board, monkeypatch, late):
 
 
 def test_the_plan_fills_gaps_and_says_when_it_is_full(board):
-    """512 MiB that no kernel looks after."""
+    """The kernel does not manage these 512 MiB: a gap would be wasted, or given out twice."""
     one, two, three = (board.allocate(size) for size in (200 << 20, 100 << 20, 100 << 20))
     board.free(two)
     assert board.allocate(50 << 20) == two
@@ -112,7 +112,7 @@ def test_the_plan_fills_gaps_and_says_when_it_is_full(board):
 
 
 def test_which_memory_is_full_is_said(board):
-    """Closing a model gives back bytes of the PL's DDR4, and none of those that copies go through."""
+    """Closing a model gives back bytes of the PL's DDR4, but none of those that copies go through."""
     with BoardModel(board, requantised_copy()) as session:
         board.mover.release()
         other = board.served.buffer(len(board.board.dram.data))
@@ -125,7 +125,7 @@ def test_which_memory_is_full_is_said(board):
 
 
 def test_two_processes_share_the_ddr4_turn_by_turn(board):
-    """Each plans all of it: what the other has overwritten must be there again before it is used."""
+    """Each process plans the whole DDR4: what the other one has overwritten must be restored before it is used."""
     other, x = StreamedBoard(board.board, board.base), samples(3)
     with BoardModel(board, requantised_copy(batch=1)) as mine, BoardModel(other, requantised_copy(batch=2)) as theirs:
         assert set(mine.memory) & set(theirs.memory), "the plans do overlap"
@@ -141,7 +141,7 @@ def test_two_processes_share_the_ddr4_turn_by_turn(board):
 
 
 def test_an_image_that_was_loaded_again_is_noticed(board):
-    """It leaves nothing certain in the DDR4, and the accelerator's registers as they are after power-up."""
+    """The DDR4's content is unknown then, and the accelerator's registers are as after power-up."""
     x = samples(2)
     with BoardModel(board, requantised_copy()) as session:
         assert np.array_equal(session.run(x), expected(x))
@@ -151,7 +151,7 @@ def test_an_image_that_was_loaded_again_is_noticed(board):
 
 
 def test_what_was_not_put_back_is_put_back_in_the_next_turn(board, monkeypatch):
-    """Ctrl-C while a model is sent again: the turn's file says that nobody was in between, and no register is another."""
+    """After Ctrl-C in the middle of a restore, the turn's file says that nobody came between, and no register differs."""
     other = StreamedBoard(board.board, board.base)
     mine, theirs = board.allocate(64), other.allocate(64)
     assert mine == theirs
@@ -172,7 +172,7 @@ def test_what_was_not_put_back_is_put_back_in_the_next_turn(board, monkeypatch):
 
 
 def test_a_killed_process_leaves_nothing_that_hinders(board):
-    """It began a copy and started the DMA, and is gone."""
+    """The process has begun a copy and started the DMA before it was killed."""
     x = samples(2)
 
     def begins_and_dies():
@@ -189,7 +189,7 @@ def test_a_killed_process_leaves_nothing_that_hinders(board):
 
 
 def test_memory_is_given_back_by_a_model_that_nobody_closes(board):
-    """In a notebook the name is just used again."""
+    """A notebook just uses the name again."""
     session = BoardModel(board, requantised_copy())
     session.run(samples(1))
     assert board.buffers
@@ -201,7 +201,7 @@ def test_memory_is_given_back_by_a_model_that_nobody_closes(board):
 
 @pytest.mark.parametrize(("bit", "said"), [(0x10, "DMAIntErr"), (0x20, "DMASlvErr"), (0x40, "DMADecErr")])
 def test_an_error_bit_of_the_dma_is_named_and_mended(board, bit, said):
-    """Stock pynq's wait would look at an idle bit that never comes, or say `RuntimeError`."""
+    """Stock pynq's wait would look at an idle bit that never comes, or say only `RuntimeError`."""
     x = samples(2)
     with BoardModel(board, requantised_copy()) as session:
         send = board.board.dma.send
@@ -214,7 +214,7 @@ def test_an_error_bit_of_the_dma_is_named_and_mended(board, bit, said):
 
 
 def test_a_buffer_that_the_dma_does_not_reach(board, monkeypatch):
-    """A port that the .hwh did not set up; the DMA's own doing, not a bit put in by hand."""
+    """The .hwh has not set up a port: the error must be the DMA's own, not a bit put in by hand."""
     real = board.served.buffer
 
     def elsewhere(size):
@@ -232,7 +232,7 @@ def test_a_buffer_that_the_dma_does_not_reach(board, monkeypatch):
 
 
 def test_a_copy_that_fails_says_why(board):
-    """The bus behind the accelerator, or a packet of another length than was told."""
+    """The reason must be named: the bus behind the accelerator, or a packet of another length than stated."""
     with board.turns.mine("a test"), pytest.raises(RunError, match=r"STREAM_OUT stopped: response DECERR; 64 bytes at 0x4200"):
         board.mover.receive(PL_DDR_BASE + PL_DDR_BYTES, 64)
     address = board.allocate(64)
@@ -244,7 +244,7 @@ def test_a_copy_that_fails_says_why(board):
 
 
 def test_a_stream_that_stands_still_is_said(board, monkeypatch):
-    """Instead of a notebook that hangs; what both ends are at is in the message."""
+    """A notebook would hang; the message must say what both ends are doing."""
     x = samples(1)
     with BoardModel(board, requantised_copy(batch=1), timeout_seconds=0.2) as session:
         session.run(x)
@@ -261,7 +261,7 @@ def test_a_stream_that_stands_still_is_said(board, monkeypatch):
 
 
 def test_a_dma_whose_reset_does_not_end_is_said(board, monkeypatch):
-    """Its own status, and what the accelerator was at."""
+    """The message must have the DMA's own status, and what the accelerator was doing."""
     dma = board.board.dma
     read = dma.read
     with BoardModel(board, requantised_copy(batch=1)) as session:
@@ -280,7 +280,7 @@ def test_a_dma_whose_reset_does_not_end_is_said(board, monkeypatch):
 
 
 def test_ctrl_c_in_a_transfer_leaves_no_memory_and_a_board_that_works(board, monkeypatch):
-    """The DMA must not go on with memory that is somebody else's next."""
+    """The DMA would go on with memory that belongs to somebody else next."""
     x = samples(1)
     with BoardModel(board, requantised_copy(batch=1)) as session:
         with monkeypatch.context() as patch:
@@ -296,7 +296,7 @@ def test_ctrl_c_in_a_transfer_leaves_no_memory_and_a_board_that_works(board, mon
 
 
 def test_a_program_that_stops_is_said_although_a_copy_met_it_first(board, monkeypatch):
-    """The accelerator refuses copies once it has stopped: the next batch's would hide why."""
+    """A stopped accelerator refuses copies: the failed copy of the next batch would hide the reason."""
     x = samples(4)
     with BoardModel(board, requantised_copy(batch=1)) as session:
         failures = failing(monkeypatch, type(board.board.backend.device))
@@ -309,7 +309,7 @@ def test_a_program_that_stops_is_said_although_a_copy_met_it_first(board, monkey
 
 
 def test_files_of_two_variants_are_told_apart(board):
-    """The .hwh decides which driver there is; the accelerator says which one it needs."""
+    """The .hwh decides which driver there is, and the accelerator which one it needs."""
     with pytest.raises(ArtifactError, match=r"is of variant pl .* but the overlay's .hwh has no AXI DMA"):
         ServedBoard(board.board)
     ps = open_board(preset("tiny"), "ps", "emulator", 16 << 20)
@@ -320,7 +320,7 @@ def test_files_of_two_variants_are_told_apart(board):
 
 
 def test_the_selftest_passes(board):
-    """Registers, a copy through feature memory, and both directions of every port."""
+    """A sound board must pass: registers, a copy through feature memory, and both directions of every port."""
     found = selftest.selftest(board, virtual=True)
     assert all(finding.good for finding in found), found
     assert found[-1].name == "streams"
@@ -328,7 +328,7 @@ def test_the_selftest_passes(board):
 
 
 def test_the_selftest_finds_a_stream_that_changes_a_byte(board):
-    """One lane of the data bus on the way back."""
+    """One lane of the data bus is wrong on the way back."""
     streams = board.board.backend.streams
     board.board.dma.receive.source = SimpleNamespace(
         get=lambda: (data := streams.get()) and bytes([data[0] ^ 1]) + data[1:], drop_got=streams.drop_got
@@ -338,7 +338,7 @@ def test_the_selftest_finds_a_stream_that_changes_a_byte(board):
 
 
 def test_a_thousand_runs_in_constant_memory(board):
-    """A leak of one buffer a run ends a demonstration after an hour."""
+    """A leak of one buffer a run would end a demonstration after an hour."""
     x = samples(1)
     with BoardModel(board, requantised_copy(batch=1)) as session:
         want, held, used = session.run(x), dict(board.buffers), board.board.dram.used_bytes

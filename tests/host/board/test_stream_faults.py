@@ -28,7 +28,7 @@ def made() -> Iterator[Board]:
 
 @pytest.fixture
 def board(made: Board) -> Iterator[StreamedBoard]:
-    """A driver's view of it."""
+    """A driver's view of the board."""
     served = StreamedBoard(made)
     yield served
     assert not served.buffers
@@ -37,14 +37,14 @@ def board(made: Board) -> Iterator[StreamedBoard]:
 
 @pytest.fixture
 def rtl(made: Board) -> RtlBackend:
-    """For its faults."""
+    """The board's backend, for its faults."""
     assert isinstance(made.backend, RtlBackend)
     return made.backend
 
 
 @pytest.mark.parametrize(("write", "copy"), [(True, "STREAM_IN"), (False, "STREAM_OUT")])
 def test_an_error_of_the_bus_in_a_copy(board: StreamedBoard, rtl: RtlBackend, write: bool, copy: str) -> None:
-    """It is the copy's, not the program's, and the next packet meets the next copy."""
+    """The error must be the copy's and not the program's, and the next packet must meet the next copy."""
     with BoardModel(board, requantised_copy(batch=1)) as session:
         with rtl.exclusive() as device:
             low = board.allocate(8192)
@@ -63,7 +63,7 @@ def test_an_error_of_the_bus_in_a_copy(board: StreamedBoard, rtl: RtlBackend, wr
 
 
 def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: RtlBackend) -> None:
-    """Once: the batch is tried again, and what was copied beside it. For ever: the program's error is said, not the copy's."""
+    """After a single error the batch and its copies must be tried again. A lasting error must be the program's, not the copy's."""
     with BoardModel(board, requantised_copy(batch=1)) as session:
         low = session.accelerators[0].address("constant")
         with rtl.exclusive() as device:
@@ -79,7 +79,7 @@ def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: 
 
 
 def test_a_bus_that_falls_silent_under_a_copy(board: StreamedBoard, rtl: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits is told what stands; when the bus answers again, so does the board."""
+    """A waiting caller must learn what hangs; when the bus answers again, so must the board."""
     monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.3)
     with BoardModel(board, requantised_copy(batch=1), timeout_seconds=0.5) as session:
         with rtl.exclusive() as device:
@@ -95,7 +95,7 @@ def test_a_bus_that_falls_silent_under_a_copy(board: StreamedBoard, rtl: RtlBack
 
 
 def test_the_streams_other_ends_may_hold_back(board: StreamedBoard, rtl: RtlBackend) -> None:
-    """A DMA does, whenever the PS's memory is busy."""
+    """A DMA does that whenever the PS's memory is busy."""
     with rtl.exclusive() as device:
         device.set_streams(stall=128)
     with BoardModel(board, requantised_copy(batch=2)) as session:

@@ -1,4 +1,4 @@
-"""Turns at the accelerator: one holder at a time, on one machine and over a board's files; a holder that died is passed over."""
+"""Turns at the accelerator: one holder at a time, on one machine and over a board's files; a dead holder is passed over."""
 
 import threading
 import time
@@ -51,7 +51,7 @@ def test_one_at_a_time(pair):
 
 
 def test_who_comes_again_is_told_whether_another_was_there(pair):
-    """What a process left in the PL's DDR4 is there still, or must be put there again."""
+    """What a process left in the PL's DDR4 is still there, or must be restored."""
     one, two = pair
 
     def passed(turn):
@@ -72,7 +72,7 @@ def test_who_comes_again_is_told_whether_another_was_there(pair):
 
 
 def test_many_threads_never_meet(tmp_path):
-    """Under contention, with the slower of the two kinds."""
+    """Under contention two threads would hold the turn, with the slower of the two kinds."""
     files, inside, most = Files(), [], []
 
     def work():
@@ -93,7 +93,7 @@ def test_many_threads_never_meet(tmp_path):
 
 
 def test_who_waits_too_long_is_told_for_whom(pair):
-    """And an exception inside gives the turn back."""
+    """The message must name the holder, and an exception inside must give the turn back."""
     one, two = (Turns(each, wait_seconds=0.1) for each in pair)
     with one.mine("model a"), pytest.raises(RunError, match=r"busy for 0.1 s: process \d+ on .*, model a has it"), two.mine("b"):
         pass
@@ -104,7 +104,7 @@ def test_who_waits_too_long_is_told_for_whom(pair):
 
 
 def test_a_dead_holder_is_passed_over(monkeypatch):
-    """A notebook that was killed must not keep the board for ever; one that lives must not lose it."""
+    """A killed notebook would keep the board for ever, or a living one would lose it."""
     for name, seconds in (("DEAD", 0.6), ("BEAT", 0.1), ("LEASE", 0.2), ("PASS", 0.4)):
         monkeypatch.setattr(remote_turn, f"{name}_SECONDS", seconds)
     files = Files()
@@ -131,7 +131,7 @@ def test_a_board_that_cannot_be_reached_is_said_in_a_line():
 
 
 def test_a_turn_that_another_user_keeps_is_said_in_a_line(tmp_path):
-    """A folder for its file that is not there, or a file of root's."""
+    """The folder for the turn's file may be missing, or the file may belong to root."""
     with (
         pytest.raises(RunError, match=r"cannot be taken: .*none.*No such file"),
         Turns(LocalTurn(tmp_path / "none" / "x")).mine("a"),

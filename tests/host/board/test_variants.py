@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def boards(request: pytest.FixtureRequest, address: str) -> Iterator[dict[str, tuple[str, Board]]]:
-    """By variant, the address of a board of `tiny` with the backend that is asked for, and the board."""
+    """For each variant, the address of a board of `tiny` with the backend that the test asks for, and the board."""
     with ExitStack() as stack:
         made: dict[str, tuple[str, Board]] = {}
         for number, variant in enumerate(VARIANTS):
@@ -45,7 +45,7 @@ def boards(request: pytest.FixtureRequest, address: str) -> Iterator[dict[str, t
 
 @pytest.mark.parametrize("boards", ["emulator", pytest.param("rtl", marks=pytest.mark.cosim)], indirect=True)
 def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, Board]], folder: Path) -> None:
-    """The command, the artifact and the input are the same; only the overlay is another."""
+    """Command, artifact and input are the same; only the overlay differs."""
     answers, cycles = {}, {}
     for variant, (where, board) in boards.items():
         out, report = folder / f"{variant}.npz", folder / f"{variant}.json"
@@ -64,7 +64,7 @@ def test_both_give_the_bits_of_the_reference(boards: dict[str, tuple[str, Board]
 
 @pytest.mark.parametrize("boards", ["emulator"], indirect=True)
 def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, Board]], folder: Path) -> None:
-    """What a user runs first (test_pynq_driver.py has it of `ps`)."""
+    """A user runs these first (test_pynq_driver.py has the test for `ps`)."""
     line = [sys.executable, "-W", "ignore", "-m", "cnna.cli.main", "board"]
     overlay = ["--overlay", str(folder / "pl" / "cnna.bit")]
     assert "variant      pl: it works on the PL's own DDR4" in stock.execute(boards["pl"][0], [*line, "info", *overlay])
@@ -80,7 +80,9 @@ def test_info_and_selftest_say_the_variant(boards: dict[str, tuple[str, Board]],
 def test_two_processes_take_turns_and_a_killed_one_is_passed_over(
     boards: dict[str, tuple[str, Board]], variant: str, folder: Path
 ) -> None:
-    """Two notebooks on one board: both get right answers (on `pl` each puts its model back); a killed one hinders nobody."""
+    """With two notebooks on one board both must get right answers (on `pl` each restores its model); a killed one must not
+    hinder.
+    """
     code = """
 overlay = Overlay(sys.argv[1], download=False)
 import cnna.host
@@ -111,10 +113,10 @@ print("right")
     assert np.array_equal(np.load(alone), np.load(after))
 
 
-@pytest.mark.slow  # 200 s, most of it turns that are taken over the network
+@pytest.mark.slow  # 200 s, most of them for turns over the network
 @pytest.mark.parametrize("boards", ["emulator"], indirect=True)
 def test_many_runs_in_constant_memory(boards: dict[str, tuple[str, Board]], folder: Path) -> None:
-    """A demonstration that runs for a day: neither the board's memory nor the client's grows."""
+    """In a demonstration that runs for a day, the board's memory or the client's would grow."""
     code = """
 import resource
 import cnna.host

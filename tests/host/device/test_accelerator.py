@@ -1,4 +1,4 @@
-"""One artifact on a device that others have used: what they left must not be taken for its own run's end."""
+"""An artifact on a device that others have used: what they left must not be taken for the end of its own run."""
 
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ X = {"x": np.ones((2, *SHAPE), np.int8)}
 
 @pytest.fixture
 def device(monkeypatch):
-    """An emulator, and of each write to CTRL since it was emptied whether it was a soft reset."""
+    """An emulator, and for each write to CTRL since the list was emptied whether it was a soft reset."""
     made, resets = EmulatorDevice(CONFIG, 1 << 20), []
     write = made.write
 
@@ -33,7 +33,7 @@ def device(monkeypatch):
 
 @pytest.mark.parametrize("by_register", [False, True])
 def test_a_run_clears_what_another_has_left(device, monkeypatch, by_register):
-    """The error is the device's: whichever object of the two was stopped, the other would be told of it."""
+    """The error belongs to the device: whichever of two objects was stopped, the other would be told of it."""
     emulator, resets = device
     stopped, other = (Accelerator(emulator, requantised_copy().program) for _ in range(2))
     run = partial(Accelerator.run_by_register if by_register else Accelerator.run, other)
@@ -49,7 +49,7 @@ def test_a_run_clears_what_another_has_left(device, monkeypatch, by_register):
 
 
 def test_a_run_after_a_good_one_resets_nothing(device):
-    """Nor does one after inputs that were refused, which have started nothing."""
+    """Neither a run after a good one may reset, nor one after refused inputs, which have started nothing."""
     emulator, resets = device
     accelerator = Accelerator(emulator, requantised_copy().program)
     accelerator.run(X)
@@ -61,7 +61,7 @@ def test_a_run_after_a_good_one_resets_nothing(device):
 
 
 def test_a_program_is_bounded_by_what_was_allocated_for_it(device):
-    """A damaged program could write another model's memory, or run for ever; a sound one must not be stopped at its last byte."""
+    """A damaged program could write another model's memory or run for ever; a sound one must not be stopped at its last byte."""
     emulator, _ = device
     artifact = requantised_copy().program
     accelerator = Accelerator(emulator, artifact)
@@ -91,7 +91,7 @@ def test_a_program_is_bounded_by_what_was_allocated_for_it(device):
 
 
 def test_a_program_that_the_host_sends_has_no_run_limit():
-    """Its clocks are the host's: by MMIO from Python they are more than 20 times what the program takes from memory."""
+    """Its clocks are the host's: by MMIO from Python they are more than 20 times those of a program from memory."""
     device, artifact = EmulatorDevice(CONFIG), requantised_copy(batch=1).program
     accelerator, x = Accelerator(device, artifact), {"x": np.zeros((1, *SHAPE), np.int8)}
     for run, limit in ((accelerator.run_by_register, 0), (accelerator.run, run_limit(artifact, device.ddr))):

@@ -1,6 +1,6 @@
-"""Outputs of every layout: one sample has the source model's answer, several are joined along the batch, on every way to a device.
+"""Outputs of every layout: one sample has the source model's answer, several are joined along the batch, on every device.
 
-Scales are powers of two, so the answers are onnxruntime's own to the bit. The source model is asked sample by sample.
+Scales are powers of two, so the answers are onnxruntime's to the bit. The source model is asked sample by sample.
 """
 
 import re
@@ -98,7 +98,7 @@ def network(kind, tail):
 
 @pytest.mark.parametrize("case", TAILS)
 def test_several_samples_are_joined_along_the_batch(case):
-    """Taking the first axis for the batch gave the first rows alone of a box head, a sequence, or whatever else was in front."""
+    """If the first axis were taken for the batch, only the first rows of a box head or a sequence would be answered."""
     kind, axis, tail = TAILS[case]
     model = network(kind, tail)
     x = images(model)["x"]
@@ -112,7 +112,7 @@ def test_several_samples_are_joined_along_the_batch(case):
 
 
 def same(got, wanted):
-    """Shape, type and values; float products may be summed in another order."""
+    """Compares shape, type and values; float products may be summed in another order."""
     assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5 if got.dtype == np.float32 else 0)
 
@@ -124,7 +124,10 @@ NAMED = """g (float[N,3,4,8] x) => (float[?,?] rows, int64[?,?] places, float[?,
 
 
 def test_every_way_to_a_device_joins_alike(tmp_path, capsys):
-    """Places of what is above a limit are as many as there are: of several samples, each has its own. Types stay, in files too."""
+    """Outputs whose size depends on the data differ between samples, so each sample must keep its own.
+
+    Types must stay, in files too.
+    """
     model = with_pairs(
         written(NAMED, {name: CONSTANTS[name] for name in ("w", "half", "open_4")}), {"x": IN, "c": MID}, {"w": 1 / 64}
     )
@@ -152,13 +155,13 @@ def test_every_way_to_a_device_joins_alike(tmp_path, capsys):
 
 
 def agree(found, wanted):
-    """The same names in the same order, and the same arrays."""
+    """Compares names, their order, and arrays."""
     assert list(found) == list(wanted)
     for name, y in wanted.items():
         same(found[name], y)
 
 
-HEADS = {  # what the CPU does before c = Conv (h, w), and the axis of the batch in t, which the head makes too
+HEADS = {  # what the CPU does before c = Conv (h, w); the batch's axis in t, which the head makes too
     "time first": ("t = Transpose <perm=[1,0,2,3]> (x) s = Sigmoid (t) h = Transpose <perm=[1,0,2,3]> (s)", 1),
     "rows": ("s = Sigmoid (x) t = Reshape (s, open_4) h = Reshape (t, maps)", 0),
     "no batch": ("s = Sigmoid (x) t = Squeeze (s, n0) h = Unsqueeze (t, n0)", None),
@@ -167,7 +170,7 @@ HEADS = {  # what the CPU does before c = Conv (h, w), and the axis of the batch
 
 @pytest.mark.parametrize("case", HEADS)
 def test_a_head_may_move_the_batch(case):
-    """What the head makes for the accelerator, for the tail or for the user was cut to as many rows as there are samples."""
+    """What the head makes for the accelerator, the tail or the user would be cut to as many rows as there are samples."""
     head, axis = HEADS[case]
     shape = "float[?,?]" if case == "rows" else "float[?,?,?]" if axis is None else "float[?,?,?,?]"
     text = f"g (float[N,3,4,8] x) => ({shape} t, float[?,?,?,?] c) {{ {head} c = Conv <kernel_shape=[3,3]> (h, w) }}"
@@ -181,7 +184,7 @@ def test_a_head_may_move_the_batch(case):
 
 
 def test_several_maps_of_a_sample_are_no_batch():
-    """A convolution of [2, ...] for one sample lost the second half: it stays on the CPU, as what is behind it does."""
+    """A convolution of [2, ...] for one sample would lose the second half: it must stay on the CPU, as must what follows it."""
     text = """g (float[N,3,4,8] x) => (float[?,?,?,?] y) { d = Conv <kernel_shape=[3,3], pads=[0,1,0,1]> (x, w)
         r = Reshape (d, halves) c = Conv <kernel_shape=[1,1]> (r, v) y = Sigmoid (c) }"""
     model = written(text, {"w": (6, 3, 3, 3), "v": (4, 3, 1, 1), "halves": np.array([-1, 3, 2, 8])})
@@ -194,14 +197,14 @@ def test_several_maps_of_a_sample_are_no_batch():
 
 @pytest.mark.parametrize("axis", [4, -1, "0"])
 def test_a_batch_axis_that_the_output_has_not_is_refused(axis, tmp_path):
-    """An edited file would end in numpy's own words in the middle of a run."""
+    """An edited file would end in numpy's own message in the middle of a run."""
     entry = {"name": "y", "shape": [1, *SHAPE], "dtype": "float32", "batch_axis": axis}
     with pytest.raises(ArtifactError, match="batch_axis"):
         save(requantised_copy(model_outputs=[entry]), tmp_path / "m.cnna")
 
 
 def test_a_file_from_before_the_batch_was_traced_is_believed_if_it_fits():
-    """Its shapes have no batch, which is the first axis; an answer of another shape was cut, and is refused now."""
+    """Its shapes have no batch, which is the first axis. An answer of another shape must be refused and not cut."""
     entry, x = {"name": "y", "shape": list(SHAPE), "dtype": "float32"}, samples(3)
     with Model(requantised_copy(schema=TRACED - 1, model_outputs=[entry])) as model:
         assert np.array_equal(model.run(x), expected(x))

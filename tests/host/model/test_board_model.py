@@ -27,14 +27,14 @@ def board():
 
 
 def test_it_is_the_packages_model():
-    """`cnna.host.Model` is what the documents and notebooks import."""
+    """Documents and notebooks import `cnna.host.Model`."""
     assert cnna.host.Model is BoardModel
     with pytest.raises(AttributeError):
         cnna.host.no_such_thing  # noqa: B018 - the access is the test
 
 
 def test_the_model_of_any_device_has_a_short_path():
-    """`from cnna.host.model import Model` is what the README prints and users have written."""
+    """The README prints `from cnna.host.model import Model`, and users have written it."""
     assert cnna.host.model.Model is Model
     with pytest.raises(AttributeError, match=r"'cnna\.host\.model' has no attribute 'no_such_thing'"):
         cnna.host.model.no_such_thing  # noqa: B018 - the access is the test
@@ -42,7 +42,7 @@ def test_the_model_of_any_device_has_a_short_path():
 
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_answers_are_those_of_the_emulator(board, count):
-    """Ping-pong between two places in memory must neither mix up nor lose a batch."""
+    """Ping-pong between two places in memory would mix up or lose a batch."""
     x = samples(count)
     with BoardModel(board, requantised_copy(batch=2)) as session:
         assert np.array_equal(session.run(x), expected(x))
@@ -70,7 +70,7 @@ def test_a_stream_yields_in_order_and_takes_ahead(board):
 
 
 def test_runs_in_the_background_come_back_in_order(board):
-    """A second run_async before the first wait must not disturb it."""
+    """A second run_async before the first wait would disturb it."""
     with BoardModel(board, requantised_copy(batch=1)) as session:
         pending = [session.run_async(samples(3, seed=seed)) for seed in range(3)]
         for seed, run in enumerate(pending):
@@ -79,7 +79,7 @@ def test_runs_in_the_background_come_back_in_order(board):
 
 
 def test_an_answer_that_is_not_there_yet_is_said_with_what_goes_on(board):
-    """Python's own error has no text at all; and what was never begun when its model was closed is no mystery."""
+    """Python's own error has no text at all. If a model is closed before a run began, the message must say so."""
     with BoardModel(board, requantised_copy(batch=1)) as session, BoardModel(board, requantised_copy(batch=1)) as other:
         session.run(samples(1))
         stream = other.stream(samples(1, seed=n) for n in range(3))
@@ -99,7 +99,7 @@ def test_an_answer_that_is_not_there_yet_is_said_with_what_goes_on(board):
 
 
 def test_two_models_share_the_accelerator(board):
-    """Each must set its own registers again after the other has run."""
+    """Each model must set its own registers again after the other has run."""
     x = samples(4)
     with BoardModel(board, requantised_copy(batch=1)) as one, BoardModel(board, requantised_copy(batch=2)) as two:
         for _ in range(2):
@@ -113,7 +113,7 @@ def test_two_models_share_the_accelerator(board):
 
 
 def test_out_of_memory_is_said_and_leaves_nothing(board):
-    """Notebooks die of memory that nobody can find any more."""
+    """Notebooks die when memory is lost and nobody can find it any more."""
     with BoardModel(board, requantised_copy()) as resident:
         held = set(board.buffers)
         board.emulator.allocate(board.room - (48 << 10))  # leaves room for some of the next model's buffers
@@ -125,7 +125,7 @@ def test_out_of_memory_is_said_and_leaves_nothing(board):
 
 
 def test_a_model_that_nobody_closes_gives_its_memory_back(board):
-    """In a notebook the name is just used again."""
+    """A notebook just uses the name again."""
     session = BoardModel(board, requantised_copy())
     session.run(samples(1))
     assert board.buffers
@@ -135,7 +135,7 @@ def test_a_model_that_nobody_closes_gives_its_memory_back(board):
 
 
 def test_waiting_costs_a_small_part_of_what_is_waited_for():
-    """Looks that double in distance would find a run of 3.3 ms done after 6: half of the throughput."""
+    """If the pauses between looks doubled, a run of 3.3 ms would be found done after 6 ms: half of the throughput."""
     for run in (1e-4, 3.3e-3, 0.04, 2.0):
         waited = looks = 0
         while waited < run:
@@ -146,7 +146,7 @@ def test_waiting_costs_a_small_part_of_what_is_waited_for():
 
 
 def test_a_busy_accelerator_names_its_holder(board):
-    """Who waits wants to know for whom."""
+    """A waiting user wants to know for whom."""
     with (
         BoardModel(board, requantised_copy(batch=1)) as session,
         BoardModel(board, requantised_copy(batch=1), turn_seconds=0.2) as other,
@@ -170,7 +170,7 @@ def test_a_busy_accelerator_names_its_holder(board):
 
 
 def test_a_run_inside_an_open_stream_is_refused_at_once(board):
-    """It waited a minute for its own thread, and then blamed it: nobody else could have ended the stream."""
+    """It would wait for its own thread for a minute, and then blame it: nobody else can end the stream."""
     with BoardModel(board, requantised_copy(batch=1)) as session, BoardModel(board, requantised_copy(batch=2)) as other:
         stream = session.stream(samples(1, seed=n) for n in range(3))
         next(stream)
@@ -182,7 +182,7 @@ def test_a_run_inside_an_open_stream_is_refused_at_once(board):
 
 
 def test_the_wrong_hwh_or_artifact_is_refused():
-    """Sizes that do not fit give wrong answers or hang; both names and values are in the message."""
+    """Sizes that do not fit give wrong answers or hang; the message must have both names and values."""
     with pytest.raises(ArtifactError, match=r"not the one in the overlay's .hwh \(C_PIX 2, not 8\)"):
         EmulatedBoard(parameters={"C_PIX": "8", "C_CI": "4"})
     board = EmulatedBoard(parameters={"C_PIX": "2"})
@@ -193,7 +193,7 @@ def test_the_wrong_hwh_or_artifact_is_refused():
 
 
 def test_a_thousand_runs_in_constant_memory(board):
-    """A leak of one buffer a run ends a demonstration after an hour."""
+    """A leak of one buffer a run would end a demonstration after an hour."""
     x = samples(1)
     with BoardModel(board, requantised_copy(batch=1)) as session:
         want, held = session.run(x), dict(board.buffers)
@@ -237,7 +237,7 @@ def test_what_a_killed_process_left_running_is_stopped_first(board, monkeypatch)
 
 
 def test_a_close_that_was_interrupted_can_be_finished(board, monkeypatch):
-    """Ctrl-C between two buffers kept the others until Python ended."""
+    """After Ctrl-C between two buffers, the others would stay until Python ends."""
     session, free, asked = BoardModel(board, requantised_copy()), board.free, []
 
     def interrupted(address):
@@ -255,7 +255,7 @@ def test_a_close_that_was_interrupted_can_be_finished(board, monkeypatch):
 
 
 def test_a_board_that_has_gone_takes_its_memory_along(board, monkeypatch):
-    """An error from `close` at the end of a with-block would hide the one that ended it."""
+    """An error from `close` at the end of a with-block would hide the one that ended the block."""
     session = BoardModel(board, requantised_copy())
 
     def gone(address):
@@ -267,7 +267,7 @@ def test_a_board_that_has_gone_takes_its_memory_along(board, monkeypatch):
 
 
 def test_closing_a_model_ends_its_open_stream(board):
-    """Its memory was freed under the batch that ran, and the accelerator stayed its own for every other model."""
+    """Its memory would be freed under the running batch, and every other model would wait for the accelerator."""
     session = BoardModel(board, requantised_copy())
     answers = session.stream([samples(1), samples(1, 1), samples(1, 2)])
     assert np.array_equal(next(answers), expected(samples(1)))
@@ -278,7 +278,7 @@ def test_closing_a_model_ends_its_open_stream(board):
 
 
 def test_each_model_has_limits_of_its_own(board):
-    """Those of the model that was made last held for all; then those of whoever waits, for the run that it waits for."""
+    """The limits of the model that was made last, or of a waiting one, would hold for all."""
     with (
         BoardModel(board, requantised_copy(batch=1), timeout_seconds=30) as first,
         BoardModel(board, requantised_copy(), timeout_seconds=1, turn_seconds=0.1) as second,
@@ -295,7 +295,7 @@ def test_each_model_has_limits_of_its_own(board):
 
 
 def test_closing_waits_for_a_run_of_another_thread(board, monkeypatch):
-    """Its memory was freed under it: the accelerator wrote on where the next model lies."""
+    """Its memory would be freed under it, and the accelerator would write where the next model lies."""
     session, answers = BoardModel(board, requantised_copy(batch=1)), []
     loading, go_on = threading.Event(), threading.Event()
     load = board.load
@@ -318,7 +318,7 @@ def test_closing_waits_for_a_run_of_another_thread(board, monkeypatch):
 
 
 def test_closing_ends_a_stream_that_another_thread_is_in(board):
-    """`generator already executing` came out of `close`, and the memory stayed."""
+    """`close` would end in `generator already executing`, and the memory would stay."""
     session, caught = BoardModel(board, requantised_copy(batch=1)), []
     inside, go_on = threading.Event(), threading.Event()
 
@@ -349,7 +349,7 @@ def test_closing_ends_a_stream_that_another_thread_is_in(board):
 
 
 def test_closing_inside_of_ones_own_run_is_refused_at_once(board):
-    """It would wait for itself; or free what the accelerator works on."""
+    """`close` would wait for itself, or free memory that the accelerator works on."""
     session = BoardModel(board, requantised_copy(batch=1))
 
     def source():
@@ -362,7 +362,7 @@ def test_closing_inside_of_ones_own_run_is_refused_at_once(board):
 
 
 def test_a_run_that_does_not_end_keeps_its_memory(board):
-    """`close` says so after a turn's patience; it must not free what is in use."""
+    """`close` must say so after a turn's patience, and must not free what is in use."""
     session = BoardModel(board, requantised_copy(batch=1), turn_seconds=0.1)
     inside, go_on = threading.Event(), threading.Event()
 
@@ -387,7 +387,7 @@ def test_a_run_that_does_not_end_keeps_its_memory(board):
 
 
 def test_ctrl_c_after_the_memory_is_there_leaves_none(board, monkeypatch):
-    """The turn is given back over the network when a model is placed: what came then kept its memory until Python ended."""
+    """Placing a model gives the turn back over the network: Ctrl-C at that moment would keep the memory until Python ends."""
     give = board.turns.turn.give
 
     def interrupted():

@@ -1,4 +1,4 @@
-"""Comparing answers: equal is counted, the first difference is named."""
+"""Comparing answers: equal ones are counted, and the first difference is named."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from cnna.spec.errors import CheckError
 
 
 def test_equal_answers_are_counted():
-    """NaN equals itself here: both executions made it."""
+    """NaN equals itself here, because both executions made it."""
     y = {"a": np.array([[1.0, np.nan]]), "b": np.zeros((3, 2))}
     assert compare_answers("board", y, "reference", y) == "board == reference: 2 outputs, 8 elements"
 
@@ -22,6 +22,6 @@ def test_equal_answers_are_counted():
     ],
 )
 def test_the_first_difference_is_named(found, said):
-    """A check that passes over a difference proves nothing."""
+    """A check that misses a difference would prove nothing."""
     with pytest.raises(CheckError, match=said):
         compare_answers("board", {"y": found}, "reference", {"y": np.array([[1.0, 2.0, 3.0]])})

@@ -1,4 +1,4 @@
-"""Decoding, suppression and overlap, by cases that were computed by hand."""
+"""Decoding, suppression and overlap, with cases computed by hand."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_overlap_is_the_shared_part_of_both_together() -> None:
 
 
 def test_doubles_are_suppressed_by_the_surer_one() -> None:
-    """The second overlaps the first by a third; the third is the first but for its score; what is suppressed suppresses nothing."""
+    """The second box overlaps the first by a third, the third equals the first; a suppressed box must suppress nothing."""
     found = boxes((0, 0, 2, 2), (1, 0, 3, 2), (0, 0, 2, 2), (2, 0, 4, 2))
     scores = np.array([0.9, 0.8, 0.95, 0.7])
     assert suppress(found, scores, 0.5).tolist() == [2, 1, 3]
@@ -42,7 +42,7 @@ def test_doubles_are_suppressed_by_the_surer_one() -> None:
 
 
 def test_best_keeps_classes_apart() -> None:
-    """A person on a horse is no double; the surest come first, and the unsure are left out."""
+    """A person on a horse is no double. The surest must come first, and unsure ones be left out."""
     same = boxes((0, 0, 2, 2), (0, 0, 2, 2), (4, 4, 6, 6))
     scores = np.array([[0.6, 0.1], [0.7, 0.9], [0.4, 0.3]])
     found = best(same, scores)
@@ -56,7 +56,7 @@ def test_best_keeps_classes_apart() -> None:
 
 
 def test_priors_stand_in_the_middle_of_their_cells() -> None:
-    """A picture of 4 rows and 8 columns at stride 4: one row of two cells, each with two squares, then one cell at stride 8."""
+    """A picture of 4 rows and 8 columns at stride 4 has one row of two cells with two squares each, then one cell at stride 8."""
     priors = ssd_priors((4, 8), [4, 8], [[2, 4], [8]])
     assert priors == pytest.approx(
         boxes((0.25, 0.5, 0.25, 0.5), (0.25, 0.5, 0.5, 1), (0.75, 0.5, 0.25, 0.5), (0.75, 0.5, 0.5, 1), (0.5, 0.5, 1, 2))
@@ -64,7 +64,7 @@ def test_priors_stand_in_the_middle_of_their_cells() -> None:
 
 
 def test_ssd_offsets_move_and_scale_their_priors() -> None:
-    """No offset is the prior; 10 moves it by its size, since the variance is 0.1; 5 ln 2 doubles it, since the other is 0.2."""
+    """No offset is the prior. 10 moves it by its size, since the variance is 0.1; 5 ln 2 doubles it, since the other one is 0.2."""
     priors = boxes((0.5, 0.5, 0.2, 0.4))
     assert ssd_boxes(boxes((0, 0, 0, 0)), priors) == pytest.approx(boxes((0.4, 0.3, 0.6, 0.7)))
     assert ssd_boxes(boxes((10, -5, 0, 0)), priors) == pytest.approx(boxes((0.6, 0.1, 0.8, 0.5)), abs=1e-6)
@@ -74,7 +74,7 @@ def test_ssd_offsets_move_and_scale_their_priors() -> None:
 
 
 def test_yolo_rows_have_centres_and_sizes() -> None:
-    """With objectness the scores are products."""
+    """With objectness the scores must be products."""
     rows = np.array([[10, 20, 4, 8, 0.5, 0.8, 0.2]], np.float32)
     found, scores = yolo_rows(rows, objectness=True)
     assert found.tolist() == [[8, 16, 12, 24]]
@@ -95,7 +95,7 @@ def test_yolox_cells_are_counted_row_by_row_and_stride_by_stride() -> None:
 
 
 def test_yolov5_heads_are_decoded_by_their_anchors() -> None:
-    """Zeros are the middle of each cell and the anchor itself; a great number is the limit: 1.5 cells on, four times the anchor."""
+    """Zeros are the middle of each cell and the anchor itself; a large number is the limit: 1.5 cells on, four times the anchor."""
     head = np.zeros((2 * 6, 1, 2), np.float32)
     head[6:, 0, 1] = 1e4
     found = yolov5_rows(head, [(10, 20), (30, 40)], 8)
@@ -107,7 +107,7 @@ def test_yolov5_heads_are_decoded_by_their_anchors() -> None:
 
 
 def test_matches_pair_each_detection_once() -> None:
-    """Two that overlap one wanted box: the nearer gets it. Of other classes none match."""
+    """Of two detections that overlap one wanted box, the nearer must get it. Other classes must not match."""
 
     def of(*rows: tuple[float, ...], classes: list[int]) -> Detections:
         return Detections(boxes(*rows), np.ones(len(rows), np.float32), np.array(classes, np.int64))

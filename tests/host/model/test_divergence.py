@@ -1,4 +1,4 @@
-"""The figures of a divergence, by cases that can be computed by hand."""
+"""The figures of a divergence, with cases computed by hand."""
 
 import json
 import math
@@ -10,14 +10,14 @@ from cnna.host.model.divergence import FAIR, GOOD, POOR, Divergence, OutputDiver
 
 
 def of(ours, theirs) -> Divergence:
-    """What is found of one pair of tensors."""
+    """The divergence of one pair of tensors."""
     found = Divergence("t")
     found.extend(np.array(ours), np.array(theirs))
     return found
 
 
 def test_the_figures_are_relative_to_the_other_models_range() -> None:
-    """A difference of 1 is nothing for a tensor of thousands, and all for one below 1."""
+    """A difference of 1 is nothing for a tensor of thousands, and everything for one below 1."""
     found = of([1.0, 2.0, -3.0, 4.0], [0.0, 2.0, -4.0, 4.0])
     assert found.span == 8
     assert found.figures() == {
@@ -33,7 +33,7 @@ def test_the_figures_are_relative_to_the_other_models_range() -> None:
 
 
 def test_samples_one_by_one_are_the_same_as_all_at_once() -> None:
-    """Sums that began anew with each sample would show the last one alone."""
+    """Sums that began anew with each sample would show only the last one."""
     rng = np.random.default_rng(1)
     ours, theirs = rng.standard_normal((2, 5, 7))
     whole, parts = of(ours, theirs), Divergence("t")
@@ -53,7 +53,7 @@ def test_samples_one_by_one_are_the_same_as_all_at_once() -> None:
     ],
 )
 def test_without_noise_or_signal(ours: list[float], theirs: list[float], decibels: float, cosine: float | None) -> None:
-    """A division by zero, or figures that JSON does not have; what is infinite on one side alone is the worst there is."""
+    """There would be a division by zero, or figures that JSON lacks. What is infinite on one side only is the worst case."""
     found = of(ours, theirs)
     assert found.decibels == decibels
     assert found.cosine == (cosine if cosine is None else pytest.approx(cosine))
@@ -68,7 +68,7 @@ def test_the_range_of_a_constant_is_its_magnitude(theirs: list[float], span: flo
 
 
 def test_greatest_values_are_compared_where_an_output_looks_like_scores() -> None:
-    """One axis of classes in each answer; the place of a greatest pixel says nothing."""
+    """There must be one axis of classes in each answer; the place of a greatest pixel means nothing."""
     scores = OutputDivergence("y")
     scores.compare(np.array([[0.1, 0.9, 0.2]]), np.array([[0.2, 0.8, 0.1]]))
     scores.compare(np.array([[0.5, 0.4, 0.2]]), np.array([[0.4, 0.5, 0.1]]))
@@ -82,7 +82,7 @@ def test_greatest_values_are_compared_where_an_output_looks_like_scores() -> Non
 
 
 def test_answers_of_another_shape_are_counted() -> None:
-    """As many boxes as are found: they cannot be compared, which must be said, and nothing may crash."""
+    """Detectors answer with as many boxes as they find: these cannot be compared, which must be said without a crash."""
     boxes = OutputDivergence("boxes")
     boxes.compare(np.ones((3, 4)), np.ones((2, 4)))
     boxes.compare(np.ones((2, 4)), np.ones((2, 4)))
@@ -109,7 +109,7 @@ def test_axes_of_one_do_not_count() -> None:
     ],
 )
 def test_verdicts(ours: list[object], theirs: list[object], verdict: str) -> None:
-    """A poor agreement must be called so, whatever kind of output shows it."""
+    """A poor agreement must be called poor, whatever kind of output shows it."""
     output = OutputDivergence("y")
     output.compare(np.array(ours), np.array(theirs))
     assert output.verdict == output.figures()["verdict"] == verdict

@@ -1,4 +1,4 @@
-"""`Model` on the emulator: an artifact written by hand: batches, names, types, errors, figures; compiled ones: CPU parts."""
+"""`Model` on the emulator. A hand-written artifact: batches, names, types, errors, figures; compiled ones: CPU parts."""
 
 import sys
 from dataclasses import replace
@@ -23,7 +23,7 @@ from ..hand_made import SCALE_IN, SCALE_OUT, SHAPE, ZERO_IN, ZERO_OUT, requantis
 
 
 def golden(x):
-    """The model's definition, straight from its scales."""
+    """The model's definition, directly from its scales."""
     real = (quantise(x, SCALE_IN, ZERO_IN).astype(np.float64) - ZERO_IN) * SCALE_IN
     steps = np.clip(np.rint(real / SCALE_OUT) + ZERO_OUT, -128, 127)
     return ((steps - ZERO_OUT) * SCALE_OUT).astype(np.float32)
@@ -41,7 +41,7 @@ def test_all_samples_are_answered_whatever_the_batch(count):
 
 
 def test_uint8_goes_through_the_stored_preprocessing():
-    """(x * scale - mean) / std per channel, and only where the model says so."""
+    """(x * scale - mean) / std for each channel, but only if the model says so."""
     x = np.random.default_rng(1).integers(0, 256, (3, *SHAPE)).astype(np.uint8)
     stored = {"scale": 0.5, "mean": [1.0] * 6, "std": [2.0, 1, 1, 1, 4, 1]}
     std = np.array(stored["std"], np.float32)[:, None, None]
@@ -52,7 +52,7 @@ def test_uint8_goes_through_the_stored_preprocessing():
 
 
 def test_pictures_with_channels_last_are_the_same_pictures():
-    """As cameras and decoders give them; a shape that fits neither way is refused as it was given."""
+    """Cameras and decoders give channels last. A shape that fits neither way must be refused as it was given."""
     x = np.random.default_rng(1).integers(0, 256, (3, *SHAPE)).astype(np.uint8)
     stored = {"scale": 0.3, "mean": [1.5] * 6, "std": [2.0, 1, 1, 1, 4, 1]}
     with Model(requantised_copy(preprocess=stored)) as model:
@@ -66,7 +66,7 @@ def test_pictures_with_channels_last_are_the_same_pictures():
 
 
 def test_every_value_of_a_picture_is_what_the_arithmetic_makes_of_it():
-    """The table must not differ from preprocessing and quantisation by one unit anywhere."""
+    """The table would differ from preprocessing and quantisation by one unit somewhere."""
     x = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None, None, None], (256, *SHAPE))
     stored = {"scale": 1 / 255, "mean": [0.485, 0.456, 0.406, 0, 1, 2], "std": [0.229, 0.224, 0.225, 1, 3, 0.01]}
     mean, std = (np.array(stored[key], np.float32)[:, None, None] for key in ("mean", "std"))
@@ -91,7 +91,7 @@ def test_every_value_of_a_picture_is_what_the_arithmetic_makes_of_it():
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(given, message):
-    """A user's mistake is one line that names the input."""
+    """A user's mistake must be one line that names the input."""
     with Model(requantised_copy()) as model, pytest.raises(DataError, match=message):
         model.run(given)
 
@@ -104,7 +104,7 @@ def test_another_configuration_is_refused_before_it_runs():
 
 
 def test_an_error_names_cause_write_and_layer():
-    """Who reads the error must find the layer without counting writes."""
+    """A reader of the error would have to count writes to find the layer."""
     artifact = requantised_copy()
     bad = np.frombuffer(artifact.program.program, "<u4").reshape(-1, 2).copy()
     index = int(np.flatnonzero(bad[:, 0] == offset("VECTOR_BLOCKS"))[0])
@@ -116,7 +116,7 @@ def test_an_error_names_cause_write_and_layer():
 
 
 def test_what_was_not_measured_is_none():
-    """The emulator has no clock: its figures must not show zeros."""
+    """The emulator has no clock, so its figures must not show zeros."""
     with Model(requantised_copy()) as model:
         model.run(samples(1))
     assert model.last["cycles"] is None
@@ -136,7 +136,7 @@ def test_a_device_that_was_given_stays_open_and_runs_the_next_model():
     assert writes("store")[-1][0] == offset("STORE_GO")
 
 
-BORDERS = {  # what the CPU parts share with the model's and the accelerator's tensors: nodes, outputs
+BORDERS = {  # tensors that the CPU parts share with the model and the accelerator: nodes, outputs
     "the head makes a model output": ("s = Sigmoid (x) c = Conv (s, w)", "s", "c"),
     "the head makes it, with a tail": ("s = Sigmoid (x) c = Conv (s, w) y = Softmax <axis=1> (c)", "y", "s"),
     "the head feeds the accelerator only": ("s = Sigmoid (x) c = Conv (s, w) y = Softmax <axis=1> (c)", "y"),
@@ -150,7 +150,7 @@ BORDERS = {  # what the CPU parts share with the model's and the accelerator's t
 @pytest.mark.parametrize("onnxruntime_runs", [True, False])
 @pytest.mark.parametrize("case", BORDERS)
 def test_cpu_parts_get_what_they_read_and_give_what_they_make(case, onnxruntime_runs, monkeypatch):
-    """A tensor may be the head's, the accelerator's and the user's at once; every output must equal onnxruntime's."""
+    """A tensor may belong to the head, the accelerator and the user at once; every output must equal onnxruntime's."""
     nodes, *outputs = BORDERS[case]
     rng = np.random.default_rng(7)
     text = f"""<ir_version: 8, opset_import: ["": 17]>

@@ -1,4 +1,4 @@
-"""Picture files for a model: their size, their middle, their colours, and what cannot be used."""
+"""Picture files for a model: their size, their middle, their colours, and files that cannot be used."""
 
 from pathlib import Path
 
@@ -14,13 +14,13 @@ RED, BLUE = (255, 0, 0), (0, 0, 255)
 
 
 def save(path: Path, array: np.ndarray, **more: object) -> Path:
-    """A picture of uint8 [H, W] or [H, W, C]."""
+    """Writes a picture of uint8 [H, W] or [H, W, C]."""
     Image.fromarray(array).save(path, **more)
     return path
 
 
 def striped(height: int, width: int) -> np.ndarray:
-    """Red, with a blue stripe in the middle half of the columns."""
+    """A red picture with a blue stripe in the middle half of the columns."""
     made = np.full((height, width, 3), RED, np.uint8)
     made[:, width // 4 : -(width // 4)] = BLUE
     return made
@@ -28,7 +28,7 @@ def striped(height: int, width: int) -> np.ndarray:
 
 @pytest.mark.parametrize(("height", "width"), [(128, 256), (64, 128), (56, 112), (30, 60)])
 def test_the_middle_is_cut_out_of_the_shorter_side(tmp_path: Path, height: int, width: int) -> None:
-    """A picture twice as wide as high, and what is cut is 7/8 of its height: all of it lies in the blue half."""
+    """The picture is twice as wide as high, and the cut is 7/8 of its height: all of it must lie in the blue half."""
     found = pictures.read([save(tmp_path / "a.png", striped(height, width))], SHAPE)
     assert found.shape == (1, 56, 56, 3)
     assert found.dtype == np.uint8
@@ -36,7 +36,7 @@ def test_the_middle_is_cut_out_of_the_shorter_side(tmp_path: Path, height: int, 
 
 
 def test_the_margin_is_imagenets(tmp_path: Path) -> None:
-    """A frame of an eighth all around a 256-pixel picture is cut away but for 16 pixels of it."""
+    """A frame of an eighth around a 256-pixel picture must be cut away except for 16 pixels of it."""
     framed = np.full((256, 256, 3), RED, np.uint8)
     framed[16:-16, 16:-16] = BLUE
     whole = pictures.read([save(tmp_path / "a.png", framed)], (3, 224, 224))
@@ -46,7 +46,7 @@ def test_the_margin_is_imagenets(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_file_is_read(tmp_path: Path) -> None:
-    """Grey, transparent, palette and JPEG; a camera held upright says so in the file."""
+    """Grey, transparent, palette or JPEG pictures would fail; a camera held upright says so in the file."""
     grey = np.full((60, 60), 100, np.uint8)
     save(tmp_path / "a_grey.png", grey)
     save(tmp_path / "b_alpha.PNG", np.dstack([grey] * 3 + [grey]))
@@ -66,7 +66,7 @@ def test_every_kind_of_file_is_read(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_used_is_said(tmp_path: Path) -> None:
-    """One line with the file's name."""
+    """There must be one line with the file's name."""
     with pytest.raises(DataError, match=r"no .jpg, .jpeg, .png files"):
         pictures.find(tmp_path)
     with pytest.raises(DataError, match=r"cat.jpg: no such file"):
@@ -79,7 +79,7 @@ def test_what_cannot_be_used_is_said(tmp_path: Path) -> None:
 
 
 def test_a_model_is_given_what_it_takes() -> None:
-    """Pixels as they are where it stores what to do with them; else as ImageNet's models want them."""
+    """The model must get pixels as they are if it stores preprocessing, and else what ImageNet's models want."""
     x = np.random.default_rng(1).integers(0, 256, (2, 8, 8, 3), np.uint8)
     assert pictures.taken(x, {"preprocess": {"scale": 1}, "name": "m"}) is x
     assert pictures.taken(x.astype(np.float32), {"preprocess": None, "name": "m"}).shape == x.shape
@@ -91,7 +91,7 @@ def test_a_model_is_given_what_it_takes() -> None:
 
 
 def test_samples_of_every_layout_can_be_looked_at() -> None:
-    """uint8 with channels last was drawn as if they came first."""
+    """uint8 with channels last would be drawn as if they came first."""
     x = np.random.default_rng(1).integers(0, 256, (2, 5, 6, 3), np.uint8)
     assert np.array_equal(pictures.shown(x, (3, 5, 6)), x.astype(np.float32) / np.float32(255))
     assert np.array_equal(pictures.shown(x.transpose(0, 3, 1, 2), (3, 5, 6)), x.astype(np.float32) / np.float32(255))
@@ -101,7 +101,7 @@ def test_samples_of_every_layout_can_be_looked_at() -> None:
 
 
 def test_samples_come_from_files_of_either_kind(tmp_path: Path) -> None:
-    """A title for each, the class where it is known."""
+    """Each sample must have a title, and the class if it is known."""
     x, y = np.zeros((4, *SHAPE), np.float32), np.arange(4)
     np.savez(tmp_path / "x.npz", x=x, y=y)
     found = pictures.samples(tmp_path / "x.npz", SHAPE, 3)

@@ -1,4 +1,4 @@
-"""Models in several pieces: the host takes each batch through all of them, on every device, and answers as the model does."""
+"""Models in several pieces: on every device, the host takes each batch through all of them and answers as the model does."""
 
 import numpy as np
 import onnxruntime
@@ -31,7 +31,7 @@ ALONE = "g (float[N,3,8,8] x) => (float[N,3,8,8] y) { s = Sigmoid (x) y = Mul (s
 
 @pytest.fixture(scope="module")
 def gated() -> tuple[Artifact, bytes]:
-    """Three programs with the CPU between them, a batch of 2; and the quantised model."""
+    """Three programs with the CPU between them, for a batch of 2; and the quantised model."""
     model = written(GATED, WEIGHTS)
     quantised, _ = quantise(model, images(model, 8))
     return compile_model(quantised, preset("tiny"), batch=2), quantised.SerializeToString()
@@ -56,7 +56,7 @@ def samples(count: int) -> np.ndarray:
 @pytest.mark.parametrize("device", ["emulator", "reference"])
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_a_cut_model_answers_as_onnxruntime_does(gated, device, count):
-    """A rounding that two sides both did, or neither, would be a step of the scale off; a batch mixed up would be far off."""
+    """A rounding on both sides, or on neither, would be a step of the scale off; a mixed-up batch would be far off."""
     artifact, model = gated
     assert [piece.manifest["kind"] for piece in artifact.pieces] == ["accelerator", "cpu"] * 3
     x = samples(count)
@@ -70,7 +70,7 @@ def test_a_cut_model_answers_as_onnxruntime_does(gated, device, count):
 
 @pytest.mark.cosim
 def test_a_cut_model_on_the_rtl(gated):
-    """Three programs in turn on one accelerator, each compared word by word."""
+    """Three programs take turns on one accelerator, and each is compared word by word."""
     artifact, model = gated
     x = samples(3)
     with Model(artifact, device="rtl", check=True) as opened:
@@ -90,7 +90,7 @@ def test_a_cut_model_is_saved_and_read(gated, tmp_path):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_on_a_board_batches_alternate(gated, count, board):
-    """Every program has memory and registers of its own: with those of another it would write over its neighbour's answers."""
+    """Every program has its own memory and registers: with those of another it would overwrite its neighbour's answers."""
     artifact, model = gated
     x = samples(count)
     with BoardModel(board, artifact) as opened:
@@ -103,7 +103,7 @@ def test_on_a_board_batches_alternate(gated, count, board):
 
 
 def test_a_model_for_the_cpu_alone_runs(tmp_path):
-    """Any CNN runs, be it without the accelerator."""
+    """A model that the accelerator cannot run at all would not run."""
     model = written(ALONE, {})
     x = samples(3)
     quantised, report = quantise(model, {"x": x})
@@ -117,7 +117,7 @@ def test_a_model_for_the_cpu_alone_runs(tmp_path):
 
 @pytest.mark.parametrize("kind", [np.float32, np.uint8])
 def test_graphs_inside_a_node_read_what_earlier_pieces_made(kind):
-    """The host would drop a tensor that only an If in a later piece reads, and would give that the picture unprocessed."""
+    """The host would drop a tensor that only an If in a later piece reads, or hand it an unprocessed picture."""
     model = written(CAPTURING, {"w": (8, 3, 3, 3), "u": (8, 8, 1, 1)})
     how = Preprocess(scale=0.02, mean=(1.0,), std=(1.0,))
     quantised, _ = quantise(model, images(model, 8), preprocess=how)
@@ -130,7 +130,7 @@ def test_graphs_inside_a_node_read_what_earlier_pieces_made(kind):
 
 
 class _Planned(Flight):
-    """A batch of a model of three programs, which only says when it is asked for what."""
+    """A batch of a model of three programs that only records when it is asked for what."""
 
     def __init__(self, name: str, said: list[str]) -> None:
         self.name, self.said, self.number = name, said, -1
@@ -146,7 +146,7 @@ class _Planned(Flight):
     [("A", "A0 - A1 - A2"), ("AB", "A0 B0 A1 B1 A2 B2"), ("ABC", "A0 B0 A1 B1 A2 B2 C0 - C1 - C2")],
 )
 def test_two_batches_alternate(batches, wanted):
-    """While one batch is on the accelerator, the CPU has the other; one alone must wait for its own answers."""
+    """While one batch is on the accelerator, the CPU has the other; a single batch must wait for its own answers."""
     said: list[str] = []
     for job in jobs_of((_Planned(name, said) for name in batches), [], 3):
         if job is None:

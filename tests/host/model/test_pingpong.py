@@ -1,4 +1,4 @@
-"""Batches in ping-pong that fail, or are left: tried again after a reset, and nothing that goes on."""
+"""Batches in ping-pong that fail or are abandoned: they are tried again after a reset, and nothing goes on running."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def board():
 
 
 def test_an_exception_in_the_middle_leaves_the_accelerator_idle(board):
-    """Ctrl-C in a loop over images: the next run must find an accelerator that answers, with its memory."""
+    """After Ctrl-C in a loop over images, the next run must find an accelerator that answers, and its memory."""
 
     def source():
         yield samples(1)
@@ -38,7 +38,7 @@ def test_an_exception_in_the_middle_leaves_the_accelerator_idle(board):
 
 
 def test_an_error_is_tried_again_after_a_reset(board, monkeypatch):
-    """A single bad answer of the bus costs a retry; one that stays is reported with place and cause."""
+    """A single bad answer of the bus must cost only a retry; a lasting one must be reported with place and cause."""
     x = samples(1)
     with BoardModel(board, requantised_copy(batch=1), retries=1) as session:
         failures = failing(monkeypatch, type(board.emulator))
@@ -51,7 +51,7 @@ def test_an_error_is_tried_again_after_a_reset(board, monkeypatch):
 
 
 def test_a_hang_says_where(board, monkeypatch):
-    """`timed out` alone explains nothing: program counter, layer, engines, errors and traffic are in the message."""
+    """`timed out` alone explains nothing: the message must have program counter, layer, engines, errors and traffic."""
     with BoardModel(board, requantised_copy(batch=1), retries=0, timeout_seconds=0.3) as session:
         with monkeypatch.context() as patch:
             patch.setattr(board, "ended", lambda: False)
@@ -64,7 +64,7 @@ def test_a_hang_says_where(board, monkeypatch):
 
 
 def test_a_reset_that_does_not_end_says_where(board, monkeypatch):
-    """It waits for the bus: which port owes the answer, and what was running, is what there is to find out."""
+    """A reset waits for the bus: the message must say which port owes the answer, and what was running."""
     with BoardModel(board, requantised_copy(batch=1)) as session:
         session.run(samples(1))
         read, resetting = board.mmio.read, REGISTERS["STATUS"].pack(resetting=1)
@@ -84,7 +84,10 @@ def test_a_reset_that_does_not_end_says_where(board, monkeypatch):
 
 @pytest.mark.parametrize("left", ["error", "resetting", "done", "busy"])
 def test_what_the_last_run_left_is_cleared_before_the_next(board, monkeypatch, left):
-    """STATUS would give the last run's end for the next one's. A reset is waited for, and one that does not end is said."""
+    """STATUS would give the last run's end for the next one's.
+
+    A reset must be waited for; one that does not end must be reported.
+    """
     with BoardModel(board, requantised_copy(batch=1)) as session:
         session.run(samples(1))
         read, write, looks, written = board.mmio.read, board.mmio.write, [3], []
@@ -112,7 +115,7 @@ def test_what_the_last_run_left_is_cleared_before_the_next(board, monkeypatch, l
 
 
 def test_a_stream_that_is_left_resets_the_batch_that_runs(board, monkeypatch):
-    """Its program would go on writing into memory that is freed next, or answer the next run's wait."""
+    """Its program would go on writing to memory that is freed next, or answer the next run's wait."""
     written, mmio = [], board.mmio
     write = mmio.write
     monkeypatch.setattr(mmio, "write", lambda where, value: (written.append((where, value)), write(where, value)))

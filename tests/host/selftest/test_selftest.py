@@ -1,4 +1,4 @@
-"""The board's self-test on an emulated board: a sound one passes, and each thing that can be broken is found."""
+"""The board's self-test on an emulated board: a sound board passes, and each fault that can be made is found."""
 
 import time
 from dataclasses import replace
@@ -21,7 +21,7 @@ def board():
 
 
 def test_a_sound_board_passes(board):
-    """And every part says something."""
+    """A sound board would fail, or a part would say nothing."""
     found = selftest.selftest(board, virtual=True)
     assert [finding.name for finding in found] == ["registers", "copy", "read bandwidth", "write bandwidth", "clock"]
     assert all(finding.good for finding in found), found
@@ -30,7 +30,7 @@ def test_a_sound_board_passes(board):
 
 
 def test_a_register_that_loses_bits_is_named(board, monkeypatch):
-    """A stuck data line."""
+    """A data line is stuck."""
     real = board.read
     monkeypatch.setattr(board, "read", lambda at: real(at) & (0xFFFF_FFFE if at == offset("PROG_BASE_LO") else ~0))
     finding = selftest.registers(board)
@@ -39,7 +39,7 @@ def test_a_register_that_loses_bits_is_named(board, monkeypatch):
 
 
 def test_a_wrong_byte_is_counted(board, monkeypatch):
-    """A byte that a port swaps, or a cache line that was not written back."""
+    """A port swaps a byte, or a cache line was not written back."""
     real = board.load
     monkeypatch.setattr(board, "load", lambda at, size: bytes([real(at, size)[0] ^ 1]) + real(at, size)[1:])
     finding = selftest.copy(board)
@@ -48,7 +48,7 @@ def test_a_wrong_byte_is_counted(board, monkeypatch):
 
 
 def test_an_accelerator_that_stops_is_a_finding(board, monkeypatch):
-    """The self-test is for sick boards: it must get to its end."""
+    """The self-test is for faulty boards: it must get to its end."""
     monkeypatch.setattr(type(board.emulator), "execute", lambda self, command: self.stop("read_response", response=2))
     found = selftest.selftest(board, virtual=True)
     assert [finding.good for finding in found] == [True, False, False, False, False]
@@ -56,7 +56,7 @@ def test_an_accelerator_that_stops_is_a_finding(board, monkeypatch):
 
 
 class Counting:
-    """A board whose counters say so after each run: (clocks, beats of each port), in turn."""
+    """A board whose counters show given values after each run: (clocks, beats of each port), in turn."""
 
     def __init__(self, board, monkeypatch, *runs, kind="READ"):
         self.runs, self.kind, self.real = list(runs), kind, board.read
@@ -70,7 +70,7 @@ class Counting:
 
 
 def test_read_bandwidth_is_beats_over_clocks(board, monkeypatch):
-    """16 bytes a beat; the delay before the first is in both runs, and in neither's difference."""
+    """A beat has 16 bytes. The delay before the first beat is in both runs, so their difference must not have it."""
     Counting(board, monkeypatch, (700, 500), (1200, 1000))
     assert selftest.read_bandwidth(board).text == "port 0 16.00 bytes a clock; 4.8 GB/s in all"
 
@@ -80,7 +80,7 @@ def test_read_bandwidth_is_beats_over_clocks(board, monkeypatch):
     [(0, (750, 750, 750, 750), True), (0, (500, 500, 500, 500), False), (0, (1000, 1000, 1000, 0), False), (1, (230,) * 4, True)],
 )
 def test_ports_that_bring_too_little_are_found(board, monkeypatch, streams, beats, good):
-    """HP ports at half their width keep the others waiting; and one that is not connected."""
+    """HP ports at half their width keep the others waiting; a port may also not be connected."""
     monkeypatch.setattr(board, "config", replace(preset("zcu102"), streams=streams))
     Counting(board, monkeypatch, (500, 0, 0, 0, 0), (1500, *beats))
     finding = selftest.read_bandwidth(board)
@@ -90,7 +90,7 @@ def test_ports_that_bring_too_little_are_found(board, monkeypatch, streams, beat
 
 @pytest.mark.parametrize(("beats", "good"), [(900, True), (200, False)])
 def test_write_bandwidth_too(board, monkeypatch, beats, good):
-    """One port of 16 bytes: a quarter of it is the least."""
+    """There is one port of 16 bytes; a quarter of that is the least that passes."""
     Counting(board, monkeypatch, (1000, beats), kind="WRITE")
     finding = selftest.write_bandwidth(board)
     assert finding.good is good
@@ -98,7 +98,7 @@ def test_write_bandwidth_too(board, monkeypatch, beats, good):
 
 
 class Ticking:
-    """A board's registers, with a clock of so many MHz: CYCLES counts for `SECONDS` after the last start, STATUS says busy."""
+    """A board's registers with a clock of so many MHz: CYCLES counts for `SECONDS` after the last start, while STATUS is busy."""
 
     SECONDS = 0.15
 
@@ -121,7 +121,7 @@ class Ticking:
 
 @pytest.mark.parametrize(("megahertz", "good"), [(300, True), (295, True), (333, False), (100, False)])
 def test_the_clock_is_held_against_the_hosts(board, monkeypatch, megahertz, good):
-    """A board whose PL clock was left at 100 MHz answers right, at a third of the speed that everything says."""
+    """A board whose PL clock was left at 100 MHz answers right, but at a third of the stated speed."""
     ticking = Ticking(board, megahertz)
     monkeypatch.setattr(board, "read", ticking.read)
     monkeypatch.setattr(board, "write", ticking.write)
@@ -132,13 +132,13 @@ def test_the_clock_is_held_against_the_hosts(board, monkeypatch, megahertz, good
 
 
 def test_a_real_board_must_count_clocks(board):
-    """Every figure of speed would be missing, and nobody would have been told."""
+    """Every figure of speed would be missing without a word."""
     assert not selftest.clock(board, virtual=False).good
     assert selftest.clock(board, virtual=True).good
 
 
 def test_a_command_takes_only_registers_that_there_are():
-    """A misspelt one would be 0 without a word."""
+    """A misspelt register would silently be 0."""
     assert (offset("LOAD_RUN"), 5) in selftest.command("load", run=5)
     with pytest.raises(ValueError, match="load has no register runz"):
         selftest.command("load", runz=5)

@@ -1,4 +1,4 @@
-"""The network of the self-test: its files are whole, its answers are right, and every layer kind is in it."""
+"""The network of the self-test: its files are complete, its answers right, and it has every kind of layer."""
 
 from dataclasses import replace
 
@@ -10,13 +10,13 @@ from cnna.host.selftest.selftest_network import ANSWERS, network_for, path_of
 from cnna.spec.config import PRESETS, preset
 from cnna.spec.regmap import offset
 
-MOST_BYTES = 100_000  # of all files: they travel with every installation
+MOST_BYTES = 100_000  # of all files, because they travel with every installation
 
 
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("device", ["reference", "emulator"])
 def test_its_answers_are_right(name: str, device: str) -> None:
-    """A self-test that expects something else fails every sound board; tools/selftest_network.py makes the files anew."""
+    """A self-test that expects other answers would fail every sound board; tools/selftest_network.py writes the files anew."""
     found = network_for(preset(name))
     assert found is not None
     with Model(found.artifact, device) as model:
@@ -26,7 +26,7 @@ def test_its_answers_are_right(name: str, device: str) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_engine_works(name: str) -> None:
-    """What no layer uses is not tested."""
+    """An engine that no layer uses would not be tested."""
     found = network_for(preset(name))
     assert found is not None
     manifest = found.artifact.program.manifest
@@ -44,12 +44,12 @@ def test_every_engine_works(name: str) -> None:
 
 
 def test_it_is_chosen_by_sizes() -> None:
-    """A board says what sizes it has, not what they are called; of other sizes there is none."""
+    """A board knows its sizes, but not the name of its preset; for other sizes there is no network."""
     config = preset("tiny")
     assert network_for(replace(config, name="device", clock_mhz=200, streams=True)) is not None
     assert network_for(replace(config, bank_words=512)) is None
 
 
 def test_it_is_small() -> None:
-    """A wheel that carries a model is one that nobody wants on a board."""
+    """Nobody wants a large model in a wheel for boards."""
     assert sum(path.stat().st_size for path in (*map(path_of, PRESETS), ANSWERS)) < MOST_BYTES

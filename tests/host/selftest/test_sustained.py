@@ -1,4 +1,4 @@
-"""A network that runs again and again: what is found when its answers, its speed or its power are wrong."""
+"""A network that runs again and again: wrong answers, a wrong speed or wrong power are found."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def found_of(board, watts=dict, virtual=False, job=None):
 
 
 def test_a_sound_virtual_board_passes(board):
-    """All three, with nothing measured that is not there."""
+    """All three findings must be good, and no figure may be there that was not measured."""
     found, figures = found_of(board, virtual=True)
     assert [*found] == ["network", "throughput", "energy"]
     assert all(finding.good for finding in found.values()), found
@@ -56,7 +56,7 @@ def test_a_sound_virtual_board_passes(board):
 
 
 def test_a_wrong_byte_in_a_later_run_is_found(board, monkeypatch):
-    """A board that grows warm: the first answer is right."""
+    """A board may become warm: the first answer is right, a later one not."""
     monkeypatch.setattr(sustained, "SECONDS", 60.0)
     real, loads = board.load, []
 
@@ -73,7 +73,7 @@ def test_a_wrong_byte_in_a_later_run_is_found(board, monkeypatch):
 
 
 def test_an_accelerator_that_stops_is_a_finding(board, monkeypatch):
-    """The findings before it must not be lost, and a second try, which would go well, must not hide it."""
+    """The findings before it must not be lost, and a second try, which would succeed, must not hide it."""
     real, commands = type(board.emulator).execute, []
 
     def execute(self, command):
@@ -98,7 +98,7 @@ def test_an_accelerator_that_stops_is_a_finding(board, monkeypatch):
     ],
 )
 def test_the_clock_on_the_wall_is_held_against_the_counter(board, counting, monkeypatch, cycles, virtual, good, said):
-    """A counter that runs too fast, or not at all; the emulator is quicker than a second a batch."""
+    """The counter may run too fast, or not at all; the emulator is quicker than a second a batch."""
     monkeypatch.setattr(sustained, "HOST_SECONDS", 60.0)
     counting(cycles)
     found, _ = found_of(board, virtual=virtual)
@@ -108,7 +108,7 @@ def test_the_clock_on_the_wall_is_held_against_the_counter(board, counting, monk
 
 
 def test_a_host_that_adds_too_much_is_found(board, counting, monkeypatch):
-    """A driver that sleeps where it should look: but only with a network whose work for the host is known."""
+    """A driver that sleeps where it should look would not be found. Only a network with little work for the host can show it."""
     counting(CYCLES)
     real = board.wait
     monkeypatch.setattr(board, "wait", lambda: (sustained.time.sleep(0.2), real())[1])
@@ -121,7 +121,7 @@ def test_a_host_that_adds_too_much_is_found(board, counting, monkeypatch):
 
 
 def test_energy_is_watts_over_images(board, counting):
-    """The mean of what the sensors showed while it ran, by the rate that was measured."""
+    """The mean power while the network ran, divided by the measured rate."""
     shown = iter([{"u79": 3.0, "u81": 1.0}, {"u79": 5.0, "u81": 1.0}])
     found, figures = found_of(board, watts=lambda: next(shown), virtual=True)
     assert found["energy"].good
@@ -130,7 +130,7 @@ def test_energy_is_watts_over_images(board, counting):
 
 
 def test_sensors_that_show_nothing_are_found(board):
-    """A rail whose shunt is not set up reads as no power at all."""
+    """A rail whose shunt is not set up would read as no power at all."""
     found, figures = found_of(board, watts=lambda: {"ina226_u79": 0.0}, virtual=True)
     assert not found["energy"].good
     assert "ina226_u79 show no power" in found["energy"].text
@@ -138,7 +138,7 @@ def test_sensors_that_show_nothing_are_found(board):
 
 
 def test_its_own_network_is_for_the_board_that_asks(board, monkeypatch):
-    """As many pictures as fill the batches, in any order of sizes; none for sizes that nobody compiled for."""
+    """There must be as many pictures as fill the batches; for sizes that nobody compiled for there is no network."""
     for batches in (1, 8):
         job = own_job(board, batches)
         (x,), (y,) = job.inputs.values(), job.expected.values()

@@ -1,4 +1,4 @@
-"""A virtual board that serves while a test runs, and the check that its clients left nothing behind."""
+"""A virtual board that serves during a test, and the check that its clients left nothing behind."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,7 +14,7 @@ MEMORY_BYTES = 64 << 20
 
 @contextmanager
 def serving(address: str, variant: str = "ps", backend: str = "emulator") -> Iterator[Board]:
-    """A board of `tiny` behind `address`. AssertionError: memory is still allocated when all is done."""
+    """A board of `tiny` behind `address`. AssertionError: memory is still allocated at the end."""
     with closing(open_board(preset("tiny"), variant, backend, MEMORY_BYTES)) as board, Server(board, address) as server:
         yield board
         until(lambda: server.connections.sweep() >= 0 and not board.dram.used_bytes, "a client has left memory behind")

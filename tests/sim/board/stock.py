@@ -1,4 +1,4 @@
-"""Runs code with the stock pynq package, in a process of its own as a user's would be."""
+"""Runs code with the stock pynq package in a process of its own, like a user's."""
 
 import fcntl
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from cnna.cli.main import main
 
 LOCK = Path(tempfile.gettempdir()) / "cnna-stock-pynq.lock"  # pynq keeps the last design's metadata in a file beside itself
-PATIENCE_SECONDS = 300  # of a machine with much else to do: importing pynq has taken 40 s there
+PATIENCE_SECONDS = 300  # for a busy machine, on which importing pynq has taken 40 s
 DIGITS = (
     "models digits -o digits.onnx --calib calib.npz --test test.npz",
     "quantize digits.onnx --calib calib.npz -o q.onnx",
@@ -38,22 +38,22 @@ def digits(folder: Path) -> Path:
 
 
 def command(code: str, *arguments: object) -> list[str]:
-    """What runs it; warnings of pynq and its own dependencies are not ours."""
+    """The command line that runs code; warnings of pynq and its own dependencies are not ours."""
     return [sys.executable, "-W", "ignore", "-c", START + code, *map(str, arguments)]
 
 
 def environment(address: str) -> dict[str, str]:
-    """All that a stock client needs to know."""
+    """The environment that a stock client needs."""
     return {**os.environ, "PYNQ_REMOTE_DEVICES": address}
 
 
 def run(address: str, code: str, *arguments: object, fails: bool = False) -> str:
-    """What the code prints (where it `fails`, its error output)."""
+    """What the code prints (if it `fails`, on its error output)."""
     return execute(address, command(code, *arguments), fails)
 
 
 def execute(address: str, line: list[str], fails: bool = False) -> str:
-    """As `run`, for a whole command line."""
+    """As `run`, but for a whole command line."""
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = subprocess.run(line, env=environment(address), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)

@@ -1,4 +1,4 @@
-"""Whose memory is freed: that of connections that have ended, and of no other."""
+"""Whose memory is freed: that of connections that have ended, and of no others."""
 
 import socket
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from cnna.sim.board.dram import Dram
 
 @pytest.fixture
 def dram() -> Dram:
-    """1 MiB."""
+    """A memory of 1 MiB."""
     return Dram(np.zeros(1 << 20, np.uint8), 0x8_0000_0000)
 
 
@@ -30,19 +30,19 @@ def pair() -> Iterator[tuple[int, socket.socket]]:
 
 
 def _peer(client: socket.socket) -> str:
-    """As gRPC names it."""
+    """The client's name, as gRPC writes it."""
     return f"ipv4:127.0.0.1:{client.getsockname()[1]}"
 
 
 def _watching(dram: Dram, port: int, monkeypatch: pytest.MonkeyPatch, address: str = "") -> Connections:
-    monkeypatch.setattr(connections, "LOOK_SECONDS", 3600)  # sweeps are ours
+    monkeypatch.setattr(connections, "LOOK_SECONDS", 3600)  # only the test sweeps
     return Connections(dram, port, address)
 
 
 def test_a_connection_that_ends_frees_what_it_owns(
     dram: Dram, pair: tuple[int, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And one that lives keeps it, however often is looked."""
+    """A living connection must keep its memory, however often the server looks."""
     port, client = pair
     watching = _watching(dram, port, monkeypatch)
     peer = _peer(client)
@@ -57,7 +57,7 @@ def test_a_connection_that_ends_frees_what_it_owns(
 
 @pytest.mark.parametrize("shared", ["client", "server"])
 def test_who_has_only_the_port_in_common_is_somebody_else(dram: Dram, monkeypatch: pytest.MonkeyPatch, shared: str) -> None:
-    """Two boards on one machine have one port, and the kernel gives clients of each the same: one's end is not the other's."""
+    """Two boards on one machine have one port, and the kernel may give their clients equal ports: these are different clients."""
     gone = "127.0.0.3" if shared == "server" else "127.0.0.2"
     lives, server = "127.0.0.3", {"client": "127.0.0.1", "server": "127.0.0.2"}[shared]
     with socket.create_server((server, 0)) as listening:
@@ -84,7 +84,7 @@ def test_who_has_only_the_port_in_common_is_somebody_else(dram: Dram, monkeypatc
 def test_a_client_is_found_by_whatever_its_address_is_called(
     dram: Dram, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str, names: list[str]
 ) -> None:
-    """The kernel writes words of its own byte order (these are of a little-endian one), gRPC brackets, quoted or not."""
+    """The kernel writes words in its own byte order (here little-endian), and gRPC writes brackets, quoted or not."""
     (tmp_path / "tcp").write_text(f"  sl  local_address rem_address   st\n   0: {end}:1F1F {end}:9C40 01\n")
     monkeypatch.setattr(connections, "TABLES", (str(tmp_path / "tcp"),))
     for address in (names[0].partition(":")[2].strip("[]"), "", "localhost", "0.0.0.0", "::"):
@@ -99,7 +99,7 @@ def test_a_client_is_found_by_whatever_its_address_is_called(
 def test_nothing_is_freed_under_a_program_that_runs(
     dram: Dram, pair: tuple[int, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed client's goes on: it would write into what the next client is given."""
+    """A killed client's program goes on: it would write into what the next client is given."""
     port, client = pair
     works = [True]
     watching = _watching(dram, port, monkeypatch)
@@ -132,7 +132,7 @@ def test_one_that_was_dropped_for_idleness_keeps_it_until_it_is_needed(
 def test_who_comes_while_the_kernel_is_asked_is_not_taken_for_dead(
     dram: Dram, pair: tuple[int, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its connection is not in the list that was read before it came."""
+    """Its connection is not in the list, which was read before it came."""
     watching = _watching(dram, pair[0], monkeypatch)
 
     def alive() -> set[connections.End]:
@@ -147,7 +147,7 @@ def test_who_comes_while_the_kernel_is_asked_is_not_taken_for_dead(
 
 
 def test_memory_is_used_again_and_never_twice(dram: Dram) -> None:
-    """First fit: a gap between buffers is filled; neighbours do not overlap."""
+    """First fit: a gap between buffers must be filled, and neighbours must not overlap."""
     one, two, three = (dram.allocate(size, "a") for size in (4096, 100, 300_000))
     assert two.address == one.address + 4096
     assert three.address == two.address + 4096

@@ -32,7 +32,7 @@ def dma(board: object) -> Iterator[Dma]:
 
 
 def test_round_trips_in_either_order(dma: Dma, address: str) -> None:
-    """What is sent comes back, whether the receiver waits for it or it for the receiver; its length is told."""
+    """What is sent must come back, whether the receiver waits or the packet, and its length must be reported."""
     code = (
         CLIENT
         + """
@@ -54,7 +54,7 @@ print("ok")
 
 
 def test_errors_are_those_of_the_ip(dma: Dma, address: str) -> None:
-    """An address of nothing, a packet too long for its buffer: an error bit that stays until a reset, and no hang."""
+    """An unmapped address, or a packet too long for its buffer, must set an error bit that stays until a reset, without a hang."""
     code = (
         CLIENT
         + """
@@ -86,7 +86,7 @@ assert (back[:3000] == out).all()
 
 
 def test_a_full_stream_makes_the_sender_wait(dma: Dma, address: str) -> None:
-    """Back-pressure: not idle until somebody takes a packet."""
+    """With back-pressure the sender must not be idle until somebody takes a packet."""
     code = (
         CLIENT
         + """

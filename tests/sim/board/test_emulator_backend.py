@@ -1,4 +1,4 @@
-"""The emulated copies between streams and DDR: what STATUS says of each end that a copy can have, as `hw/dma/streams.py` has it."""
+"""The emulated copies between streams and DDR: STATUS for each end that a copy can have, as in `hw/dma/streams.py`."""
 
 import numpy as np
 import pytest
@@ -35,13 +35,13 @@ def begin(made: tuple[EmulatedStreams, Registers, np.ndarray], way: str, address
 
 
 def status(copies: EmulatedStreams, way: str) -> tuple[int, int, str, int]:
-    """busy, done, cause, response."""
+    """The fields busy, done, cause and response."""
     word = REGISTERS[f"{way}_STATUS"].unpack(copies.read(offset(f"{way}_STATUS")))
     return word["busy"], word["done"], STREAM_ERRORS[word["cause"]], word["response"]
 
 
 def test_a_packet_in_and_out(made: tuple[EmulatedStreams, Registers, np.ndarray]) -> None:
-    """Bytes land where they were told to, and none before the copy has begun."""
+    """Bytes must land where they were told to, and none before the copy has begun."""
     copies, _, memory = made
     assert not copies.put(b"abc")
     assert copies.get() is None
@@ -69,7 +69,7 @@ def test_a_packet_in_and_out(made: tuple[EmulatedStreams, Registers, np.ndarray]
 def test_what_stops_a_copy_in(
     made: tuple[EmulatedStreams, Registers, np.ndarray], address: int, size: int, packet: bytes | None, cause: str, response: int
 ) -> None:
-    """The driver tells the user by these; the packet is taken, so that the next finds its place."""
+    """The driver tells the user by these; the packet must be taken, so that the next one meets its copy."""
     copies, _, memory = made
     begin(made, "STREAM_IN", address, size)
     assert copies.put(packet or b"x") == (packet is not None)
@@ -88,7 +88,7 @@ def test_a_copy_out_of_nothing_ends_its_packet(made: tuple[EmulatedStreams, Regi
 
 
 def test_start_is_refused_while_it_cannot_be(made: tuple[EmulatedStreams, Registers, np.ndarray]) -> None:
-    """A second start would lose the first; after an error of the program nothing moves until a reset."""
+    """A second start would lose the first; after a program's error nothing may move until a reset."""
     copies, registers, _ = made
     begin(made, "STREAM_IN", 0, 16)
     with pytest.raises(RefusedError, match="SLVERR to STREAM_IN_START"):

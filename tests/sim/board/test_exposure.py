@@ -12,7 +12,7 @@ from cnna.sim.board.services import buffer_pb2, buffer_pb2_grpc, device_pb2, dev
 
 @pytest.mark.parametrize("elsewhere", ["0.0.0.0", "::", "192.0.2.1", "no.such.host.invalid"])
 def test_an_address_that_others_reach_must_be_meant(elsewhere: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """The protocol has no passwords: a board would be open to a whole network for want of a word."""
+    """The protocol has no passwords: a board would be open to a whole network by mistake."""
     from cnna.cli.main import main
 
     assert main(["board", "serve", "--config", "tiny", "--backend", "emulator", "--address", elsewhere]) == 2
@@ -22,7 +22,7 @@ def test_an_address_that_others_reach_must_be_meant(elsewhere: str, capfd: pytes
 
 
 def test_an_address_that_is_meant_is_warned_of(address: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Whoever reads the log must see that the board is open."""
+    """A reader of the log must see that the board is open."""
     from cnna.cli.board import _check_address
 
     _check_address("0.0.0.0", True)
@@ -33,7 +33,7 @@ def test_an_address_that_is_meant_is_warned_of(address: str, capfd: pytest.Captu
 
 
 def test_no_request_takes_more_memory_than_there_is(board: object, address: str) -> None:
-    """A message is held whole before anybody looks at it, and files in pieces while they come: one could fill the machine."""
+    """A message is held whole before anybody looks at it, and files pile up while they come: one could fill the machine."""
     with grpc.insecure_channel(f"{address}:7967", options=[("grpc.max_send_message_length", -1)]) as channel:
         device, buffers = device_pb2_grpc.RemoteDeviceStub(channel), buffer_pb2_grpc.RemoteBufferStub(channel)
 

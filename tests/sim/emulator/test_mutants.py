@@ -1,4 +1,4 @@
-"""Damaged programs: whatever a changed register program does, it stays in its segments and comes to an end."""
+"""Damaged programs: whatever a changed register program does, it stays in its segments and ends."""
 
 from dataclasses import replace
 from functools import cache
@@ -17,7 +17,7 @@ from ...host.hand_made import SHAPE, requantised_copy
 
 TINY = preset("tiny")
 WATCHDOG_CLOCKS = 20_000
-LATE_CLOCKS = 10  # that a run goes on after RUN_LIMIT at most
+LATE_CLOCKS = 10  # a run may go on for so many clocks after RUN_LIMIT
 MEMORY_BYTES, OTHERS_BYTES = 4 << 20, 1 << 16
 ENGINES_REGISTERS = [register.offset for register in REGISTERS.values() if register.block in ENGINES]
 BOUNDED_REGISTERS = [register.offset for register in REGISTERS.values() if register.block in BOUNDED]
@@ -26,14 +26,14 @@ WORDS = (0, 1, 16, 4096, 1 << 20, 0xFFFF_FFF0)
 
 @cache
 def programs():
-    """Artifacts and inputs of them: one by hand, two that the compiler made."""
+    """Artifacts and their inputs: one written by hand, two that the compiler made."""
     cases = [Case(TINY, "network", number) for number in (7, 3)]
     found = [(case.piece, case.inputs) for case in cases]
     return [(requantised_copy(1).program, {"x": np.ones((1, *SHAPE), np.int8)}), *found]
 
 
 def mutant(program, rng):
-    """The program with one to three writes changed, most of them writes to engines that reach into DDR."""
+    """The program with one to three writes changed, most of them to engines that reach into DDR."""
     writes = np.frombuffer(program, "<u4").reshape(-1, 2).astype(np.int64)
     for _ in range(rng.integers(1, 4)):
         bounded = np.flatnonzero(np.isin(writes[:, 0], BOUNDED_REGISTERS))
@@ -51,7 +51,7 @@ def mutant(program, rng):
 
 
 def outcome(device, number):
-    """Runs a mutant: how it ended. AssertionError: it changed a byte that is not its own, or went on for too long."""
+    """How a mutant's run ended. AssertionError: it changed a byte that is not its own, or went on for too long."""
     rng = np.random.default_rng(number)
     artifact, inputs = programs()[number % len(programs())]
     device.release_all()
@@ -77,7 +77,7 @@ def outcome(device, number):
 
 
 def test_a_damaged_program_on_the_emulator():
-    """It wrote other programs' memory, or computed for minutes."""
+    """The program would write other programs' memory, or compute for minutes."""
     device = EmulatorDevice(TINY, 2 * MEMORY_BYTES)
     endings = {outcome(device, number) for number in range(60)}
     assert {"done", "outside_segment", "run_limit"} <= endings
@@ -85,7 +85,7 @@ def test_a_damaged_program_on_the_emulator():
 
 @pytest.mark.cosim
 def test_a_damaged_program_on_the_rtl(rtl):
-    """It wrote other programs' memory, or its beats went on for ever; and the next program must run as if it had not been."""
+    """It would write other programs' memory, or its beats would go on for ever; and the next program must run as if alone."""
     device = rtl(TINY)
     endings = {outcome(device, number) for number in range(24)}
     assert {"done", "outside_segment"} <= endings

@@ -1,4 +1,4 @@
-"""`--check` sees a piece on the CPU that is not what the quantised model says."""
+"""`--check` sees when a piece on the CPU is not what the quantised model says."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def with_operator(artifact: Artifact, old: str, new: str) -> Artifact:
 
 
 def test_pieces_on_the_cpu_are_counted_apart(artifact):
-    """What onnxruntime computes on both sides is no proof of the accelerator: `agreement` must not count it."""
+    """onnxruntime computes on both sides, which proves nothing about the accelerator: `agreement` must not count it."""
     x = np.random.default_rng(1).normal(size=(3, 3, 8, 8)).astype(np.float32)
     with Model(artifact, check=True) as model:
         model.run(x)
@@ -51,7 +51,7 @@ def test_pieces_on_the_cpu_are_counted_apart(artifact):
 
 
 def test_pieces_with_great_constants_are_compared(monkeypatch):
-    """Shape inference sees no data of great weights: a scale for each of 2,048 channels ended ResNet-50's check."""
+    """Shape inference sees no data of large weights: a scale for each of 2,048 channels would end ResNet-50's check."""
     monkeypatch.setattr(hollow, "GREAT", 4)
     model = written(TEXT, {"w": (8, 3, 3, 3), "v": (8, 8, 3, 3)})
     artifact = compile_model(quantise(model, images(model, 8))[0], preset("tiny"))
@@ -61,7 +61,7 @@ def test_pieces_with_great_constants_are_compared(monkeypatch):
 
 
 def test_what_saturates_is_compared_behind_its_rounding():
-    """The model's own tensor goes beyond what int8 holds, the piece's does not: that is no difference."""
+    """The model's own tensor goes beyond what int8 holds, and the piece's does not: that must not count as a difference."""
     model = with_pairs(
         written(TEXT, {"w": (8, 3, 3, 3), "v": (8, 8, 3, 3)}),
         {"x": (1 / 32, 0), "a": (1 / 16, 0), "s": (1 / 256, -128), "b": (1 / 512, 0), "y": (1 / 16, 0)},
@@ -73,7 +73,7 @@ def test_what_saturates_is_compared_behind_its_rounding():
 
 
 def test_another_operator_on_the_cpu_is_found(artifact):
-    """A wrong export would be invisible: all three executions are fed by the same piece."""
+    """A wrong export would be invisible, because all three executions are fed by the same piece."""
     x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
     message = r"piece 1 on the CPU != quantised model: tensor b, element \[0, 0, 0, \d\]"
     with Model(with_operator(artifact, "Sigmoid", "HardSigmoid"), check=True) as model, pytest.raises(CheckError, match=message):
@@ -81,7 +81,7 @@ def test_another_operator_on_the_cpu_is_found(artifact):
 
 
 def test_a_piece_that_says_it_reads_what_nothing_makes_is_refused(artifact, tmp_path):
-    """The piece itself runs, since its ONNX model is right; the comparison believes the manifest, and ended in a KeyError."""
+    """The piece itself runs, since its ONNX model is right; the comparison believes the manifest, and would end in a KeyError."""
     edited = changed(dict(artifact.manifest), ("pieces", 1, "operators", 0, "inputs", 0), "y")
     write(tmp_path / "m.cnna", replace(artifact, manifest=edited))
     x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The reference against sums written out pixel by pixel in Python integers: a wrong tap, pad, group or divisor shows here."""
+"""The reference against sums written out pixel by pixel in Python integers: a wrong tap, pad, group or divisor would show."""
 
 from itertools import product
 
@@ -54,7 +54,7 @@ def weights_and_constants(rng, cout, per_group, window, extreme):
 
 
 def slow_conv(x, c, window, groups, zero, out, clamp):
-    """Convolution one output element at a time, in Python's unbounded integers."""
+    """Convolution, one output element at a time, in Python's unbounded integers."""
     n, _, *size = x.shape
     cout, per_group = c["w"].shape[:2]
     y = np.empty((n, cout, *out), np.int8)
@@ -141,7 +141,7 @@ def test_elementwise_operators():
 
 
 def test_sums_beyond_float32_stay_exact(monkeypatch):
-    """1,200 products of -128 * -128 pass 2^24: float32 would round the odd sums; and unfolding in parts changes nothing."""
+    """1,200 products of -128 * -128 pass 2^24: float32 would round the odd sums. Unfolding in parts must change nothing."""
     rng = np.random.default_rng(6)
     x = rng.integers(-128, -100, (3, 1200, 1, 1)).astype(np.int8)
     w = rng.integers(-128, -100, (2, 1200, 1, 1)).astype(np.int8)

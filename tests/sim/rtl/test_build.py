@@ -1,4 +1,4 @@
-"""The simulator's build: what it refuses, that one process does it, and that it leaves no compiler behind."""
+"""The simulator's build: what it refuses, that only one process builds, and that no compiler stays behind."""
 
 import errno
 import os
@@ -46,7 +46,7 @@ def test_a_path_with_a_space_is_refused(tmp_path):
 
 @pytest.mark.parametrize("kept", ["simulators", "verilog"])
 def test_a_cache_that_cannot_be_written_is_one_line(kept, tmp_path, monkeypatch):
-    """As on a full disk: the user's to mend, and no temporary file stays."""
+    """A full disk is the user's to mend; no temporary file may stay."""
     (tmp_path / kept).write_text("")
     monkeypatch.setattr("cnna.sim.rtl.sources.generate_from_disk", lambda config: "")
     with pytest.raises(UserError, match=kept):
@@ -55,13 +55,13 @@ def test_a_cache_that_cannot_be_written_is_one_line(kept, tmp_path, monkeypatch)
 
 
 def test_what_is_generated_is_what_is_on_disk(tmp_path, monkeypatch):
-    """A notebook's process that imported the hardware before it was edited would keep the old text under the new one's name."""
+    """A notebook that imported the hardware before it was edited would store the old text under the new one's name."""
     monkeypatch.setattr("cnna.hw.verilog.writer.generate", lambda config: "imported long ago")
     assert "module cnna(" in generated(preset("tiny"), tmp_path, print)
 
 
 def test_a_disk_that_fills_up_while_it_builds_is_one_line(tmp_path, monkeypatch):
-    """The simulator's sources are the first that does not fit."""
+    """The simulator's sources are the first file that does not fit."""
 
     def full(path, text):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
@@ -72,7 +72,7 @@ def test_a_disk_that_fills_up_while_it_builds_is_one_line(tmp_path, monkeypatch)
 
 
 def _ended(pid: int) -> bool:
-    """Whether a process is gone, or has ended and waits for somebody to ask."""
+    """Whether a process is gone, or has ended and is not yet reaped."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rsplit(")", 1)[1].split()[0] == "Z"
@@ -82,7 +82,7 @@ def _ended(pid: int) -> bool:
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda s: s.name)
 def test_a_build_that_is_ended_takes_its_compilers_along(how, tmp_path):
-    """They would go on for minutes, and their folder stay for ever. A tool with a child stands in for Verilator."""
+    """Compilers would go on for minutes, and their folder would stay. A tool with a child process stands for Verilator."""
     pid, tool = tmp_path / "pid", tmp_path / "bin" / "verilator"
     tool.parent.mkdir()
     tool.write_text(TOOL.format(python=sys.executable, pid=str(pid)))
@@ -99,7 +99,7 @@ def test_a_build_that_is_ended_takes_its_compilers_along(how, tmp_path):
 
 
 def test_one_of_two_builds_the_other_waits(tmp_path, monkeypatch):
-    """Two commands that start together must not build twice, nor see half a simulator."""
+    """Two commands that start together would build twice, or see half a simulator."""
     built, said = [], []
 
     def slow(sources, folder, trace, say):
@@ -124,7 +124,7 @@ def test_one_of_two_builds_the_other_waits(tmp_path, monkeypatch):
 
 
 def test_a_failed_build_says_what_verilator_says(tmp_path):
-    """Not a traceback of the runner: the line of Verilog that is wrong."""
+    """There would be a traceback of the runner instead of the wrong line of Verilog."""
     with pytest.raises(RunError, match=r"build failed:\n%Error: .*tb.v:1:.*syntax error"):
         building.build({"tb.v": "module tb; this is no Verilog endmodule\n"}, tmp_path, False, lambda line: None)
     assert not list((tmp_path / "simulators").glob("*/"))

@@ -1,4 +1,4 @@
-"""The cache folder stays bounded, and what somebody may be using stays in it."""
+"""The cache folder stays bounded, and entries that somebody may be using stay in it."""
 
 import os
 import time
@@ -12,7 +12,7 @@ from cnna.spec.errors import UserError
 
 
 def _entry(folder: Path, name: str, hours: float) -> Path:
-    """A folder with a file in it, last used so long ago."""
+    """A folder with a file in it, last used so many hours ago."""
     entry = folder / name
     entry.mkdir(parents=True)
     (entry / building.TOP).write_text("x")
@@ -22,7 +22,7 @@ def _entry(folder: Path, name: str, hours: float) -> Path:
 
 
 def test_the_cache_is_the_users(monkeypatch, tmp_path):
-    """Simulators and benches would fill another folder than the one that the user set aside."""
+    """Simulators and benches would fill another folder than the one that the user has chosen."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_cache() == tmp_path / "cnna"
     monkeypatch.delenv("XDG_CACHE_HOME")
@@ -41,7 +41,7 @@ def test_old_entries_go_and_used_ones_stay(tmp_path):
 
 
 def test_the_oldest_beyond_the_count_go_unless_somebody_may_be_about_to_open_them(tmp_path):
-    """A day of much development must neither fill the disk nor take a simulator away from a run that starts."""
+    """A day of development must not fill the disk, nor remove a simulator from a run that is starting."""
     fresh = [_entry(tmp_path, f"fresh{number}", 0.01 * number) for number in range(KEEP_ENTRIES)]
     resting, beyond = _entry(tmp_path, "resting", FRESH_HOURS - 1), _entry(tmp_path, "beyond", FRESH_HOURS + 1)
     prune(tmp_path.iterdir())
@@ -50,14 +50,14 @@ def test_the_oldest_beyond_the_count_go_unless_somebody_may_be_about_to_open_the
 
 
 def test_as_many_as_are_kept_stay(tmp_path):
-    """The README says how many: one more would be another figure."""
+    """The README states the number, so one more would contradict it."""
     entries = [_entry(tmp_path, str(number), FRESH_HOURS + 1 + number) for number in range(KEEP_ENTRIES + 1)]
     prune(tmp_path.iterdir())
     assert [entry.exists() for entry in entries] == [True] * KEEP_ENTRIES + [False]
 
 
 def test_a_build_drops_old_simulators_but_none_in_use(tmp_path, monkeypatch):
-    """A simulator whose lock is held is about to be started."""
+    """If a simulator's lock is held, it is about to be started."""
     root = tmp_path / "simulators"
     left, held = _entry(root, "left", 24 * KEEP_DAYS + 1), _entry(root, "held", 24 * KEEP_DAYS + 1)
     monkeypatch.setattr(building, "build_into", lambda sources, folder, trace, say: _entry(root, folder.name, 0))
@@ -70,7 +70,7 @@ def test_a_build_drops_old_simulators_but_none_in_use(tmp_path, monkeypatch):
 
 
 def test_a_lock_that_is_removed_while_one_waits_is_no_lock(tmp_path, monkeypatch):
-    """Two would hold "the" lock: one of the removed file, one of the new."""
+    """Two processes would hold "the" lock: one that of the removed file, one that of the new file."""
     folder, passed = tmp_path / "simulator", []
     monkeypatch.setattr(building, "_is_named", lambda path, file: len(passed) > 1 or passed.append(path) is not None)
     with building.locked(folder, pytest.fail):
@@ -78,7 +78,7 @@ def test_a_lock_that_is_removed_while_one_waits_is_no_lock(tmp_path, monkeypatch
 
 
 def test_the_cache_is_for_its_user_alone(tmp_path):
-    """What stands in it is run: another user of the machine could put a program of his own there."""
+    """Its files are executed: another user of the machine could put a program there."""
     before = os.umask(0)
     try:
         made = private(tmp_path / "a" / "cnna")
@@ -90,19 +90,19 @@ def test_the_cache_is_for_its_user_alone(tmp_path):
         with pytest.raises(UserError, match="chmod -R go-w") as caught:
             building.build({}, made, False, print)
         assert str(made) in str(caught.value)
-    made.chmod(0o755)  # as older versions made it: others can only read
+    made.chmod(0o755)  # as older versions made it, when others could read but not write
     assert private(made) == made
 
 
 def test_a_cache_of_another_user_is_refused(tmp_path, monkeypatch):
-    """Whoever owns the folder can change what is in it at any time."""
+    """The owner of a folder can change its contents at any time."""
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(UserError, match="belongs to another user"):
         private(tmp_path)
 
 
 def test_a_simulator_that_is_not_what_was_built_is_built_again(tmp_path, monkeypatch):
-    """Half a file after a crash, or another program under its name, would be run."""
+    """Half a file after a crash, or another program of that name, would be executed."""
     built = []
 
     def make(sources, folder, trace, say):

@@ -1,4 +1,4 @@
-"""The simulated RTL as a device: buses under stress, faults and recovery, one write at a time, waveforms, processes, cache."""
+"""The simulated RTL as a device: buses under stress, faults and recovery, single writes, waveforms, processes, cache."""
 
 import os
 import re
@@ -31,13 +31,13 @@ BOTH = pytest.mark.parametrize("config", [TINY, ODD], ids=lambda config: config.
 
 @pytest.fixture
 def device(config, rtl):
-    """The simulated RTL with an obliging memory, before and after."""
+    """The simulated RTL with an undemanding memory, before and after each test."""
     opened = rtl(config)
     opened.release_all()
     yield opened
     opened.clear_faults()
     opened.set_ddr(**{name: default for name, (default, _) in SETTINGS.items()})
-    agree(NETWORK[config.name], opened)  # whatever a test did, the accelerator must compute correctly after it
+    agree(NETWORK[config.name], opened)  # whatever a test did, the accelerator must compute correctly afterwards
 
 
 @pytest.mark.cosim
@@ -51,7 +51,7 @@ def test_capability_registers_say_what_it_is(config, device):
 @pytest.mark.cosim
 @BOTH
 def test_one_write_at_a_time_is_the_same(config, device):
-    """The register map is the ISA: the sequencer is only a quicker host."""
+    """The register map is the instruction set: the sequencer is only a quicker host."""
     agree(NETWORK[config.name], device, by_register=True)
 
 
@@ -60,7 +60,7 @@ def test_one_write_at_a_time_is_the_same(config, device):
 @pytest.mark.parametrize("latency", [1, 17, 120, 500])
 @pytest.mark.parametrize("stall", [0, 90, 200])
 def test_any_pace_of_the_buses_is_the_same(config, device, latency, stall):
-    """Random back-pressure on every channel and any latency may cost clocks, never a byte."""
+    """Random back-pressure on every channel, and any latency, may cost clocks but never a byte."""
     device.set_ddr(latency=latency, write_latency=latency, stall=stall, seed=latency + stall)
     for seed in range(8):
         agree(Case(config, "layer", 100 * stall + seed), device)
@@ -70,7 +70,7 @@ def test_any_pace_of_the_buses_is_the_same(config, device, latency, stall):
 @pytest.mark.cosim
 @BOTH
 def test_less_bandwidth_takes_longer(config, device):
-    """Bytes a clock must be a limit that the counters show."""
+    """The counters must show the limit of bytes a clock."""
     cycles = []
     for bytes_per_clock in (48, 16, 4):
         device.set_ddr(bytes_per_clock=bytes_per_clock)
@@ -115,7 +115,7 @@ def test_a_bad_response_in_the_middle_stops_and_names_its_port(config, device, k
 @BOTH
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.7, 0.95])
 def test_a_memory_that_hangs_is_caught_by_the_watchdog(config, device, part):
-    """It must stop with its place, and compute again once the memory answers and a soft reset was given."""
+    """It must stop and say where, and compute again after the memory answers and a soft reset."""
     case = NETWORK[config.name]
     total = sum(sum(counts) for counts in beats(device, case).values())
     device.release_all()
@@ -132,7 +132,7 @@ def test_a_memory_that_hangs_is_caught_by_the_watchdog(config, device, part):
 @BOTH
 @pytest.mark.parametrize("by_register", [False, True])
 def test_an_accelerator_that_was_stopped_runs_again(config, device, by_register):
-    """The error of one run must not be taken for the next one's while the reset between them waits for a slow bus."""
+    """The error of one run would be taken for the next one's while the reset between them waits for a slow bus."""
     case = NETWORK[config.name]
     accelerator = Accelerator(device, case.piece, WATCHDOG_CLOCKS)
     again = accelerator.run_by_register if by_register else accelerator.run
@@ -147,7 +147,7 @@ def test_an_accelerator_that_was_stopped_runs_again(config, device, by_register)
 @pytest.mark.cosim
 @BOTH
 def test_a_soft_reset_in_the_middle_leaves_nothing_behind(config, device):
-    """Bursts under way must end, and no half-done command may go on."""
+    """Bursts in progress must end, and no half-done command may go on."""
     case = NETWORK[config.name]
     for clocks in (50, 333, 1000):
         device.release_all()
@@ -155,7 +155,7 @@ def test_a_soft_reset_in_the_middle_leaves_nothing_behind(config, device):
         accelerator.store_inputs(case.inputs)
         device.write(offset("CTRL"), REGISTERS["CTRL"].pack(start=1))
         device.run_clocks(clocks)
-        agree(case, device)  # begins with a soft reset
+        agree(case, device)  # `agree` begins with a soft reset
 
 
 def with_write(case, name, value, to=None):
@@ -179,7 +179,7 @@ def with_write(case, name, value, to=None):
     ],
 )
 def test_an_illegal_write_of_a_program_is_refused(config, device, name, value, to, cause):
-    """Cause, register and number of the write; nothing of the command is carried out."""
+    """There must be cause, register and number of the write, and nothing of the command may be carried out."""
     case = NETWORK[config.name]
     artifact, index = with_write(case, name, value, to)
     device.release_all()
@@ -191,7 +191,7 @@ def test_an_illegal_write_of_a_program_is_refused(config, device, name, value, t
 @pytest.mark.cosim
 @BOTH
 def test_layers_sum_to_the_counters(config, device):
-    """What a report says of layers must be all of what was measured: clocks, stalls by cause, bytes."""
+    """What a report says of layers must sum to what was measured: clocks, stalls by cause, bytes."""
     case = NETWORK[config.name]
     counters = run(device, case).counters
     layers = device.profile(case.piece)
@@ -206,7 +206,7 @@ def test_layers_sum_to_the_counters(config, device):
 @pytest.mark.cosim
 @BOTH
 def test_a_second_run_leaves_what_the_first_left(config, device):
-    """Counts of the run before would be in this one's figures, or turns and queues go on from where it left them: to the clock."""
+    """The figures would include the run before, or turns and queues would start differently; clocks must be equal."""
     case = NETWORK[config.name]
     device.release_all()
     accelerator = Accelerator(device, case.piece, WATCHDOG_CLOCKS)
@@ -221,7 +221,7 @@ def test_a_second_run_leaves_what_the_first_left(config, device):
 @pytest.mark.cosim
 @BOTH
 def test_the_timeline_ends_with_every_unit_done(config, device):
-    """A picture of who worked when must not lose an engine's units."""
+    """A picture of who worked when would lack an engine's units."""
     counters = run(device, NETWORK[config.name]).counters
     events = device.timeline()
     last = {engine: units for _, engine, units in events}
@@ -233,7 +233,7 @@ def test_the_timeline_ends_with_every_unit_done(config, device):
 
 @pytest.mark.cosim
 def test_a_waveform_holds_the_clocks_asked_for(tmp_path):
-    """A window of a long run: clock n is at time 2 n, and the header (type, length, first and last time) says so."""
+    """In a window of a long run, clock n is at time 2 n; the header must have type, length, first and last time."""
     times = []
     for first, last in ((0, None), (100, 199)):
         path = tmp_path / f"{first}.fst"
@@ -263,7 +263,7 @@ device.run_clocks(10_000_000_000)
 @pytest.mark.cosim
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM], ids=lambda s: s.name)
 def test_no_process_outlives_its_client(how, rtl):
-    """Ctrl-C, a kill or a crash must not leave a simulator running."""
+    """Ctrl-C, a kill or a crash would leave a simulator running."""
     rtl(TINY)  # built
     client = subprocess.Popen([sys.executable, "-c", CLIENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     group = int(client.stdout.readline())

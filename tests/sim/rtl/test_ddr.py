@@ -35,11 +35,11 @@ def compiled(tmp_path_factory, root):
 
 
 class Bus:
-    """Every signal of all ports as a list of ints; `clock()` is one clock edge, and counts what was handed over."""
+    """All signals of all ports as lists of ints. `clock()` is one clock edge, and counts what was transferred."""
 
     def __init__(self, library, path, **settings):
         path.write_bytes(bytes(SIZE))
-        private = path.with_suffix(".so")  # a copy of its own: the model has one state a process
+        private = path.with_suffix(".so")  # a copy for each test: the model has one state in a process
         private.write_bytes(library.read_bytes())
         self.c = ctypes.CDLL(str(private))
         self.c.ddr_open.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64]
@@ -83,7 +83,7 @@ class Reader:
         self.got, self.first = [], None
 
     def before(self):
-        """Drives this clock's signals; notes what the edge will hand over."""
+        """Drives this clock's signals, and notes what the edge will transfer."""
         drive, see, p = self.bus.drive, self.bus.see, self.port
         drive["arvalid"][p] = int(bool(self.bursts))
         if self.bursts:
@@ -94,7 +94,7 @@ class Reader:
             self.got.append((see["rdata"][p], see["rresp"][p], see["rlast"][p]))
 
     def after(self):
-        """Goes on from what was handed over."""
+        """Goes on from what was transferred."""
         if self._address:
             self.bursts.pop(0)
 
@@ -129,7 +129,7 @@ class Writer:
 
 
 def run(bus, masters, until, limit=20000):
-    """Clocks until the condition holds; how many it took."""
+    """Clocks until the condition holds; returns their number."""
     for clocks in range(limit):
         if until():
             return clocks
@@ -149,7 +149,7 @@ def bus(compiled, tmp_path):
 
 @pytest.mark.parametrize("latency", [1, 120, 500])
 def test_a_read_takes_its_latency(bus, latency):
-    """Cycle counts of the simulated accelerator rest on this number."""
+    """Cycle counts of the simulated accelerator depend on this number."""
     b = bus(latency=latency)
     reader = Reader(b, 2, [(BASE, 1)])
     run(b, [reader], lambda: not reader.bursts)
@@ -157,7 +157,7 @@ def test_a_read_takes_its_latency(bus, latency):
 
 
 def test_bursts_take_the_same_clocks_whenever_they_start(bus):
-    """A program's clocks would depend on how many registers the host read or wrote before the start."""
+    """A program's clocks would depend on how many registers the host accessed before the start."""
     b, found = bus(latency=9), set()
     for pause in range(20, 20 + 2 * PORTS):
         run(b, [], iter([False] * pause + [True]).__next__)
@@ -172,7 +172,7 @@ def test_bursts_take_the_same_clocks_whenever_they_start(bus):
 
 @pytest.mark.parametrize("bytes_per_clock", [48, 32, 12, 8, 4])
 def test_all_ports_share_the_bandwidth_fairly(bus, bytes_per_clock):
-    """48 bytes a clock: four reading ports together get three beats a clock, none of them less than its part.
+    """48 bytes a clock: four reading ports together must get three beats a clock, and none less than its share.
 
     With less than a beat a clock, the clocks without one must not always fall on the turn of the same ports.
     """
@@ -222,7 +222,7 @@ def test_outside_the_memory_is_a_decode_error(bus):
 
 
 def test_faults_strike_where_and_as_often_as_told(bus):
-    """Tests of the accelerator's error handling rest on this."""
+    """Tests of the accelerator's error handling depend on this."""
     b = bus(latency=2, write_latency=2)
     b.c.ddr_fault(0, 0, BASE, BASE + 4096, SLVERR, 2, 1)
     b.c.ddr_fault(-1, 1, BASE + 4096, BASE + 8192, DECERR, 0, -1)
@@ -234,7 +234,7 @@ def test_faults_strike_where_and_as_often_as_told(bus):
 
 
 def test_a_hang_answers_nothing_until_it_is_lifted(bus):
-    """The accelerator's watchdog is tested with this."""
+    """Tests of the accelerator's watchdog depend on this."""
     b = bus(latency=2)
     b.c.ddr_set(b"hang_after", 5)
     reader = Reader(b, 0, [(BASE, 16)])
@@ -254,7 +254,7 @@ def test_a_hang_answers_nothing_until_it_is_lifted(bus):
     ],
 )
 def test_a_bad_burst_is_reported(bus, break_it, message):
-    """The model must not forgive what a real memory controller would not."""
+    """The model would forgive what a real memory controller would not."""
     b = bus()
     b.clock()
     break_it(b.drive)

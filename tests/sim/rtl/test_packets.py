@@ -1,4 +1,4 @@
-"""The simulated RTL with streams: everything in and out by packets, beside running programs, and what may go wrong with them."""
+"""The simulated RTL with streams: everything goes in and out by packets, beside running programs, and with faults."""
 
 from dataclasses import replace
 
@@ -14,14 +14,14 @@ from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
 from ...agreement import CONFIGS, WATCHDOG_CLOCKS, Case
 
 STREAMS = replace(CONFIGS["tiny"], streams=True)
-CASE = Case(CONFIGS["tiny"], "network", 7)  # a program does not ask for streams, nor mind them
+CASE = Case(CONFIGS["tiny"], "network", 7)  # a program neither needs streams nor minds them
 POLL_CLOCKS, POLLS = 100, 2000
 DONE = {"busy": 0, "done": 1, "cause": 0, "response": 0}
 
 
 @pytest.fixture
 def device(rtl):
-    """With obliging memory and streams, before and after."""
+    """The RTL with an undemanding memory and streams, before and after each test."""
     opened = rtl(STREAMS)
     opened.release_all()
     opened.reset()
@@ -38,12 +38,12 @@ def start(device, way, address, size):
 
 
 def status(device, way):
-    """Its fields."""
+    """The fields of its status."""
     return REGISTERS[f"STREAM_{way}_STATUS"].unpack(device.read(offset(f"STREAM_{way}_STATUS")))
 
 
 def end(device, way):
-    """What a copy ended with."""
+    """How a copy ended."""
     for _ in range(POLLS):
         if not status(device, way)["busy"]:
             return status(device, way)
@@ -52,14 +52,14 @@ def end(device, way):
 
 
 class Streamed:
-    """A device whose bytes go in and out by streams alone."""
+    """A device whose bytes go in and out by streams only."""
 
     def __init__(self, device):
         self.device, self.config, self.name, self.ddr = device, device.config, device.name, device.ddr
         self.read, self.write, self.wait, self.allocate = device.read, device.write, device.wait, device.allocate
 
     def store(self, address, data):
-        """A packet in; the DMA's end may be ready first."""
+        """Sends a packet in; the DMA's end may be ready first."""
         raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8).reshape(-1)
         if raw.size:
             self.device.send(raw)
@@ -68,7 +68,7 @@ class Streamed:
             assert self.device.unsent == 0
 
     def load(self, address, size):
-        """A packet out."""
+        """Takes a packet out."""
         start(self.device, "OUT", address, size)
         assert end(self.device, "OUT") == DONE
         packet = self.device.receive()
@@ -85,7 +85,7 @@ def golden(answers):
 
 @pytest.mark.cosim
 def test_it_says_that_it_has_streams(device):
-    """A driver of variant `pl` would take an image without them."""
+    """A driver of variant `pl` would accept an image without them."""
     assert read_config(device.read).streams
 
 
@@ -132,7 +132,7 @@ def test_copies_beside_a_running_program(device, stall):
 @pytest.mark.cosim
 @pytest.mark.parametrize("way", ["IN", "OUT"])
 def test_an_error_of_a_copy_is_its_own(device, way):
-    """A host's wrong address would stop the layers that run; or its cause is lost, and the packet blocks the stream."""
+    """A host's wrong address would stop the running layers; or its cause would be lost, and the packet block the stream."""
     accelerator = Accelerator(device, CASE.piece, WATCHDOG_CLOCKS)
     accelerator.store_inputs(CASE.inputs)
     beyond = device.base + len(device.data) - 0x100
@@ -153,7 +153,7 @@ def test_an_error_of_a_copy_is_its_own(device, way):
 @pytest.mark.cosim
 @pytest.mark.parametrize(("sent", "cause"), [(100, "early_end"), (132, "late_end"), (1000, "late_end")])
 def test_a_packet_of_another_length(device, sent, cause):
-    """The cause is kept, and what is too much is taken."""
+    """The cause must be kept, and superfluous data be taken."""
     address = device.allocate(200)
     start(device, "IN", address, 128)
     device.send(bytes(sent))
@@ -165,7 +165,7 @@ def test_a_packet_of_another_length(device, sent, cause):
 
 @pytest.mark.cosim
 def test_a_soft_reset_ends_copies(device):
-    """A copy whose packet never comes would keep the port for ever; it must neither look done nor failed."""
+    """A copy whose packet never comes would keep the port for ever; it must look neither done nor failed."""
     address = device.allocate(4096)
     start(device, "IN", address, 4096)
     device.send(bytes(160))

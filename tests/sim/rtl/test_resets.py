@@ -1,6 +1,6 @@
-"""A host that resets and starts the accelerator whenever it likes: every run that is begun must end, and be right.
+"""A host that resets and starts the accelerator at any moment: every run that begins must end, and be right.
 
-The register map allows a start while a soft reset still waits for the bus, a reset in a reset, and clearing STATUS at any time.
+The register map allows a start while a soft reset waits for the bus, a reset in a reset, and clearing STATUS at any time.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ START, BEGIN, RESET, BOTH = (
     for names in (("start",), ("begin",), ("soft_reset",), ("start", "soft_reset"))
 )
 CLEAR = "STATUS", REGISTERS["STATUS"].pack(done=1)
-AGAIN = (  # what the host does to a program that runs before it starts anew: writes of CTRL or STATUS
+AGAIN = (  # what the host does to a running program before it starts anew: writes of CTRL or STATUS
     (RESET,),
     (RESET, RESET),
     (BOTH,),  # the reset wins
@@ -31,14 +31,14 @@ AGAIN = (  # what the host does to a program that runs before it starts anew: wr
     (CLEAR, RESET, CLEAR),
 )
 GAPS = (0, 1, 5, 12, 30, 90)  # clocks between two of these writes
-STEP_CLOCKS = 3  # from one moment of the first program's run to the next that is tried
+STEP_CLOCKS = 3  # between one moment of the first program's run and the next one that is tried
 PATIENCE_CLOCKS = 2_000
-LIMIT_CLOCKS = 2_000  # RUN_LIMIT of a program that takes a few hundred
+LIMIT_CLOCKS = 2_000  # for a program that takes a few hundred clocks
 
 
 @pytest.mark.cosim
 def test_a_reset_at_any_moment_and_a_start_at_any_moment_of_it(rtl):
-    """What the stopped program leaves behind would end the next one, keep it from beginning (busy for ever), or change it."""
+    """What the stopped program leaves would end the next one, keep it from beginning (busy for ever), or change it."""
     device = rtl(preset("tiny"))
     device.release_all()
     accelerator = Accelerator(device, requantised_copy(batch=1).program)
@@ -65,7 +65,7 @@ def test_a_reset_at_any_moment_and_a_start_at_any_moment_of_it(rtl):
 
 @pytest.mark.cosim
 def test_waiting_for_a_program_that_never_begins_ends(rtl):
-    """Neither watchdog nor RUN_LIMIT count before a program begins: a simulation would go on for ever."""
+    """Neither watchdog nor RUN_LIMIT counts before a program begins: a simulation would go on for ever."""
     device = rtl(preset("tiny"))
     device.release_all()
     accelerator = Accelerator(device, requantised_copy(batch=1).program)
@@ -85,7 +85,7 @@ def test_waiting_for_a_program_that_never_begins_ends(rtl):
 
 @pytest.mark.cosim
 def test_a_program_of_another_segment_or_without_an_end_is_stopped(rtl):
-    """Its words would be in somebody else's memory, or it would run on while its beats go on; the next run must be right."""
+    """Its words would land in other memory, or it would run on while its beats go on; the next run must be right."""
     device, artifact = rtl(preset("tiny")), requantised_copy(batch=1).program
     device.release_all()
     x = {"x": np.random.default_rng(0).integers(-128, 128, (1, *SHAPE), np.int8)}

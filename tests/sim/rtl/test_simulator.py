@@ -1,4 +1,4 @@
-"""The simulator's process, where it does not come to a conversation; what it answers is tested in `test_cosim.py`."""
+"""The simulator's process when no connection comes up; `test_cosim.py` tests its answers."""
 
 import signal
 import sys
@@ -11,7 +11,7 @@ from cnna.sim.rtl.simulator import Simulator
 
 
 def test_one_that_has_not_answered_yet_is_ended_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while it starts took five seconds: it was asked to end by itself over a connection that there was not."""
+    """Ctrl-C during the start would take five seconds: the process would be asked to end over a connection that does not exist."""
     silent = tmp_path / "silent"
     silent.write_text("#!/bin/sh\nexec sleep 60\n")
     silent.chmod(0o755)
