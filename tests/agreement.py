@@ -24,11 +24,11 @@ from . import networks
 
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
 CONFIGS = {**PRESETS, ODD.name: ODD}
-WATCHDOG_CLOCKS = 20_000  # these programs are short: a deadlock is soon known
+WATCHDOG_CLOCKS = 20_000  # these programs are short, so a deadlock shows soon
 
 
 def artifact_of(piece: ProgramPiece) -> Artifact:
-    """A program as an artifact without a model around it."""
+    """A program as an artifact, without a model around it."""
     ends: dict[str, list[Any]] = {"model_inputs": [], "model_outputs": []}
     manifest = {**piece.manifest, **ends, "version": "0", "preprocess": None, "cpu_macs": 0}
     return assembled(manifest, [(piece.manifest, (piece.program, piece.constants))], b"")
@@ -54,21 +54,21 @@ class Case:
 
     @cached_property
     def piece(self) -> ProgramPiece:
-        """What the compiler makes of it; `model` is empty."""
+        """The program that the compiler makes of it; `model` is empty."""
         return compile_graph(self.graph, self.config, self.batch).piece()
 
     @cached_property
     def inputs(self) -> Mapping[str, np.ndarray]:
-        """int8 [batch, C, H, W] by port."""
+        """The inputs, int8 [batch, C, H, W] by port."""
         return networks.inputs(self.graph, self.batch, self.seed)
 
     @cached_property
     def golden(self) -> Mapping[str, np.ndarray]:
-        """Every tensor as the reference has it."""
+        """Every tensor, as the reference computes it."""
         return reference.run(self.graph, self.inputs)
 
     def failed(self, error: Exception) -> AssertionError:
-        """The error with the seed and the command that repeats it."""
+        """The error with the seed, and with the command that repeats it."""
         return AssertionError(f"{error}\n  seed {self.seed} ({self.graph.name}, batch {self.batch}); repeat it with: {self}")
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Case:
 
 
 def agree(case: Case, device: CosimDevice, by_register: bool = False) -> check.Agreement:
-    """Runs the case on the RTL and compares all three. AssertionError: what differs, and how to repeat it."""
+    """Runs the case on the RTL and compares all three. AssertionError: says what differs, and how to repeat it."""
     try:
         device.release_all()
         accelerator = Accelerator(device, case.piece, WATCHDOG_CLOCKS)
@@ -91,7 +91,7 @@ def agree(case: Case, device: CosimDevice, by_register: bool = False) -> check.A
 
 
 def agree_emulated(case: Case) -> check.Agreement:
-    """Compares emulator and reference. AssertionError: as `agree`."""
+    """Compares emulator and reference. AssertionError: as of `agree`."""
     try:
         log, answers = check.emulate(case.piece, case.inputs)
         tensors, elements = check.compare_tensors(case.piece, log, case.golden)

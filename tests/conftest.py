@@ -48,7 +48,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out `cosim` and `slow` where nobody asked for them: no `-m`, and no test or file named."""
+    """Leaves out `cosim` and `slow` tests unless they are asked for by `-m`, or a test or file is named."""
     named = any("::" in argument or argument.endswith(".py") for argument in config.args)
     if named or "-m" in _given(config):
         return
@@ -59,12 +59,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _given(config: pytest.Config) -> set[str]:
-    """The option names on the command line, `-mEXPRESSION` among them."""
+    """The names of the options on the command line, `-mEXPRESSION` among them."""
     return {argument[:2] for argument in config.invocation_params.args if isinstance(argument, str)}
 
 
 def models_folder(given: str | None) -> Path | None:
-    """Where the trained models are; None where there are none. UsageError: `--models` names no folder."""
+    """The folder of the trained models; None if there is none. UsageError: `--models` names no folder."""
     if given:
         if not Path(given).is_dir():
             raise pytest.UsageError(f"--models {given}: no such folder")
@@ -75,7 +75,7 @@ def models_folder(given: str | None) -> Path | None:
 
 @pytest.fixture(scope="session")
 def seed(pytestconfig: pytest.Config) -> int:
-    """Where random cases start; `--seed N` gives fresh ones."""
+    """The number from which random cases start; `--seed N` gives new cases."""
     return int(pytestconfig.getoption("--seed"))
 
 

@@ -1,4 +1,4 @@
-"""Random float models of mixed operators, for hypothesis: what the accelerator runs, and what the CPU has to do in between.
+"""Random float models of mixed operators, for hypothesis: some run on the accelerator, and the CPU does those in between.
 
 `mixed_graphs(least, most)` draws a model of so many blocks. Weights are seeded, and scaled so that values stay near one.
 """
@@ -19,7 +19,7 @@ SIDES = (4, 6, 9)
 
 @dataclass
 class Growing:
-    """A graph on the way: nodes, constants, and the shape [C, H, W] of every tensor, in order."""
+    """A growing graph: nodes, constants, and the shape [C, H, W] of every tensor, in order."""
 
     draw: Callable[[Any], Any]
     rng: np.random.Generator
@@ -28,7 +28,7 @@ class Growing:
     shapes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def pick(self, values: Any) -> Any:
-        """One of some values."""
+        """One of the values."""
         return self.draw(st.sampled_from(values))
 
     def constant(self, value: Any) -> str:
@@ -37,12 +37,12 @@ class Growing:
         return self.constants[-1].name
 
     def weights(self, *shape: int) -> str:
-        """Normal ones, over the square root of the terms of a sum."""
+        """Normal weights, divided by the square root of the number of terms in a sum."""
         terms = int(np.prod(shape[1:]))
         return self.constant((self.rng.normal(size=shape) / np.sqrt(terms)).astype(np.float32))
 
     def node(self, kind: str, inputs: list[str], shape: tuple[int, int, int] | None = None, **attributes: Any) -> str:
-        """A node of one output, which is as shaped as the first input where nothing else is said."""
+        """A node with one output, which has the first input's shape unless another is given."""
         name = f"{kind.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name, **attributes))
         self.shapes[name] = shape or self.shapes[inputs[0]]
@@ -81,7 +81,7 @@ def _affine(g: Growing, x: str) -> str:
 
 
 def _gate(g: Growing, x: str) -> str:
-    """Squeeze-and-excite."""
+    """A squeeze-and-excite block."""
     channels = g.shapes[x][0]
     mean = g.node("GlobalAveragePool", [x], (channels, 1, 1))
     narrow = g.node("Conv", [mean, g.weights(channels, channels, 1, 1)])
@@ -107,7 +107,7 @@ def _shuffle(g: Growing, x: str) -> str:
     apart = g.node("Reshape", [x, g.constant(np.array([1, 2, channels // 2, rows, columns]))])
     turned = g.node("Transpose", [apart], perm=[0, 2, 1, 3, 4])
     whole = g.node("Reshape", [turned, g.constant(np.array([1, channels, rows, columns]))], g.shapes[x])
-    del g.shapes[apart], g.shapes[turned]  # which have an axis more, so nothing else can read them
+    del g.shapes[apart], g.shapes[turned]  # these have one axis more, so no other node can read them
     return whole
 
 
@@ -121,7 +121,7 @@ def _slice(g: Growing, x: str) -> str:
 
 
 def _join(g: Growing, x: str) -> str:
-    """An earlier tensor added or joined, if there is one that fits."""
+    """Adds or concatenates an earlier tensor that fits, if there is one."""
     beside = [name for name, shape in g.shapes.items() if shape[1:] == g.shapes[x][1:] and name != x]
     if not beside:
         return _conv(g, x)
@@ -137,7 +137,7 @@ BLOCKS = (_conv, _conv, _conv, _activation, _activation, _pool, _affine, _gate, 
 
 @st.composite
 def mixed_graphs(draw: Callable[[Any], Any], least: int = 3, most: int = 10) -> onnx.ModelProto:
-    """A model of one convolution and some more blocks; every tensor that nothing reads is an output."""
+    """A model of one convolution and some more blocks. Every tensor that nothing reads is an output."""
     g = Growing(draw, np.random.default_rng(draw(st.integers(0, 999))))
     shape = (g.pick(CHANNELS), g.pick(SIDES), g.pick(SIDES))
     g.shapes["x"] = shape

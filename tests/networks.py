@@ -1,4 +1,4 @@
-"""Random int8 graphs for agreement tests: single layers of every kind, and small networks. A seed gives the same one forever.
+"""Random int8 graphs for agreement tests: single layers of every kind, and small networks. A seed always gives the same one.
 
 `layer(seed)` and `network(seed)` make a graph, `inputs(graph, batch, seed)` int8 images for it.
 """
@@ -18,7 +18,7 @@ Sides = Sequence[int]  # rows, columns
 
 
 class Builder:
-    """Grows an int8 graph node by node; every method adds one and answers with the name of the tensor it makes."""
+    """Grows an int8 graph node by node. Every method adds one, and returns the name of the tensor that it makes."""
 
     def __init__(self, rng: Rng, name: str) -> None:
         self.rng, self.name = rng, name
@@ -42,19 +42,19 @@ class Builder:
         return quant.zero
 
     def input(self, channels: int, height: int, width: int) -> str:
-        """A graph input with a zero point anywhere."""
+        """Adds a graph input with any zero point."""
         name = self._tensor((channels, height, width), self._zero())
         self.inputs.append(name)
         return name
 
     def graph(self, *outputs: str) -> ir.Graph:
-        """What has grown; without outputs named, the tensors that nothing uses."""
+        """The graph so far. Unless outputs are named, they are the tensors that nothing uses."""
         used = {name for node in self.nodes for name in node.inputs}
         ends = outputs or tuple(node.output for node in self.nodes if node.output not in used)
         return ir.Graph(self.name, tuple(self.inputs), ends, tuple(self.nodes), self.tensors, self.constants)
 
     def conv(self, x: str, cout: int, window: ir.Window, groups: int = 1, residual: str | None = None) -> str:
-        """A convolution, with the residual operand `residual` added if given."""
+        """Adds a convolution, with the residual operand `residual` if it is given."""
         channels, height, width = self.shape(x)
         fields = self._sum(window, (cout, channels // groups))
         mid = self._clamp()
@@ -65,19 +65,19 @@ class Builder:
         return self._node(ir.Conv(window, groups, **fields, out=mid, residual=combine), (x, residual), shape, combine.out.zero)
 
     def fully_connected(self, x: str, cout: int) -> str:
-        """A convolution whose kernel is the map."""
+        """Adds a convolution whose kernel is the whole map."""
         _, height, width = self.shape(x)
         return self.conv(x, cout, ir.Window((height, width)))
 
     def depthwise(self, x: str, window: ir.Window) -> str:
-        """A depthwise convolution."""
+        """Adds a depthwise convolution."""
         channels, height, width = self.shape(x)
         out = self._clamp()
         op = ir.Depthwise(window, **self._sum(window, (channels, 1)), out=out)
         return self._node(op, (x,), (channels, *out_size(window, (height, width))), out.zero)
 
     def max_pool(self, x: str, window: ir.Window, same_scale: bool = True, ceil: bool = False) -> str:
-        """A max pool; with other scales in and out unless `same_scale`."""
+        """Adds a max pool; unless `same_scale`, its output has another scale than its input."""
         channels, height, width = self.shape(x)
         zero = self.zero(x)
         requant = ir.Combine(2, 0, 0, 1, ir.Clamp(0)) if same_scale else self._combine(zero)
@@ -85,24 +85,24 @@ class Builder:
         return self._node(ir.MaxPool(window, requant), (x,), shape, zero if same_scale else requant.out.zero)
 
     def average_pool(self, x: str, window: ir.Window, include_pad: bool = False, ceil: bool = False) -> str:
-        """An average pool."""
+        """Adds an average pool."""
         channels, height, width = self.shape(x)
         out = self._clamp()
         op = ir.AveragePool(window, include_pad, float(self.rng.uniform(0.3, 3)), self.zero(x), out)
         return self._node(op, (x,), (channels, *out_size(window, (height, width), ceil)), out.zero)
 
     def add(self, a: str, b: str) -> str:
-        """The sum of two tensors of equal shape, each with its own scale."""
+        """Adds the sum of two tensors of equal shape, each with its own scale."""
         combine = self._combine(self.zero(a), self.zero(b))
         return self._node(combine, (a, b), self.shape(a), combine.out.zero)
 
     def copy(self, x: str) -> str:
-        """A requantised copy."""
+        """Adds a requantised copy."""
         combine = self._combine(self.zero(x))
         return self._node(combine, (x,), self.shape(x), combine.out.zero)
 
     def affine(self, x: str) -> str:
-        """A scale and an offset of its own for every channel."""
+        """Adds a layer with a scale and an offset for each channel."""
         channels, out = self.shape(x)[0], self._clamp()
         ratios = self.rng.uniform(-2, 2, channels)
         made = [arith.factors(float(r), self.zero(x), constant=float(self.rng.uniform(-50, 50))) for r in ratios]
@@ -111,40 +111,40 @@ class Builder:
         return self._node(ir.Affine(**names, out=out), (x,), self.shape(x), out.zero)
 
     def concat(self, *parts: str) -> str:
-        """Channels one after another. Inputs of another zero point are requantised first, as the importer does."""
+        """Concatenates channels. Inputs with another zero point are requantised first, as the importer does."""
         zero = self.zero(parts[0])
         same = [x if self.zero(x) == zero else self._requantised_to(x, zero) for x in parts]
         shape = (sum(self.shape(x)[0] for x in parts), *self.shape(parts[0])[1:])
         return self._node(ir.Concat(), tuple(same), shape, zero)
 
     def pixels(self, x: str, first: Sides, step: Sides, size: Sides) -> str:
-        """Some rows and columns of a map."""
+        """Selects rows and columns of a map."""
         return self._node(ir.Pixels((first[0], first[1]), (step[0], step[1])), (x,), (self.shape(x)[0], *size), self.zero(x))
 
     def maximum(self, a: str, b: str) -> str:
-        """The greater of two tensors; the second is requantised first where its zero point is another."""
+        """Adds the greater of two tensors; the second is requantised first if its zero point differs."""
         b = b if self.zero(b) == self.zero(a) else self._requantised_to(b, self.zero(a))
         return self._node(ir.Maximum(), (a, b), self.shape(a), self.zero(a))
 
     def channels(self, x: str, first: int, count: int) -> str:
-        """Some channels of a map."""
+        """Selects channels of a map."""
         return self._node(ir.Channels(first), (x,), (count, *self.shape(x)[1:]), self.zero(x))
 
     def mosaic(self, parts: Sequence[tuple[str, Sides, Sides]], size: Sides) -> str:
-        """Maps (name, first, step) that lie between each other's pixels."""
+        """Joins maps (name, first, step) that lie between each other's pixels."""
         channels, zero = self.shape(parts[0][0])[0], self.zero(parts[0][0])
         places = tuple(((first[0], first[1]), (step[0], step[1])) for _, first, step in parts)
         return self._node(ir.Mosaic(places), tuple(name for name, _, _ in parts), (channels, *size), zero)
 
     def enlarged(self, x: str, times: Sides) -> str:
-        """Every pixel `times` down and right: copies that are written between each other."""
+        """Repeats every pixel `times` down and to the right: copies that are written between each other."""
         _, height, width = self.shape(x)
         firsts = [(i, j) for i in range(times[0]) for j in range(times[1])]
         parts = [(self.pixels(x, (0, 0), (1, 1), (height, width)), first, times) for first in firsts]
         return self.mosaic(parts, (height * times[0], width * times[1]))
 
     def phases(self, x: str, cout: int, kernels: Sequence[Sides], size: Sides, groups: int = 1) -> str:
-        """Four convolutions, of these kernels, whose pixels alternate in rows and columns of a map of `size`."""
+        """Adds four convolutions with these kernels, whose pixels alternate in rows and columns of a map of `size`."""
         _, height, width = self.shape(x)
         zero, parts, mid = 0, [], self._clamp()
         for number, kernel in enumerate(kernels):
@@ -169,7 +169,7 @@ class Builder:
         return self.pick(0, 0, -128, 127, int(self.rng.integers(-128, 128)))
 
     def _clamp(self) -> ir.Clamp:
-        """None, ReLU, or ReLU6 somewhere in the range."""
+        """No limits, ReLU, or ReLU6 somewhere in the range."""
         zero = self._zero()
         kind = self.pick(0, 0, 1, 2)
         return ir.Clamp(zero, zero if kind else -128, min(127, zero + self.pick(10, 100)) if kind == 2 else 127)
@@ -179,12 +179,12 @@ class Builder:
         return ir.Combine(*arith.factors(float(self.rng.uniform(0.1, 1.5)), zero_a, ratio_b, zero_b or 0), self._clamp())
 
     def _sum(self, window: ir.Window, channels: tuple[int, int]) -> dict[str, Any]:
-        """Weights, bias and requantiser of a sum over a window; now and then at the ends of their ranges."""
+        """Weights, bias and requantiser of a sum over a window, sometimes at the ends of their ranges."""
         rng, terms = self.rng, channels[1] * window.kernel[0] * window.kernel[1]
         shape = (*channels, *window.kernel)
         if rng.random() < 0.15:
             weights = rng.choice(np.array([-128, -127, 0, 127], np.int8), shape)
-            weights[:, ::8] = np.maximum(weights[:, ::8], -127)  # a whole cascade of -128 is refused
+            weights[:, ::8] = np.maximum(weights[:, ::8], -127)  # a whole cascade of -128 would be refused
         else:
             weights = rng.integers(-127, 128, shape).astype(np.int8)
         spread = 74.0 * 74.0 * np.sqrt(terms)
@@ -235,7 +235,7 @@ def out_size(window: ir.Window, size: Sides, ceil: bool = False) -> tuple[int, i
 
 
 def random_window(b: Builder, size: Sides, most: int = 11, dilate: bool = True, pool: bool = False) -> ir.Window:
-    """A window that fits a map of `size` with its padding; of pools, no window lies in the padding alone."""
+    """A window that fits a map of `size` with its padding. No window of a pool lies only in padding."""
     kernel, stride, dilation, pads = [], [], [], [0, 0, 0, 0]
     for axis in (0, 1):
         taps = min(b.pick(1, 1, 2, 3, 3, 3, 4, 5, 7, int(b.rng.integers(1, most + 1))), most)
@@ -289,7 +289,7 @@ def _depthwise(b: Builder) -> str:
 
 
 def _multiplied(b: Builder) -> str:
-    """Depthwise with several outputs a channel: the array's."""
+    """A depthwise convolution with several outputs a channel, which is the array's work."""
     x = _input(b, 20, 10)
     channels = b.shape(x)[0]
     return b.conv(x, channels * b.pick(2, 3), random_window(b, b.shape(x)[1:], 5), groups=channels)
@@ -307,7 +307,7 @@ def _average_pool(b: Builder) -> str:
 
 
 def _large_pool(b: Builder) -> str:
-    """Windows of up to 32 x 32, and global ones."""
+    """Pools with windows of up to 32 x 32, and global ones."""
     height, width = int(b.rng.integers(20, 36)), int(b.rng.integers(20, 36))
     x = b.input(int(b.rng.integers(1, 10)), height, width)
     whole = b.rng.random() < 0.5
@@ -329,7 +329,7 @@ def _copy(b: Builder) -> str:
 
 
 def _concat(b: Builder) -> str:
-    """At whole blocks or not, of inputs or of results that can be written in place."""
+    """A concatenation at whole blocks or not, of inputs or of results that can be written in place."""
     first = _input(b, 24)
     parts = [
         first,
@@ -339,13 +339,13 @@ def _concat(b: Builder) -> str:
 
 
 def _first(b: Builder) -> str:
-    """A first layer: few channels, so that the compiler folds the input."""
+    """A first layer with few channels, so that the compiler folds the input."""
     x = b.input(int(b.rng.integers(1, 7)), int(b.rng.integers(1, 25)), int(b.rng.integers(1, 25)))
     return b.conv(x, int(b.rng.integers(1, 20)), random_window(b, b.shape(x)[1:], dilate=False))
 
 
 def _pixels(b: Builder) -> str:
-    """Some rows and columns of a map."""
+    """A selection of rows and columns of a map."""
     x = _input(b)
     first, step, size = [], [], []
     for length in b.shape(x)[1:]:
@@ -356,13 +356,13 @@ def _pixels(b: Builder) -> str:
 
 
 def _maximum(b: Builder) -> str:
-    """Of an input and another, or of a part of a concatenation."""
+    """The maximum of an input and another one, or of a part of a concatenation."""
     x = _input(b)
     return b.maximum(b.copy(x) if b.rng.random() < 0.5 else x, b.affine(x) if b.rng.random() < 0.5 else b.input(*b.shape(x)))
 
 
 def _channels(b: Builder) -> str:
-    """Some channels, from a block's first on or not; each part read by a layer or put in another order."""
+    """A selection of channels, from a block's first or not; each part is read by a layer or put in another order."""
     x = _input(b, 40)
     if b.rng.random() < 0.5:
         x = b.copy(x)
@@ -375,13 +375,13 @@ def _channels(b: Builder) -> str:
 
 
 def _enlarged(b: Builder) -> str:
-    """A map with its pixels repeated; in a concatenation now and then."""
+    """A map with repeated pixels, sometimes in a concatenation."""
     y = b.enlarged(_input(b, 30, 9), (b.pick(1, 2, 2, 3), b.pick(2, 2, 3, 4)))
     return y if b.rng.random() < 0.5 else b.concat(y, b.input(b.pick(3, 4, 8), *b.shape(y)[1:]))
 
 
 def _phases(b: Builder) -> str:
-    """What a transposed convolution becomes."""
+    """The form that a transposed convolution takes."""
     x = _input(b, 20, 10)
     channels, height, width = b.shape(x)
     size = [2 * length - int(b.rng.integers(0, 2)) if length > 1 else 2 for length in (height, width)]
@@ -414,7 +414,7 @@ LAYERS: dict[str, Callable[[Builder], str]] = {
 
 
 def layer(seed: int, kind: str | None = None) -> ir.Graph:
-    """A graph of one layer of the given kind, or of that which the seed chooses (each in turn)."""
+    """A graph of one layer of the given kind, or of the kind that the seed chooses (each in turn)."""
     kind = kind or list(LAYERS)[seed % len(LAYERS)]
     b = Builder(np.random.default_rng([seed, list(LAYERS).index(kind)]), f"{kind}_{seed}")
     return b.graph(LAYERS[kind](b))
@@ -432,13 +432,13 @@ def network(seed: int, nodes: int | None = None) -> ir.Graph:
         if b.rng.random() < 0.5:
             x = b.average_pool(x, ir.Window((b.shape(x)[1], b.shape(x)[2])))
         tensors.append(b.fully_connected(x, int(b.rng.integers(2, 20))))
-    extra = [t for t in tensors[1:-1] if b.rng.random() < 0.1]  # a tensor inside that is an output too
+    extra = [t for t in tensors[1:-1] if b.rng.random() < 0.1]  # an inner tensor that is an output too
     ends = b.graph().outputs
     return b.graph(*dict.fromkeys((*ends, *extra)))
 
 
 def _grow(b: Builder, x: str, tensors: list[str]) -> str:
-    """One more node on x, and on a second tensor of equal size where there is one."""
+    """Adds one node on x, and on a second tensor of equal size if there is one."""
     channels, height, width = b.shape(x)
     equal = [t for t in tensors if t != x and b.shape(t) == b.shape(x)]
     beside = [t for t in tensors if t != x and b.shape(t)[1:] == (height, width) and b.shape(t)[0] + channels < 80]

@@ -15,7 +15,7 @@ OPSET = 17
 
 
 class Builder:
-    """Grows a QDQ model; every tensor is a dequantised one with its scale and shape [C, H, W]."""
+    """Grows a QDQ model. Every tensor is a dequantised one with its scale and its shape [C, H, W]."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -29,13 +29,13 @@ class Builder:
         self.inputs: list[onnx.ValueInfoProto] = []
 
     def input(self, *shape: int) -> str:
-        """A float graph input with its Q and DQ."""
+        """Adds a float graph input with its Q and DQ."""
         name = f"x{len(self.inputs)}"
         self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", *shape]))
         return self.quantised(name, float(self.rng.uniform(0.01, 0.1)), shape)
 
     def quantised(self, name: str, scale: float, shape: tuple[int, ...], like: str | None = None) -> str:
-        """Q and DQ behind a float tensor; `like`: with the parameters of that tensor, as behind a max pool."""
+        """Adds Q and DQ behind a float tensor; `like`: with the parameters of that tensor, as behind a max pool."""
         kind = np.uint8 if self.unsigned else np.int8
         low, high = (0, 256) if self.unsigned else (-128, 128)
         zero = 0 if self.symmetric else int(self.rng.choice([low, high - 1, int(self.rng.integers(low, high))]))
@@ -50,19 +50,19 @@ class Builder:
         return dq
 
     def constant(self, value: NDArray[np.generic] | np.generic) -> str:
-        """An initializer."""
+        """Adds an initializer."""
         name = f"c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
     def node(self, op: str, inputs: list[str], **attributes: object) -> str:
-        """A float node with one output."""
+        """Adds a float node with one output."""
         name = f"{op.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
         return name
 
     def weights(self, *shape: int) -> tuple[str, NDArray[np.float32]]:
-        """Dequantised weights of int8 values, and their scales (one for each of the first axis, or one)."""
+        """Adds dequantised weights of int8 values; returns them with their scales (one for each of the first axis, or one)."""
         scales = self.rng.uniform(0.002, 0.02, shape[0] if self.per_channel else ()).astype(np.float32)
         values = self.rng.integers(-127, 128, shape).astype(np.int8)
         zero = np.zeros(scales.shape, np.int8)
@@ -71,14 +71,14 @@ class Builder:
         return self.node("DequantizeLinear", names, **axis), scales
 
     def bias(self, scales: NDArray[np.float32], scale: float, count: int) -> str:
-        """A dequantised int32 bias at the scale of the products."""
+        """Adds a dequantised int32 bias at the scale of the products."""
         values = self.rng.integers(-5000, 5000, count).astype(np.int32)
         names = [self.constant(values), self.constant((scales * np.float32(scale)).astype(np.float32))]
         names.append(self.constant(np.zeros(scales.shape, np.int32)))
         return self.node("DequantizeLinear", names, **({"axis": 0} if self.per_channel else {}))
 
     def activated(self, name: str, scale: float, shape: tuple[int, ...]) -> str:
-        """Nothing, Relu or Clip, then Q and DQ."""
+        """Adds nothing, Relu or Clip, then Q and DQ."""
         kind = int(self.rng.integers(4))
         if kind == 1:
             name = self.node("Relu", [name])
@@ -129,7 +129,7 @@ def _concat(b: Builder, x: str, other: str) -> str:
 
 
 def _classifier(b: Builder, x: str) -> str:
-    """Global average pool or not, Flatten, Gemm."""
+    """Adds a global average pool or none, Flatten and Gemm."""
     channels = b.shapes[x][0]
     if b.rng.random() < 0.6:
         x = b.quantised(b.node("GlobalAveragePool", [x]), b.scales[x], (channels, 1, 1))
@@ -141,7 +141,7 @@ def _classifier(b: Builder, x: str) -> str:
 
 
 def model(seed: int) -> onnx.ModelProto:
-    """A small network; the same for a seed forever."""
+    """A small network, always the same for a seed."""
     b = Builder(np.random.default_rng([seed, 3000]))
     tensors = [b.input(int(b.rng.integers(1, 9)), int(b.rng.integers(5, 13)), int(b.rng.integers(5, 13)))]
     for _ in range(int(b.rng.integers(2, 7))):

@@ -13,10 +13,10 @@ from .agreement import CONFIGS, ODD, Case, agree, agree_emulated
 
 TINY, PRODUCT = CONFIGS["tiny"], CONFIGS["zcu102"]
 SEEDS = 1000  # cases of one --seed and kind
-BLOCK = 30  # cases in a test: few enough for a report that says where, many enough to be quick
+BLOCK = 30  # cases in a test: few enough that a report says where, many enough to be quick
 LAYERS, NETWORKS = 300, 30
 ALL_LAYERS, ALL_NETWORKS = 1000, 100
-PRODUCT_NETWORKS = 20  # through the product's RTL, at some 20,000 clocks a second
+PRODUCT_NETWORKS = 20  # these run through the product's RTL, at some 20,000 clocks a second
 
 
 def blocks(first, last, kind):
@@ -38,7 +38,7 @@ def named(value):
 @pytest.mark.parametrize("config", [*CONFIGS.values()], ids=named)
 @pytest.mark.parametrize("block", [("layer", 0, 40), ("network", 0, 8)], ids=named)
 def test_emulator_equals_reference(config, block, seed):
-    """A compiler that places, cuts or orders something wrongly gives another answer than the graph's."""
+    """If the compiler placed, cut or ordered something wrongly, the answer would differ from the graph's."""
     for case in cases(config, block, seed):
         agree_emulated(case)
 
@@ -47,7 +47,7 @@ def test_emulator_equals_reference(config, block, seed):
 @pytest.mark.parametrize("config", [TINY, ODD], ids=named)
 @pytest.mark.parametrize("block", blocks(0, LAYERS, "layer") + blocks(0, NETWORKS, "network"), ids=named)
 def test_rtl_equals_emulator_equals_reference(config, block, seed, rtl):
-    """The product's promise: what was proven in numpy is what the hardware answers."""
+    """The hardware must answer what was proven in numpy: this is the product's promise."""
     for case in cases(config, block, seed):
         agree(case, rtl(config))
 
@@ -56,7 +56,7 @@ def test_rtl_equals_emulator_equals_reference(config, block, seed, rtl):
 @pytest.mark.parametrize("config", [TINY, ODD], ids=named)
 @pytest.mark.parametrize("block", blocks(LAYERS, ALL_LAYERS, "layer") + blocks(NETWORKS, ALL_NETWORKS, "network"), ids=named)
 def test_rtl_equals_emulator_equals_reference_on_many_more(config, block, seed, rtl):
-    """The same, until 1,000 layers and 100 networks have been run."""
+    """The same test, until 1,000 layers and 100 networks have run."""
     for case in cases(config, block, seed):
         agree(case, rtl(config))
 
@@ -64,7 +64,7 @@ def test_rtl_equals_emulator_equals_reference_on_many_more(config, block, seed, 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", blocks(0, ALL_NETWORKS, "network"), ids=named)
 def test_emulator_equals_reference_on_the_product(block, seed):
-    """16 channels a word, 32 a chunk and eight pixels a group are other edges than the small configurations have."""
+    """16 channels a word, 32 a chunk and eight pixels a group have other edges than the small configurations."""
     for case in cases(PRODUCT, block, seed):
         agree_emulated(case)
 
@@ -72,13 +72,13 @@ def test_emulator_equals_reference_on_the_product(block, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("block", blocks(0, PRODUCT_NETWORKS, "network"), ids=named)
 def test_rtl_equals_emulator_equals_reference_on_the_product(block, seed, rtl):
-    """What is measured and synthesised is this size, so it must answer right on more than the networks that are measured."""
+    """This size is measured and synthesised, so it must be right on more networks than the measured ones."""
     for case in cases(PRODUCT, block, seed):
         agree(case, rtl(PRODUCT))
 
 
 def test_the_command_that_repeats_a_case_finds_it(root):
-    """pynq installs a package `tests` too, which Python would take for ours if that were none."""
+    """pynq also installs a package `tests`: without `__init__.py` Python would take that one for ours."""
     code = "import tests.agreement; print(tests.agreement.__file__)"
     found = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout
     assert Path(found.strip()) == root / "tests" / "agreement.py"

@@ -1,4 +1,4 @@
-"""`cnna.backend`: the interface that the onnx package's runner and others call."""
+"""`cnna.backend`: the interface that the onnx package's runner and other programs call."""
 
 import unittest
 from collections.abc import Sequence
@@ -37,14 +37,14 @@ class SteppedRunner(Runner):
     def assert_similar_outputs(
         cls, ref_outputs: Sequence[Any], outputs: Sequence[Any], rtol: float, atol: float, model_dir: str | None = None
     ) -> None:
-        """Within the steps that docs/operators.md states."""
+        """Compares within the steps that docs/operators.md states."""
         for want, have in zip(ref_outputs, outputs, strict=True):
             assert want.dtype == have.dtype
             assert conformance.steps_off(want, have) <= conformance.NODE_STEPS
 
 
 def test_the_packages_own_runner_passes_convolutions_and_pools() -> None:
-    """Whoever runs onnx's suites on this backend does it through this runner, which would find a signature that differs."""
+    """onnx's suites reach this backend through this runner, which would find a different signature."""
     runner = SteppedRunner(backend).include(r"^test_(Conv2d|MaxPool2d|averagepool_2d_pads|Conv1d_stride)_cpu$")
     suite = unittest.TestSuite(case for case in runner.test_suite if not _is_skipped(case))
     assert suite.countTestCases() == 4
@@ -72,7 +72,7 @@ def test_model_and_node_give_the_answer_of_the_float_model() -> None:
 
 
 def test_inputs_without_a_batch_are_given_as_the_model_has_them() -> None:
-    """The runner knows nothing of samples: an image of three axes, or a number, is one whole input."""
+    """The runner knows no samples: an image of three axes, or a number, is one whole input."""
     x, factor = X[0], np.array(3, np.float32)
     node = helper.make_node("Mul", ["a", "b"], ["c"])
     (got,) = backend.run_node(node, [x, factor])
@@ -81,7 +81,7 @@ def test_inputs_without_a_batch_are_given_as_the_model_has_them() -> None:
 
 
 def test_the_first_inputs_calibrate_and_the_model_is_compiled_once() -> None:
-    """Scales that change from run to run would make answers depend on the order of questions."""
+    """If scales changed from run to run, answers would depend on the order of questions."""
     prepared = backend.prepare(conv())
     with pytest.raises(DataError, match="has not run yet"):
         _ = prepared.placement
@@ -108,7 +108,7 @@ def test_a_quantised_model_stays_as_it_is() -> None:
 
 
 def test_mistakes_are_user_errors() -> None:
-    """A caller tells a model that does not run from a fault of ours by the class."""
+    """A caller tells a model that does not run from a fault of ours by the error's class."""
     with pytest.raises(DataError, match="2 arrays were given"):
         backend.run_model(conv(), [X, X])
     with pytest.raises(DataError, match="no configuration 'huge'"):
@@ -120,7 +120,7 @@ def test_mistakes_are_user_errors() -> None:
 
 
 def test_weights_that_come_as_an_input_are_constants_until_others_come() -> None:
-    """As onnx's own cases give them: left to the CPU, no convolution of the suite would be on the accelerator."""
+    """onnx's own cases give weights as inputs: left to the CPU, no convolution of the suite would run on the accelerator."""
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", X.shape), ("w", W.shape))]
     answer = helper.make_empty_tensor_value_info("y")
     graph = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "conv", values, [answer])
@@ -134,6 +134,6 @@ def test_weights_that_come_as_an_input_are_constants_until_others_come() -> None
 
 
 def test_answers_have_the_models_float_type() -> None:
-    """Computed in float32; a caller that declared float64 would find another type."""
+    """Answers are computed in float32: a caller that declared float64 would find another type."""
     (answer,) = backend.run_node(helper.make_node("Relu", ["a"], ["b"]), [X.astype(np.float64)])
     assert answer.dtype == np.float64

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-if find_spec("pynq"):  # Python 3.13 has none yet
+if find_spec("pynq"):  # Python 3.13 has no pynq yet
     import board_demo
 
     @pytest.mark.slow
     def test_bits_and_clocks_are_those_of_a_direct_simulation(root: Path) -> None:
-        """The one claim of the virtual board: what runs on it is the accelerator."""
+        """The virtual board's one claim would be wrong: that the accelerator itself runs on it."""
         command = [sys.executable, "-W", "ignore", str(root / "examples" / "board_demo.py")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""The demo, as `make demo` runs it: what a newcomer sees first must be true and whole."""
+"""The demo, as `make demo` runs it: a newcomer sees it first, so it must be true and complete."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ TIMEOUT_S = 900
 
 @pytest.fixture(scope="module")
 def said(root: Path) -> str:
-    """What the demo prints."""
+    """The demo's output."""
     command = [sys.executable, str(root / "examples" / "demo.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -23,7 +23,7 @@ def said(root: Path) -> str:
 
 
 def _layers(said: str, with_all: bool = False) -> dict[str, np.ndarray]:
-    """The table's rows by layer: MACs, cycles, bytes read, bytes written."""
+    """The rows of the table by layer: MACs, cycles, bytes read, bytes written."""
     rows = re.findall(r"^(\S+) +(conv|vector|none|) +([\d,]+) +([\d,]+) +(?:[\d.]+%|-) +([\d,]+) +([\d,]+)$", said, re.MULTILINE)
     found = {name: np.array([int(cell.replace(",", "")) for cell in cells]) for name, _, *cells in rows}
     return {name: numbers for name, numbers in found.items() if with_all or name != "all"}
@@ -31,7 +31,7 @@ def _layers(said: str, with_all: bool = False) -> dict[str, np.ndarray]:
 
 @pytest.mark.cosim
 def test_ends_with_the_three_executions_equal(said: str) -> None:
-    """The one line that everything else leads to."""
+    """The line to which everything else leads would be missing."""
     line = re.search(r"^RTL == emulator == reference: ([\d,]+) tensors, ([\d,]+) elements$", said, re.MULTILINE)
     assert line
     tensors, elements = (int(number.replace(",", "")) for number in line.groups())
@@ -42,14 +42,14 @@ def test_ends_with_the_three_executions_equal(said: str) -> None:
 
 @pytest.mark.cosim
 def test_shows_every_picture_with_its_class_and_answer(said: str) -> None:
-    """Ten pictures, classes as in the data set, and answers that are mostly right."""
+    """There must be ten pictures, with classes as in the data set and mostly right answers."""
     pairs = [(int(a), int(b)) for a, b in re.findall(r"is (\d), RTL says (\d)", said)]
     assert [a for a, _ in pairs] == data.load().test.classes[: demo.SHOWN].tolist()
     assert np.mean([a == b for a, b in pairs]) >= 0.8
 
 
 def test_a_time_says_what_took_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Behind what is done or, where that has printed lines of its own, with a name: a bare "2.9 s" is nobody's."""
+    """A bare "2.9 s" says nothing: the time must follow what was done or, after lines of its own, have a name."""
     with demo.step("quantise"):
         pass
     with demo.step("build", "the simulator is ready"):
@@ -60,7 +60,7 @@ def test_a_time_says_what_took_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.cosim
 def test_the_table_sums_to_the_whole(said: str) -> None:
-    """Layers whose MACs, cycles or bytes do not add up would be a fiction."""
+    """Layers whose MACs, cycles or bytes do not add up would be invented."""
     numbers = _layers(said, with_all=True)
     whole = numbers.pop("all")
     assert len(numbers) >= 9
@@ -69,7 +69,7 @@ def test_the_table_sums_to_the_whole(said: str) -> None:
 
 @pytest.mark.cosim
 def test_int8_is_nearly_as_accurate_as_float(said: str) -> None:
-    """Over the whole test set; 400 images have a standard error of 0.6 points here."""
+    """The accuracy is over the whole test set; 400 images have a standard error of 0.6 points here."""
     accuracy = {name: float(percent) for name, percent in re.findall(r"^(float|int8) +accuracy ([\d.]+)%", said, re.MULTILINE)}
     assert accuracy["float"] >= 97
     assert accuracy["int8"] >= accuracy["float"] - 2

@@ -1,4 +1,4 @@
-"""Documents that would rot in silence: what is generated is current, what is drawn exists, what is printed as code runs."""
+"""Documents that would become wrong unnoticed: generated ones are current, drawn modules exist, printed code runs."""
 
 import re
 import subprocess
@@ -24,30 +24,30 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_registers_are_current(root: Path) -> None:
-    """`make docs` after every change of the register map."""
+    """Somebody has changed the register map without `make docs`."""
     assert (root / "docs" / "registers.md").read_text() == describe.markdown()
 
 
 def test_accuracy_begins_as_its_tool_writes_it(root: Path) -> None:
-    """A text that was mended in the page alone would be lost when a row is measured again."""
+    """A text that was changed only in the page would be lost when a row is measured again."""
     assert (root / "docs" / "accuracy.md").read_text().startswith(accuracy.HEAD)
 
 
 def test_the_picture_shows_modules_that_exist(root: Path) -> None:
-    """A picture of names that are gone is worse than none; the committed one is what `make docs` would draw now."""
+    """A picture of modules that are gone would mislead; the committed one must be what `make docs` draws now."""
     assert (root / "docs" / "architecture.svg").read_text() == picture.picture()
     assert not [box.path for box in picture.BOXES if box.room and not (root / f"{box.path}.py").is_file()]
 
 
 def test_the_picture_and_the_table_of_rooms_are_current(root: Path) -> None:
-    """`make docs` after every change of ROOMS: what readers see would allow other imports than the test does."""
+    """ROOMS has changed without `make docs`: readers would see other imports than the test allows."""
     table = rooms.read(root)
     assert (root / rooms.PICTURE).read_text() == rooms.svg(table)
     assert (root / rooms.PAGE).read_text() == rooms.with_table((root / rooms.PAGE).read_text(), table)
 
 
 def test_drawn_arrows_imply_all_that_are_allowed_and_are_no_more() -> None:
-    """An arrow that is missing from the drawing, and no chain of others implies, would be an import that nobody sees."""
+    """An import that is neither drawn nor implied by a chain of arrows would be one that nobody sees."""
     table = rooms.read()
     drawn = rooms.reduced(table)
     reach: dict[str, set[str]] = {}
@@ -63,14 +63,17 @@ def test_drawn_arrows_imply_all_that_are_allowed_and_are_no_more() -> None:
 PAGES = sorted(
     page.relative_to(ROOT).as_posix()
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "bitstreams" / "README.md")
-    if page.name != "CHANGELOG.md"  # which names what was
+    if page.name != "CHANGELOG.md"  # it names what once was
 )
 FOLDERS = "hw|compiler|host|sim|spec|cli|api|tests|tools|docs|examples|bitstreams"
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_links_and_file_names_lead_somewhere(root: Path, name: str) -> None:
-    """Files move; documents must follow. Links are relative to the page, paths in backticks to the root; NAME stands for any."""
+    """Files move, and documents must follow.
+
+    Links are relative to the page, paths in backticks to the root; NAME stands for any.
+    """
     text = (root / name).read_text()
     folder = (root / name).parent
     for target in re.findall(r"\]\(([^)#:\s]+)[^)]*\)", text):
@@ -82,28 +85,28 @@ def test_links_and_file_names_lead_somewhere(root: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_name_the_versions_of_interfaces(root: Path, name: str) -> None:
-    """A reader would look for an IP, for registers or for entries of a manifest that this version does not have."""
+    """A reader would look for an IP, registers or entries of a manifest that this version does not have."""
     text = (root / name).read_text()
     assert set(re.findall(r"manifest (?:schema |\()(\d+)", text)) <= {str(SCHEMA)}
     named = re.findall(r"register map \(?(\d+\.\d+)|cnna:ip:cnna:(\d+\.\d+)", text)
     assert {one or other for one, other in named} <= {"{}.{}".format(*VERSION)}
 
 
-@pytest.mark.parametrize("name", [page for page in PAGES if page != "docs/resources.md"])  # which names modules of the Verilog
+@pytest.mark.parametrize("name", [page for page in PAGES if page != "docs/resources.md"])  # it names modules of the Verilog
 def test_modules_that_pages_name_exist(root: Path, name: str) -> None:
-    """A reader would import what is gone; a dotted name is a module, or something within one."""
+    """A reader would import what is gone; a dotted name must be a module, or something within one."""
     for dotted in re.findall(r"`(cnna(?:\.\w+)+)", (root / name).read_text()):
         parts = dotted.split(".")[1:]
         known = any(
             (top.joinpath(*parts[:end])).is_dir() or top.joinpath(*parts[:end]).with_suffix(".py").is_file()
             for end in range(max(1, len(parts) - 2), len(parts) + 1)
-            for top in (root, root / "api")  # which is `cnna` itself
+            for top in (root, root / "api")  # which is the package `cnna` itself
         )
         assert known or parts[0] in ("hwh", "bit", "bin"), dotted
 
 
 def test_make_help_says_what_every_target_does(root: Path) -> None:
-    """What else there is to make is asked of `make help`; a target without its line would be known to nobody."""
+    """`make help` lists the targets: nobody would know one without its line."""
     said = subprocess.run(["make", "--no-print-directory", "help"], cwd=root, capture_output=True, text=True, check=True).stdout
     targets = re.findall(r"^\.PHONY: (.*)$", (root / "Makefile").read_text(), re.M)[0].split()
     assert sorted(line.split()[0] for line in said.splitlines()) == sorted(targets)
@@ -121,7 +124,7 @@ OUTPUT_OPTIONS = ("-o", "--calib", "--test", "--dump", "--json", "--html", "--pn
 
 @pytest.mark.parametrize("name", ["README.md", "docs/board.md", "docs/explore.md"])
 def test_files_of_the_tour_are_ignored(root: Path, name: str) -> None:
-    """In a clone they would turn up among its user's own changes, and be committed; sources below folders are never meant."""
+    """In a clone they would appear among the user's own changes and be committed; sources in folders are never meant."""
     lines = [line.split("#")[0].split() for line in (root / name).read_text().splitlines() if line.startswith("    cnna ")]
     made = {after for words in lines for word, after in pairwise(words) if word in OUTPUT_OPTIONS}
     at_the_top = [line[1:] for line in (root / ".gitignore").read_text().splitlines() if line.startswith("/")]
@@ -142,7 +145,7 @@ def commands_in(text: str) -> list[list[str]]:
 def test_readme_tour_and_python_run(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first lines that a user copies, as printed; `run` on the emulator, without what needs the RTL."""
+    """A user copies these lines first. `run` goes to the emulator, and what needs the RTL is left out."""
     monkeypatch.chdir(tmp_path)
     text, _ = (root / "README.md").read_text().split(OWN_MODEL)
     for command in commands_in(text):
@@ -162,7 +165,7 @@ def test_readme_tour_and_python_run(
 def test_readme_own_model_runs_as_typed(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From an exported model and a folder of pictures to the RTL's answer, by the lines as printed: a user has no other guide."""
+    """These lines lead from an exported model and a folder of pictures to the RTL's answer: a user has no other guide."""
     monkeypatch.chdir(tmp_path)
     onnx.save(exported(), "mine.onnx")
     Path("photos").mkdir()
@@ -184,7 +187,7 @@ def test_readme_own_model_runs_as_typed(
 
 
 def exported() -> onnx.ModelProto:
-    """A classifier as exporters write it, of any batch: two convolutions, the mean, a fully connected layer, softmax."""
+    """A classifier as exporters write it, for any batch: two convolutions, the mean, a fully connected layer, softmax."""
     rng = np.random.default_rng(2)
     shapes = {"a": (8, 3, 3, 3), "b": (8, 8, 3, 3), "c": (5, 8)}
     arrays = [numpy_helper.from_array(rng.normal(0, 0.3, shape).astype(np.float32), name) for name, shape in shapes.items()]

@@ -1,4 +1,4 @@
-"""The examples that users copy must work as they stand."""
+"""The examples that users copy work as they stand."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def digits(root, tmp_path_factory):
 
 @pytest.mark.cosim
 def test_a_users_own_cocotb_test_runs_and_can_fail(root, digits):
-    """It must pass within its budget, and be reported with its message when the budget is too small."""
+    """It must pass within its budget, and be reported with its message if the budget is too small."""
     folder = root / "examples" / "cocotb_counter"
     run_tests("tiny", "counter", folder, [f"+artifact={digits}"])
     with pytest.raises(RunError, match="cycles"):

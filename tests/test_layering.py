@@ -125,7 +125,7 @@ def _modules(root: Path) -> list[str]:
 
 
 def room_of(root: Path, module: str) -> str:
-    """The room of `a.b.c` (without `cnna`); of a name inside a module, the module's."""
+    """The room of `a.b.c` (without `cnna`); for a name inside a module it is the module's."""
     parts = module.split(".")
     if parts[0] in ("api", "spec", "cli") or parts[0] not in FOLDERS:
         return parts[0]
@@ -133,7 +133,7 @@ def room_of(root: Path, module: str) -> str:
 
 
 def imports_of(root: Path, file: Path) -> Iterator[tuple[int, str]]:
-    """(line, room) of everything of the project that a file imports, inside functions too."""
+    """(line, room) of every import of the project in a file, inside functions too."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             named = [name.name[5:] or "api" for name in node.names if f"{name.name}.".startswith("cnna.")]
@@ -157,7 +157,7 @@ def test_no_arrow_of_the_table_runs_back() -> None:
 
 
 def test_imports_are_in_the_table(root: Path) -> None:
-    """An arrow that nobody decided on; imports inside functions count, since they couple as much."""
+    """There would be an arrow that nobody decided on. Imports inside functions count, because they couple as much."""
     wrong, used = [], set()
     for file, room in _files(root):
         for line, other in imports_of(root, file):
@@ -171,7 +171,7 @@ def test_imports_are_in_the_table(root: Path) -> None:
 
 
 def test_modules_opened_by_name_are_in_the_table(root: Path) -> None:
-    """`import_module("cnna.…")` is an arrow that `ast` sees as a string; it must be allowed too."""
+    """`import_module("cnna.…")` is an arrow that `ast` sees only as a string; it must be allowed too."""
     wrong = []
     for file, room in _files(root):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -183,7 +183,7 @@ def test_modules_opened_by_name_are_in_the_table(root: Path) -> None:
 
 
 def test_every_folder_is_a_room_with_a_door(root: Path) -> None:
-    """A folder that the table lacks is out of its reach; a door says in a few lines what lives there and where to begin."""
+    """The table cannot reach a folder that it lacks; a door says in a few lines what lives there and where to begin."""
     for file, room in _files(root):
         assert room in ROOMS, file
         if file.name == "__init__.py" and room not in ("api", "host"):
@@ -192,7 +192,7 @@ def test_every_folder_is_a_room_with_a_door(root: Path) -> None:
 
 
 def test_every_module_for_a_board_imports_with_numpy_alone(root: Path) -> None:
-    """An import that slips to the top of one of these modules breaks every board."""
+    """An import that slips to the top of one of these modules would break every board."""
     modules = _modules(root)
     done = _run(f"for name in {modules!r}: importlib.import_module(name)")
     assert not done.returncode, done.stderr
@@ -200,14 +200,14 @@ def test_every_module_for_a_board_imports_with_numpy_alone(root: Path) -> None:
 
 
 def test_the_bar_bars() -> None:
-    """If this passed without an error, the test above would prove nothing."""
+    """Otherwise the test above would prove nothing."""
     assert "No module named 'onnx'" in _run("import onnx").stderr
     assert "No module named 'cnna.compiler'" in _run("import cnna.compiler.graph.ir").stderr
 
 
 @pytest.mark.parametrize("command", ["models", "doctor --json /dev/null", "--version", "run --help", "compile --help"])
 def test_commands_on_a_board_answer_or_say_what_to_install(command: str) -> None:
-    """A board's user must get an answer or one line, not a traceback."""
+    """A board's user would get a traceback instead of an answer or one line."""
     done = _run(f"from cnna.cli.main import main; sys.exit(main({command.split()!r}))")
     assert "Traceback" not in done.stderr
     if command == "models":

@@ -1,7 +1,7 @@
 """Random graphs of mixed operators, by hypothesis: reference == emulator == RTL, and all of them near onnxruntime.
 
 Every graph goes the whole way: float model, quantisation, compilation for `tiny`, execution. `--seed N` draws others. A graph that
-fails is printed as it was drawn: to make it smaller can take hypothesis minutes.
+fails is printed as it was drawn, because hypothesis can take minutes to make it smaller.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def compiled(model: ModelProto) -> tuple[ModelProto, Artifact, np.ndarray]:
 
 
 def answers_of(model: ModelProto, x: np.ndarray) -> dict[str, np.ndarray]:
-    """onnxruntime's, sample by sample, with nothing fused."""
+    """onnxruntime's answers, sample by sample, with nothing fused."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.add_session_config_entry("session.disable_quant_qdq", "1")
@@ -61,7 +61,7 @@ def answers_of(model: ModelProto, x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def check_emulated(model: ModelProto) -> None:
-    """Emulator == reference, tensor by tensor, and the outputs near onnxruntime's of the same quantised model."""
+    """Checks that emulator == reference, tensor by tensor, and that outputs are near onnxruntime's of the quantised model."""
     quantised, artifact, x = compiled(model)
     with Model(artifact, "emulator", check=True) as emulated:
         found = emulated.run({"x": x})
@@ -73,13 +73,13 @@ def check_emulated(model: ModelProto) -> None:
 
 
 def test_emulator_equals_reference_near_onnxruntime(seed: int) -> None:
-    """An operator that is placed, cut or rounded wrongly in one of many surroundings."""
+    """An operator would be placed, cut or rounded wrongly in one of many surroundings."""
     on_graphs(check_emulated, GRAPHS, seed)
 
 
 @pytest.mark.slow
 def test_emulator_equals_reference_on_many_more(seed: int) -> None:
-    """The same, with more graphs."""
+    """The same test with more graphs."""
     on_graphs(check_emulated, MANY_GRAPHS, seed + 1)
 
 
@@ -97,11 +97,11 @@ def through_rtl(device: Any, count: int, seed: int) -> None:
 
 @pytest.mark.cosim
 def test_rtl_equals_emulator_equals_reference(seed: int, rtl: Any) -> None:
-    """What users' models make of the commands, in the hardware: kernels, offsets and waits that random layers alone do not have."""
+    """Users' models make kernels, offsets and waits in hardware that random layers alone do not make."""
     through_rtl(rtl(TINY), RTL_GRAPHS, seed)
 
 
 @pytest.mark.slow
 def test_rtl_equals_emulator_equals_reference_on_many_more(seed: int, rtl: Any) -> None:
-    """The same, with more graphs."""
+    """The same test with more graphs."""
     through_rtl(rtl(TINY), MANY_RTL_GRAPHS, seed + 1)

@@ -1,7 +1,7 @@
-"""Trained networks of others, whole: accuracy in int8 over all test samples, and the RTL equal to the bit on some of them.
+"""Trained networks of others: their int8 accuracy over all test samples, and the RTL equal to the bit on some of them.
 
-They lie in a folder that is no part of the project: `pytest --models DIR`. Without it these tests are skipped, and nothing else is.
-docs/accuracy.md has what is measured; here are bounds that a mistake breaks.
+They lie in a folder that is not part of the project: `pytest --models DIR`. Without it only these tests are skipped.
+docs/accuracy.md has the measured figures; here are bounds that a mistake breaks.
 """
 
 from functools import cache
@@ -19,7 +19,7 @@ from cnna.spec.artifact import Artifact
 from cnna.spec.config import preset
 
 QUICK = ("mnist_cntk", "kws_dscnn", "tmx_cifar10")  # one to three million multiply-accumulates an image
-FACES = "ultraface_slim320"  # a detector: no classes, agreement of boxes
+FACES = "ultraface_slim320"  # a detector without classes: boxes are compared
 ONNXRUNTIME = "model_ort_qdq_minmax.onnx"  # the float model as onnxruntime quantises it
 RTL_SAMPLES, EMULATED_BATCH = 5, 4
 LOST = 0.03  # of top-1, or of agreement with the float network, that int8 may cost more than onnxruntime's int8 does
@@ -29,7 +29,7 @@ SAME = (
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for each model file; one that is skipped, with the reason, where there is no folder."""
+    """Makes a test for each model file; without the folder one skipped test says why."""
     root: Path | None = metafunc.config.getoption("--models")
     if root is None:
         reason = "no folder of trained models: pytest --models DIR (default: ../shared/models)"
@@ -45,18 +45,20 @@ def _mark(model: Trained) -> pytest.MarkDecorator:
 
 @cache
 def _float_answers(folder: Path) -> dict[str, Array]:
-    """The float network on all test samples, by onnxruntime."""
+    """The float network's answers to all test samples, by onnxruntime."""
     model = Trained(folder, FLOAT)
     return trained.onnxruntime_answers(load_model(model.path), trained.samples(model, "test").x)
 
 
 def _compiled(model: Trained, batch: int) -> Artifact:
-    """For the size that simulates it soonest: `zcu102` takes minutes to build, and is worth it for the large ones."""
+    """Compiles for the configuration that simulates the model soonest: `zcu102` takes minutes to build, which large models
+    repay.
+    """
     return trained.artifact(model, preset("tiny" if model.folder.name in QUICK else "zcu102"), batch)
 
 
 def test_int8_is_as_accurate_as_onnxruntimes(model: Trained) -> None:
-    """A wrong scale, rounding, padding or average count costs points of accuracy, layer after layer."""
+    """A wrong scale, rounding, padding or average count would cost points of accuracy, layer after layer."""
     samples = trained.samples(model, "test")
     ours = trained.emulated(_compiled(model, EMULATED_BATCH), samples.x)
     in_float = _float_answers(model.folder)
@@ -74,7 +76,7 @@ def test_int8_is_as_accurate_as_onnxruntimes(model: Trained) -> None:
 
 
 def test_rtl_equals_emulator_equals_reference(model: Trained) -> None:
-    """Every tensor that the RTL writes, to the bit, for a real network: shapes and orders that no generator draws."""
+    """A real network has shapes and orders that no generator draws: a tensor that the RTL writes would differ."""
     compiled = _compiled(model, 1)
     with Model(compiled, "rtl", check=True) as rtl:
         rtl.run({compiled.manifest["model_inputs"][0]["name"]: trained.samples(model, "test", RTL_SAMPLES).x})

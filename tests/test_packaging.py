@@ -1,4 +1,4 @@
-"""The wheel that a board installs, in an environment of its own that holds numpy and nothing else."""
+"""The wheel that a board installs, in an environment with numpy and nothing else."""
 
 import importlib.metadata
 import importlib.util
@@ -40,7 +40,7 @@ assert (classes[:, 0] == y.reshape(len(y), -1).argmax(1)).all() and (np.diff(bes
 
 @pytest.fixture(scope="module")
 def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built by pip of a copy of the tree, since setuptools writes into what it builds from; without the network."""
+    """The wheel, built by pip from a copy of the tree, since setuptools writes into its source; without the network."""
     tree = tmp_path_factory.mktemp("tree")
     for name in SHIPPED:
         source, copy = root / name, tree / name
@@ -56,7 +56,7 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the programs of an environment with the wheel and numpy, as on a PYNQ image."""
+    """The folder of programs of an environment with the wheel and numpy, as on a PYNQ image."""
     folder = tmp_path_factory.mktemp("bare")
     _call(sys.executable, "-m", "venv", "--without-pip", folder)
     (packages,) = folder.glob("lib/python3*/site-packages")
@@ -65,14 +65,14 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert numpy.origin is not None
     installed = Path(numpy.origin).parent.parent
     metadata = f"numpy-{importlib.metadata.version('numpy')}.dist-info"
-    for name in ("numpy", "numpy.libs", metadata):  # linked, not installed: pip would want the network
+    for name in ("numpy", "numpy.libs", metadata):  # linked, not installed: pip would need the network
         (packages / name).symlink_to(installed / name)
     _call(sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet", "--no-index", wheel)
     return folder / "bin"
 
 
 def _call(*line: object, fails: bool = False) -> subprocess.CompletedProcess[str]:
-    """A command line, outside the project's folder and without what points to it."""
+    """Runs a command line outside the project's folder, without anything that points to it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     words = [str(word) for word in line]
     done = subprocess.run(words, cwd="/", env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -81,7 +81,7 @@ def _call(*line: object, fails: bool = False) -> subprocess.CompletedProcess[str
 
 
 def test_every_module_of_host_imports(bare: Path, root: Path) -> None:
-    """A package that is imported somewhere and is not there ends this."""
+    """A package that is imported somewhere would be missing from the wheel."""
     done = _call(bare / "python", "-W", "error", "-c", EVERYTHING)
     files = [file for file in (root / "host").rglob("*.py") if file.name != "__init__.py"]
     found = set(done.stdout.split())
@@ -95,7 +95,7 @@ def test_the_environment_is_bare(bare: Path, module: str) -> None:
 
 
 def test_a_model_runs(bare: Path) -> None:
-    """Reading an artifact, pictures through tables, packing, unpacking and a tail in numpy, to the same bits as with everything."""
+    """Artifact, pictures through tables, packing, unpacking and a tail in numpy must give the same bits as with everything."""
     _call(bare / "python", "-W", "error", "-c", RUN)
 
 
@@ -112,7 +112,7 @@ def test_a_model_runs(bare: Path) -> None:
     ],
 )
 def test_commands_answer_or_say_what_to_install(bare: Path, line: str, code: int, said: str) -> None:
-    """The program that the wheel installs; a traceback is what a board's user would remember."""
+    """A board's user would get a traceback from the program that the wheel installs."""
     done = _call(bare / "cnna", *line.split(), fails=bool(code))
     assert done.returncode == code
     assert said in done.stdout + done.stderr
@@ -120,7 +120,7 @@ def test_commands_answer_or_say_what_to_install(bare: Path, line: str, code: int
 
 
 def test_the_wheel_has_all_code(wheel: Path, root: Path) -> None:
-    """A folder that the list of packages lacks is missing only after an installation: so was that of `cnna explain`."""
+    """A folder that the list of packages lacks would be missing only after an installation."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     folders = [name for name in SHIPPED if (root / name).is_dir()]
@@ -130,7 +130,7 @@ def test_the_wheel_has_all_code(wheel: Path, root: Path) -> None:
 
 
 def test_the_wheel_has_what_is_no_code(wheel: Path) -> None:
-    """Notebooks and C++ that are in the tree but not in `package-data` are missing only after an installation."""
+    """Notebooks or C++ in the tree, but not in `package-data`, would be missing only after an installation."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {

@@ -1,4 +1,4 @@
-"""What `make lint` runs, so that a plain run of the tests sees style and types too."""
+"""The checks of `make lint`, so that a plain run of the tests sees style and types too."""
 
 import subprocess
 import sys
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-BOARD_PYTHON = "mypy --python-version 3.10 -p cnna.host"  # what a PYNQ image has: nothing newer is imported or called
+BOARD_PYTHON = "mypy --python-version 3.10 -p cnna.host"  # the version of a PYNQ image: nothing newer may be imported or called
 COMMANDS = ("ruff check .", "ruff format --check .", "mypy -p cnna", BOARD_PYTHON, "mypy tools examples")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_lint_is_clean(root: Path, command: str) -> None:
-    """A slip of style or types would wait for somebody to call `make lint`."""
+    """A slip of style or types would go unseen until somebody calls `make lint`."""
     done = subprocess.run(
         [sys.executable, "-m", *command.split()], cwd=root, capture_output=True, text=True, timeout=300, check=False
     )
@@ -20,6 +20,6 @@ def test_lint_is_clean(root: Path, command: str) -> None:
 
 
 def test_make_runs_the_same(root: Path) -> None:
-    """A tool added to one of the two would be missing from the other."""
+    """A tool that is added to one of the two would be missing from the other."""
     recipe = (root / "Makefile").read_text().split("\nlint:", 1)[1].split("\n\n", 1)[0]
     assert tuple(line.strip().removeprefix("$(BIN)/") for line in recipe.splitlines()[1:]) == COMMANDS

@@ -1,14 +1,14 @@
-"""Waiting in tests: for a condition, not for a time, so that a slow machine is waited for and a quick one is not kept waiting."""
+"""Waiting in tests for a condition and not for a time: slow machines get the time, and quick ones do not wait."""
 
 import time
 from collections.abc import Callable
 
-PATIENCE_SECONDS = 60.0  # of a machine with much else to do
+PATIENCE_SECONDS = 60.0  # for a busy machine
 LOOK_SECONDS = 0.01
 
 
 def until(condition: Callable[[], object], otherwise: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
-    """Returns when the condition holds. AssertionError: it does not within the patience; says `otherwise`."""
+    """Returns when the condition holds. AssertionError: it does not hold in time; says `otherwise`."""
     end = time.monotonic() + patience_seconds
     while not condition():
         assert time.monotonic() < end, otherwise

@@ -1,4 +1,4 @@
-"""A small model, what can be done to it, and the command lines that tests of bad input share."""
+"""A small model, ways to damage it, and the command lines that the tests of bad input share."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +34,7 @@ def random_images(count: int = 8, channels: int = CHANNELS, size: int = SIZE) ->
 
 
 def edited(folder: Path, edit: Edit, **sizes: int) -> Path:
-    """The model with something wrong with it."""
+    """The model after an edit that makes it wrong."""
     model = small_model(**sizes)
     edit(model)
     path = folder / "bad.onnx"
@@ -57,5 +57,5 @@ OUTPUTS = {
 
 
 def words_of(line: str, good: Path, bad: Path) -> list[object]:
-    """The command with `bad` for {} and good files for good names."""
+    """The words of a command, with `bad` for {} and good files for good names."""
     return [bad if word == "{}" else good / word if "." in word else word for word in line.split()]

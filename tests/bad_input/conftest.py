@@ -1,4 +1,4 @@
-"""A model all the way, and how a command is refused."""
+"""A model with all its files, and the check that a command is refused."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ from .cases import CLASSES, random_images, small_model
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model all the way: m.onnx, calib.npy, q.onnx, m.cnna, labels.txt."""
+    """A folder with a model and all its files: m.onnx, calib.npy, q.onnx, m.cnna, labels.txt."""
     folder = tmp_path_factory.mktemp("good")
     onnx.save(small_model(), folder / "m.onnx")
     np.save(folder / "calib.npy", random_images())
@@ -27,7 +27,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., str]:
-    """Runs a command that must be refused; answers the line. `out` stands for an output that must not be left."""
+    """Runs a command that must be refused, and returns its line. `out` stands for an output that must not be left."""
 
     def run(*arguments: object) -> str:
         out = tmp_path / "out"

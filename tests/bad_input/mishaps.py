@@ -1,4 +1,4 @@
-"""What mutants are made with: numbers, words and names that a model may hold by mistake, and picks among its parts."""
+"""The material of mutants: numbers, words and names that a model may hold by mistake, and picks among its parts."""
 
 import random
 

@@ -17,7 +17,7 @@ Mutation = Callable[[ModelProto, random.Random], str]
 
 
 def mutated(model: ModelProto, seed: int) -> tuple[ModelProto, str]:
-    """A copy with one to three things wrong with it, and what they are."""
+    """A copy with one to three faults, and a description of them."""
     rng = random.Random(seed)
     copy = ModelProto()
     copy.CopyFrom(model)
@@ -26,7 +26,7 @@ def mutated(model: ModelProto, seed: int) -> tuple[ModelProto, str]:
         mutation = rng.choice(MUTATIONS)
         try:
             done.append(f"{mutation.__name__}: {mutation(copy, rng)}")
-        except (IndexError, ValueError, TypeError, KeyError):  # nothing there to damage, or protobuf will not hold it
+        except (IndexError, ValueError, TypeError, KeyError):  # there is nothing to damage, or protobuf refuses the value
             continue
     return copy, "; ".join(done)
 
@@ -64,7 +64,7 @@ def _more_parts(model: ModelProto, rng: random.Random) -> str:
 
 
 def _grow(model: ModelProto, rng: random.Random) -> str:
-    """Something of enormous size from a few bytes."""
+    """Lets a few bytes stand for something of enormous size."""
     kind = rng.choice(("Expand", "ConstantOfShape", "Tile", "Pad", "Range", "Reshape"))
     size = rng.choice((10**5, 10**8, 10**10, 2**31, 2**62))
     sizes = numpy_helper.from_array(

@@ -79,7 +79,7 @@ def constant_cast(model: ModelProto, rng: random.Random) -> str:
 
 
 def constant_shape(model: ModelProto, rng: random.Random) -> str:
-    """Another shape, with the data to it."""
+    """Gives a constant another shape, and data that fit it."""
     tensor = _constant(model, rng)
     value, way = numpy_helper.to_array(tensor), rng.randrange(7)
     if way == 0:
@@ -117,7 +117,7 @@ def constant_value(model: ModelProto, rng: random.Random) -> str:
 
 
 def constant_as_input(model: ModelProto, rng: random.Random) -> str:
-    """As old IR versions had it, sometimes of another type or shape."""
+    """Makes a constant an input too, as in old IR versions, sometimes of another type or shape."""
     tensor = _constant(model, rng)
     kind = tensor.data_type if rng.random() < 0.6 else rng.choice(TYPES)
     dims = list(tensor.dims) if rng.random() < 0.6 else [rng.choice((1, 2, "n"))]

@@ -1,4 +1,4 @@
-"""Small networks that mutants are made of: float, QDQ and QLinear, each with the operators of its kind."""
+"""Small networks from which mutants are made: float, QDQ and QLinear, each with the operators of its kind."""
 
 import numpy as np
 import onnx
@@ -46,7 +46,7 @@ QLINEAR = """<ir_version: 8, opset_import: ["" : 13, "com.microsoft" : 1]> net (
 
 
 def float_net() -> onnx.ModelProto:
-    """Every operator that runs, a Softmax for the CPU, and two outputs."""
+    """A network with every operator that runs, a Softmax for the CPU, and two outputs."""
     rng = np.random.default_rng(5)
     model = parser.parse_model(FLOAT)
     for name, given in FLOAT_WEIGHTS.items():
@@ -61,7 +61,7 @@ def float_net() -> onnx.ModelProto:
 
 
 def qlinear_net() -> onnx.ModelProto:
-    """QLinear operators, those of com.microsoft too; scales per tensor and per channel, zero points of both types."""
+    """QLinear operators, also of com.microsoft; scales per tensor and per channel, zero points of both types."""
     rng = np.random.default_rng(6)
     model = parser.parse_model(QLINEAR)
     values = {
@@ -83,7 +83,7 @@ def qlinear_net() -> onnx.ModelProto:
 
 
 def samples(count: int = 3) -> np.ndarray:
-    """For the input `x` of each of them."""
+    """Samples for the input `x` of each of them."""
     return np.random.default_rng(7).normal(size=(count, 3, 8, 8)).astype(np.float32)
 
 
@@ -96,7 +96,7 @@ NETS = {"float": float_net, "qdq": qdq_net, "qlinear": qlinear_net}
 
 
 def answer(kind: str, model: onnx.ModelProto) -> dict[str, np.ndarray]:
-    """What the emulator answers to the samples; a float model is quantised with them."""
+    """The emulator's answer to the samples; a float model is quantised with them."""
     with about_model("bad.onnx"):
         read = load_model(model.SerializeToString(), "bad.onnx")
         weights = {tensor.name for tensor in read.graph.initializer}

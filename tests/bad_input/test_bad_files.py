@@ -15,7 +15,7 @@ from cnna.spec.errors import UserError
 
 from .cases import OUTPUTS, words_of
 
-COMMANDS = {  # one whole command line each; {} is where the bad file goes
+COMMANDS = {  # one whole command line each; {} is the place of the bad file
     "model of quantize": "quantize {} --calib calib.npy -o out",
     "calibration": "quantize m.onnx --calib {} -o out",
     "model of compile": "compile {} --config tiny -o out",
@@ -29,13 +29,13 @@ COMMANDS = {  # one whole command line each; {} is where the bad file goes
 
 @pytest.mark.parametrize("what", COMMANDS)
 def test_a_file_that_is_missing(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
-    """A misspelt name: the line must show it."""
+    """The line would not show the misspelt name."""
     assert "nowhere" in refused(*words_of(COMMANDS[what], good, tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize("what", COMMANDS)
 def test_a_folder_in_the_place_of_a_file(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
-    """Tab completion stopped a name too early."""
+    """Tab completion may stop a name too early."""
     (tmp_path / "folder").mkdir()
     assert "folder" in refused(*words_of(COMMANDS[what], good, tmp_path / "folder"))
 
@@ -75,7 +75,7 @@ def test_a_folder_in_the_place_of_a_file(good: Path, tmp_path: Path, refused: Ca
 def test_another_file_than_the_command_takes(
     good: Path, tmp_path: Path, refused: Callable[..., str], command: str, content: str | None, remedy: str
 ) -> None:
-    """A name of the wrong kind, or half a copy: the line says what it is not, and what to do."""
+    """For a file of the wrong kind, or half a copy, the line must say what it is not, and what to do."""
     bad = tmp_path / f"bad{Path(content or '').suffix}"
     if content == "folder":
         bad.mkdir()
@@ -87,7 +87,7 @@ def test_another_file_than_the_command_takes(
 
 
 def _content(name: str, good: Path) -> bytes:
-    """Of a good file, or of arrays: whole, half, not of numbers."""
+    """The content of a good file or of arrays: whole, half, or without numbers."""
     if (good / name).exists():
         return (good / name).read_bytes()
     arrays = BytesIO()
@@ -101,7 +101,7 @@ def _content(name: str, good: Path) -> bytes:
 
 @pytest.mark.parametrize("what", OUTPUTS)
 def test_an_output_that_cannot_be_written(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
-    """In a folder that is not there, or itself one; refused before the work, not after it."""
+    """A missing folder, or a folder as output, must be refused before the work and not after it."""
     (tmp_path / "folder").mkdir()
     for bad in (tmp_path / "folder", tmp_path / "nowhere" / "file"):
         assert str(bad) in refused(*words_of(OUTPUTS[what], good, bad))
@@ -109,15 +109,15 @@ def test_an_output_that_cannot_be_written(good: Path, tmp_path: Path, refused: C
 
 @pytest.mark.parametrize("command", ["compile q.onnx --config tiny -o out --dump {}", "rtl --config tiny --module ring -o {}"])
 def test_a_file_in_the_place_of_a_folder(good: Path, tmp_path: Path, refused: Callable[..., str], command: str) -> None:
-    """Refused with its name, and the file left as it is."""
+    """It must be refused with its name, and the file must stay as it is."""
     (tmp_path / "file").write_text("precious")
     assert str(tmp_path / "file") in refused(*words_of(command, good, tmp_path / "file"))
     assert (tmp_path / "file").read_text() == "precious"
 
 
 def test_a_block_that_there_is_not(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line lists those there are, and no empty folder stays; without --config they are those of tiny."""
-    monkeypatch.setattr(rtl, "PATIENCE_SECONDS", float("inf"))  # on a busy machine a line of progress would come first
+    """The line must list the blocks that exist (without --config those of tiny), and no empty folder may stay."""
+    monkeypatch.setattr(rtl, "PATIENCE_SECONDS", float("inf"))  # on a busy machine, a line of progress would come first
     line = refused("rtl", "--module", "flux", "-o", "out")
     assert "flux" in line
     assert "array" in line
@@ -125,13 +125,13 @@ def test_a_block_that_there_is_not(refused: Callable[..., str], monkeypatch: pyt
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_a_full_disk(good: Path, refused: Callable[..., str]) -> None:
-    """One line: the archive's own complaint about what it cannot finish does not follow."""
+    """There must be one line, without the archive's own complaint that it cannot finish."""
     assert "no space left" in refused(*words_of(OUTPUTS["answers of run"], good, Path("/dev/full")))
 
 
 @pytest.mark.parametrize("what", ["quantize", "compile", "passes of compile", "picture of report"])
 def test_a_place_that_fills_up_has_no_half_file(good: Path, tmp_path: Path, what: str) -> None:
-    """The first kilobytes of a file look like a file: one line, code 2, and nothing of it is left."""
+    """The first kilobytes of a file look like a file: there must be one line, code 2, and none of it left."""
     line = {**OUTPUTS, "passes of compile": "compile q.onnx --config tiny -o /dev/null --dump {}"}[what]
     words = words_of(line, good, tmp_path / "out")
     done = subprocess.run(
@@ -144,13 +144,13 @@ def test_a_place_that_fills_up_has_no_half_file(good: Path, tmp_path: Path, what
 
 
 def test_every_such_error_is_the_users() -> None:
-    """The tree's own word for exit code 2; the tests above rely on it."""
+    """The tests above rely on this definition of exit code 2."""
     assert UserError("x").exit_code == 2
 
 
 # --- outputs that would destroy something ---
 
-SAME = {  # {} is a copy of the file named first; each command would write over it, or write it twice
+SAME = {  # {} is a copy of the file named first; each command would overwrite it, or write it twice
     "model of quantize": ("m.onnx", "quantize {} --calib calib.npy -o {}"),
     "calibration": ("calib.npy", "quantize m.onnx --calib {} -o {}"),
     "model of compile": ("q.onnx", "compile {} --config tiny -o {}"),
@@ -168,7 +168,7 @@ SAME = {  # {} is a copy of the file named first; each command would write over 
 
 @pytest.mark.parametrize("what", SAME)
 def test_one_file_for_two_things(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
-    """A trained model written over cannot be had back; the line names the file and it stays as it was."""
+    """A trained model that is overwritten is lost; the line must name the file, and the file stay as it was."""
     source, command = SAME[what]
     precious = tmp_path / source
     precious.write_bytes((good / source).read_bytes())
@@ -179,7 +179,7 @@ def test_one_file_for_two_things(good: Path, tmp_path: Path, refused: Callable[.
 
 
 def test_one_file_by_two_names(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
-    """By way of another folder, and through a link: the names differ, the file does not."""
+    """The same file may have two names: by way of another folder, or through a link."""
     (tmp_path / "folder").mkdir()
     precious, link = tmp_path / "m.cnna", tmp_path / "link.cnna"
     precious.write_bytes((good / "m.cnna").read_bytes())
@@ -190,13 +190,13 @@ def test_one_file_by_two_names(good: Path, tmp_path: Path, refused: Callable[...
 
 
 def test_outputs_not_there_yet_of_one_name(good: Path, refused: Callable[..., str]) -> None:
-    """Nothing is lost then, but the second output would take the place of the first."""
+    """Nothing is lost then, but the second output would replace the first."""
     assert "--png" in refused("report", good / "m.cnna", "--html", "out", "--png", "out")
 
 
 @pytest.mark.parametrize("what", ["quantize", "compile", "models"])
 def test_figures_that_cannot_be_written(good: Path, tmp_path: Path, refused: Callable[..., str], what: str) -> None:
-    """Refused before minutes of work, and no output stays from a command that failed."""
+    """It must be refused before minutes of work, and no output may stay from a command that failed."""
     (tmp_path / "folder").mkdir()
     for bad in (tmp_path / "folder", tmp_path / "nowhere" / "file"):
         words = words_of(OUTPUTS[what], good, tmp_path / "out")

@@ -9,7 +9,7 @@ from .cases import words_of
 
 
 def test_a_cache_that_is_no_folder(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
-    """A file, and a folder that nobody can make."""
+    """The cache may be a file, or a folder that nobody can make."""
     (tmp_path / "file").write_text("precious")
     for bad in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/nowhere")):
         assert str(bad) in refused("run", good / "m.cnna", "--input", good / "calib.npy", "--cache", bad)
@@ -41,7 +41,7 @@ def test_a_cache_that_is_no_folder(good: Path, tmp_path: Path, refused: Callable
     ],
 )
 def test_numbers_out_of_range(good: Path, refused: Callable[..., str], command: str, options: str) -> None:
-    """Each would be an answer to another question: a picture turned negative, the worst classes, an empty waveform."""
+    """Each value would answer another question: a negative picture, the worst classes, an empty waveform."""
     assert options.split()[0] in refused(*words_of(command, good, good), *options.split())
 
 
@@ -53,18 +53,18 @@ def test_numbers_out_of_range(good: Path, refused: Callable[..., str], command: 
     ],
 )
 def test_a_memory_for_what_has_none(good: Path, refused: Callable[..., str], command: str) -> None:
-    """The figures would be those of the planned memory, and look like the other's."""
+    """The figures would be those of the planned memory, but look like the other one's."""
     assert "--ddr-bytes-per-cycle" in refused(*words_of(command, good, good))
 
 
 @pytest.mark.parametrize("option", ["--config tiny", "--layer conv --batch 4"])
 def test_what_an_exploration_takes_no_account_of(good: Path, refused: Callable[..., str], option: str) -> None:
-    """All configurations would look like those of the one that was asked for, a layer's clocks like those of four images."""
+    """All configurations would look like the one that was asked for, or a layer's clocks like those of four images."""
     assert option.split()[-2] in refused(*words_of("explore q.onnx --png out", good, good), *option.split())
 
 
 def test_a_waveform_by_another_formats_name(good: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
-    """An FST file called .vcd or .txt opens nowhere."""
+    """An FST file called .vcd or .txt cannot be opened anywhere."""
     line = refused("run", good / "m.cnna", "--input", good / "calib.npy", "--trace", tmp_path / "w.txt")
     assert "w.txt" in line
     assert ".fst" in line
@@ -79,6 +79,6 @@ def test_a_waveform_by_another_formats_name(good: Path, tmp_path: Path, refused:
     ],
 )
 def test_figures_of_something_else(good: Path, tmp_path: Path, refused: Callable[..., str], found: str) -> None:
-    """Not JSON, not figures, those of another model: the line names the file, of which a script has many."""
+    """For no JSON, no figures, or those of another model, the line must name the file, since a script has many."""
     (tmp_path / "r.json").write_text(found)
     assert str(tmp_path / "r.json") in refused("report", good / "m.cnna", "--measured", tmp_path / "r.json")

@@ -1,4 +1,4 @@
-"""Structurally damaged ONNX: one line that names the file and the fault, exit code 2; no internal error, no failure at run."""
+"""Structurally damaged ONNX gives one line with file and fault and exit code 2; no internal error, and no failure at run."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +47,7 @@ def attribute(output: str, name: str, value: object) -> Edit:
 
 
 def short(name: str) -> Edit:
-    """A tensor's data without their last byte."""
+    """Cuts the last byte off a tensor's data."""
 
     def edit(model: ModelProto) -> None:
         constant(model, name).raw_data = constant(model, name).raw_data[:-1]
@@ -60,7 +60,7 @@ def renamed_input(output: str, index: int, name: str) -> Edit:
 
 
 def text_output(model: ModelProto) -> None:
-    """A model that answers in words: they compiled, and then ended the run in numpy's own words."""
+    """A model that answers with text would compile, and then end the run in numpy's own message."""
     model.graph.node.append(helper.make_node("Cast", ["y"], ["words"], to=TensorProto.STRING))
     model.graph.output.append(helper.make_tensor_value_info("words", TensorProto.STRING, None))
 
@@ -89,7 +89,7 @@ def enormous(model: ModelProto) -> None:
     model.graph.output.append(helper.make_tensor_value_info("grown", TensorProto.FLOAT, None))
 
 
-CASES: dict[str, tuple[str, Edit, tuple[str, ...]]] = {  # what is wrong: network, damage, words of the line
+CASES: dict[str, tuple[str, Edit, tuple[str, ...]]] = {  # for each fault: network, damage, words of the line
     "axis outside": ("qdq", attribute("w1.1.1:dq", "axis", 7), ("axis 7", "DequantizeLinear")),
     "axis below": ("qdq", attribute("w1.1.1:dq", "axis", -5), ("axis -5", "DequantizeLinear")),
     "axis of another length": ("qdq", attribute("w1.1.1:dq", "axis", 1), ("axis 1", "3 elements")),
@@ -134,7 +134,7 @@ CASES: dict[str, tuple[str, Edit, tuple[str, ...]]] = {  # what is wrong: networ
 
 @pytest.mark.parametrize("case", CASES)
 def test_damage_is_named(whole: dict[str, ModelProto], tmp_path: Path, refused: Callable[..., str], case: str) -> None:
-    """What ONNX's checker lets pass would be an internal error somewhere inside, or an artifact that does not run."""
+    """Faults that ONNX's checker accepts would be internal errors, or give an artifact that does not run."""
     kind, edit, words = CASES[case]
     model = ModelProto()
     model.CopyFrom(whole[kind])
@@ -161,7 +161,7 @@ def bare_types(model: ModelProto) -> None:
 
 
 def output_twice(model: ModelProto) -> None:
-    """onnxruntime answers it once for each time that it is listed."""
+    """onnxruntime answers an output as often as it is listed."""
     model.graph.output.append(model.graph.output[0])
 
 
@@ -172,7 +172,7 @@ def old_version(version: int) -> Edit:
 @pytest.mark.parametrize("kind", NETS)
 @pytest.mark.parametrize("edit", [bare_shapes, bare_types, output_twice, old_version(3), old_version(1)])
 def test_what_may_be_left_out_is_inferred(whole: dict[str, ModelProto], kind: str, edit: Edit) -> None:
-    """onnxruntime runs models whose outputs have no shape or type, and old ones whose weights are no inputs: so do we, alike."""
+    """onnxruntime runs models whose outputs lack shape or type, and old ones whose weights are no inputs: so must cnna."""
     bare = ModelProto()
     bare.CopyFrom(whole[kind])
     edit(bare)
@@ -184,7 +184,7 @@ def test_what_may_be_left_out_is_inferred(whole: dict[str, ModelProto], kind: st
 
 
 def test_a_computed_constant_is_an_output_like_any_other(whole: dict[str, ModelProto]) -> None:
-    """onnxruntime answers it; here its name was that of nothing, once it was folded. Each of the three samples has it."""
+    """onnxruntime answers it. Folded away, its name would stand for nothing; each of the three samples must have it."""
     model = ModelProto()
     model.CopyFrom(whole["float"])
     computed_constant_output(model)
@@ -193,7 +193,7 @@ def test_a_computed_constant_is_an_output_like_any_other(whole: dict[str, ModelP
 
 
 def test_a_shape_that_nobody_knows(whole: dict[str, ModelProto]) -> None:
-    """ONNX infers nothing behind an operator of another domain; its output passed for a single number, which fitted none."""
+    """ONNX infers nothing behind an operator of another domain: its output would pass for a single number, which fits none."""
     model = ModelProto()
     model.CopyFrom(whole["float"])
     node_of(model, "y").op_type, node_of(model, "y").domain = "BiasGelu", "com.microsoft"

@@ -1,4 +1,4 @@
-"""Models damaged at random, by the hundred: each runs to its answer or is refused by one line."""
+"""Models damaged at random, by the hundred: each runs to its answer or is refused in one line."""
 
 from cnna.spec.errors import ModelError
 
@@ -9,7 +9,7 @@ MUTANTS = 150
 
 
 def test_mutants_run_or_are_refused() -> None:
-    """Of models damaged at random each must run to its answer, or be refused by one line; anything else is a hole in the checks."""
+    """Anything else than an answer or one line is a gap in the checks."""
     whole, answered = {name: net() for name, net in NETS.items()}, 0
     for seed in range(MUTANTS):
         kind = list(NETS)[seed % len(NETS)]

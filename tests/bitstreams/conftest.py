@@ -1,4 +1,4 @@
-"""Leaves out what needs a Tcl interpreter where Python has none (Debian: python3-tk)."""
+"""Leaves out the tests that need a Tcl interpreter if Python has none (Debian: python3-tk)."""
 
 from importlib.util import find_spec
 

@@ -1,6 +1,6 @@
 """`bitstreams/build.tcl` and its constraints, played in a Tcl interpreter whose Vivado records what it is asked for.
 
-The block design that it makes must be the one of `sim/board/design.py`, from which the virtual board and the `.hwh` come.
+The block design that it makes must be that of `sim/board/design.py`, from which the virtual board and the `.hwh` come.
 """
 
 import itertools
@@ -21,11 +21,11 @@ from cnna.spec.config import PRESETS, Config
 
 OWN = ("exec", "glob", "exit")  # Tcl's own commands that must not touch this machine
 ANSWERS = {"get_property": "0.1", "version": "2022.1", "make_wrapper": "wrapper.v", "glob": "made.hwh"}
-UNLIKE = replace(PRESETS["zcu102"], name="unlike", ports=2, clock_mhz=200)  # no preset: the script must not know them by name
+UNLIKE = replace(PRESETS["zcu102"], name="unlike", ports=2, clock_mhz=200)  # no preset: the script must not depend on their names
 
 
 class Vivado:
-    """Plays a script; `calls` is what it asked Vivado for, words of each command."""
+    """Plays a script. `calls` lists what it asked Vivado for, as the words of each command."""
 
     def __init__(self, script: Path, config: Config, variant: str) -> None:
         self.tcl, self.calls, self.config = tkinter.Tcl(), list[tuple[str, ...]](), config
@@ -37,7 +37,7 @@ class Vivado:
 
     def _called(self, name: str, *words: str) -> str:
         self.calls.append((name, *map(str, words)))
-        if name == "exec" and "ip" in words:  # `cnna board ip`, which also writes what the script reads
+        if name == "exec" and "ip" in words:  # `cnna board ip` also writes a file that the script reads
             (Path(words[-1]) / SETTINGS).write_text(settings(self.config))
         if name == "exec":
             return "cnna 9.9.9" if "--version" in words else "digest file"
@@ -48,18 +48,18 @@ class Vivado:
         return [words for called, *words in self.calls if called == name]
 
     def of_pairs(self, name: str) -> list[tuple[str, str]]:
-        """The same of a command with two words."""
+        """The arguments of all calls of a command with two words."""
         return [(one, two) for one, two in self.of(name)]
 
     def pairs(self, text: str) -> dict[str, str]:
-        """A Tcl dictionary."""
+        """A Tcl dictionary, as Python's."""
         words = self.tcl.splitlist(text)
         return {str(key): str(value) for key, value in itertools.zip_longest(words[::2], words[1::2])}
 
 
 @pytest.fixture(params=itertools.product((*PRESETS.values(), UNLIKE), VARIANTS), ids=lambda pair: f"{pair[0].name}-{pair[1]}")
 def played(request: pytest.FixtureRequest, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Design, Vivado]:
-    """The script for each configuration and variant, and the block design that it must make."""
+    """The script, run for each configuration and variant, and the block design that it must make."""
     monkeypatch.chdir(tmp_path)
     Path("made.hwh").write_text("handoff")
     made = design(*request.param)
@@ -88,7 +88,7 @@ def test_cells_and_their_parameters(played: tuple[Design, Vivado]) -> None:
 
 
 def test_connections(played: tuple[Design, Vivado]) -> None:
-    """A port left open, or on another bus."""
+    """A port would be left open, or be on another bus."""
     made, vivado = played
     buses = {(f"{m}/{i}", f"{s}/{j}") for m, i, s, j in made.buses} | {(f"{e.cell}/{e.interface}", e.name) for e in made.externals}
     assert set(vivado.of_pairs("connect_bd_intf_net")) == buses
@@ -98,7 +98,7 @@ def test_connections(played: tuple[Design, Vivado]) -> None:
 
 
 def test_addresses(played: tuple[Design, Vivado]) -> None:
-    """The driver finds registers by the .hwh, the accelerator its memory by what the host allocated or planned."""
+    """The driver finds registers by the .hwh, and the accelerator its memory by what the host has allocated or planned."""
     made, vivado = played
     found = set()
     for words in vivado.of("assign_bd_address"):
@@ -110,13 +110,13 @@ def test_addresses(played: tuple[Design, Vivado]) -> None:
         place = cell, master if cell != PS else "", segment.split("/")[-1], base, size
         assert place not in found, "placed twice"
         found.add(place)
-    masters = {"M_AXI_MM2S": "Data_MM2S", "M_AXI_S2MM": "Data_S2MM"}  # what Vivado calls the DMA's address spaces
+    masters = {"M_AXI_MM2S": "Data_MM2S", "M_AXI_S2MM": "Data_S2MM"}  # Vivado's names for the DMA's address spaces
     names = [(w, masters.get(w.master, w.master) if w.master_cell != PS else "") for w in made.windows]
     assert found == {(w.master_cell, name, w.block, w.base, w.size) for w, name in names}
 
 
 def test_commands_files_and_manifest(played: tuple[Design, Vivado]) -> None:
-    """The command for the IP must exist; the manifest is what the driver checks an overlay by."""
+    """The command for the IP must exist; by the manifest the driver checks an overlay."""
     made, vivado = played
     command = vivado.of("exec")[0]
     assert list(command[:2]) == ["cnna", "board"]
@@ -136,7 +136,7 @@ def test_commands_files_and_manifest(played: tuple[Design, Vivado]) -> None:
 
 
 def test_constraints_place_every_led_once(root: Path) -> None:
-    """Two LEDs on one pin do not place."""
+    """Two LEDs cannot be placed on one pin."""
     vivado = Vivado(root / "bitstreams" / "zcu102.xdc", UNLIKE, "ps")
     placed = {words[-1]: vivado.pairs(words[1]) for words in vivado.of("set_property")}
     assert set(placed) == {f"leds_tri_o[{index}]" for index in range(LEDS_WIDTH)}

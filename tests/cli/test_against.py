@@ -1,4 +1,4 @@
-"""`cnna run --against`: what it finds, names and writes, with the demo's network and models that differ from it in known ways."""
+"""`cnna run --against`: what it finds, names and writes, with the demo's network and models that differ in known ways."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def against(folder: Path, other: str, model: str = "m.cnna", x: str = "test.npz") -> dict[str, Any]:
-    """What is written as `against` for some samples on the emulator."""
+    """The entry `against` that is written for some samples on the emulator."""
     files = ["--input", folder / x, "--against", folder / other, "--json", folder / "r.json"]
     assert main([str(word) for word in ["run", folder / model, "--device", "emulator", "--limit", SAMPLES, *files]]) == 0
     found: dict[str, Any] = json.loads((folder / "r.json").read_text())["against"]
@@ -44,7 +44,7 @@ def against(folder: Path, other: str, model: str = "m.cnna", x: str = "test.npz"
 
 
 def changed(folder: Path, name: str, tensor: str, factor: float) -> str:
-    """The float model with a constant multiplied, as if the import had read it wrongly."""
+    """The float model with one constant multiplied, as if the import had read it wrongly."""
     model = onnx.load(folder / "digits.onnx")
     constant = next(one for one in model.graph.initializer if one.name == tensor)
     constant.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(constant) * np.float32(factor), tensor))
@@ -53,14 +53,14 @@ def changed(folder: Path, name: str, tensor: str, factor: float) -> str:
 
 
 def test_the_quantised_model_itself_is_equal(folder: Path) -> None:
-    """Differences from the very model that was compiled would be the comparison's own fault; every tensor is found in it."""
+    """Differences from the very model that was compiled would be the comparison's own fault; it must find every tensor."""
     found = against(folder, "q.onnx")
     assert (found["samples"], found["compared"]) == (SAMPLES, found["known"])
     assert all(entry["equal"] == 1 for entry in (*found["tensors"], *found["outputs"]))
 
 
 def test_the_float_model_is_near(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each tensor within some steps of int8, also in a batch that is not full; the outputs are the answers that were given."""
+    """Each tensor must be within some steps of int8, also in a batch that is not full; the outputs must be the answers."""
     found = against(folder, "digits.onnx")
     assert found["known"] - 1 == found["compared"] == len(found["tensors"]) == 8
     assert all(entry["snr_db"] > 25 and entry["cosine"] > 0.99 and entry["greatest"] < 0.05 for entry in found["tensors"])
@@ -73,13 +73,13 @@ def test_the_float_model_is_near(folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_uint8_pictures_are_preprocessed_for_the_other_model(folder: Path) -> None:
-    """It takes floats: raw pixels would make every tensor look wrong."""
+    """The other model takes floats: raw pixels would make every tensor look wrong."""
     floats, pictures = against(folder, "digits.onnx"), against(folder, "digits.onnx", "m8.cnna", "test8.npy")
     assert pictures["tensors"] == floats["tensors"]
 
 
 def test_a_layer_that_was_read_wrongly_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the comparison is for: all before it is near, and the first that is far is the one with the fault."""
+    """All tensors before the fault must be near, and the first one that is far must be the faulty one."""
     model = onnx.load(folder / "digits.onnx")
     weights = next(node for node in model.graph.node if node.output[0] == "block2.conv1").input[1]
     capsys.readouterr()
@@ -94,7 +94,7 @@ def test_a_layer_that_was_read_wrongly_is_named(folder: Path, capsys: pytest.Cap
 
 @pytest.mark.parametrize("other", ["nowhere.onnx", "test.npz", "r18.onnx"])
 def test_another_model_is_refused_in_a_line(folder: Path, capsys: pytest.CaptureFixture[str], other: str) -> None:
-    """Missing, no model, or one with other inputs and outputs: before the run, which may take minutes."""
+    """A missing model, no model, or one with other inputs and outputs must be refused before the run, which may take minutes."""
     model = onnx.load(folder / "digits.onnx")
     model.graph.output[0].name = model.graph.node[-1].output[0] = "elsewhere"
     onnx.save(model, folder / "r18.onnx")
@@ -108,7 +108,7 @@ def test_another_model_is_refused_in_a_line(folder: Path, capsys: pytest.Capture
 
 
 def test_an_output_that_cannot_be_compared_is_not_called_equal() -> None:
-    """As many boxes as are found: where none of the answers has the other's shape, nothing is known of them."""
+    """Detectors answer with as many boxes as they find: if no answer has the other's shape, nothing is known of them."""
     boxes, scores = OutputDivergence("boxes"), OutputDivergence("scores")
     boxes.compare(np.ones((3, 4)), np.ones((2, 4)))
     scores.compare(np.ones((1, 2)), np.full((1, 2), 2.0))

@@ -1,4 +1,4 @@
-"""Arrays that a user gives: matched by name, checked, refused in words."""
+"""Arrays that a user gives are matched by name, checked, and refused with a reason."""
 
 from pathlib import Path
 
@@ -19,13 +19,13 @@ def _save(folder: Path, **arrays: np.ndarray) -> Path:
 
 @pytest.mark.parametrize("name", ["image", "x", "anything"])
 def test_one_array_of_any_name_stands_for_a_single_input(tmp_path: Path, name: str) -> None:
-    """A user must not have to look up an input's name."""
+    """A user would have to look up the input's name."""
     read = read_arrays(_save(tmp_path, **{name: GOOD}), SHAPE)
     assert np.array_equal(read["image"], GOOD)
 
 
 def test_npy_stands_for_a_single_input(tmp_path: Path) -> None:
-    """.npy is the commonest form."""
+    """.npy is the most frequent form."""
     np.save(tmp_path / "x.npy", GOOD.astype(np.float64))
     read = read_arrays(tmp_path / "x.npy", SHAPE)
     assert read["image"].dtype == np.float32
@@ -33,27 +33,27 @@ def test_npy_stands_for_a_single_input(tmp_path: Path) -> None:
 
 
 def test_other_arrays_are_ignored_with_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Silence would hide a misspelt input, or one that is called as classes are."""
+    """Silence would hide a misspelt input, or one with the name of the classes."""
     read = read_arrays(_save(tmp_path, x=GOOD, imaeg=GOOD, y=GOOD), SHAPE)
     assert list(read) == ["image"]
     assert capsys.readouterr().err.endswith("x.npz: ignoring imaeg, y\n")
 
 
 def test_classes_beside_the_samples_are_no_news(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`cnna models --test` writes them: a note with every run of the tour would have its reader look for a mistake."""
+    """`cnna models --test` writes them: a note with every run of the tour would send its reader to look for a mistake."""
     for name in ("x", "image"):
         assert list(read_arrays(_save(tmp_path, **{name: GOOD, "y": np.arange(3)}), SHAPE)) == ["image"]
     assert not capsys.readouterr().err
 
 
 def test_a_folder_is_called_one(tmp_path: Path) -> None:
-    """The line says what to name instead."""
+    """The line must say what to name instead."""
     with pytest.raises(DataError, match=r"a folder, not arrays; name the \.npy or \.npz file in it"):
         read_arrays(tmp_path, SHAPE)
 
 
 def test_several_inputs_by_name(tmp_path: Path) -> None:
-    """Two inputs must not be swapped by their order in the file."""
+    """Two inputs would be swapped by their order in the file."""
     read = read_arrays(_save(tmp_path, b=GOOD + 1, a=GOOD), {"a": [1, 2, 2], "b": [1, None, 2]})
     assert np.array_equal(read["a"] + 1, read["b"])
 
@@ -74,7 +74,7 @@ def test_several_inputs_by_name(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_reason(tmp_path: Path, arrays: dict[str, np.ndarray], words: str) -> None:
-    """Each of these would otherwise fail deep inside, or answer nonsense."""
+    """Each of these would fail deep inside, or give nonsense."""
     path = _save(tmp_path, **arrays)
     with pytest.raises(DataError, match=words) as refused:
         read_arrays(path, SHAPE)
@@ -83,26 +83,26 @@ def test_what_does_not_fit_is_refused_with_the_reason(tmp_path: Path, arrays: di
 
 
 def test_uint8_where_the_model_has_preprocessing(tmp_path: Path) -> None:
-    """Raw pictures pass as they are."""
+    """Raw pictures must pass as they are."""
     assert read_arrays(_save(tmp_path, x=GOOD.astype(np.uint8)), SHAPE, allow_uint8=True)["image"].dtype == np.uint8
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x93NUMPY\x01\x00", b"PK\x03\x04 not a zip"])
 def test_files_that_hold_no_arrays(tmp_path: Path, content: bytes) -> None:
-    """Neither zipfile's nor numpy's own exceptions may reach the user."""
+    """The exceptions of zipfile or numpy would reach the user."""
     (tmp_path / "x.npz").write_bytes(content)
     with pytest.raises(DataError, match=r"x\.npz"):
         read_arrays(tmp_path / "x.npz", SHAPE)
 
 
 def test_unequal_numbers_of_samples(tmp_path: Path) -> None:
-    """Inputs belong together sample by sample."""
+    """The inputs of a sample belong together."""
     with pytest.raises(DataError, match="different numbers"):
         read_arrays(_save(tmp_path, a=GOOD, b=GOOD[:2]), {"a": [1, 2, 2], "b": [1, 2, 2]})
 
 
 def test_written_arrays_read_back_under_the_name_given(tmp_path: Path) -> None:
-    """numpy adds .npz to names without it; the user's name must stand."""
+    """numpy adds .npz to names without it; the user's name must stay."""
     write_arrays(tmp_path / "answer", {"x": GOOD})
     assert np.array_equal(read_arrays(tmp_path / "answer", SHAPE)["image"], GOOD)
     assert [path.name for path in tmp_path.iterdir()] == ["answer"]
@@ -110,7 +110,7 @@ def test_written_arrays_read_back_under_the_name_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["file", "allow_pickle", "self", "a/b", "y.npy"])
 def test_an_output_may_have_any_name(tmp_path: Path, name: str) -> None:
-    """`np.savez` has parameters of its own: an output called as one of them would end a finished run in an internal error."""
+    """`np.savez` has parameters of its own: an output with such a name would end a finished run in an internal error."""
     write_arrays(tmp_path / "y.npz", {name: GOOD, "z": GOOD + 1})
     with np.load(tmp_path / "y.npz") as read:
         assert set(read.files) == {name, "z"}
@@ -119,7 +119,7 @@ def test_an_output_may_have_any_name(tmp_path: Path, name: str) -> None:
 
 
 def test_an_output_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    """Half a file must never carry the output's name."""
+    """Half a file would have the output's name."""
     with pytest.raises(UserError, match="does not exist"):
         write_arrays(tmp_path / "no" / "y.npz", {"x": GOOD})
     with pytest.raises(UserError, match="is a folder"):

@@ -1,4 +1,4 @@
-"""`cnna board ip`: what bitstreams/build.tcl gives to Vivado, and an end to it at once."""
+"""`cnna board ip`: the files that bitstreams/build.tcl gives to Vivado, and a quick end at Ctrl-C."""
 
 import signal
 import subprocess
@@ -15,7 +15,7 @@ SPIRIT = "{http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009}"
 
 
 def test_the_component_names_the_verilog_beside_it(tmp_path: Path) -> None:
-    """Vivado packages the files that component.xml names; of variant `pl` with ports for streams."""
+    """Vivado packages the files that component.xml names; variant `pl` must have ports for streams."""
     assert main(["board", "ip", "--config", "tiny", "--variant", "pl", "-o", str(tmp_path)]) == 0
     component = ElementTree.parse(tmp_path / "component.xml")
     named = {file.findtext(f"{SPIRIT}name") for file in component.iter(f"{SPIRIT}file")}
@@ -28,13 +28,13 @@ def test_the_component_names_the_verilog_beside_it(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
-    """A script's make went on, and half an IP was left; that it ends at once is shown in `test_generate`."""
+    """A script's make would go on, and half an IP be left; `test_generate` shows that it ends at once."""
     command = [sys.executable, "-m", "cnna.cli.main", "board", "ip", "--config", "zcu102", "-o", str(tmp_path / "ip")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
         until(lambda: children.read_text().split(), "it generates nothing")
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=PATIENCE_SECONDS)
-    lines = [line for line in said.splitlines() if line != "generating the Verilog of zcu102"]  # said after some seconds
+    lines = [line for line in said.splitlines() if line != "generating the Verilog of zcu102"]  # this line comes after some seconds
     assert (child.returncode, lines) == (130, ["cnna: interrupted"])
     assert not (tmp_path / "ip").exists()

@@ -20,7 +20,7 @@ from ..host.emulated_board import EmulatedBoard
 
 @pytest.mark.parametrize(("text", "words"), [(None, "no such file"), (b"no arrays", "not a .npy or .npz file")])
 def test_answers_to_expect_are_read_before_anything_runs(tmp_path: Path, text: bytes | None, words: str) -> None:
-    """An internal error after minutes of tests, whose findings were lost."""
+    """There would be an internal error after minutes of tests, and their findings would be lost."""
     np.savez(tmp_path / "x.npz", x=np.zeros(1))
     if text:
         (tmp_path / "y.npz").write_bytes(text)
@@ -31,7 +31,7 @@ def test_answers_to_expect_are_read_before_anything_runs(tmp_path: Path, text: b
 
 @pytest.fixture
 def board(monkeypatch: pytest.MonkeyPatch) -> EmulatedBoard:
-    """What the commands open, whatever overlay they are given; a virtual one."""
+    """The board that the commands open, whatever overlay they get; it is virtual."""
     made = EmulatedBoard()
     overlay = SimpleNamespace(device=SimpleNamespace(has_capability=lambda name: False))
     monkeypatch.setattr(board_report, "open_overlay", lambda path: overlay)
@@ -45,7 +45,7 @@ def board(monkeypatch: pytest.MonkeyPatch) -> EmulatedBoard:
 def test_without_arguments_it_tries_everything(
     board: EmulatedBoard, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A user with a new board has no network yet; figures that were not measured are null."""
+    """A user with a new board has no network yet; figures that were not measured must be null."""
     monkeypatch.chdir(tmp_path)
     assert main(["board", "selftest", "--json", "s.json"]) == 0
     figures = json.loads(Path("s.json").read_text())
@@ -59,7 +59,7 @@ def test_without_arguments_it_tries_everything(
 def test_a_sick_board_is_exit_code_1(
     board: EmulatedBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """For scripts; all other findings are printed all the same. A board that is not virtual must count clocks."""
+    """Scripts need the code; all other findings must be printed all the same. A real board must count clocks."""
     monkeypatch.setattr(board_report, "is_virtual", lambda path: False)
     assert main(["board", "selftest"]) == 1
     said = capsys.readouterr().out
@@ -71,7 +71,7 @@ def test_a_sick_board_is_exit_code_1(
 def test_other_sizes_are_told_that_no_network_fits(
     board: EmulatedBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not passed over in silence."""
+    """The missing test would be passed over in silence."""
     monkeypatch.setattr(board, "config", replace(board.config, bank_words=512))
     assert main(["board", "selftest"]) == 0
     assert "not tried: none comes with cnna for Config(name='tiny'" in capsys.readouterr().out
@@ -80,7 +80,7 @@ def test_other_sizes_are_told_that_no_network_fits(
 def test_the_overlay_is_the_one_in_this_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Unless another is named."""
+    """The command must take the overlay in this folder unless another is named."""
     monkeypatch.chdir(tmp_path)
     assert main(["board", "info"]) == 2
     assert "cnna.bit: no such file" in capsys.readouterr().err

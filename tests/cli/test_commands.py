@@ -1,4 +1,4 @@
-"""The commands one after another, as the README's tour has them, on the emulator: files, names and figures that others rely on."""
+"""The commands one after another, as in the README's tour, on the emulator: files, names and figures that others rely on."""
 
 import json
 import signal
@@ -53,14 +53,14 @@ def _run(folder: Path, *more: object, model: str = "m.cnna", x: str = "test.npz"
 
 
 def test_answers_have_the_models_names_and_types(folder: Path) -> None:
-    """Y.npz is read by other programs: names, float32, a row a sample."""
+    """Other programs read Y.npz: names, float32, one row a sample."""
     answers, _ = _run(folder)
     assert answers.dtype == np.float32
     assert answers.shape == (SAMPLES, 10)
 
 
 def test_answers_are_nearly_the_float_networks(folder: Path) -> None:
-    """Scales that do not reach the output would leave int8 numbers in it."""
+    """If scales did not reach the output, int8 numbers would be left in it."""
     import onnxruntime
 
     with np.load(folder / "test.npz") as test:
@@ -79,14 +79,14 @@ def test_figures_not_measured_are_null(folder: Path) -> None:
 
 
 def test_pictures_in_uint8_give_the_same_answers(folder: Path) -> None:
-    """The preprocessing that quantize stored is applied, once."""
+    """The preprocessing that quantize has stored must be applied, and only once."""
     in_float, _ = _run(folder)
     in_uint8, _ = _run(folder, model="m8.cnna", x="test8.npy")
     assert np.array_equal(in_float, in_uint8)
 
 
 def test_a_batch_that_does_not_divide_the_samples(folder: Path) -> None:
-    """The last batch is padded, and the padding dropped."""
+    """The last batch must be padded, and the padding dropped."""
     _cnna("compile", folder / "q.onnx", "--config", "tiny", "--batch", SAMPLES - 1, "-o", folder / "m2.cnna")
     one_by_one, _ = _run(folder)
     in_batches, figures = _run(folder, model="m2.cnna")
@@ -111,7 +111,7 @@ def test_files_that_were_written_are_named(
     command: tuple[str, ...],
     outputs: dict[str, str],
 ) -> None:
-    """A user looks for them; not where others read: standard output is as it was, and what is no file is not named."""
+    """A user looks for the files. Standard output must stay as it is for readers, and what is no file must not be named."""
     monkeypatch.chdir(folder)
     _cnna(*command)
     before = capsys.readouterr()
@@ -126,7 +126,7 @@ def test_files_that_were_written_are_named(
 
 
 def test_labels_print_the_best_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first name must be the greatest answer's, and there must be `--top` of them."""
+    """The first name must be that of the greatest answer, and there must be `--top` names."""
     answers, _ = _run(folder, "--labels", folder / "labels.txt", "--top", 2)
     lines = [line for line in capsys.readouterr().out.splitlines() if "digit" in line]
     assert len(lines) == SAMPLES
@@ -138,7 +138,7 @@ def test_labels_print_the_best_first(folder: Path, capsys: pytest.CaptureFixture
 
 
 def test_quantised_model_is_standard_qdq(folder: Path) -> None:
-    """Other tools read it: only standard operators, scales as `--json` has them."""
+    """Other tools read it, so it must have only standard operators, and the scales of `--json`."""
     model = onnx.load(folder / "q.onnx")
     onnx.checker.check_model(model, full_check=True)
     assert {entry.domain for entry in model.opset_import} <= {"", "ai.onnx"}
@@ -150,13 +150,13 @@ def test_quantised_model_is_standard_qdq(folder: Path) -> None:
 
 
 def test_compiling_twice_gives_the_same_bytes(folder: Path) -> None:
-    """Artifacts are compared and cached by content."""
+    """Artifacts are compared and cached by their content."""
     _cnna("compile", folder / "q.onnx", "--config", "tiny", "-o", folder / "again.cnna")
     assert (folder / "again.cnna").read_bytes() == (folder / "m.cnna").read_bytes()
 
 
 def test_dump_has_the_graph_after_every_pass(folder: Path) -> None:
-    """What a reader follows when a rewrite is wrong; as many as there are passes, and more than names in them."""
+    """A reader follows a wrong rewrite there: there must be a file for each pass, with more than names in it."""
     from cnna.compiler.passes.pipeline import INTEGER, QUANTISATION, REWRITES
 
     names = [path.name for path in sorted((folder / "dump").iterdir())]
@@ -170,7 +170,7 @@ def test_dump_has_the_graph_after_every_pass(folder: Path) -> None:
     [["--limit", "0"], ["--from-cycle", "5"], ["--device", "emulator", "--trace", "t.fst"], ["--device", "abacus"]],
 )
 def test_options_that_make_no_sense_are_refused(folder: Path, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
-    """Ignoring them would leave the user waiting for a file that never comes."""
+    """A user would wait for a file that never comes."""
     try:
         code = main(["run", str(folder / "m.cnna"), "--input", str(folder / "test.npz"), *options])
     except SystemExit as done:
@@ -180,7 +180,7 @@ def test_options_that_make_no_sense_are_refused(folder: Path, capsys: pytest.Cap
 
 
 def test_configurations_are_refused_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--config` is required, and lists what there is."""
+    """`--config` must be required, and the line must list what exists."""
     assert main(["compile", str(folder / "q.onnx"), "--config", "large", "-o", str(folder / "no.cnna")]) == 2
     assert preset("tiny").name in capsys.readouterr().err
     assert not (folder / "no.cnna").exists()
@@ -203,7 +203,7 @@ def test_configurations_are_refused_by_name(folder: Path, capsys: pytest.Capture
     ],
 )
 def test_measured_figures_of_another_kind_are_one_line(tmp_path: Path, change: dict[str, Any], said: str) -> None:
-    """A file that was edited, or is another program's, must not end in an internal error."""
+    """A file that was edited, or belongs to another program, would end in an internal error."""
     path = tmp_path / "r.json"
     path.write_text(json.dumps({"config": "tiny", "device": "rtl", "batch": 1, "cycles": None, "layers": [], **change}))
     with pytest.raises(DataError, match=f"r.json: .*{said}.*`cnna run --json`"):
@@ -211,7 +211,7 @@ def test_measured_figures_of_another_kind_are_one_line(tmp_path: Path, change: d
 
 
 def test_a_report_predicts_for_the_memory_of_the_run(folder: Path) -> None:
-    """48 bytes a clock beside figures measured at 4 would call the cost model wrong; an option still comes first."""
+    """48 bytes a clock beside figures measured at 4 would make the predictor look wrong; an option must still come first."""
     _, figures = _run(folder)
     clocks = []
     for ddr, options in (
@@ -228,7 +228,7 @@ def test_a_report_predicts_for_the_memory_of_the_run(folder: Path) -> None:
 
 @pytest.mark.cosim
 def test_a_slower_memory_is_simulated_and_said(folder: Path) -> None:
-    """A row of the performance page for 32 bytes a clock that was measured at 48 would flatter."""
+    """A row of the performance page for 32 bytes a clock, but measured at 48, would flatter."""
     run = ["run", folder / "m.cnna", "--input", folder / "test.npz", "--limit", 1, "--json", folder / "rtl.json"]
     found = []
     for options in ([], ["--ddr-bytes-per-cycle", 2], ["--ddr-latency", 400]):
@@ -245,7 +245,7 @@ def test_a_slower_memory_is_simulated_and_said(folder: Path) -> None:
 
 @pytest.mark.cosim
 def test_a_waveform_of_clocks_that_never_come_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing written and nothing said: the user would look for the file."""
+    """Nothing would be written or said, and the user would look for the file."""
     arguments = ["run", folder / "m.cnna", "--input", folder / "test.npz", "--limit", "1", "--trace", folder / "late.fst"]
     assert main([*map(str, arguments), "--from-cycle", "9000000", "-o", str(folder / "late.npz")]) == 2
     said = capsys.readouterr().err.splitlines()
@@ -257,7 +257,7 @@ def test_a_waveform_of_clocks_that_never_come_is_said(folder: Path, capsys: pyte
 
 
 def test_an_exploration_that_is_interrupted_leaves_nothing(folder: Path) -> None:
-    """Half a sweep is no answer: one line, the shell's code, no picture of what was done until then."""
+    """Half a sweep is no answer: there must be one line, the shell's code, and no picture of what was done until then."""
     command = ["explore", str(folder / "q.onnx"), "--png", str(folder / "half.png"), "--json", str(folder / "half.json")]
     child = subprocess.Popen(
         [sys.executable, "-m", "cnna.cli.main", *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -278,7 +278,7 @@ def test_an_exploration_that_is_interrupted_leaves_nothing(folder: Path) -> None
 def test_verilog_says_how_long_it_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool
 ) -> None:
-    """A minute of silence at `zcu102` looks like a hang; seconds that count would be noise in a file of messages."""
+    """A minute of silence at `zcu102` looks like a hang; but in a file of messages, counted seconds would be noise."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     monkeypatch.setattr("cnna.cli.rtl.PATIENCE_SECONDS", 0.0)
     assert main(["rtl", "--module", "ring", "-o", str(tmp_path)]) == 0

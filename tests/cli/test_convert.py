@@ -1,4 +1,4 @@
-"""`cnna convert`: the same as its steps one by one, with a verdict that can be poor, and nothing left behind when it is stopped."""
+"""`cnna convert`: equals its steps one by one, can give a poor verdict, and leaves nothing behind when it is stopped."""
 
 import json
 from pathlib import Path
@@ -23,18 +23,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cnna(folder: Path, line: str) -> int:
-    """The exit code of a command, whose words with a dot are files of the folder."""
+    """The exit code of a command; words with a dot are files of the folder."""
     return main([str(folder / word) if "." in word else word for word in line.split()])
 
 
 def figures(folder: Path, name: str) -> dict[str, Any]:
-    """What a command has written."""
+    """The figures that a command has written."""
     found: dict[str, Any] = json.loads((folder / name).read_text())
     return found
 
 
 def test_it_is_its_steps_in_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Another artifact, or other figures, than the steps give with the same options would be a second way to quantise."""
+    """Another artifact, or other figures, than those of the single steps would make it a second way to quantise."""
     capsys.readouterr()
     line = "convert digits.onnx --calib calib.npz --method percentile --config tiny --batch 2 -o m.cnna --json m.json --limit 5"
     assert cnna(folder, line) == 0
@@ -52,7 +52,7 @@ def test_it_is_its_steps_in_one(folder: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_poor_agreement_is_said_and_is_no_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One picture of the set is a thousand times too bright: its range leaves the others no steps."""
+    """One picture of the set is a thousand times too bright, so its range leaves no steps for the others."""
     with np.load(folder / "calib.npz") as calib:
         x = calib["x"][:20].copy()
     x[0] *= 1000
@@ -66,7 +66,7 @@ def test_a_poor_agreement_is_said_and_is_no_error(folder: Path, capsys: pytest.C
 
 
 def test_stopped_in_its_last_step_it_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that was there stays as it was; a new one would look as if it had been compared."""
+    """An older file must stay as it was; a new one would look as if it had been compared."""
 
     def stopped(*arguments: object) -> None:
         raise KeyboardInterrupt

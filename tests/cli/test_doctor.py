@@ -1,4 +1,4 @@
-"""`doctor` must answer on machines that lack everything."""
+"""`doctor` answers on machines that lack everything."""
 
 import subprocess
 import sys
@@ -10,13 +10,13 @@ from cnna.cli import prerequisites
 
 
 def test_here_nothing_is_missing() -> None:
-    """The suite runs with everything installed: a finding here is a fault of the search."""
+    """The suite runs with everything installed, so a finding here is a fault of the search."""
     missing = [finding.name for finding in prerequisites.examine() if finding.version is None]
     assert missing == (["pynq"] if sys.version_info >= (3, 13) else [])
 
 
 def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without programs on PATH and with an unknown package, each must be reported, not raised."""
+    """Without programs on PATH and with an unknown package, each must be reported and not raise."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(prerequisites.PACKAGES, "no-such-package", "nothing")
     missing = {finding.name: finding.remedy for finding in prerequisites.examine() if finding.version is None}
@@ -29,7 +29,7 @@ def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path, monkeypatch: p
 
 
 def test_a_shared_libpython_is_looked_for_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debian's Python says that it has one where its package is not installed."""
+    """Debian's Python says that it has one even if its package is not installed."""
     real = prerequisites.sysconfig.get_config_var
     monkeypatch.setattr(
         prerequisites.sysconfig, "get_config_var", lambda key: "libpython9.9.so" if key == "INSTSONAME" else real(key)
@@ -40,7 +40,7 @@ def test_a_shared_libpython_is_looked_for_as_a_file(monkeypatch: pytest.MonkeyPa
 
 
 def test_runs_before_anything_is_installed(root: Path, tmp_path: Path) -> None:
-    """`make` runs the file by itself, without packages: one line for each program that is missing, code 2."""
+    """`make` runs the file by itself, without packages: there must be one line for each missing program, and code 2."""
     command = [sys.executable, "-I", "-S", str(root / "cli" / "prerequisites.py")]
     done = subprocess.run(command, capture_output=True, text=True, env={"PATH": str(tmp_path)}, timeout=60, check=False)
     assert done.returncode == 2

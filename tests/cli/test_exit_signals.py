@@ -1,4 +1,4 @@
-"""Signals that come while packages are imported: what a C extension would swallow waits for the import's end, and then ends us."""
+"""Signals during the import of packages: a C extension would swallow them, so they wait for the import's end."""
 
 import importlib
 import inspect
@@ -27,7 +27,7 @@ except BaseException:
 @pytest.mark.parametrize(("number", "code", "said"), [(signal.SIGINT, 130, "cnna: interrupted\n"), (signal.SIGTERM, 143, "")])
 @pytest.mark.parametrize("where", ["the command's module", "what the command imports"])
 def test_a_command_is_ended_by_it(tmp_path: Path, where: str, number: signal.Signals, code: int, said: str) -> None:
-    """numpy, onnx and gRPC take it for a failure of their own ("initialization failed", code 2), or go on as if nothing were."""
+    """numpy, onnx and gRPC take the exception for their own failure ("initialization failed", code 2), or ignore it."""
     began = tmp_path / "began"
     (tmp_path / "swallowing.py").write_text(SWALLOWING.format(began=str(began), seconds=0.5))
     (tmp_path / "command.py").write_text(
@@ -49,7 +49,7 @@ def test_a_command_is_ended_by_it(tmp_path: Path, where: str, number: signal.Sig
 
 
 def test_the_virtual_board_is_ended_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """gRPC swallowed Ctrl-C: the server came up and served on."""
+    """gRPC would swallow Ctrl-C: the server would come up and serve on."""
     monkeypatch.syspath_prepend(str(tmp_path))
     swallowing = "import signal\ntry: signal.raise_signal(signal.SIGINT)\nexcept BaseException: raise ImportError from None\n"
     (tmp_path / "swallowing_too.py").write_text(swallowing)
@@ -64,7 +64,7 @@ def test_the_virtual_board_is_ended_by_it(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_it_is_not_lost_between_two_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`cnna board serve` imports gRPC, and has a way of its own to end from then on."""
+    """`cnna board serve` imports gRPC, and has another way to end from then on."""
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "swallowing_three.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
     reached = []
@@ -78,7 +78,7 @@ def test_it_is_not_lost_between_two_handlers(tmp_path: Path, monkeypatch: pytest
 
 
 def test_one_that_is_missed_is_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that came just before a system call was seen when that call returned, a minute later: here the first is lost."""
+    """A signal just before a system call is seen when that call returns, perhaps a minute later: here the first one is lost."""
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "swallowing_four.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
     send, sent = signal.pthread_kill, []
@@ -99,14 +99,14 @@ def test_one_that_is_missed_is_sent_again(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_where_nothing_is_imported_it_is_not_put_off() -> None:
-    """Also where we run in the middle of somebody's import ourselves."""
+    """The handler must not wait, even if this code runs in the middle of somebody's import."""
     came: list[int] = []
     AfterImports(lambda number, frame: came.append(number))(signal.SIGINT, inspect.currentframe())
     assert came == [signal.SIGINT]
 
 
 def test_handlers_are_as_they_were() -> None:
-    """A program that calls a command, and a shell's nohup, keep theirs."""
+    """A program that calls a command, and a shell's nohup, must keep their handlers."""
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     mine = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -1,4 +1,4 @@
-"""`cnna explain` as a user calls it: its figures beside those of the other commands, its exit codes, its words."""
+"""`cnna explain` as a user calls it: its figures compared with other commands', its exit codes, its words."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def _model(path: Path, nodes: str, channels: int = 4) -> Path:
 
 
 def test_explain_compile_and_report_have_one_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three sums would be three answers to the first question that a user has; his samples change none of them."""
+    """Three different sums would be three answers to a user's first question; samples must not change them."""
     model = _model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [act] y = Sigmoid (a)")
     np.savez(tmp_path / "x.npz", x=np.random.default_rng(3).normal(0, 9, (4, 3, 8, 8)).astype(np.float32))
     quantised, artifact, figures = tmp_path / "q.onnx", tmp_path / "m.cnna", tmp_path / "figures.json"
@@ -54,7 +54,7 @@ def test_a_report_of_the_cpu_alone(tmp_path: Path) -> None:
 
 
 def test_the_default_configuration_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Figures for another accelerator than the user's would be taken for his."""
+    """Figures for another accelerator would be taken for the user's own."""
     model = str(_model(tmp_path / "m.onnx", "[stem] y = Conv (x, w)"))
     assert main(["explain", model]) == 0
     assert "zcu102 (the default" in capsys.readouterr().out
@@ -63,7 +63,7 @@ def test_the_default_configuration_is_said(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A row that is refused is an answer; a file that is no model is not."""
+    """A refused row is an answer; a file that is no model is not."""
     model = str(_model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [odd] y = com.microsoft.Nothing (a)"))
     assert main(["explain", model, "--config", "tiny"]) == 0
     captured = capsys.readouterr()
@@ -76,7 +76,7 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_page_stands_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is mailed and opened elsewhere: nothing to fetch, a box and a row for each node, each with its reason, names escaped."""
+    """Users mail it and open it elsewhere: it must fetch nothing, and have a box and a row with a reason for each node."""
     model = str(_model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [act] b = Sigmoid (a) [tail] y = Relu (b)"))
     loaded = onnx.load(model)
     loaded.graph.node[1].name = "<act & co>"

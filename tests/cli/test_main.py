@@ -1,4 +1,4 @@
-"""The command line's frame: exit codes, one line a mistake, figures as JSON. The commands' own work is tested where it is done."""
+"""The frame of the command line: exit codes, one line a mistake, figures as JSON. Other tests cover the commands' own work."""
 
 import json
 import os
@@ -21,7 +21,7 @@ CNNA = Path(sys.executable).with_name("cnna")
 
 
 def _fake(monkeypatch: pytest.MonkeyPatch, run: Callable[[object], Outcome]) -> None:
-    """Puts a command of the test's own in the place of `doctor`."""
+    """Puts a test's own command in place of `doctor`."""
     module = SimpleNamespace(configure=lambda parser: None, run=run)
     monkeypatch.setattr("cnna.cli.main.importlib.import_module", lambda name: module)
 
@@ -46,7 +46,7 @@ def _raise(error: BaseException) -> Callable[[object], Outcome]:
 def test_errors_become_one_line_and_a_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, line: str
 ) -> None:
-    """Scripts rely on the codes, users on reading one line."""
+    """Scripts rely on the codes, and users on a single line."""
     _fake(monkeypatch, _raise(error))
     assert main(["doctor"]) == code
     said = capsys.readouterr().err
@@ -55,14 +55,14 @@ def test_errors_become_one_line_and_a_code(
 
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without it nobody can report a fault of ours."""
+    """Without it nobody could report a fault of ours."""
     _fake(monkeypatch, _raise(KeyError("oops")))
     assert main(["doctor", "--debug"]) == 1
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_figures_are_written_whatever_the_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A check that differs has figures too (`matches_reference` false)."""
+    """A check that finds a difference has figures too (`matches_reference` false)."""
     _fake(monkeypatch, lambda args: Outcome({"matches_reference": False}, 1))
     assert main(["doctor", "--json", str(tmp_path / "r.json")]) == 1
     assert json.loads((tmp_path / "r.json").read_text()) == {"matches_reference": False}
@@ -71,7 +71,7 @@ def test_figures_are_written_whatever_the_exit_code(monkeypatch: pytest.MonkeyPa
 def test_figures_that_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder in the place of the file is the user's mistake."""
+    """A folder in place of the file is the user's mistake."""
     _fake(monkeypatch, lambda args: Outcome())
     assert main(["doctor", "--json", str(tmp_path)]) == 2
     assert "is a folder" in capsys.readouterr().err
@@ -88,7 +88,7 @@ def test_mistyped_commands_are_one_line_and_code_2(arguments: list[str]) -> None
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_with_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each is listed, so each must explain itself."""
+    """A command that is listed must explain itself."""
     with pytest.raises(SystemExit) as done:
         main([name, "--help"])
     assert not done.value.code
@@ -96,7 +96,7 @@ def test_every_command_has_help_with_json(name: str, capsys: pytest.CaptureFixtu
 
 
 def test_version_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
-    """`cnna --version` is the first thing a bug report holds."""
+    """Every bug report begins with `cnna --version`."""
     with pytest.raises(SystemExit) as done:
         main(["--version"])
     assert not done.value.code
@@ -104,21 +104,21 @@ def test_version_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_works_from_any_folder(tmp_path: Path) -> None:
-    """The installed command must not rely on where it is started."""
+    """The installed command would depend on the folder where it is started."""
     done = subprocess.run([CNNA, "doctor", "--json", "d.json"], cwd=tmp_path, timeout=60, check=False, capture_output=True)
     assert done.returncode == 0
     assert json.loads((tmp_path / "d.json").read_text())["missing"] == []
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    """`cnna ... | head` must not end in a traceback."""
+    """`cnna ... | head` would end in a traceback."""
     done = subprocess.run(f"'{CNNA}' models | true", shell=True, capture_output=True, text=True, timeout=60, check=False)
     assert "Traceback" not in done.stderr
     assert "Broken" not in done.stderr
 
 
 def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
-    """Interrupted in the middle of work: one line, the shell's code."""
+    """After an interruption there must be one line and the shell's code."""
     ready = tmp_path / "ready"
     code = (
         "import sys, time, pathlib; from types import SimpleNamespace; from cnna.cli import main as cli\n"
@@ -139,20 +139,20 @@ def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
     [(">/dev/full", 2, "cnna: standard output: no space left on device\n"), (">&-", 0, "")],
 )
 def test_output_that_goes_nowhere(redirection: str, code: int, said: str) -> None:
-    """A full disk must not pass for done, nor end in a traceback; closed output is the user's wish."""
+    """A full disk must not pass for success, nor end in a traceback; closed output is the user's wish."""
     got = subprocess.run(f"'{CNNA}' models {redirection}", shell=True, capture_output=True, text=True)
     assert (got.returncode, got.stderr) == (code, said)
 
 
 def test_letters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:
-    """A layer's name is the model's author's choice, the terminal's encoding its reader's."""
+    """The model's author chooses a layer's name, and the reader the terminal's encoding."""
     script = "import sys; import cnna.cli.main; cnna.cli.main.prepare_output(); print('Schicht_\\u00fc')"
     got = subprocess.run([sys.executable, "-c", script], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert (got.returncode, got.stdout) == (0, b"Schicht_\\xfc\n")
 
 
 def test_ctrl_c_before_the_command_begins(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Importing a command's packages takes a moment in which a user may change their mind."""
+    """Importing a command's packages takes a moment, in which a user may change their mind."""
     monkeypatch.setattr("cnna.cli.main.parser_for", _raise(KeyboardInterrupt()))
     assert main(["doctor"]) == 130
     assert capsys.readouterr().err == "cnna: interrupted\n"

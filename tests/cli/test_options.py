@@ -1,4 +1,4 @@
-"""The options that commands share: `--config` makes presets and changed ones, and says what is legal; `--shape` as it is typed."""
+"""Options that commands share: `--config` makes presets and changed ones, and says what is legal; `--shape` as it is typed."""
 
 import argparse
 from dataclasses import replace
@@ -13,7 +13,7 @@ from cnna.spec.errors import UserError
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_itself(name: str) -> None:
-    """Another name would be another simulator, built again."""
+    """Another name would mean another simulator, which would be built again."""
     assert configuration(name) == preset(name)
 
 
@@ -25,7 +25,7 @@ def test_a_changed_one_is_the_preset_but_for_the_change() -> None:
 
 
 def test_streams_are_a_change_too() -> None:
-    """A 1 of the command line, the True of a test and the 1 of a manifest would be three simulators, each built by itself."""
+    """The command line's 1, a test's True and a manifest's 1 would be three simulators, built one by one."""
     found = configuration("tiny,streams=1")
     assert repr(found) == repr(replace(preset("tiny"), streams=True, name=found.name)) == repr(Config(**as_dict(found)))
 
@@ -48,7 +48,7 @@ def test_streams_are_a_change_too() -> None:
     ],
 )
 def test_one_that_there_is_not(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line with the value and what is legal, from every command that takes a configuration."""
+    """There must be one line with the value and what is legal, from every command that takes a configuration."""
     with pytest.raises(UserError, match="--config") as caught:
         configuration(text)
     assert said in str(caught.value)
@@ -63,7 +63,7 @@ def shapes_given(*words: str) -> dict[str, tuple[int, ...]]:
 
 
 def test_names_may_have_colons() -> None:
-    """TensorFlow's do: cut at the first colon, `input:0` would be an input called `input` with sizes that cannot be read."""
+    """TensorFlow's names do: cut at the first colon, `input:0` would be an input called `input` with unreadable sizes."""
     assert shapes_given("input:0:1,3,4,4", "x:1,2") == {"input:0": (1, 3, 4, 4), "x": (1, 2)}
     assert shapes_given("1,3,224,224") == {"": (1, 3, 224, 224)}
     assert shapes_given() == {}
@@ -71,6 +71,6 @@ def test_names_may_have_colons() -> None:
 
 @pytest.mark.parametrize("text", ["x:1,3,,4", "x:", "x:1,3,4.5", "x=1,3", "x:1,-3"])
 def test_what_is_no_shape(text: str) -> None:
-    """One line with an example of what is; int() would say `invalid literal`."""
+    """There must be one line with an example; int() would say `invalid literal`."""
     with pytest.raises(UserError, match="as in images:1,3,640,640"):
         shapes_given(text)

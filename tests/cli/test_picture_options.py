@@ -1,4 +1,4 @@
-"""Folders of pictures through quantize, compile and run: who says how a picture becomes an input, and what cannot be used."""
+"""Folders of pictures through quantize, compile and run: what decides how a picture becomes an input, and what is refused."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def pixels(folder: Path) -> np.ndarray:
-    """uint8 [N, H, W, C] of what the pictures come to."""
+    """The pixels of the pictures, uint8 [N, H, W, C]."""
     colours = [np.asarray(Image.open(file))[0, 0] for file in sorted((folder / "pictures").iterdir())]
     return np.broadcast_to(np.stack(colours)[:, None, None], (COUNT, SIZE, SIZE, 3)).copy()
 
@@ -72,7 +72,7 @@ def answer(folder: Path, x: Path, *options: object) -> np.ndarray:
 
 
 def test_options_beat_the_file_and_the_file_beats_the_metadata(folder: Path) -> None:
-    """Key by key: a user who changes one of them must not lose the others, nor get one that was said long ago."""
+    """Key by key: a user who changes one of them would lose the others, or get an older one."""
     model = onnx.load(folder / "m.onnx")
     model.metadata_props.add(key="cnna.preprocess", value=json.dumps({**FULL, "colour": "bgr"}))
     onnx.save(model, folder / "m.onnx")
@@ -84,7 +84,7 @@ def test_options_beat_the_file_and_the_file_beats_the_metadata(folder: Path) -> 
 
 
 def test_a_run_needs_no_option(folder: Path) -> None:
-    """What quantize used is in the artifact: the folder gives the same answers as arrays that are made by hand."""
+    """The artifact has what quantize used: the folder must give the same answers as arrays made by hand."""
     quantized(folder, "--scale", "1/64", "--mean", 1, 2, 3, "--colour", "bgr")
     floats = (pixels(folder)[..., ::-1].astype(np.float32) / 64 - np.float32([1, 2, 3])).transpose(0, 3, 1, 2)
     np.save(folder / "x.npy", floats)
@@ -100,7 +100,7 @@ def test_a_run_needs_no_option(folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.UINT8])
 def test_channels_last(folder: Path, kind: int) -> None:
-    """As TensorFlow exports; a model that takes uint8 gets pictures as they are, and nothing needs to be said about it."""
+    """As TensorFlow exports; a model that takes uint8 must get pictures as they are, without any option."""
     network(folder / "m.onnx", "nhwc", kind)
     floats = kind == TensorProto.FLOAT
     stored = quantized(folder, "--layout", "nhwc", *(["--scale", "1/64", "--std", 1, 2, 4] if floats else []))
@@ -113,7 +113,7 @@ def test_channels_last(folder: Path, kind: int) -> None:
 
 
 def test_grey_models_take_coloured_pictures(folder: Path) -> None:
-    """And the other way round: as many channels as the model has."""
+    """A model must get as many channels as it has, in both directions."""
     network(folder / "m.onnx", channels=1)
     assert quantized(folder, "--scale", "1/255") == {"scale": 1 / 255, "mean": [0.0], "std": [1.0]}
     Image.new("RGBA", (40, 20), (9, 9, 9, 3)).save(folder / "pictures" / "alpha.png")
@@ -153,7 +153,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], Any], list[object], str]] = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_what_cannot_be_used_is_said_in_a_line(folder: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    """A folder of a thousand pictures has a broken one: without its name nobody finds it."""
+    """In a folder of a thousand pictures, nobody would find the broken one without its name."""
     spoil, options, said = MISTAKES[name]
     spoil(folder)
     words = ["quantize", folder / "m.onnx", "--calib", folder / "pictures", "-o", folder / "q.onnx", *options]

@@ -21,7 +21,7 @@ W = ("wdata", "wstrb", "wlast")
 
 
 class ProtocolError(AssertionError):
-    """The master did what AXI4 forbids."""
+    """The master has done what AXI4 forbids."""
 
 
 @dataclass
@@ -54,19 +54,19 @@ class BusMemory:
         self.bytes[address : address + len(data)] = np.frombuffer(data, np.uint8)
 
     def response(self, address: int, beats: int = 1) -> int:
-        """The worst response among those beats."""
+        """The worst response among these beats."""
         return max(self.bad.get(address + BEAT_BYTES * beat, 0) for beat in range(beats))
 
 
 class Steady:
-    """Fails when a channel's payload moves, or its valid falls, while it waits for ready."""
+    """Fails if a channel's payload moves, or its valid falls, while it waits for ready."""
 
     def __init__(self, bus: wiring.PureInterface, channel: str, payload: tuple[str, ...]) -> None:
         self.bus, self.channel, self.payload = bus, channel, payload
         self.waiting: tuple[int, ...] | None = None
 
     def check(self, ctx: SimulatorContext, ready: int) -> tuple[int, ...] | None:
-        """The payload if the channel moves in this clock, else None."""
+        """The payload if the channel transfers in this clock, else None."""
         valid = ctx.get(getattr(self.bus, self.channel + "valid"))
         now = tuple(ctx.get(getattr(self.bus, name)) for name in self.payload) if valid else None
         if self.waiting is not None and now != self.waiting:
@@ -76,7 +76,7 @@ class Steady:
 
 
 def _burst(channel: str, payload: tuple[int, ...]) -> tuple[int, int]:
-    """Address and beats of an AR or AW payload that is legal."""
+    """Address and beats of an AR or AW payload, after a check that they are legal."""
     address, length, size, burst = payload[:4]
     if size != SIZE_BEAT or burst != BURST_INCR or address % BEAT_BYTES or not whole_burst(length + 1, address):
         raise ProtocolError(f"{channel}: illegal burst of {length + 1} beats at {address:#x}")

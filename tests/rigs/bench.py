@@ -25,7 +25,8 @@ from cnna.sim.rtl.lifetime import scratch
 
 DSP48E2 = Path(str(files("cnna.sim.rtl") / "dsp48e2.v"))
 FLAGS = ("--cc", "--prefix", "Vbench", "-O3", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint", "-Wno-style")
-COMPILE = (  # one call for all files, unoptimised: these runs are short, and Verilator's make would build its runtime each time
+# One call for all files, without optimisation: these runs are short, and Verilator's make would build its runtime each time.
+COMPILE = (
     *("g++", "-O0", "-std=gnu++17", "-faligned-new", "-pthread", "-w", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0"),
     *("-DVM_TIMING=0", "-DVM_TRACE=0", "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0"),
 )
@@ -44,7 +45,7 @@ Bytes = NDArray[np.uint8]
 
 
 def build(verilog: str, top: str, cache: Path | None = None) -> Path:
-    """The simulator of module `top`, whose only port is `clk`; it runs until $finish. Cached by content.
+    """The simulator of module `top`, whose only port is `clk`. It runs until $finish, and is cached by content.
 
     RuntimeError: Verilator or the compiler refused it; the message is theirs.
     """
@@ -67,19 +68,19 @@ def build(verilog: str, top: str, cache: Path | None = None) -> Path:
 
 
 def _cached(cache: Path, make: Callable[[Path], None], parts: tuple[str, ...]) -> Path:
-    """The file that `make` leaves as `ready` in the folder it is given, made once for these parts and this tool chain."""
+    """The file `ready` that `make` writes into the folder it gets, made once for these parts and this tool chain."""
     place = cache / hashlib.sha256("\0".join((*COMPILE, version("verilator"), *parts)).encode()).hexdigest()[:24]
     private(cache)
     if not use(place):
         with scratch("building-", cache) as work:
             make(work)
-            (work / "ready").rename(place)  # whole or not at all, whoever else builds it
+            (work / "ready").rename(place)  # complete or not at all, whoever else builds it
         prune(cache.iterdir())
     return place
 
 
 def block_verilog(component: Component) -> str:
-    """The component as module `block`, as `run` wants it."""
+    """The component as module `block`, in the form that `run` wants."""
     return str(convert(component, name="block", emit_src=False))
 
 
@@ -133,8 +134,10 @@ def _bytes(name: str, values: NDArray, bits: int) -> Bytes:
 
 
 def _bench(inputs: Mapping[str, int], outputs: Mapping[str, int]) -> str:
-    """Module `bench` around module `block`. Inputs change at the falling edge, outputs are looked at when the
-    clock rises; before the first inputs there is a clock of zeros."""
+    """Module `bench` around module `block`. Inputs change at the falling edge, and outputs are read when the clock rises.
+
+    Before the first inputs there is a clock of zeros.
+    """
     pins, starts = [".clk(clk)"] if "clk" in inputs else [], {}
     for flow, ports in (("given", inputs), ("found", outputs)):
         at = 0
@@ -163,7 +166,7 @@ endmodule
 
 
 def _run(command: list[str], folder: Path | None = None) -> None:
-    """RuntimeError: it failed, or took longer than TIMEOUT_S."""
+    """Runs a command. RuntimeError: it failed, or took longer than TIMEOUT_S."""
     root = Path(verilator.__file__).parent
     environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     try:

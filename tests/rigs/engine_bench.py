@@ -27,16 +27,17 @@ from cnna.spec.machine import BEAT_BITS
 from cnna.spec.regmap import COUNTED, STALLS
 from tests.rigs import bench
 
-COMMANDS, BEATS = 64, 4096  # that a run can bring: commands; beats of a column
+COMMANDS, BEATS = 64, 4096  # the most that a run can bring; beats are of a column
 SETTLE = 40  # clocks until the FIFOs and feature memory are at rest
-LOADS = 16  # words come in and go out every other clock, and nothing is in their way
+LOADS = 16  # words come in and go out every other clock, so nothing is in their way
 Words = NDArray[np.uint8]
 
 
 class EngineBench(wiring.Component):
-    """`conv` or `vector`, its ports of feature memory, its ring; `go` lets commands out of their FIFO, and
-    `pace` each column's beats. `others` are unit pulses of all engines, by COUNTED; the engine's own is added.
-    `dump` reads lanes of words from an address on.
+    """`conv` or `vector` with its ports of feature memory and its ring.
+
+    `go` lets commands out of their FIFO, and `pace` each column's beats. `others` are unit pulses of all engines, by COUNTED; the
+    engine's own are added. `dump` reads lanes of words from an address on.
     """
 
     def __init__(self, config: Config, engine: str) -> None:
@@ -87,7 +88,7 @@ class EngineBench(wiring.Component):
         return m
 
     def _feed(self, m: Module, engine: Any) -> None:
-        """Commands and ring beats."""
+        """Connects commands and ring beats."""
         m.submodules.commands = commands = CreditFifo(command_layout(self.engine), COMMANDS)
         m.d.comb += [
             commands.push.eq(self.command_push),
@@ -112,7 +113,7 @@ class EngineBench(wiring.Component):
             ]
 
     def _memory(self, m: Module, memory: FeatureMemory) -> None:
-        """Words in before a run and out after it."""
+        """Writes words before a run and reads them after it."""
         m.submodules.loads = loads = CreditFifo(feature_write_request(self.config, self.lanes), LOADS)
         m.submodules.dumps = dumps = CreditFifo(unsigned(ADDRESS_BITS), LOADS)
         request = memory.store.request
@@ -133,7 +134,7 @@ class EngineBench(wiring.Component):
 
 @dataclass(frozen=True)
 class Trace:
-    """A run, clock by clock from `go`, and what feature memory holds after it (uint8 [words, ci])."""
+    """A run, clock by clock from `go`, and the content of feature memory after it (uint8 [words, ci])."""
 
     features: Words
     unit: NDArray[np.bool_]
@@ -182,7 +183,7 @@ def play(
 
 @cache
 def _made(config: Config, engine: str) -> tuple[EngineBench, str]:
-    """The bench and its Verilog, which takes seconds to make."""
+    """The bench and its Verilog, which takes seconds to generate."""
     component = EngineBench(config, engine)
     return component, bench.block_verilog(component)
 
@@ -211,7 +212,7 @@ def _before(
 
 
 def _during(inputs: dict[str, NDArray], columns: int, begin: int, pace: Words | None, others: Words | None) -> None:
-    """Lets the engine go."""
+    """Lets the engine run."""
     inputs["go"][begin:] = 1
     inputs["pace"][begin if pace is not None else 0 :] = (1 << columns) - 1
     for name, given in (("pace", pace), ("others", others)):
@@ -220,7 +221,7 @@ def _during(inputs: dict[str, NDArray], columns: int, begin: int, pace: Words | 
 
 
 def stalls(trace: Trace) -> dict[str, int]:
-    """Clocks by cause in which the array did not work."""
+    """Clocks in which the array did not work, by cause."""
     counts = np.bincount(trace.stall[~trace.active], minlength=len(STALLS))
     return {name: int(count) for name, count in zip(STALLS, counts, strict=True)}
 
@@ -237,7 +238,7 @@ def _packed(engine: str, f: SimpleNamespace) -> Words:
 
 
 def _rows(rows: Words, total: int) -> Words:
-    """Rows, then zeros."""
+    """Rows, followed by zeros."""
     return np.concatenate([rows, np.zeros((total - len(rows), rows.shape[1]), np.uint8)])
 
 

@@ -1,7 +1,7 @@
-"""Random commands for the compute engines, and the ring words they take: what `engine_bench` plays and the emulator answers.
+"""Random commands for the compute engines, and the ring words that they take: `engine_bench` plays them, the emulator answers.
 
-Commands read what stands in feature memory at the start, or what an earlier one wrote (then they wait for it); each writes where
-nothing else does.
+Commands read what is in feature memory at the start, or what an earlier command wrote (then they wait for it). Each writes where
+no other does.
 """
 
 from dataclasses import dataclass, field
@@ -19,18 +19,18 @@ from cnna.spec.regmap import VECTOR_OPS, command_fields
 from .engine_bench import Trace, play
 
 Words = NDArray[np.uint8]
-STREAM_WORDS = 150  # of a command at most: the bench brings no more than a few thousand beats
+STREAM_WORDS = 150  # of a command at most: the bench brings only a few thousand beats
 
 
 def params(offset: NDArray[np.int64], factor: NDArray[np.int64], shift: NDArray[np.int64]) -> Words:
-    """Parameters of channels as they lie in a ring: uint8 [channels * 8]."""
+    """The parameters of channels as they lie in a ring: uint8 [channels * 8]."""
     packed = (offset & 0xFFFFFFFF) | (factor & 0x3FFFFFF) << 32 | shift << 58
     return packed.astype("<i8").view(np.uint8)
 
 
 @dataclass
 class Cases:
-    """Makes commands of one engine, one after another, in one feature memory: the lower half is only read."""
+    """Makes commands of one engine, one after another, for one feature memory whose lower half is only read."""
 
     config: Config
     engine: str
@@ -38,14 +38,14 @@ class Cases:
     commands: list[SimpleNamespace] = field(default_factory=list)
     ring: list[Words] = field(default_factory=list)  # uint8 [words, bytes] each
     units: int = 0  # of all commands so far
-    wrote: tuple[int, int, int] = (0, 0, 0)  # first word and size of what the last command wrote, and the units until then
+    wrote: tuple[int, int, int] = (0, 0, 0)  # first word and size of what the last command wrote, and the units before it
 
     def __post_init__(self) -> None:
-        self.top = self.config.feature_words // 2  # of what is written so far
+        self.top = self.config.feature_words // 2  # of what has been written so far
 
     @property
     def steps(self) -> int:
-        """Clocks that the engine needs at least, all commands so far; a generous bound is ten times this."""
+        """Clocks that the engine needs at least for all commands so far; ten times as many are a generous bound."""
         blocks = self.config.chunk_blocks if self.engine == "conv" else 1
         total = 0
         for f in self.commands:
@@ -55,11 +55,11 @@ class Cases:
         return total
 
     def pick(self, low: int, high: int) -> int:
-        """One of low..high, both included."""
+        """A random number within low..high, both included."""
         return int(self.rng.integers(low, high + 1))
 
     def base(self) -> SimpleNamespace:
-        """A command of reset values, with random geometry but neither addresses nor planes."""
+        """A command of reset values with random geometry, but without addresses and planes."""
         f = SimpleNamespace(**{name: spec.reset for name, spec in command_fields(self.engine).items()})
         f.out_width, f.out_height, f.images = self.pick(1, 9), self.pick(1, 5), self.pick(1, 3)
         f.kernel_width, f.kernel_height = self.pick(1, 4), self.pick(1, 3)
@@ -76,13 +76,13 @@ class Cases:
         return f
 
     def reserve(self, f: SimpleNamespace, blocks: int) -> None:
-        """Starts over at the upper half's first word, behind all units so far, where a destination may not fit above."""
+        """Starts again at the upper half's first word, behind all units so far, if a destination may not fit above."""
         if self.top + blocks * f.images * (f.out_height * (2 * f.out_width + 2) + 3) > self.config.feature_words:
             self.top, self.wrote = self.config.feature_words // 2, (0, 0, 0)
             self.wait(f, self.units)
 
     def place_source(self, f: SimpleNamespace, blocks: int, beyond: int = 0) -> None:
-        """Addresses of a source of so many blocks and words beyond: old words, or, waiting for them, the last command's."""
+        """Sets the addresses of a source: of old words or, with a wait for them, of the last command's."""
         pitch = f.in_width + self.pick(0, 2)
         image = f.in_height * pitch
         size = blocks * f.images * image + beyond
@@ -98,11 +98,11 @@ class Cases:
         f.src_kx, f.src_ky, f.src_block = f.stride_dilation_x, f.stride_dilation_y * pitch, f.images * image
 
     def wait(self, f: SimpleNamespace, units: int) -> None:
-        """Has a command wait for so many of this engine's own units."""
+        """Lets a command wait for so many of this engine's own units."""
         f.__dict__[f"wait_{self.engine}_enable"], f.__dict__[f"wait_{self.engine}_count"] = 1, units
 
     def place_plane(self, f: SimpleNamespace, name: str, start: int, blocks: int) -> int:
-        """Addresses of a plane of so many blocks, from `start` on; answers the words it spans."""
+        """Sets the addresses of a plane of so many blocks, from `start` on; returns the words that it spans."""
         step, gap = self.pick(1, 2), self.pick(0, 2)
         row = f.out_width * step + gap
         image = f.out_height * row + self.pick(0, 3)
@@ -111,7 +111,7 @@ class Cases:
         return blocks * f.images * image
 
     def finish(self, f: SimpleNamespace, blocks: int, units: int) -> None:
-        """Gives a command its destination and counts it in."""
+        """Gives a command its destination and counts it."""
         size = self.place_plane(f, "dst", self.top, blocks)
         self.units += units
         self.wrote = (self.top, size, self.units)
@@ -120,7 +120,7 @@ class Cases:
         self.commands.append(f)
 
     def conv(self, **given: int) -> SimpleNamespace:
-        """Adds a conv command; `given` members are set as they are."""
+        """Adds a conv command; `given` members stay as they are."""
         config, f = self.config, self.base()
         f.blocks, f.chunks, f.stream = self.pick(1, 3), self.pick(1, 3), self.pick(0, 1)
         f.__dict__.update(given)
@@ -153,7 +153,7 @@ class Cases:
         return f
 
     def vector(self, **given: int) -> SimpleNamespace:
-        """Adds a vector command; `given` members are set as they are."""
+        """Adds a vector command; `given` members stay as they are."""
         config, f = self.config, self.base()
         f.op, f.blocks, f.uniform = self.pick(0, 3), self.pick(1, 5), self.pick(0, 1)
         f.__dict__.update(given)
@@ -176,7 +176,7 @@ class Cases:
         return f
 
     def channel_params(self, channels: int, low: int, high: int, signed: bool = False) -> Words:
-        """Random parameters whose results are mostly within int8; now and then a factor of 0 or a shift at its ends."""
+        """Random parameters whose results are mostly within int8; sometimes a factor is 0 or a shift is at its ends."""
         factor = self.rng.integers(1 << 23, 1 << 24, channels)
         offset = self.rng.integers(-(1 << 14), 1 << 14, channels)
         if signed:
@@ -187,12 +187,12 @@ class Cases:
 
     @property
     def ring_words(self) -> Words:
-        """All the ring words that the commands take, in order."""
+        """All ring words that the commands take, in order."""
         return np.concatenate(self.ring)
 
 
 def compared(cases: Cases, rng: np.random.Generator, clocks: int, **others: Words | None) -> Trace:
-    """Plays the cases on random features, and holds every word of feature memory and the number of units to the emulator."""
+    """Plays the cases on random features, and compares every word of feature memory and the units with the emulator's."""
     config, engine = cases.config, cases.engine
     features = rng.integers(0, 256, (config.feature_words, config.ci), np.uint8)
     trace = play(config, engine, cases.commands, cases.ring_words, features, clocks, **others)

@@ -1,4 +1,4 @@
-"""A load or store engine with its masters on a memory that stalls at random, and commands for it. Used by the tests of both."""
+"""A load or store engine with its masters on a memory that stalls at random, and commands for it, for the tests of both."""
 
 from dataclasses import dataclass
 
@@ -23,12 +23,12 @@ DDR_BYTES = 0x20000
 SEED = 3
 LONG_BEATS = 300
 DEADLINE_CLOCKS = 10_000
-WORDS = 4096  # of feature memory that the tests touch
+WORDS = 4096  # of feature memory that the tests use
 
 
 @dataclass
 class Traffic:
-    """Commands and their places: rows of a few words, in blocks, none overlapping another in DDR or feature memory."""
+    """Commands and their places: rows of a few words, in blocks, that do not overlap in DDR or in feature memory."""
 
     config: Config
     seed: int
@@ -37,7 +37,7 @@ class Traffic:
         rng = np.random.default_rng(self.seed)
         self.commands: list[dict[str, int]] = []
         ddr, words = int(rng.integers(8)) * BEAT_BYTES, int(rng.integers(40))
-        long = LONG_BEATS * self.config.beat_words - 1  # crosses 4 KiB, and is more than a port's FIFO holds
+        long = LONG_BEATS * self.config.beat_words - 1  # crosses 4 KiB, and exceeds a port's FIFO
         sizes = [(int(rng.choice([1, 2, 5, 17, 70])), int(rng.integers(1, 6)), int(rng.integers(1, 4))) for _ in range(3)]
         for run, runs, blocks in [(5, 4, 3), (long, 1, 1), *sizes]:
             row_bytes = -(-run * self.config.ci // BEAT_BYTES) * BEAT_BYTES + int(rng.integers(3)) * BEAT_BYTES
@@ -45,7 +45,7 @@ class Traffic:
             command = dict.fromkeys(command_fields("load"), 0)
             command |= {"seg": int(rng.integers(4)), "ddr": ddr, "fm": words, "run": run, "runs": runs, "blocks": blocks}
             command |= {"ddr_run": row_bytes, "ddr_block": runs * row_bytes + 32, "fm_run": pitch, "fm_block": runs * pitch + 1}
-            if rng.random() < 0.3:  # the blocks backwards
+            if rng.random() < 0.3:  # the blocks in reverse order
                 command |= {"fm": words + (blocks - 1) * command["fm_block"], "fm_block": -command["fm_block"]}
             self.commands.append(command)
             ddr += blocks * command["ddr_block"]
@@ -72,7 +72,7 @@ async def send(ctx, dut, commands):
 
 
 def lanes_taken(ctx, config, payload):
-    """Active lanes of a request; lanes that share a bank would hold up all of it, abreast until their runs end."""
+    """The active lanes of a request; lanes that share a bank would hold up all of it, side by side until their runs end."""
     lanes = [lane for lane in range(len(payload.active)) if ctx.get(payload.active) >> lane & 1]
     banks = {ctx.get(payload.address[lane]) % config.banks for lane in lanes}
     assert len(banks) == len(lanes), "lanes of one request share a bank"

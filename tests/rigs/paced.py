@@ -1,4 +1,4 @@
-"""Back-pressure at every pace for blocks under Verilator, whose inputs are fixed before the run: when to send, and when to accept.
+"""Back-pressure at every pace for blocks under Verilator whose inputs are fixed before the run: when to send and to accept.
 
 `bench` runs have no way back from outputs to inputs, so `paced_groups` works out when a head that counts credit would send, and
 `PacedStream` holds a stream's items until the clocks in which its source offers them.
@@ -70,7 +70,7 @@ def run_paced(dut: wiring.Component, inputs: dict[str, NDArray], pace: str) -> d
 
 
 def check_still(valid: Bytes, ready: NDArray, payload: Bytes) -> None:
-    """AssertionError: an item that waited for `ready` changed or went. Arrays by clock; `payload` uint8[clocks, bytes]."""
+    """AssertionError: an item that waited for `ready` changed or vanished. Arrays by clock; `payload` uint8[clocks, bytes]."""
     waits = np.nonzero((valid[:-1] == 1) & (ready[:-1] == 0))[0]
     assert (valid[waits + 1] == 1).all(), "an item went without having been taken"
     np.testing.assert_array_equal(payload[waits + 1], payload[waits], err_msg="an item changed while it waited")

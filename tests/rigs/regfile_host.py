@@ -1,4 +1,4 @@
-"""A host on a register file's AXI4-Lite port in the Amaranth simulator: what tests of the registers and of program writes share."""
+"""A host on a register file's AXI4-Lite port in the Amaranth simulator, for tests of registers and of program writes."""
 
 import numpy as np
 from amaranth import DomainRenamer, Module, ResetInserter, Signal
@@ -14,7 +14,7 @@ IDLE, SEQUENCER, HOST = {}, {"busy": 1, "running": 1}, {"busy": 1, "running": 1,
 
 
 class Host:
-    """An AXI4-Lite master that takes its time at random on every channel."""
+    """An AXI4-Lite master that waits at random on every channel."""
 
     def __init__(self, ctx, dut, reset):
         self.ctx, self.dut, self.bus, self.rng = ctx, dut, dut.bus, np.random.default_rng(1)
@@ -31,7 +31,7 @@ class Host:
             await self.ctx.tick()
 
     async def send(self, channel, **payload):
-        """One transfer on a channel that the master drives."""
+        """Makes one transfer on a channel that the master drives."""
         for name, value in payload.items():
             self.ctx.set(getattr(self.bus, name), value)
         self.ctx.set(getattr(self.bus, channel + "valid"), 1)
@@ -39,7 +39,7 @@ class Host:
         self.ctx.set(getattr(self.bus, channel + "valid"), 0)
 
     async def answer(self, channel, *names):
-        """One transfer on a channel that the slave drives; it must wait for ready without moving."""
+        """Takes one transfer on a channel that the slave drives; it must not move while it waits for ready."""
         while not self.ctx.get(getattr(self.bus, channel + "valid")):
             await self.ctx.tick()
         before = [self.ctx.get(getattr(self.bus, name)) for name in names]
@@ -52,7 +52,7 @@ class Host:
         return before
 
     async def write(self, where, value, strobe=15):
-        """Writes; AW and W in either order. Answers BRESP."""
+        """Writes, with AW and W in either order; returns BRESP."""
         parts = [("aw", {"awaddr": where}), ("w", {"wdata": value, "wstrb": strobe})]
         if self.rng.random() < 0.5:
             parts.reverse()
@@ -62,7 +62,7 @@ class Host:
         return (await self.answer("b", "bresp"))[0]
 
     async def read(self, where):
-        """(RDATA, RRESP)."""
+        """Reads; returns (RDATA, RRESP)."""
         await self.pause()
         await self.send("ar", araddr=where)
         return tuple(await self.answer("r", "rdata", "rresp"))
@@ -101,7 +101,7 @@ def run(test, *watchers, config=CONFIG):
 
 
 def random_word(register, rng):
-    """A legal word of a register, and the bits above its fields set at random."""
+    """A legal word of a register, with random bits above its fields."""
     values = {}
     for field in register.fields:
         low, high = field.limits

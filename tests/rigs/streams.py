@@ -1,6 +1,6 @@
 """Feeds a stream component in the Amaranth simulator and collects its answers, at several paces.
 
-For blocks without a DSP48E2; those that hold one run under Verilator, see `bench`.
+It is for blocks without a DSP48E2; blocks with one run under Verilator, see `bench`.
 """
 
 import random
@@ -12,11 +12,11 @@ from amaranth.sim import Simulator
 
 
 class StreamPace(NamedTuple):
-    """How readily the two sides take part in a clock."""
+    """How often the two sides take part in a clock."""
 
     offer: float  # chance that the source offers its next item
     accept: float  # chance that the sink is ready
-    waits_for_valid: bool = False  # the sink is ready only where it sees an answer: a source that waits for it hangs
+    waits_for_valid: bool = False  # the sink is ready only when it sees an answer: a source that waits for ready would hang
 
 
 PACES = {
@@ -29,9 +29,10 @@ PACES = {
 
 
 def run_stream(component: Component, items: Sequence[Any], pace: str = "full", clocks_per_item: int = 100) -> tuple[list[Any], int]:
-    """Sends `items` into `component.i`; returns as many payloads of `component.o`, and the clocks that took.
+    """Sends `items` into `component.i`; returns as many payloads of `component.o`, and the clocks that this took.
 
-    AssertionError: answers take longer than `clocks_per_item` clocks an item, or one that waits for `ready` changes or goes.
+    AssertionError: answers take longer than `clocks_per_item` clocks an item, or one changes or vanishes while it waits for
+    `ready`.
     """
     draw, manner, clocks = random.Random(1), PACES[pace], clocks_per_item * len(items)
     answers: list[Any] = []

@@ -1,4 +1,4 @@
-"""The stream helper finds the faults that it is there to find."""
+"""The stream helper finds the faults for which it exists."""
 
 import pytest
 from amaranth import Module, Signal
@@ -41,11 +41,11 @@ class Faulty(wiring.Component):
     ],
 )
 def test_fault_is_found(fault: str, pace: str, message: str) -> None:
-    """A stream test passes a component that breaks the stream's rules."""
+    """A stream test would pass a component that breaks the stream's rules."""
     with pytest.raises(AssertionError, match=message):
         run_stream(Faulty(fault), range(9), pace)
 
 
 def test_wire_is_fine() -> None:
-    """A stream test blames a component that keeps the rules."""
+    """A stream test would blame a component that keeps the rules."""
     assert run_stream(Faulty("none"), range(9), "ragged")[0] == list(range(9))

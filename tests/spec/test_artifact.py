@@ -18,7 +18,7 @@ from ..host.hand_made import cpu_entry, requantised_copy, with_cpu
 
 @pytest.fixture
 def artifact():
-    """One with something in each of its lists, a batch of 2; its model and tail are only looked at where they are run."""
+    """An artifact with an entry in each of its lists and a batch of 2; its model and tail are never run here."""
     node = {"name": "s", "op": "Softmax", "inputs": ["y"], "outputs": ["z"], "attributes": {}, "constants": {}}
     values = {"preprocess": {"scale": 1.0, "mean": [0.0], "std": [1.0]}}
     made = requantised_copy(**values, model_inputs=[{"name": "x", "shape": [6, 3, None], "dtype": "float32"}])
@@ -47,7 +47,7 @@ def edit(**changes):
 
 
 def of_program(**changes):
-    """A change of entries of the program's piece for `repack`."""
+    """A change of entries of the program's piece, for `repack`."""
 
     def change(members):
         manifest = json.loads(members[files.MANIFEST])
@@ -58,7 +58,7 @@ def of_program(**changes):
 
 
 def with_program(artifact, **changes):
-    """The artifact with other entries in the manifest of its program."""
+    """The artifact with other entries in its program's manifest."""
     first, *others = artifact.manifest["pieces"]
     return replace(artifact, manifest={**artifact.manifest, "pieces": [{**first, **changes}, *others]})
 
@@ -79,7 +79,7 @@ def test_what_is_saved_is_loaded(artifact, tmp_path):
     assert (back.pieces, back.model) == (artifact.pieces, b"onnx")
     assert {key: back.manifest[key] for key in artifact.manifest} == artifact.manifest
     assert back.config == preset("tiny")
-    assert [p.name for p in tmp_path.iterdir()] == ["m.cnna"]  # no partial file stays
+    assert [p.name for p in tmp_path.iterdir()] == ["m.cnna"]  # no partial file may stay
 
 
 def test_equal_input_gives_equal_bytes(artifact, tmp_path):
@@ -103,7 +103,7 @@ def test_every_truncation_is_refused(artifact, tmp_path):
 
 
 def test_a_flipped_byte_anywhere_is_refused_or_harmless(artifact, tmp_path):
-    """Bytes of the zip's own book-keeping that carry nothing (time stamps, attributes) may change; contents may not."""
+    """The zip's own bookkeeping may change where it means nothing (time stamps, attributes); contents may not."""
     save(artifact, tmp_path / "m.cnna")
     whole, first = (tmp_path / "m.cnna").read_bytes(), load(tmp_path / "m.cnna")
     for at in range(0, len(whole), 23):
@@ -171,7 +171,7 @@ def test_a_port_beyond_its_segment_is_refused(artifact, tmp_path):
 
 
 def older(members, schema):
-    """The file as schema 1 to 4 had it: a program with a head and a tail around it."""
+    """The file as schemas 1 to 4 had it: a program with a head and a tail around it."""
     manifest = json.loads(members[files.MANIFEST])
     program, tail = manifest.pop("pieces")
     del manifest["cpu_macs"], program["kind"]
@@ -183,7 +183,7 @@ def older(members, schema):
 
 
 def test_the_schema_before_pieces_is_read(artifact, tmp_path):
-    """A file of the year before would have to be compiled again, where its model may be lost."""
+    """A file of last year would have to be compiled again, and its model may be lost."""
     save(artifact, tmp_path / "m.cnna")
     repack(tmp_path / "m.cnna", lambda members: older(members, 4))
     back = load(tmp_path / "m.cnna")
@@ -193,7 +193,7 @@ def test_the_schema_before_pieces_is_read(artifact, tmp_path):
 
 
 def test_the_oldest_schema_is_read(artifact, tmp_path):
-    """Its ports say nothing of folds: inputs are packed as they are. Of clocks it has an estimate alone."""
+    """Its ports have no folds, so inputs are packed as they are. For clocks it has only an estimate."""
     save(artifact, tmp_path / "m.cnna")
 
     def oldest(members):
@@ -223,14 +223,14 @@ def test_the_oldest_schema_is_read(artifact, tmp_path):
     ],
 )
 def test_a_slower_memory_takes_longer_by_at_most_what_it_is_slower(artifact, ddr, times):
-    """A limit of a run that is too low there stops it for nothing. The one port of `tiny` moves 16 bytes a clock at most."""
+    """A limit that is too low would stop a run for nothing. The one port of `tiny` moves at most 16 bytes a clock."""
     predicted = {"cycles": 1500, "ddr": PLANNED.entry()}
     slow = replace(artifact.program, manifest={**artifact.program.manifest, "predicted": predicted})
     assert slow.predicted_clocks(ddr) == 1500 * times
 
 
 def test_predicted_clocks_that_disagree_are_refused(artifact, tmp_path):
-    """Whoever adds up the layers would get another figure than who reads the whole's."""
+    """The sum of the layers would differ from the figure of the whole."""
     save(artifact, tmp_path / "m.cnna")
     manifest = artifact.program.manifest
     predicted = manifest["predicted"]
@@ -246,7 +246,7 @@ FOLD = {"shape": [24, 2, 2], "step": [2, 2], "span": [2, 2], "before": [0, 1]}
 
 @pytest.mark.parametrize("change", [{}, {"step": [0, 2]}, {"span": [3, 2]}, {"before": [-1, 0]}, {"shape": [24, 2]}, {"step": [2]}])
 def test_only_a_sound_fold_is_taken(artifact, tmp_path, change):
-    """Numbers that do not go together would pack another picture, or none."""
+    """Numbers that contradict each other would pack another picture, or none."""
     port = {**artifact.program.manifest["inputs"][0], "block_bytes": 16, "row_bytes": 8, "fold": {**FOLD, **change}}
     folded = with_program(artifact, inputs=[port])
     if not change:
@@ -258,7 +258,7 @@ def test_only_a_sound_fold_is_taken(artifact, tmp_path, change):
 
 
 def test_an_output_has_no_fold(artifact, tmp_path):
-    """Nobody would unfold it."""
+    """Nothing would unfold it."""
     port = {**artifact.program.manifest["outputs"][0], "fold": FOLD}
     with pytest.raises(ArtifactError, match="port y has no proper 'fold'"):
         save(with_program(artifact, outputs=[port]), tmp_path / "m.cnna")
@@ -298,7 +298,7 @@ def test_an_unwritable_folder_is_one_line(artifact, tmp_path):
 
 @pytest.mark.parametrize("change", [{"layer": 1}, {"tensor": "nowhere"}])
 def test_a_command_of_nothing_is_refused(artifact, tmp_path, change):
-    """A report would look up a layer that is not there."""
+    """A report would look up a layer that does not exist."""
     save(artifact, tmp_path / "m.cnna")
     commands = artifact.program.manifest["commands"]
     repack(tmp_path / "m.cnna", of_program(commands=[{**commands[0], **change}, *commands[1:]]))
@@ -306,7 +306,7 @@ def test_a_command_of_nothing_is_refused(artifact, tmp_path, change):
 
 
 def test_commands_are_those_that_the_program_queues(artifact, tmp_path):
-    """A layer's name in an error, and a profile, come from the command's place in this list."""
+    """The layer's name in an error, or in a profile, comes from the command's place in this list."""
     save(artifact, tmp_path / "m.cnna")
     repack(tmp_path / "m.cnna", of_program(commands=[*artifact.program.manifest["commands"]] * 2))
     refuse(tmp_path / "m.cnna", "queues 4 commands", "lists 8")

@@ -14,7 +14,7 @@ SIZE = (6, 2, 1)
 
 
 def part(nodes, outputs, constants=()):
-    """A tail of operators on x float32 [1, *SIZE]."""
+    """A tail of operators on x, float32 [1, *SIZE]."""
     graph = helper.make_graph(
         nodes,
         "tail",
@@ -83,7 +83,7 @@ TAILS = {
 @pytest.mark.parametrize("name", TAILS)
 @pytest.mark.parametrize("seed", [1, 5])
 def test_numpy_answers_as_onnxruntime(name, seed, monkeypatch):
-    """A board without onnxruntime must print the same classes."""
+    """A board without onnxruntime would print other classes."""
     model = part(*TAILS[name])
     outputs = list(TAILS[name][1])
     x = np.random.default_rng(seed).integers(-3, 4, (1, *SIZE)).astype(np.float32)  # with ties
@@ -109,7 +109,7 @@ def test_views_need_no_onnxruntime():
 
 
 def test_what_numpy_lacks_is_named(monkeypatch):
-    """Who has no onnxruntime must be told before the run, not in the middle of it."""
+    """A user without onnxruntime must be told before the run, and not in the middle of it."""
     model = part([helper.make_node("Erf", ["x"], ["y"])], {"y": FLOAT})
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ToolError, match="Erf runs on the CPU and needs onnxruntime"):
@@ -122,7 +122,7 @@ def test_softmax_does_not_overflow():
 
 
 def test_top_k_prefers_the_lower_index():
-    """Equal scores must give the same order everywhere."""
+    """Equal scores would give different orders in different places."""
     values, index = top_k(np.array([[1.0, 3.0, 3.0, 2.0]]), 3)
     assert values.tolist() == [[3.0, 3.0, 2.0]]
     assert index.tolist() == [[1, 2, 3]]

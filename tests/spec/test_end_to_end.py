@@ -1,4 +1,4 @@
-"""The predicted images a second from end to end, against sums made by hand."""
+"""The predicted images a second from end to end, compared with sums made by hand."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def _cpu(seconds: float):
 
 
 def test_the_busier_side_decides():
-    """A sum of both sides would promise half the speed of two batches that overlap; one side alone would ignore the other."""
+    """The sum of both sides would promise half the speed of two overlapping batches; one side alone would ignore the other."""
     pieces = [_cpu(1e-3), _program((3, 10, 10), (8, 5, 5)), _cpu(3e-3), _program((8, 5, 5), (4, 1, 1))]
     found = end_to_end(pieces, CYCLES, CLOCK_MHZ, BATCH)
     moved = BATCH * (300 + 200 + 200 + 4)
@@ -39,7 +39,7 @@ def test_the_cpu_alone():
 
 
 def test_older_files_that_do_not_say_what_the_cpu_takes():
-    """Their 0 seconds would be shown as a CPU without end."""
+    """Their 0 seconds would look like an infinitely fast CPU."""
     found = end_to_end([_program((3, 4, 4), (1, 1, 1)), _cpu(0.0)], CYCLES, CLOCK_MHZ, 1)
     assert (found.fps, found.accelerator_share, found.cpu_seconds) == (None, None, None)
     assert "compile it again" in str(found)

@@ -1,4 +1,4 @@
-"""Outputs: whole or not at all, and what is no regular file stays what it is."""
+"""Outputs are written whole or not at all, and special files stay what they are."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ from cnna.spec.files import check_outputs, check_writable, write_text, writing
 
 
 def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path: Path) -> None:
-    """Renaming over `-o /dev/null` as root would take the machine's /dev/null away."""
+    """As root, renaming a file to `-o /dev/null` would remove the machine's /dev/null."""
     pipe, found = tmp_path / "pipe", []
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
@@ -24,7 +24,7 @@ def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path: Path) -> None:
 
 
 def test_one_pipe_takes_two_outputs_and_a_link_to_it_is_followed(tmp_path: Path) -> None:
-    """`--json /dev/null --html /dev/null` is no mistake."""
+    """`--json /dev/null --html /dev/null` must not count as a mistake."""
     pipe, link, found = tmp_path / "pipe", tmp_path / "link", []
     os.mkfifo(pipe)
     link.symlink_to(pipe)
@@ -39,7 +39,7 @@ def test_one_pipe_takes_two_outputs_and_a_link_to_it_is_followed(tmp_path: Path)
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    """The file that the user linked to would keep its old content."""
+    """The file to which the user's link leads would keep its old content."""
     (tmp_path / "there").mkdir()
     link, file = tmp_path / "link", tmp_path / "there" / "file"
     link.symlink_to(file)

@@ -1,4 +1,4 @@
-"""Every entry of a manifest is of the kind that its readers know, or it is refused by its place."""
+"""Every entry of a manifest has the kind that its readers know, or is refused with its place."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from ..host.hand_made import requantised_copy, with_cpu
 
 @pytest.fixture
 def manifest():
-    """One with something in each of its lists."""
+    """A manifest with an entry in each of its lists."""
     node = {"name": "s", "op": "Softmax", "inputs": ["y"], "outputs": ["z"], "attributes": {}}
     changes = {
         "preprocess": {"scale": 1.0, "mean": [0.0], "std": [1.0]},
@@ -20,14 +20,14 @@ def manifest():
 
 
 def _entries(value, where=()):
-    """Every entry of a JSON value, as the way to it."""
+    """Every entry of a JSON value, as the path to it."""
     for key, entry in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield (*where, key)
         yield from _entries(entry, (*where, key))
 
 
 def _differs(manifest, where, entry):
-    """The manifest with another value there."""
+    """The manifest with another value at that place."""
     if not where:
         return entry
     copy = dict(manifest) if isinstance(manifest, dict) else list(manifest)
@@ -36,7 +36,7 @@ def _differs(manifest, where, entry):
 
 
 def test_an_entry_of_another_kind_is_named(manifest):
-    """A manifest by another program, its digest right: `run` and `report` would end in a traceback where they read it."""
+    """With another program's manifest and a right digest, `run` and `report` would end in a traceback."""
     assert misfit(manifest) is None
     for where in _entries(manifest):
         if where[0] not in ("format", "schema") and where[-1] != "values" and "values" not in where:
@@ -60,14 +60,14 @@ def test_an_entry_of_another_kind_is_named(manifest):
     ],
 )
 def test_a_number_that_there_cannot_be_is_named(manifest, where, value):
-    """The right kind and still nothing that a compiler writes."""
+    """The value has the right kind, but no compiler would write it."""
     named = misfit(_differs(manifest, where, value))
     assert named == "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in where)[1:]
 
 
 @pytest.mark.parametrize("key", ["pieces", "preprocess", "isa"])
 def test_a_missing_entry_is_named(manifest, key):
-    """Of an older or another program."""
+    """The manifest may come from an older or another program."""
     assert misfit({name: value for name, value in manifest.items() if name != key}) == key
 
 

@@ -1,4 +1,4 @@
-"""The figures of a run: means of its batches, nothing invented, and clocks of units of that run only."""
+"""The figures of a run are means of its batches; nothing is invented, and clocks of units are of that run only."""
 
 from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.config import as_dict, preset
@@ -9,7 +9,7 @@ LAYERS = [{"name": "a", "op": "Conv", "engine": "conv", "macs": 6400}]
 
 
 def artifact(*programs: list[dict[str, object]]) -> Artifact:
-    """With a program for each list of layers, a batch of 2."""
+    """An artifact with a program for each list of layers and a batch of 2."""
     common = {"config": as_dict(preset("tiny")), "batch": 2, "name": "m", "isa": [1, 2]}
     pieces = tuple(ProgramPiece({**common, "layers": layers}, b"", b"") for layers in programs)
     return Artifact({**common, "macs": 3200 * len(pieces), "cpu_macs": 0}, pieces, b"")
@@ -34,7 +34,7 @@ def test_a_figure_is_the_mean_of_the_batches():
 
 
 def test_programs_of_one_model_add_up():
-    """They run one after another: a mean over them would make a model of two pieces twice as quick."""
+    """Programs run one after another: a mean over them would make a model of two pieces twice as quick."""
     found = summary(artifact(LAYERS, LAYERS), "rtl", [Runs([run(100)]), Runs([run(60), run(80)])], 1.0, True)
     assert found["cycles"] == 170
     assert found["mac_utilization"] == 6400 * 2 / (170 * 64)
@@ -55,7 +55,7 @@ def test_what_nothing_measured_is_none():
 
 
 def test_the_array_is_used_by_its_own_layers_alone():
-    """A depthwise layer keeps the vector engine busy while the array has clocks of the next one: it was "44100.0%" of the array."""
+    """A depthwise layer works while the array has clocks of the next one: it would use "44100.0%" of the array."""
     layers = [
         {"name": n, "op": op, "engine": e, "macs": 6400} for n, op, e in (("a", "Conv", "conv"), ("b", "Depthwise", "vector"))
     ]
@@ -65,14 +65,14 @@ def test_the_array_is_used_by_its_own_layers_alone():
 
 
 def test_units_are_dated_one_by_one():
-    """Engines that finish two units in a clock, and those that never work."""
+    """An engine may finish two units in a clock, or never work."""
     events = [(5, "load", 1), (7, "conv", 2), (9, "conv", 3)]
     found = summary(ONE, "rtl", [Runs([run(10)], None, events)], 1.0, None)
     assert found["programs"][0]["unit_clocks"] == {"load": [5], "conv": [7, 7, 9], "vector": [], "store": []}
 
 
 def test_units_of_the_run_before_are_forgotten():
-    """Counts are cleared a clock after the start; without this, each unit of a second batch would be finished in clock 1."""
+    """Counts are cleared a clock after the start; otherwise each unit of a second batch would be finished in clock 1."""
     events = [(1, "load", 1), (1, "conv", 3), (2, "load", 0), (2, "conv", 0), (6, "load", 1), (8, "conv", 1), (9, "conv", 3)]
     found = summary(ONE, "rtl", [Runs([run(10)], None, events)], 1.0, None)
     assert found["programs"][0]["unit_clocks"] == {"load": [6], "conv": [8, 9, 9], "vector": [], "store": []}

@@ -23,20 +23,20 @@ def test_every_element_lies_where_the_port_says(ci, channels, row_pad):
 
 
 def test_quantise_rounds_ties_to_even_and_saturates():
-    """As ONNX QuantizeLinear: anything else differs from onnxruntime at the very first tensor."""
+    """Rounding other than ONNX QuantizeLinear's would differ from onnxruntime at the very first tensor."""
     x = np.array([0.25, 0.75, -0.25, -0.75, 1e9, -1e9], np.float32)
-    expected = [round(value / 0.5) + 7 for value in x[:4].tolist()]  # Python's round is to even
+    expected = [round(value / 0.5) + 7 for value in x[:4].tolist()]  # Python's round goes to even
     assert quantise(x, 0.5, 7).tolist() == [*expected, 127, -128]
 
 
 def test_quantise_saturates_what_is_too_great():
-    """As onnxruntime does, and without a warning of numpy's; float64 beyond float32 alike."""
+    """onnxruntime saturates, without a warning of numpy's; float64 beyond float32 must do the same."""
     x = np.array([1e38, -1e38, np.inf, -np.inf, 1e300])
     assert quantise(x, 1e-3, 5).tolist() == [127, -128, 127, -128, 127]
 
 
 def test_quantise_refuses_nan():
-    """Cast to int8 it would become some number, and the answer a guess."""
+    """Cast to int8, NaN would become some number, and the answer a guess."""
     with pytest.raises(DataError, match="tensor image holds NaN"):
         quantise(np.array([0.0, np.nan]), 0.5, 0, "image")
 

@@ -1,4 +1,4 @@
-"""`make bench`: rows are chosen by pattern, measurements kept while program and Verilog are the same, the rest is marked."""
+"""`make bench`: patterns choose rows, measurements last while program and Verilog stay the same, the others are marked."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ RUN = {"ddr_read_bytes": 480, "ddr_write_bytes": 0, "date": "a day", "stalls": {
 
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where networks are made, once for all tests."""
+    """The folder of networks, made once for all tests."""
     return tmp_path_factory.mktemp("networks")
 
 
@@ -33,17 +33,17 @@ def _row(folder: Path) -> dict[str, Any]:
 
 
 def _again(folder: Path, row: dict[str, Any]) -> str:
-    """Keeps that row, predicts once more, and answers with the page's line."""
+    """Keeps that row, predicts once more, and returns the page's line."""
     (folder / bench.KEPT).write_text(json.dumps({"digits/b1": row}))
     assert bench.main(["--rows", "digits/b1", "--predict", "--config", "tiny", "--docs", str(folder)]) == 0
     return next(line for line in (folder / bench.PAGE).read_text().splitlines() if line.startswith("| digits/b1 |"))
 
 
 def test_a_row_is_predicted_marked_and_its_measurement_kept(kept: Path) -> None:
-    """A prediction that looks measured, a measurement lost, or one of another program or Verilog would make the page a lie."""
+    """A prediction would look measured, or a measurement be lost or belong to another program or Verilog."""
     row = _row(kept)
     assert _again(kept, row).endswith("| *predicted* |")
-    # The Verilog's digest is only known once something is measured.
+    # the Verilog's digest is known only after a measurement
     row["measured"] = {**row["predicted"], **RUN, "program_sha256": row["program_sha256"], "verilog_sha256": "other"}
     row["layers"] = [[name, clocks, clocks + 1] for name, clocks, _ in row["layers"]]
     assert "*stale*" in _again(kept, row)
@@ -56,7 +56,7 @@ def test_a_row_is_predicted_marked_and_its_measurement_kept(kept: Path) -> None:
 
 
 def test_rows_go_on_after_one_that_fails(kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Hours of rows must not be lost to the first; the code says that there was one."""
+    """Hours of rows would be lost to the first failure; the exit code must report it."""
     real = bench.measure
 
     def measure(row: bench_rows.Row, *others: Any) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_rows_go_on_after_one_that_fails(kept: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_done_stays_when_interrupted(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in an hour-long row: code 130, and the files whole."""
+    """After Ctrl-C in an hour-long row there must be code 130 and whole files."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -89,7 +89,7 @@ def test_what_is_done_stays_when_interrupted(kept: Path, monkeypatch: pytest.Mon
 def test_a_baseline_is_held(
     kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], clocks: int, code: int
 ) -> None:
-    """One clock more is a change that somebody must have meant: the line says measured, expected, and how to write it anew."""
+    """One clock more is a change that somebody must have meant: the line must say measured, expected, and how to write it anew."""
     row = _row(kept)
     (kept / bench.KEPT).write_text(json.dumps({"digits/b1": {**row, "measured": {**row["predicted"], **RUN, "cycles": 1000}}}))
     monkeypatch.setattr(bench, "_run", lambda *_: {"cycles": clocks})
@@ -101,13 +101,13 @@ def test_a_baseline_is_held(
 
 
 def test_a_baseline_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A check of nothing must not pass."""
+    """A check of nothing would pass."""
     assert bench.main(["--check", "digits/b1", "--docs", str(tmp_path)]) == 2
     assert "digits/b1" in capsys.readouterr().out
 
 
 def test_patterns_choose_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    """`ROWS=` must not measure for hours what nobody asked for, and no name twice."""
+    """`ROWS=` would measure for hours what nobody asked for, or a name twice."""
     assert [row.key for row in bench_rows.chosen(["vgg19/b?", "resnet50/b4"])] == ["vgg19/b1", "resnet50/b4", "vgg19/b4"]
     every = [row.key for row in bench_rows.chosen([])]
     assert len(every) == len(set(every)) == 4 * len(bench_rows.NETWORKS) + len(bench_rows.PIX)
@@ -116,7 +116,7 @@ def test_patterns_choose_rows(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_only_what_is_worth_it_is_simulated_at_a_slower_memory() -> None:
-    """Three networks by themselves; any other where it is named in full."""
+    """Three networks are simulated without being named; any other must be named in full."""
     slow = [row for row in bench_rows.chosen(["*/32B"]) if row.simulated]
     assert {row.network for row in slow} == set(bench_rows.SLOW_MEASURED)
     assert {row.batch for row in slow} == {1}
@@ -126,7 +126,7 @@ def test_only_what_is_worth_it_is_simulated_at_a_slower_memory() -> None:
 
 
 def test_the_page_says_what_misses_its_floor(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A floor missed and not said would be hidden in a table; the cause stands beside it once it is known."""
+    """A floor that is missed would be hidden in a table; the cause must stand beside it once it is known."""
     row = _row(kept)
     slow = {**row["predicted"], **RUN, "cycles": 20_000_000, "fps_at_300mhz": 15.0, "mac_utilization": 0.2}
     rows = {"vgg19/b1": {**row, "measured": slow}, "vgg19/b1/32B": {**row, "measured": slow}, "resnet50/b1/pix4": row}

@@ -1,4 +1,4 @@
-"""The digest after which quantised networks are kept: it must change with every module that takes part in making them."""
+"""The digest that names the cached networks changes with every module that takes part in making them."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 
 
 def test_the_digest_follows_imports_into_every_room() -> None:
-    """A module that is left out could change, and the bench would go on measuring yesterday's networks."""
+    """If a module were left out, the bench would go on measuring yesterday's networks after a change."""
     found = set(bench_networks.sources(bench_networks.ROOT, bench_networks.ROOTS))
     rooms = {Path(name).parent.name for name in found}
     assert {"quantise", "zoo", "frontend", "passes", "graph"} <= rooms
@@ -16,7 +16,7 @@ def test_the_digest_follows_imports_into_every_room() -> None:
 
 @pytest.mark.parametrize("gone", ["compiler/zoo/a.py", "compiler/zoo/b.py", "compiler/graph/c.py"])
 def test_a_module_without_a_file_is_an_error(tmp_path: Path, gone: str) -> None:
-    """After a move the digest once walked no file at all, and said nothing: a digest of nothing never changes."""
+    """After a move the digest might cover no file at all, and would never change."""
     texts = {
         "compiler/zoo/a.py": "from cnna.compiler.zoo import (\n    b,\n)\n",
         "compiler/zoo/b.py": "def f():\n    from cnna.compiler.graph.c import g\n",

@@ -1,4 +1,4 @@
-"""`make conformance`: a part of it, and that it judges as the page says."""
+"""`make conformance`: a part of its cases, and that it judges as the page says."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,17 +12,17 @@ from conformance_page import kind_of_line, page
 
 import cnna.backend as backend
 
-QUICK = {"accelerated": 40, "cpu": 40, "refused": 20}  # cases of a run of `make test`
+QUICK = {"accelerated": 40, "cpu": 40, "refused": 20}  # the cases that `make test` runs
 
 
 def case_of(key: str) -> Case:
-    """By SUITE/NAME."""
+    """The case called SUITE/NAME."""
     suite, _, name = key.partition("/")
     return next(case for case in cases([suite]) if case.name == name)
 
 
 def test_a_part_of_the_suites_does_as_well_as_committed(root: Path, seed: int) -> None:
-    """A case that crashes, is answered wrongly, or leaves the accelerator for the CPU, or the CPU for a refusal."""
+    """A case would crash, be answered wrongly, or move from the accelerator to the CPU or from the CPU to a refusal."""
     before, rng = kept(root / "docs"), np.random.default_rng(seed)
     all_cases = {case.key: case for case in cases([suite for suite in SUITES if suite != "light"])}
     chosen = []
@@ -36,7 +36,7 @@ def test_a_part_of_the_suites_does_as_well_as_committed(root: Path, seed: int) -
 
 
 def test_the_page_and_the_record_are_of_the_same_run(root: Path) -> None:
-    """The page's totals would be of another run than the record that tests compare with."""
+    """The page's totals would come from another run than the record with which tests compare."""
     found = record(Result(case, kept(root / "docs")[case.key]) for case in cases())
     counts = [str(len(found[verdict]) or "") for verdict in conformance.VERDICTS]
     row = "| all | " + " | ".join([str(len(cases())), *counts]) + " |"
@@ -44,7 +44,7 @@ def test_the_page_and_the_record_are_of_the_same_run(root: Path) -> None:
 
 
 def test_an_answer_that_is_off_is_wrong() -> None:
-    """A judge that takes anything would make the table worthless."""
+    """If every answer passed, the table would be worthless."""
     case = case_of("pytorch-converted/test_Conv2d")
     prepared = backend.prepare(case.model)
     ((inputs, (want,)),) = case.data()
@@ -73,7 +73,7 @@ def test_a_step_is_a_255th_of_the_expected_range() -> None:
 
 
 def test_worse_results_are_found_and_better_ones_are_not() -> None:
-    """A fall from the accelerator to the CPU keeps answers right, so that nothing else would see it."""
+    """A move from the accelerator to the CPU keeps answers right, so nothing else would notice it."""
     case = case_of("node/test_relu")
     results = [Result(case, verdict) for verdict in conformance.VERDICTS]
     assert [result.verdict for result, _ in fallen(results, {case.key: "cpu"})] == ["refused", "wrong", "crash"]
@@ -81,7 +81,7 @@ def test_worse_results_are_found_and_better_ones_are_not() -> None:
 
 
 def test_page_counts_cases_and_groups_lines() -> None:
-    """Lines of one reason, about other names and numbers, must count as one."""
+    """Lines with one reason, but other names and numbers, must count as one."""
     case = case_of("node/test_relu")
     other = replace(case, name="test_other")
     lines = ["a: node 'x' has 3 | 4", "b: node 'y' has 5 | 6"]

@@ -1,4 +1,4 @@
-"""`tools/host_time.py` measures what the host spends on a picture; no test holds the figure, since machines differ."""
+"""`tools/host_time.py` measures the host's time for a picture; no test limits the figure, since machines differ."""
 
 import host_time
 
@@ -6,7 +6,7 @@ LEAST_MS = 0.05  # quantising and copying a picture cannot take less
 
 
 def test_the_tool_measures_work() -> None:
-    """A measurement that left the host's work out would print a figure near 0 whatever the driver did."""
+    """A measurement without the host's work would print a figure near 0, whatever the driver does."""
     found = host_time.measure(5)
     assert len(found) == 5
     assert min(found) > LEAST_MS, "nothing was measured"

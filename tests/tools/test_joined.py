@@ -1,4 +1,4 @@
-"""`joined` on hand-made netlists: what counts on a path, where paths begin and end, and modules joined over their borders."""
+"""`joined` on hand-made netlists: what counts on a path, where paths begin and end, and modules joined across borders."""
 
 from collections import Counter
 from typing import Any
@@ -24,7 +24,7 @@ def carry(*inputs: int, chain: int, out: list[int]) -> Node:
 
 
 def netlist(nodes: list[Node], ports: list[list[int]] | None = None, *children: tuple[int, str, list[list[int]]]) -> Netlist:
-    """A module whose nets are called by their numbers ("n3")."""
+    """A module whose nets are named by their numbers ("n3")."""
     return Netlist(NETS, ports or [], nodes, list(children), {}, {net: f"n{net}" for net in range(NETS)})
 
 
@@ -42,7 +42,7 @@ def depth(*nodes: Node) -> int:
 
 
 def test_a_chain_of_carries_is_one() -> None:
-    """An adder at no cost, or at one for each of its cells, would hide the longest path, or be it."""
+    """If an adder cost nothing, or one for each of its cells, it would hide the longest path, or be it."""
     begin, end = lut(0, out=1), [lut(20, out=21), ff(21, 22)]
     chain = [carry(1, chain=30, out=[2, 3]), carry(31, 32, chain=3, out=[4, 5]), carry(33, chain=5, out=[6, 20])]
     assert alone([begin, *chain, *end]).paths["t"] == Longest(3, "t.n0", "t.n22")
@@ -56,7 +56,7 @@ def test_a_chain_of_carries_is_one() -> None:
 
 
 def test_a_chain_of_carries_as_yosys_writes_it() -> None:
-    """A LUT, three CARRY4, a LUT, a flip-flop: S and DI lead into the chain as well as CI."""
+    """A LUT, three CARRY4, a LUT and a flip-flop: S and DI lead into the chain as well as CI."""
 
     def path(pin: str) -> int:
         pins: dict[str, list[Any]] = {"CI": [], "CYINIT": ["0"], "DI": ["0"], "S": ["0"]}
@@ -75,7 +75,7 @@ def test_a_chain_of_carries_as_yosys_writes_it() -> None:
 
 
 def test_a_memory_is_one_from_its_address() -> None:
-    """A LUT RAM or shift register is a LUT that is addressed: at no cost, paths of a queue's output would be one too short."""
+    """A LUT RAM or shift register is an addressed LUT: without a cost, paths of a queue's output would be one too short."""
     ram = [Node("memory", [1, 10], [11], [], [], []), Node("memory", [], [], [1], [], [2]), Node("memory", [], [], [12], [], [13])]
     assert depth(*ram, ff(2, 3)) == 1
     assert alone([lut(0, out=1), *ram, lut(2, 13, out=3), ff(3, 4)]).paths["t"] == Longest(3, "t.n0", "t.n4")
@@ -86,7 +86,7 @@ def test_a_memory_is_one_from_its_address() -> None:
 
 
 def test_a_memory_without_an_address_is_where_a_path_starts() -> None:
-    """Its output is a LUT's all the same, not a register's; what is shifted in comes a clock later."""
+    """Its output is still a LUT's and not a register's; what is shifted in comes a clock later."""
     shift = Node("memory", [1], [], [], [], [2])
     assert alone([shift, ff(2, 3)]).paths["t"] == Longest(1, "t.n2", "t.n3")
     assert alone([shift, lut(2, out=4), ff(4, 3)]).paths["t"] == Longest(2, "t.n2", "t.n3")
@@ -95,7 +95,7 @@ def test_a_memory_without_an_address_is_where_a_path_starts() -> None:
 
 
 def test_a_multiplexer_behind_luts_is_one_each() -> None:
-    """LUT, MUXF7, MUXF8: read from Yosys' form, by a data input and by the select."""
+    """LUT, MUXF7, MUXF8 must count in Yosys' form, both from a data input and from the select."""
     rows = [
         ("LUT6", {"I0": [2], "O": [3]}),
         ("MUXF7", {"I0": [3], "I1": [4], "S": [5], "O": [6]}),
@@ -117,13 +117,13 @@ def test_a_multiplexer_behind_luts_is_one_each() -> None:
     ],
 )
 def test_what_ends_a_path(end: Node) -> None:
-    """Enables and resets come through the longest logic; data into memories and DSPs is no less a path than into flip-flops."""
+    """Enables and resets come through the longest logic; data into memories and DSPs make paths like those into flip-flops."""
     found = alone([lut(0, out=1), lut(1, out=2), end]).paths["t"]
     assert found == Longest(2, "t.n0", "t.n3")
 
 
 def test_the_longest_of_many_paths_is_named() -> None:
-    """The first or the last that ends in the module instead."""
+    """The first or the last path that ends in the module would be named instead."""
     nodes = [lut(0, out=1), ff(1, 2), lut(1, 3, out=4), lut(4, 5, out=6), ff(6, 7), lut(9, out=8), ff(8, 10)]
     assert alone(nodes).paths["t"] == Longest(3, "t.n0", "t.n7")
     assert alone(nodes[::-1]).paths["t"] == Longest(3, "t.n0", "t.n7")
@@ -132,7 +132,7 @@ def test_the_longest_of_many_paths_is_named() -> None:
 
 
 def test_a_loop_is_refused() -> None:
-    """It has no longest path; a flip-flop in it makes it a counter."""
+    """A loop has no longest path; with a flip-flop in it, it is a counter."""
     with pytest.raises(ValueError, match="a loop without a register"):
         alone([lut(0, 3, out=1), lut(1, out=2), carry(2, chain=5, out=[3])])
     assert depth(lut(0, 3, out=1), lut(1, out=2), ff(2, 3)) == 2
@@ -142,7 +142,7 @@ def test_a_loop_is_refused() -> None:
 
 
 def test_raw_outputs_are_counted_where_they_lead_into_logic() -> None:
-    """One that a flip-flop beside the block takes is no matter; one that enables it, or leads to another block, is."""
+    """An output that a flip-flop beside the block takes is harmless; one that enables it, or leads to another block, is not."""
     blocks = [Node("block", [0], [], [], [], [1]), Node("raw", [], [], [], [], [2, 3, 4, 5, 6, 7, 8])]
     readers = [ff(2, 20), ff(20, 21, 3), lut(4, 20, out=22), lut(4, out=23), Node("block", [5], [], [], [], [])]
     readers += [Node("memory", [6], [], [7], [], [24]), carry(25, chain=8, out=[26])]
@@ -171,7 +171,7 @@ def three() -> dict[str, Netlist]:
 
 
 def test_paths_lead_over_borders_of_two_levels() -> None:
-    """A path cut at a border, or led to another bit or instance, would look short; a longer one ends in the module inside."""
+    """A path that is cut at a border, or led to another bit or instance, would look short; the longer one ends inside."""
     found = join("t", THREE, three(), 0)
     assert found.paths["t"] == Longest(11, "t.n5", "t.n5")  # two LUTs in each of four l, one in each of two m, one in t
     assert found.paths["l"] == Longest(9, "t.n5", "t.m1.two.n13")  # l, l, m, l, l: a flip-flop beside the last LUT
@@ -183,7 +183,7 @@ def test_paths_lead_over_borders_of_two_levels() -> None:
 
 
 def test_a_module_may_lead_a_net_through() -> None:
-    """Two ports on one net join two nets outside."""
+    """Two ports on one net must join two nets outside."""
     parts = {"t": part("t", "", "c"), "c": part("c", "a y")}
     top = netlist([lut(0, out=1), lut(2, out=3), ff(3, 4)], [], (0, "c", [[1, 8], [2, 9]]))
     found = join("t", parts, {"t": top, "c": netlist([], [[7, 6], [7, 5]])}, 0)
@@ -191,7 +191,7 @@ def test_a_module_may_lead_a_net_through() -> None:
 
 
 def test_a_module_that_is_not_known_is_a_register() -> None:
-    """Nothing is known of it: paths start at its outputs, and its inputs are no loads."""
+    """Nothing is known of it: paths must start at its outputs, and its inputs must not count as loads."""
     known = three()
     del known["l"]
     found = join("t", THREE, known, 0)
@@ -200,7 +200,7 @@ def test_a_module_that_is_not_known_is_a_register() -> None:
 
 
 def test_loads_are_counted_over_borders_without_clock_and_reset() -> None:
-    """An enable that reaches every instance is one net; a reset has a tree of its own wherever a port calls it so."""
+    """An enable that reaches every instance is one net; a reset has its own tree wherever a port is called so."""
     loads = join("t", THREE, three(), 0).loads
     named = {name: pins for pins, name in loads}
     assert named["t.n5"] == 2  # the LUT in m0.one, and an enable in t
@@ -214,14 +214,14 @@ def test_loads_are_counted_over_borders_without_clock_and_reset() -> None:
 
 
 def test_clocks_by_port_are_left_out() -> None:
-    """Those that some cell has as data: the widest nets of all would be called too wide."""
+    """If some cell uses a clock as data, the widest nets of all would be called too wide."""
     for name, is_quiet in (("aclk", True), ("clk", True), ("aresetn", True), ("core_rst", True), ("rst", True), ("go", False)):
         found = join("t", {"t": part("t", name)}, {"t": netlist([ff(0, 1, 2)], [[2]])}, 0)
         assert ((1, "t.n2") in found.loads) is not is_quiet, name
 
 
 def test_nets_are_called_as_in_the_verilog() -> None:
-    """By the outermost name that they have, and the instances that they stand in."""
+    """A net must have its outermost name, behind the instances that it lies in."""
     renamed = {"t": Part("t", "", (), {"n1": "queue", "c": "unit"}, ("c",)), "c": Part("c", "", (), {"n7": "level"}, ())}
     inner = netlist([lut(8, out=9), ff(9, 7)], [[6]])
     bits = netlist([ff(2, 1)], [], (0, "c", [[2]]))._replace(names={1: "n1[3]"})

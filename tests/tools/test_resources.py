@@ -1,4 +1,4 @@
-"""`make resources`: a small design synthesised by Yosys, its modules joined, and the page that says what is not known."""
+"""`make resources`: Yosys synthesises a small design, its modules are joined, and the page says what is unknown."""
 
 import os
 from pathlib import Path
@@ -65,7 +65,7 @@ endmodule
 
 
 def test_a_design_is_counted_and_joined_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Instances counted once, a path cut at a border, reset taken for a wide net, or a cache never hit would falsify the page."""
+    """Instances might count once, a path be cut at a border, reset look like a wide net, or the cache never be hit."""
     parts = synthesis.split(CHILD + TOP)
     found = synthesis.synthesise_all(parts, tmp_path, 300, lambda line: None)
     design = resources.gather(parts, found, "t")
@@ -85,7 +85,7 @@ def test_a_design_is_counted_and_joined_and_kept(tmp_path: Path, monkeypatch: py
 
 
 def test_what_is_kept_is_for_this_user_alone(tmp_path: Path) -> None:
-    """Another user could put netlists there, and the page would count them."""
+    """Another user could put netlists there, which the page would count."""
     parts, before = synthesis.split(CHILD), os.umask(0)
     try:
         synthesis.synthesise_all(parts, tmp_path / "cache", 0, lambda line: None)
@@ -98,7 +98,7 @@ def test_what_is_kept_is_for_this_user_alone(tmp_path: Path) -> None:
 
 
 def test_what_is_not_synthesised_is_named(tmp_path: Path) -> None:
-    """A sum that lacks modules in silence would look like a small design; the DSPs that a text names are known all the same."""
+    """A sum that silently lacks modules would look like a small design; the DSPs that the text names are known all the same."""
     dsp = TOP.replace("endmodule", "  DSP48E2 #(\n    .PREG(32'd1)\n  ) x (\n    .CLK(clk)\n  );\nendmodule")
     parts = synthesis.split(CHILD + dsp)
     found = synthesis.synthesise_all(parts, tmp_path, 0, lambda line: None)
@@ -109,7 +109,7 @@ def test_what_is_not_synthesised_is_named(tmp_path: Path) -> None:
 
 
 def test_equal_modules_have_equal_texts() -> None:
-    """Names that depend on the rest of the design would have each module synthesised anew after every change."""
+    """If names depended on the rest of the design, every change would mean a new synthesis of each module."""
     other = CHILD.replace("t.child", "t.other").replace("rst", "clear")
     again = synthesis.split(other)
     assert again["t.other"].digest == synthesis.split(CHILD + TOP)["t.child"].digest
@@ -120,7 +120,7 @@ def test_equal_modules_have_equal_texts() -> None:
 
 
 def test_a_lut_behind_a_block_ram_counts_and_one_before_it_does_not() -> None:
-    """A register and multiplexers beside every bank, unseen; or a harmless gate at its write enable, said to be a shortfall."""
+    """A register and multiplexers beside every bank would go unseen, or a harmless gate at a write enable be a shortfall."""
     before = [Node("block", [1], [], [], [], [2]), Node("lut", [], [], [3, 4], [], [1])]
     behind = [Node("raw", [], [], [], [], [2]), Node("lut", [], [], [2, 4], [], [5])]
     assert [resources._behind(Netlist(6, [], nodes, [], {}, {})) for nodes in (before, behind, before + behind)] == [0, 1, 1]

@@ -1,4 +1,4 @@
-"""The simulator's speed is measured for ways to build it that differ in what they say they do."""
+"""The simulator's speed is measured for several ways to build it, which differ as their names say."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from cnna.spec.artifact import load
 
 
 def test_ways_change_what_they_are_called_after() -> None:
-    """Two ways that are one would be measured as noise and written down as a finding."""
+    """If two ways were one, noise would be measured and written down as a finding."""
     assert len(set(simulation_speed.WAYS.values())) == len(simulation_speed.WAYS)
     assert simulation_speed.WAYS["as it is"] == (build.VERILATOR_FLAGS, build.MAKE_FLAGS)
     flags, make = simulation_speed.WAYS["for any processor"]
@@ -24,7 +24,7 @@ def test_ways_change_what_they_are_called_after() -> None:
 
 @pytest.mark.cosim
 def test_a_way_is_measured(tmp_path: Path) -> None:
-    """Processor time that is not the simulator's, or clocks that are not the run's, would make any way look good."""
+    """Processor time of other processes, or clocks of other runs, would make any way look good."""
     paths = [str(tmp_path / name) for name in ("m.onnx", "c.npz", "t.npz", "q.onnx", "m.cnna")]
     assert main(["models", "digits", "-o", paths[0], "--calib", paths[1], "--test", paths[2]]) == 0
     assert main(["quantize", paths[0], "--calib", paths[1], "-o", paths[3]]) == 0
