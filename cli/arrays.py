@@ -86,7 +86,8 @@ def _match(path: Path, arrays: dict[str, Rows], inputs: list[str]) -> dict[str, 
     if len(inputs) == 1 and inputs[0] not in arrays:
         name = "x" if "x" in arrays else next(iter(arrays)) if len(arrays) == 1 else None
         if name is None:
-            raise DataError(f"{path}: has arrays {', '.join(arrays)}, but the model's input is {inputs[0]} (or x)")
+            also = "" if inputs[0] == "x" else " (or x)"
+            raise DataError(f"{path}: has arrays {', '.join(arrays)}, but the model's input is {inputs[0]}{also}")
         matched = {inputs[0]: arrays.pop(name)}
     else:
         missing = [name for name in inputs if name not in arrays]

@@ -37,12 +37,15 @@ def add_picture_options(parser: argparse.ArgumentParser, when: str) -> None:
 def _number(text: str) -> float:
     try:
         return float(Fraction(text)) if "/" in text else float(text)
-    except ZeroDivisionError:
-        raise ValueError from None
+    except (ValueError, ZeroDivisionError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number; 0.5 and 1/255 are") from None
 
 
 def _whole(text: str) -> list[int]:
-    return [int(part) for part in text.replace("x", ",").split(",")]
+    try:
+        return [int(part) for part in text.replace("x", ",").split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; 256 and 256,320 (rows, columns) are") from None
 
 
 def given_preprocess(args: argparse.Namespace) -> dict[str, Any]:

@@ -94,6 +94,8 @@ def run(args: argparse.Namespace) -> Outcome:
         print(cpu_agreement)
     if other:
         found = against.compare(artifact, inputs, answers, other, counter("comparing"))
+        if not found.worst:
+            raise DataError(f"{args.against}: no tensor and no answer of it has the shape of one in the .cnna: not the same model")
         figures["against"] = found.figures()
         print("\n".join(against.lines(found)))
     if untraced:

@@ -87,11 +87,13 @@ _NUMPY: dict[str, Callable[..., Any]] = {  # ONNX operator: inputs, then attribu
     "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "Softmax": softmax,
     "TopK": _top_k,
+    "Squeeze": lambda x, axes=None: np.squeeze(x, None if axes is None else tuple(axes)),
     "Transpose": lambda x, perm=None: x.transpose(perm),
+    "Unsqueeze": lambda x, axes: np.expand_dims(x, tuple(axes)),
 }
 
 
-VIEWS = ("Flatten", "Identity", "Reshape")  # of those in numpy: they move no element
+VIEWS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")  # of those in numpy: they move no element
 
 
 def only_views(operators: Sequence[CpuOperator]) -> bool:

@@ -99,7 +99,7 @@ def _numbers(value: Any) -> tuple[float, ...] | None:
 
 def _sizes(value: Any) -> tuple[int, ...] | None:
     values = value if isinstance(value, (list, tuple)) else [value]
-    return tuple(values) if len(values) in (1, 2) and all(type(one) is int and 0 < one <= 1 << 15 for one in values) else None
+    return tuple(values) if len(values) in (1, 2) and all(type(one) is int and 0 < one <= _SIZE_MAX for one in values) else None
 
 
 def _both(value: Any) -> tuple[int, ...] | None:
@@ -111,7 +111,8 @@ def _one_of(*words: str) -> tuple[str, Callable[[Any], Any]]:
     return " or ".join(words), lambda value: value if value in words else None
 
 
-_SIZES = "one whole number or two (rows, columns), above 0"
+_SIZE_MAX = 1 << 15  # rows or columns of a picture
+_SIZES = f"one whole number or two (rows, columns), within 1..{_SIZE_MAX}"
 _KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "scale": ("a number", _number),
     "mean": ("a number, or a list with one a channel", _numbers),

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from math import prod
 
 from cnna.compiler.frontend.partition import Piece, Reasons, cut
-from cnna.compiler.graph.float_ops import Reshape, float_macs
+from cnna.compiler.graph.float_ops import Onnx, Reshape, float_macs
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.config import Config
+from cnna.spec.cpu_ops import VIEWS
 from cnna.spec.end_to_end import (
     ELEMENT_SECONDS,
     MACS_A_SECOND,
@@ -65,7 +66,8 @@ def _macs(piece: Piece) -> int:
 
 def _only_views(piece: Piece) -> bool:
     """Whether the host may do a piece without onnxruntime: `spec.cpu_ops.only_views` decides, when it is exported."""
-    return all(isinstance(node.op, Reshape) for node in piece.graph.nodes)
+    ops = [node.op for node in piece.graph.nodes]
+    return all(isinstance(op, Reshape) or (isinstance(op, Onnx) and op.kind in VIEWS) for op in ops)
 
 
 def node_seconds(node: Node, graph: Graph, views: bool = False) -> float:

@@ -107,6 +107,19 @@ def test_another_model_is_refused_in_a_line(folder: Path, capsys: pytest.Capture
     assert len(said.err.splitlines()) == 1
 
 
+def test_a_model_with_equal_names_alone_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exporters call inputs and outputs alike in all models: an empty table and exit code 0 would read as a comparison."""
+    shape = onnx.helper.make_tensor_value_info
+    nodes = [onnx.helper.make_node("Relu", ["image"], ["logits"])]
+    ends = [shape(name, onnx.TensorProto.FLOAT, ["N", 1, 16, 16]) for name in ("image", "logits")]
+    graph = onnx.helper.make_graph(nodes, "other", ends[:1], ends[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), folder / "other.onnx")
+    words = ["run", folder / "m.cnna", "--device", "emulator", "--limit", 1, "--input", folder / "test.npz"]
+    capsys.readouterr()
+    assert main([str(word) for word in [*words, "--against", folder / "other.onnx"]]) == 2
+    assert "not the same model" in capsys.readouterr().err
+
+
 def test_an_output_that_cannot_be_compared_is_not_called_equal() -> None:
     """Detectors answer with as many boxes as they find: if no answer has the other's shape, nothing is known of them."""
     boxes, scores = OutputDivergence("boxes"), OutputDivergence("scores")

@@ -82,6 +82,12 @@ def test_what_does_not_fit_is_refused_with_the_reason(tmp_path: Path, arrays: di
     assert "\n" not in str(refused.value)
 
 
+def test_a_name_is_not_said_twice(tmp_path: Path) -> None:
+    """`x` stands for any single input; where the input is called x itself, "x (or x)" would read as a riddle."""
+    with pytest.raises(DataError, match=r"the model's input is x$"):
+        read_arrays(_save(tmp_path, a=GOOD, b=GOOD), {"x": next(iter(SHAPE.values()))})
+
+
 def test_uint8_where_the_model_has_preprocessing(tmp_path: Path) -> None:
     """Raw pictures must pass as they are."""
     assert read_arrays(_save(tmp_path, x=GOOD.astype(np.uint8)), SHAPE, allow_uint8=True)["image"].dtype == np.uint8

@@ -142,7 +142,8 @@ MISTAKES: dict[str, tuple[Callable[[Path], Any], list[object], str]] = {
     "a size below what is cut": (lambda folder: None, [*NORM, "--size", "8,64"], r"0\.png: scaled to 8 rows and 64 columns"),
     "a layout that is not the model's": (lambda folder: None, [*NORM, "--layout", "nhwc"], "has 16"),
     "means of another number": (lambda folder: None, [*NORM, "--mean", 1, 2], "mean has 2 values, but the input has 3 channels"),
-    "a size of nothing": (lambda folder: None, [*NORM, "--size", 0], "--size: 'size' is .* above 0"),
+    "a size of nothing": (lambda folder: None, [*NORM, "--size", 0], "--size: 'size' is .* within 1\\.\\."),
+    "a size beyond all pictures": (_table('{"size": 100000}'), NORM, r"'size' is 100000; .* within 1\.\.32768"),
     "a file that is no JSON": (_table("{scale"), [], r"preprocess\.json: not JSON"),
     "a file that is no table": (_table("[1]"), [], r"preprocess\.json: not a JSON object"),
     "an unknown key": (_table('{"means": [1]}'), NORM, r"preprocess\.json: there is no 'means'; there are scale, mean"),
@@ -161,3 +162,18 @@ def test_what_cannot_be_used_is_said_in_a_line(folder: Path, capsys: pytest.Capt
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(said, line), line
     assert not (folder / "q.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--scale", "1/0"], "--scale: '1/0' is no number; 0.5 and 1/255 are"),
+        (["--std", "a"], "--std: 'a' is no number"),
+        (["--size", "8,a"], "--size: '8,a' is no size; 256 and 256,320"),
+    ],
+)
+def test_what_is_no_number_is_said_in_words(capsys: pytest.CaptureFixture[str], options: list[str], said: str) -> None:
+    """argparse itself would name the function that reads the option."""
+    with pytest.raises(SystemExit):
+        main(["quantize", "m.onnx", "--calib", "pictures", "-o", "q.onnx", *options])
+    assert said in capsys.readouterr().err

@@ -72,6 +72,15 @@ TAILS = {
         {"y": FLOAT},
         {"scale": np.linspace(0.1, 0.6, 6, dtype=np.float32), "zero": np.arange(6, dtype=np.int8)},
     ),
+    "axes of one": (
+        [
+            helper.make_node("Squeeze", ["x", "last"], ["s"]),
+            helper.make_node("Unsqueeze", ["s", "ends"], ["u"]),
+            helper.make_node("Squeeze", ["u"], ["y"]),
+        ],
+        {"u": FLOAT, "y": FLOAT},
+        {"last": np.array([-1]), "ends": np.array([0, -1, 2])},
+    ),
     "log softmax of zero and rest": (
         [helper.make_node("Reshape", ["x", "shape"], ["r"]), helper.make_node("LogSoftmax", ["r"], ["y"], axis=1)],
         {"y": FLOAT},
