@@ -35,7 +35,7 @@ def fuse_affine(graph: Graph) -> Graph:
 def _before_interleave(edit: Editor, node: Node) -> None:
     """An Affine of interleaved maps becomes one of each, where they are convolutions that can take it."""
     before = edit.sole(node.inputs[0], Interleave)
-    if before is None or edit.tensors[before.output].quant:
+    if before is None:
         return
     makers = [edit.sole(name, Conv) for name in before.inputs]
     scale = edit.constants[node.op.scale].astype(np.float64)
@@ -89,7 +89,7 @@ def _scaled(edit: Editor, op: Conv, scale: np.ndarray) -> Conv | None:
 def _into_after(edit: Editor, node: Node) -> None:
     """Exact without padding, or where `shift` is 0: the Affine does not apply to the zeros that padding adds."""
     users = edit.consumers(node.output)
-    if len(users) != 1 or edit.uses(node.output) != 1 or _limits(node.op) != (-inf, inf) or edit.tensors[node.output].quant:
+    if len(users) != 1 or edit.uses(node.output) != 1 or _limits(node.op) != (-inf, inf):
         return
     conv = users[0]
     scale, shift = (edit.constants[name].astype(np.float64) for name in (node.op.scale, node.op.shift))

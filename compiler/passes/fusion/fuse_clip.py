@@ -2,7 +2,7 @@
 
 Requires: typed operators; Affines already folded (`fuse_affine`), since they fold into an operator without limits only.
 Ensures: the limits of a Clip whose input only it reads are those of the operator that computes the values.
-Leaves alone: Clips of graph inputs, of tensors with other readers, and of tensors with a quantisation of their own.
+Leaves alone: Clips of graph inputs and of tensors with other readers; interleaved maps of what has no limits of its own.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ def fuse_clip(graph: Graph) -> Graph:
 
 def _fuse(edit: Editor, node: Node) -> bool:
     before = edit.sole(node.inputs[0], (*CLIPPED, MaxPool, Concat, Interleave))
-    if before is None or edit.tensors[before.output].quant:
+    if before is None:
         return False
     if isinstance(before.op, Interleave) and not all(edit.sole(name, CLIPPED) for name in before.inputs):
         return False  # only a kernel with limits can write between other pixels

@@ -27,28 +27,23 @@ def fuse_pad(graph: Graph) -> Graph:
             merged = _merged(edit, node, reader, added)
             if merged is not None:
                 edit.put(reader.name, merged, node.inputs[:1], reader.output)
-        if edit.uses(node.output):
-            copy_window(edit, node, Window(pads=added))
+        copy_window(edit, node, Window(pads=added))  # for the other readers; `finish` drops a copy that has none
     return edit.finish()
 
 
 def zero_pads(edit: Editor, node: Node) -> tuple[int, ...] | None:
-    """The widths of a Pad with constant zeros on four axes, all begins and then all ends; None for other nodes."""
+    """The widths of a Pad with constant zeros on four axes of known size, all begins and then all ends; None for other nodes."""
     op = node.op
     if not isinstance(op, Onnx) or op.domain or op.kind != "Pad" or op.attributes.get("mode", "constant") != "constant":
         return None
-    value = node.inputs[2] if len(node.inputs) > 2 else ""
-    whole = len(node.inputs) < 4 or not node.inputs[3]  # no list of axes
-    if (
-        node.inputs[1] not in edit.constants
-        or (value and value not in edit.constants)
-        or len(edit.shape(node.inputs[0])) != 4
-        or not whole
-    ):
+    widths, value, axes = (*node.inputs[1:], "", "")[:3]
+    known = widths in edit.constants and (not value or value in edit.constants)
+    shape = edit.shape(node.inputs[0])
+    if not known or axes or len(shape) != 4 or min(shape) < 1 or not edit.is_real(node):
         return None
     if value and np.any(edit.constants[value]):
         return None
-    return tuple(int(pad) for pad in edit.constants[node.inputs[1]])
+    return tuple(int(pad) for pad in edit.constants[widths])
 
 
 def copy_window(edit: Editor, node: Node, window: Window) -> None:
@@ -65,11 +60,9 @@ def unit_scale(edit: Editor, node: Node, channels: int) -> str:
 
 
 def _merged(edit: Editor, pad: Node, reader: Node, added: tuple[int, int, int, int]) -> Conv | AveragePool | MaxPool | None:
+    """The operator of a Pad's reader with the Pad's widths `added` to its window; None where it would compute something else."""
     op = reader.op
-    if not isinstance(op, Conv | AveragePool | MaxPool) or edit.tensors[pad.output].quant not in (
-        None,
-        edit.tensors[pad.inputs[0]].quant,
-    ):
+    if not isinstance(op, Conv | AveragePool | MaxPool):
         return None
     old = op.window.pads
     window = replace(op.window, pads=(old[0] + added[0], old[1] + added[1], old[2] + added[2], old[3] + added[3]))
@@ -77,6 +70,6 @@ def _merged(edit: Editor, pad: Node, reader: Node, added: tuple[int, int, int, i
         return replace(op, window=window, include_pad=True) if op.include_pad or not any(old) else None
     if isinstance(op, MaxPool):
         source = edit.producer(pad.inputs[0], CLIPPED)
-        small = all(pad < taps for pad, taps in zip(window.pads, op.window.kernel * 2, strict=True))
-        return replace(op, window=window) if source and source.op.low >= 0 and small and not any(old) else None
+        small = all(pad < taps for pad, taps in zip(window.pads, op.window.kernel * 2, strict=True))  # no window lies outside
+        return replace(op, window=window) if source and source.op.low >= 0 and small else None
     return replace(op, window=window)

@@ -22,8 +22,8 @@ def slice_pad(graph: Graph) -> Graph:
         if pads is not None and min(pads) >= 0 and not any(pads[2:4]) and not any(pads[6:8]) and not pads[0] and not pads[4]:
             before = edit.sole(node.inputs[0], Onnx)
             steps = corner_steps(edit, before) if before else None
-            source = before.inputs[0] if before and steps else node.inputs[0]
-            _pad_channels(edit, node, source, steps or (1, 1), pads[1])
+            source, stride = (before.inputs[0], steps) if before and steps else (node.inputs[0], (1, 1))
+            _pad_channels(edit, node, source, stride, pads[1])
     for node in edit:
         steps = corner_steps(edit, node)
         if steps:
@@ -43,18 +43,16 @@ def corner_steps(edit: Editor, node: Node) -> tuple[int, int] | None:
     """The steps in rows and columns of a Slice that keeps pixel (0, 0) and every channel; None for other nodes."""
     if not isinstance(node.op, Onnx) or node.op.kind != "Slice" or node.op.domain or not edit.is_real(node):
         return None
-    if len(edit.shape(node.inputs[0])) != 4:
-        return None
-    if not all(name in edit.constants for name in node.inputs[1:] if name) or len(node.inputs) < 3:
-        return None
-    starts = edit.constants[node.inputs[1]].tolist()
-    axes = edit.constants[node.inputs[3]].tolist() if len(node.inputs) > 3 and node.inputs[3] else list(range(len(starts)))
-    steps = edit.constants[node.inputs[4]].tolist() if len(node.inputs) > 4 and node.inputs[4] else [1] * len(starts)
-    rank, step = 4, {2: 1, 3: 1}
     before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
-    for axis, size in zip((axis % rank for axis in axes), steps, strict=True):
+    if len(before) != 4 or min(before) < 1 or not all(name in edit.constants for name in node.inputs[1:] if name):
+        return None
+    first, _, third, fourth = (*node.inputs[1:], "", "")[:4]
+    starts = edit.constants[first].tolist()
+    axes = edit.constants[third].tolist() if third else range(len(starts))
+    steps = edit.constants[fourth].tolist() if fourth else [1] * len(starts)
+    step = [1] * len(before)
+    for axis, size in zip(axes, steps, strict=True):
         step[axis] = size
-    whole = all(after[axis] == -(-before[axis] // step[axis]) for axis in (2, 3))
-    if any(starts) or min(steps) < 1 or before[:2] != after[:2] or not whole:
+    if any(starts) or min(steps) < 1 or after != (*before[:2], *(-(-before[axis] // step[axis]) for axis in (2, 3))):
         return None
     return step[2], step[3]

@@ -3,7 +3,7 @@
 Requires: folded constants (`fold_constants`), checked scales (`check_scales`).
 Ensures: no Q or DQ of a constant is left. Beside the real values of 8-bit weights `scale_name(constant)` holds their scales, so
 that they can be divided back exactly.
-Leaves alone: blocked quantisation, and a constant that is itself an output of the graph.
+Leaves alone: blocked quantisation, a constant that is itself an output of the graph, and other domains.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def dequantise_constants(graph: Graph) -> Graph:
     """Returns the graph with real constants. ModelError: real values beyond float32."""
     edit = Editor(graph)
     for node in edit:
-        if not isinstance(node.op, Onnx) or not all(name in edit.constants for name in node.inputs if name):
+        if not isinstance(node.op, Onnx) or node.op.domain or not all(name in edit.constants for name in node.inputs if name):
             continue
         if node.op.attributes.get("block_size") or node.output in edit.outputs:
             continue

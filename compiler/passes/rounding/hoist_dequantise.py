@@ -2,7 +2,8 @@
 
 Requires: folded constants (`fold_constants`), checked scales (`check_scales`).
 Ensures: op(q) and then DQ is DQ and then op, as often as it takes; who reads op(q) as int8 keeps it.
-Leaves alone: a DQ with a scale for each channel, since the operator may move the channels; Pads with a computed value.
+Leaves alone: a DQ with a scale for each channel, since the operator may move the channels; Pads whose value, or the zero point of
+whose DQ, is computed; other domains.
 """
 
 from dataclasses import replace
@@ -35,16 +36,18 @@ def hoist_dequantise(graph: Graph) -> Graph:
 
 def _mover(edit: Editor, node: Node) -> Node | None:
     """The operator in front of a DequantizeLinear of one scale, if the two may change places."""
-    if not isinstance(node.op, Onnx) or node.op.kind != "DequantizeLinear":
+    if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind != "DequantizeLinear":
         return None
     scale, mover = edit.constants.get(node.inputs[1]), edit.producer(node.inputs[0], Onnx)
-    if mover is None or mover.op.kind not in MOVERS or scale is None or scale.size != 1:
+    if mover is None or mover.op.domain or mover.op.kind not in MOVERS or scale is None or scale.size != 1:
         return None
     if mover.op.kind == "Resize" and mover.op.attributes.get("mode", "nearest") != "nearest":
         return None
     if mover.op.kind == "Gather" and mover.inputs[0] in edit.constants:
         return None
-    return mover if mover.op.kind != "Pad" or all(name in edit.constants for name in mover.inputs[2:3] if name) else None
+    if mover.op.kind == "Pad" and not all(name in edit.constants for name in (*mover.inputs[2:3], *node.inputs[2:3]) if name):
+        return None
+    return mover
 
 
 def _hoist(edit: Editor, mover: Node, node: Node) -> None:
@@ -74,9 +77,8 @@ def _hoist(edit: Editor, mover: Node, node: Node) -> None:
 
 def _real_padding(edit: Editor, pad: Node, node: Node) -> str:
     """The number that a Pad of int8 elements puts in (0 where it names none), as the DequantizeLinear `node` makes it real."""
-    whole = [edit.constants[name] for name in (*pad.inputs[2:3], *node.inputs[2:3]) if name]
-    given = len(pad.inputs) > 2 and pad.inputs[2]
-    value = float(whole[0].reshape(-1)[0]) if given else 0.0
-    zero = float(whole[-1].reshape(-1)[0]) if len(node.inputs) > 2 and node.inputs[2] else 0.0
+    value, zero = (
+        float(edit.constants[names[0]].reshape(-1)[0]) if any(names) else 0.0 for names in (pad.inputs[2:3], node.inputs[2:3])
+    )
     scale = edit.constants[node.inputs[1]].astype(np.float32)
     return edit.constant(f"{pad.name}:value", ((value - zero) * scale).astype(np.float32).reshape(()))

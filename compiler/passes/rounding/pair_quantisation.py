@@ -20,19 +20,21 @@ def pair_quantisation(graph: Graph) -> Graph:
     edit = Editor(graph)
     made: dict[Key, str] = {}
     for node in edit:
-        if not isinstance(node.op, Onnx) or node.op.kind != "DequantizeLinear":
-            continue
-        before = edit.producer(node.inputs[0], Onnx)
-        if before is None or before.op.kind != "QuantizeLinear":
+        before = edit.producer(node.inputs[0]) if _is(node, "DequantizeLinear") else None
+        if before is None or not _is(before, "QuantizeLinear"):
             continue
         quant = _quant(edit, node)
         if quant is not None and quant == _quant(edit, before):
             key = (before.inputs[0], quant)
             made[key] = _join(edit, node, before.name, key, made.get(key))
     for node in edit:
-        if isinstance(node.op, Onnx) and node.op.kind == "QuantizeLinear" and edit.uses(node.output):
+        if _is(node, "QuantizeLinear"):
             _read_behind(edit, node, made)
     return edit.finish()
+
+
+def _is(node: Node, kind: str) -> bool:
+    return isinstance(node.op, Onnx) and node.op.kind == kind and not node.op.domain
 
 
 def _join(edit: Editor, node: Node, name: str, key: Key, one: str | None) -> str:

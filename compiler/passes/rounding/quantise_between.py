@@ -25,7 +25,7 @@ def quantise_between(graph: Graph) -> Graph:
             quant = edit.tensors[other].quant
             if edit.tensors[mine].quant is None and quant is not None and edit.sole(mine, Conv):
                 (y_low, y_high), (r_low, r_high) = (_range(q) for q in (edit.tensors[node.output].quant, quant))
-                low, high = min(y_low - r_high, 0.0), max(y_high - r_low, 0.0)
+                low, high = y_low - r_high, y_high - r_low  # 0 is between them, as it is in every range of int8
                 scale = (high - low) / 255
                 edit.tensors[mine] = replace(edit.tensors[mine], quant=Quant(scale, round(-128 - low / scale)))
     return edit.finish()

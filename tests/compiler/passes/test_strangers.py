@@ -5,14 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.compiler.graph.float_ops import Onnx
+from cnna.compiler.graph.float_ops import Add, Clip, Onnx
 from cnna.compiler.passes.canonical.canonical_conv import canonical_conv
 from cnna.compiler.passes.canonical.canonical_elementwise import canonical_elementwise
 from cnna.compiler.passes.canonical.canonical_gemm import canonical_gemm
 from cnna.compiler.passes.canonical.canonical_pools import canonical_pools
 from cnna.compiler.passes.canonical.canonical_views import canonical_views
+from cnna.compiler.passes.rounding.check_scales import check_scales
+from cnna.compiler.passes.rounding.dequantise_constants import dequantise_constants
+from cnna.compiler.passes.rounding.hoist_dequantise import hoist_dequantise
+from cnna.compiler.passes.rounding.pair_quantisation import pair_quantisation
 
-from .alone import left_alone, untyped
+from .alone import left_alone, typed, untyped
 
 MAP = "float[N,3,4,4]"
 CASES = {  # pass: (its operator, constants)
@@ -39,6 +43,32 @@ def test_operators_of_other_domains_stay(one):
     graph = untyped(*CASES[one])
     theirs = tuple(replace(node, op=replace(node.op, domain="com.example")) for node in graph.nodes)
     assert left_alone(one, replace(graph, nodes=theirs))
+
+
+ROUNDING = pytest.mark.parametrize(
+    "one", [check_scales, dequantise_constants, hoist_dequantise, pair_quantisation], ids=lambda one: one.__name__
+)
+PAIRS = f"""g ({MAP} x) => ({MAP} y) {{
+    q = QuantizeLinear (x, s, z) t = Transpose <perm=[0,1,3,2]> (q) a = DequantizeLinear (t, s, z)
+    r = QuantizeLinear (x, s, z) b = DequantizeLinear (r, s, z)
+    w = DequantizeLinear (whole, s, z)
+    c = Add (a, b) y = Add (c, w) }}"""
+
+
+@ROUNDING
+def test_rounding_of_other_domains_stays(one):
+    """Another domain's scale may mean anything."""
+    graph = untyped(PAIRS, {"whole": np.ones((1, 3, 4, 4), np.int8), "s": np.float32(-1), "z": np.int8(3)})
+    theirs = tuple(replace(node, op=replace(node.op, domain="com.example")) for node in graph.nodes)
+    assert left_alone(one, replace(graph, nodes=theirs))
+
+
+@ROUNDING
+def test_typed_operators_are_no_rounding(one):
+    """They have no kind, even where all that they read is constant."""
+    shape = (1, 3, 4, 4)
+    nodes = [("a", Clip(0.0), ["w"], shape), ("b", Clip(0.0), ["x"], shape), ("y", Add(), ["a", "b"], shape)]
+    assert left_alone(one, typed({"x": shape}, nodes, ["y"], {"w": shape}))
 
 
 @passes

@@ -5,14 +5,14 @@ from math import inf
 import numpy as np
 import pytest
 
-from cnna.compiler.graph.float_ops import Affine, Clip, Conv
+from cnna.compiler.graph.float_ops import Affine, Clip, Conv, Interleave, MaxPool
 from cnna.compiler.graph.ir import Window
 from cnna.compiler.passes.fusion.fuse_affine import fuse_affine
 
 from ..alone import after, kinds, left_alone, only, typed
 
 X, Y = (1, 4, 5, 5), (1, 6, 5, 5)
-CONSTANTS = {"w": (6, 4, 1, 1), "b": (6,), "s": (6,), "t": (6,), "u": (4,), "v": (4,), "p": (6, 2, 3, 3)}
+CONSTANTS = {"ws": np.ones(6), "w": (6, 4, 1, 1), "b": (6,), "s": (6,), "t": (6,), "u": (4,), "v": (4,), "p": (6, 2, 3, 3)}
 CONV, AFFINE, BEFORE = Conv(Window(), 1, "w", "b"), Affine("s", "t"), Affine("u", "v")
 PADDED = Conv(Window((3, 3), pads=(1, 1, 1, 1)), 2, "p", "b")
 
@@ -64,7 +64,31 @@ def test_int8_weights_stay_int8():
     np.testing.assert_allclose(divided, whole * np.sign(factors)[:, None, None, None], atol=1e-4)
 
 
+PARTS = [(f"a{number}", CONV, ["x"], Y) for number in range(4)]
+WHOLE = (1, 6, 10, 10)
+BEHIND = [("m", Interleave(2), [name for name, *_ in PARTS], WHOLE), ("y", AFFINE, ["m"], WHOLE)]
+
+
+def test_into_interleaved_convolutions():
+    """A BatchNorm behind a transposed convolution costs nothing either."""
+    graph = after(fuse_affine, small([*PARTS, *BEHIND]), 1e-4)
+    assert kinds(graph) == ["Conv"] * 4 + ["Interleave"]
+
+
+def test_weights_of_minus_128_take_a_factor_that_is_not_negative():
+    """Only its negative leaves int8: a smaller scale holds it, and any scale holds what a factor of 0 leaves."""
+    whole = np.full((6, 4, 1, 1), -128, np.float32)
+    nodes = [("a", Conv(Window(), 1, "w", "b", "ws"), ["x"], Y), ("y", AFFINE, ["a"], Y)]
+    factors = np.float32([0, 0.5, 1, 2, 0, 3])
+    assert kinds(after(fuse_affine, small(nodes, w=whole, ws=np.ones(6), s=factors), 1e-3)) == ["Conv"]
+
+
 STAYS = {
+    "interleaved, one behind limits": ([*PARTS[1:], ("a0", Conv(Window(), 1, "w", "b", low=0.0), ["x"], Y), *BEHIND], ["y"]),
+    "interleaved, one shared": ([*PARTS, *BEHIND, ("z", Clip(0.0), ["a2"], Y)], ["y", "z"]),
+    "interleaved, one no convolution": ([*PARTS[1:], ("n", CONV, ["x"], Y), ("a0", MaxPool(Window()), ["n"], Y), *BEHIND], ["y"]),
+    "int8 weights behind it": ([("a", BEFORE, ["x"], X), ("y", Conv(Window(), 1, "w", "b", "ws"), ["a"], Y)], ["y"]),
+    "interleaved and shared": ([*PARTS, *BEHIND, ("z", Clip(0.0), ["m"], WHOLE)], ["y", "z"]),
     "shift before padding": ([("a", BEFORE, ["x"], X), ("y", PADDED, ["a"], Y)], ["y"]),
     "behind limits": ([("a", Conv(Window(), 1, "w", "b", low=0.0), ["x"], Y), ("y", AFFINE, ["a"], Y)], ["y"]),
     "shared": ([("a", CONV, ["x"], Y), ("y", AFFINE, ["a"], Y), ("z", Clip(0.0), ["a"], Y)], ["y", "z"]),
@@ -83,5 +107,8 @@ def test_int8_weight_without_a_negative_stays():
     """-(-128) is 128, beyond int8."""
     whole = np.full((6, 4, 1, 1), -128, np.float32)
     conv = Conv(Window(), 1, "w", "b", "ws")
-    graph = small([("a", conv, ["x"], Y), ("y", AFFINE, ["a"], Y)], w=whole, ws=np.ones(6), s=np.full(6, -1.0))
+    constants = {"w": whole, "ws": np.ones(6), "s": np.full(6, -1.0)}
+    graph = small([("a", conv, ["x"], Y), ("y", AFFINE, ["a"], Y)], **constants)
     assert left_alone(fuse_affine, graph)
+    parts = [(name, conv, ["x"], Y) for name, *_ in PARTS]
+    assert left_alone(fuse_affine, small([*parts, *BEHIND], **constants))

@@ -4,8 +4,8 @@ from math import inf
 
 import pytest
 
-from cnna.compiler.graph.float_ops import Add, Affine, AveragePool, Clip, Concat, Conv, MaxPool
-from cnna.compiler.graph.ir import Quant, Window
+from cnna.compiler.graph.float_ops import Add, Affine, AveragePool, Clip, Concat, Conv, Interleave, MaxPool, Onnx
+from cnna.compiler.graph.ir import Window
 from cnna.compiler.passes.fusion.fuse_clip import fuse_clip
 
 from ..alone import after, kinds, left_alone, typed
@@ -22,9 +22,9 @@ TAKERS = {
 }
 
 
-def small(nodes, outputs=("y",), quants=None):
-    used = {value for _, op, _, _ in nodes for value in vars(op).values() if isinstance(value, str)}
-    return typed({"x": SHAPE, "z": SHAPE}, nodes, outputs, {name: CONSTANTS[name] for name in used}, quants)
+def small(nodes, outputs=("y",)):
+    used = {value for _, op, _, _ in nodes for value in vars(op).values() if value in ("w", "b", "s", "t")}
+    return typed({"x": SHAPE, "z": SHAPE}, nodes, outputs, {name: CONSTANTS[name] for name in used})
 
 
 @pytest.mark.parametrize("kind", TAKERS)
@@ -64,7 +64,28 @@ def test_stays(name):
     assert left_alone(fuse_clip, small(*STAYS[name]))
 
 
-def test_rounded_tensors_keep_their_clip():
-    """The tensor is rounded before it is limited, with a range that reaches below 0."""
-    nodes = [("a", CONV, ["x"], SHAPE), ("y", Clip(0.0), ["a"], SHAPE)]
-    assert left_alone(fuse_clip, small(nodes, quants={"a": Quant(0.1, 0)}))
+WHOLE = (1, 2, 6, 6)
+PARTS = [(f"a{number}", CONV, ["x"], SHAPE) for number in range(4)]
+NAMES = [name for name, *_ in PARTS]
+
+
+def test_passes_interleaved_maps():
+    """Each of the convolutions of a transposed one takes the Relu that follows it."""
+    nodes = [*PARTS, ("m", Interleave(2), NAMES, WHOLE), ("y", Clip(0.0), ["m"], WHOLE)]
+    graph = after(fuse_clip, small(nodes))
+    assert kinds(graph) == ["Conv"] * 4 + ["Interleave"]
+    assert [node.op.low for node in graph.nodes[:4]] == [0.0] * 4
+
+
+def test_interleaved_maps_without_limits_keep_their_clip():
+    """A kernel writes between the pixels of others: a Clip of its own there has none, and nor has a pool."""
+    parts = [*PARTS[1:], ("a0", MaxPool(Window()), ["x"], SHAPE)]
+    nodes = [*parts, ("m", Interleave(2), NAMES, WHOLE), ("y", Clip(0.0), ["m"], WHOLE)]
+    assert left_alone(fuse_clip, small(nodes))
+
+
+def test_parts_of_a_concatenation_have_clips_of_their_own():
+    """Where no operator takes the limits, each part gets a Clip with a name of its own: reports tell them apart."""
+    nodes = [("a", Onnx("Sin"), ["x"], SHAPE), ("e", Onnx("Cos"), ["z"], SHAPE), ("c", Concat(), ["a", "e"], (1, 4, 3, 3))]
+    graph = after(fuse_clip, small([*nodes, ("y", Clip(0.0), ["c"], (1, 4, 3, 3))]))
+    assert [node.name for node in graph.nodes if isinstance(node.op, Clip)] == ["y", "y:1"]

@@ -1,6 +1,6 @@
 """A copy with another scale becomes the second rounding of a convolution."""
 
-from cnna.compiler.graph.ir import Combine
+from cnna.compiler.graph.ir import Combine, MaxPool, Window
 from cnna.compiler.passes.fusion.fuse_requantise import fuse_requantise
 from cnna.compiler.passes.fusion.fuse_residual import fuse_residual
 
@@ -28,6 +28,14 @@ def test_copy_behind_a_residual_add_stays():
     graph = fuse_residual(int8_graph([conv("a", "x"), ("b", both, ["a", "x"]), ("y", COPY, ["b"])], ["y"]))
     assert kinds(graph) == ["Conv", "Combine"]
     assert left_alone(fuse_requantise, graph)
+
+
+def test_sums_and_pools_stay():
+    """A sum has a second operand, which the second rounding of a convolution would not add here; a pool is no rounding."""
+    both = Combine(1 << 14, 1 << 14, 0, 15, COPY.out)
+    pool = ("y", MaxPool(Window(), COPY), ["a"])
+    assert left_alone(fuse_requantise, int8_graph([conv("a", "x"), ("y", both, ["a", "x"])], ["y"]))
+    assert left_alone(fuse_requantise, int8_graph([conv("a", "x"), pool], ["y"]))
 
 
 def test_copy_of_what_is_no_convolution_stays():

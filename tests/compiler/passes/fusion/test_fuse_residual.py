@@ -2,7 +2,7 @@
 
 import pytest
 
-from cnna.compiler.graph.ir import Combine
+from cnna.compiler.graph.ir import Combine, Maximum
 from cnna.compiler.passes.fusion.fuse_residual import fuse_residual
 
 from ..alone import kinds, left_alone
@@ -39,6 +39,7 @@ STAYS = {
     "shared": ([conv("a", "x"), ("y", ADD, ["a", "x"]), conv("z", "a")], ["y", "z"]),
     "one tensor twice": ([conv("a", "x"), ("y", ADD, ["a", "a"])], ["y"]),
     "no convolution": ([("a", COPY, ["x"]), ("y", ADD, ["a", "x"])], ["y"]),
+    "maximum": ([conv("a", "x"), ("y", Maximum(), ["a", "x"])], ["y"]),
     "copy": ([conv("a", "x"), ("y", COPY, ["a"])], ["y"]),
 }
 

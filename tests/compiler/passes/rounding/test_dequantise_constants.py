@@ -40,6 +40,56 @@ def test_float_weights_behind_q_and_dq_are_rounded():
     np.testing.assert_array_equal(np.rint(graph.constants["w"] / 0.1).reshape(-1), [3, -128, 127, 1])
 
 
+def test_axis_1_where_none_is_named():
+    """ONNX's default: along another axis the scales would be those of other weights."""
+    text = TEXT.replace("<axis=0> ", "")
+    graph = after(dequantise_constants, untyped(text, {"q": WHOLE, "s": np.float32([0.1, 3]), "z": np.zeros(2, np.int8)}))
+    np.testing.assert_allclose(graph.constants["w"][:, :, 0, 0], [[0.5, -384], [12.7, 3]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("inputs", ["q, s", "q, s, "])
+def test_absent_zero_point_is_0(inputs):
+    """An exporter may leave it out, or leave it empty."""
+    graph = untyped(TEXT.replace("q, s, z", inputs), {"q": WHOLE, "s": np.float32(0.5)})
+    np.testing.assert_array_equal(after(dequantise_constants, graph).constants["w"], WHOLE * np.float32(0.5))
+
+
+def test_biases_keep_32_bits():
+    """A float32 has 24: a bias of 2**30 + 1 would lose its last bit. Biases have no scale of their own beside them."""
+    text = TEXT.replace("y = Conv <kernel_shape=[1,1]> (x, w)", "b = DequantizeLinear (p, t)  y = Conv (x, w, b)")
+    values = {"q": WHOLE, "s": np.float32(1), "z": np.int8(0), "p": np.array([2**30 + 1, -7], np.int32), "t": np.float32(0.5)}
+    graph = dequantise_constants(untyped(text, values))
+    assert (graph.constants["b"] * 2).tolist() == [2**30 + 1, -7]
+    assert scale_name("b") not in graph.constants
+
+
+def test_the_greatest_float32_passes():
+    """It is a number as good as any."""
+    values = {"q": np.ones_like(WHOLE), "s": np.finfo(np.float32).max, "z": np.int8(0)}
+    assert np.isfinite(dequantise_constants(untyped(TEXT, values)).constants["w"]).all()
+
+
+STAYS = {
+    "shown": (
+        "g (float[N,2] x) => (float[2] w, float[N,2] y) { w = DequantizeLinear (v, s, z) y = Add (x, w) }",
+        {"v": np.int8([1, 2])},
+    ),
+    "blocks": (
+        "g (float[N,2] x) => (float[N,2] y) { w = DequantizeLinear <axis=0, block_size=2> (v, u, t) y = MatMul (x, w) }",
+        {"v": np.int8([[1, 2], [3, 4]]), "u": np.float32([[1, 2]]), "t": np.int8([[0, 0]])},
+    ),
+    "another operator": ("g (float[N,2] x) => (float[N,2] y) { w = Mul (s, s) y = Add (x, w) }", {}),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_stays(name):
+    """An output needs a node that makes it; the scales of blocks are no scales of channels."""
+    text, values = STAYS[name]
+    values = {key: value for key, value in {"s": np.float32(0.1), "z": np.int8(0), **values}.items() if key in text.split("{")[1]}
+    assert left_alone(dequantise_constants, untyped(text, values, 21))
+
+
 def test_activations_stay():
     """Only constants can be computed now."""
     text = """g (float[N,2,3,3] x) => (float[N,2,3,3] y) {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.graph.float_ops import Add, Clip, Concat, Conv, MaxPool
+from cnna.compiler.graph.float_ops import Add, Clip, Concat, Conv, MaxPool, Onnx
 from cnna.compiler.graph.ir import Quant, Window
 from cnna.compiler.passes.rounding.inherit_quantisation import inherit_quantisation
 
@@ -40,7 +40,17 @@ def test_up_through_what_commutes_with_rounding():
 
 
 CONV = ("y", Conv(Window(), 1, "w", "b"), ["x"], SHAPE)
+CLIPPED = ("a", Clip(0.0), ["x"], SHAPE)
+CHOICE = {"w": SELECT["w"], "b": SELECT["b"]}
 STAYS = {
+    "inputs of a sum": ([CLIPPED, ("y", Add(), ["a", "z"], SHAPE)], {"y": COARSE}, {}),
+    "an input with its own": ([CLIPPED, ("y", MaxPool(Window()), ["a"], SHAPE)], {"a": FINE, "y": COARSE}, {}),
+    "the model's input": ([("y", MaxPool(Window()), ["x"], SHAPE)], {"y": COARSE}, {}),
+    "an operator of the CPU": ([("y", Onnx("Mul"), ["x", "b"], SHAPE)], {"x": FINE}, {"b": np.float32(2)}),
+    "channels chosen and moved": ([CONV], {"x": FINE}, {**CHOICE, "b": np.float32([0, 1])}),
+    "channels chosen and limited": ([("y", Conv(Window(), 1, "w", "b", low=0.13), ["x"], SHAPE)], {"x": FINE}, CHOICE),
+    "channels added": ([CONV], {"x": FINE}, {**CHOICE, "w": np.ones((2, 2, 1, 1), np.float32)}),
+    "channels scaled": ([CONV], {"x": FINE}, {**CHOICE, "w": SELECT["w"] / 2}),
     "limit that is no int8 value": ([("y", Clip(0.0, 0.13), ["x"], SHAPE)], {"x": FINE}, {}),
     "sum": ([("y", Add(), ["x", "x"], SHAPE)], {"x": FINE}, {}),
     "weights of any kind": ([CONV], {"x": FINE}, {"w": (2, 2, 1, 1), "b": SELECT["b"]}),

@@ -1,5 +1,7 @@
 """Q and DQ become one rounding."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,14 @@ def test_stays(name):
     assert left_alone(pair_quantisation, untyped(TEXT, STAYS[name], 21))
 
 
+def test_rounding_of_another_domain_stays():
+    """What another domain's QuantizeLinear makes, no Requantise computes."""
+    graph = untyped(TEXT, {"s": SCALE, "o": np.int8(3), "s2": SCALE, "o2": np.int8(3)})
+    first, last = graph.nodes
+    theirs = replace(first, op=replace(first.op, domain="com.example"))
+    assert left_alone(pair_quantisation, replace(graph, nodes=(theirs, last)))
+
+
 def test_equal_pairs_of_a_tensor_are_one():
     """onnxruntime writes a pair for each reader. With several roundings the tensor would have several readers."""
     text = """g (float[N,4,4,4] x) => (float[N,4,4,4] y) {
@@ -59,6 +69,42 @@ def test_both_names_of_one_rounding_are_answered():
     graph = after(pair_quantisation, untyped(text, {"s": SCALE, "o": np.int8(3)}))
     assert kinds(graph) == ["Requantise", "Requantise"]
     assert [node.inputs for node in graph.nodes] == [("x",), ("y",)]
+
+
+@pytest.mark.parametrize("shown", ["first", "second"])
+def test_the_name_that_is_shown_stays(shown):
+    """Whichever of two equal pairs the model shows, one rounding makes it, and the other's reader takes it from there."""
+    names = ("y", "b") if shown == "first" else ("b", "y")
+    text = f"""g (float[N,4,4,4] x) => (float[N,4,4,4] y, float[N,4,4,4] v) {{
+        q = QuantizeLinear (x, s, o)
+        {names[0]} = DequantizeLinear (q, s, o)
+        {names[1]} = DequantizeLinear (q, s, o)
+        v = Relu (b)}}"""
+    graph = after(pair_quantisation, untyped(text, {"s": SCALE, "o": np.int8(3)}))
+    assert kinds(graph) == ["Requantise", "Relu"]
+
+
+@pytest.mark.parametrize("inputs", ["s", "s, "])
+def test_without_a_zero_point_it_is_uint8_about_0(inputs):
+    """ONNX's default: read as int8 about 0, half of the range would be another's."""
+    text = TEXT.replace("s, o", inputs).replace("s2, o2", inputs)
+    graph = after(pair_quantisation, untyped(text, {"s": SCALE}))
+    assert only(graph, Requantise).op.quant == Quant(float(SCALE), -128)
+
+
+FOREIGN = {
+    "int8 that comes in": "y = DequantizeLinear (p, s, o)",
+    "int8 that was moved": "t = Transpose <perm=[0,1,3,2]> (p) y = DequantizeLinear (t, s, o)",
+    "a scale that is computed": "r = ReduceMax <keepdims=0> (x) q = QuantizeLinear (x, r, o) y = DequantizeLinear (q, r, o)",
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_is_no_pair_stays(name):
+    """A Requantise rounds floats, by a number that is known."""
+    text = f"g (float[N,4,4,4] x, int8[N,4,4,4] p) => (float[N,4,4,4] y) {{ {FOREIGN[name]} }}"
+    weights = {"s": SCALE, "o": np.int8(3)}
+    assert left_alone(pair_quantisation, untyped(text, {key: weights[key] for key in weights if f"{key}, o" in text or key == "o"}))
 
 
 def test_int8_that_is_wanted_reads_behind_the_rounding():

@@ -24,12 +24,14 @@ def test_range_is_what_can_change_the_sum(operands):
     low, high = quant.scale * (-128 - quant.zero), quant.scale * (127 - quant.zero)
     ends = [(scale * (-128 - zero), scale * (127 - zero)) for scale, zero in ((X.scale, X.zero), (Y.scale, Y.zero))]
     (x_low, x_high), (y_low, y_high) = ends
+    assert quant.scale == pytest.approx((y_high - x_low - (y_low - x_high)) / 255)
     assert low == pytest.approx(y_low - x_high, abs=quant.scale)
     assert high == pytest.approx(y_high - x_low, abs=quant.scale)
     assert np.abs(computed(changed)[0] - computed(graph)[0]).max() <= quant.scale / 2 + Y.scale + 1e-6
 
 
 STAYS = {
+    "difference": ([CONV, ("y", Add(minus=True), ["x", "a"], SHAPE)], {"x": X, "y": Y}, ["y"]),
     "output without": ([CONV, ("y", Add(), ["a", "x"], SHAPE)], {"x": X}, ["y"]),
     "neither operand": ([CONV, ("y", Add(), ["a", "z"], SHAPE)], {"x": X, "y": Y}, ["y"]),
     "quantised already": ([CONV, ("y", Add(), ["a", "x"], SHAPE)], {"x": X, "a": X, "y": Y}, ["y"]),
