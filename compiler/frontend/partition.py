@@ -92,7 +92,7 @@ def check_without_cpu(graph: Graph, reasons: Reasons) -> None:
     """
     here = {output for output, reason in reasons.items() if reason is None}
     if not here:
-        raise ModelError(f"{graph.name}: nothing in it runs on the accelerator; {first_refusal(graph, reasons)}")
+        raise ModelError(f"{graph.name}: nothing in it runs on the accelerator; {_first_refusal(graph, reasons)}")
     after, before = _behind(graph, here), _before(graph, here)
     refused = [node for node in graph.nodes if reasons[node.output]]
     between = [node for node in refused if node.output in after and node.output in before]
@@ -102,11 +102,12 @@ def check_without_cpu(graph: Graph, reasons: Reasons) -> None:
             raise ModelError(support.refusal(node, reasons[node.output] or "", graph))
 
 
-def first_refusal(graph: Graph, reasons: Reasons) -> str:
-    """The line about the node that most likely causes everything to run on the CPU."""
-    refused = [node for node in graph.nodes if reasons[node.output]]
-    refused.sort(key=lambda node: (reasons[node.output] == ISLAND, kind_in(node, graph) not in support.RUNS))
-    return support.refusal(refused[0], reasons[refused[0].output] or "", graph) if refused else "it has no operators"
+def _first_refusal(graph: Graph, reasons: Reasons) -> str:
+    """The line about the node that most likely causes everything to run on the CPU: one whose operator runs in another form."""
+    if not graph.nodes:
+        return "it has no operators"
+    node = min(graph.nodes, key=lambda node: kind_in(node, graph) not in support.RUNS)
+    return support.refusal(node, reasons[node.output] or "", graph)
 
 
 def _innocence(node: Node, graph: Graph) -> int:

@@ -153,8 +153,6 @@ def limit(node: Node, graph: Graph) -> str | None:
         return _view(node.op, node, graph)
     if any(len(shape) != 4 for shape in shapes):
         return f"its tensors have shapes {', '.join(map(str, shapes))}, not [batch, channels, rows, columns]"
-    if several := {shape[0] for shape in shapes} - {1}:
-        return f"its first axis, which is the batch on the accelerator, has {max(several)} elements for one sample"
     if any(min(shape) < 1 for shape in shapes):
         return f"its tensors have shapes {', '.join(map(str, shapes))}, of which one is empty or of unknown size"
     if max(max(shape[2:]) for shape in shapes) > SIZE_MAX:

@@ -1,22 +1,24 @@
 """Which nodes run where, and in which pieces: examples by hand, from the neighbours of each operator."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from cnna.compiler.frontend import support
 from cnna.compiler.frontend.onnx_import import to_graph
-from cnna.compiler.frontend.partition import check_without_cpu, cut, placed
+from cnna.compiler.frontend.partition import ISLAND, check_without_cpu, cut, placed
 from cnna.compiler.graph.editor import outputs_of
-from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.float_ops import Conv, Onnx, Reshape, Transpose
+from cnna.compiler.graph.ir import Graph, Node, Tensor, Window
 from cnna.compiler.passes.pipeline import REWRITES, run_passes
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import ACCELERATOR, CPU
 
 from ..written import written
 
-WEIGHTS = {"w": (3, 3, 1, 1), "v": (3, 3, 1, 1)}
+WEIGHTS = {"w": (3, 3, 1, 1), "v": (3, 3, 1, 1), "two": np.full(1, 2, np.float32)}
 
 
 def graph_of(nodes: str, *outputs: str) -> Graph:
@@ -68,6 +70,13 @@ def test_a_tail_may_read_the_input():
     assert pieces[-1].graph.inputs == ("a", "x")
 
 
+def test_constants_do_not_cross():
+    """A piece has its constants in it: as inputs they would have to be given to each run."""
+    _, pieces = pieces_of("a = Conv (x, w) y = Pow (a, two)", "y")
+    assert pieces[-1].graph.inputs == ("a",)
+    assert set(pieces[-1].graph.constants) == {"two"}
+
+
 def test_a_model_without_a_convolution_runs_as_far_as_it_can():
     found, _ = pieces_of("a = MaxPool <kernel_shape=[2,2]> (x) y = Sigmoid (a)", "y")
     assert found == [(ACCELERATOR, ["a"]), (CPU, ["y"])]
@@ -107,6 +116,45 @@ def test_without_the_cpu_a_head_and_a_tail_are_left_to_it():
 
 def test_without_the_cpu_nothing_is_refused_by_its_first_operator():
     refuse("y = Sigmoid (x)", r"nothing in it runs on the accelerator; node 'Sigmoid:y' \(Sigmoid\)")
+
+
+def test_without_the_cpu_an_operator_that_runs_in_another_form_is_named_first():
+    """Its user can do something about it: no form of a sigmoid runs."""
+    refuse("s = Sigmoid (x) y = ReduceMean <axes=[1]> (s)", r"node 'ReduceMean:y' \(ReduceMean\).*not in this form")
+
+
+def test_without_the_cpu_a_model_without_operators_is_refused():
+    """Rewrites may leave nothing of it."""
+    graph = graph_of("y = Sigmoid (x)", "y")
+    with pytest.raises(ModelError, match="nothing in it runs on the accelerator; it has no operators"):
+        check_without_cpu(replace(graph, nodes=()), {})
+
+
+SHAPE = (1, 3, 4, 4)
+BETWEEN = [  # from the least likely cause to the most likely one
+    (Node("add:framed", Reshape(SHAPE), ("a",), "b"), r"node 'add' \(Add\)"),
+    (Node("flat", Reshape(SHAPE), ("b",), "c"), r"node 'flat' \(Flatten\)"),
+    (Node("mul:view", Transpose((0, 1, 2, 3)), ("c",), "d"), r"node 'mul' \(Mul\)"),
+    (Node("sin", Onnx("Sin"), ("d",), "e"), r"node 'sin' \(Sin\)"),
+]
+
+
+@pytest.mark.parametrize("count", range(1, 5))
+def test_without_the_cpu_the_likely_cause_is_named(count):
+    """A view that a rewrite has put around an operator is no cause: the message would name a Reshape that the model lacks."""
+    nodes = [node for node, _ in BETWEEN[:count]]
+    conv = Conv(Window(), 1, "w", "b")
+    nodes = [Node("first", conv, ("x",), "a"), *nodes, Node("last", conv, (nodes[-1].output,), "y")]
+    tensors = {name: Tensor(SHAPE) for name in ("x", *(node.output for node in nodes))}
+    constants = {"w": np.ones((3, 3, 1, 1), np.float32), "b": np.ones(3, np.float32)}
+    sources = {"first": "Conv", "last": "Conv", "add": "Add", "flat": "Flatten", "mul": "Mul", "sin": "Sin"}
+    graph = Graph("g", ("x",), ("y",), tuple(nodes), tensors, constants, sources=sources)
+    reasons = {node.output: "drawn" for node in nodes} | {"a": None, "y": None}
+    with pytest.raises(ModelError, match=BETWEEN[count - 1][1]):
+        check_without_cpu(graph, reasons)
+    if count > 1:
+        with pytest.raises(ModelError, match=BETWEEN[count - 2][1]):
+            check_without_cpu(graph, reasons | {nodes[-2].output: ISLAND})
 
 
 def test_without_the_cpu_a_convolution_of_a_tail_is_refused():

@@ -1,0 +1,80 @@
+"""Pieces that go to the CPU because the way to the accelerator and back would take longer; the seconds are summed by hand."""
+
+import pytest
+
+from cnna.compiler.frontend.crossings import TOO_LITTLE, cheaper, cpu_seconds, node_seconds
+from cnna.compiler.frontend.partition import cut
+from cnna.compiler.graph.float_ops import Clip, Conv, Onnx
+from cnna.compiler.graph.ir import Window
+from cnna.spec.config import preset
+from cnna.spec.end_to_end import ELEMENT_SECONDS, MACS_A_SECOND, NODE_SECONDS, PIECE_SECONDS, START_SECONDS
+from cnna.spec.manifest import ACCELERATOR, CPU
+
+from ..passes.alone import typed
+
+CONFIG = preset("tiny")
+MAP = (1, 100, 1, 1)
+ENOUGH = int(START_SECONDS / NODE_SECONDS) + 1  # operators that take the CPU longer than a start of the accelerator
+CONV, SMALL = Conv(Window(), 1, "w", "b"), Conv(Window(), 50, "v", "b")
+CONSTANTS = {"w": (100, 100, 1, 1), "v": (100, 2, 1, 1), "b": (100,)}
+
+
+def chain(*pieces):
+    """A graph of operators one after another, and who runs them: a string is one operator of the CPU."""
+    nodes, reasons, source = [], {}, "x"
+    for number, piece in enumerate(pieces):
+        for place, op in enumerate([Onnx(piece)] if isinstance(piece, str) else piece):
+            output = f"{number}.{place}"
+            nodes.append((output, op, [source], MAP))
+            reasons[output] = "drawn" if isinstance(piece, str) else None
+            source = output
+    used = {value for _, op, _, _ in nodes for value in vars(op).values() if value in ("w", "v", "b")}
+    return typed({"x": MAP}, nodes, [source], {name: CONSTANTS[name] for name in used}), reasons
+
+
+def moved(*pieces):
+    """Numbers of the pieces that go to the CPU in the end."""
+    graph, reasons = chain(*pieces)
+    found = cheaper(CONFIG)(graph, reasons)
+    assert {name for name in reasons if found[name] != reasons[name]} == {name for name in reasons if found[name] == TOO_LITTLE}
+    return sorted({int(name.split(".")[0]) for name in reasons if found[name] == TOO_LITTLE})
+
+
+def test_seconds_of_the_cpu():
+    """A call of the piece, a call of each operator, what it reads and writes, and its multiplications."""
+    graph, reasons = chain([CONV, Clip(0.0)], "Sin")
+    elements, macs = 100, 100 * 100
+    conv = NODE_SECONDS + 2 * elements * ELEMENT_SECONDS + macs / MACS_A_SECOND
+    assert node_seconds(graph.nodes[0], graph) == pytest.approx(conv)
+    first, second = cut(graph, reasons)
+    assert (first.kind, second.kind) == (ACCELERATOR, CPU)
+    assert cpu_seconds(first) == pytest.approx(PIECE_SECONDS + conv + NODE_SECONDS + 2 * elements * ELEMENT_SECONDS)
+    assert cpu_seconds(second) == pytest.approx(PIECE_SECONDS + NODE_SECONDS + 2 * elements * ELEMENT_SECONDS)
+
+
+def test_constants_take_no_time_to_move():
+    """They stay in the CPU's memory, and have no shape in the graph."""
+    graph = typed({"x": MAP}, [("y", Onnx("Mul"), ["x", "b"], MAP)], ["y"], {"b": (100, 1, 1)})
+    assert node_seconds(graph.nodes[0], graph) == pytest.approx(NODE_SECONDS + 2 * 100 * ELEMENT_SECONDS)
+
+
+LIMIT = Clip(0.0)
+CASES = {
+    "one operator behind the CPU's": ([[CONV], "Sin", [LIMIT]], [2]),
+    "the only piece": ([[LIMIT], "Sin"], []),
+    "a fiftieth of the multiplications": ([[CONV], "Sin", [SMALL]], []),
+    "operators that take the CPU longer, at the end": ([[CONV], "Sin", [LIMIT] * ENOUGH], []),
+    "the same between two pieces of the CPU": ([[CONV], "Sin", [LIMIT] * ENOUGH, "Cos"], [2]),
+    "the same behind the first piece of the CPU": (["Sin", [LIMIT] * ENOUGH, "Cos", [CONV]], [1]),
+    "the same in front": ([[LIMIT] * ENOUGH, "Sin", [CONV]], []),
+    "one operator too few": ([[CONV], "Sin", [LIMIT] * (ENOUGH - 1)], [2]),
+    "two small pieces": ([[CONV], "Sin", [LIMIT], "Cos", [LIMIT]], [2, 4]),
+    "nothing but small pieces": ([[LIMIT], "Sin", [LIMIT, LIMIT]], [0]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pieces_that_go_to_the_cpu(name):
+    """A crossing that costs more than it gains makes a model slower than it was; a piece too many on the CPU does as well."""
+    pieces, expected = CASES[name]
+    assert moved(*pieces) == expected
