@@ -4,10 +4,10 @@ import pytest
 
 from cnna.compiler.frontend.crossings import TOO_LITTLE, cheaper, cpu_seconds, node_seconds
 from cnna.compiler.frontend.partition import cut
-from cnna.compiler.graph.float_ops import Clip, Conv, Onnx
+from cnna.compiler.graph.float_ops import Clip, Conv, Onnx, Reshape
 from cnna.compiler.graph.ir import Window
 from cnna.spec.config import preset
-from cnna.spec.end_to_end import ELEMENT_SECONDS, MACS_A_SECOND, NODE_SECONDS, PIECE_SECONDS, START_SECONDS
+from cnna.spec.end_to_end import ELEMENT_SECONDS, MACS_A_SECOND, NODE_SECONDS, PIECE_SECONDS, START_SECONDS, VIEW_SECONDS
 from cnna.spec.manifest import ACCELERATOR, CPU
 
 from ..passes.alone import typed
@@ -20,13 +20,13 @@ CONSTANTS = {"w": (100, 100, 1, 1), "v": (100, 2, 1, 1), "b": (100,)}
 
 
 def chain(*pieces):
-    """A graph of operators one after another, and who runs them: a string is one operator of the CPU."""
+    """A graph of operators one after another, and who runs them: lists the accelerator, operators alone the CPU."""
     nodes, reasons, source = [], {}, "x"
     for number, piece in enumerate(pieces):
-        for place, op in enumerate([Onnx(piece)] if isinstance(piece, str) else piece):
+        for place, op in enumerate(piece if isinstance(piece, list) else [piece]):
             output = f"{number}.{place}"
             nodes.append((output, op, [source], MAP))
-            reasons[output] = "drawn" if isinstance(piece, str) else None
+            reasons[output] = None if isinstance(piece, list) else "drawn"
             source = output
     used = {value for _, op, _, _ in nodes for value in vars(op).values() if value in ("w", "v", "b")}
     return typed({"x": MAP}, nodes, [source], {name: CONSTANTS[name] for name in used}), reasons
@@ -42,14 +42,15 @@ def moved(*pieces):
 
 def test_seconds_of_the_cpu():
     """A call of the piece, a call of each operator, what it reads and writes, and its multiplications."""
-    graph, reasons = chain([CONV, Clip(0.0)], "Sin")
+    graph, reasons = chain([CONV, Clip(0.0)], Onnx("Sin"))
     elements, macs = 100, 100 * 100
     conv = NODE_SECONDS + 2 * elements * ELEMENT_SECONDS + macs / MACS_A_SECOND
     assert node_seconds(graph.nodes[0], graph) == pytest.approx(conv)
     first, second = cut(graph, reasons)
     assert (first.kind, second.kind) == (ACCELERATOR, CPU)
-    assert cpu_seconds(first) == pytest.approx(PIECE_SECONDS + conv + NODE_SECONDS + 2 * elements * ELEMENT_SECONDS)
-    assert cpu_seconds(second) == pytest.approx(PIECE_SECONDS + NODE_SECONDS + 2 * elements * ELEMENT_SECONDS)
+    assert cpu_seconds(first, views=False) == pytest.approx(PIECE_SECONDS + conv + NODE_SECONDS + 2 * elements * ELEMENT_SECONDS)
+    assert cpu_seconds(second, views=False) == pytest.approx(PIECE_SECONDS + NODE_SECONDS + 2 * elements * ELEMENT_SECONDS)
+    assert cpu_seconds(second, views=True) == pytest.approx(VIEW_SECONDS)
 
 
 def test_constants_take_no_time_to_move():
@@ -58,18 +59,21 @@ def test_constants_take_no_time_to_move():
     assert node_seconds(graph.nodes[0], graph) == pytest.approx(NODE_SECONDS + 2 * 100 * ELEMENT_SECONDS)
 
 
-LIMIT = Clip(0.0)
+LIMIT, SIN, COS, VIEW = Clip(0.0), Onnx("Sin"), Onnx("Cos"), Onnx("Squeeze")
 CASES = {
-    "one operator behind the CPU's": ([[CONV], "Sin", [LIMIT]], [2]),
-    "the only piece": ([[LIMIT], "Sin"], []),
-    "a fiftieth of the multiplications": ([[CONV], "Sin", [SMALL]], []),
-    "operators that take the CPU longer, at the end": ([[CONV], "Sin", [LIMIT] * ENOUGH], []),
-    "the same between two pieces of the CPU": ([[CONV], "Sin", [LIMIT] * ENOUGH, "Cos"], [2]),
-    "the same behind the first piece of the CPU": (["Sin", [LIMIT] * ENOUGH, "Cos", [CONV]], [1]),
-    "the same in front": ([[LIMIT] * ENOUGH, "Sin", [CONV]], []),
-    "one operator too few": ([[CONV], "Sin", [LIMIT] * (ENOUGH - 1)], [2]),
-    "two small pieces": ([[CONV], "Sin", [LIMIT], "Cos", [LIMIT]], [2, 4]),
-    "nothing but small pieces": ([[LIMIT], "Sin", [LIMIT, LIMIT]], [0]),
+    "one operator behind the CPU's": ([[CONV], SIN, [LIMIT]], [2]),
+    "the only piece": ([[LIMIT], SIN], []),
+    "a fiftieth of the multiplications": ([[CONV], SIN, [SMALL]], []),
+    "operators that take the CPU longer, at the end": ([[CONV], SIN, [LIMIT] * ENOUGH], []),
+    "the same between two pieces of the CPU": ([[CONV], SIN, [LIMIT] * ENOUGH, COS], [2]),
+    "the same behind the first piece of the CPU": ([SIN, [LIMIT] * ENOUGH, COS, [CONV]], [1]),
+    "the same between the CPU and a view": ([[CONV], SIN, [LIMIT] * ENOUGH, VIEW], []),
+    "the same in front": ([[LIMIT] * ENOUGH, SIN, [CONV]], []),
+    "one operator behind a view": ([[CONV], VIEW, [LIMIT]], []),
+    "one operator behind a typed view": ([[CONV], Reshape(MAP), [LIMIT]], []),
+    "one operator too few": ([[CONV], SIN, [LIMIT] * (ENOUGH - 1)], [2]),
+    "two small pieces": ([[CONV], SIN, [LIMIT], COS, [LIMIT]], [2, 4]),
+    "nothing but small pieces": ([[LIMIT], SIN, [LIMIT, LIMIT]], [0]),
 }
 
 
