@@ -1,31 +1,36 @@
 """Turns at the accelerator: one holder at a time, on one machine and over a board's files; a dead holder is passed over."""
 
 import threading
-import time
 from types import SimpleNamespace
 
 import pytest
 
-from cnna.host.board import remote_turn
+from cnna.host.board import remote_turn, turn
 from cnna.host.board.remote_turn import RemoteTurn
 from cnna.host.board.turn import LocalTurn, Turns
 from cnna.spec.errors import RunError
+
+from ...waiting import until
+from ..simulated_time import Process, Simulation
 
 
 class Files:
     """A board's files, as pynq's remote device offers them."""
 
     def __init__(self):
-        self.content = {}
+        self.content, self.accesses = {}, 0
 
     def exists_file(self, path):
+        self.accesses += 1
         return SimpleNamespace(exists=path in self.content)
 
     def read_file(self, path):
+        self.accesses += 1
         return self.content[path]
 
     def write_file(self, path, data):
         assert data, "an empty file cannot be sent"
+        self.accesses += 1
         self.content[path] = data
 
 
@@ -73,18 +78,20 @@ def test_who_comes_again_is_told_whether_another_was_there(pair):
 
 def test_many_threads_never_meet(tmp_path):
     """Under contention two threads would hold the turn, with the slower of the two kinds."""
-    files, inside, most = Files(), [], []
+    files, inside, most, working = Files(), [], [], [0, 1, 2]
 
-    def work():
+    def work(number):
         turns = Turns(RemoteTurn(files, "/tmp/turn"))
         for _ in range(3):
             with turns.mine("a test"):
                 inside.append(1)
                 most.append(len(inside))
-                time.sleep(0.01)
+                seen = files.accesses
+                until(lambda seen=seen: files.accesses > seen + 1 or working == [number], "no other thread asks for the turn")
                 inside.pop()
+        working.remove(number)
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
+    threads = [threading.Thread(target=work, args=(number,)) for number in working]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -105,18 +112,28 @@ def test_who_waits_too_long_is_told_for_whom(pair):
 
 def test_a_dead_holder_is_passed_over(monkeypatch):
     """A killed notebook would keep the board for ever, or a living one would lose it."""
-    for name, seconds in (("DEAD", 0.6), ("BEAT", 0.1), ("LEASE", 0.2), ("PASS", 0.4)):
-        monkeypatch.setattr(remote_turn, f"{name}_SECONDS", seconds)
-    files = Files()
-    one, two = RemoteTurn(files, "/tmp/turn"), RemoteTurn(files, "/tmp/turn")
-    assert one.take("alive")
-    until = time.monotonic() + 1.0
-    while time.monotonic() < until:
-        assert not two.take("waiting")
-        time.sleep(0.02)
-    one.given.set()  # its signs of life end, as if it had been killed
-    with Turns(two, wait_seconds=10).mine("next"):
-        assert "next" in two.holder()
+    simulation, files, alive, said = Simulation(), Files(), Process(), []
+    for module in (remote_turn, turn):
+        monkeypatch.setattr(module, "time", simulation.time)
+    monkeypatch.setattr(remote_turn, "threading", simulation.threading)
+
+    def hold():
+        assert RemoteTurn(files, "/tmp/turn").take("alive")
+        simulation.sleep(4 * remote_turn.DEAD_SECONDS)
+        said.append("killed")
+        alive.killed = True
+
+    def follow():
+        simulation.sleep(remote_turn.SETTLE_SECONDS * 2)
+        other = RemoteTurn(files, "/tmp/turn")
+        with Turns(other, wait_seconds=100).mine("next"):
+            said.append(other.holder())
+
+    simulation.spawn(hold, alive)
+    simulation.spawn(follow, Process())
+    simulation.run(lambda: len(said) == 2, limit_seconds=100)
+    assert said[0] == "killed"
+    assert "next" in said[1]
 
 
 def test_a_board_that_cannot_be_reached_is_said_in_a_line():
