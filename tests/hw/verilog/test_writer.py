@@ -20,7 +20,7 @@ from cnna.spec.config import ConfigError, preset
 from ..attributed import check_attributes
 
 TINY, ZCU102 = preset("tiny"), preset("zcu102")
-DSP48E2_LIMIT, SECONDS_LIMIT, MEMORY_LIMIT_KIB = 2520, 120, 4 << 20
+DSP48E2_LIMIT, MEMORY_LIMIT_KIB = 2520, 4 << 20
 SOURCE = Path(cnna.hw.__file__).resolve().parent.parent
 WRITE = (
     "import sys; from cnna.spec.config import preset; from cnna.hw.verilog.writer import generate_module;"
@@ -158,21 +158,18 @@ def test_a_lost_attribute_is_noticed(tiny: str, line: str) -> None:
 
 @pytest.mark.cosim
 def test_zcu102_fits_and_is_lint_clean(tmp_path):
-    """The product would need more DSPs than the chip has, or more minutes and memory than a laptop has."""
+    """The product would need more DSPs than the chip has, or more memory than a laptop has."""
     command = [
         sys.executable,
         "-c",
         "from cnna.spec.config import preset; from cnna.hw.verilog.writer import write; import sys, pathlib;",
     ]
     command[-1] += "write(preset('zcu102'), pathlib.Path(sys.argv[1]))"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([*command, str(tmp_path)], check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds, memory = after.ru_utime - before.ru_utime, after.ru_maxrss  # of the processor: a busy machine is no fault
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     text = (tmp_path / "cnna_zcu102.v").read_text()
     count = count_instances(text, writer.TOP, "DSP48E2")
     assert ZCU102.macs // 2 < count <= DSP48E2_LIMIT
     assert memory < MEMORY_LIMIT_KIB
-    assert seconds < SECONDS_LIMIT
     assert lint(text, tmp_path) == ""
     check_attributes(text, ZCU102)
