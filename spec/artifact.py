@@ -156,11 +156,11 @@ def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
     for number, piece in enumerate(artifact.pieces):
         files = (piece.program, piece.constants) if isinstance(piece, ProgramPiece) else (piece.model,)
         contents |= dict(zip(_files(number, piece.manifest["kind"]), files, strict=True))
-    members = {name: {"bytes": len(data), "sha256": _digest(data)} for name, data in contents.items()}
+    members = {name: {"bytes": len(data), "sha256": digest_of(data)} for name, data in contents.items()}
     manifest = {**artifact.manifest, "format": FORMAT, "schema": SCHEMA, "members": members}
     _check(path, manifest, contents)
     text = json.dumps(manifest, sort_keys=True, allow_nan=False, separators=(",", ":")).encode()
-    contents = {MANIFEST: text, DIGEST: _digest(text).encode(), **contents}
+    contents = {MANIFEST: text, DIGEST: digest_of(text).encode(), **contents}
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, data in contents.items():
@@ -192,7 +192,7 @@ def load(path: str | os.PathLike[str]) -> Artifact:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, ValueError) as error:
         raise ArtifactError(f"{path}: truncated or damaged ({' '.join(str(error).split())}); compile it again") from error
     text, digest = contents.pop(MANIFEST), contents.pop(DIGEST)
-    if digest.strip() != _digest(text).encode():
+    if digest.strip() != digest_of(text).encode():
         raise ArtifactError(f"{path}: altered: {MANIFEST} does not have the digest in {DIGEST}; compile it again")
     try:
         found = _manifest(path, text)
@@ -310,8 +310,9 @@ def _check_members(need: Need, manifest: StoredManifest, contents: Mapping[str, 
     for name, data in contents.items():
         entry = members[name]
         need(entry["bytes"] == len(data), f"altered: {name} has {len(data)} bytes")
-        need(entry["sha256"] == _digest(data), f"altered: {name} does not have the digest in {MANIFEST}")
+        need(entry["sha256"] == digest_of(data), f"altered: {name} does not have the digest in {MANIFEST}")
 
 
-def _digest(data: bytes) -> str:
+def digest_of(data: bytes) -> str:
+    """The digest that the manifest has of a member, and the archive of the manifest."""
     return hashlib.sha256(data).hexdigest()

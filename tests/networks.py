@@ -56,13 +56,13 @@ class Builder:
     def conv(self, x: str, cout: int, window: ir.Window, groups: int = 1, residual: str | None = None) -> str:
         """Adds a convolution, with the residual operand `residual` if it is given."""
         channels, height, width = self.shape(x)
-        fields = self._sum(window, (cout, channels // groups))
+        fields = self.sum_fields(window, (cout, channels // groups))
         mid = self._clamp()
         shape = (cout, *out_size(window, (height, width)))
         if residual is None:
-            return self._node(ir.Conv(window, groups, **fields, out=mid), (x,), shape, mid.zero)
+            return self.node(ir.Conv(window, groups, **fields, out=mid), (x,), shape, mid.zero)
         combine = self._combine(mid.zero, self.zero(residual))
-        return self._node(ir.Conv(window, groups, **fields, out=mid, residual=combine), (x, residual), shape, combine.out.zero)
+        return self.node(ir.Conv(window, groups, **fields, out=mid, residual=combine), (x, residual), shape, combine.out.zero)
 
     def fully_connected(self, x: str, cout: int) -> str:
         """Adds a convolution whose kernel is the whole map."""
@@ -73,8 +73,8 @@ class Builder:
         """Adds a depthwise convolution."""
         channels, height, width = self.shape(x)
         out = self._clamp()
-        op = ir.Depthwise(window, **self._sum(window, (channels, 1)), out=out)
-        return self._node(op, (x,), (channels, *out_size(window, (height, width))), out.zero)
+        op = ir.Depthwise(window, **self.sum_fields(window, (channels, 1)), out=out)
+        return self.node(op, (x,), (channels, *out_size(window, (height, width))), out.zero)
 
     def max_pool(self, x: str, window: ir.Window, same_scale: bool = True, ceil: bool = False) -> str:
         """Adds a max pool; unless `same_scale`, its output has another scale than its input."""
@@ -82,24 +82,24 @@ class Builder:
         zero = self.zero(x)
         requant = ir.Combine(2, 0, 0, 1, ir.Clamp(0)) if same_scale else self._combine(zero)
         shape = (channels, *out_size(window, (height, width), ceil))
-        return self._node(ir.MaxPool(window, requant), (x,), shape, zero if same_scale else requant.out.zero)
+        return self.node(ir.MaxPool(window, requant), (x,), shape, zero if same_scale else requant.out.zero)
 
     def average_pool(self, x: str, window: ir.Window, include_pad: bool = False, ceil: bool = False) -> str:
         """Adds an average pool."""
         channels, height, width = self.shape(x)
         out = self._clamp()
         op = ir.AveragePool(window, include_pad, float(self.rng.uniform(0.3, 3)), self.zero(x), out)
-        return self._node(op, (x,), (channels, *out_size(window, (height, width), ceil)), out.zero)
+        return self.node(op, (x,), (channels, *out_size(window, (height, width), ceil)), out.zero)
 
     def add(self, a: str, b: str) -> str:
         """Adds the sum of two tensors of equal shape, each with its own scale."""
         combine = self._combine(self.zero(a), self.zero(b))
-        return self._node(combine, (a, b), self.shape(a), combine.out.zero)
+        return self.node(combine, (a, b), self.shape(a), combine.out.zero)
 
     def copy(self, x: str) -> str:
         """Adds a requantised copy."""
         combine = self._combine(self.zero(x))
-        return self._node(combine, (x,), self.shape(x), combine.out.zero)
+        return self.node(combine, (x,), self.shape(x), combine.out.zero)
 
     def affine(self, x: str) -> str:
         """Adds a layer with a scale and an offset for each channel."""
@@ -108,33 +108,33 @@ class Builder:
         made = [arith.factors(float(r), self.zero(x), constant=float(self.rng.uniform(-50, 50))) for r in ratios]
         factor, _, offset, shift = np.array(made, np.int64).T
         names = {"factor": self._constant(factor), "offset": self._constant(offset), "shift": self._constant(shift)}
-        return self._node(ir.Affine(**names, out=out), (x,), self.shape(x), out.zero)
+        return self.node(ir.Affine(**names, out=out), (x,), self.shape(x), out.zero)
 
     def concat(self, *parts: str) -> str:
         """Concatenates channels. Inputs with another zero point are requantised first, as the importer does."""
         zero = self.zero(parts[0])
         same = [x if self.zero(x) == zero else self._requantised_to(x, zero) for x in parts]
         shape = (sum(self.shape(x)[0] for x in parts), *self.shape(parts[0])[1:])
-        return self._node(ir.Concat(), tuple(same), shape, zero)
+        return self.node(ir.Concat(), tuple(same), shape, zero)
 
     def pixels(self, x: str, first: Sides, step: Sides, size: Sides) -> str:
         """Selects rows and columns of a map."""
-        return self._node(ir.Pixels((first[0], first[1]), (step[0], step[1])), (x,), (self.shape(x)[0], *size), self.zero(x))
+        return self.node(ir.Pixels((first[0], first[1]), (step[0], step[1])), (x,), (self.shape(x)[0], *size), self.zero(x))
 
     def maximum(self, a: str, b: str) -> str:
         """Adds the greater of two tensors; the second is requantised first if its zero point differs."""
         b = b if self.zero(b) == self.zero(a) else self._requantised_to(b, self.zero(a))
-        return self._node(ir.Maximum(), (a, b), self.shape(a), self.zero(a))
+        return self.node(ir.Maximum(), (a, b), self.shape(a), self.zero(a))
 
     def channels(self, x: str, first: int, count: int) -> str:
         """Selects channels of a map."""
-        return self._node(ir.Channels(first), (x,), (count, *self.shape(x)[1:]), self.zero(x))
+        return self.node(ir.Channels(first), (x,), (count, *self.shape(x)[1:]), self.zero(x))
 
     def mosaic(self, parts: Sequence[tuple[str, Sides, Sides]], size: Sides) -> str:
         """Joins maps (name, first, step) that lie between each other's pixels."""
         channels, zero = self.shape(parts[0][0])[0], self.zero(parts[0][0])
         places = tuple(((first[0], first[1]), (step[0], step[1])) for _, first, step in parts)
-        return self._node(ir.Mosaic(places), tuple(name for name, _, _ in parts), (channels, *size), zero)
+        return self.node(ir.Mosaic(places), tuple(name for name, _, _ in parts), (channels, *size), zero)
 
     def enlarged(self, x: str, times: Sides) -> str:
         """Repeats every pixel `times` down and to the right: copies that are written between each other."""
@@ -153,17 +153,17 @@ class Builder:
             pads = (i, j, own[0] - 1 + kernel[0] - i - height, own[1] - 1 + kernel[1] - j - width)
             window = ir.Window((kernel[0], kernel[1]), pads=pads)
             depthwise = groups == self.shape(x)[0] == cout
-            fields = self._sum(window, (cout, self.shape(x)[0] // groups))
+            fields = self.sum_fields(window, (cout, self.shape(x)[0] // groups))
             op = ir.Depthwise(window, **fields, out=mid) if depthwise else ir.Conv(window, groups, **fields, out=mid)
             zero = mid.zero
-            parts.append((self._node(op, (x,), (cout, *own), zero), (i, j), (2, 2)))
+            parts.append((self.node(op, (x,), (cout, *own), zero), (i, j), (2, 2)))
         return self.mosaic(parts, size)
 
     # --- parameters ---
 
     def _requantised_to(self, x: str, zero: int) -> str:
         a, b, offset, shift = arith.factors(float(self.rng.uniform(0.2, 1.5)), self.zero(x))
-        return self._node(ir.Combine(a, b, offset, shift, ir.Clamp(zero)), (x,), self.shape(x), zero)
+        return self.node(ir.Combine(a, b, offset, shift, ir.Clamp(zero)), (x,), self.shape(x), zero)
 
     def _zero(self) -> int:
         return self.pick(0, 0, -128, 127, int(self.rng.integers(-128, 128)))
@@ -178,7 +178,7 @@ class Builder:
         ratio_b = 0.0 if zero_b is None else float(self.rng.uniform(-1.5, 1.5))
         return ir.Combine(*arith.factors(float(self.rng.uniform(0.1, 1.5)), zero_a, ratio_b, zero_b or 0), self._clamp())
 
-    def _sum(self, window: ir.Window, channels: tuple[int, int]) -> dict[str, Any]:
+    def sum_fields(self, window: ir.Window, channels: tuple[int, int]) -> dict[str, Any]:
         """Weights, bias and requantiser of a sum over a window, sometimes at the ends of their ranges."""
         rng, terms = self.rng, channels[1] * window.kernel[0] * window.kernel[1]
         shape = (*channels, *window.kernel)
@@ -213,7 +213,8 @@ class Builder:
         self.tensors[name] = ir.Tensor(shape, ir.Quant(1.0, zero))
         return name
 
-    def _node(self, op: object, inputs: tuple[str, ...], shape: tuple[int, ...], zero: int) -> str:
+    def node(self, op: object, inputs: tuple[str, ...], shape: tuple[int, ...], zero: int) -> str:
+        """Adds a node of any operator; its output has that shape and zero point."""
         assert min(shape) > 0, f"{op} gives {shape}"
         output = self._tensor(shape, zero)
         self.nodes.append(ir.Node(f"{type(op).__name__.lower()}_{len(self.nodes)}", op, inputs, output))

@@ -141,13 +141,14 @@ def _second_opinion(design: Design) -> Iterator[str]:
 def _totals(design: Design) -> Iterator[str]:
     yield "| | used | limit | share of the device |\n|---|---|---|---|"
     at_least = "at least " if design.missing else ""
-    for (kind, number), total in zip(DEVICE.items(), _total(design), strict=True):
+    for (kind, number), total in zip(DEVICE.items(), taken(design), strict=True):
         yield f"| {kind} | {at_least}{total:,g} | {number * SHARES[kind]:,.0f} | {total / number:.1%} |"
     deepest = max((path.depth for path in paths(design).values()), default=0)
     yield f"| LUTs between registers | {at_least}{deepest} | {DEPTH} | |"
 
 
-def _total(design: Design) -> list[float]:
+def taken(design: Design) -> list[float]:
+    """What all instances take together, in the order of DEVICE."""
     each = [[count * amount for amount in used(design, name)] for name, count in design.instances.items()]
     return [sum(column) for column in zip(*each, strict=True)]
 
@@ -156,7 +157,7 @@ def _shortfalls(design: Design) -> list[str]:
     """The paths and nets that are too long or too wide, one line each, the worst of each kind first."""
     lines = [
         f"- {kind}: {total:,g} of at most {DEVICE[kind] * SHARES[kind]:,.0f}."
-        for kind, total in zip(DEVICE, _total(design), strict=True)
+        for kind, total in zip(DEVICE, taken(design), strict=True)
         if total > DEVICE[kind] * SHARES[kind]
     ]
     deep = sorted(((path, name) for name, path in paths(design).items() if path.depth > DEPTH), reverse=True)
@@ -170,7 +171,7 @@ def _shortfalls(design: Design) -> list[str]:
         f"- {bits} DSP or block RAM outputs of `{name}` lead into logic without a register." for name, bits in sorted(raw.items())
     ]
     for name in sorted(design.netlists):
-        one, behind = used(design, name), _behind(design.netlists[name])
+        one, behind = used(design, name), luts_behind(design.netlists[name])
         if name.startswith("cnna_ram_") and one.bram36 and (behind or one.flipflops):
             lines.append(
                 f"- `{name}` has {behind} LUTs and {one.flipflops} flip-flops behind its block RAM ({design.instances[name]}x)."
@@ -178,7 +179,7 @@ def _shortfalls(design: Design) -> list[str]:
     return lines
 
 
-def _behind(netlist: Netlist) -> int:
+def luts_behind(netlist: Netlist) -> int:
     """LUTs that read a block RAM's outputs: they imitate what it cannot do.
 
     A LUT before its inputs does not count: Yosys makes a write enable of the port's enable and the write's, which the RAM would

@@ -32,36 +32,37 @@ class Transfer(Requester):
         runs = fields["runs"] * fields["blocks"]
         self._share = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
         self.size = sum(self._share)
-        self._moved = [0 for _ in self._share]  # beats to or from feature memory, by port
-        self._waiting = [min(beats, self._room) if self._store else 0 for beats in self._share]
+        self.moved = [0 for _ in self._share]  # beats to or from feature memory, by port
+        # Beats in each port's FIFO: of a load those that DDR has brought, of a store the room for those that DDR still takes.
+        self.waiting = [min(beats, self._room) if self._store else 0 for beats in self._share]
         self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # `_banks` of each port's next beat, once known
         self.following: Transfer | None = None
         self.asked = 0  # ports that have asked for their first burst: the ports get their runs one after the other
 
     def go_to(self, beats: float) -> None:
         """Moves all ports to where DDR has moved `beats` beats in all; the distances between the ports stay."""
-        read_ahead = sum(self._room - waiting for waiting in self._waiting) if self._store else 0
+        read_ahead = sum(self._room - waiting for waiting in self.waiting) if self._store else 0
         each = round((beats + read_ahead - self.done) / len(self._share))
-        self._moved = [min(max(moved + each, 0), share) for moved, share in zip(self._moved, self._share, strict=True)]
+        self.moved = [min(max(moved + each, 0), share) for moved, share in zip(self.moved, self._share, strict=True)]
         self._needs = [None for _ in self._share]
-        self.done = float(sum(self._moved))
+        self.done = float(sum(self.moved))
 
     def state(self) -> State:
         """Its position, for `restore`, with the position of the following load."""
-        own = (self.asks, self.done, tuple(self._moved), tuple(self._waiting))
+        own = (self.asks, self.done, tuple(self.moved), tuple(self.waiting))
         return (own, *self.following.state()) if self.following else (own,)
 
     def restore(self, state: State) -> None:
         """Returns to a position."""
         (self.asks, self.done, moved, waiting), *others = state
-        self._moved, self._waiting = list(moved), list(waiting)
+        self.moved, self.waiting = list(moved), list(waiting)
         self._needs = [None for _ in self._share]
         if self.following and others:
             self.following.restore(tuple(others))
 
     def offer(self, clock: int) -> int:
         """The next request: a beat of each port that has one, unless a lower port needs its bank (`hw/dma/runs.py`)."""
-        moved, share, waits, needs = self._moved, self._share, self._waiting, self._needs
+        moved, share, waits, needs = self.moved, self._share, self.waiting, self._needs
         self.over = moved == share
         asked, goes = 0, 0
         for port, waiting in enumerate(waits):
@@ -83,9 +84,9 @@ class Transfer(Requester):
         """Lets DDR move a beat of a port, or else of the following load; False if none fits. others: beats in the FIFO."""
         if port >= len(self._share):
             return False
-        waiting = self._waiting[port]
-        if waiting < self._room - others and waiting + self._moved[port] < self._share[port]:
-            self._waiting[port] += 1
+        waiting = self.waiting[port]
+        if waiting < self._room - others and waiting + self.moved[port] < self._share[port]:
+            self.waiting[port] += 1
             return True
         if self.following is None:
             return False
@@ -94,11 +95,11 @@ class Transfer(Requester):
 
     def brought(self, port: int) -> float:
         """Beats that DDR has brought for a port."""
-        return self._moved[port] + self._waiting[port] if port < len(self._share) else inf
+        return self.moved[port] + self.waiting[port] if port < len(self._share) else inf
 
     def _banks(self, port: int) -> tuple[int, int]:
         """The banks of a port's next beat: a bit for each bank number, and a bit for each bank of every region."""
-        run, beat = divmod(self._moved[port], self._run_beats)
+        run, beat = divmod(self.moved[port], self._run_beats)
         block, row = divmod(run * self._ports + port, self._runs)
         low = beat * self._beat_words
         count = min(self._beat_words, self._run - low)

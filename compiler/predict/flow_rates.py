@@ -97,7 +97,7 @@ class FlowRates:
         self._most: dict[str, float] = {}  # the speeds that feature memory allows
         self._requesters: tuple[object, ...] = ()  # the requesters when speeds were last played
         self._begin, self._clocks = 0.0, 0  # start and length of the last played stretch
-        self._notes: list[list[tuple[Transfer, State]]] = []
+        self.notes: list[list[tuple[Transfer, State]]] = []  # the transfers and their states when the stretch began, and later
         self.until = inf
 
     def set(self, work: ActiveEngines, now: float) -> None:
@@ -167,17 +167,17 @@ class FlowRates:
     def _clock(self, moving: list[Transfer]) -> None:
         """One clock of DDR. Every NOTED_CLOCKS it notes the positions of loads and stores."""
         if self._clocks % NOTED_CLOCKS == 0:
-            self._notes.append([(transfer, transfer.state()) for transfer in moving])
+            self.notes.append([(transfer, transfer.state()) for transfer in moving])
         self._clocks += 1
         self._ddr.clock()
 
     def _go_back(self, work: ActiveEngines, now: float) -> None:
         """Returns loads and stores to their positions at `now`, if the engines change before the played stretch has ended."""
         number = int((now - self._begin) / NOTED_CLOCKS)
-        if number < len(self._notes):
-            for transfer, state in self._notes[number]:
+        if number < len(self.notes):
+            for transfer, state in self.notes[number]:
                 transfer.restore(state)
-        self._begin, self._clocks, self._notes = now, 0, []
+        self._begin, self._clocks, self.notes = now, 0, []
 
     def _requesters_now(self, work: ActiveEngines, now: float, clocks: int) -> dict[str, Requester]:
         """The requesters of the port in order of priority, with their requests for so many clocks."""

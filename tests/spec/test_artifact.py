@@ -31,7 +31,7 @@ def repack(path, change, digest=True):
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)
     if digest:
-        members[files.DIGEST] = files._digest(members[files.MANIFEST]).encode()
+        members[files.DIGEST] = files.digest_of(members[files.MANIFEST]).encode()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():
             archive.writestr(name, data)

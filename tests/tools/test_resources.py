@@ -69,7 +69,7 @@ def test_a_design_is_counted_and_joined_and_kept(tmp_path: Path, monkeypatch: py
     parts = synthesis.split(CHILD + TOP)
     found = synthesis.synthesise_all(parts, tmp_path, 300, lambda line: None)
     design = resources.gather(parts, found, "t")
-    assert resources._total(design)[1:] == [17, 0, 0]  # 8 flip-flops twice, and one
+    assert resources.taken(design)[1:] == [17, 0, 0]  # 8 flip-flops twice, and one
     assert resources.paths(design)["t"].depth == 2  # one LUT in the child and one behind it
     assert resources.paths(design)["t"].start in ("t.a[0]", "t.a[1]", "t.b[0]", "t.b[1]")
     monkeypatch.setattr(synthesis.subprocess, "run", None)  # all comes from the cache
@@ -123,4 +123,4 @@ def test_a_lut_behind_a_block_ram_counts_and_one_before_it_does_not() -> None:
     """A register and multiplexers beside every bank would go unseen, or a harmless gate at a write enable be a shortfall."""
     before = [Node("block", [1], [], [], [], [2]), Node("lut", [], [], [3, 4], [], [1])]
     behind = [Node("raw", [], [], [], [], [2]), Node("lut", [], [], [2, 4], [], [5])]
-    assert [resources._behind(Netlist(6, [], nodes, [], {}, {})) for nodes in (before, behind, before + behind)] == [0, 1, 1]
+    assert [resources.luts_behind(Netlist(6, [], nodes, [], {}, {})) for nodes in (before, behind, before + behind)] == [0, 1, 1]

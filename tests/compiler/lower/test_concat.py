@@ -19,8 +19,8 @@ def same(b, x, channels):
     """A tensor of that many channels made from x, with x's zero point, so that a concatenation takes it as it is."""
     window = ir.Window()
     out = ir.Clamp(b.zero(x))
-    fields = b._sum(window, (channels, b.shape(x)[0]))
-    return b._node(ir.Conv(window, 1, **fields, out=out), (x,), (channels, *b.shape(x)[1:]), b.zero(x))
+    fields = b.sum_fields(window, (channels, b.shape(x)[0]))
+    return b.node(ir.Conv(window, 1, **fields, out=out), (x,), (channels, *b.shape(x)[1:]), b.zero(x))
 
 
 def test_whole_blocks_are_written_in_place(b):

@@ -42,18 +42,18 @@ def test_ports_abreast_move_a_beat_each_a_clock():
 def test_a_port_that_meets_another_in_its_bank_falls_a_beat_behind():
     """Only that port must wait, and only once: from then on it is in another bank than the others."""
     ddr = reading(4, waiting=100)
-    ddr.load._moved = [4, 0, 0, 0]  # port 0 is where port 1 is
+    ddr.load.moved = [4, 0, 0, 0]  # port 0 is where port 1 is
     assert speed(ddr.load, ddr) == pytest.approx(4, rel=0.03)
-    assert ddr.load._moved[0] - ddr.load._moved[2] == 4
-    assert ddr.load._moved[2] - ddr.load._moved[1] == 1
+    assert ddr.load.moved[0] - ddr.load.moved[2] == 4
+    assert ddr.load.moved[2] - ddr.load.moved[1] == 1
 
 
 def test_ports_in_one_bank_go_one_behind_the_other():
     """The first beats take a clock each; after that all ports are in banks of their own."""
     ddr = reading(4, fm_run=168, waiting=100)
-    ddr.load._moved = [0, 8, 0, 8]
+    ddr.load.moved = [0, 8, 0, 8]
     play([ddr.load], 4, ddr.clock)
-    assert ddr.load._moved == [4, 11, 2, 9]
+    assert ddr.load.moved == [4, 11, 2, 9]
     assert speed(ddr.load, ddr) == pytest.approx(4, rel=0.03)
 
 
@@ -70,10 +70,10 @@ def test_a_port_waits_for_a_lower_one_that_waits_too():
     config = Config("three", pix=2, ci=8, co=24, ports=3, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
     ddr = BeatModel(3, config.ports)
     ddr.load = Transfer("load", {"fm": 0, "fm_run": 1, "fm_block": 0, "run": 2, "runs": 3, "blocks": 1}, config)
-    ddr.load._waiting = [1, 1, 1]
-    assert (ddr.load.offer(0), ddr.load._moved) == (0b0011, [1, 0, 0])
-    assert (ddr.load.offer(1), ddr.load._moved) == (0b0110, [1, 1, 0])
-    assert (ddr.load.offer(2), ddr.load._moved) == (0b1100, [1, 1, 1])
+    ddr.load.waiting = [1, 1, 1]
+    assert (ddr.load.offer(0), ddr.load.moved) == (0b0011, [1, 0, 0])
+    assert (ddr.load.offer(1), ddr.load.moved) == (0b0110, [1, 1, 0])
+    assert (ddr.load.offer(2), ddr.load.moved) == (0b1100, [1, 1, 1])
 
 
 def test_a_bank_of_another_region_is_the_same_bank():
@@ -81,7 +81,7 @@ def test_a_bank_of_another_region_is_the_same_bank():
     ddr = reading(4, fm_run=ZCU102.banks * ZCU102.bank_words, waiting=1)
     for moved in ([1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]):
         ddr.load.offer(0)
-        assert ddr.load._moved == moved
+        assert ddr.load.moved == moved
 
 
 def test_the_next_loads_beats_come_while_ports_wait_for_the_last():
@@ -108,13 +108,13 @@ def test_ddr_reads_before_it_writes_at_each_port(beats, written):
     """Of three beats a clock, a store beside a load must get one, not half of them."""
     ddr = reading(beats)
     ddr.store = transfer("store")
-    before = list(ddr.store._waiting)
+    before = list(ddr.store.waiting)
     play([ddr.load], CLOCKS, ddr.clock)
-    ddr.store._waiting = [0, 0, 0, 0]
+    ddr.store.waiting = [0, 0, 0, 0]
     for _ in range(64):
         ddr.clock()
     assert before == [STORE_ROOM_BEATS] * 4
-    assert sum(ddr.store._waiting) == pytest.approx(64 * written, abs=3)
+    assert sum(ddr.store.waiting) == pytest.approx(64 * written, abs=3)
 
 
 def test_bursts_of_the_rings_and_of_a_load_take_turns_at_a_port():
@@ -123,7 +123,7 @@ def test_bursts_of_the_rings_and_of_a_load_take_turns_at_a_port():
     ddr.others[0] = 48
     play([ddr.load], 64, ddr.clock)
     assert ddr.others[0] <= 32
-    assert ddr.load._moved[0] < min(ddr.load._moved[1:]) - 8
+    assert ddr.load.moved[0] < min(ddr.load.moved[1:]) - 8
 
 
 def test_a_load_goes_back_to_where_it_stood():
@@ -137,7 +137,7 @@ def test_a_load_goes_back_to_where_it_stood():
     assert ddr.load.state() != stood
     ddr.load.restore(stood)
     assert ddr.load.state() == stood
-    assert after._waiting == [0, 0, 1, 0]
+    assert after.waiting == [0, 0, 1, 0]
 
 
 def test_others_come_after_the_beats_of_a_load_that_were_asked_for_before():

@@ -62,7 +62,7 @@ def test_looks_in_quick_succession_bring_no_more_than_ddr_gives(speeds):
     for now in range(0, 160, 8):
         work.flows["load"].left = work.moving["load"].size * BEAT_BYTES - 32.0 * now
         work.moving = dict(work.moving)
-        speeds._requesters = ()  # somebody else came or went
+        speeds.until = now  # as if another requester had come or gone
         speeds.set(work, now)
-    ((_, _, moved, waiting),) = speeds._notes[0][0][1]
+    ((_, _, moved, waiting),) = speeds.notes[0][0][1]
     assert sum(moved) + sum(waiting) <= 3 * now + 3 * 16 + 16
