@@ -28,6 +28,7 @@ from cnna.compiler.passes.rounding.hoist_dequantise import hoist_dequantise
 from cnna.compiler.passes.rounding.inherit_quantisation import inherit_quantisation
 from cnna.compiler.passes.rounding.pair_quantisation import pair_quantisation
 from cnna.compiler.passes.rounding.quantise_between import quantise_between
+from cnna.compiler.passes.unroll_sequences import unroll_sequences
 from cnna.compiler.passes.views.absorb_views import absorb_views
 from cnna.compiler.passes.views.channel_shuffle import channel_shuffle
 from cnna.compiler.passes.views.pixel_shuffle import pixel_shuffle
@@ -38,6 +39,7 @@ Dump = Callable[[str, Graph], None]
 
 REWRITES: tuple[Pass, ...] = (
     fold_constants,
+    unroll_sequences,
     check_scales,
     dequantise_constants,
     split_slices,
