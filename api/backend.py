@@ -73,7 +73,7 @@ PARAMETERS: dict[str, frozenset[int]] = dict.fromkeys(  # operator: the operands
     (
         *("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "InstanceNormalization", "LayerNormalization", "PRelu"),
         *("Resize", "Upsample", "Clip", "Pad", "Slice", "Split", "Squeeze", "Unsqueeze", "Reshape", "Expand", "Tile", "TopK"),
-        *("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"),
+        *("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "Dropout"),
         *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
     ),
     _BEHIND_THE_FIRST,
@@ -138,6 +138,10 @@ class Prepared(BackendRep):
         with Model(artifact, self.execution, **kwargs) as model:
             answers = model.run(given)
         kinds = [value.type.tensor_type.elem_type or TensorProto.FLOAT for value in self.model.graph.output]
+        for value in self.model.graph.output:
+            if value.name not in answers:
+                count = len(next(iter(given.values())))
+                raise DataError(f"output '{value.name}' has a size of its own for each of the {count} samples; give one at a time")
         found = [answers[value.name] for value in self.model.graph.output]
         return tuple(y.astype(helper.tensor_dtype_to_np_dtype(kind), copy=False) for y, kind in zip(found, kinds, strict=True))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from cnna.compiler.frontend.cpu_limits import cpu_limit
 from cnna.compiler.frontend.cpu_parts import cpu_models, operators_of, try_part
 from cnna.compiler.frontend.partition import Piece, part_of
 from cnna.compiler.graph.ir import Graph
@@ -14,11 +15,13 @@ SOURCE = " Status Message: /onnxruntime_src"
 
 
 def refused(piece: Piece, types: Mapping[str, int]) -> dict[str, str]:
-    """Why onnxruntime cannot run nodes, by their outputs; empty if it can run the whole piece. types: as for `cpu_models`.
+    """Why the CPU cannot run nodes, by their outputs; empty if it can run the whole piece. types: as for `cpu_models`.
 
-    These are the nodes that it refuses even alone. If there are none, it is the first node that fails together with those before
-    it.
+    These are the nodes whose answers would differ from ONNX's. If there are none, they are the nodes that onnxruntime refuses even
+    alone. If there are none of those either, it is the first node that fails together with those before it.
     """
+    if limits := {node.output: limit for node in piece.graph.nodes if (limit := cpu_limit(node, piece.graph))}:
+        return limits
     outputs = [node.output for node in piece.graph.nodes]
     if _trial(piece.graph, outputs, types) is None:
         return {}

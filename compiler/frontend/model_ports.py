@@ -35,9 +35,10 @@ def model_outputs(model: ModelProto, shapes: Mapping[str, tuple[int, ...]], axes
         if value.type.tensor_type.HasField("shape") and (not shape or None in shape):
             told = [1 if batch else size for size, batch in zip(declared, names, strict=True)]
             shape = told if not shape or None not in told else shape
-            axis = names.index(True) if axis is None and sum(names) == 1 else axis
         elif not shape:
             shape = None
+        if axis is None and sum(names) == 1 and shape and shape[names.index(True)] == 1:
+            axis = names.index(True)  # the trace has lost it, behind a branch or a loop say, but the model names it
         fixed = shape is not None and None not in shape
         found.append({"name": value.name, "shape": shape, "dtype": _dtype(value), "batch_axis": axis if fixed else None})
     _check_numbered_names(found)

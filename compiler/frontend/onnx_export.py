@@ -160,6 +160,8 @@ class _Writer:
         op = node.op
         if not isinstance(op, f.CLIPPED) or (op.low, op.high) == (-inf, inf):
             return None
+        if isinstance(op, f.Clip):
+            return op.low, op.high  # alone, not those of a layer: what they imply depends on the samples, what runs where must not
         implied = quant is not None and clamp(quant, op.low, op.high) == Clamp(quant.zero)
         return None if implied else (op.low, op.high)
 

@@ -12,6 +12,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from cnna.compiler.frontend.batch_axis import check_back, check_front
 from cnna.compiler.frontend.ceil_pools import settle_ceil_pools
+from cnna.compiler.frontend.cpu_forms import settle_forms
 from cnna.compiler.frontend.hollow import as_inputs, hollow, is_hollow
 from cnna.compiler.frontend.input_shapes import (
     Sizes,
@@ -33,6 +34,7 @@ from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor
 from cnna.compiler.passes.fold_constants import fold_constants
+from cnna.compiler.passes.unroll_sequences import unroll_sequences
 from cnna.spec.errors import ModelError, about_model
 
 OPSET_MAX = onnx.defs.onnx_opset_version()
@@ -101,6 +103,7 @@ def with_shapes(model: ModelProto, name: str = "the model", single: frozenset[st
     with about_model(name):
         check_inputs(copy)
         raise_opset(copy, opset(copy), name)
+        settle_forms(copy)
         to_float32(copy.graph)
         set_batch(copy, single)
         settle_ceil_pools(copy, name, whole=expand_qlinear(copy))
@@ -230,7 +233,7 @@ def _graph(model: ModelProto, single: frozenset[str]) -> Graph:
     graph = Editor(graph).finish()
     check_front(graph, firsts)
     if (samples := max(firsts.values(), default=1)) > 1:
-        check_back(fold_constants(graph), samples, _output_shapes(model))
+        check_back(unroll_sequences(fold_constants(graph)), samples, _output_shapes(model))
     return graph
 
 

@@ -9,8 +9,10 @@ from onnx import ModelProto
 
 from cnna.compiler.frontend import support
 from cnna.compiler.frontend.batch_axis import batch_axes
+from cnna.compiler.frontend.cpu_limits import cpu_limit
 from cnna.compiler.frontend.cpu_parts import cpu_models
 from cnna.compiler.frontend.integer import to_integer
+from cnna.compiler.frontend.node_names import place
 from cnna.compiler.frontend.onnx_import import element_types, to_graph
 from cnna.compiler.frontend.partition import Piece, Reasons, cut, placed
 from cnna.compiler.graph.float_ops import Onnx, float_macs
@@ -18,6 +20,7 @@ from cnna.compiler.graph.ir import Graph
 from cnna.compiler.graph.validate import validate_integer
 from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.passes.pipeline import INTEGER, QUANTISATION, REWRITES, Dump, run_passes
+from cnna.compiler.passes.unroll_sequences import unroll_sequences
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import ACCELERATOR, CPU
 
@@ -85,6 +88,9 @@ def import_quantised(
     reasons = placement(graph) if placed_as is None else _given(graph, placed_as)
     if decide:
         reasons = decide(graph, reasons)
+    for node in graph.nodes:
+        if reasons[node.output] is not None and (limit := cpu_limit(node, graph)):
+            raise ModelError(f"{place(node, graph)}: {limit}")
     parts = cut(graph, reasons)
     if dump:
         for part in parts:
@@ -93,7 +99,7 @@ def import_quantised(
     pieces = []
     for part, made in zip(parts, cpu, strict=True):
         pieces.append(ImportedPiece(part, to_int8(part.graph, dump) if part.kind == ACCELERATOR else None, made))
-    plain = fold_constants(source)  # as the model has it, with the shapes that it computes
+    plain = unroll_sequences(fold_constants(source))  # as the model has it, with the shapes that it computes
     axes = batch_axes(plain)
     return QuantisedModel(
         graph,
@@ -113,9 +119,8 @@ def placement(graph: Graph) -> Reasons:
     """Why nodes of a quantised and rewritten graph run on the CPU. ModelError: it is not quantised, though some of it could run."""
     reasons = placed(graph, support.quantised_limit)
     if None not in reasons.values() and not any(tensor.quant for tensor in graph.tensors.values()):
-        if foreign := support.foreign_quantisation(graph):
-            raise ModelError(f"{graph.name}: {foreign}")
         rounds = any(isinstance(node.op, Onnx) and node.op.kind in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes)
+        rounds = rounds or support.foreign_quantisation(graph) is not None
         if not rounds and None in placed(graph, support.limit).values():
             raise ModelError(f"{graph.name}: the model is not quantised; run `cnna quantize` on it first")
     return reasons

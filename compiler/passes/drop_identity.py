@@ -5,6 +5,7 @@ Ensures: no reader is left behind an operator without effect; where a graph outp
 Leaves alone: an identity between a graph input and a graph output, since neither name may go.
 """
 
+from collections.abc import Mapping
 from math import inf
 
 import numpy as np
@@ -23,6 +24,13 @@ def drop_identity(graph: Graph) -> Graph:
         if _is_identity(edit, node):
             edit.bypass(node)
     return edit.finish()
+
+
+def draws_at_random(node: Node, constants: Mapping[str, np.ndarray]) -> bool:
+    """Whether a Dropout may drop values: it trains, as far as is known before it runs, and its ratio is not 0."""
+    ratio, training = [constants.get(name) if name else np.zeros(1) for name in (*node.inputs[1:], "", "")[:2]]
+    trains = training is None or bool(training.any())
+    return trains and not (len(node.inputs) > 1 and node.inputs[1] and ratio is not None and not ratio.any())
 
 
 def _is_identity(edit: Editor, node: Node) -> bool:
@@ -51,7 +59,9 @@ def _onnx_identity(edit: Editor, node: Node) -> bool:
     kind, attributes = node.op.kind, node.op.attributes
     if node.op.domain or any(name and edit.uses(name) for name in node.op.more_outputs):
         return False
-    if kind in ("Identity", "Dropout") or (kind in ("Sum", "Concat", "Max", "Min", "Mean") and len(node.inputs) == 1):
+    if kind == "Dropout":
+        return not draws_at_random(node, edit.constants)
+    if kind == "Identity" or (kind in ("Sum", "Concat", "Max", "Min", "Mean") and len(node.inputs) == 1):
         return True
     if kind == "Cast":
         producer = edit.producer(node.inputs[0])

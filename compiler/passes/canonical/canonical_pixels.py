@@ -139,11 +139,17 @@ def _resize(edit: Editor, node: Node) -> Chosen | None:
         scale = given.get(axis, Fraction(after[axis], before[axis]))
         if (before[axis], scale) == (after[axis], 1):
             continue
-        index = nearest(before[axis], after[axis], scale, attributes)
+        corners = attributes.get("coordinate_transformation_mode") == "align_corners"
+        index = None if corners and not fits_corners(before[axis], scale) else nearest(before[axis], after[axis], scale, attributes)
         if index is None:
             return None
         chosen[axis] = index
     return chosen
+
+
+def fits_corners(before: int, scale: Fraction) -> bool:
+    """Whether a length times a scale is whole. ONNX puts the corners of align_corners there, others at the length made whole."""
+    return abs(before * scale - round(before * scale)) < MARGIN
 
 
 def nearest(before: int, after: int, scale: Fraction, attributes: Mapping[str, str]) -> NDArray[np.int64] | None:
