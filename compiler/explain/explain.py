@@ -131,15 +131,12 @@ def _macs(pieces: Sequence[Piece], kind: str) -> int:
 
 def _placed(model: ModelProto, rewritten: Graph) -> _Placed:
     """Finds where nodes could run. A model that `compile` refuses as it is, is placed as far as its operators allow."""
-    if is_quantised(rewritten):
+    if is_quantised(rewritten) or support.foreign_quantisation(rewritten):
         whole = run_passes(rewritten, QUANTISATION)
         try:
             return _Placed(model, rewritten, whole, placement(whole), {})
         except ModelError as error:
             return _Placed(model, rewritten, whole, placed(whole, support.quantised_limit), {}, (str(error),))
-    if foreign := support.foreign_quantisation(rewritten):
-        floating = placed(rewritten, support.limit)
-        return _Placed(model, rewritten, rewritten, floating, floating, (f"{rewritten.name}: {foreign}",))
     made, stays_float = quantised(rewritten)
     source = replace(to_graph(made), sources=rewritten.sources)
     whole = run_passes(source, (*REWRITES, *QUANTISATION))

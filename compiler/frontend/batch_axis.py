@@ -45,6 +45,7 @@ from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.errors import ModelError
 
+SCALING = "DynamicQuantizeLinear"  # whose scale and zero point have no axis
 INDEPENDENT = ("Shape", "Size", "ConstantOfShape", "EyeLike")  # their result does not depend on the values of the operand
 CONVOLUTIONS = ("Conv", "ConvTranspose", "ConvInteger", "DeformConv")
 BROADCAST = (
@@ -113,6 +114,12 @@ def check_back(graph: Graph, samples: int, shapes: Mapping[str, Sequence[int | N
 
     ModelError: they have others. Then a constant of the model holds the number of samples, and the answer to one sample is wrong.
     """
+    trace = _traced(graph)
+    if node := next((node for node in graph.nodes if kind_of(node) == SCALING and trace.first(node)), None):
+        raise ModelError(
+            f"{graph.name}: node '{node.name}' ({SCALING}) takes one scale for the {samples} samples that the model is made for; "
+            "export the model for a batch of 1, or of any size"
+        )
     axes = batch_axes(graph)
     for name in shapes:
         shape, wanted, axis = graph.tensors[name].shape, tuple(shapes[name]), axes.get(name)
@@ -135,6 +142,8 @@ def _traced(graph: Graph) -> Trace:
     for node in graph.nodes:
         if node.output in whole or set(trace.varying(node)) & trace.singles:
             trace.singles.update(outputs_of(node))
+        elif kind_of(node) == SCALING:
+            trace.singles.update(outputs_of(node)[1:])
         if trace.varying(node) and kind_of(node) not in INDEPENDENT:
             trace.spots.update({name: _spot(trace, node, name) for name in outputs_of(node) if name})
     return trace

@@ -25,7 +25,7 @@ class Trace:
 
     graph: Graph
     spots: dict[str, Spot | None] = field(default_factory=dict)
-    singles: set[str] = field(default_factory=set)  # tensors that depend only on inputs without a batch in the user's model
+    singles: set[str] = field(default_factory=set)  # tensors without a batch in the user's model: of such inputs, and scales
 
     def first(self, node: Node) -> Spot | None:
         """The spot of a node's first operand."""

@@ -81,6 +81,7 @@ SLOPE = "only constant slopes from 0 to 1, one or one for each channel, run"
 LEAKY = "replace it with Relu and train again"
 NORM = "replace it with BatchNormalization and train again"
 CHANNELS = "one operand must be a constant for each channel"
+FLOAT_MODEL = "give `cnna quantize` the float model that this one was made from"
 PAIRS = "quantise activations per tensor in int8 or uint8, the same at Q and DQ"
 
 
@@ -138,6 +139,7 @@ HINTS = {
     "Split": "only constant parts of channels, rows or columns run",
     "QuantizeLinear": PAIRS,
     "DequantizeLinear": PAIRS,
+    **dict.fromkeys(WHOLE_NUMBERS, FLOAT_MODEL),
 }
 
 
@@ -145,7 +147,9 @@ def limit(node: Node, graph: Graph) -> str | None:
     """Why the accelerator cannot run a node, whatever its quantisation; None where it can."""
     rule = OPERATORS.get(type(node.op))
     if rule is None:
-        return "not in this form" if may_run(node) else "the accelerator has no such operator"
+        return _otherwise_quantised(node, graph) or (
+            "not in this form" if may_run(node) else "the accelerator has no such operator"
+        )
     shapes = [graph.tensors[name].shape for name in (*node.inputs, node.output)]
     if any(shape[:1] != (1,) for shape in shapes):
         return f"for one sample its tensors have shapes {', '.join(map(str, shapes))}; the first axis must be the batch, of size 1"
@@ -202,22 +206,26 @@ def _unquantised(node: Node, tensor: str, graph: Graph) -> str:
 def foreign_quantisation(graph: Graph) -> str | None:
     """The one line for a model that is quantised, but otherwise than in int8 with scales that are known beforehand; else None.
 
-    To such a model `cnna quantize` cannot add anything, and compiling it as it is would not do either.
+    The CPU runs such a model as it is. `cnna quantize` cannot add anything to it.
     """
     for node in graph.nodes:
-        if not isinstance(node.op, f.Onnx):
-            continue
-        how = None
-        if node.op.kind in WHOLE_NUMBERS:
-            how = "its scales are computed while the model runs, or its sums stay integers"
-        elif node.op.kind in ("QuantizeLinear", "DequantizeLinear"):
-            zero = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 else None
-            if zero is not None and zero.dtype not in (np.int8, np.uint8):
-                how = f"it is quantised as {zero.dtype}"
-        if how:
-            remedy = "give `cnna quantize` the float model that this one was made from"
-            return f"{place(node, graph)}: {how}; the accelerator computes in int8 with scales fixed beforehand: {remedy}"
+        if how := _otherwise_quantised(node, graph):
+            return f"{place(node, graph)}: {how}: {FLOAT_MODEL}"
     return None
+
+
+def _otherwise_quantised(node: Node, graph: Graph) -> str | None:
+    """Why a node computes in whole numbers unlike the accelerator's; None where it does not."""
+    if not isinstance(node.op, f.Onnx):
+        return None
+    how = None
+    if node.op.kind in WHOLE_NUMBERS:
+        how = "its scales are computed while the model runs, or its sums stay integers"
+    elif node.op.kind in ("QuantizeLinear", "DequantizeLinear"):
+        zero = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 else None
+        if zero is not None and zero.dtype not in (np.int8, np.uint8):
+            how = f"it is quantised as {zero.dtype}"
+    return how and f"{how}; the accelerator computes in int8 with scales fixed beforehand"
 
 
 def refusal(node: Node, reason: str, graph: Graph) -> str:

@@ -71,11 +71,10 @@ def float_body(graph: Graph) -> tuple[Reasons, Graph]:
 
     ModelError: the graph is quantised already.
     """
-    if is_quantised(graph):
-        already = support.foreign_quantisation(graph) or "the model is quantised already; compile it as it is"
-        raise ModelError(f"{graph.name}: {already}")
     if foreign := support.foreign_quantisation(graph):
-        raise ModelError(f"{graph.name}: {foreign}")
+        raise ModelError(f"{graph.name}: {foreign}; or compile this one as it is, for the CPU")
+    if is_quantised(graph):
+        raise ModelError(f"{graph.name}: the model is quantised already; compile it as it is")
     reasons = placed(graph, support.limit)
     return reasons, part_of(graph, {output for output, reason in reasons.items() if reason is None}, graph.name)
 

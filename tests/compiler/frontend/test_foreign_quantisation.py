@@ -1,13 +1,19 @@
-"""What `cnna quantize` and `cnna compile` say of models that are quantised in another way, and of each other's files."""
+"""What `cnna quantize` and `cnna compile` do with models that are quantised in another way, and say of each other's files."""
 
 import numpy as np
 import pytest
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic
 
+from cnna import backend
+from cnna.compiler.compile import compile_model
+from cnna.compiler.explain.explain import explain
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.quantise.quantise import quantise
+from cnna.host.model.model import Model
+from cnna.spec.config import PRESETS
 from cnna.spec.errors import ModelError
+from cnna.spec.manifest import CPU
 
 from ..distance import quantised_by_onnxruntime
 from ..written import answers, images, written
@@ -31,17 +37,31 @@ def sixteen_bit(tmp_path):
 
 
 @pytest.mark.parametrize(("make", "how"), [(dynamic, "its scales are computed"), (sixteen_bit, "it is quantised as int16")])
-def test_quantised_in_a_way_that_does_not_run(make, how, tmp_path):
-    """`compile` would send the user to `quantize`, and `quantize` back to `compile`.
-
-    Both must name the cause and the float model.
-    """
+def test_quantised_in_another_way(make, how, tmp_path):
+    """The CPU can run it; and who wants it on the accelerator must be told the cause and to bring the float model."""
     model = make(tmp_path)
-    line = rf"node '.+' \(.+\): {how}.*; .* give `cnna quantize` the float model that this one was made from"
-    with pytest.raises(ModelError, match=line):
-        import_quantised(model)
-    with pytest.raises(ModelError, match=line):
+    with pytest.raises(ModelError, match=rf"node '.+' \(.+\): {how}.*; .* give `cnna quantize` the float model that this one was"):
         quantise(model, images(model))
+    artifact = compile_model(model, PRESETS["tiny"])
+    assert [entry["kind"] for entry in artifact.manifest["pieces"]] == [CPU]
+    assert artifact.manifest["cpu_macs"] >= 4 * 3 * 9 * 36 + 20
+    feeds = images(model)
+    singles = [answers(model, {"x": x[None]})[0] for x in feeds["x"]]  # a scale that is computed is each sample's own
+    np.testing.assert_array_equal(Model(artifact, "emulator").run(feeds)["y"], np.concatenate(singles))
+    row = next(row for row in explain(model, PRESETS["tiny"]).rows if row.reason and how in row.reason)
+    assert row.side == CPU
+
+
+@pytest.mark.parametrize("batch", ["N", 2])
+def test_a_scale_for_all_samples_of_a_model(batch):
+    """A model for two samples takes one scale for both: run one by one, they would have two. A free batch is of such as come."""
+    text = f"""g (float[{batch},3] x) => (float[{batch},3] y) {{
+        q, s, z = DynamicQuantizeLinear (x) y = DequantizeLinear (q, s, z) }}"""
+    model = load_model(written(text).SerializeToString())
+    x = np.float32([[1, 2, 3], [-10, 3, 7]])
+    found = backend.prepare(model).run({"x": x})[0]
+    wanted = answers(model, {"x": x})[0] if batch == 2 else np.concatenate([answers(model, {"x": one[None]})[0] for one in x])
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_ranges_that_cannot_be_compiled():
