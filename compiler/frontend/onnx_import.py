@@ -26,6 +26,7 @@ from cnna.compiler.frontend.input_shapes import (
 )
 from cnna.compiler.frontend.model_checks import check_functions, check_shapes, check_values, complete, first_line, inferred
 from cnna.compiler.frontend.node_names import node_name, sources_of
+from cnna.compiler.frontend.node_order import sort_nodes
 from cnna.compiler.frontend.old_opsets import raise_opset
 from cnna.compiler.frontend.qlinear import expand_qlinear
 from cnna.compiler.frontend.real_types import to_float32
@@ -57,6 +58,7 @@ def load_model(source: str | Path | bytes, name: str | None = None, shapes: Size
     model = _inlined(model, name)
     check_values(model, name)
     with about_model(name):
+        sort_nodes(model.graph)
         set_shapes(model, shapes or {})
         complete(model)
     _check(model, name)

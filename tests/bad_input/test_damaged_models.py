@@ -110,7 +110,7 @@ CASES: dict[str, tuple[str, Edit, tuple[str, ...]]] = {  # for each fault: netwo
     "bias of four axes": ("float", put("b1", lambda v: v.reshape(1, 8, 1, 1)), ("c1", "[1, 8, 1, 1]", "[8]")),
     "gain of another length": ("float", put("gain", lambda v: np.tile(v, 2)), ("n1", "[16]", "[8]")),
     "kernel beyond the map": ("float", attribute("a1", "kernel_shape", [9, 9]), ("a1", "larger than its padded input")),
-    "input that a node makes": ("float", renamed_input("n1", 0, "y"), ("sorted",)),
+    "input that a node makes": ("float", renamed_input("n1", 0, "y"), ("cycle",)),
     "node that makes an input": ("float", lambda m: node_of(m, "c1").output.__setitem__(0, "x"), ("x",)),
     "constant as output": ("float", constant_output, ("output 'w1'", "take it off")),
     "output that nothing makes": ("float", lambda m: m.graph.output[1].__setattr__("name", "t2"), ("output 't2'", "no node")),
