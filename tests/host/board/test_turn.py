@@ -119,7 +119,7 @@ def test_a_dead_holder_is_passed_over(monkeypatch):
 
     def hold():
         assert RemoteTurn(files, "/tmp/turn").take("alive")
-        simulation.sleep(4 * remote_turn.DEAD_SECONDS)
+        simulation.sleep(20 * remote_turn.BEAT_SECONDS)
         said.append("killed")
         alive.killed = True
 
