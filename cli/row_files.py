@@ -73,7 +73,11 @@ class _Reader:
     """The samples of one array in a file, or in an archive, that stays open until the last of them is read."""
 
     def __init__(self, path: Path, opened: Opener, offset: int, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> None:
-        self._path, self._opened, self._offset, self._shape, self._dtype = path, opened, offset, shape, dtype
+        self._path = path
+        self._opened = opened
+        self._offset = offset
+        self._shape = shape
+        self._dtype = dtype
         self._open = ExitStack()
         self._file: IO[bytes] | None = None
 

@@ -35,7 +35,10 @@ class Finished:
     name = "finished"
 
     def __init__(self, config: Config) -> None:
-        self.config, self.ddr, self._next, self.copying_ns = config, PLANNED, 0, 0
+        self.config = config
+        self.ddr = PLANNED
+        self._next = 0
+        self.copying_ns = 0
         self.playing: Played | None = None
         self._capability = EmulatorDevice(config, 1 << 12).read
         self._memory = np.zeros(1 << 24, np.uint8)

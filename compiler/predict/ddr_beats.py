@@ -26,7 +26,8 @@ class Transfer(Requester):
         self._store = engine == "store"
         self._room = STORE_ROOM_BEATS if self._store else LOAD_ROOM_BEATS
         self._fm, self._fm_block, self._fm_run = fields["fm"], fields["fm_block"], fields["fm_run"]
-        self._run, self._runs, self._ports, self._beat_words = fields["run"], fields["runs"], config.ports, config.beat_words
+        self._run, self._runs = fields["run"], fields["runs"]
+        self._ports, self._beat_words = config.ports, config.beat_words
         self._bank_count, self._region_words = config.banks, config.banks * config.bank_words
         self._run_beats = -(-fields["run"] // config.beat_words)
         runs = fields["runs"] * fields["blocks"]

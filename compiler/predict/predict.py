@@ -187,7 +187,10 @@ class _Player:
 
     def _vector(self, command: Command) -> Process:
         """Works block by block. A depthwise block takes its parameters only when the block before is done."""
-        fields, config, machine, ring = vars(command.f), self.config, self.machine, self.machine.rings[1]
+        fields = vars(command.f)
+        config = self.config
+        machine = self.machine
+        ring = self.machine.rings[1]
         taken, begin = machine.now, inf
         work = command_steps("vector", fields, config)
         depthwise = VECTOR_OPS[fields["op"]] == "depthwise"

@@ -22,7 +22,11 @@ class Transfers:
     def __init__(
         self, machine: EventLoop, queues: dict[str, Queue], weights: WeightPorts, waits: Callable[[Command], Ready], ended: Ended
     ) -> None:
-        self.machine, self.queues, self.weights, self.waits, self.ended = machine, queues, weights, waits, ended
+        self.machine = machine
+        self.queues = queues
+        self.weights = weights
+        self.waits = waits
+        self.ended = ended
         self.dealt: dict[str, list[tuple[Command, Transfer]]] = {"load": [], "store": []}
         self.asked: list[Ready] = []  # for each load that has asked, when its first beat can come
 

@@ -88,7 +88,10 @@ class WeightPorts:
 
     def answers(self, part: int) -> Process:
         """DDR's answers to these ports, in the order in which they asked."""
-        machine, ports, requests, begin = self.machine, self.machine.weight_ports[part], self.requests[part], inf
+        machine = self.machine
+        ports = self.machine.weight_ports[part]
+        requests = self.requests[part]
+        begin = inf
         for number in count():
             yield partial(requests.when_answered, number, machine.memory.latency_cycles)
             made = requests.made[number]

@@ -97,7 +97,10 @@ class RemoteTurn:
         if self._read("turn").turn != claim:
             return False
         self.passed = not alone or owner.turn != self.claim
-        self.claim, self.until, self._lost, self.given = claim, began + LEASE_SECONDS, None, threading.Event()
+        self.claim = claim
+        self.until = began + LEASE_SECONDS
+        self._lost = None
+        self.given = threading.Event()
         threading.Thread(target=self._live, args=(claim, self.given), name="turn", daemon=True).start()
         return True
 

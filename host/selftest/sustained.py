@@ -65,7 +65,9 @@ def sustain(board: BoardDevice, job: Job, watts: Watts, virtual: bool) -> tuple[
     """
     figures: dict[str, Any] = dict.fromkeys(("images_per_second", "cycles", "counted_images_per_second", "watts"))
     samples = len(next(iter(job.inputs.values())))
-    found, runs, looked, seen = Finding("network", True, ""), 0, 0.0, list[Mapping[str, float]]()
+    found, runs = Finding("network", True, ""), 0
+    seen: list[Mapping[str, float]] = []
+    looked = 0.0
     try:
         with BoardModel(board, job.artifact, retries=0) as model:
             began = time.perf_counter()

@@ -33,7 +33,10 @@ class Connections:
     """
 
     def __init__(self, dram: Dram, port: int, address: str = "", busy: Callable[[], bool] = lambda: False) -> None:
-        self.dram, self.port, self.bound, self.busy = dram, port, _bound(address), busy
+        self.dram = dram
+        self.port = port
+        self.bound = _bound(address)
+        self.busy = busy
         self.last_seen: dict[str, float] = {}  # connection: the time of its last request
         self._idle: set[str] = set()  # ended, but the client may come back
         self._closed = threading.Event()

@@ -100,7 +100,10 @@ class Channel(ABC):
 
     def reset(self) -> None:
         """Resets the channel to its state after power-up."""
-        self.control, self.status, self.address, self.length = 0, HALTED, 0, 0
+        self.control = 0
+        self.status = HALTED
+        self.address = 0
+        self.length = 0
         self.waits = False
 
     def read(self, offset: int) -> int:
