@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> Outcome:
     whole = artifact.manifest["macs"] + artifact.manifest["cpu_macs"]
     share = artifact.manifest["macs"] / whole if whole else None
     print(
-        f"{args.output}: for {config.name}, quantised with {made.report.samples} samples ({made.report.method}); "
+        f"{args.output}: for {config.name}, quantised with {made.report.samples} samples ({made.report.how}); "
         + ("no multiply-accumulates" if share is None else f"{share:.1%} of {whole:,} multiply-accumulates on the accelerator")
     )
     if cpu := compile.cpu_entries(artifact):
@@ -84,10 +84,11 @@ def _say_verdict(verdict: str, found: against.Against, args: argparse.Namespace)
     print(f"agreement with float: {verdict}")
     if verdict == POOR:
         poor = ", ".join(output.name for output in found.outputs if output.verdict == POOR)
+        more = "" if args.effort else "--effort 2, "
         others = " or ".join(method for method in quantize.METHODS if method != args.method)
         print(
-            f"cnna: poor agreement with float (output {poor}): try --method {others}, or calibration data that are more typical; "
-            f"cnna run {args.output} --input {args.calib} --device emulator --against {args.model} says where it begins",
+            f"cnna: poor agreement with float (output {poor}): try {more}--method {others}, or calibration data that are more "
+            f"typical; cnna run {args.output} --input {args.calib} --device emulator --against {args.model} says where it begins",
             file=sys.stderr,
         )
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("output",)
 METHODS = ("minmax", "percentile", "mse")
+EFFORTS = (0, 1, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,7 @@ class Quantised:
         report = self.report
         return {
             "method": report.method,
+            "effort": report.effort,
             "samples": report.samples,
             "floating": list(report.floating),
             "tensors": {
@@ -57,6 +59,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_shape_option(parser)
     parser.add_argument("--method", choices=METHODS, default="minmax", help="how ranges are chosen (default: minmax)")
+    parser.add_argument(
+        "--effort",
+        type=int,
+        choices=EFFORTS,
+        default=0,
+        help="0 (default): the quickest; 1: correct biases layer by layer; 2: learn how each weight is rounded too. No labels are "
+        "needed; 2 takes at most ten times as long as 0",
+    )
     add_picture_options(parser, "stored in the model")
 
 
@@ -65,7 +75,7 @@ def run(args: argparse.Namespace) -> Outcome:
     made = quantised(args)
     report = made.report
     write_bytes(args.output, made.model.SerializeToString())
-    print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.method})")
+    print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.how})")
     if report.floating:
         print(f"stays float, for the CPU: {counted(report.floating)}")
     return Outcome({"output": str(args.output), **made.figures()})
@@ -84,7 +94,15 @@ def quantised(args: argparse.Namespace) -> Quantised:
         table = _table(args, model)
         preprocess = _preprocess(args, table, wanted)
         images = read_samples(args.calib, wanted, graph.types, table)
-        result, report = quantise(model, images, args.method, preprocess, progress=counter("calibrating"))
+        result, report = quantise(
+            model,
+            images,
+            args.method,
+            preprocess,
+            progress=counter("calibrating"),
+            effort=args.effort,
+            refining=counter("refining"),
+        )
     return Quantised(images, result, report)
 
 

@@ -24,7 +24,9 @@ from cnna.host.model.divergence import Divergence
 MOST = 400  # samples of one row
 VARIANTS: dict[str, dict[str, Any]] = {
     "without bias correction": {"correct_bias": False},
-    "with bias correction": {},
+    "with bias correction (effort 0)": {},
+    "effort 1": {"effort": 1},
+    "effort 2": {"effort": 2},
 }
 HEAD = f"""
 ## What parts of the quantiser bring
@@ -34,7 +36,8 @@ test samples then run in onnxruntime, without graph optimisations.
 
 - *Signal to noise* compares the outputs with the float network's: the power of its answers by that of the differences.
 - *As float* is the share of samples with the float network's top-1 class, or of its faces that are found.
-- *Seconds* is how long quantising took on one core that other work shared, so it is a hint.
+- *Seconds* is the processor time that quantising took, on a machine that other work shared.
+- *Effort* is the option `--effort` of `cnna quantize`: 1 corrects biases layer by layer, 2 learns the rounding of weights too.
 
 This command measures these rows again:
 

@@ -14,6 +14,7 @@ from cnna.spec.errors import DataError, ModelError, reason_of
 
 BINS = 4096  # of a histogram, between a tensor's least and greatest value
 Progress = Callable[[int, int], None]
+Watch = Callable[[int, Mapping[str, np.ndarray], Mapping[str, np.ndarray]], None]  # a sample's number, its inputs, its tensors
 
 
 @dataclass
@@ -82,6 +83,7 @@ def calibrate(
     histograms: bool,
     preprocess: Preprocess | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Statistics]:
     """Statistics of `tensors`. However many samples there are, it holds the activations of only one in memory.
 
@@ -103,6 +105,8 @@ def calibrate(
                     statistics[name].extend(value)
                 else:
                     raise ModelError(f"{graph.name}: tensor '{name}' is NaN or infinite for calibration sample {number}")
+            if watch and turn == 0:
+                watch(number, feeds, values)
             if progress:
                 progress(turn * count + number + 1, rounds * count)
     return statistics

@@ -18,12 +18,11 @@ from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Maximum, Onnx, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
-from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate
+from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, check_samples
 from cnna.compiler.quantise.ranges import METHODS, quant_of
+from cnna.compiler.quantise.refine import EFFORTS, Refinement, refined
+from cnna.compiler.quantise.weights import nearest, put_weights, scales_of
 from cnna.spec.errors import DataError, ModelError
-
-WEIGHT_MAX = 127  # the packed multiplier does not take -128 everywhere
-BIAS_MAX = 1 << 30  # leaves room in int32 for the sums of products
 
 
 @dataclass(frozen=True)
@@ -31,10 +30,16 @@ class Report:
     """What was done: the range and the quantisation of each tensor, and the operators that stay float."""
 
     method: str
+    effort: int
     samples: int
     ranges: dict[str, tuple[float, float]]
     quants: dict[str, Quant]
     floating: tuple[str, ...]
+
+    @property
+    def how(self) -> str:
+        """The method, and the effort where there is any."""
+        return f"{self.method}, effort {self.effort}" if self.effort else self.method
 
 
 def quantise(
@@ -45,25 +50,39 @@ def quantise(
     correct_bias: bool = True,
     progress: Progress | None = None,
     dump: Dump | None = None,
+    effort: int = 0,
+    refining: Progress | None = None,
 ) -> tuple[ModelProto, Report]:
     """The model as QDQ: int8 activations with zero point, symmetric weights per output channel, int32 biases; the rest stays float.
 
-    `samples`: each input's calibration array, [N, ...]. `method`: minmax, percentile or mse. ModelError: an operator cannot run,
-    the model is quantised already, or its ranges on the samples give a model that cannot be compiled. DataError: an unknown method,
-    or samples that do not fit (`calibrate`).
+    `samples`: each input's calibration array, [N, ...]. `method`: minmax, percentile or mse. `effort`: 1 corrects biases layer by
+    layer, 2 learns the rounding of weights too (`refine`). ModelError: an operator cannot run, the model is quantised already, or
+    its ranges on the samples give a model that cannot be compiled. DataError: an unknown method or effort, or samples that do not
+    fit (`calibrate`).
     """
     if method not in METHODS:
         raise DataError(f"calibration method '{method}' is unknown; there are {', '.join(METHODS)}")
+    if effort not in EFFORTS:
+        raise DataError(f"effort {effort} is unknown; there are {', '.join(map(str, EFFORTS))}")
     graph = run_passes(to_graph(model), REWRITES, dump)
     reasons, body = float_body(graph)
-    statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress)
-    result, quants = written(graph, body, statistics, method, correct_bias)
+    count = check_samples(graph, samples, preprocess)
+    more = Refinement.of(graph, body, count) if effort else None
+    watch = more.watch if more else None
+    statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress, watch)
+    if more:
+        quants = _activation_quants(body, statistics, method)
+        edit = _with_quants(graph, quants)
+        refined(edit, more, effort, refining)
+        result = to_model(edit.finish())
+    else:
+        result, quants = written(graph, body, statistics, method, correct_bias)
     import_quantised(result, sources=graph.sources)  # the result can be compiled, or the user learns the reason now
     if preprocess:
         preprocessing.store(result, preprocess)
     floating = tuple(kind_of(node) for node in graph.nodes if reasons[node.output])
     ranges = {name: (one.low, one.high) for name, one in statistics.items()}
-    return result, Report(method, len(next(iter(samples.values()))), ranges, quants, floating)
+    return result, Report(method, effort, count, ranges, quants, floating)
 
 
 def float_body(graph: Graph) -> tuple[Reasons, Graph]:
@@ -91,13 +110,19 @@ def written(
 ) -> tuple[ModelProto, dict[str, Quant]]:
     """The graph as QDQ and each tensor's quantisation; `statistics` give the range of each tensor of `body`."""
     quants = _activation_quants(body, statistics, method)
-    edit = Editor(graph)
-    for name, quant in quants.items():
-        edit.tensors[name] = replace(edit.tensors[name], quant=quant)
+    edit = _with_quants(graph, quants)
     for node in body.nodes:
         if isinstance(node.op, Conv):
             _quantise_weights(edit, node, quants, statistics, correct_bias)
     return to_model(edit.finish()), quants
+
+
+def _with_quants(graph: Graph, quants: Mapping[str, Quant]) -> Editor:
+    """The graph, whose tensors have their quantisation, to be given weights."""
+    edit = Editor(graph)
+    for name, quant in quants.items():
+        edit.tensors[name] = replace(edit.tensors[name], quant=quant)
+    return edit
 
 
 def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method: str) -> dict[str, Quant]:
@@ -134,20 +159,10 @@ def _quantise_weights(
     weights = edit.constants[op.weights].astype(np.float64)
     bias = edit.constants[op.bias].astype(np.float64)
     x = node.inputs[0]
-    greatest = np.abs(weights).reshape(len(weights), -1).max(axis=1)
-    least = np.abs(bias) / (quants[x].scale * BIAS_MAX)
-    scale = np.maximum(greatest / WEIGHT_MAX, least)
-    scale = np.where(scale > 0, scale, 1.0).astype(np.float32).astype(np.float64)
-    whole = np.clip(np.rint(weights / scale[:, None, None, None]), -WEIGHT_MAX, WEIGHT_MAX)
-    rounded = whole * scale[:, None, None, None]
+    scales = scales_of(weights, bias, quants[x].scale)
+    rounded = nearest(weights, scales)
     if correct_bias:
         per_group = weights.shape[1]
         means = np.repeat(statistics[x].means.reshape(op.groups, per_group), len(weights) // op.groups, axis=0)
         bias = bias + ((weights - rounded).sum(axis=(2, 3)) * means).sum(axis=1)
-    changed = replace(
-        op,
-        weights=edit.constant(op.weights, rounded.astype(np.float32)),
-        bias=edit.constant(op.bias, bias),
-        weight_scale=edit.constant(f"{op.weights}:scales", scale),
-    )
-    edit.nodes[node.output] = replace(node, op=changed)
+    put_weights(edit, node, rounded, bias, scales)

@@ -17,7 +17,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """digits.onnx, calib.npz, and the steps' q.onnx, q.json, steps.cnna, steps.json, in batches of two."""
     made = tmp_path_factory.mktemp("convert")
     cnna(made, "models digits -o digits.onnx --calib calib.npz")
-    cnna(made, "quantize digits.onnx --calib calib.npz --method percentile -o q.onnx --json q.json")
+    cnna(made, "quantize digits.onnx --calib calib.npz --method percentile --effort 1 -o q.onnx --json q.json")
     cnna(made, "compile q.onnx --config tiny --batch 2 -o steps.cnna --json steps.json")
     return made
 
@@ -36,8 +36,8 @@ def figures(folder: Path, name: str) -> dict[str, Any]:
 def test_it_is_its_steps_in_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another artifact, or other figures, than those of the single steps would make it a second way to quantise."""
     capsys.readouterr()
-    line = "convert digits.onnx --calib calib.npz --method percentile --config tiny --batch 2 -o m.cnna --json m.json --limit 5"
-    assert cnna(folder, line) == 0
+    line = "convert digits.onnx --calib calib.npz --method percentile --effort 1 --config tiny --batch 2 -o m.cnna --json m.json"
+    assert cnna(folder, f"{line} --limit 5") == 0
     said = capsys.readouterr()
     assert (folder / "m.cnna").read_bytes() == (folder / "steps.cnna").read_bytes()
     found, compiled, quantised = (figures(folder, name) for name in ("m.json", "steps.json", "q.json"))
@@ -46,7 +46,14 @@ def test_it_is_its_steps_in_one(folder: Path, capsys: pytest.CaptureFixture[str]
     assert found["mac_share"] == 1
     assert found["agreement"] == "good"
     assert found["against"]["samples"] == 5
-    for part in ("100.0% of 561,472", "images a second", "output logits", "in 5 of 5", "agreement with float: good"):
+    for part in (
+        "(percentile, effort 1)",
+        "100.0% of 561,472",
+        "images a second",
+        "output logits",
+        "in 5 of 5",
+        "agreement with float: good",
+    ):
         assert part in said.out
     assert said.err.splitlines()[-1].startswith("wrote")
 
@@ -61,7 +68,7 @@ def test_a_poor_agreement_is_said_and_is_no_error(folder: Path, capsys: pytest.C
     said = capsys.readouterr()
     assert figures(folder, "poor.json")["agreement"] == "poor"
     assert "agreement with float: poor" in said.out
-    assert "cnna: poor agreement with float (output logits): try --method percentile or mse" in said.err
+    assert "cnna: poor agreement with float (output logits): try --effort 2, --method percentile or mse" in said.err
     assert (folder / "poor.cnna").is_file()
 
 

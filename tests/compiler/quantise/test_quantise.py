@@ -76,6 +76,29 @@ def test_concatenated_tensors_share_a_scale(quantised):
     assert quants["e"] != quants["i"]
 
 
+EFFORT = """g (float[N,3,12,12] x) => (float[N,4,6,6] y, int64[N,1,6,6] z) {
+    a = Conv <pads=[1,1,1,1], kernel_shape=[3,3], strides=[2,2]> (x, w)
+    b = LRN <size=5> (a)
+    low, high = Split <axis=1, num_outputs=2> (b)
+    c = Conv <kernel_shape=[1,1]> (low, w2)
+    d = Add (c, high)
+    y = Conv <kernel_shape=[1,1]> (d, w3, b3)
+    z = ArgMax <axis=1> (y)}"""
+
+
+@pytest.mark.parametrize("effort", [1, 2])
+def test_effort_goes_through_all_kinds_of_pieces(effort):
+    """Stages may cross to the CPU, branch, have several outputs or integers. The result is near float, and is the same twice."""
+    weights = {"w": (8, 3, 3, 3), "w2": (4, 4, 1, 1), "w3": (4, 4, 1, 1), "b3": (4,)}
+    model = written(EFFORT, weights, opset=18)
+    feeds = images(model, 12)
+    result, report = quantise(model, feeds, effort=effort)
+    assert report.effort == effort
+    assert result == quantise(model, feeds, effort=effort)[0]
+    (expected, _), got = answers(model, feeds), run_whole(import_quantised(result), feeds)["y"]
+    assert np.abs(got - expected).max() < 0.05 * np.ptp(expected)
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_exporters_forms_quantise(name):
     """Whatever the exporter wrote, int8 must be near float; the greatest error is in units of the answers' spread."""
@@ -152,9 +175,11 @@ def test_bad_samples_are_refused(name):
         quantise(MODEL, samples)
 
 
-def test_unknown_method_is_refused():
+def test_unknown_method_or_effort_is_refused():
     with pytest.raises(DataError, match="'entropy' is unknown; there are minmax, percentile, mse"):
         quantise(MODEL, CALIBRATION, "entropy")
+    with pytest.raises(DataError, match="effort 3 is unknown; there are 0, 1, 2"):
+        quantise(MODEL, CALIBRATION, effort=3)
 
 
 def test_quantised_model_is_refused():
