@@ -32,12 +32,13 @@ from cnna.spec.errors import DataError
 FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
 ROUNDING = ("QuantizeLinear", "DequantizeLinear")
 INTEGER_OPERATORS = (*ROUNDING, "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
-NEWEST = max(version for domain, version in helper.OP_SET_ID_VERSION_MAP if domain == "ai.onnx")  # opset that has been released
+# The newest opset that has been released.
+NEWEST = max(version for domain, version in helper.OP_SET_ID_VERSION_MAP if domain == "ai.onnx")
 Inputs = Mapping[str, Any] | Sequence[Any]
 
 
 def runs_as_it_is(model: ModelProto) -> bool:
-    """Whether there is nothing in a model to quantise: it computes with integers, or no input is a float."""
+    """Whether a model has nothing to quantise: it computes with integers, or no input is a float."""
     kinds = {node.op_type for node in model.graph.node}
     types = {value.type.tensor_type.elem_type for value in inputs_of(model)}
     return not types & FLOATS or any(kind in INTEGER_OPERATORS or kind.startswith("QLinear") for kind in kinds)
@@ -45,8 +46,10 @@ def runs_as_it_is(model: ModelProto) -> bool:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the operators of a compiled model run. `layers`: the accelerator's; `macs`, `cpu_macs`: multiply-accumulates of one
-    image on the accelerator and on the CPU; `cpu`: the CPU's operators, but for those that only round.
+    """Where the operators of a compiled model run. `layers`: the accelerator's.
+
+    `macs`, `cpu_macs`: multiply-accumulates of one image on the accelerator and on the CPU. `cpu`: the CPU's operators, without
+    those that only round.
     """
 
     layers: int
@@ -61,7 +64,7 @@ class Placement:
 
 
 def placement_of(artifact: Artifact) -> Placement:
-    """From an artifact's manifest; a layer without an engine only orders what others read."""
+    """The placement in an artifact's manifest. A layer without an engine only orders what others read."""
     layers = [layer for piece in artifact.programs for layer in piece.manifest["layers"] if layer["engine"] != "none"]
     cpu = [piece.manifest for piece in artifact.pieces if isinstance(piece, CpuPiece)]
     operators = tuple(operator["op"] for entry in cpu for operator in entry["operators"] if operator["op"] not in ROUNDING)
@@ -69,7 +72,7 @@ def placement_of(artifact: Artifact) -> Placement:
 
 
 _BEHIND_THE_FIRST = frozenset(range(1, 9))
-PARAMETERS: dict[str, frozenset[int]] = dict.fromkeys(  # operator: the operands that accelerators want to know beforehand
+PARAMETERS: dict[str, frozenset[int]] = dict.fromkeys(  # operator: the operands that an accelerator must know beforehand
     (
         *("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "InstanceNormalization", "LayerNormalization", "PRelu"),
         *("Resize", "Upsample", "Clip", "Pad", "Slice", "Split", "Squeeze", "Unsqueeze", "Reshape", "Expand", "Tile", "TopK"),
@@ -81,7 +84,7 @@ PARAMETERS: dict[str, frozenset[int]] = dict.fromkeys(  # operator: the operands
 
 
 def parameters_of(model: ModelProto) -> list[str]:
-    """The inputs of a model that nothing but parameters are made of; never its first, which is the data."""
+    """The inputs of a model from which only parameters are made; never its first input, which is the data."""
     names = [value.name for value in inputs_of(model)]
     data = set(names[:1])
     for node in model.graph.node:
@@ -91,7 +94,7 @@ def parameters_of(model: ModelProto) -> list[str]:
 
 
 def _with_constants(model: ModelProto, values: Mapping[str, Any]) -> ModelProto:
-    """The model with inputs turned into initialisers."""
+    """The model with some inputs turned into initialisers."""
     copy = ModelProto()
     copy.CopyFrom(model)
     kept = [value for value in copy.graph.input if value.name not in values]
@@ -114,7 +117,7 @@ class Prepared(BackendRep):
         self.artifact: Artifact | None = None
 
     def compiled(self, inputs: Mapping[str, Any]) -> tuple[Artifact, dict[str, Any]]:
-        """The artifact, made now if these are the first inputs with these parameters, and the inputs as it takes them."""
+        """The artifact, compiled now if these parameters are new, and the inputs that it takes."""
         constants = {name: np.asarray(inputs[name]) for name in parameters_of(self.source) if inputs.get(name) is not None}
         data = {name: value for name, value in inputs.items() if name not in constants}
         if self.artifact is None or not _same(constants, self.constants):
@@ -125,10 +128,10 @@ class Prepared(BackendRep):
         return self.artifact, self._batches(data)
 
     def _batches(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The inputs; those that have no batch in the model get one."""
+        """The inputs; those without a batch in the model get one."""
         shapes = {entry["name"]: entry["shape"] for entry in model_inputs(self.model)}  # without the batch
         if set(inputs) != set(shapes):
-            return dict(inputs)  # which the model refuses
+            return dict(inputs)  # the model refuses them
         found = shared({name: np.asarray(x) for name, x in inputs.items()}, shapes)
         return {name: x[None] if x.ndim == len(shapes[name]) else x for name, x in found.items()}
 
@@ -165,7 +168,7 @@ class CnnaBackend(Backend):
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
-        """A model that can be run. ModelError: it is unsound."""
+        """A model that can be run. ModelError: the model is unsound."""
         return Prepared(model, **kwargs)
 
     @classmethod
@@ -182,7 +185,7 @@ class CnnaBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """The answers of a model of this node alone. `opset_version` among the keywords: another than the newest."""
+        """The answers of a model of this single node. The keyword `opset_version` names another opset than the newest."""
         version = kwargs.pop("opset_version", NEWEST)
         return cls.run_model(_model_of(node, inputs, outputs_info, version), inputs, device, **kwargs)
 
@@ -199,7 +202,7 @@ def _same(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) ->
 def _model_of(
     node: NodeProto, inputs: Sequence[NDArray[Any]], outputs: Sequence[tuple[Any, tuple[int, ...]]] | None, opset: int
 ) -> ModelProto:
-    """A model of one node. What is not known of its outputs is inferred when the model is loaded."""
+    """A model of one node. Unknown types and shapes of its outputs are inferred when the model is loaded."""
     names = [name for name in dict.fromkeys(node.input) if name]
     values = [helper.make_tensor_value_info(n, _type_of(x.dtype), x.shape) for n, x in zip(names, inputs, strict=True)]
     made = [name for name in node.output if name]

@@ -1,4 +1,4 @@
-"""The parts of a model before and after the accelerator: by onnxruntime where it is, else in numpy as far as this goes.
+"""The parts of a model before and after the accelerator: run by onnxruntime if it is installed, else in numpy as far as possible.
 
 The manifest's `cpu_head` and `cpu_tail` list the operators, so that a softmax needs no ONNX parser on a board.
 """
@@ -17,14 +17,14 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def softmax(x: NDArray[Any], axis: int = -1) -> NDArray[np.float32]:
-    """exp(x) over its sum along an axis, with no overflow."""
+    """exp(x) divided by its sum along an axis, without overflow."""
     power = np.exp(x.astype(np.float32) - x.max(axis=axis, keepdims=True))
     answer: NDArray[np.float32] = power / power.sum(axis=axis, keepdims=True)
     return answer
 
 
 def top_k(x: NDArray[Any], k: int, axis: int = -1) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The k greatest values along an axis and their indices, greatest first, the lower index first among equals."""
+    """The k greatest values along an axis and their indices, greatest first; of equal values the lower index comes first."""
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"a top-k of {k} of {x.shape[axis]} values")
     index = np.argsort(-x, axis=axis, kind="stable").take(np.arange(k), axis=axis)
@@ -68,14 +68,15 @@ def _dequantize(q: NDArray[Any], scale: NDArray[Any], zero: NDArray[Any] | None 
 
 
 def _along(value: NDArray[Any], x: NDArray[Any], axis: int) -> NDArray[Any]:
-    """One number, or one for each index of an axis of x, ready to be broadcast."""
+    """One number, or one for each index of an axis of x, in a shape that broadcasts."""
     shape = [1] * x.ndim
     if value.size > 1:
         shape[axis] = value.size
     return value.reshape(shape)
 
 
-_NUMPY: dict[str, Callable[..., Any]] = {  # ONNX operator: inputs, then attributes, to an output or a tuple of them
+# ONNX operator: a function of inputs, then attributes, that gives an output or a tuple of them.
+_NUMPY: dict[str, Callable[..., Any]] = {
     "ArgMax": _argmax,
     "Concat": lambda *x, axis: np.concatenate(x, axis),
     "DequantizeLinear": _dequantize,
@@ -93,16 +94,16 @@ _NUMPY: dict[str, Callable[..., Any]] = {  # ONNX operator: inputs, then attribu
 }
 
 
-VIEWS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")  # of those in numpy: they move no element
+VIEWS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")  # of those in numpy: they move no elements
 
 
 def only_views(operators: Sequence[CpuOperator]) -> bool:
-    """Whether these operators only give arrays other shapes; then the host does so itself, sooner than onnxruntime is called."""
+    """Whether these operators only change shapes; then the host does it sooner than it could call onnxruntime."""
     return all(entry["op"] in VIEWS for entry in operators)
 
 
 def numpy_suffices(operators: Sequence[CpuOperator], given: Collection[str]) -> bool:
-    """Whether these operators run where onnxruntime is not installed. given: the piece's inputs; it needs no large constants."""
+    """Whether these operators run without onnxruntime. given: the piece's inputs. The piece must need no large constants."""
     return all(entry["op"] in _NUMPY for entry in operators) and set(reads(operators)) <= set(given)
 
 
@@ -112,14 +113,14 @@ def makes(operators: Sequence[CpuOperator]) -> set[str]:
 
 
 def reads(operators: Sequence[CpuOperator]) -> list[str]:
-    """The tensors that these operators read and do not make: the part's inputs, and constants that only its ONNX file has."""
+    """The tensors that these operators read but do not make: the part's inputs, and constants that only its ONNX file has."""
     made = makes(operators)
     names = [name for entry in operators for name in entry["inputs"] if name not in entry["constants"]]
     return [name for name in dict.fromkeys(names) if name and name not in made]
 
 
 def onnxruntime_errors() -> tuple[type[Exception], ...]:
-    """The classes that onnxruntime raises, which have no base of their own; none where it is not installed."""
+    """The classes that onnxruntime raises, which have no common base; none if it is not installed."""
     try:
         from onnxruntime.capi import onnxruntime_pybind11_state as state
     except ImportError:
@@ -132,7 +133,7 @@ class CpuPart:
 
     numpy: whether it runs without onnxruntime, as far as the compiler knows.
 
-    ToolError: nothing here can run it. ArtifactError: nobody could, now or when it runs: its file is damaged.
+    ToolError: nothing here can run it. ArtifactError: its file is damaged, so nothing can run it, when it is opened or later.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class CpuPart:
                 raise ToolError(f"{name} has large constants and needs onnxruntime: pip install onnxruntime") from None
             return
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4  # an error is raised, so it need not be printed too
+        options.log_severity_level = 4  # an error is raised, so it need not be printed as well
         options.add_session_config_entry("session.disable_quant_qdq", "1")  # round where the model does, not as fused kernels do
         with self._believed():
             self._session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"], enable_fallback=0)
@@ -168,7 +169,7 @@ class CpuPart:
     @contextmanager
     def _believed(self) -> Iterator[None]:
         """ArtifactError: the part is not what a compiler writes."""
-        own = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)  # of numpy, by what is damaged
+        own = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)  # numpy's, depending on the damage
         failures: tuple[type[Exception], ...] = (*own, *onnxruntime_errors())
         try:
             yield
@@ -176,7 +177,7 @@ class CpuPart:
             raise ArtifactError(f"{self.name} cannot be run: {reason_of(error)[:200]}; compile it again") from None
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
-        """As `_run`. ArtifactError: as of the class."""
+        """As `_run`, with errors named. ArtifactError: as of the class."""
         with self._believed():
             return self._run(inputs)
 

@@ -269,10 +269,7 @@ def _scatter(converter: _Converter, node: NodeProto, values: dict[str, object]) 
 
 
 def _resize(converter: _Converter, node: NodeProto, values: dict[str, object]) -> None:
-    """Converts Upsample and the Resize of opset 10.
-
-    Their pixels count from a corner, and the nearest pixel is the one before (the one after, if the map shrinks).
-    """
+    """Upsample and the Resize of opset 10 count pixels from a corner, and take the one before (after, if the map shrinks)."""
     if node.op_type == "Resize" and converter.version > 10:
         return
     scales = values.get("scales")

@@ -55,8 +55,7 @@ def _element_type(graph: Graph, name: str) -> int:
 
 
 def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]]) -> ModelProto:
-    """Adds the types of the outputs that ONNX infers. Where it infers none, `shapes` with a free first axis serve: ONNX wants a
-    shape.
+    """Adds the types of the outputs that ONNX infers, or else `shapes` with a free first axis, since ONNX wants a shape.
 
     An output has no shape at all if `shapes` has none either: a shape without axes would be a single number's.
     """
@@ -103,10 +102,7 @@ class _Writer:
         return held is value or (held.dtype == value.dtype and np.array_equal(held, value))
 
     def fresh(self, name: str) -> str:
-        """A free name for a tensor that the graph does not have.
-
-        A graph that was written and read again has the first one's names.
-        """
+        """A free name for a tensor that the graph lacks; a graph that was written and read again has those of the first time."""
         free = next(free for free in _numbered(name) if free not in self._made and free not in self.graph.tensors)
         self._made.add(free)
         return free

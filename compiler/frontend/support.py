@@ -1,4 +1,4 @@
-"""The table of what runs where: each operator's engine, its limits, and what helps where it does not run."""
+"""The table of what runs where: each operator's engine, its limits, and what helps if it does not run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from cnna.spec.machine import limits
 SIZE_MAX = limits("conv", "out_width")[1]  # rows, columns of a map
 KERNEL_MAX = limits("conv", "kernel_width")[1]  # taps in a row or column
 STEP_MAX = limits("conv", "stride_x")[1]  # stride, dilation
-COPIES_MAX = 64  # commands of a tile, which each have a fixed cost
+COPIES_MAX = 64  # of a tile: each is a command, and has a fixed cost
 PAD_MAX = limits("conv", "first_x")[1]  # rows, columns of padding before a map
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Engine (array, vector or none) of an operator, and the limit it breaks as a node of a graph, or None."""
+    """An operator's engine (array, vector or none), and a function that names the limit a node exceeds, or None."""
 
     engine: str
     limit: Callable[[Any, Node, Graph], str | None]
@@ -86,23 +86,23 @@ PAIRS = "quantise activations per tensor in int8 or uint8, the same at Q and DQ"
 
 
 OPERATORS: dict[type, Rule] = {
-    f.Conv: Rule("array", _window),  # one channel in, one out a group: vector
+    f.Conv: Rule("array", _window),  # on the vector engine with one input and one output channel a group
     f.MaxPool: Rule("vector", _window),
     f.AveragePool: Rule("vector", _average),
     f.Affine: Rule("vector", _no_limit),
-    f.Add: Rule("array", _no_limit),  # behind a convolution, else vector
+    f.Add: Rule("array", _no_limit),  # on the array behind a convolution, else on the vector engine
     f.Maximum: Rule("vector", _no_limit),
-    f.Clip: Rule("vector", _no_limit),  # folded into the operator before it wherever there is one
+    f.Clip: Rule("vector", _no_limit),  # folded into the operator before it, if there is one
     f.Requantise: Rule("vector", _no_limit),
-    f.Concat: Rule("vector", _no_limit),  # copies only where scales differ
+    f.Concat: Rule("vector", _no_limit),  # copies only if scales differ
     f.Pixels: Rule("vector", _pixels),
-    f.Channels: Rule("array", _no_limit),  # nothing at all where they begin with a block
+    f.Channels: Rule("array", _no_limit),  # needs nothing if they begin with a block
     f.Interleave: Rule("none", _interleave),  # the array writes there
     f.Reshape: Rule("none", _view),
     f.Transpose: Rule("none", _view),
 }
 
-RUNS = (  # ONNX's names of what becomes one of these, in at least one form
+RUNS = (  # ONNX's operators that become one of these, in at least one form
     *("Conv", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean"),
     *("BatchNormalization", "Relu", "Clip", "Min", "Max", "Add", "Sum", "Sub", "Mul", "Div", "Concat", "Pad", "Slice", "Flatten"),
     *("Resize", "Split", "Gather", "ConvTranspose", "DepthToSpace", "SpaceToDepth", "HardSigmoid", "ReduceSum"),
@@ -110,7 +110,7 @@ RUNS = (  # ONNX's names of what becomes one of these, in at least one form
 )
 
 WHOLE_NUMBERS = ("ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
-VIEW_KINDS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze")  # what only arranges elements anew
+VIEW_KINDS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze")  # operators that only rearrange elements
 
 HINTS = {
     "Conv": "weights must be constant, with one or two spatial axes",
@@ -144,7 +144,7 @@ HINTS = {
 
 
 def limit(node: Node, graph: Graph) -> str | None:
-    """Why the accelerator cannot run a node, whatever its quantisation; None where it can."""
+    """Why the accelerator cannot run a node, whatever its quantisation; None if it can."""
     rule = OPERATORS.get(type(node.op))
     if rule is None:
         return _otherwise_quantised(node, graph) or (
@@ -165,7 +165,7 @@ def limit(node: Node, graph: Graph) -> str | None:
 
 
 def quantised_limit(node: Node, graph: Graph) -> str | None:
-    """As `limit`, and why its quantisation does not do."""
+    """As `limit`, and also why the node's quantisation does not fit."""
     reason = limit(node, graph)
     if reason:
         return reason
@@ -180,7 +180,7 @@ def quantised_limit(node: Node, graph: Graph) -> str | None:
         if whole.min(initial=0) < -128 or whole.max(initial=0) > 127:
             reach = f"{whole.min():.0f} to {whole.max():.0f}"
             return f"its weights reach from {reach} about their zero point; quantise them in int8 with zero point 0"
-    if isinstance(node.op, f.Interleave):  # the array writes its inputs between each other, so it must make them
+    if isinstance(node.op, f.Interleave):  # the array writes the inputs between each other, so it must make them
         makers = (graph.producer(name) for name in node.inputs)
         reasons = (quantised_limit(maker, graph) for maker in makers if maker)
         return next((f"a part of it is not made on the accelerator: {reason}" for reason in reasons if reason), None)
@@ -204,7 +204,7 @@ def _unquantised(node: Node, tensor: str, graph: Graph) -> str:
 
 
 def foreign_quantisation(graph: Graph) -> str | None:
-    """The one line for a model that is quantised, but otherwise than in int8 with scales that are known beforehand; else None.
+    """The line for a model that is quantised otherwise than in int8 with scales that are known beforehand; None for others.
 
     The CPU runs such a model as it is. `cnna quantize` cannot add anything to it.
     """
@@ -215,7 +215,7 @@ def foreign_quantisation(graph: Graph) -> str | None:
 
 
 def _otherwise_quantised(node: Node, graph: Graph) -> str | None:
-    """Why a node computes in whole numbers unlike the accelerator's; None where it does not."""
+    """Why a node computes with integers in another way than the accelerator; None if it does not."""
     if not isinstance(node.op, f.Onnx):
         return None
     how = None
@@ -229,7 +229,7 @@ def _otherwise_quantised(node: Node, graph: Graph) -> str | None:
 
 
 def refusal(node: Node, reason: str, graph: Graph) -> str:
-    """The one line for a node in the middle of a model that cannot run; reasons of what could run bring their own remedy."""
+    """The line for a node in the middle of a model that cannot run. Reasons of operators that can run have their own remedy."""
     kind = kind_in(node, graph)
     if isinstance(node.op, f.VIEWS) and kind not in VIEW_KINDS:
         reason = "not in this form"
@@ -237,15 +237,15 @@ def refusal(node: Node, reason: str, graph: Graph) -> str:
     if isinstance(node.op, f.Onnx | f.Reshape | f.Transpose):
         parts.append(_hint(node, kind, graph))
     if isinstance(node.op, f.Onnx) and not may_run(node) and kind not in ("QuantizeLinear", "DequantizeLinear"):
-        parts.append(f"those that run: {', '.join(RUNS)}")  # in place of a Q or DQ no other could be
+        parts.append(f"those that run: {', '.join(RUNS)}")  # no other operator could replace a Q or DQ
     return "; ".join(parts)
 
 
 def _hint(node: Node, kind: str, graph: Graph) -> str:
-    """What helps where an operator does not run."""
+    """What helps if an operator does not run."""
     return HINTS.get(kind, CUT)
 
 
 def may_run(node: Node) -> bool:
-    """Whether another form of the operator runs."""
+    """Whether the operator runs in another form."""
     return kind_of(node) in RUNS and not getattr(node.op, "domain", "")
