@@ -3,7 +3,7 @@
 Requires: typed choices of channels and pixels (`canonical_pixels`), typed views (`canonical_views`).
 Ensures: no DepthToSpace or SpaceToDepth of a map of known size is left; a
 choice of channels that is one input of a Concat, whole, is that input.
-Leaves alone: maps of unknown size.
+Leaves alone: maps of unknown size, or of integers.
 """
 
 from dataclasses import replace
@@ -30,9 +30,10 @@ def canonical_blocks(graph: Graph) -> Graph:
 
 
 def _convert(edit: Editor, node: Node) -> None:
-    step = int(node.op.attributes.get("blocksize", 0))
+    step = int(node.op.attributes["blocksize"])
     before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
-    if step < 2 or len(before) != 4 or len(after) != 4 or before[0] != 1 or min(*before, *after) < 1:
+    known = len(before) == len(after) == 4 and min(*before, *after) > 0
+    if step < 2 or not known or before[0] != 1 or not edit.is_real(node):
         return
     if node.op.kind == "SpaceToDepth":
         to_depth(edit, node, node.inputs[0], step)
@@ -66,7 +67,7 @@ def to_depth(edit: Editor, node: Node, x: str, step: int) -> None:
 
 def _from_concat(edit: Editor, node: Node) -> None:
     joined = edit.producer(node.inputs[0])
-    if joined is None or node.output in edit.outputs or edit.tensors[joined.output].quant:
+    if joined is None or node.output in edit.outputs:
         return
     onnx = isinstance(joined.op, Onnx) and joined.op.kind == "Concat" and not joined.op.domain
     if not isinstance(joined.op, Concat) and not (onnx and joined.op.attributes.get("axis") in (1, -3)):

@@ -41,7 +41,7 @@ class _Axis:
 def _axis(phase: int, stride: int, kernel: int, pad: int, size: int, count: int) -> _Axis:
     """Of `count` outputs, every stride-th from `phase` on. Taps of zeros reach what a negative padding would leave out."""
     base, rest = divmod(phase + pad, stride)
-    taps = list(range(rest, kernel, stride))[::-1] or [-1]
+    taps = list(range(rest, kernel, stride))[::-1]
     before = len(taps) - 1 - base
     taps = [-1] * max(-before, 0) + taps
     before = max(before, 0)

@@ -100,7 +100,7 @@ def _gather(edit: Editor, node: Node) -> Chosen | None:
     index = edit.constants.get(node.inputs[1])
     shape = edit.shape(node.inputs[0])
     axis = int(node.op.attributes.get("axis", 0)) % len(shape)
-    if index is None or index.ndim != 1 or index.min() < -shape[axis] or index.max() >= shape[axis]:
+    if index is None or index.min() < -shape[axis] or index.max() >= shape[axis]:
         return None
     return {axis: index.astype(np.int64) % shape[axis]}
 

@@ -7,8 +7,10 @@ import pytest
 
 from cnna.compiler.graph.float_ops import Add, Clip, Onnx
 from cnna.compiler.passes.canonical.canonical_conv import canonical_conv
+from cnna.compiler.passes.canonical.canonical_conv_transpose import canonical_conv_transpose
 from cnna.compiler.passes.canonical.canonical_elementwise import canonical_elementwise
 from cnna.compiler.passes.canonical.canonical_gemm import canonical_gemm
+from cnna.compiler.passes.canonical.canonical_pixels import canonical_pixels
 from cnna.compiler.passes.canonical.canonical_pools import canonical_pools
 from cnna.compiler.passes.canonical.canonical_views import canonical_views
 from cnna.compiler.passes.rounding.check_scales import check_scales
@@ -21,6 +23,8 @@ from .alone import left_alone, typed, untyped
 MAP = "float[N,3,4,4]"
 CASES = {  # pass: (its operator, constants)
     canonical_conv: (f"g ({MAP} x) => (float[N,2,4,4] y) {{ y = Conv (x, w) }}", {"w": (2, 3, 1, 1)}),
+    canonical_conv_transpose: (f"g ({MAP} x) => (float[N,2,5,5] y) {{ y = ConvTranspose (x, w) }}", {"w": (3, 2, 2, 2)}),
+    canonical_pixels: (f"g ({MAP} x) => (float[N,2,4,4] y) {{ y = Gather <axis=1> (x, i) }}", {"i": np.array([2, 0])}),
     canonical_elementwise: (f"g ({MAP} x) => ({MAP} y) {{ y = Relu (x) }}", {}),
     canonical_gemm: ("g (float[N,3] x) => (float[N,2] y) { y = Gemm (x, w) }", {"w": (3, 2)}),
     canonical_pools: (f"g ({MAP} x) => (float[N,3,3,3] y) {{ y = MaxPool <kernel_shape=[2,2]> (x) }}", {}),

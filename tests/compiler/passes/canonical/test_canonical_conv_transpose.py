@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.graph.float_ops import Conv
+from cnna.compiler.graph.float_ops import Conv, Onnx
 from cnna.compiler.passes.canonical.canonical_conv_transpose import canonical_conv_transpose
+from cnna.compiler.passes.rounding.dequantise_constants import dequantise_constants
 
 from ...written import rewritten, written
-from ..alone import after, kinds, left_alone, untyped
+from ..alone import after, kinds, left_alone, only, typed, untyped
 
 SHAPE = "g (float[N,6,5,7] x) => (float[N,?,?,?] y) {{ y = ConvTranspose <{how}> (x, w) }}"
 
@@ -49,6 +50,70 @@ def test_random_ones(seed):
 def test_what_stays(how):
     """Forms that the phases do not cover must be left to the CPU, not guessed."""
     assert left_alone(canonical_conv_transpose, untyped(SHAPE.format(how=how), {"w": (6, 3, 2, 2)}))
+
+
+@pytest.mark.parametrize("inputs", ["x, w, b", "x, w, "])
+@pytest.mark.parametrize("how", ["strides=[2,2]", "strides=[3,3]"])
+def test_bias(how, inputs):
+    """Every phase adds it, also one that no tap of the kernel reaches."""
+    text = SHAPE.format(how=how).replace("x, w", inputs)
+    graph = untyped(text, {"w": (6, 3, 2, 2), **({"b": (3,)} if "b" in inputs else {})})
+    assert "Conv" in kinds(after(canonical_conv_transpose, graph, 1e-4))
+
+
+QUANTISED = """g (float[N,6,5,7] x) => (float[N,3,6,8] y) {
+    w = DequantizeLinear <axis=AXIS> (q, s)
+    y = ConvTranspose (x, w) }"""
+
+
+def quantised(axis, scales):
+    weights = np.random.default_rng(1).integers(-127, 128, (6, 3, 2, 2)).astype(np.int8)
+    if len(scales) == 3:
+        weights[:, scales == 0] = 0
+    return dequantise_constants(untyped(QUANTISED.replace("AXIS", str(axis)), {"q": weights, "s": scales}))
+
+
+@pytest.mark.parametrize("scales", [np.float32([0.5, 2, 0.25]), np.float32([0.5, 0, 1]), np.float32([0.5])], ids=str)
+def test_int8_weights_stay_int8(scales):
+    """Each output channel keeps its scale; one of zeros may have any scale but 0, by which the weights are divided."""
+    graph = after(canonical_conv_transpose, quantised(1, scales), 1e-4)
+    conv = only(graph, Conv).op
+    expected = np.broadcast_to(np.where(scales == 0, 1, scales), 3)
+    np.testing.assert_array_equal(graph.constants[conv.weight_scale], expected)
+    whole = graph.constants[conv.weights] / expected[:, None, None, None]
+    np.testing.assert_array_equal(whole, np.rint(whole))
+
+
+def test_scales_of_input_channels_stay():
+    """No scale of an output channel makes such weights whole numbers again."""
+    assert left_alone(canonical_conv_transpose, quantised(0, np.float32([1, 2, 3, 4, 5, 6])))
+
+
+MAP, MADE = (1, 6, 5, 7), (1, 3, 6, 8)
+W = {"w": (6, 3, 2, 2)}
+OTHERS = {  # shapes of inputs, of the output, and of constants
+    "weights that are computed": ({"x": MAP, "w": W["w"]}, MADE, {}),
+    "a bias that is computed": ({"x": MAP, "b": (3,)}, MADE, W),
+    "one axis of pixels": ({"x": (1, 6, 5)}, (1, 3, 6), {"w": (6, 3, 2)}),
+    "weights of one axis": ({"x": MAP}, MADE, {"w": (6, 3, 2)}),
+    "unknown rank": ({"x": ()}, MADE, W),
+    "unknown rank of the output": ({"x": MAP}, (), W),
+    "unknown size": ({"x": (1, 6, 0, 7)}, (1, 3, 0, 8), W),
+    "weights of other channels": ({"x": MAP}, MADE, {"w": (5, 3, 2, 2)}),
+    "channels that do not part": ({"x": MAP}, (1, 12, 6, 8), {**W, "group": 4}),
+    "padding below 0": ({"x": MAP}, (1, 3, 7, 8), {**W, "pads": (-1, 0, 0, 0)}),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_not_known_stays(name):
+    """The phases are counted from sizes and weights; what does not fit is the CPU's to refuse."""
+    inputs, shape, constants = OTHERS[name]
+    attributes = {key: value for key, value in constants.items() if key in ("group", "pads")}
+    constants = {key: value for key, value in constants.items() if key not in attributes}
+    names = ["x", "w", *(["b"] if "b" in inputs else [])]
+    graph = typed(inputs, [("y", Onnx("ConvTranspose", attributes), names, shape)], ["y"], constants)
+    assert left_alone(canonical_conv_transpose, graph)
 
 
 def test_phases_have_no_more_taps_than_the_kernel():

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from cnna.compiler.frontend.even_runs import even_runs
-from cnna.compiler.graph.float_ops import Channels, Conv, Pixels
+from cnna.compiler.graph.float_ops import Channels, Conv, Onnx, Pixels
 from cnna.compiler.passes.canonical.canonical_pixels import canonical_pixels
 from cnna.compiler.passes.fold_constants import fold_constants
 
 from ...written import rewritten, written
-from ..alone import after, ints, kinds, left_alone, only, untyped
+from ..alone import after, ints, kinds, left_alone, only, typed, untyped
 
 MODES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners")
 ROUNDINGS = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
@@ -36,6 +36,66 @@ def chosen(line, constants, shape="6,5,7"):
 def test_spellings(line, constants, found):
     """With another order of axes, negative starts, or steps that go back, the wrong pixel would be selected."""
     assert kinds(after(canonical_pixels, chosen(line, constants), 0)) == found
+
+
+ALONG = {
+    "columns of one row": ("6,8", "y = Slice (x, st, en, ax, sp)", {"st": ints(1), "en": ints(7), "ax": ints(2), "sp": ints(3)}),
+    "elements of a vector": ("6", "y = Slice (x, st, en, ax)", {"st": ints(2), "en": ints(5), "ax": ints(-1)}),
+    "steps of 1": (
+        "6,5,7",
+        "y = Slice (x, st, en, ax, sp)",
+        {"st": ints(1, 1), "en": ints(5, 9), "ax": ints(2, 3), "sp": ints(1, 1)},
+    ),
+    "wrapped": ("6,5,7", 'y = Pad <mode="wrap"> (x, w)', {"w": ints(0, 0, 2, 1, 0, 0, 0, 3)}),
+    "no axes": ("6,5,7", 'y = Pad <mode="edge"> (x, w, , )', {"w": ints(0, 0, 2, 1, 0, 0, 0, 3)}),
+    "from the end": ("6,5,7", 'y = Pad <mode="edge"> (x, w, , ax)', {"w": ints(2, 1), "ax": ints(-1)}),
+    "as wide as the map": ("6,5,7", 'y = Pad <mode="reflect"> (x, w)', {"w": ints(0, 0, 4, 0, 0, 0, 0, 6)}),
+    "the last one": ("6,5,7", "y = Gather <axis=2> (x, i)", {"i": ints(4, -5)}),
+}
+
+
+@pytest.mark.parametrize("name", ALONG)
+def test_places_along_an_axis(name):
+    """Fewer axes, or ends of the map: an axis too far would choose among other elements, or leave the choice to the CPU."""
+    shape, line, constants = ALONG[name]
+    text = f"g (float[N,{shape}] x) => (float[N{',?' * len(shape.split(','))}] y) {{ {line} }}"
+    found = {*kinds(after(canonical_pixels, fold_constants(untyped(text, constants, 19)), 0))}
+    assert found <= {"Pixels", "Channels", "Reshape"}
+
+
+MAP = (1, 6, 5, 7)
+
+
+def computed(op, inputs, shape):
+    """A graph in which z, an input, says what is chosen."""
+    return typed({"x": MAP, "z": (8,)}, [("y", op, ["x", *inputs], shape)], ["y"])
+
+
+STAYS = {
+    "starts that are computed": computed(Onnx("Slice"), ["z", "z", "z"], (1, 6, 2, 7)),
+    "indices that are computed": computed(Onnx("Gather", {"axis": 1}), ["z"], (1, 2, 5, 7)),
+    "widths that are computed": computed(Onnx("Pad", {"mode": "edge"}), ["z"], (1, 6, 7, 7)),
+    "sizes that are computed": computed(Onnx("Resize"), ["", "", "z"], (1, 6, 10, 14)),
+    "an index below the first": chosen("y = Gather <axis=1> (x, i)", {"i": ints(0, -7)}),
+    "an index beyond the last": chosen("y = Gather <axis=1> (x, i)", {"i": ints(0, 6)}),
+    "an edge cut off": chosen('y = Pad <mode="edge"> (x, w)', {"w": ints(0, 0, -1, 0, 0, 0, 1, 0)}),
+    "wider than the map": chosen('y = Pad <mode="edge"> (x, w)', {"w": ints(0, 0, 5, 0, 0, 0, 0, 0)}),
+    "samples": typed({"x": MAP}, [("y", Onnx("Gather"), ["x", "i"], (2, 6, 5, 7))], ["y"], {"i": ints(0, 0)}),
+    "integers": untyped("g (int64[N,6] x) => (int64[N,2] y) { y = Gather <axis=1> (x, i) }", {"i": ints(5, 3)}),
+    "a constant's": untyped("g (float[N,2] x) => (float[N,2] y) { c = Gather <axis=1> (w, i) y = Add (x, c) }",
+                            {"w": (1, 6), "i": ints(5, 3)}),
+    "five axes": untyped("g (float[N,6,2,3,4] x) => (float[N,2,2,3,4] y) { y = Gather <axis=1> (x, i) }", {"i": ints(5, 3)}),
+    "axes of unknown size": typed({"x": (1, 6, 0, 7)}, [("y", Onnx("Gather", {"axis": 1}), ["x", "i"], (1, 2, 0, 7))], ["y"],
+                                  {"i": ints(0, 3)}),
+    "an output of unknown size": typed({"x": MAP}, [("y", Onnx("Gather", {"axis": 1}), ["x", "i"], (1, 0, 5, 7))], ["y"],
+                                       {"i": ints(0, 3)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_stays(name):
+    """What is chosen is not known, or not there, or no real values of one sample."""
+    assert left_alone(canonical_pixels, STAYS[name])
 
 
 @pytest.mark.parametrize("mode", MODES)
