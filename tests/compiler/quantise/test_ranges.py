@@ -36,6 +36,13 @@ def test_percentile_cuts_the_share_it_says(heavy):
     assert abs(high - np.percentile(heavy, PERCENTILE)) <= step
 
 
+def test_percentile_keeps_what_is_rare():
+    """A detector's scores of the few places where something is, one in 20,000, are its answers; cut, they are lost."""
+    values = np.random.default_rng(4).normal(size=1_000_000)
+    values[::20_000] = np.linspace(10, 12, 50)
+    assert percentile(statistics_of(values))[1] > 11.5
+
+
 def test_percentile_keeps_an_end_at_zero():
     """ReLU's range begins at 0; a cut there would lose the zero."""
     low, _ = percentile(statistics_of(np.maximum(np.random.default_rng(2).normal(size=10_000), 0)))
