@@ -17,7 +17,7 @@ from cnna.spec.manifest import ACCELERATOR
 
 # Sizes of a node's box, of a node folded into another, of an input or output.
 BOX, CHIP, END = (164.0, 36.0), (120.0, 18.0), (120.0, 20.0)
-LETTERS = {BOX[0]: 25, CHIP[0]: 18}  # that fit into a box of that width
+LETTERS = {BOX[0]: 23, CHIP[0]: 18}  # that fit into a box of that width
 SHADES = 3  # of a side's colour, for its pieces in turn
 
 

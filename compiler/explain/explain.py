@@ -19,7 +19,7 @@ from cnna.compiler.frontend import support
 from cnna.compiler.frontend.cpu_parts import cpu_models
 from cnna.compiler.frontend.crossings import cheaper
 from cnna.compiler.frontend.node_names import place
-from cnna.compiler.frontend.onnx_import import element_types, to_graph
+from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.partition import Piece, Reasons, cut, placed
 from cnna.compiler.frontend.quantised_import import ImportedPiece, placement, to_int8
 from cnna.compiler.graph.ir import Graph
@@ -103,9 +103,8 @@ def explain(model: ModelProto, config: Config, say: Say | None = None, batch: in
     reasons = cheaper(config)(found.whole, found.reasons)
     pieces = cut(found.whole, reasons)
     say("try what runs on the CPU")
-    types = element_types(found.model)
-    refusals = {output: why for piece in pieces if piece.kind == CPU for output, why in refused(piece, types).items()}
-    entries, problems = _compiled(pieces, found.whole, types, config, batch, say, refusals)
+    refusals = {output: why for piece in pieces if piece.kind == CPU for output, why in refused(piece).items()}
+    entries, problems = _compiled(pieces, found.whole, config, batch, say, refusals)
     facts = Facts(config, found.rewritten, found.whole, reasons, found.floating, pieces, batch, refusals, entries)
     whole = [entry for entry in entries if entry is not None]
     can = len(whole) == len(entries) and not found.problems
@@ -146,7 +145,6 @@ def _placed(model: ModelProto, rewritten: Graph) -> _Placed:
 def _compiled(
     pieces: Sequence[Piece],
     whole: Graph,
-    types: Mapping[str, int],
     config: Config,
     batch: int,
     say: Say,
@@ -155,7 +153,7 @@ def _compiled(
     """The entries of all pieces, None for those that cannot be compiled; and why they cannot."""
     entries: list[PieceEntry | None] = []
     problems = []
-    for number, (piece, cpu) in enumerate(zip(pieces, cpu_models(pieces, whole, types), strict=True), 1):
+    for number, (piece, cpu) in enumerate(zip(pieces, cpu_models(pieces, whole), strict=True), 1):
         say(f"compile piece {number} of {len(pieces)}")
         if own := [node for node in piece.graph.nodes if node.output in refusals]:
             entries.append(None)

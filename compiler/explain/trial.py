@@ -1,6 +1,6 @@
 """Finds the nodes that onnxruntime cannot run, in a CPU piece that it refuses as a whole."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from cnna.compiler.frontend.cpu_limits import cpu_limit
 from cnna.compiler.frontend.cpu_parts import cpu_models, operators_of, try_part
@@ -14,8 +14,8 @@ REASON_LENGTH = 200
 SOURCE = " Status Message: /onnxruntime_src"
 
 
-def refused(piece: Piece, types: Mapping[str, int]) -> dict[str, str]:
-    """Why the CPU cannot run nodes, by their outputs; empty if it can run the whole piece. types: as for `cpu_models`.
+def refused(piece: Piece) -> dict[str, str]:
+    """Why the CPU cannot run nodes, by their outputs; empty if it can run the whole piece.
 
     These are the nodes whose answers would differ from ONNX's. If there are none, they are the nodes that onnxruntime refuses even
     alone. If there are none of those either, it is the first node that fails together with those before it.
@@ -23,24 +23,24 @@ def refused(piece: Piece, types: Mapping[str, int]) -> dict[str, str]:
     if limits := {node.output: limit for node in piece.graph.nodes if (limit := cpu_limit(node, piece.graph))}:
         return limits
     outputs = [node.output for node in piece.graph.nodes]
-    if _trial(piece.graph, outputs, types) is None:
+    if _trial(piece.graph, outputs) is None:
         return {}
-    found = {output: reason for output in outputs if (reason := _session(piece.graph, output, types))}
+    found = {output: reason for output in outputs if (reason := _session(piece.graph, output))}
     if found:
         return found
     least, most = 1, len(outputs)
     while least < most:
         middle = (least + most) // 2
-        if _trial(piece.graph, outputs[:middle], types) is None:
+        if _trial(piece.graph, outputs[:middle]) is None:
             least = middle + 1
         else:
             most = middle
-    return {outputs[least - 1]: _trial(piece.graph, outputs[:least], types) or ""}
+    return {outputs[least - 1]: _trial(piece.graph, outputs[:least]) or ""}
 
 
-def _trial(graph: Graph, outputs: Collection[str], types: Mapping[str, int]) -> str | None:
+def _trial(graph: Graph, outputs: Collection[str]) -> str | None:
     """Why these nodes of a piece do not run on one sample; None if they do."""
-    (model,) = cpu_models([Piece(CPU, part_of(graph, outputs, graph.name))], graph, types)
+    (model,) = cpu_models([Piece(CPU, part_of(graph, outputs, graph.name))], graph)
     assert model is not None
     try:
         try_part(model, operators_of(model))
@@ -49,9 +49,9 @@ def _trial(graph: Graph, outputs: Collection[str], types: Mapping[str, int]) -> 
     return None
 
 
-def _session(graph: Graph, output: str, types: Mapping[str, int]) -> str | None:
+def _session(graph: Graph, output: str) -> str | None:
     """Why onnxruntime refuses a node; None if it does not."""
-    (model,) = cpu_models([Piece(CPU, part_of(graph, [output], graph.name))], graph, types)
+    (model,) = cpu_models([Piece(CPU, part_of(graph, [output], graph.name))], graph)
     assert model is not None
     try:
         CpuPart(model.SerializeToString(), operators_of(model), [value.name for value in model.graph.output])

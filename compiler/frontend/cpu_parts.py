@@ -3,7 +3,7 @@
 onnxruntime may refuse an operator. The trial finds that while the model is compiled, not when the first image comes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -23,8 +23,8 @@ SEED = 1
 SMALL_CONSTANT = 64  # elements: a shape, or the k of a top-k, has no more
 
 
-def cpu_models(pieces: Sequence[Piece], graph: Graph, types: Mapping[str, int]) -> list[ModelProto | None]:
-    """The pieces for the CPU as models, None for the others. types: ONNX's element types by tensor; float if it has none.
+def cpu_models(pieces: Sequence[Piece], graph: Graph) -> list[ModelProto | None]:
+    """The pieces for the CPU as models, None for the others.
 
     The piece that makes a tensor rounds it where the quantised model rounds it. Each piece that reads an input of the model rounds
     that input. The host rounds what a piece makes only for the accelerator.
@@ -40,7 +40,7 @@ def cpu_models(pieces: Sequence[Piece], graph: Graph, types: Mapping[str, int]) 
         tensors = {
             name: replace(tensor, quant=None) if name in given | alone else tensor for name, tensor in piece.graph.tensors.items()
         }
-        models.append(to_model(replace(piece.graph, tensors=tensors), types=types))
+        models.append(to_model(replace(piece.graph, tensors=tensors)))
     return models
 
 

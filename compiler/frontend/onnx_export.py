@@ -18,10 +18,10 @@ IR_VERSION = 8  # of ONNX; every onnxruntime since 1.14 reads it; newer opsets r
 NEW_OPSET, NEW_IR_VERSION = 19, 10
 
 
-def to_model(graph: Graph, extra_outputs: Sequence[str] = (), types: Mapping[str, int] | None = None) -> ModelProto:
+def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
     """An ONNX model with a free batch axis.
 
-    extra_outputs: tensors that become outputs as well. types: ONNX's element types, by name, of inputs that are not float.
+    extra_outputs: tensors that become outputs as well.
     """
     writer = _Writer(graph)
     for name in graph.inputs:
@@ -29,9 +29,7 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = (), types: Mapping[str
             writer.names[name] = writer.quantise(name, writer.fresh(f"{name}:dq"), graph.tensors[name].quant)
     for node in graph.nodes:
         writer.node(node)
-    inputs = [
-        _input(name, graph.tensors[name].shape, (types or {}).get(name) or _element_type(graph, name)) for name in graph.inputs
-    ]
+    inputs = [_input(name, graph.tensors[name].shape, _element_type(graph, name)) for name in graph.inputs]
     names = dict.fromkeys((*graph.outputs, *extra_outputs))  # a model may list an output twice
     shown = [name if name in graph.inputs else writer.names.get(name, name) for name in names]
     outputs = [onnx.ValueInfoProto(name=name) for name in shown]

@@ -239,12 +239,6 @@ def _graph(model: ModelProto, single: frozenset[str]) -> Graph:
     return graph
 
 
-def element_types(model: ModelProto) -> dict[str, int]:
-    """ONNX's number for the element type of each tensor, as far as it can be inferred."""
-    graph = with_shapes(model).graph
-    return {value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.input, *graph.output)}
-
-
 def _node(node: onnx.NodeProto) -> Node[Onnx]:
     attributes = {entry.name: attribute(entry) for entry in node.attribute}
     first, *more = node.output

@@ -13,7 +13,7 @@ from cnna.compiler.frontend.cpu_limits import cpu_limit
 from cnna.compiler.frontend.cpu_parts import cpu_models
 from cnna.compiler.frontend.integer import to_integer
 from cnna.compiler.frontend.node_names import place
-from cnna.compiler.frontend.onnx_import import element_types, to_graph
+from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.partition import Piece, Reasons, cut, placed
 from cnna.compiler.graph.float_ops import Onnx, float_macs
 from cnna.compiler.graph.ir import Graph
@@ -22,7 +22,7 @@ from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.passes.pipeline import INTEGER, QUANTISATION, REWRITES, Dump, run_passes
 from cnna.compiler.passes.unroll_sequences import unroll_sequences
 from cnna.spec.errors import ModelError
-from cnna.spec.manifest import ACCELERATOR, CPU
+from cnna.spec.manifest import ACCELERATOR
 
 Decide = Callable[[Graph, Reasons], Reasons]  # decides what runs on the CPU, given the graph and why nodes of it must
 
@@ -95,7 +95,7 @@ def import_quantised(
     if dump:
         for part in parts:
             dump(f"piece {part.graph.name}", part.graph)
-    cpu = cpu_models(parts, graph, element_types(model) if any(part.kind == CPU for part in parts) else {})
+    cpu = cpu_models(parts, graph)
     pieces = []
     for part, made in zip(parts, cpu, strict=True):
         pieces.append(ImportedPiece(part, to_int8(part.graph, dump) if part.kind == ACCELERATOR else None, made))
