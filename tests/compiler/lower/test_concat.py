@@ -94,3 +94,27 @@ def test_views_never_overlap(b):
     stored = store_tensors(b.graph(y), 4)
     taken = [n for part in parts for n in range(stored.views[part].block, stored.views[part].block + stored.views[part].blocks)]
     assert len(taken) == len(set(taken)) == stored.maps[y].blocks
+
+
+@pytest.mark.parametrize("other", ["order", "map"])
+def test_parts_that_lie_elsewhere_are_copied(b, other):
+    """Taken for a run of blocks, the concatenation would read blocks of another tensor."""
+    x = b.input(4, 3, 3)
+    parts = [same(b, x, 4) for _ in range(4)]
+    wanted = (parts[1], parts[0]) if other == "order" else (parts[0], parts[3])
+    first = b.concat(*wanted)
+    rows = [b.concat(*parts[:2]), b.concat(*parts[2:])]
+    stored = store_tensors(b.graph(*(same(b, tensor, 4) for tensor in (first, *rows))), 4)
+    assert stored.views[first] == View(first, 0, 2)
+    assert [name for name, _ in stored.copies[first]] == list(wanted)
+
+
+@pytest.mark.parametrize(("first", "view"), [(4, True), (2, False), (5, False)])
+def test_channels_from_a_whole_block_on_are_a_view(b, first, view):
+    """Off a block's border their words do not begin where the map's do: they must be copied."""
+    x = b.input(12, 3, 3)
+    y = b.node(ir.Channels(first), (x,), (4, 3, 3), b.zero(x))
+    stored = store_tensors(b.graph(same(b, y, 4)), 4)
+    assert stored.views[y] == (View(x, 1, 1) if view else View(y, 0, 1))
+    shown = store_tensors(b.graph(y), 4)
+    assert shown.views[y] == View(y, 0, 1)  # an output is stored for itself

@@ -1,14 +1,20 @@
 """Each operator goes to its engine, with as few blocks and parts as its channels allow."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.kernels import ConvKernel, VectorKernel
 from cnna.compiler.lower.lower import lower, macs_of
+from cnna.spec.arith import unpack_params
 from cnna.spec.config import preset
+from cnna.spec.errors import ModelError
 
 from ... import networks
+from .test_concat import same
+from .test_weights import ring_words
 
 TINY = preset("tiny")
 
@@ -86,3 +92,65 @@ def test_macs_are_counted_as_the_model_counts_them():
     z = b.depthwise(y, ir.Window((2, 2)))
     graph = b.graph(b.max_pool(z, ir.Window((2, 2))))
     assert [macs_of(graph, node) for node in graph.nodes] == [4 * 25 * 3 * 9, 4 * 16 * 4, 0]
+
+
+def test_weights_that_overflow_the_packed_multiplier_are_named():
+    """Sums would be silently wrong where a whole cascade of -128 meets inputs of -128."""
+    config = preset("zcu102")
+    b = networks.Builder(np.random.default_rng(1), "case")
+    graph = b.graph(b.conv(b.input(config.ci, 4, 4), 8, ir.Window()))
+    weights = graph.nodes[0].op.weights
+    low = np.full_like(graph.constants[weights], -128)
+    with pytest.raises(ModelError, match=r"case: node 'conv_0': .* weights of -128 .*quantise weights to -127\.\.127"):
+        lower(replace(graph, constants={**graph.constants, weights: low}), config)
+    assert lower(replace(graph, constants={**graph.constants, weights: low + 1}), config).kernels
+
+
+def test_a_selection_picks_each_channel_once():
+    """A convolution packs a concatenation off block borders; a weight elsewhere would give another channel's values."""
+    b = networks.Builder(np.random.default_rng(1), "case")
+    x = b.input(4, 3, 3)
+    zero = b.zero(x)
+    made = lower(b.graph(b.concat(*(same(b, x, count) for count in (6, 5)))), TINY).kernels
+    kernel = made[-1]
+    chosen = np.zeros((2 * TINY.co, 4 * TINY.ci), int)
+    for part in kernel.parts:
+        words = ring_words(part.stream, TINY)
+        weights = words[TINY.param_words :].view(np.int8).reshape(part.blocks, TINY.co, TINY.ci)
+        rows = slice(part.first_chunk * TINY.co, (part.first_chunk + 1) * TINY.co)
+        chosen[rows, part.first_block * TINY.ci : (part.first_block + part.blocks) * TINY.ci] = np.hstack(list(weights))
+        offset, factor, shift = unpack_params(words[: TINY.param_words].reshape(-1).view("<u8")[: TINY.co])
+        used = chosen[rows].any(axis=1)
+        assert offset.tolist() == np.where(used, 0, zero).tolist()
+        assert (factor == 1 << shift).all()
+    assert [np.flatnonzero(row).tolist() for row in chosen[:11]] == [[n] for n in (*range(6), *range(8, 13))]
+    assert chosen.sum() == 11
+    assert (kernel.mid.low, kernel.mid.high, kernel.add, kernel.window) == (-128, 127, None, ir.Window())
+
+
+def test_a_tensor_without_quantisation_is_named():
+    """Its zero point would be asked of nothing, and the user would see a traceback."""
+    b = networks.Builder(np.random.default_rng(1), "case")
+    graph = b.graph(b.conv(b.input(4, 4, 4), 8, ir.Window()))
+    tensors = {name: replace(tensor, quant=None) for name, tensor in graph.tensors.items()}
+    with pytest.raises(ModelError, match=r"case: tensor '.*' is not quantised; run `cnna quantize` first"):
+        lower(replace(graph, tensors=tensors), TINY)
+
+
+@pytest.mark.parametrize("kind", ["conv", "residual", "add", "copy"])
+def test_the_second_operand_is_that_of_the_node(kind):
+    """A sum would read its first operand twice, or a convolution a residual that it has not."""
+    graph = networks.layer(0, kind)
+    made = lower(graph, TINY)
+    (kernel,) = made.kernels
+    maps = [view.map if view else None for view in (kernel.source, kernel.second)]
+    assert maps == [*graph.nodes[0].inputs, None][:2]
+
+
+def test_limits_of_a_residual_are_those_of_its_sum():
+    """The convolution rounds before the sum: with the limits of one place at the other, a Relu would cut other values."""
+    for case in range(5):
+        graph = networks.layer(case, "residual")
+        (kernel,) = lower(graph, TINY).kernels
+        op = graph.nodes[-1].op
+        assert (kernel.mid, kernel.add, kernel.out) == (op.out, op.residual, op.residual.out)
