@@ -200,3 +200,15 @@ def test_an_operator_in_the_middle_stays_float():
     (expected,) = answers(model, feeds)
     got = run_whole(import_quantised(result), feeds)["y"]
     assert np.abs(got - expected).max() < 0.05 * np.ptp(expected)
+
+
+@pytest.mark.parametrize("least", [-1, 0.5])
+def test_limits_that_no_sample_reaches_are_kept(least):
+    """Left to the rounding, nothing of the node would remain for the accelerator, and all would be rounded for nothing.
+
+    `cnna explain` has other samples, so that it would promise another place.
+    """
+    model = written("g (float[N,6] x) => (float[N,6] y) { y = Relu (x) }")
+    result, _ = quantise(model, {"x": np.random.default_rng(1).uniform(least, 2, (9, 6)).astype(np.float32)})
+    (graph,) = import_quantised(result).programs
+    assert [type(node.op) for node in graph.nodes] == [ir.Combine]

@@ -36,6 +36,9 @@ CONSTANTS = {
     "one_open_4": np.array([1, -1, 4]), "whole_24_4": np.array([24, 4]), "open_6": np.array([-1, 6]), "again": np.array([8, 1, -1]),
     "thrice": np.array([3, 1, 1, 1]), "thrice1": np.array([1, 3, 1, 1]), "new3": np.array([3, 1, 1, 1, 1]),
 }  # fmt: skip
+BRANCH = """m = ReduceMax <keepdims=0> (c) big = Greater (m, half)
+    y = If (big) <then_branch = a () => (float[?,?,?,?] o) { o = Sigmoid (c) },
+                  else_branch = b () => (float[?,?,?,?] o) { o = Tanh (c) }>"""
 TAILS = {  # type of y, its axis of the batch or None, nodes behind c = Conv (x), which is [N, 6, 2, 8]
     "no tail": ("float[?,?,?,?]", 0, "y = Relu (c)"),
     "batch in front": ("float[?,?,?,?]", 0, "y = Softmax <axis=1> (c)"),
@@ -84,6 +87,9 @@ TAILS = {  # type of y, its axis of the batch or None, nodes behind c = Conv (x)
     "few bits": ("uint8[?,?,?,?]", 0, "s = Sigmoid (c) l = Mul (s, many) y = Cast <to=2> (l)"),
     "rounded": ("uint8[?,?,?,?]", 0, "s = Sigmoid (c) y = QuantizeLinear (s, fine)"),
     "rows of a table": ("float[?,?]", 0, f"{BEST} y = Gather (table, a)"),
+    "a branch": ("float[?,?,?,?]", None, BRANCH),
+    "a branch whose batch has a name": ("float[N,6,2,8]", 0, BRANCH),
+    "a part of a sequence": ("float[?,?,?,?]", 0, "s = SplitToSequence <axis=1> (c) y = SequenceAt (s, scalar0)"),
     "one hot": ("float[?,?]", 1, f"{BEST} y = OneHot <axis=0> (a, depth, ends)"),
 }  # fmt: skip
 
