@@ -36,11 +36,13 @@ def test_a_part_of_the_suites_does_as_well_as_committed(root: Path, seed: int) -
 
 
 def test_the_page_and_the_record_are_of_the_same_run(root: Path) -> None:
-    """The page's totals would come from another run than the record with which tests compare."""
+    """The page's totals would come from another run than the record with which tests compare, or that run had found a fault."""
     found = record(Result(case, kept(root / "docs")[case.key]) for case in cases())
     counts = [str(len(found[verdict]) or "") for verdict in conformance.VERDICTS]
     row = "| all | " + " | ".join([str(len(cases())), *counts]) + " |"
     assert row in (root / "docs" / conformance.PAGE).read_text()
+    assert not found["wrong"]
+    assert not found["crash"]
 
 
 def test_an_answer_that_is_off_is_wrong() -> None:
