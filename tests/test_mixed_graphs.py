@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from conformance import steps_off
-from onnx import ModelProto
+from onnx import ModelProto, numpy_helper
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.quantise.quantise import quantise
@@ -25,6 +25,7 @@ from .mixed_graphs import mixed_graphs
 TINY = PRESETS["tiny"]
 SAMPLES = 2
 STEPS, MEAN_STEPS = 4, 0.25  # of 255: a tie that onnxruntime rounds the other way is one step, which later layers may enlarge
+TIE = 4e-6  # of a scale: more than float32 is off, less than what moves anything but ties
 GRAPHS, MANY_GRAPHS = 20, 300
 RTL_GRAPHS, MANY_RTL_GRAPHS = 2, 20
 
@@ -60,16 +61,41 @@ def answers_of(model: ModelProto, x: np.ndarray) -> dict[str, np.ndarray]:
     return {name: np.concatenate(parts) for name, parts in zip(names, zip(*answers, strict=True), strict=True)}
 
 
+def with_ties_moved(model: ModelProto, by: float) -> ModelProto:
+    """The same model, whose every QuantizeLinear divides by a scale that is greater by a fraction `by`: ties fall to one side."""
+    moved = ModelProto()
+    moved.CopyFrom(model)
+    scales = {tensor.name: numpy_helper.to_array(tensor) for tensor in moved.graph.initializer}
+    for number, node in enumerate(node for node in moved.graph.node if node.op_type == "QuantizeLinear"):
+        name = f"moved scale {number}"
+        moved.graph.initializer.append(numpy_helper.from_array(np.float32(scales[node.input[1]] * (1 + by)), name))
+        node.input[1] = name
+    return moved
+
+
+def far(want: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """The greatest and the mean distance, in steps of 255."""
+    span = float(np.ptp(np.append(want, 0))) or 1.0
+    return np.array([steps_off(want, found), np.abs(want - found).mean() * 255 / span])
+
+
 def check_emulated(model: ModelProto) -> None:
-    """Checks that emulator == reference, tensor by tensor, and that outputs are near onnxruntime's of the quantised model."""
+    """Emulator == reference, tensor by tensor, and the outputs near onnxruntime's of the same quantised model.
+
+    Sums of equal scales, of which the result's is twice, are ties by the thousand, and onnxruntime rounds them as its float32
+    falls. A gate multiplies a whole map by what became of one. So its own answers with the ties moved say how much they weigh.
+    """
     quantised, artifact, x = compiled(model)
     with Model(artifact, "emulator", check=True) as emulated:
         found = emulated.run({"x": x})
         assert emulated.agreement is not None
+    moved: list[dict[str, np.ndarray]] = []
     for name, want in answers_of(quantised, x).items():
-        assert steps_off(want, found[name]) <= STEPS
-        span = float(np.ptp(np.append(want, 0)))
-        assert np.abs(want - found[name]).mean() * 255 <= MEAN_STEPS * span
+        if np.all(far(want, found[name]) <= (STEPS, MEAN_STEPS)):
+            continue
+        moved = moved or [answers_of(with_ties_moved(quantised, by), x) for by in (-TIE, TIE)]
+        weight = np.max([far(want, answers[name]) for answers in moved], axis=0)
+        assert np.all(far(want, found[name]) <= (STEPS, MEAN_STEPS) + 2 * weight), (far(want, found[name]), weight)
 
 
 def test_emulator_equals_reference_near_onnxruntime(seed: int) -> None:
