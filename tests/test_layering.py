@@ -54,11 +54,11 @@ ROOMS = {
             "compiler.predict",
         ),
     ),
+    "compiler.report": ("what an artifact costs, in text and pictures", ("compiler.cost", "compiler.predict")),
     "compiler.explain": (
         "what will happen to each node of a model",
-        ("compiler", "compiler.graph", "compiler.passes", "compiler.frontend", "compiler.quantise"),
+        ("compiler", "compiler.graph", "compiler.passes", "compiler.frontend", "compiler.quantise", "compiler.report"),
     ),
-    "compiler.report": ("what an artifact costs, in text and pictures", ("compiler.cost", "compiler.predict")),
     "compiler.explore": (
         "the quickest configurations and tilings",
         ("compiler", "compiler.graph", "compiler.lower", "compiler.plan", "compiler.report"),

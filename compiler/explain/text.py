@@ -5,6 +5,7 @@ from cnna.compiler.explain.rows import CONSTANT, Row
 from cnna.spec.manifest import ACCELERATOR, CPU
 
 HEADS = ("node", "operator", "where", "MACs", "time")
+LISTED = 6  # pieces that are named one by one
 LONGEST = 40  # letters of a name; the end of a longer name says more than its beginning
 
 
@@ -72,7 +73,9 @@ def summary(found: Explanation, model: str, default: bool) -> list[str]:
 
 def pieces(found: Explanation) -> str:
     """The number of pieces, and their order."""
-    return f"{_many(len(found.pieces), 'piece')}: {', '.join(found.pieces)}"
+    count = len(found.pieces)
+    order = ", ".join(found.pieces) if count <= LISTED else f"{found.pieces[0]} and {found.pieces[1]} in turn"
+    return f"{_many(count, 'piece')}: {order}"
 
 
 def _many(count: int, what: str) -> str:

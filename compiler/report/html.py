@@ -5,30 +5,17 @@ from string import Template
 from typing import Any
 
 from cnna.compiler.report import roofline, svg
+from cnna.compiler.report.page import Style, page
 from cnna.compiler.report.report import Figures, for_ddr
 from cnna.compiler.report.table import WORDS, cell, stalls_text
 
-_PAGE = Template("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>$title</title>
-<style>
-:root { color-scheme: light dark; --page: #fff; --ink: #1d2329; --dim: #66707c; --line: #d8dde3; --soft: #f3f5f8;
-  --load: #2a9d8f; --weight: #8a6fc9; --conv: #2f6fbf; --vector: #dd8420; --store: #63923a;
-  --predicted: #8fa3b8; --measured: #d1495b }
-@media (prefers-color-scheme: dark) { :root { --page: #14171b; --ink: #e4e8ec; --dim: #9aa4af; --line: #363d45; --soft: #1d2127;
-  --load: #3fb8a8; --weight: #a38be0; --conv: #5a96e0; --vector: #eb9f45; --store: #84b558;
-  --predicted: #8496a9; --measured: #ee7080 } }
-body { font: 15px/1.5 system-ui, sans-serif; background: var(--page); color: var(--ink); max-width: 80rem; margin: 2rem auto;
-  padding: 0 1rem }
-h1 { font-size: 1.6rem; margin: 0 0 .2rem } h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem }
-p { margin: .3rem 0; color: var(--dim) }
-.wide { overflow-x: auto }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; white-space: nowrap; font-size: .87rem }
-th { font-weight: 600; color: var(--dim) }
-th, td { padding: .2rem .6rem; border-bottom: 1px solid var(--line); text-align: right }
+_STYLE = Style(
+    "80rem",
+    """--load: #2a9d8f; --weight: #8a6fc9; --conv: #2f6fbf; --vector: #dd8420; --store: #63923a;
+  --predicted: #8fa3b8; --measured: #d1495b""",
+    """--load: #3fb8a8; --weight: #a38be0; --conv: #5a96e0; --vector: #eb9f45; --store: #84b558;
+  --predicted: #8496a9; --measured: #ee7080""",
+    """table { white-space: nowrap; font-size: .87rem } th, td { text-align: right }
 td.word, th.word { text-align: left } th.group { text-align: center } th.edge, td.edge { border-left: 1px solid var(--line) }
 tbody tr:nth-child(odd) { background: var(--soft) }
 table.totals { font-size: 1rem; margin-top: 1rem } table.totals tbody tr { background: none }
@@ -53,12 +40,9 @@ svg .load { fill: var(--load) } svg .weight { fill: var(--weight) } svg .conv { 
 svg .vector { fill: var(--vector) } svg .store { fill: var(--store) } svg .odd { fill-opacity: .68 }
 svg .works { fill: var(--conv) } svg .waits, svg .token { fill: var(--vector) } svg .idle { fill: var(--predicted) }
 svg .weights { fill: var(--weight) } svg .feature { fill: var(--load) } svg .write_back { fill: var(--measured) }
-svg .residual { fill: #c77dba }
-</style>
-</head>
-<body>
-<h1>$title</h1>
-<p>$about</p>
+svg .residual { fill: #c77dba }""",
+)
+_BODY = Template("""<p>$about</p>
 <table class="totals">
 $totals
 </table>
@@ -79,10 +63,7 @@ $engines
 <p class="key">The clocks of a layer include those in which the array waits for it. Bars:<i></i>predicted$key</p>
 <div class="wide"><table class="layers">
 $layers
-</table></div>
-</body>
-</html>
-""")
+</table></div>""")
 _BEGAN = " A measured bar begins when its command could begin: the run counts only when commands end."
 _LAYER_COLUMNS = {  # group: (heading, key, format)
     "": (("layer", "name", "{}"), ("clocks", "bars", ""), ("op", "op", "{}"), ("engine", "engine", "{}"), ("MACs", "macs", "{:,}")),
@@ -114,8 +95,7 @@ _TOTALS = (
 def html(found: Figures) -> str:
     """The page."""
     measured, title = found["measured"], f"{found['name']} on {found['config']}, batch {found['batch']}"
-    return _PAGE.substitute(
-        title=escape(title),
+    body = _BODY.substitute(
         about=f"{found['macs']:,} MACs an image, {found['macs_per_cycle']:,} a clock at most; {found['program_writes']:,} register "
         f"writes, {found['segments']['constant']:,} bytes of constants, {found['segments']['workspace']:,} of workspace.",
         totals=_totals(found),
@@ -128,6 +108,7 @@ def html(found: Figures) -> str:
         key='<i class="measured"></i>measured' if measured else "",
         layers=_layers(found),
     )
+    return page(title, _STYLE, body)
 
 
 def _totals(found: Figures) -> str:
