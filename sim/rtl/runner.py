@@ -1,8 +1,10 @@
 """Builds or runs a simulator under cocotb's runner, in a process of its own: `python -m cnna.sim.rtl.runner build|run ...`."""
 
+import os
 import sys
 from pathlib import Path
 
+from cocotb_tools import config
 from cocotb_tools.runner import get_results, get_runner
 
 from cnna.sim.rtl.build import TOP
@@ -32,10 +34,12 @@ def run(arguments: list[str]) -> int:
     signal at a parent's death follows a thread, not a process).
     """
     build_folder, run_folder, module, *plusargs = arguments
+    # the program names the folder of cocotb's libraries where it was built, which may be another environment, since removed
+    libraries = os.pathsep.join(filter(None, (str(config.libs_dir), os.environ.get("LD_LIBRARY_PATH"))))
     results = get_runner("verilator").test(
         test_module=module, hdl_toplevel=TOP, hdl_toplevel_lang="verilog", build_dir=build_folder, test_dir=run_folder,
         results_xml=str(Path(run_folder).absolute() / "results.xml"), plusargs=plusargs,
-        extra_env={"COCOTB_LOG_LEVEL": "WARNING"},
+        extra_env={"COCOTB_LOG_LEVEL": "WARNING", "LD_LIBRARY_PATH": libraries},
     )  # fmt: skip
     return int(get_results(results)[1] != 0)
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -14,8 +15,11 @@ import numpy as np
 import pytest
 
 from cnna.host.device.accelerator import Accelerator
+from cnna.sim.rtl.build import TOP, build, to_stderr
+from cnna.sim.rtl.cache import default_cache, seal
 from cnna.sim.rtl.cosim import CosimDevice
 from cnna.sim.rtl.linked_models import SETTINGS
+from cnna.sim.rtl.sources import generated, sources
 from cnna.spec.config import as_dict
 from cnna.spec.errors import RunError
 from cnna.spec.identity import read_config
@@ -232,6 +236,28 @@ def test_the_timeline_ends_with_every_unit_done(config, device):
 
 
 @pytest.mark.cosim
+def test_a_simulator_outlives_the_environment_that_built_it(tmp_path, rtl):
+    """Each clone would build simulators of its own, or one would not start once the clone that had built it is gone."""
+    rtl(TINY)
+    verilog = generated(TINY, default_cache(), to_stderr)
+    folder = build(sources(TINY, default_cache(), to_stderr, verilog), default_cache(), False, to_stderr)
+    copy = tmp_path / "cache" / "simulators" / folder.name
+    shutil.copytree(folder, copy)
+    for made in (copy.parent, copy.parent.parent):
+        made.chmod(0o700)
+    program = (copy / TOP).read_bytes()
+    moved, count = re.subn(rb"/[^\0:]+/cocotb/libs(?=\0)", lambda found: b"/gone".ljust(len(found[0]), b"/"), program)
+    assert count
+    (copy / TOP).write_bytes(moved)
+    seal(copy / TOP)
+    device = CosimDevice(TINY, cache=tmp_path / "cache", verilog=verilog, say=pytest.fail)  # it has nothing to build
+    try:
+        assert as_dict(read_config(device.read)) == {**as_dict(TINY), "name": read_config(device.read).name}
+    finally:
+        device.close()
+
+
+@pytest.mark.cosim
 def test_a_waveform_holds_the_clocks_asked_for(tmp_path):
     """In a window of a long run, clock n is at time 2 n; the header must have type, length, first and last time."""
     times = []
@@ -253,6 +279,8 @@ def test_a_waveform_holds_the_clocks_asked_for(tmp_path):
 CLIENT = """
 import sys, time
 from cnna.spec.config import preset
+from cnna.sim.rtl.build import TOP, build, to_stderr
+from cnna.sim.rtl.cache import default_cache, seal
 from cnna.sim.rtl.cosim import CosimDevice
 device = CosimDevice(preset("tiny"))
 print(device.process_group, flush=True)
