@@ -87,8 +87,8 @@ def calibrate(
 ) -> dict[str, Statistics]:
     """Statistics of `tensors`. However many samples there are, it holds the activations of only one in memory.
 
-    DataError: as `check_samples`, or NaN or infinity in a sample. ModelError: a tensor is not finite although the samples are, or
-    onnxruntime cannot run the model.
+    DataError: as `check_samples`, or NaN in a sample, or infinity that reaches one of `tensors`. ModelError: a tensor is
+    not finite although the samples are, or onnxruntime cannot run the model.
     """
     count = check_samples(graph, samples, preprocess)
     rounds = 2 if histograms else 1
@@ -104,12 +104,20 @@ def calibrate(
                 elif np.isfinite(value).all():
                     statistics[name].extend(value)
                 else:
-                    raise ModelError(f"{graph.name}: tensor '{name}' is NaN or infinite for calibration sample {number}")
+                    raise _not_finite(name, number, feeds, graph)
             if watch and turn == 0:
                 watch(number, feeds, values)
             if progress:
                 progress(turn * count + number + 1, rounds * count)
     return statistics
+
+
+def _not_finite(tensor: str, number: int, feeds: Mapping[str, np.ndarray], graph: Graph) -> DataError | ModelError:
+    """The error for a tensor that cannot be quantised: it comes from an infinite input, or the model makes it of finite ones."""
+    if name := next((name for name, value in feeds.items() if not np.isfinite(value).all()), None):
+        reaches = f"holds infinity, which reaches the tensor '{tensor}' for int8"
+        return DataError(f"calibration set: sample {number} of '{name}' {reaches}")
+    return ModelError(f"{graph.name}: tensor '{tensor}' is NaN or infinite for calibration sample {number}")
 
 
 def _session(graph: Graph, tensors: tuple[str, ...]) -> ort.InferenceSession:
@@ -140,7 +148,10 @@ def _feeds(
             if name in graph.types:
                 feeds[name] = value.astype(graph.types[name])
                 continue
-            feeds[name] = preprocess.apply(value) if value.dtype == np.uint8 and preprocess else value.astype(np.float32)
-            if not np.isfinite(feeds[name]).all():
-                raise DataError(f"calibration set: sample {number} of '{name}' holds NaN or infinity")
+            with np.errstate(over="ignore"):  # refused below
+                feeds[name] = preprocess.apply(value) if value.dtype == np.uint8 and preprocess else value.astype(np.float32)
+            if np.isnan(feeds[name]).any():  # infinity may be a mask's, for the CPU alone
+                raise DataError(f"calibration set: sample {number} of '{name}' holds NaN")
+            if (np.isfinite(value) & np.isinf(feeds[name])).any():
+                raise DataError(f"calibration set: sample {number} of '{name}' holds numbers beyond float32")
         yield feeds

@@ -212,3 +212,21 @@ def test_limits_that_no_sample_reaches_are_kept(least):
     result, _ = quantise(model, {"x": np.random.default_rng(1).uniform(least, 2, (9, 6)).astype(np.float32)})
     (graph,) = import_quantised(result).programs
     assert [type(node.op) for node in graph.nodes] == [ir.Combine]
+
+
+def test_a_mask_may_be_infinite():
+    """Masks of attention hold -inf, and stay float: only what is quantised must be finite."""
+    text = """g (float[N,4,6] x, float[N,6,6] mask) => (float[N,4,6] y) {
+        a = MatMul (x, w) s = Softmax (mask) y = MatMul (a, s) }"""
+    model = written(text, {"w": (6, 6)})
+    feeds = images(model, 4)
+    feeds["mask"] = np.where(np.tri(6, dtype=bool), 0, -np.inf).astype(np.float32)[None].repeat(4, 0)
+    result, report = quantise(model, feeds)
+    assert "Softmax" in report.floating
+    (expected,) = answers(model, feeds)
+    assert np.abs(answers(result, feeds)[0] - expected).max() < 0.05 * np.ptp(expected)
+    with pytest.raises(DataError, match="sample 0 of 'mask' holds numbers beyond float32"):
+        quantise(model, feeds | {"mask": np.full((4, 6, 6), -1e300)})
+    feeds["x"][1, 2, 3] = np.inf
+    with pytest.raises(DataError, match="sample 1 of 'x' holds infinity, which reaches the tensor"):
+        quantise(model, feeds)
