@@ -16,7 +16,7 @@ from typing import Any
 from cnna.sim.rtl.build import Say
 from cnna.spec.errors import RunError
 
-START_SECONDS = 120  # for the simulator to start, on a busy machine
+START_SECONDS = 300  # for the simulator to start, on a busy machine
 STOP_SECONDS = 5
 LOG_LINES = 15  # an error shows so many lines of the simulator's output
 REPORT_SECONDS = 2.0
