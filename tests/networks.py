@@ -117,9 +117,10 @@ class Builder:
         shape = (sum(self.shape(x)[0] for x in parts), *self.shape(parts[0])[1:])
         return self.node(ir.Concat(), tuple(same), shape, zero)
 
-    def pixels(self, x: str, first: Sides, step: Sides, size: Sides) -> str:
-        """Selects rows and columns of a map."""
-        return self.node(ir.Pixels((first[0], first[1]), (step[0], step[1])), (x,), (self.shape(x)[0], *size), self.zero(x))
+    def pixels(self, x: str, first: Sides, step: Sides, size: Sides, outside: int = 0) -> str:
+        """Selects rows and columns of a map; those outside it hold `outside`."""
+        op = ir.Pixels((first[0], first[1]), (step[0], step[1]), outside)
+        return self.node(op, (x,), (self.shape(x)[0], *size), self.zero(x))
 
     def maximum(self, a: str, b: str) -> str:
         """Adds the greater of two tensors; the second is requantised first if its zero point differs."""
@@ -346,14 +347,17 @@ def _first(b: Builder) -> str:
 
 
 def _pixels(b: Builder) -> str:
-    """A selection of rows and columns of a map."""
+    """A selection of rows and columns of a map, sometimes with some outside it."""
     x = _input(b)
     first, step, size = [], [], []
     for length in b.shape(x)[1:]:
         first.append(int(b.rng.integers(0, length)))
         step.append(b.pick(1, 1, 2, 3))
         size.append(int(b.rng.integers(1, (length - 1 - first[-1]) // step[-1] + 2)))
-    return b.pixels(x, first, step, size)
+    if b.rng.random() < 0.5:
+        return b.pixels(x, first, step, size)
+    around = b.rng.integers(0, 7, 4)
+    return b.pixels(x, np.subtract(first, around[:2]).tolist(), step, np.add(size, around[2:]).tolist(), b._zero())
 
 
 def _maximum(b: Builder) -> str:

@@ -14,6 +14,7 @@ from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph import ir
 from cnna.spec import arith
 from cnna.spec.errors import ModelError
+from cnna.spec.pack import quantise
 
 ACC_LIMIT = 1 << 31  # sums are int32
 
@@ -169,6 +170,14 @@ def _pixels(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
     return [*nodes, *made, ir.Node(node.name, ir.Mosaic(places), tuple(part.output for part in made), node.output)]
 
 
+def _pad(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
+    """A copy that begins before the map, where it reads the value as the output's int8 has it."""
+    nodes, x = _moved(node, tensors)
+    y, (top, left, _, _) = _quant(tensors, node.output), node.op.widths
+    outside = int(quantise(np.array(node.op.value), y.scale, y.zero, node.output))
+    return [*nodes, ir.Node(node.name, ir.Pixels((-top, -left), (1, 1), outside), (x,), node.output)]
+
+
 def _interleave(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
     step = node.op.step
     places = tuple((divmod(number, step), (step, step)) for number in range(step * step))
@@ -179,6 +188,7 @@ _SEVERAL: dict[type, Callable[[ir.Node, Tensors], list[ir.Node]]] = {
     f.Concat: _of_equals,
     f.Maximum: _of_equals,
     f.Pixels: _pixels,
+    f.Pad: _pad,
     f.Channels: _channels,
     f.Interleave: _interleave,
 }

@@ -271,6 +271,13 @@ def _pixels(writer: _Writer, node: Node, inputs: list[str], output: str) -> None
         inputs = [writer.emit("Gather", [*inputs, index], made, node.name, axis=axis)]
 
 
+def _pad(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
+    top, left, bottom, right = node.op.widths
+    widths = writer.constant(f"{output}:widths", np.array((0, 0, top, left, 0, 0, bottom, right), np.int64))
+    value = writer.constant(f"{output}:value", np.array(node.op.value, np.float32))
+    writer.emit("Pad", [*inputs, widths, value], output, node.name)
+
+
 def _channels(writer: _Writer, node: Node, inputs: list[str], output: str) -> None:
     end = node.op.first + writer.graph.tensors[node.output].shape[1]
     places = {"starts": node.op.first, "ends": end, "axes": 1}
@@ -294,6 +301,7 @@ _WRITE: dict[type, Callable[[_Writer, Node, list[str], str], Any]] = {
     f.Clip: lambda writer, node, inputs, output: writer.emit("Identity", inputs, output, node.name),
     f.Concat: lambda writer, node, inputs, output: writer.emit("Concat", inputs, output, node.name, axis=1),
     f.Pixels: _pixels,
+    f.Pad: _pad,
     f.Channels: _channels,
     f.Interleave: _interleave,
     f.Reshape: _reshape,

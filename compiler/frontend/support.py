@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,12 @@ def _pixels(op: f.Pixels, node: Node, graph: Graph) -> str | None:
     return None
 
 
+def _pad(op: f.Pad, node: Node, graph: Graph) -> str | None:
+    if max(op.widths) > PAD_MAX:
+        return f"padding {op.widths} must be at most {PAD_MAX}"
+    return None if isfinite(op.value) else f"it pads with {op.value:g}, which int8 has no range for"
+
+
 def _interleave(op: f.Interleave, node: Node, graph: Graph) -> str | None:
     makers = {name: graph.producer(name) for name in node.inputs}
     if any(maker is None or not isinstance(maker.op, f.Conv | f.Channels) for maker in makers.values()):
@@ -96,6 +103,7 @@ OPERATORS: dict[type, Rule] = {
     f.Requantise: Rule("vector", _no_limit),
     f.Concat: Rule("vector", _no_limit),  # copies only if scales differ
     f.Pixels: Rule("vector", _pixels),
+    f.Pad: Rule("vector", _pad),
     f.Channels: Rule("array", _no_limit),  # needs nothing if they begin with a block
     f.Interleave: Rule("none", _interleave),  # the array writes there
     f.Reshape: Rule("none", _view),
@@ -123,7 +131,7 @@ HINTS = {
     "Sub": CHANNELS,
     "Div": CHANNELS,
     "Resize": f"only the nearest pixel runs, at scales that need few copies; use mode nearest and a whole factor, or {CUT}",
-    "Pad": "only constant zeros, edge and reflect run, at rows and columns",
+    "Pad": "only constants that are known, edge, reflect and wrap run, at rows and columns",
     "Slice": "only constant slices of channels, rows and columns run",
     "Gather": "only a constant choice of channels, rows or columns runs",
     "Concat": "only channels (axis 1) can be concatenated",

@@ -121,6 +121,14 @@ class Pixels:
 
 
 @dataclass(frozen=True)
+class Pad:
+    """x with `value` around it. The widths are (top, left, bottom, right); a negative one cuts off as many rows or columns."""
+
+    widths: tuple[int, int, int, int]
+    value: float
+
+
+@dataclass(frozen=True)
 class Channels:
     """y[c, i, j] = x[first + c, i, j], as many channels as the output has."""
 
@@ -155,6 +163,7 @@ FloatOperator = (
     | Clip
     | Concat
     | Pixels
+    | Pad
     | Channels
     | Interleave
     | Maximum

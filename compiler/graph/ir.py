@@ -145,10 +145,14 @@ class Concat:
 
 @dataclass(frozen=True)
 class Pixels:
-    """Rows and columns `step` apart, from `first` on, as many as the output has: y[c, i, j] = x[c, first + step * (i, j)]."""
+    """Rows and columns `step` apart, from `first` on, as many as the output has: y[c, i, j] = x[c, first + step * (i, j)].
+
+    A place outside the map holds `outside`; `first` may be negative.
+    """
 
     first: tuple[int, int]
     step: tuple[int, int]
+    outside: int = 0
 
 
 @dataclass(frozen=True)

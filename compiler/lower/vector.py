@@ -78,9 +78,9 @@ def average_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
 
 
 def pixels(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
-    """An exact copy of some rows and columns."""
+    """An exact copy of some rows and columns; the padding around them has the value that lies outside."""
     (top, left), step = node.op.first, node.op.step
-    fields = low.common(node, layer, ir.Window(stride=step, pads=(-top, -left, 0, 0)), 0, FULL)
+    fields = low.common(node, layer, ir.Window(stride=step, pads=(-top, -left, 0, 0)), node.op.outside, FULL)
     return [_uniform(low, fields, "elementwise", IDENTITY, node.output)]
 
 

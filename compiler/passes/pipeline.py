@@ -9,6 +9,7 @@ from cnna.compiler.passes.canonical.canonical_conv import canonical_conv
 from cnna.compiler.passes.canonical.canonical_conv_transpose import canonical_conv_transpose
 from cnna.compiler.passes.canonical.canonical_elementwise import canonical_elementwise
 from cnna.compiler.passes.canonical.canonical_gemm import canonical_gemm
+from cnna.compiler.passes.canonical.canonical_pad import canonical_pad
 from cnna.compiler.passes.canonical.canonical_pixels import canonical_pixels
 from cnna.compiler.passes.canonical.canonical_pools import canonical_pools
 from cnna.compiler.passes.canonical.canonical_views import canonical_views
@@ -47,6 +48,7 @@ REWRITES: tuple[Pass, ...] = (
     pair_quantisation,
     canonical_views,
     canonical_pixels,
+    canonical_pad,
     canonical_blocks,
     drop_identity,
     canonical_conv,

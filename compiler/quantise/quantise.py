@@ -15,7 +15,7 @@ from cnna.compiler.frontend.partition import Reasons, part_of, placed
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Maximum, Onnx, Requantise
+from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Maximum, Onnx, Pad, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, check_samples
@@ -128,7 +128,8 @@ def _with_quants(graph: Graph, quants: Mapping[str, Quant]) -> Editor:
 def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method: str) -> dict[str, Quant]:
     """A quantisation for each tensor. An operator that only moves values, and a Clip, has one quantisation for inputs and output.
 
-    A Maximum's second input and output share one too: its first input may be the second one times a slope.
+    A Maximum's second input and output share one too: its first input may be the second one times a slope. A Pad's input and output
+    do if the value lies within the input's range, for it would widen that.
     """
     leader = {name: name for name in body.tensors}
 
@@ -138,6 +139,10 @@ def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method
         return name
 
     for node in body.nodes:
+        if isinstance(node.op, Pad):
+            low, high = METHODS[method](statistics[node.inputs[0]])
+            if min(low, 0.0) <= node.op.value <= max(high, 0.0):
+                leader[find(node.inputs[0])] = find(node.output)
         if isinstance(node.op, (*MOVES, Clip, Maximum)):
             for name in node.inputs[1:] if isinstance(node.op, Maximum) else node.inputs:
                 leader[find(name)] = find(node.output)

@@ -174,7 +174,9 @@ def _pixels(op: ir.Pixels, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
     down, right = (
         first + step * np.arange(size) for first, step, size in zip(op.first, op.step, _size(graph, output), strict=True)
     )
-    return x[0][:, :, down[:, None], right]
+    height, width = x[0].shape[2:]
+    inside = ((down >= 0) & (down < height))[:, None] & ((right >= 0) & (right < width))
+    return np.where(inside, x[0][:, :, down.clip(0, height - 1)[:, None], right.clip(0, width - 1)], np.int8(op.outside))
 
 
 def _channels(op: ir.Channels, x: list[Int8], graph: ir.Graph, output: str) -> Int8:

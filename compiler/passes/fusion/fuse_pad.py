@@ -1,9 +1,9 @@
-"""Folds an explicit Pad with zeros into the window of what reads it, or makes it a copy with padding.
+"""Folds an explicit Pad into the window of what reads it, or makes one with zeros a copy with padding.
 
 Requires: typed convolutions and pools, limits already folded (`fuse_clip`), Pads of channels already gone (`slice_pad`).
 Ensures: no Pad of rows and columns with constant zeros is left. Conv always takes it; AveragePool takes it and counts it; MaxPool
-takes it where its input is never negative. Otherwise a depthwise Conv with weight 1 copies and pads.
-Leaves alone: Pads with other values, of other axes, or of negative widths.
+takes it, with any value, where its input is never below that. Otherwise a depthwise Conv with weight 1 copies and pads zeros.
+Leaves alone: Pads of other axes or of negative widths, and the typed Pads that no reader takes.
 """
 
 from dataclasses import replace
@@ -11,24 +11,34 @@ from dataclasses import replace
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import CLIPPED, AveragePool, Conv, MaxPool, Onnx
+from cnna.compiler.graph.float_ops import CLIPPED, AveragePool, Conv, MaxPool, Onnx, Pad
 from cnna.compiler.graph.ir import Graph, Node, Window
+
+FLOAT_MIN = float(np.finfo(np.float32).min)  # no maximum changes by it, nor by -inf
 
 
 def fuse_pad(graph: Graph) -> Graph:
     """Returns the graph without those Pads."""
     edit = Editor(graph)
     for node in edit:
-        pads = zero_pads(edit, node)
-        if pads is None or any(pads[:2]) or any(pads[4:6]) or min(pads) < 0:
+        pad = node.op if isinstance(node.op, Pad) else _zeros_around(edit, node)
+        if pad is None or min(pad.widths) < 0:
             continue
-        added = (pads[2], pads[3], pads[6], pads[7])
         for reader in edit.consumers(node.output):
-            merged = _merged(edit, node, reader, added)
+            merged = _merged(edit, node, reader, pad)
             if merged is not None:
                 edit.put(reader.name, merged, node.inputs[:1], reader.output)
-        copy_window(edit, node, Window(pads=added))  # for the other readers; `finish` drops a copy that has none
+        if not isinstance(node.op, Pad):  # for the other readers; `finish` drops a copy that has none
+            copy_window(edit, node, Window(pads=pad.widths))
     return edit.finish()
+
+
+def _zeros_around(edit: Editor, node: Node) -> Pad | None:
+    """What a Pad with zeros does to rows and columns; None for other nodes."""
+    pads = zero_pads(edit, node)
+    if pads is None or any(pads[:2]) or any(pads[4:6]):
+        return None
+    return Pad((pads[2], pads[3], pads[6], pads[7]), 0.0)
 
 
 def zero_pads(edit: Editor, node: Node) -> tuple[int, ...] | None:
@@ -59,17 +69,20 @@ def unit_scale(edit: Editor, node: Node, channels: int) -> str:
     return edit.constant(f"{node.name}:unit", np.ones(channels))
 
 
-def _merged(edit: Editor, pad: Node, reader: Node, added: tuple[int, int, int, int]) -> Conv | AveragePool | MaxPool | None:
-    """The operator of a Pad's reader with the Pad's widths `added` to its window; None where it would compute something else."""
+def _merged(edit: Editor, node: Node, reader: Node, pad: Pad) -> Conv | AveragePool | MaxPool | None:
+    """The operator of a Pad's reader with the Pad's widths added to its window; None where it would compute something else."""
     op = reader.op
     if not isinstance(op, Conv | AveragePool | MaxPool):
         return None
-    old = op.window.pads
+    old, added = op.window.pads, pad.widths
     window = replace(op.window, pads=(old[0] + added[0], old[1] + added[1], old[2] + added[2], old[3] + added[3]))
+    if isinstance(op, MaxPool):
+        source = edit.producer(node.inputs[0], CLIPPED)
+        least = pad.value <= FLOAT_MIN or (source is not None and source.op.low >= pad.value)
+        small = all(pad < taps for pad, taps in zip(window.pads, op.window.kernel * 2, strict=True))  # no window lies outside
+        return replace(op, window=window) if least and small else None
+    if pad.value:
+        return None
     if isinstance(op, AveragePool):
         return replace(op, window=window, include_pad=True) if op.include_pad or not any(old) else None
-    if isinstance(op, MaxPool):
-        source = edit.producer(pad.inputs[0], CLIPPED)
-        small = all(pad < taps for pad, taps in zip(window.pads, op.window.kernel * 2, strict=True))  # no window lies outside
-        return replace(op, window=window) if source and source.op.low >= 0 and small else None
     return replace(op, window=window)

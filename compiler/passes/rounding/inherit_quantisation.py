@@ -1,17 +1,21 @@
 """Gives tensors that a model leaves without Q and DQ the quantisation of their neighbour, where the answer stays the same.
 
 Requires: quantisations noted on tensors (`annotate_quantisation`), limits folded (`fuse_clip`).
-Ensures: the output of an operator that only chooses among its input's values has the input's quantisation; the sole input of one
-that commutes with rounding (MaxPool, Maximum, Concat, Clip) has the output's.
+Ensures: the output of an operator that only chooses among its input's values has the input's quantisation; so has that of a Pad
+whose value it holds exactly. The sole input of one that commutes with rounding (MaxPool, Maximum, Concat, Pad, Clip) has that of
+the output.
 Leaves alone: tensors with a quantisation, inputs that others read, Concats of unequal quantisations.
 """
 
 from dataclasses import replace
 from math import inf
 
+import numpy as np
+
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Maximum
+from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Maximum, Pad
 from cnna.compiler.graph.ir import Graph, Node
+from cnna.spec import pack
 
 
 def inherit_quantisation(graph: Graph) -> Graph:
@@ -22,7 +26,7 @@ def inherit_quantisation(graph: Graph) -> Graph:
         if _keeps_values(edit, node) and edit.tensors[node.output].quant is None and len(quants) == 1:
             edit.tensors[node.output] = replace(edit.tensors[node.output], quant=quants.pop())
     for node in reversed(list(edit)):
-        if isinstance(node.op, (*MOVES, Clip, Maximum)):
+        if isinstance(node.op, (*MOVES, Clip, Maximum, Pad)):
             for name in node.inputs:
                 if edit.tensors[name].quant is None and edit.uses(name) == node.inputs.count(name) and edit.producer(name):
                     edit.tensors[name] = replace(edit.tensors[name], quant=edit.tensors[node.output].quant)
@@ -30,7 +34,7 @@ def inherit_quantisation(graph: Graph) -> Graph:
 
 
 def _keeps_values(edit: Editor, node: Node) -> bool:
-    """Whether every element of the output is one of the inputs', or 0."""
+    """Whether every element of the output is one of the inputs', or a value that their quantisation holds."""
     op = node.op
     if isinstance(op, Clip):
         return {op.low, op.high} <= {-inf, 0.0, inf}
@@ -38,4 +42,10 @@ def _keeps_values(edit: Editor, node: Node) -> bool:
         weights = edit.constants[op.weights]
         chooses = not edit.constants[op.bias].any() and (op.low, op.high) == (-inf, inf) and ((weights == 0) | (weights == 1)).all()
         return bool(chooses and (weights.sum(axis=(1, 2, 3)) <= 1).all())
+    if isinstance(op, Pad):
+        quant = edit.tensors[node.inputs[0]].quant
+        if quant is None:
+            return False
+        value = np.array(op.value, np.float32)
+        return bool(pack.dequantise(pack.quantise(value, quant.scale, quant.zero), quant.scale, quant.zero) == value)
     return isinstance(op, MOVES)

@@ -10,8 +10,9 @@ from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.partition import check_without_cpu, placed
 from cnna.compiler.frontend.quantised_import import import_quantised
-from cnna.compiler.frontend.support import RUNS, limit, quantised_limit, refusal
-from cnna.compiler.graph.ir import Graph
+from cnna.compiler.frontend.support import PAD_MAX, RUNS, limit, quantised_limit, refusal
+from cnna.compiler.graph.float_ops import Pad
+from cnna.compiler.graph.ir import Graph, Node, Tensor
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.spec.config import preset
 from cnna.spec.errors import ModelError
@@ -121,6 +122,14 @@ def test_a_known_operator_in_a_form_that_does_not_run():
         ModelError, match=r"\(Mul\) cannot run on the accelerator: not in this form; one operand must be a constant"
     ):
         check_without_cpu(graph := _between("b = Mul (a, a)"), placed(graph, limit))
+
+
+@pytest.mark.parametrize(("width", "value", "reason"), [(1, np.inf, "pads with inf"), (PAD_MAX + 1, 1.0, f"at most {PAD_MAX}")])
+def test_pads_beyond_int8_or_the_walker_stay_with_the_cpu(width, value, reason):
+    """int8 has no infinity, so calibration would fail; a map's first row must fit its register."""
+    node = Node("p", Pad((width, 0, 0, 0), value), ("x",), "y")
+    tensors = {"x": Tensor((1, 3, 4, 4)), "y": Tensor((1, 3, 4 + width, 4))}
+    assert reason in limit(node, Graph("g", ("x",), ("y",), (node,), tensors))
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,15 @@ def test_concatenated_tensors_share_a_scale(quantised):
     assert quants["e"] != quants["i"]
 
 
+def test_a_pad_shares_its_scale_where_the_value_does_not_widen_it():
+    """One scale saves a copy; a value far outside would leave the map's other readers few steps."""
+    text = "g (float[N,3,4,4] x) => (float[N,3,6,4] y) { a = Conv (x, w) p = Pad (a, widths, value) y = Relu (p) }"
+    for value, shared in ((0.1, True), (-100.0, False)):
+        model = written(text, {"w": (3, 3, 1, 1), "widths": np.array([0, 0, 1, 0, 0, 0, 1, 0]), "value": np.float32(value)})
+        quants = quantise(model, images(model))[1].quants
+        assert (quants["a"] == quants["p"]) == shared
+
+
 EFFORT = """g (float[N,3,12,12] x) => (float[N,4,6,6] y, int64[N,1,6,6] z) {
     a = Conv <pads=[1,1,1,1], kernel_shape=[3,3], strides=[2,2]> (x, w)
     b = LRN <size=5> (a)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.graph.float_ops import AveragePool, Clip, Conv, MaxPool, Onnx
+from cnna.compiler.graph.float_ops import AveragePool, Clip, Conv, MaxPool, Onnx, Pad
 from cnna.compiler.graph.ir import Window
 from cnna.compiler.passes.fusion.fuse_pad import fuse_pad
 
@@ -69,6 +69,19 @@ def test_maxima_add_it_to_their_own():
     assert only(graph, MaxPool).op.window.pads == (3, 3, 2, 4)
 
 
+@pytest.mark.parametrize(("source", "value"), [(RELU, -0.5), (RELU, -np.inf), (("r", Clip(-1.0), ["x"], X), -1.0), (None, -np.inf)])
+def test_maxima_take_what_is_never_above_the_map(source, value):
+    """Exporters write the padding of a maximum as a Pad with -inf, for which int8 has no value."""
+    nodes = [
+        *([source] if source else []),
+        ("p", Pad(PADS, value), ["r" if source else "x"], PADDED),
+        ("y", MaxPool(WINDOW), ["p"], Y),
+    ]
+    graph = after(fuse_pad, small(*nodes))
+    assert "Pad" not in kinds(graph)
+    assert only(graph, MaxPool).op.window.pads == PADS
+
+
 COPIES = {
     "maximum of any sign": [("r", Clip(-1.0), ["x"], X), PAD, ("y", MaxPool(WINDOW), ["p"], Y)],
     "another reader": [RELU, PAD, ("y", Clip(-1.0), ["p"], PADDED)],
@@ -89,10 +102,20 @@ def test_otherwise_a_copy_pads(name):
     assert "Pad" not in kinds(graph)
 
 
+def padded(widths, value, op, shape, **constants):
+    """A typed Pad behind a Relu, and an operator that reads it."""
+    size = (1, 3, 5 + widths[0] + widths[2], 5 + widths[1] + widths[3])
+    return typed({"x": X}, [RELU, ("p", Pad(widths, value), ["r"], size), ("y", op, ["p"], shape)], ["y"], constants)
+
+
 STAYS = {
     "another value": small(
         RELU, ("p", Onnx("Pad"), ["r", "widths", "one"], PADDED), ("y", MaxPool(WINDOW), ["p"], Y), one=np.float32(1)
     ),
+    "a value above the map's least": padded(PADS, 0.5, MaxPool(WINDOW), Y),
+    "a value that a sum would miss": padded(PADS, -0.5, Conv(WINDOW, 3, "w", "b"), Y, w=(3, 1, 3, 3), b=(3,)),
+    "a value that a mean would miss": padded(PADS, -0.5, AveragePool(WINDOW), Y),
+    "a typed cut": padded((-1, 0, 1, 0), 0.0, MaxPool(WINDOW), (1, 3, 3, 3)),
     "reflection": small(RELU, ("p", Onnx("Pad", {"mode": "reflect"}), ["r", "widths"], PADDED), ("y", MaxPool(WINDOW), ["p"], Y)),
     "channels": small(RELU, ("y", Onnx("Pad"), ["r", "widths"], (1, 5, 5, 5)), widths=ints(0, 1, 0, 0, 0, 1, 0, 0)),
     "channels in front": small(RELU, ("y", Onnx("Pad"), ["r", "widths"], (1, 4, 5, 5)), widths=ints(0, 1, 0, 0, 0, 0, 0, 0)),
@@ -115,5 +138,5 @@ STAYS = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name):
-    """A window pads real values only, with zeros, in rows and columns, by numbers that are known."""
+    """A window pads real values only, with what its reader ignores, in rows and columns, by numbers that are known."""
     assert left_alone(fuse_pad, STAYS[name])

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from cnna.compiler.graph.float_ops import Add, Clip, Concat, Conv, MaxPool, Onnx
+from cnna.compiler.graph.float_ops import Add, Clip, Concat, Conv, MaxPool, Onnx, Pad
 from cnna.compiler.graph.ir import Quant, Window
 from cnna.compiler.passes.rounding.inherit_quantisation import inherit_quantisation
 
 from ..alone import after, left_alone, typed
 
 SHAPE = (1, 2, 3, 3)
-FINE, COARSE = Quant(0.02, -5), Quant(0.1, 3)
+FINE, COARSE = Quant(float(np.float32(0.02)), -5), Quant(0.1, 3)
 SELECT = {"w": np.eye(2, dtype=np.float32)[::-1].reshape(2, 2, 1, 1).copy(), "b": np.zeros(2, np.float32)}
 DOWN = {
     "pool": (MaxPool(Window((3, 3), pads=(1, 1, 1, 1))), {}),
@@ -24,6 +24,13 @@ def test_down_through_what_chooses_values(name):
     """The output's values are among the input's, so another rounding changes nothing."""
     op, constants = DOWN[name]
     graph = typed({"x": SHAPE}, [("y", op, ["x"], SHAPE)], ["y"], constants, {"x": FINE})
+    assert after(inherit_quantisation, graph).tensors["y"].quant == FINE
+
+
+def test_down_through_a_pad_whose_value_int8_has():
+    """Models in int8 pad with an int8 value: without the input's quantisation the Pad would stay with the CPU."""
+    pad = Pad((1, 0, 0, 2), float(np.float32(7) * np.float32(FINE.scale)))
+    graph = typed({"x": SHAPE}, [("y", pad, ["x"], (1, 2, 4, 5))], ["y"], {}, {"x": FINE})
     assert after(inherit_quantisation, graph).tensors["y"].quant == FINE
 
 
@@ -51,6 +58,8 @@ STAYS = {
     "channels chosen and limited": ([("y", Conv(Window(), 1, "w", "b", low=0.13), ["x"], SHAPE)], {"x": FINE}, CHOICE),
     "channels added": ([CONV], {"x": FINE}, {**CHOICE, "w": np.ones((2, 2, 1, 1), np.float32)}),
     "channels scaled": ([CONV], {"x": FINE}, {**CHOICE, "w": SELECT["w"] / 2}),
+    "pad with no value of int8": ([("y", Pad((1, 0, -1, 0), 0.13), ["x"], SHAPE)], {"x": FINE}, {}),
+    "pad beyond int8": ([("y", Pad((1, 0, -1, 0), 8.0), ["x"], SHAPE)], {"x": FINE}, {}),
     "limit that is no int8 value": ([("y", Clip(0.0, 0.13), ["x"], SHAPE)], {"x": FINE}, {}),
     "sum": ([("y", Add(), ["x", "x"], SHAPE)], {"x": FINE}, {}),
     "weights of any kind": ([CONV], {"x": FINE}, {"w": (2, 2, 1, 1), "b": SELECT["b"]}),
