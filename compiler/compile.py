@@ -260,11 +260,12 @@ def cpu_piece(piece: ImportedPiece) -> tuple[PieceEntry, Sequence[bytes]]:
     assert piece.cpu is not None
     operators = operators_of(piece.cpu)
     try_part(piece.cpu, operators)
+    numpy = numpy_suffices(operators, {value.name for value in piece.cpu.graph.input})
     entry: CpuEntry = {
         "kind": CPU,
         "operators": operators,
-        "numpy": numpy_suffices(operators, {value.name for value in piece.cpu.graph.input}),
+        "numpy": numpy,
         "macs": piece.float_macs,
-        "seconds": cpu_seconds(piece.source, only_views(operators)),
+        "seconds": cpu_seconds(piece.source, numpy and only_views(operators)),
     }
     return entry, (piece.cpu.SerializeToString(deterministic=True),)

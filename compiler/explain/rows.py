@@ -183,7 +183,7 @@ class _Rows:
 
 
 def _only_views(entry: PieceEntry | None) -> bool:
-    return entry is not None and entry["kind"] == CPU and only_views(entry["operators"])
+    return entry is not None and entry["kind"] == CPU and entry["numpy"] and only_views(entry["operators"])
 
 
 def _clocks(entries: Sequence[PieceEntry | None], names: set[str]) -> dict[str, int]:

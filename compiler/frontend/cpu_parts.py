@@ -15,7 +15,7 @@ from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.partition import Piece
 from cnna.compiler.frontend.subgraphs import captured
 from cnna.compiler.graph.ir import Graph
-from cnna.spec.cpu_ops import CpuPart
+from cnna.spec.cpu_ops import CpuPart, numpy_suffices
 from cnna.spec.errors import ArtifactError, ModelError, reason_of
 from cnna.spec.manifest import CPU, CpuOperator
 
@@ -80,7 +80,8 @@ def try_part(part: ModelProto, operators: list[CpuOperator]) -> None:
     ModelError: it does not run.
     """
     try:
-        cpu = CpuPart(part.SerializeToString(), operators, [value.name for value in part.graph.output])
+        numpy = numpy_suffices(operators, {value.name for value in part.graph.input})
+        cpu = CpuPart(part.SerializeToString(), operators, [value.name for value in part.graph.output], numpy=numpy)
         rng, feeds = np.random.default_rng(SEED), {}
         for value in part.graph.input:
             kind = value.type.tensor_type

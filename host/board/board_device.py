@@ -188,7 +188,7 @@ class BoardDevice:
         status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
         if status["busy"] or status["done"]:
             raise TurnLostError(
-                "another process, that had lost its turn, has started the accelerator: answers since are void, run again"
+                "another process, that had lost its turn, has started the accelerator: answers since then are void, run again"
             )
 
     def _put_back(self) -> None:

@@ -117,7 +117,9 @@ def test_a_late_write_of_another_is_noticed(board, monkeypatch, register):
 
         with monkeypatch.context() as patch:
             patch.setattr(session.accelerators[0], "finish", disturbed)
-            with pytest.raises(TurnLostError, match=rf"{register} of the accelerator holds 0x40, not 0x.*answers since are void"):
+            with pytest.raises(
+                TurnLostError, match=rf"{register} of the accelerator holds 0x40, not 0x.*answers since then are void"
+            ):
                 session.run(x)
         memory = board.emulator if isinstance(board, EmulatedBoard) else board.board.backend.device
         start = session.accelerators[0].address("constant") - memory.base
@@ -138,7 +140,7 @@ def test_a_late_start_of_another_is_noticed(board, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(session.accelerators[0], "set_registers", disturbed)
-            with pytest.raises(TurnLostError, match="has started the accelerator: answers since are void"):
+            with pytest.raises(TurnLostError, match="has started the accelerator: answers since then are void"):
                 session.run(x)
         assert np.array_equal(session.run(x), expected(x))
 
