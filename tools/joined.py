@@ -10,7 +10,7 @@ from typing import NamedTuple
 from netlist import Netlist, Node
 from synthesis import Part
 
-QUIET = ("aclk", "clk", "aresetn", "core_rst", "rst")  # ports of clock and reset: their trees may have any number of loads
+QUIET = ("aclk", "clk", "aresetn", "core_rst", "rst")  # clock and reset: their trees may have any number of loads
 DEEPEST = 10_000  # the longest path has fewer steps
 
 
@@ -85,7 +85,9 @@ class _Flat:
             if port.name in QUIET:
                 self.quiet.update(net + base for net in nets if net >= 0)
         self.nodes += [(module, _over(node, lambda nets: [net + base for net in nets])) for node in netlist.nodes]
-        self._names |= {net + base: place + part.original(name) for net, name in netlist.names.items()}
+        names = {net + base: part.original(name) for net, name in netlist.names.items()}
+        self.quiet.update(net for net, name in names.items() if name in QUIET)  # a copy of the reset, where it is made
+        self._names |= {net: place + name for net, name in names.items()}
         for number, instance, connected in netlist.children:
             child = part.children[number]
             if child in self._netlists:

@@ -220,6 +220,14 @@ def test_clocks_by_port_are_left_out() -> None:
         assert ((1, "t.n2") in found.loads) is not is_quiet, name
 
 
+def test_the_copy_of_a_reset_is_a_reset_where_it_is_made() -> None:
+    """A block without blocks of its own has no port for its copy, so its reset would be called too wide a net."""
+    for name, is_quiet in (("core_rst", True), ("core_rst_wanted", False)):
+        named = {"t": Part("t", "", (), {"n3": name}, ())}
+        found = join("t", named, {"t": netlist([ff(3, 1), ff(5, 3, 4)], [])}, 0)
+        assert ((1, f"t.{name}") in found.loads) is not is_quiet, found.loads
+
+
 def test_nets_are_called_as_in_the_verilog() -> None:
     """A net must have its outermost name, behind the instances that it lies in."""
     renamed = {"t": Part("t", "", (), {"n1": "queue", "c": "unit"}, ("c",)), "c": Part("c", "", (), {"n7": "level"}, ())}
