@@ -119,6 +119,12 @@ _OF_EQUALS: dict[type, Callable[[], ir.Concat | ir.Maximum]] = {f.Concat: ir.Con
 
 def _of_equals(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
     """A Concat or Maximum, behind a requantised copy of each input whose scale differs from the output's."""
+    copies, inputs = _at_one_scale(node, tensors)
+    return [*copies, ir.Node(node.name, _OF_EQUALS[type(node.op)](), inputs, node.output)]
+
+
+def _at_one_scale(node: ir.Node, tensors: Tensors) -> tuple[list[ir.Node], tuple[str, ...]]:
+    """A node's inputs at the output's scale, and the requantised copies that this takes."""
     y = _quant(tensors, node.output)
     copies, inputs = [], []
     for number, name in enumerate(node.inputs):
@@ -128,7 +134,25 @@ def _of_equals(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
             copies.append(ir.Node(f"{node.name}:copy{number}", _copy(_quant(tensors, name), y), (name,), copied))
             name = copied
         inputs.append(name)
-    return [*copies, ir.Node(node.name, _OF_EQUALS[type(node.op)](), tuple(inputs), node.output)]
+    return copies, tuple(inputs)
+
+
+def _join(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
+    """The greatest of the inputs, each copied to its place in a map that holds int8's least value everywhere else."""
+    nodes, inputs = _at_one_scale(node, tensors)
+    whole, at, joined, last = tensors[node.output], [0, 0], "", len(inputs) - 1
+    for number, name in enumerate(inputs):
+        placed = f"{node.output}:{number}"
+        tensors[placed] = whole
+        nodes.append(ir.Node(f"{node.name}:{number}", ir.Pixels((-at[0], -at[1]), (1, 1), -128), (name,), placed))
+        at[node.op.axis - 2] += tensors[name].shape[node.op.axis - 1]
+        if joined:
+            name, output = (node.name, node.output) if number == last else (f"{node.name}:joined{number}", f"{placed}:joined")
+            tensors[output] = whole
+            nodes.append(ir.Node(name, ir.Maximum(), (joined, placed), output))
+            placed = output
+        joined = placed
+    return nodes
 
 
 def _moved(node: ir.Node, tensors: Tensors) -> tuple[list[ir.Node], str]:
@@ -187,6 +211,7 @@ def _interleave(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
 _SEVERAL: dict[type, Callable[[ir.Node, Tensors], list[ir.Node]]] = {
     f.Concat: _of_equals,
     f.Maximum: _of_equals,
+    f.Join: _join,
     f.Pixels: _pixels,
     f.Pad: _pad,
     f.Channels: _channels,

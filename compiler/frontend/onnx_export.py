@@ -300,6 +300,7 @@ _WRITE: dict[type, Callable[[_Writer, Node, list[str], str], Any]] = {
     f.Maximum: lambda writer, node, inputs, output: writer.emit("Max", inputs, output, node.name),
     f.Clip: lambda writer, node, inputs, output: writer.emit("Identity", inputs, output, node.name),
     f.Concat: lambda writer, node, inputs, output: writer.emit("Concat", inputs, output, node.name, axis=1),
+    f.Join: lambda writer, node, inputs, output: writer.emit("Concat", inputs, output, node.name, axis=node.op.axis),
     f.Pixels: _pixels,
     f.Pad: _pad,
     f.Channels: _channels,

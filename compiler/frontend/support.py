@@ -63,6 +63,11 @@ def _pixels(op: f.Pixels, node: Node, graph: Graph) -> str | None:
     return None
 
 
+def _join(op: f.Join, node: Node, graph: Graph) -> str | None:
+    before = sum(graph.tensors[name].shape[op.axis] for name in node.inputs[:-1])
+    return f"its last part begins behind {before} rows or columns; at most {PAD_MAX} run" if before > PAD_MAX else None
+
+
 def _pad(op: f.Pad, node: Node, graph: Graph) -> str | None:
     if max(op.widths) > PAD_MAX:
         return f"padding {op.widths} must be at most {PAD_MAX}"
@@ -102,6 +107,7 @@ OPERATORS: dict[type, Rule] = {
     f.Clip: Rule("vector", _no_limit),  # folded into the operator before it, if there is one
     f.Requantise: Rule("vector", _no_limit),
     f.Concat: Rule("vector", _no_limit),  # copies only if scales differ
+    f.Join: Rule("vector", _join),
     f.Pixels: Rule("vector", _pixels),
     f.Pad: Rule("vector", _pad),
     f.Channels: Rule("array", _no_limit),  # needs nothing if they begin with a block
@@ -134,7 +140,7 @@ HINTS = {
     "Pad": "only constants that are known, edge, reflect and wrap run, at rows and columns",
     "Slice": "only constant slices of channels, rows and columns run",
     "Gather": "only a constant choice of channels, rows or columns runs",
-    "Concat": "only channels (axis 1) can be concatenated",
+    "Concat": "only channels, or rows or columns of maps of four axes, can be concatenated",
     "ReduceMean": "only the mean over all rows and columns runs; use GlobalAveragePool",
     "LeakyRelu": SLOPE,
     "PRelu": SLOPE,

@@ -113,6 +113,13 @@ class Concat:
 
 
 @dataclass(frozen=True)
+class Join:
+    """Rows (axis 2) or columns (axis 3) of the inputs one after another."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
 class Pixels:
     """y[c, i, j] = x[c, rows[i], columns[j]]: a nearest Resize, a Slice, a Pad that repeats or mirrors what is there."""
 
@@ -162,6 +169,7 @@ FloatOperator = (
     | Add
     | Clip
     | Concat
+    | Join
     | Pixels
     | Pad
     | Channels
@@ -169,7 +177,14 @@ FloatOperator = (
     | Maximum
     | Requantise
 )
-MOVES = (MaxPool, Concat, Pixels, Channels, Interleave)  # every element of the output is one of the inputs', whatever the scale
+MOVES = (
+    MaxPool,
+    Concat,
+    Join,
+    Pixels,
+    Channels,
+    Interleave,
+)  # every element of the output is one of the inputs', whatever the scale
 
 
 def scale_name(constant: str) -> str:

@@ -9,6 +9,7 @@ from cnna.compiler.passes.canonical.canonical_conv import canonical_conv
 from cnna.compiler.passes.canonical.canonical_conv_transpose import canonical_conv_transpose
 from cnna.compiler.passes.canonical.canonical_elementwise import canonical_elementwise
 from cnna.compiler.passes.canonical.canonical_gemm import canonical_gemm
+from cnna.compiler.passes.canonical.canonical_join import canonical_join
 from cnna.compiler.passes.canonical.canonical_pad import canonical_pad
 from cnna.compiler.passes.canonical.canonical_pixels import canonical_pixels
 from cnna.compiler.passes.canonical.canonical_pools import canonical_pools
@@ -62,6 +63,7 @@ REWRITES: tuple[Pass, ...] = (
     drop_identity,
     absorb_views,
     pixel_shuffle,
+    canonical_join,
     fuse_affine,
     fuse_clip,
     slice_pad,

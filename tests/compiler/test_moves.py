@@ -50,6 +50,8 @@ LAYERS = {
     "constant and crop": ("b = Pad (a, w1, v1)", {"w1": ints(0, 0, 2, -1, 0, 0, -1, 4), "v1": np.float32(0.7)}),
     "zeros and crop": ("b = Pad (a, w1)", {"w1": ints(0, 0, -2, 1, 0, 0, 3, -2)}),
     "wide constant": ("b = Pad (a, w1, v1)", {"w1": ints(0, 0, 9, 12, 0, 0, 14, 11), "v1": np.float32(-0.3)}),
+    "rows joined": ("c = Conv (a, v) d = Relu (a) b = Concat <axis=2> (d, c, a)", {"v": (16, 16, 1, 1)}),
+    "columns joined": ("c = MaxPool <kernel_shape=[1,2]> (a) b = Concat <axis=-1> (c, a)", {}),
     "reflect": ('b = Pad <mode="reflect"> (a, w1)', {"w1": ints(0, 0, 1, 2, 0, 0, 1, 0)}),
 }
 
@@ -61,6 +63,7 @@ STEPS: dict[str, float] = dict.fromkeys(
         "transposed, by channel",
         "pixel shuffle",
         "focus",
+        "rows joined",
         "difference",
         "tokens",
         "leaky",
@@ -108,10 +111,14 @@ def test_a_pad_saturates_as_onnx_quantises():
 
 
 @pytest.mark.cosim
-def test_constant_pads_through_the_rtl(rtl):
-    """The vector engine's taps outside the map must read the constant, on every side, also where a side is cut off."""
-    text = """g (float[N,3,5,6] x) => (float[N,?,?,?] y, float[N,?,?,?] z) {
-        a = Conv <pads=[1,1,1,1]> (x, w) b = Pad (a, w1, v1) y = Relu (b) c = Pad (a, w2, v2) z = Relu (c) }"""
+def test_constant_pads_and_joined_maps_through_the_rtl(rtl):
+    """The vector engine's taps outside the map must read the constant, on every side, also where a side is cut off.
+
+    Maps are joined by such copies: each lies where the others hold int8's least value.
+    """
+    text = """g (float[N,3,5,6] x) => (float[N,?,?,?] y, float[N,?,?,?] z, float[N,?,?,?] j) {
+        a = Conv <pads=[1,1,1,1]> (x, w) b = Pad (a, w1, v1) y = Relu (b) c = Pad (a, w2, v2) z = Relu (c)
+        d = Concat <axis=3> (a, z, a) e = Concat <axis=2> (d, d) j = Relu (e) }"""
     widths = {"w1": ints(0, 0, 1, 2, 0, 0, 3, 1), "v1": np.float32(0.6), "w2": ints(0, 0, 2, -1, 0, 0, -2, 3), "v2": np.float32(5)}
     model = written(text, {"w": (9, 3, 3, 3), **widths}, 13)
     feeds = images(model, 2)

@@ -1,4 +1,5 @@
-"""Folds a Clip (Relu, ReLU6) into the operator before it, also through MaxPool, Concat and Interleave, which it commutes with.
+"""Folds a Clip (Relu, ReLU6) into the operator before it, also through MaxPool, Concat, Join and Interleave, which it
+commutes with.
 
 Requires: typed operators; Affines already folded (`fuse_affine`), since they fold into an operator without limits only.
 Ensures: the limits of a Clip whose input only it reads are those of the operator that computes the values.
@@ -8,7 +9,7 @@ Leaves alone: Clips of graph inputs and of tensors with other readers; interleav
 from dataclasses import replace
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import CLIPPED, Clip, Concat, Interleave, MaxPool
+from cnna.compiler.graph.float_ops import CLIPPED, Clip, Concat, Interleave, Join, MaxPool
 from cnna.compiler.graph.ir import Graph, Node, Tensor
 
 
@@ -24,7 +25,7 @@ def fuse_clip(graph: Graph) -> Graph:
 
 
 def _fuse(edit: Editor, node: Node) -> bool:
-    before = edit.sole(node.inputs[0], (*CLIPPED, MaxPool, Concat, Interleave))
+    before = edit.sole(node.inputs[0], (*CLIPPED, MaxPool, Concat, Join, Interleave))
     if before is None:
         return False
     if isinstance(before.op, Interleave) and not all(edit.sole(name, CLIPPED) for name in before.inputs):

@@ -11,7 +11,7 @@ from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.partition import check_without_cpu, placed
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.frontend.support import PAD_MAX, RUNS, limit, quantised_limit, refusal
-from cnna.compiler.graph.float_ops import Pad
+from cnna.compiler.graph.float_ops import Join, Pad
 from cnna.compiler.graph.ir import Graph, Node, Tensor
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes
 from cnna.spec.config import preset
@@ -130,6 +130,14 @@ def test_pads_beyond_int8_or_the_walker_stay_with_the_cpu(width, value, reason):
     node = Node("p", Pad((width, 0, 0, 0), value), ("x",), "y")
     tensors = {"x": Tensor((1, 3, 4, 4)), "y": Tensor((1, 3, 4 + width, 4))}
     assert reason in limit(node, Graph("g", ("x",), ("y",), (node,), tensors))
+
+
+def test_maps_joined_too_far_behind_stay_with_the_cpu():
+    """A copy's first row must fit its register."""
+    tensors = {"x": Tensor((1, 3, PAD_MAX + 1, 4)), "z": Tensor((1, 3, 9, 4)), "y": Tensor((1, 3, PAD_MAX + 10, 4))}
+    node, other = Node("j", Join(2), ("x", "z"), "y"), Node("j", Join(2), ("z", "x"), "y")
+    assert f"at most {PAD_MAX}" in limit(node, Graph("g", ("x", "z"), ("y",), (node,), tensors))
+    assert limit(other, Graph("g", ("x", "z"), ("y",), (other,), tensors)) is None
 
 
 @pytest.mark.parametrize(

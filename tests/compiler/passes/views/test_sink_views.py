@@ -68,7 +68,7 @@ def test_concatenation_of_channels_is_typed():
 
 
 def test_concatenation_of_rows_stays():
-    """The accelerator can only concatenate channels."""
+    """No view is sunk through it: it joins rows, not channels."""
     graph = small(("n", Clip(0.0), ["m"], X), ("y", Onnx("Concat", {"axis": 2}), ["m", "n"], (1, 4, 4, 3)))
     assert left_alone(sink_views, graph)
 
