@@ -19,9 +19,9 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.backend.base import Backend, BackendRep
 
 from cnna.compiler.compile import compile_model
-from cnna.compiler.frontend.input_shapes import inputs_of
 from cnna.compiler.frontend.model_ports import model_inputs
 from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.frontend.onnx_model.input_shapes import inputs_of
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.inputs import shared
 from cnna.host.model.model import Model

@@ -9,10 +9,10 @@ from pathlib import Path
 from onnx import ModelProto
 
 from cnna.compiler.cost import cost
-from cnna.compiler.frontend.cpu_parts import operators_of, try_part
-from cnna.compiler.frontend.crossings import cheaper, cpu_seconds
 from cnna.compiler.frontend.model_ports import model_inputs, model_outputs
-from cnna.compiler.frontend.partition import Reasons, check_without_cpu
+from cnna.compiler.frontend.pieces.cpu_parts import operators_of, try_part
+from cnna.compiler.frontend.pieces.crossings import cheaper, cpu_seconds
+from cnna.compiler.frontend.pieces.partition import Reasons, check_without_cpu
 from cnna.compiler.frontend.preprocess import stored
 from cnna.compiler.frontend.quantised_import import ImportedPiece, import_quantised
 from cnna.compiler.graph import ir

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import ModelProto
 
-from cnna.compiler.frontend.partition import Reasons
+from cnna.compiler.frontend.pieces.partition import Reasons
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.quantise.calibrate import Statistics, calibrate
 from cnna.compiler.quantise.quantise import float_body, written

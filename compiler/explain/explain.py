@@ -15,12 +15,12 @@ from cnna.compiler.explain.assumed import quantised
 from cnna.compiler.explain.origins import origins
 from cnna.compiler.explain.rows import Facts, Row, rows
 from cnna.compiler.explain.trial import refused
-from cnna.compiler.frontend import support
-from cnna.compiler.frontend.cpu_parts import cpu_models
-from cnna.compiler.frontend.crossings import cheaper
 from cnna.compiler.frontend.node_names import place
 from cnna.compiler.frontend.onnx_import import to_graph
-from cnna.compiler.frontend.partition import Piece, Reasons, cut, placed
+from cnna.compiler.frontend.pieces import support
+from cnna.compiler.frontend.pieces.cpu_parts import cpu_models
+from cnna.compiler.frontend.pieces.crossings import cheaper
+from cnna.compiler.frontend.pieces.partition import Piece, Reasons, cut, placed
 from cnna.compiler.frontend.quantised_import import ImportedPiece, placement, to_int8
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.passes.pipeline import QUANTISATION, REWRITES, run_passes

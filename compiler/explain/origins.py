@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from onnx import ModelProto, NodeProto
 
 from cnna.compiler.frontend.node_names import node_name, source_of
-from cnna.compiler.frontend.partition import Reasons
+from cnna.compiler.frontend.pieces.partition import Reasons
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.float_ops import VIEWS
 from cnna.compiler.graph.ir import AnyNode, Graph

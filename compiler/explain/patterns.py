@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cnna.compiler.frontend.node_names import kind_of
-from cnna.compiler.frontend.partition import Reasons
+from cnna.compiler.frontend.pieces.partition import Reasons
 from cnna.compiler.graph.float_ops import Affine, Clip, Onnx
 from cnna.compiler.graph.ir import AnyNode, Graph
 

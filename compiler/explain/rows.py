@@ -7,10 +7,10 @@ from typing import Any
 
 from cnna.compiler.explain.origins import Origin
 from cnna.compiler.explain.patterns import Pattern, patterns
-from cnna.compiler.frontend import support
-from cnna.compiler.frontend.crossings import TOO_LITTLE, node_seconds
 from cnna.compiler.frontend.node_names import kind_in, source_of
-from cnna.compiler.frontend.partition import ISLAND, Piece, Reasons
+from cnna.compiler.frontend.pieces import support
+from cnna.compiler.frontend.pieces.crossings import TOO_LITTLE, node_seconds
+from cnna.compiler.frontend.pieces.partition import ISLAND, Piece, Reasons
 from cnna.compiler.graph.float_ops import VIEWS, Onnx, float_macs
 from cnna.compiler.graph.ir import AnyNode, Graph
 from cnna.spec.config import Config

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from cnna.compiler.frontend.cpu_limits import cpu_limit
-from cnna.compiler.frontend.cpu_parts import cpu_models, operators_of, try_part
-from cnna.compiler.frontend.partition import Piece, part_of
+from cnna.compiler.frontend.pieces.cpu_limits import cpu_limit
+from cnna.compiler.frontend.pieces.cpu_parts import cpu_models, operators_of, try_part
+from cnna.compiler.frontend.pieces.partition import Piece, part_of
 from cnna.compiler.graph.ir import Graph
 from cnna.spec.cpu_ops import CpuPart
 from cnna.spec.errors import ArtifactError, ModelError, reason_of

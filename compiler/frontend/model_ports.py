@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
-from cnna.compiler.frontend.input_shapes import inputs_of, sizes_of
 from cnna.compiler.frontend.onnx_import import single_inputs
+from cnna.compiler.frontend.onnx_model.input_shapes import inputs_of, sizes_of
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import ModelInput, ModelOutput
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from cnna.compiler.frontend.subgraphs import rename_inside
+from cnna.compiler.frontend.onnx_model.subgraphs import rename_inside
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Clamp, Graph, Node, Quant, Window, clamp

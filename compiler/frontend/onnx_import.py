@@ -10,11 +10,12 @@ import onnx.inliner
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
 
-from cnna.compiler.frontend.batch_axis import check_back, check_front
-from cnna.compiler.frontend.ceil_pools import settle_ceil_pools
-from cnna.compiler.frontend.cpu_forms import settle_forms
-from cnna.compiler.frontend.hollow import as_inputs, hollow, is_hollow
-from cnna.compiler.frontend.input_shapes import (
+from cnna.compiler.frontend.batch.batch_axis import check_back, check_front
+from cnna.compiler.frontend.node_names import node_name, sources_of
+from cnna.compiler.frontend.onnx_model.ceil_pools import settle_ceil_pools
+from cnna.compiler.frontend.onnx_model.cpu_forms import settle_forms
+from cnna.compiler.frontend.onnx_model.hollow import as_inputs, hollow, is_hollow
+from cnna.compiler.frontend.onnx_model.input_shapes import (
     Sizes,
     check_inputs,
     first_size,
@@ -24,13 +25,19 @@ from cnna.compiler.frontend.input_shapes import (
     sizes_of,
     unbatched,
 )
-from cnna.compiler.frontend.model_checks import check_functions, check_shapes, check_values, complete, first_line, inferred
-from cnna.compiler.frontend.node_names import node_name, sources_of
-from cnna.compiler.frontend.node_order import sort_nodes
-from cnna.compiler.frontend.old_opsets import raise_opset
-from cnna.compiler.frontend.qlinear import expand_qlinear
-from cnna.compiler.frontend.real_types import to_float32
-from cnna.compiler.frontend.subgraphs import captured
+from cnna.compiler.frontend.onnx_model.model_checks import (
+    check_functions,
+    check_shapes,
+    check_values,
+    complete,
+    first_line,
+    inferred,
+)
+from cnna.compiler.frontend.onnx_model.node_order import sort_nodes
+from cnna.compiler.frontend.onnx_model.old_opsets import raise_opset
+from cnna.compiler.frontend.onnx_model.qlinear import expand_qlinear
+from cnna.compiler.frontend.onnx_model.real_types import to_float32
+from cnna.compiler.frontend.onnx_model.subgraphs import captured
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor

@@ -7,11 +7,11 @@ import numpy as np
 from onnx import ModelProto
 
 from cnna.compiler.frontend import preprocess as preprocessing
-from cnna.compiler.frontend import support
 from cnna.compiler.frontend.node_names import kind_of
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import to_graph
-from cnna.compiler.frontend.partition import Reasons, part_of, placed
+from cnna.compiler.frontend.pieces import support
+from cnna.compiler.frontend.pieces.partition import Reasons, part_of, placed
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph.editor import Editor

@@ -11,7 +11,7 @@ import onnxruntime as ort
 from onnx import ModelProto, TensorProto
 
 from cnna.compiler.frontend.onnx_export import to_model
-from cnna.compiler.frontend.partition import part_of
+from cnna.compiler.frontend.pieces.partition import part_of
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.float_ops import Conv
 from cnna.compiler.graph.ir import Graph, Node

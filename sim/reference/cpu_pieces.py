@@ -14,8 +14,8 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx.utils import Extractor
 
-from cnna.compiler.frontend.hollow import is_hollow
 from cnna.compiler.frontend.onnx_import import load_model, with_shapes
+from cnna.compiler.frontend.onnx_model.hollow import is_hollow
 from cnna.spec.artifact import Artifact, CpuPiece
 from cnna.spec.cpu_ops import makes, onnxruntime_errors, reads
 from cnna.spec.errors import ArtifactError, CheckError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from cnna.compiler.frontend.cpu_parts import operators_of
+from cnna.compiler.frontend.pieces.cpu_parts import operators_of
 from cnna.spec.cpu_ops import CpuPart, only_views, softmax, top_k
 from cnna.spec.errors import ArtifactError, ToolError
 

@@ -8,10 +8,10 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from cnna.compiler.compile import compile_model
-from cnna.compiler.frontend import hollow
 from cnna.compiler.frontend.model_ports import model_inputs
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import load_model, to_graph
+from cnna.compiler.frontend.onnx_model import hollow
 from cnna.compiler.passes.pipeline import REWRITES, run_passes
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model import Model

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from cnna.compiler.compile import compile_model
-from cnna.compiler.frontend import hollow
+from cnna.compiler.frontend.onnx_model import hollow
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model import Model
 from cnna.spec.artifact import Artifact, CpuPiece, load

@@ -11,7 +11,7 @@ from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.onnx_import import load_model, to_graph
 from cnna.spec.errors import ModelError
 
-from ..written import answers, images, rewritten, written
+from ...written import answers, images, rewritten, written
 
 AXES = {  # size, kernel, stride, front and back padding
     "dropped, in the padding": (8, 3, 3, 0, 2),

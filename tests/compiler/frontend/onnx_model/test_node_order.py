@@ -5,10 +5,10 @@ import onnx
 import pytest
 
 from cnna.compiler.frontend.onnx_import import load_model
-from cnna.compiler.frontend.subgraphs import graphs_of
+from cnna.compiler.frontend.onnx_model.subgraphs import graphs_of
 from cnna.spec.errors import ModelError
 
-from ..written import answers, written
+from ...written import answers, written
 
 TEXT = """g (float[1,3,4,4] x) => (float[1,3,4,4] y) {
     a = Relu (x) b = Sigmoid (a) c = Add (a, b) s = ReduceMax <keepdims=0> (c) big = Greater (s, half)

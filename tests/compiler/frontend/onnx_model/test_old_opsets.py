@@ -7,11 +7,11 @@ import onnx
 import pytest
 from onnx import helper
 
-from cnna.compiler.frontend.old_opsets import TARGET, raise_opset
 from cnna.compiler.frontend.onnx_import import load_model, opset, with_shapes
+from cnna.compiler.frontend.onnx_model.old_opsets import TARGET, raise_opset
 from cnna.spec.errors import ModelError
 
-from ..written import answers, images, rewritten, written
+from ...written import answers, images, rewritten, written
 
 SCALES = np.array([1, 1, 2, 2], np.float32)
 ROW = np.arange(6, dtype=np.float32) + 1

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, TypeProto, numpy_helper
 
-from cnna.compiler.frontend.hollow import is_hollow
-from cnna.compiler.frontend.subgraphs import graphs_of
+from cnna.compiler.frontend.onnx_model.hollow import is_hollow
+from cnna.compiler.frontend.onnx_model.subgraphs import graphs_of
 
 FLOATS = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 NAMING = ("to", "dtype", "stash_type", "output_dtype")  # attributes that name an element type

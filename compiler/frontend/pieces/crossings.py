@@ -7,7 +7,7 @@ model's multiply-accumulates, and if another piece stays on the accelerator. The
 from collections.abc import Callable
 from math import prod
 
-from cnna.compiler.frontend.partition import Piece, Reasons, cut
+from cnna.compiler.frontend.pieces.partition import Piece, Reasons, cut
 from cnna.compiler.graph.float_ops import Onnx, Reshape, float_macs
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.config import Config

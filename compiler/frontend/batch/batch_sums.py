@@ -1,6 +1,6 @@
 """Rules for the batch's way through operators that compute: elementwise ones, and those that sum or mix along axes."""
 
-from cnna.compiler.frontend.batch_trace import Rule, Spot, Trace, axis_of, moved
+from cnna.compiler.frontend.batch.batch_trace import Rule, Spot, Trace, axis_of, moved
 from cnna.compiler.graph.ir import Node
 
 

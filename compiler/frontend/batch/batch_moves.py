@@ -2,8 +2,8 @@
 
 from math import prod
 
-from cnna.compiler.frontend.batch_sums import same_rank, without
-from cnna.compiler.frontend.batch_trace import Spot, Trace, axis_of, moved
+from cnna.compiler.frontend.batch.batch_sums import same_rank, without
+from cnna.compiler.frontend.batch.batch_trace import Spot, Trace, axis_of, moved
 from cnna.compiler.graph.ir import Node
 
 

@@ -13,7 +13,7 @@ from cnna.cli.main import main
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.spec.errors import ModelError
 
-from ..written import written
+from ...written import written
 
 
 def answered(text, feeds, opset=22):

@@ -10,8 +10,8 @@ from math import prod
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto, helper, numpy_helper
 
-from cnna.compiler.frontend.model_checks import ELEMENTS_MAX, PORTS
-from cnna.compiler.frontend.subgraphs import rename
+from cnna.compiler.frontend.onnx_model.model_checks import ELEMENTS_MAX, PORTS
+from cnna.compiler.frontend.onnx_model.subgraphs import rename
 from cnna.spec.errors import ModelError
 
 Sizes = Mapping[str, Sequence[int]]

@@ -6,8 +6,8 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from cnna.compiler.frontend import support
 from cnna.compiler.frontend.node_names import kind_in
+from cnna.compiler.frontend.pieces import support
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import VIEWS, Conv, Transpose, float_macs
 from cnna.compiler.graph.ir import AnyNode, Graph, Node

@@ -12,8 +12,8 @@ import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from cnna.compiler.frontend.onnx_export import to_model
-from cnna.compiler.frontend.partition import Piece
-from cnna.compiler.frontend.subgraphs import captured
+from cnna.compiler.frontend.onnx_model.subgraphs import captured
+from cnna.compiler.frontend.pieces.partition import Piece
 from cnna.compiler.graph.ir import Graph
 from cnna.spec.cpu_ops import CpuPart, numpy_suffices
 from cnna.spec.errors import ArtifactError, ModelError, reason_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from onnx import GraphProto, NodeProto
 
 from cnna.compiler.frontend.node_names import place_of
-from cnna.compiler.frontend.subgraphs import captured, graphs_of
+from cnna.compiler.frontend.onnx_model.subgraphs import captured, graphs_of
 from cnna.spec.errors import ModelError
 
 

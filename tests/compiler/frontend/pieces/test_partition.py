@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.compiler.frontend import support
 from cnna.compiler.frontend.onnx_import import to_graph
-from cnna.compiler.frontend.partition import ISLAND, check_without_cpu, cut, placed
+from cnna.compiler.frontend.pieces import support
+from cnna.compiler.frontend.pieces.partition import ISLAND, check_without_cpu, cut, placed
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.float_ops import Conv, Onnx, Reshape, Transpose
 from cnna.compiler.graph.ir import Graph, Node, Tensor, Window
@@ -16,7 +16,7 @@ from cnna.compiler.passes.pipeline import REWRITES, run_passes
 from cnna.spec.errors import ModelError
 from cnna.spec.manifest import ACCELERATOR, CPU
 
-from ..written import written
+from ...written import written
 
 WEIGHTS = {"w": (3, 3, 1, 1), "v": (3, 3, 1, 1), "two": np.full(1, 2, np.float32)}
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from cnna.compiler.frontend.crossings import TOO_LITTLE, cheaper, cpu_seconds, node_seconds
-from cnna.compiler.frontend.partition import cut
+from cnna.compiler.frontend.pieces.crossings import TOO_LITTLE, cheaper, cpu_seconds, node_seconds
+from cnna.compiler.frontend.pieces.partition import cut
 from cnna.compiler.graph.float_ops import Clip, Conv, Onnx, Reshape
 from cnna.compiler.graph.ir import Window
 from cnna.spec.config import preset
 from cnna.spec.end_to_end import ELEMENT_SECONDS, MACS_A_SECOND, NODE_SECONDS, PIECE_SECONDS, START_SECONDS, VIEW_SECONDS
 from cnna.spec.manifest import ACCELERATOR, CPU
 
-from ..passes.alone import typed
+from ...passes.alone import typed
 
 CONFIG = preset("tiny")
 MAP = (1, 100, 1, 1)

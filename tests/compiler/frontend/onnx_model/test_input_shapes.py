@@ -10,7 +10,7 @@ from cnna.compiler.quantise.quantise import quantise
 from cnna.spec.config import preset
 from cnna.spec.errors import ModelError
 
-from ..written import images, written
+from ...written import images, written
 
 OPEN = """g (float[N,3,height,width] x, float[N,3,height,width] mask) => (float[N,4,oh,ow] y) {
     s = Add (x, mask) a = Conv <pads=[1,1,1,1]> (s, w) y = Relu (a) }"""

@@ -10,7 +10,7 @@ Each ONNX operator has a rule: it gives the Spot of an output, or None if no axi
 
 from collections.abc import Mapping, Sequence
 
-from cnna.compiler.frontend.batch_moves import (
+from cnna.compiler.frontend.batch.batch_moves import (
     flatten,
     gather,
     gather_nd,
@@ -22,7 +22,7 @@ from cnna.compiler.frontend.batch_moves import (
     transpose,
     unsqueeze,
 )
-from cnna.compiler.frontend.batch_sums import (
+from cnna.compiler.frontend.batch.batch_sums import (
     along,
     best_index,
     broadcast,
@@ -38,9 +38,9 @@ from cnna.compiler.frontend.batch_sums import (
     same_rank,
     triangle,
 )
-from cnna.compiler.frontend.batch_trace import Rule, Spot, Trace
-from cnna.compiler.frontend.input_shapes import whole_name
+from cnna.compiler.frontend.batch.batch_trace import Rule, Spot, Trace
 from cnna.compiler.frontend.node_names import kind_of
+from cnna.compiler.frontend.onnx_model.input_shapes import whole_name
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.errors import ModelError

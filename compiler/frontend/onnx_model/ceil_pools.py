@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 from onnx import ModelProto, NodeProto
 
-from cnna.compiler.frontend.model_checks import inferred
+from cnna.compiler.frontend.onnx_model.model_checks import inferred
 from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Window
 from cnna.compiler.passes.canonical.typed_operators import window_of

@@ -1,0 +1,5 @@
+"""Where the batch lies in each tensor of a float graph.
+
+`onnx_import` and `quantised_import` import it; it imports `onnx_model`.
+Begin with `batch_axis`.
+"""
