@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
@@ -144,6 +144,16 @@ class Editor:
                 name: value for name, value in self.constants.items() if name.removesuffix(":scale") in named or name in named
             },
         )
+
+
+def settled(graph: Graph, rewrite: Callable[[Editor, AnyNode], bool]) -> Graph:
+    """The graph once `rewrite`, which says whether it has changed something, finds nothing more to do at any node."""
+    edit, again = Editor(graph), True
+    while again:
+        again = False
+        for node in edit:
+            again |= rewrite(edit, node)
+    return edit.finish()
 
 
 def _ordered(nodes: dict[str, Node], position: dict[str, int]) -> list[Node]:

@@ -8,23 +8,19 @@ Leaves alone: Clips of graph inputs and of tensors with other readers; interleav
 
 from dataclasses import replace
 
-from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.editor import Editor, settled
 from cnna.compiler.graph.float_ops import CLIPPED, Clip, Concat, Interleave, Join, MaxPool
-from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.compiler.graph.ir import AnyNode, Graph, Tensor
 
 
 def fuse_clip(graph: Graph) -> Graph:
     """Returns the graph with those limits folded."""
-    edit = Editor(graph)
-    again = True
-    while again:
-        again = False
-        for node in edit:
-            again |= isinstance(node.op, Clip) and _fuse(edit, node)
-    return edit.finish()
+    return settled(graph, _fuse)
 
 
-def _fuse(edit: Editor, node: Node) -> bool:
+def _fuse(edit: Editor, node: AnyNode) -> bool:
+    if not isinstance(node.op, Clip):
+        return False
     before = edit.sole(node.inputs[0], (*CLIPPED, MaxPool, Concat, Join, Interleave))
     if before is None:
         return False

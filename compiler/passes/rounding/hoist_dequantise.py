@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.editor import Editor, settled
 from cnna.compiler.graph.float_ops import Onnx
-from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.compiler.graph.ir import AnyNode, Graph, Node, Tensor
 
 MOVERS = (
     *("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Concat", "Pad"),
@@ -22,16 +22,14 @@ MOVERS = (
 
 def hoist_dequantise(graph: Graph) -> Graph:
     """Returns the graph with DequantizeLinear as far up as it goes."""
-    edit = Editor(graph)
-    again = True
-    while again:
-        again = False
-        for node in edit:
-            mover = _mover(edit, node)
-            if mover is not None:
-                _hoist(edit, mover, node)
-                again = True
-    return edit.finish()
+    return settled(graph, _raised)
+
+
+def _raised(edit: Editor, node: AnyNode) -> bool:
+    mover = _mover(edit, node)
+    if mover is not None:
+        _hoist(edit, mover, node)
+    return mover is not None
 
 
 def _mover(edit: Editor, node: Node) -> Node | None:

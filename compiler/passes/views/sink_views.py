@@ -11,22 +11,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from cnna.compiler.graph.editor import Editor
+from cnna.compiler.graph.editor import Editor, settled
 from cnna.compiler.graph.float_ops import VIEWS, Add, Affine, Clip, Concat, Conv, Onnx, Requantise, Reshape, Transpose
-from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.compiler.graph.ir import AnyNode, Graph, Node, Tensor
 from cnna.compiler.passes.canonical.typed_operators import put_framed
 
 
 def sink_views(graph: Graph) -> Graph:
     """Returns the graph with its views moved as far down as they go."""
-    edit = Editor(graph)
-    again = True
-    while again:
-        again = False
-        for node in edit:
-            again |= _merge(edit, node) or _sink(edit, node) or _sink_affine(edit, node)
-            again |= _sink_concat(edit, node) or _raise(edit, node)
-    return edit.finish()
+    return settled(graph, _move)
+
+
+def _move(edit: Editor, node: AnyNode) -> bool:
+    merged = _merge(edit, node) or _sink(edit, node) or _sink_affine(edit, node)
+    joined = _sink_concat(edit, node) or _raise(edit, node)
+    return merged or joined
 
 
 def _merge(edit: Editor, node: Node) -> bool:
