@@ -39,6 +39,7 @@ class Connections:
         self.busy = busy
         self.last_seen: dict[str, float] = {}  # connection: the time of its last request
         self._idle: set[str] = set()  # ended, but the client may come back
+        self._sweeping = threading.Lock()  # the watcher sweeps, and so does an allocation that finds no room
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="connections", daemon=True)
         self._thread.start()
@@ -49,6 +50,10 @@ class Connections:
 
     def sweep(self, idle: bool = False) -> int:
         """Frees the buffers of ended connections; with `idle`, also of those that were idle. Returns the number of bytes."""
+        with self._sweeping:
+            return self._sweep(idle)
+
+    def _sweep(self, idle: bool) -> int:
         known, owners = list(self.last_seen), self.dram.owners()  # before the kernel is asked: new connections are left alone
         alive = self._alive()
         if alive is None:

@@ -1,6 +1,7 @@
 """Whose memory is freed: that of connections that have ended, and of no others."""
 
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,6 +144,29 @@ def test_who_comes_while_the_kernel_is_asked_is_not_taken_for_dead(
     monkeypatch.setattr(watching, "_alive", alive)
     assert watching.sweep() == 0
     assert dram.used_bytes == 100
+    watching.close()
+
+
+def test_two_sweeps_at_once_forget_a_connection_once(
+    dram: Dram, pair: tuple[int, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watcher and an allocation without room sweep in two threads: the later one must not look for what the other forgot."""
+    watching = _watching(dram, pair[0], monkeypatch)
+    watching.seen("ipv4:127.0.0.1:5")
+    dram.allocate(100, "ipv4:127.0.0.1:5")
+    freed: list[int] = []
+    other = threading.Thread(target=lambda: freed.append(watching.sweep(idle=True)))
+
+    def alive() -> set[connections.End]:
+        monkeypatch.undo()  # the other sweep asks the kernel
+        other.start()
+        other.join(timeout=0.2)  # it waits for this one
+        return set()
+
+    monkeypatch.setattr(watching, "_alive", alive)
+    freed.append(watching.sweep())
+    other.join()
+    assert sorted(freed) == [0, 100]
     watching.close()
 
 
