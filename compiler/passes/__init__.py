@@ -1,7 +1,7 @@
-"""Graph rewrites, one a file, each a function from graph to graph; `pipeline` orders them.
+"""Rewrites of graphs. Each is a function from graph to graph in a file of its own; `pipeline` orders them.
 
-`canonical` gives operators their typed form, `fusion` joins neighbours, `views` moves Reshape and Transpose,
-`rounding` reads Q and DQ.
-`frontend` and `quantise` run them; they import `compiler.graph` alone.
+`canonical` gives operators their typed form. `fusion` joins an operator with its neighbour. `views` moves Reshape and Transpose.
+`rounding` reads QuantizeLinear and DequantizeLinear (Q and DQ).
+`frontend` and `quantise` run the passes; the passes import only `compiler.graph`.
 Begin with `pipeline`.
 """

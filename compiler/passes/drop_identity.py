@@ -1,8 +1,8 @@
-"""Removes what changes nothing: Identity, Dropout, empty Pads, views and limits without effect.
+"""Removes operators that change nothing: Identity, Dropout, empty Pads, views and limits without effect.
 
-Requires: nothing; it sees more once operators are typed, so it runs twice.
-Ensures: no reader is left behind an operator without effect; where a graph output needs the name, its producer takes it.
-Leaves alone: an identity between a graph input and a graph output, since neither name may go.
+Requires: nothing. It finds more once operators are typed, so it runs twice.
+Ensures: no node reads the output of an operator without effect. If a graph output needs the name, its producer takes it.
+Leaves alone: an identity between a graph input and a graph output, because neither name may go.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ FLOAT = 1  # TensorProto.FLOAT
 
 
 def drop_identity(graph: Graph) -> Graph:
-    """Returns the graph without those operators."""
+    """Returns the graph without these operators."""
     edit = Editor(graph)
     for node in edit:
         if _is_identity(edit, node):
@@ -27,7 +27,7 @@ def drop_identity(graph: Graph) -> Graph:
 
 
 def draws_at_random(node: Node, constants: Mapping[str, np.ndarray]) -> bool:
-    """Whether a Dropout may drop values: it trains, as far as is known before it runs, and its ratio is not 0."""
+    """Whether a Dropout may drop values: its ratio is not 0, and it is in training mode, or the mode is unknown before it runs."""
     ratio, training = [constants.get(name) if name else np.zeros(1) for name in (*node.inputs[1:], "", "")[:2]]
     trains = training is None or bool(training.any())
     return trains and not (len(node.inputs) > 1 and node.inputs[1] and ratio is not None and not ratio.any())

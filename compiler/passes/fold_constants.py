@@ -1,9 +1,10 @@
-"""Computes what depends on constants alone, with ONNX's reference evaluator, and the shapes that this makes known.
+"""Computes operators whose inputs are constant, with ONNX's reference evaluator, and infers the shapes that this makes known.
 
-Requires: a graph as `onnx_import` makes it, ONNX operators alone.
-Ensures: no Constant, no Shape of a known shape and no operator with constant inputs is left; shapes that ONNX can infer are known.
-Leaves alone: Q and DQ of constants, whose scales must survive (`dequantise_constants` sees to them), what makes an output of the
-model, nodes with graphs inside, and custom domains.
+Requires: a graph of ONNX operators only, as `onnx_import` makes it.
+Ensures: no Constant, no Shape of a known shape and no operator with constant inputs is left. All shapes that ONNX can infer are
+known.
+Leaves alone: Q and DQ of constants, because `dequantise_constants` needs their scales; outputs of the model; nodes that contain
+graphs; custom domains.
 """
 
 from dataclasses import replace
@@ -19,19 +20,19 @@ from cnna.compiler.graph.float_ops import Onnx, scale_name
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.errors import ModelError
 
-QUANTISED = ("QuantizeLinear", "DequantizeLinear")  # whose scales must not get lost; `dequantise_constants` sees to them
-NESTED = ("If", "Loop", "Scan", "SequenceMap")  # whose graphs read tensors by name
-SMALL = 64  # elements: greater constants say nothing about shapes
+QUANTISED = ("QuantizeLinear", "DequantizeLinear")  # not folded: `dequantise_constants` needs their scales
+NESTED = ("If", "Loop", "Scan", "SequenceMap")  # they contain graphs that read tensors by name
+SMALL = 64  # elements; larger constants do not determine shapes
 ELEMENTS_MAX = 1 << 26  # a constant beyond this is more likely a mistake
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Returns the graph with those constants.
+    """Returns the graph with constants computed.
 
-    A folded value may be the target of a Reshape; that makes its shape known, and with it the next Shape can be folded. So both
-    are done in turns until nothing more becomes known.
+    A folded value may be the target of a Reshape. That makes its shape known, and with it the next Shape can be folded. So
+    folding and shape inference alternate until nothing more becomes known.
 
-    ModelError: an operator that cannot be computed, a constant that is too large.
+    ModelError: an operator cannot be computed; a constant is too large.
     """
     while True:
         graph = _fold(graph)
@@ -42,7 +43,7 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def infer_again(graph: Graph) -> Graph:
-    """Fills in shapes that ONNX infers; returns the same graph where that finds nothing new."""
+    """Fills in the shapes that ONNX infers. Returns the same graph if it infers nothing new."""
     unknown = {name for node in graph.nodes for name in outputs_of(node) if name and not _whole(graph.tensors[name].shape)}
     if not unknown:
         return graph
@@ -72,7 +73,7 @@ def infer_again(graph: Graph) -> Graph:
 
 
 def _whole(shape: tuple[int, ...]) -> bool:
-    """Whether a shape is known; () may be a scalar's shape, or unknown."""
+    """Whether a shape is known. () counts as unknown, although it may be the shape of a scalar."""
     return bool(shape) and min(shape) > 0
 
 
@@ -126,7 +127,7 @@ def _evaluate(node: Node, edit: Editor, opset: int) -> np.ndarray:
     try:
         evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
         answers = evaluator.run(None, feeds)
-    except Exception as error:  # the evaluator raises whatever numpy does
+    except Exception as error:  # the evaluator passes on any exception of numpy
         raise ModelError(f"node '{node.name}' ({node.op.kind}) has constant inputs but cannot be computed: {error}") from None
     assert isinstance(answers, list)
     value = np.asarray(answers[0])

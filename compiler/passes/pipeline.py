@@ -1,4 +1,4 @@
-"""The order of the passes, for float and int8 graphs. Each is a function from graph to graph in a file of its own."""
+"""The order of the passes, for float graphs and int8 graphs. Each pass is a function from graph to graph in a file of its own."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ from cnna.compiler.passes.views.sink_views import sink_views
 Pass = Callable[[Graph], Graph]
 Dump = Callable[[str, Graph], None]
 
-REWRITES: tuple[Pass, ...] = (
+REWRITES: tuple[Pass, ...] = (  # for a float graph
     fold_constants,
     unroll_sequences,
     check_scales,
@@ -58,7 +58,7 @@ REWRITES: tuple[Pass, ...] = (
     canonical_pools,
     canonical_elementwise,
     sink_views,
-    canonical_pools,  # means of maps whose Transpose has only just come to them
+    canonical_pools,  # again, for means that read a Transpose only since `sink_views`
     sink_views,
     drop_identity,
     absorb_views,
@@ -69,13 +69,13 @@ REWRITES: tuple[Pass, ...] = (
     slice_pad,
     fuse_pad,
     channel_shuffle,
-)  # of a float graph
-QUANTISATION: tuple[Pass, ...] = (annotate_quantisation, inherit_quantisation, quantise_between)  # of one that came with Q and DQ
-INTEGER: tuple[Pass, ...] = (fuse_residual, fuse_requantise)  # of an int8 graph
+)
+QUANTISATION: tuple[Pass, ...] = (annotate_quantisation, inherit_quantisation, quantise_between)  # for a float graph with Q and DQ
+INTEGER: tuple[Pass, ...] = (fuse_residual, fuse_requantise)  # for an int8 graph
 
 
 def run_passes(graph: Graph, passes: tuple[Pass, ...], dump: Dump | None = None) -> Graph:
-    """Runs the passes in order and validates the graph after each; `dump` gets each pass's name and its graph."""
+    """Runs the passes in order and validates the graph after each. `dump` is called with each pass's name and its graph."""
     for one in passes:
         graph = one(graph)
         validate(graph)

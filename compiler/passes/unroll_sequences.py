@@ -1,10 +1,10 @@
-"""Takes sequences apart whose elements are known while the model is compiled, as exporters write them for a list of tensors.
+"""Replaces sequences by their elements, if these are known at compile time. Exporters write sequences for lists of tensors.
 
 Requires: folded constants and the shapes that follow from them (`fold_constants`).
-Ensures: SplitToSequence with constant parts is a Split; SequenceAt, SequenceLength and ConcatFromSequence of a known sequence
-read its elements; constants and shapes that follow are known again.
-Leaves alone: sequences of tensors other than floats that would have to be cut or given an axis, what a Loop or If makes of a
-sequence, and places or parts that the model computes.
+Ensures: a SplitToSequence with constant parts is a Split. SequenceAt, SequenceLength and ConcatFromSequence of a known sequence
+read its elements. Constants and shapes that follow from this are folded and inferred again.
+Leaves alone: sequences of tensors other than floats that would need a Split or a new axis, sequences that pass through a Loop or
+If, and computed positions or parts.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ from cnna.compiler.graph.float_ops import Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor
 from cnna.compiler.passes.fold_constants import fold_constants
 
-Lists = dict[str, tuple[str, ...]]  # the elements of each sequence that is known
+Lists = dict[str, tuple[str, ...]]  # the elements of each known sequence
 
 
 def unroll_sequences(graph: Graph) -> Graph:
-    """Returns the graph with those elements in the place of sequences."""
+    """Returns the graph with sequences replaced by their elements."""
     if not any(isinstance(node.op, Onnx) and node.op.kind in (*_MAKERS, *_READERS) for node in graph.nodes):
         return graph
     edit, lists = Editor(graph), Lists()
@@ -36,7 +36,7 @@ def unroll_sequences(graph: Graph) -> Graph:
     return fold_constants(edit.finish())
 
 
-# --- what makes a sequence ---
+# --- operators that make a sequence ---
 
 
 def _construct(edit: Editor, node: Node, lists: Lists) -> tuple[str, ...] | None:
@@ -60,7 +60,10 @@ def _erase(edit: Editor, node: Node, lists: Lists) -> tuple[str, ...] | None:
 
 
 def _place(edit: Editor, node: Node, operand: int, elements: Sequence[str] | None, end: bool = False) -> int | None:
-    """The place that an operand names, counted from the front; the last one, or the end, where it is absent. None: not known."""
+    """The position that an operand names, counted from the front. None: unknown.
+
+    Without the operand it is the last element, or with `end` the place behind it.
+    """
     if elements is None:
         return None
     room = len(elements) + end
@@ -96,7 +99,7 @@ def _split(edit: Editor, node: Node, lists: Lists) -> tuple[str, ...] | None:
 
 
 def _sizes(edit: Editor, node: Node, length: int) -> list[int]:
-    """Of the parts along the axis of that length; none where they are not known."""
+    """The sizes of the parts into which an axis of `length` is split; [] if they are unknown."""
     if len(node.inputs) < 2 or not node.inputs[1]:
         return [1] * length
     value = edit.constants.get(node.inputs[1])
@@ -108,7 +111,7 @@ def _sizes(edit: Editor, node: Node, length: int) -> list[int]:
     return [min(size, length - first) for first in range(0, length, size)] if size > 0 else []
 
 
-# --- what reads one ---
+# --- operators that read a sequence ---
 
 
 def _at(edit: Editor, node: Node, elements: Sequence[str]) -> None:

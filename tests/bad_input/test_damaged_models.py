@@ -98,7 +98,7 @@ CASES: dict[str, tuple[str, Edit, tuple[str, ...]]] = {  # for each fault: netwo
     "no zero point": ("qlinear", put("z0", lambda v: v.reshape(1)[:0]), ("z0", "empty")),
     "too many zero points": ("qlinear", put("zw1", lambda v: np.tile(v, 2)), ("zw1", "16 values")),
     "negative scale": ("qlinear", put("s0", lambda v: -v), ("s0", "above 0")),
-    "infinite weights": ("qlinear", put("sw1", lambda v: v + np.float32(3e38)), ("beyond float32",)),
+    "infinite weights": ("qlinear", put("sw1", lambda v: v + np.float32(3e38)), ("exceed the range of float32",)),
     "no weights": ("float", put("w1", lambda v: v[:0]), ("c1", "empty")),
     "no scale of Q and DQ": ("qdq", put("x:dq:scale", lambda v: v.reshape(1)[:0]), ("x:dq:scale", "empty")),
     "a byte short": ("float", short("w1"), ("w1", "cannot be read")),

@@ -1,4 +1,4 @@
-"""ONNX's operators, in all their spellings, as the typed operators of the float graph.
+"""Turns ONNX's operators, with all their variants, into the typed operators of the float graph.
 
 `pipeline` and `views` import it; it imports `fusion` and `compiler.graph`.
 Begin with `typed_operators`.

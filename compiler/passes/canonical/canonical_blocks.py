@@ -1,9 +1,9 @@
-"""DepthToSpace and SpaceToDepth become interleaved channels and concatenated pixels.
+"""Turns DepthToSpace into interleaved channels, and SpaceToDepth into concatenated pixels.
 
-Requires: typed choices of channels and pixels (`canonical_pixels`), typed views (`canonical_views`).
-Ensures: no DepthToSpace or SpaceToDepth of a map of known size is left; a
-choice of channels that is one input of a Concat, whole, is that input.
-Leaves alone: maps of unknown size, or of integers.
+Requires: typed Channels and Pixels (`canonical_pixels`) and typed views (`canonical_views`).
+Ensures: no DepthToSpace or SpaceToDepth of a map of known size is left. A Channels that picks exactly one input of a Concat is
+replaced by that input.
+Leaves alone: maps of unknown size, and maps of integers.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from cnna.compiler.passes.canonical.canonical_pixels import put_channels
 
 
 def canonical_blocks(graph: Graph) -> Graph:
-    """Returns the graph with those operators in parts."""
+    """Returns the graph with these operators replaced."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Onnx) and node.op.kind in ("DepthToSpace", "SpaceToDepth") and not node.op.domain:
@@ -46,7 +46,7 @@ def _convert(edit: Editor, node: Node) -> None:
 
 
 def to_space(edit: Editor, node: Node, x: str, step: int, picked: NDArray[np.int64]) -> None:
-    """Puts interleaved channels of x in the place of a node. picked [step * step, channels]: those that each phase of it has."""
+    """Replaces `node` by an Interleave of channels of `x`. picked [step * step, channels]: the channels that each phase shows."""
     shape, made = edit.shape(x), []
     for number, index in enumerate(picked):
         output = edit.insert(f"{node.name}:{number}", node.op, (x,), f"{node.output}:{number}", (1, len(index), *shape[2:]))
@@ -56,7 +56,7 @@ def to_space(edit: Editor, node: Node, x: str, step: int, picked: NDArray[np.int
 
 
 def to_depth(edit: Editor, node: Node, x: str, step: int) -> None:
-    """Puts the Concat of x's pixels, of each place in a block of `step` by `step` one map, in the place of a node."""
+    """Replaces `node` by a Concat of `step * step` maps: one for each place in a block of `step` by `step` pixels of `x`."""
     (_, channels, height, width), made = edit.shape(x), []
     for place in range(step * step):
         op = Pixels(tuple(range(place // step, height, step)), tuple(range(place % step, width, step)))

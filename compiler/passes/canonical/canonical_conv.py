@@ -1,7 +1,8 @@
-"""Conv with constant weights becomes the typed Conv: a bias always, explicit padding, two spatial axes.
+"""Turns a Conv with constant weights into the typed Conv: always with a bias, explicit padding and two spatial axes.
 
-Requires: folded constants (`fold_constants`) and real weights, with the scales of int8 ones beside them (`dequantise_constants`).
-Ensures: no ONNX Conv of one or two spatial axes with constant weights is left; `auto_pad` has become numbers.
+Requires: folded constants (`fold_constants`), and real weights with the scales of int8 weights beside them
+(`dequantise_constants`).
+Ensures: no ONNX Conv with constant weights and one or two spatial axes is left. `auto_pad` has become numbers.
 Leaves alone: 3-D convolutions, computed weights, computed biases.
 """
 
@@ -15,7 +16,7 @@ from cnna.spec.errors import ModelError
 
 
 def canonical_conv(graph: Graph) -> Graph:
-    """Returns the graph with typed convolutions. ModelError: weights or a bias that do not fit."""
+    """Returns the graph with typed convolutions. ModelError: the shapes of weights or bias do not fit."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind != "Conv":
@@ -31,10 +32,12 @@ def canonical_conv(graph: Graph) -> Graph:
             raise ModelError(f"node '{node.name}' (Conv): weights {weights.shape} in {groups} groups do not fit a map of {shape}")
         if node.op.attributes.get("kernel_shape", weights.shape[2:]) != weights.shape[2:]:
             kernel = list(node.op.attributes["kernel_shape"])
-            raise ModelError(f"node '{node.name}' (Conv): weights {weights.shape} are not of its kernel_shape {kernel}")
+            raise ModelError(f"node '{node.name}' (Conv): weights {weights.shape} do not match kernel_shape {kernel}")
         if given and edit.constants[node.inputs[2]].shape != (len(weights),):
             wrong = list(edit.constants[node.inputs[2]].shape)
-            raise ModelError(f"node '{node.name}' (Conv): its bias has shape {wrong}; it must be [{len(weights)}], one a channel")
+            raise ModelError(
+                f"node '{node.name}' (Conv): its bias has shape {wrong}; it must be [{len(weights)}], one value per channel"
+            )
         window = window_of(node.op, weights.shape[2:], shape[2:])
         bias = node.inputs[2] if given else edit.constant(f"{w}:bias", np.zeros(len(weights), weights.dtype))
         scale = weight_scales(edit, node, w, weights.shape, 0)

@@ -1,11 +1,12 @@
-"""ConvTranspose with constant weights becomes a Conv for each phase of its stride, whose outputs interleave.
+"""Turns a ConvTranspose with constant weights into one Conv for each phase of its stride, and interleaves their outputs.
 
-Output row o sums weight k times input row i where o = stride * i + k - pad. So the rows o with one remainder by the stride are a
-plain convolution with every stride-th weight, last one first.
+Output row o sums weight k times input row i over all i and k with o = stride * i + k - pad. All rows o with the same remainder
+modulo the stride are therefore one plain convolution. Its weights are every stride-th weight, in reverse order.
 
-Requires: folded constants (`fold_constants`) and real weights, with the scales of int8 ones beside them (`dequantise_constants`).
-Ensures: no ConvTranspose of two spatial axes with constant weights and one stride for both is left; one with stride 1 is one Conv.
-Leaves alone: strides that differ, `auto_pad`, `output_shape`, weights with scales that are not one an output channel.
+Requires: folded constants (`fold_constants`), and real weights with the scales of int8 weights beside them
+(`dequantise_constants`).
+Ensures: no ConvTranspose with constant weights, two spatial axes and equal strides is left. With stride 1 it is a single Conv.
+Leaves alone: unequal strides, `auto_pad`, `output_shape`, and weights whose scales differ within an output channel.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from cnna.compiler.graph.ir import Graph, Node, Window
 
 
 def canonical_conv_transpose(graph: Graph) -> Graph:
-    """Returns the graph with those convolutions."""
+    """Returns the graph with these convolutions replaced."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Onnx) and node.op.kind == "ConvTranspose" and not node.op.domain:
@@ -31,7 +32,7 @@ def canonical_conv_transpose(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class _Axis:
-    """Rows (or columns) of one phase: which weight each tap has (-1: none), and the padding before and after the map."""
+    """Rows (or columns) of one phase: the weight of each tap (-1: zero), and the padding before and after the map."""
 
     taps: tuple[int, ...]
     before: int
@@ -39,7 +40,10 @@ class _Axis:
 
 
 def _axis(phase: int, stride: int, kernel: int, pad: int, size: int, count: int) -> _Axis:
-    """Of `count` outputs, every stride-th from `phase` on. Taps of zeros reach what a negative padding would leave out."""
+    """One axis of a phase: `count` outputs, every stride-th one from number `phase` on.
+
+    Where the padding would be negative, it is 0 and zero taps are added instead.
+    """
     base, rest = divmod(phase + pad, stride)
     taps = list(range(rest, kernel, stride))[::-1]
     before = len(taps) - 1 - base
@@ -50,7 +54,10 @@ def _axis(phase: int, stride: int, kernel: int, pad: int, size: int, count: int)
 
 
 def _read(edit: Editor, node: Node) -> tuple[NDArray[np.float32], str | None, int, tuple[int, int]] | None:
-    """Weights [cout, cin / groups, rows, columns] with their dilation, the name of their scales, stride, pads; None: left alone."""
+    """(weights, name of their scales, stride, pads), or None if the node is left alone.
+
+    The weights are [cout, cin / groups, rows, columns] with the dilation filled in by zeros. The pads are (top, left).
+    """
     x, w = node.inputs[:2]
     attributes, shape = node.op.attributes, edit.shape(x)
     if w not in edit.constants or any(name and name not in edit.constants for name in node.inputs[2:]):
@@ -81,7 +88,7 @@ def _read(edit: Editor, node: Node) -> tuple[NDArray[np.float32], str | None, in
 
 
 def _put(edit: Editor, node: Node, weights: NDArray[np.float32], scale: str | None, stride: int, pads: tuple[int, int]) -> None:
-    """Replaces the node; what the last phases compute beyond its output is cut off behind them."""
+    """Replaces the node. The phases may compute rows and columns beyond the node's output; a Pixels cuts them off."""
     x, groups, cout = node.inputs[0], int(node.op.attributes.get("group", 1)), len(weights)
     size, out = edit.shape(x)[2:], edit.shape(node.output)[2:]
     counts = (-(-out[0] // stride), -(-out[1] // stride))

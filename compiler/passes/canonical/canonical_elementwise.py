@@ -1,9 +1,12 @@
-"""BatchNormalization, HardSigmoid and arithmetic with constants become Affine, sums of activations Add, limits Clip.
+"""Turns elementwise operators into Affine, Add, Clip and Maximum.
 
-Requires: folded constants (`fold_constants`); tensors of known shape with the batch in front.
-Ensures: arithmetic with a constant that is one number, or that differs along one axis only, is an Affine (between two Transposes
-where that axis is not the channels); sums and differences of equal shapes are Adds of two operands each; Relu, Clip, Min and Max
-are Clips; a Max of two maps and a leaky Relu with slopes from 0 to 1 are Maximums.
+BatchNormalization, HardSigmoid and arithmetic with constants become Affines. Sums of activations become Adds, and limits become
+Clips.
+
+Requires: folded constants (`fold_constants`), and tensors of known shape whose first axis is the batch.
+Ensures: arithmetic with a constant is an Affine if the constant is one number or differs along one axis only. If that axis is not
+the channels, the Affine lies between two Transposes. Sums and differences of equal shapes are Adds of two operands each. Relu,
+Clip, Min and Max are Clips. A Max of two maps, and a leaky Relu with slopes from 0 to 1, are Maximums.
 Leaves alone: constants that differ along several axes, operands that broadcast, divisions by an activation or by 0.
 """
 
@@ -19,14 +22,15 @@ from cnna.compiler.passes.canonical.typed_operators import put_framed
 from cnna.spec.errors import ModelError
 
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Sum")
-HARD_SIGMOID = {"alpha": 0.2, "beta": 0.5}  # where a model says nothing
+HARD_SIGMOID = {"alpha": 0.2, "beta": 0.5}  # ONNX's defaults
 LIMITS = ("Relu", "Clip", "Min", "Max")
 
 
 def canonical_elementwise(graph: Graph) -> Graph:
     """Returns the graph with typed elementwise operators.
 
-    ModelError: a BatchNormalization's constants are not one a channel, or leave no variance; a Clip's limit is not one number.
+    ModelError: the constants of a BatchNormalization do not have one value per channel, or leave no variance; the limit of a Clip
+    is not one number.
     """
     edit = Editor(graph)
     for node in edit:
@@ -48,7 +52,7 @@ def canonical_elementwise(graph: Graph) -> Graph:
 
 
 def _has_channels(edit: Editor, node: Node) -> bool:
-    """Whether its activations have known sizes, one sample, and an axis of channels."""
+    """Whether the activations of a node have known sizes, one sample, and an axis of channels."""
     shapes = [edit.shape(name) for name in (*node.inputs, node.output) if name and name not in edit.constants]
     return all(len(shape) >= 2 and shape[0] == 1 and min(shape) > 0 for shape in shapes)
 
@@ -101,9 +105,9 @@ def _arithmetic(edit: Editor, node: Node) -> None:
 
 
 def _along_one_axis(value: np.ndarray, shape: tuple[int, ...]) -> tuple[int, np.ndarray] | None:
-    """(axis, its numbers) of a constant that differs along that axis alone; axis 1 where it is the same everywhere.
+    """(axis, values) of a constant that differs along this axis only; axis 1 if it is the same everywhere; None for others.
 
-    shape: what it broadcasts to, one sample of it.
+    shape: the shape to which the constant broadcasts, with a batch of one.
     """
     value = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
     varying = [axis for axis in range(len(shape)) if (value != value.take([0], axis)).any()]
@@ -123,7 +127,7 @@ def _put_affine(
     axis: int,
     limits: tuple[float, float] = (-inf, inf),
 ) -> None:
-    """Puts an Affine, between two Transposes where `axis` is not 1; `sink_views` removes them where layouts meet."""
+    """Puts an Affine, between two Transposes if `axis` is not 1. `sink_views` removes Transposes that undo each other."""
     op = Affine(edit.constant(f"{node.name}:scale", scale), edit.constant(f"{node.name}:shift", shift), *limits)
     if axis == 1:
         put_framed(edit, node, op, (x,))
@@ -139,7 +143,7 @@ def _put_affine(
 
 
 def _sum(edit: Editor, node: Node) -> None:
-    """Adds the operands two by two; the sum of a tensor and itself is an Affine with factor 2."""
+    """Adds the operands two by two. The sum of a tensor and itself is an Affine with factor 2."""
     if any(edit.shape(name) != edit.shape(node.output) for name in node.inputs):
         return
     total = node.inputs[0]
@@ -183,7 +187,7 @@ def _limit(edit: Editor, node: Node) -> None:
 
 
 def _leaky(edit: Editor, node: Node) -> None:
-    """max(x, slope * x), which is the same for slopes from 0 to 1."""
+    """Replaces x for x >= 0 and slope * x for x < 0 by max(x, slope * x), which is the same for slopes from 0 to 1."""
     x, channels = node.inputs[0], edit.shape(node.inputs[0])[1]
     slopes = np.full(channels, float(node.op.attributes.get("alpha", 0.01)))
     if node.op.kind == "PRelu":

@@ -1,8 +1,10 @@
-"""Gemm and MatMul with constant weights become a 1x1 Conv on a 1x1 map.
+"""Turns Gemm and MatMul with constant weights into a 1x1 Conv on a 1x1 map.
 
-Requires: folded constants (`fold_constants`) and real weights, with the scales of int8 ones beside them (`dequantise_constants`).
-Ensures: no product of an activation [1, C] or [1, ..., C] and a constant matrix is left; alpha is in the weights, beta in the bias.
-Leaves alone: a computed second operand or offset, transA.
+Requires: folded constants (`fold_constants`), and real weights with the scales of int8 weights beside them
+(`dequantise_constants`).
+Ensures: no product of an activation [1, C] or [1, ..., C] and a constant matrix is left. alpha is part of the weights, beta of
+the bias.
+Leaves alone: transA, and a second operand or an offset that is computed.
 """
 
 from dataclasses import replace
@@ -17,9 +19,9 @@ from cnna.spec.errors import ModelError
 
 
 def canonical_gemm(graph: Graph) -> Graph:
-    """Returns the graph with those products as convolutions.
+    """Returns the graph with these products as convolutions.
 
-    ModelError: an offset that is neither one number nor one an output, or that differs between samples.
+    ModelError: an offset does not have one value, or one per output, or it differs between samples.
     """
     edit = Editor(graph)
     for node in edit:
@@ -70,7 +72,7 @@ def _convert(edit: Editor, node: Node) -> None:
             )
         offset = offset[0]
     if offset.ndim > 2 or offset.size not in (1, len(matrix)):
-        wrong = f"its third input has shape {list(offset.shape)}; it must be [{len(matrix)}], one an output"
+        wrong = f"its third input has shape {list(offset.shape)}; it must be [{len(matrix)}], one value per output"
         raise ModelError(f"node '{node.name}' ({node.op.kind}): {wrong}")
     bias = np.broadcast_to(offset * offset.dtype.type(beta), (1, len(matrix)))[0]
     op = Conv(Window(), 1, weights, edit.constant(f"{w}:bias", bias), scale)

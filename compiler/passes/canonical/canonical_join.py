@@ -1,8 +1,8 @@
-"""A Concat of rows or columns becomes a Join.
+"""Turns a Concat of rows or columns into a Join.
 
-Requires: views moved behind what they commute with (`sink_views`): a Concat of channels in another order of axes is typed by then.
-Ensures: a Concat of rows or columns of maps that the accelerator may have is typed.
-Leaves alone: Concats of constants, of views, of samples, of fewer or more axes than four, and of unknown sizes.
+Requires: views moved out of the way (`sink_views`), which has also typed each Concat of channels that had another order of axes.
+Ensures: each Concat of rows or columns of real maps with one sample is a Join.
+Leaves alone: Concats of constants, of views or of samples; maps of other than four axes or of unknown size.
 """
 
 from cnna.compiler.graph.editor import Editor
@@ -21,7 +21,7 @@ def canonical_join(graph: Graph) -> Graph:
 
 
 def _axis(edit: Editor, node: Node) -> int | None:
-    """The axis of rows or columns along which a node joins maps; None for other nodes."""
+    """The axis of rows (2) or columns (3) along which a node joins maps; None for other nodes."""
     if not isinstance(node.op, Onnx) or node.op.kind != "Concat" or node.op.domain or not edit.is_real(node):
         return None
     if any(name in edit.constants or edit.producer(name, VIEWS) for name in node.inputs):

@@ -1,9 +1,9 @@
-"""Pads of rows and columns with a constant become Pad, except those that `fuse_pad` and `slice_pad` know as they are.
+"""Turns a Pad of rows and columns with a constant value into a typed Pad, unless `fuse_pad` or `slice_pad` can read it as it is.
 
 Requires: folded constants (`fold_constants`).
 Ensures: a Pad of rows and columns of one sample is typed if its value is not 0, a width is negative, it names its axes, or its map
-has fewer axes than four.
-Leaves alone: Pads of channels or samples, of other modes (`canonical_pixels`), and with widths or values that are computed.
+has three axes.
+Leaves alone: Pads of channels or samples, other modes (`canonical_pixels`), and widths or values that are computed.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ def canonical_pad(graph: Graph) -> Graph:
 
 
 def _constant_pad(edit: Editor, node: Node) -> tuple[Widths, float] | None:
-    """The widths and the value of a Pad of rows and columns of one sample; None for other nodes."""
+    """(widths, value) of a Pad of rows and columns of one sample; None for other nodes."""
     op = node.op
     if not isinstance(op, Onnx) or op.domain or op.kind != "Pad" or op.attributes.get("mode", "constant") != "constant":
         return None

@@ -1,9 +1,11 @@
-"""Operators that only choose rows, columns or channels become Pixels and Channels: Resize, Slice, Pad with what is there, Gather.
+"""Turns operators that only select rows, columns or channels into Pixels and Channels.
+
+These are a nearest Resize, Slice, Gather, and a Pad that repeats or mirrors pixels of the map.
 
 Requires: folded constants and the shapes that follow from them (`fold_constants`); no Split (`split_slices`).
-Ensures: each such operator on a map of known size is a Pixels, a Channels, a Conv that selects channels, or two of them.
-Leaves alone: a Resize that computes between pixels, or that may take another pixel by a rounding error; Slices that `slice_pad`
-takes; Pads with constants (`fuse_pad`); whatever chooses samples of the batch.
+Ensures: each such operator on a map of known size is a Pixels, a Channels, a Conv that selects channels, or two of these.
+Leaves alone: a Resize that interpolates, or one where a rounding error of float32 could select another pixel; Slices that
+`slice_pad` takes; Pads with constants (`fuse_pad`); selections of samples of the batch.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,12 +22,12 @@ from cnna.compiler.passes.canonical.typed_operators import four_axes, put_framed
 from cnna.compiler.passes.fusion.fuse_pad import unit_scale
 from cnna.compiler.passes.fusion.slice_pad import corner_steps
 
-Chosen = dict[int, NDArray[np.int64]]  # by axis: which element of the input each element of the output is
-MARGIN = Fraction(1, 1000)  # of a pixel: what float32 may move a coordinate
+Chosen = dict[int, NDArray[np.int64]]  # by axis: for each element of the output, the index of the input's element
+MARGIN = Fraction(1, 1000)  # of a pixel: the greatest error of a coordinate in float32
 
 
 def canonical_pixels(graph: Graph) -> Graph:
-    """Returns the graph with typed choices of pixels and channels."""
+    """Returns the graph with typed selections of pixels and channels."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind not in _CHOSEN:
@@ -42,7 +44,7 @@ def canonical_pixels(graph: Graph) -> Graph:
 
 
 def _put(edit: Editor, node: Node, chosen: Chosen) -> None:
-    """Replaces the node by a choice of channels and one of pixels, as far as they are needed; axes are the input's own."""
+    """Replaces the node by a selection of channels, of pixels, or both. `chosen` counts the axes of the node's own input."""
     x, rank = node.inputs[0], len(edit.shape(node.inputs[0]))
     if 0 in chosen:
         return
@@ -64,7 +66,7 @@ def _put(edit: Editor, node: Node, chosen: Chosen) -> None:
 
 
 def put_channels(edit: Editor, node: Node, index: NDArray[np.int64]) -> None:
-    """Replaces a node by the choice of those channels of its input."""
+    """Replaces a node by the selection of the channels `index` of its input."""
     first, count = int(index[0]), edit.shape(node.inputs[0])[1]
     if index.tolist() == list(range(first, first + len(index))):
         put_framed(edit, node, Channels(first), node.inputs[:1])
@@ -77,7 +79,7 @@ def put_channels(edit: Editor, node: Node, index: NDArray[np.int64]) -> None:
 
 
 def _constants(edit: Editor, node: Node, first: int) -> list[list[int]] | None:
-    """The lists that a node's inputs from `first` on hold, empty where one is absent; None if one is computed."""
+    """The values of a node's inputs from number `first` on, [] for an absent one. None: one of them is computed."""
     if not all(name in edit.constants for name in node.inputs[first:] if name):
         return None
     return [edit.constants[name].reshape(-1).tolist() if name else [] for name in node.inputs[first:]]
@@ -148,19 +150,22 @@ def _resize(edit: Editor, node: Node) -> Chosen | None:
 
 
 def fits_corners(before: int, scale: Fraction) -> bool:
-    """Whether a length times a scale is whole. ONNX puts the corners of align_corners there, others at the length made whole."""
+    """Whether a length times a scale is a whole number.
+
+    ONNX's align_corners puts the corners at the exact product. Other tools round it first, so the two agree only if it is whole.
+    """
     return abs(before * scale - round(before * scale)) < MARGIN
 
 
 def nearest(before: int, after: int, scale: Fraction, attributes: Mapping[str, str]) -> NDArray[np.int64] | None:
-    """The pixel of `before` that a Resize takes for each of `after`; None: not certain, as float32 may round either way."""
+    """For each of `after` pixels, the one of `before` that a Resize takes. None: a rounding error of float32 could change one."""
     mode, rounding = (
         attributes.get("coordinate_transformation_mode", "half_pixel"),
         attributes.get("nearest_mode", "round_prefer_floor"),
     )
     if mode not in _COORDINATES or rounding not in _ROUNDINGS or scale <= 0:
         return None
-    exact = scale == Fraction(float(np.float32(scale))) or mode == "align_corners"  # then a quotient on a border is exact
+    exact = scale == Fraction(float(np.float32(scale))) or mode == "align_corners"  # then float32 has no error at a rounding border
     found = []
     for place in range(after):
         at = _COORDINATES[mode](place, before, after, scale)
@@ -172,7 +177,10 @@ def nearest(before: int, after: int, scale: Fraction, attributes: Mapping[str, s
 
 
 def _rounded(at: Fraction, round_: Callable[[Fraction], int], exact: bool) -> int | None:
-    """A coordinate as a whole number; None where float32 may be on the other side of a border. exact: not if it is on it."""
+    """A coordinate as a whole number. None: an error of float32 could move it across a rounding border.
+
+    exact: a coordinate that lies on the border has no error.
+    """
     near = round_(at - MARGIN) != round_(at + MARGIN)
     return None if near and not (exact and (2 * at).denominator == 1) else round_(at)
 

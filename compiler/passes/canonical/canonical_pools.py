@@ -1,8 +1,8 @@
-"""MaxPool, AveragePool, the global pools and the reductions over all pixels become the typed pools.
+"""Turns MaxPool, AveragePool, the global pools and the reductions over all pixels into the typed pools.
 
-Requires: windows that are settled (`frontend.ceil_pools`) and typed Transposes (`canonical_views`).
-Ensures: every pool over one or two axes is a typed one; a reduction reads the map in front of a Transpose.
-Leaves alone: a MaxPool whose indices are used, a reduction over other axes than those of all pixels.
+Requires: settled windows (`frontend.ceil_pools`) and typed Transposes (`canonical_views`).
+Ensures: every pool over one or two axes is typed. A reduction reads the map in front of a Transpose.
+Leaves alone: a MaxPool whose indices are used, and a reduction over other axes than those of all pixels.
 """
 
 import numpy as np
@@ -61,7 +61,7 @@ def _global(edit: Editor, node: Node) -> None:
         return
     size = four_axes(shape)
     op = GLOBAL[node.op.kind](Window(kernel=(size[2], size[3])))
-    if node.op.kind == "ReduceSum":  # the mean, times how many there are
+    if node.op.kind == "ReduceSum":  # the mean, times the number of pixels
         inner = edit.fresh(f"{node.output}:mean")
         edit.tensors[inner] = Tensor((1, size[1], 1, 1))
         put_framed(edit, Node(f"{node.name}:mean", node.op, (x,), inner), op, (x,))

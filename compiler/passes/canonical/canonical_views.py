@@ -1,8 +1,8 @@
-"""Operators that only rearrange elements (Reshape, Flatten, Squeeze, Unsqueeze, Transpose) become Reshape or Transpose.
+"""Turns operators that only rearrange elements (Reshape, Flatten, Squeeze, Unsqueeze, Transpose) into Reshape or Transpose.
 
 Requires: folded constants and the shapes that follow from them (`fold_constants`).
-Ensures: every such operator on tensors of known shape, with the batch in front before and after, is a typed view.
-Leaves alone: views of unknown shape, and those that move the batch axis or change its size.
+Ensures: such an operator is a typed view if its shapes are known and the batch is the first axis before and after it.
+Leaves alone: views of unknown shape, and views that move the batch axis or change its size.
 """
 
 from math import prod
@@ -16,7 +16,7 @@ RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 def canonical_views(graph: Graph) -> Graph:
-    """Returns the graph with typed views. ModelError: a view makes another number of elements than there are."""
+    """Returns the graph with typed views. ModelError: a view changes the number of elements."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or not node.inputs or node.inputs[0] in edit.constants:
@@ -30,8 +30,8 @@ def canonical_views(graph: Graph) -> Graph:
         if node.op.kind in RESHAPES:
             if prod(before) != prod(after):
                 raise ModelError(
-                    f"node '{node.name}' ({node.op.kind}): it makes {list(after)} of {list(before)}, which has {prod(before)} "
-                    f"elements, not {prod(after)}; export the model again"
+                    f"node '{node.name}' ({node.op.kind}): it turns {list(before)}, which has {prod(before)} elements, into "
+                    f"{list(after)}, which has {prod(after)}; export the model again"
                 )
             edit.put(node.name, Reshape(after), node.inputs[:1], node.output)
         elif node.op.kind == "Transpose":
@@ -42,9 +42,9 @@ def canonical_views(graph: Graph) -> Graph:
 
 
 def _moves_batch(node: Node, edit: Editor) -> bool:
-    """Whether a Flatten makes one row of all samples, or an Unsqueeze may put an axis before the batch ([1, N, ...]).
+    """Whether a Flatten joins all samples into one row, or an Unsqueeze may put an axis before the batch ([1, N, ...]).
 
-    The shapes of one sample do not show it, and a Reshape would take the new first axis for the batch.
+    The shapes of one sample do not show this, and a Reshape would take the new first axis for the batch.
     """
     if node.op.kind == "Flatten":
         return int(node.op.attributes.get("axis", 1)) % len(edit.shape(node.inputs[0])) == 0

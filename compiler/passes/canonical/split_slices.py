@@ -1,7 +1,7 @@
-"""Split becomes a Slice for each of its outputs.
+"""Turns a Split into one Slice for each of its outputs.
 
 Requires: folded constants and the shapes that follow from them (`fold_constants`).
-Ensures: no Split along one axis of known sizes is left; every Slice names its axis.
+Ensures: no Split along an axis of known size is left. Every Slice names its axis.
 Leaves alone: Splits whose outputs have unknown shapes.
 """
 

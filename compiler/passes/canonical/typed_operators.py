@@ -1,7 +1,8 @@
-"""What the passes share that write typed operators: the window, the scales of int8 weights, and the frame of four axes.
+"""Helpers of the passes that write typed operators: windows, scales of int8 weights, and the change to four axes.
 
-Typed operators take and give [1, C, H, W]. `put_framed` sets one between two Reshapes where the model's tensors have fewer axes, or
-more; `window_of` reads a Conv's or pool's attributes; `weight_scales` keeps what makes weights int8 again.
+Typed operators read and write [1, C, H, W]. If the model's tensors have fewer or more axes, `put_framed` puts an operator between
+two Reshapes. `window_of` reads the attributes of a Conv or pool. `weight_scales` keeps the scales with which weights become int8
+again.
 """
 
 from math import prod
@@ -42,14 +43,20 @@ def window_of(op: Onnx, kernel: tuple[int, ...], size: tuple[int, ...]) -> Windo
 
 
 def four_axes(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """[1, C] is [1, C, 1, 1]; [1, C, L] is [1, C, 1, L]; of more axes, all from the third to the last but one are rows."""
+    """The shape with four axes: [1, C, 1, 1] for [1, C], and [1, C, 1, L] for [1, C, L].
+
+    Of more than four axes, those from the third to the last but one become the rows.
+    """
     return shape[0], shape[1], prod(shape[2:-1]), prod(shape[2:][-1:])
 
 
 def put_framed(
     edit: Editor, node: Node, op: FloatOperator, inputs: tuple[str, ...], framed_output: tuple[int, ...] | None = None
 ) -> None:
-    """Puts `op` in the place of `node`, whose tensors may have two axes or more; `framed_output` is the output's shape there."""
+    """Replaces `node` by `op`, with Reshapes around it if the tensors do not have four axes.
+
+    framed_output: the shape that `op` writes; by default, that of the node's output with four axes.
+    """
     output = framed_output or four_axes(edit.shape(node.output))
     framed = []
     for name in inputs:
@@ -65,11 +72,9 @@ def put_framed(
 
 
 def weight_scales(edit: Editor, node: Node, weights: str, shape: tuple[int, ...], axis: int, factor: float = 1.0) -> str | None:
-    """The name of a new constant: `factor` times the scale of each output channel of int8 weights; None where they are float.
+    """The name of a new constant: `factor` times the scale of each output channel of int8 weights; None for float weights.
 
-    `weights` has `shape`, its output channels along `axis`.
-
-    ModelError: scales differ within an output channel.
+    shape: that of the weights. axis: the axis of their output channels. ModelError: scales differ within an output channel.
     """
     if scale_name(weights) not in edit.constants:
         return None
@@ -80,5 +85,5 @@ def weight_scales(edit: Editor, node: Node, weights: str, shape: tuple[int, ...]
             f"node '{node.name}' ({getattr(node.op, 'kind', 'Conv')}): its weights have scales along an axis other than the output "
             f"channels; quantise them per output channel (axis {axis}) or per tensor"
         )
-    scale = np.where(channels[:, 0] == 0, 1.0, channels[:, 0])  # such weights are 0 at any scale
+    scale = np.where(channels[:, 0] == 0, 1.0, channels[:, 0])  # the weights of such a channel are 0 at any scale
     return edit.constant(f"{weights}:scales", scale * factor)

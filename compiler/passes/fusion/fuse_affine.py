@@ -1,10 +1,10 @@
-"""Folds an Affine (BatchNorm, bias, scale) into the convolution before it, or into the one after it where that is exact.
+"""Folds an Affine (BatchNorm, bias, scale) into the convolution before it, or into the one after it if that is exact.
 
 Requires: typed Affines and convolutions, views moved out of their way (`sink_views`).
-Ensures: an Affine whose input only it reads is part of the Conv or Affine before it, or of interleaved Convs; one with a single
-Conv behind it is part of that Conv, unless padding would turn its shift into something else.
-Leaves alone: Affines behind limits or shared tensors, which the vector engine runs; int8 weights that would leave int8 (-128 has
-no negative).
+Ensures: an Affine that is the only reader of its input is part of the Conv, the Affine or the interleaved Convs before it. An
+Affine that only one Conv reads is part of that Conv, unless the Conv pads a map to which the Affine would have added a shift.
+Leaves alone: Affines behind limits or shared tensors, which the vector engine runs; int8 weights that would leave the range of
+int8 (-128 has no negative).
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from cnna.compiler.graph.ir import Graph, Node
 
 
 def fuse_affine(graph: Graph) -> Graph:
-    """Returns the graph with those Affines folded."""
+    """Returns the graph with these Affines folded."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Affine):
@@ -33,7 +33,7 @@ def fuse_affine(graph: Graph) -> Graph:
 
 
 def _before_interleave(edit: Editor, node: Node) -> None:
-    """An Affine of interleaved maps becomes one of each, where they are convolutions that can take it."""
+    """Replaces an Affine of interleaved maps by one Affine for each map, if all maps come from convolutions that can take it."""
     before = edit.sole(node.inputs[0], Interleave)
     if before is None:
         return
@@ -73,7 +73,7 @@ def _into_before(edit: Editor, node: Node) -> None:
 
 
 def _scaled(edit: Editor, op: Conv, scale: np.ndarray) -> Conv | None:
-    """The convolution with its output channels times `scale`; None where int8 weights would leave int8 (-128 has no negative)."""
+    """The convolution with its output channels times `scale`. None: int8 weights would leave int8, because -128 has no negative."""
     if (scale == 1).all():
         return op
     weights = edit.constants[op.weights]
@@ -87,7 +87,7 @@ def _scaled(edit: Editor, op: Conv, scale: np.ndarray) -> Conv | None:
 
 
 def _into_after(edit: Editor, node: Node) -> None:
-    """Exact without padding, or where `shift` is 0: the Affine does not apply to the zeros that padding adds."""
+    """Folds an Affine into the Conv behind it, if that pads nothing or `shift` is 0: the Affine does not apply to padded zeros."""
     users = edit.consumers(node.output)
     if len(users) != 1 or edit.uses(node.output) != 1 or _limits(node.op) != (-inf, inf):
         return

@@ -1,9 +1,10 @@
-"""Folds a Clip (Relu, ReLU6) into the operator before it, also through MaxPool, Concat, Join and Interleave, which it
-commutes with.
+"""Folds a Clip (Relu, ReLU6) into the operator before it.
 
-Requires: typed operators; Affines already folded (`fuse_affine`), since they fold into an operator without limits only.
-Ensures: the limits of a Clip whose input only it reads are those of the operator that computes the values.
-Leaves alone: Clips of graph inputs and of tensors with other readers; interleaved maps of what has no limits of its own.
+MaxPool, Concat, Join and Interleave commute with a Clip, so it also moves in front of them.
+
+Requires: typed operators, and Affines already folded (`fuse_affine`), because they fold only into operators without limits.
+Ensures: if a Clip is the only reader of its input, the operator that computes the values has its limits.
+Leaves alone: Clips of graph inputs and of tensors with other readers; interleaved maps whose producers cannot have limits.
 """
 
 from dataclasses import replace
@@ -14,7 +15,7 @@ from cnna.compiler.graph.ir import AnyNode, Graph, Tensor
 
 
 def fuse_clip(graph: Graph) -> Graph:
-    """Returns the graph with those limits folded."""
+    """Returns the graph with these limits folded."""
     return settled(graph, _fuse)
 
 
@@ -25,7 +26,7 @@ def _fuse(edit: Editor, node: AnyNode) -> bool:
     if before is None:
         return False
     if isinstance(before.op, Interleave) and not all(edit.sole(name, CLIPPED) for name in before.inputs):
-        return False  # only a kernel with limits can write between other pixels
+        return False  # a Clip of its own could not write between the pixels of other maps
     edit.remove(before)
     if isinstance(before.op, CLIPPED):
         low = min(max(before.op.low, node.op.low), node.op.high)

@@ -1,9 +1,10 @@
-"""Folds an explicit Pad into the window of what reads it, or makes one with zeros a copy with padding.
+"""Folds an explicit Pad into the window of each node that reads it, or turns a Pad with zeros into a copy with padding.
 
 Requires: typed convolutions and pools, limits already folded (`fuse_clip`), Pads of channels already gone (`slice_pad`).
-Ensures: no Pad of rows and columns with constant zeros is left. Conv always takes it; AveragePool takes it and counts it; MaxPool
-takes it, with any value, where its input is never below that. Otherwise a depthwise Conv with weight 1 copies and pads zeros.
-Leaves alone: Pads of other axes or of negative widths, and the typed Pads that no reader takes.
+Ensures: no ONNX Pad of rows and columns with constant zeros is left. Conv always takes such a Pad. AveragePool takes it and
+counts the padding. MaxPool takes any value that its input never falls below. For other readers, a depthwise Conv with weight 1
+copies the map and pads it with zeros.
+Leaves alone: Pads of other axes or with negative widths, and typed Pads that no reader takes.
 """
 
 from dataclasses import replace
@@ -14,11 +15,11 @@ from cnna.compiler.graph.editor import Editor
 from cnna.compiler.graph.float_ops import CLIPPED, AveragePool, Conv, MaxPool, Onnx, Pad
 from cnna.compiler.graph.ir import Graph, Node, Window
 
-FLOAT_MIN = float(np.finfo(np.float32).min)  # no maximum changes by it, nor by -inf
+FLOAT_MIN = float(np.finfo(np.float32).min)  # neither this value nor -inf changes a maximum
 
 
 def fuse_pad(graph: Graph) -> Graph:
-    """Returns the graph without those Pads."""
+    """Returns the graph without these Pads."""
     edit = Editor(graph)
     for node in edit:
         pad = node.op if isinstance(node.op, Pad) else _zeros_around(edit, node)
@@ -28,13 +29,13 @@ def fuse_pad(graph: Graph) -> Graph:
             merged = _merged(edit, node, reader, pad)
             if merged is not None:
                 edit.put(reader.name, merged, node.inputs[:1], reader.output)
-        if not isinstance(node.op, Pad):  # for the other readers; `finish` drops a copy that has none
+        if not isinstance(node.op, Pad):  # for the other readers; `finish` drops the copy if there are none
             copy_window(edit, node, Window(pads=pad.widths))
     return edit.finish()
 
 
 def _zeros_around(edit: Editor, node: Node) -> Pad | None:
-    """What a Pad with zeros does to rows and columns; None for other nodes."""
+    """The typed Pad that equals an ONNX Pad of rows and columns with zeros; None for other nodes."""
     pads = zero_pads(edit, node)
     if pads is None or any(pads[:2]) or any(pads[4:6]):
         return None
@@ -42,7 +43,7 @@ def _zeros_around(edit: Editor, node: Node) -> Pad | None:
 
 
 def zero_pads(edit: Editor, node: Node) -> tuple[int, ...] | None:
-    """The widths of a Pad with constant zeros on four axes of known size, all begins and then all ends; None for other nodes."""
+    """The widths of an ONNX Pad of four known axes with constant zeros: all begins, then all ends. None for other nodes."""
     op = node.op
     if not isinstance(op, Onnx) or op.domain or op.kind != "Pad" or op.attributes.get("mode", "constant") != "constant":
         return None
@@ -57,7 +58,7 @@ def zero_pads(edit: Editor, node: Node) -> tuple[int, ...] | None:
 
 
 def copy_window(edit: Editor, node: Node, window: Window) -> None:
-    """Replaces a node that pads or steps by a depthwise convolution with weight 1."""
+    """Replaces a node that only pads or strides by a depthwise convolution with weight 1."""
     channels = edit.shape(node.inputs[0])[1]
     weights = edit.constant(f"{node.name}:ones", np.ones((channels, 1, 1, 1), np.float32))
     bias = edit.constant(f"{node.name}:zeros", np.zeros(channels, np.float32))
@@ -65,12 +66,12 @@ def copy_window(edit: Editor, node: Node, window: Window) -> None:
 
 
 def unit_scale(edit: Editor, node: Node, channels: int) -> str:
-    """A weight scale of 1: weights 0 and 1 are int8 as they are."""
+    """Adds a weight scale of 1 for each channel. With it, weights 0 and 1 are the same number in int8."""
     return edit.constant(f"{node.name}:unit", np.ones(channels))
 
 
 def _merged(edit: Editor, node: Node, reader: Node, pad: Pad) -> Conv | AveragePool | MaxPool | None:
-    """The operator of a Pad's reader with the Pad's widths added to its window; None where it would compute something else."""
+    """The operator of a Pad's reader with the Pad's widths added to its window. None: this would change the result."""
     op = reader.op
     if not isinstance(op, Conv | AveragePool | MaxPool):
         return None
@@ -79,8 +80,8 @@ def _merged(edit: Editor, node: Node, reader: Node, pad: Pad) -> Conv | AverageP
     if isinstance(op, MaxPool):
         source = edit.producer(node.inputs[0], CLIPPED)
         least = pad.value <= FLOAT_MIN or (source is not None and source.op.low >= pad.value)
-        small = all(pad < taps for pad, taps in zip(window.pads, op.window.kernel * 2, strict=True))  # no window lies outside
-        return replace(op, window=window) if least and small else None
+        none_outside = all(pad < taps for pad, taps in zip(window.pads, op.window.kernel * 2, strict=True))
+        return replace(op, window=window) if least and none_outside else None
     if pad.value:
         return None
     if isinstance(op, AveragePool):

@@ -1,9 +1,9 @@
 """Folds a requantised copy (a Relu with a scale of its own) into the convolution before it, in the int8 graph.
 
-The convolution's second rounding is that of the residual add, here with nothing to add.
+The convolution has a second rounding, for the residual add. The fold uses it with nothing to add.
 
 Requires: an int8 graph, residual adds already folded (`fuse_residual`).
-Ensures: a copy of a convolution that nothing else reads is the convolution's second rounding; both roundings stay.
+Ensures: a copy that is the only reader of a convolution is that convolution's second rounding. Both roundings stay.
 Leaves alone: copies of shared tensors, and of convolutions that have a residual add.
 """
 
@@ -14,7 +14,7 @@ from cnna.compiler.graph.ir import Combine, Conv, Graph
 
 
 def fuse_requantise(graph: Graph) -> Graph:
-    """Returns the graph with those copies folded; every value of what remains is the same int8."""
+    """Returns the graph with these copies folded. All remaining tensors keep their int8 values."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Combine) or len(node.inputs) != 1:

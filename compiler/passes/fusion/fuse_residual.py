@@ -1,9 +1,10 @@
 """Folds an Add into the convolution that makes one of its operands, in the int8 graph.
 
 Requires: an int8 graph in topological order.
-Ensures: an Add of which a convolution makes an operand for it alone is that convolution's residual; the convolution still rounds
-to its own int8 first. Of two convolutions that could take it, the later one does: its other operand is ready by then.
-Leaves alone: Adds of shared tensors, and of what no convolution makes.
+Ensures: if a convolution makes an operand that only the Add reads, the Add is that convolution's residual. The convolution still
+rounds to its own int8 first. If both operands come from such convolutions, the later one takes the Add, because the other operand
+is ready by then.
+Leaves alone: Adds of shared tensors, and Adds of operands that no convolution makes.
 """
 
 from dataclasses import replace
@@ -13,7 +14,7 @@ from cnna.compiler.graph.ir import Combine, Conv, Graph, Node
 
 
 def fuse_residual(graph: Graph) -> Graph:
-    """Returns the graph with those Adds folded; every value of what remains is the same int8."""
+    """Returns the graph with these Adds folded. All remaining tensors keep their int8 values."""
     edit = Editor(graph)
     position = {node.output: number for number, node in enumerate(graph.nodes)}
     for node in edit:

@@ -1,9 +1,9 @@
-"""A Slice with steps, and the Pad of channels after it (ResNet's option A shortcut), become a Conv with weights 0 and 1.
+"""Turns a Slice with steps, and a Pad of channels behind it (ResNet's option A shortcut), into a Conv with weights 0 and 1.
 
-Requires: folded constants (`fold_constants`); it must run before `fuse_pad`, which knows rows and columns only.
-Ensures: a Slice with steps over rows and columns from pixel 0 is a depthwise 1x1 Conv with stride; a Pad of channels with zeros
-is a 1x1 Conv, together with such a Slice before it. Weight scales are 1, so both are exact in int8.
-Leaves alone: Slices that begin elsewhere or drop channels, Pads of rows and columns or with other values.
+Requires: folded constants (`fold_constants`). It must run before `fuse_pad`, which handles only rows and columns.
+Ensures: a Slice with steps over rows and columns from pixel 0 is a depthwise 1x1 Conv with stride. A Pad of channels with zeros
+is a 1x1 Conv, which includes such a Slice before it. Weight scales are 1, so both are exact in int8.
+Leaves alone: Slices that begin elsewhere or drop channels, and Pads of rows and columns or with other values.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ def _pad_channels(edit: Editor, node: Node, source: str, steps: tuple[int, int],
 
 
 def corner_steps(edit: Editor, node: Node) -> tuple[int, int] | None:
-    """The steps in rows and columns of a Slice that keeps pixel (0, 0) and every channel; None for other nodes."""
+    """The steps (rows, columns) of a Slice that keeps pixel (0, 0) and every channel; None for other nodes."""
     if not isinstance(node.op, Onnx) or node.op.kind != "Slice" or node.op.domain or not edit.is_real(node):
         return None
     before, after = edit.shape(node.inputs[0]), edit.shape(node.output)

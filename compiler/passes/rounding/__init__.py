@@ -1,5 +1,5 @@
-"""Q and DQ of models that came quantised: brought into pairs, and made the quantisation of tensors.
+"""Reads the Q and DQ nodes of a quantised model: joins them into pairs and notes the quantisation of each tensor.
 
-`pipeline` imports it; it imports `compiler.graph` alone.
+`pipeline` imports it; it imports only `compiler.graph`.
 Begin with `pair_quantisation`.
 """

@@ -1,9 +1,9 @@
 """Notes on each tensor how it is quantised, and removes the Requantise behind it.
 
-Requires: Q and DQ joined to Requantise (`pair_quantisation`), at most one reader of a tensor being its own rounding.
+Requires: Q and DQ joined to Requantise (`pair_quantisation`), with at most one equal Requantise for a tensor.
 Ensures: a tensor whose only reader is a Requantise carries that quantisation, and the Requantise is gone.
-Leaves alone: a Requantise whose input has a quantisation of its own (it is a copy) or other readers (which see floats), and one
-behind a node's second or further output, whose rounding would be lost where the node is written as ONNX.
+Leaves alone: a Requantise whose input has a quantisation of its own (it is a copy) or other readers (they need floats). It also
+leaves one behind a node's second or later output, because that rounding would be lost when the node is written as ONNX.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from cnna.compiler.graph.ir import Graph, Node, Tensor
 
 
 def annotate_quantisation(graph: Graph) -> Graph:
-    """Returns the graph with quantisations on its tensors; every Requantise that stays has one on its output."""
+    """Returns the graph with quantisations on its tensors. Every Requantise that stays has one on its output."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Requantise):

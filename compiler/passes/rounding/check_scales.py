@@ -1,8 +1,8 @@
-"""Refuses scales and zero points that do not fit their tensor, before a pass divides by them; ONNX's own checks ignore them.
+"""Refuses scales and zero points that do not fit their tensor, before a pass divides by them. ONNX's own checks ignore them.
 
 Requires: folded constants (`fold_constants`).
-Ensures: every constant scale of a Q or DQ is finite, above 0 (or 0 for a channel of weights), and one number or one an element of
-its axis; its zero point has as many values. The graph is not changed.
+Ensures: every constant scale of a Q or DQ is finite and above 0 (weights may have 0 for a channel). It is one number, or has one
+for each element of its axis. Its zero point has as many values. The graph is not changed.
 Leaves alone: scales that are computed, and custom domains.
 """
 
@@ -19,7 +19,10 @@ KINDS = ("QuantizeLinear", "DequantizeLinear")
 
 
 def check_scales(graph: Graph) -> Graph:
-    """Returns the graph as it is. ModelError: a scale or zero point that is empty, not finite, or not of the axis's length."""
+    """Returns the graph unchanged.
+
+    ModelError: a scale or zero point is empty, not finite, or does not have the length of its axis.
+    """
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Onnx) and node.op.kind in KINDS and not node.op.domain and node.inputs[1] in edit.constants:
@@ -30,20 +33,21 @@ def check_scales(graph: Graph) -> Graph:
 
 
 def _fault(edit: Editor, node: Node) -> str | None:
-    """What is wrong with a node whose scale is constant."""
+    """What is wrong with the constant scale of a node; None if nothing is."""
     name = node.inputs[1]
     scale, shape = edit.constants[name], edit.shape(node.inputs[0])
     if not scale.size:
         return f"its scale '{name}' is empty"
     if not np.isfinite(scale).all():
         return f"its scale '{name}' is not finite"
-    weights = node.inputs[0] in edit.constants and node.op.kind == "DequantizeLinear"  # a channel of zeros has any scale, 0 too
+    # The scale of weights may be 0: a channel of zeros may have any scale.
+    weights = node.inputs[0] in edit.constants and node.op.kind == "DequantizeLinear"
     if (scale < 0).any() if weights else not (scale > 0).all():
         return f"its scale '{name}' is {scale.min():g}; it must be above 0"
     zero = node.inputs[2] if len(node.inputs) > 2 else ""
     if zero and (zero in edit.constants or edit.shape(zero)) and prod(edit.shape(zero)) != scale.size:
         return f"its zero point '{zero}' has {prod(edit.shape(zero))} values, its scale '{name}' {scale.size}"
-    # an axis that is not known has size 0
+    # an axis of unknown size has size 0
     if scale.size == 1 or node.op.attributes.get("block_size") or not shape:
         return None
     axis = node.op.attributes.get("axis", 1)

@@ -1,8 +1,8 @@
-"""Computes QuantizeLinear and DequantizeLinear of constants: int8 weights get their real values, their scales beside them.
+"""Computes QuantizeLinear and DequantizeLinear of constants. int8 weights become real values, with their scales beside them.
 
 Requires: folded constants (`fold_constants`), checked scales (`check_scales`).
-Ensures: no Q or DQ of a constant is left. Beside the real values of 8-bit weights `scale_name(constant)` holds their scales, so
-that they can be divided back exactly.
+Ensures: no Q or DQ of a constant is left. For 8-bit weights, the constant `scale_name(constant)` holds the scales, so that a
+division gives the exact int8 weights again.
 Leaves alone: blocked quantisation, a constant that is itself an output of the graph, and other domains.
 """
 
@@ -17,7 +17,7 @@ FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 def dequantise_constants(graph: Graph) -> Graph:
-    """Returns the graph with real constants. ModelError: real values beyond float32."""
+    """Returns the graph with real constants. ModelError: a real value exceeds the range of float32."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Onnx) or node.op.domain or not all(name in edit.constants for name in node.inputs if name):
@@ -30,7 +30,9 @@ def dequantise_constants(graph: Graph) -> Graph:
             whole, scale, zero = (np.asarray(value, np.float64) for value in _operands(node, edit))
             edit.constants[node.output] = (whole - zero) * scale
             if np.abs(edit.constants[node.output]).max(initial=0) > FLOAT_MAX:
-                raise ModelError(f"node '{node.name}' (DequantizeLinear): its values are beyond float32; use a smaller scale")
+                raise ModelError(
+                    f"node '{node.name}' (DequantizeLinear): its values exceed the range of float32; use a smaller scale"
+                )
             if edit.constants[node.inputs[0]].dtype.itemsize == 1:
                 edit.constants[node.output] = edit.constants[node.output].astype(np.float32)
                 edit.constants[scale_name(node.output)] = scale
@@ -41,7 +43,7 @@ def dequantise_constants(graph: Graph) -> Graph:
 
 
 def _operands(node: Node, edit: Editor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Value, scale and zero point, the latter two of the value's rank, so that all broadcast."""
+    """(value, scale, zero point) of a node. Scale and zero point get the rank of the value, so that they broadcast to it."""
     value, scale = edit.constants[node.inputs[0]], edit.constants[node.inputs[1]]
     given = len(node.inputs) > 2 and node.inputs[2]
     zero = edit.constants[node.inputs[2]] if given else np.zeros(scale.shape, np.uint8)

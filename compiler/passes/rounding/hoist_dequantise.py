@@ -1,9 +1,9 @@
-"""Moves a DequantizeLinear above operators that only move or choose int8 elements, so that they too work on real values.
+"""Moves a DequantizeLinear in front of operators that only move or select int8 elements, so that they too work on real values.
 
 Requires: folded constants (`fold_constants`), checked scales (`check_scales`).
-Ensures: op(q) and then DQ is DQ and then op, as often as it takes; who reads op(q) as int8 keeps it.
-Leaves alone: a DQ with a scale for each channel, since the operator may move the channels; Pads whose value, or the zero point of
-whose DQ, is computed; other domains.
+Ensures: DQ(op(q)) is op(DQ(q)), through whole chains of such operators. Nodes that read op(q) as int8 still can.
+Leaves alone: a DQ with a scale for each channel, because the operator may move channels; Pads whose value or whose DQ's zero
+point is computed; other domains.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ MOVERS = (
 
 
 def hoist_dequantise(graph: Graph) -> Graph:
-    """Returns the graph with DequantizeLinear as far up as it goes."""
+    """Returns the graph with each DequantizeLinear as close to the inputs as it can go."""
     return settled(graph, _raised)
 
 
@@ -33,7 +33,7 @@ def _raised(edit: Editor, node: AnyNode) -> bool:
 
 
 def _mover(edit: Editor, node: Node) -> Node | None:
-    """The operator in front of a DequantizeLinear of one scale, if the two may change places."""
+    """The operator in front of a DequantizeLinear, if the two may change places; None for other nodes."""
     if not isinstance(node.op, Onnx) or node.op.domain or node.op.kind != "DequantizeLinear":
         return None
     scale, mover = edit.constants.get(node.inputs[1]), edit.producer(node.inputs[0], Onnx)
@@ -74,7 +74,7 @@ def _hoist(edit: Editor, mover: Node, node: Node) -> None:
 
 
 def _real_padding(edit: Editor, pad: Node, node: Node) -> str:
-    """The number that a Pad of int8 elements puts in (0 where it names none), as the DequantizeLinear `node` makes it real."""
+    """Adds the real value with which a Pad of int8 elements pads (0 by default), as the DequantizeLinear `node` computes it."""
     value, zero = (
         float(edit.constants[names[0]].reshape(-1)[0]) if any(names) else 0.0 for names in (pad.inputs[2:3], node.inputs[2:3])
     )

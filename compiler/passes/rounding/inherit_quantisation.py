@@ -1,10 +1,10 @@
-"""Gives tensors that a model leaves without Q and DQ the quantisation of their neighbour, where the answer stays the same.
+"""Gives a tensor without Q and DQ the quantisation of its neighbour, if the results stay the same.
 
 Requires: quantisations noted on tensors (`annotate_quantisation`), limits folded (`fuse_clip`).
-Ensures: the output of an operator that only chooses among its input's values has the input's quantisation; so has that of a Pad
-whose value it holds exactly. The sole input of one that commutes with rounding (MaxPool, Maximum, Concat, Pad, Clip) has that of
-the output.
-Leaves alone: tensors with a quantisation, inputs that others read, Concats of unequal quantisations.
+Ensures: the output of an operator that only selects among its input's values has the input's quantisation. So has the output of a
+Pad whose value this quantisation holds exactly. The input of an operator that commutes with rounding (MaxPool, Maximum, Concat,
+Pad, Clip) has the quantisation of the output, if no other operator reads it.
+Leaves alone: tensors with a quantisation, inputs with other readers, Concats of unequal quantisations.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ from cnna.spec import pack
 
 
 def inherit_quantisation(graph: Graph) -> Graph:
-    """Returns the graph with those quantisations."""
+    """Returns the graph with these quantisations added."""
     edit = Editor(graph)
     for node in edit:
         quants = {edit.tensors[name].quant for name in node.inputs if name in edit.tensors}
@@ -34,7 +34,7 @@ def inherit_quantisation(graph: Graph) -> Graph:
 
 
 def _keeps_values(edit: Editor, node: Node) -> bool:
-    """Whether every element of the output is one of the inputs', or a value that their quantisation holds."""
+    """Whether every element of the output is an element of an input, or a value that the inputs' quantisation holds exactly."""
     op = node.op
     if isinstance(op, Clip):
         return {op.low, op.high} <= {-inf, 0.0, inf}

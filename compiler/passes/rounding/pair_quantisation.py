@@ -1,8 +1,8 @@
-"""Joins each QuantizeLinear and its DequantizeLinear to one Requantise, uint8 shifted to int8.
+"""Joins each QuantizeLinear and its DequantizeLinear to one Requantise. uint8 becomes int8 by a shift of the zero point.
 
-Requires: checked scales (`check_scales`), DequantizeLinear next to its QuantizeLinear (`hoist_dequantise`).
-Ensures: all equal pairs of a tensor are one Requantise, so that it has one reader; a QuantizeLinear whose int8 is wanted as such
-reads that Requantise.
+Requires: checked scales (`check_scales`), each DequantizeLinear directly behind its QuantizeLinear (`hoist_dequantise`).
+Ensures: all equal pairs that read a tensor are one Requantise, so that the tensor has one reader. A QuantizeLinear whose int8
+value is still needed reads that Requantise.
 Leaves alone: a pair whose scales differ or are not one number, or whose type is neither int8 nor uint8.
 """
 
@@ -38,7 +38,7 @@ def _is(node: Node, kind: str) -> bool:
 
 
 def _join(edit: Editor, node: Node, name: str, key: Key, one: str | None) -> str:
-    """Makes one tensor of a DequantizeLinear's output and `one`, the output of an equal pair; returns its name."""
+    """Makes the output of a DequantizeLinear and `one`, the output of an equal pair, the same tensor. Returns its name."""
     source, quant = key
     if one is None:
         return edit.put(name, Requantise(quant), (source,), node.output)
@@ -46,7 +46,7 @@ def _join(edit: Editor, node: Node, name: str, key: Key, one: str | None) -> str
         edit.remove(node)
         edit.redirect(node.output, one)
         return one
-    if one in edit.outputs:  # both names are wanted: rounding again changes nothing
+    if one in edit.outputs:  # both names must stay; rounding a second time changes nothing
         edit.put(node.name, Requantise(quant), (one,), node.output)
         return one
     edit.remove(edit.nodes[one])
@@ -55,7 +55,7 @@ def _join(edit: Editor, node: Node, name: str, key: Key, one: str | None) -> str
 
 
 def _read_behind(edit: Editor, node: Node, made: dict[Key, str]) -> None:
-    """Makes a QuantizeLinear whose int8 the CPU or the user reads take the output of the Requantise equal to it."""
+    """If an equal Requantise exists, lets a QuantizeLinear read its output. The CPU or the user needs this node's int8 value."""
     quant = _quant(edit, node)
     one = made.get((node.inputs[0], quant)) if quant else None
     if one:
@@ -63,7 +63,10 @@ def _read_behind(edit: Editor, node: Node, made: dict[Key, str]) -> None:
 
 
 def _quant(edit: Editor, node: Node) -> Quant | None:
-    """How a Q or DQ node of one constant int8 or uint8 scale rounds; `check_scales` has seen that it is above 0."""
+    """The quantisation of a Q or DQ with one constant scale and a constant int8 or uint8 zero point; None for other nodes.
+
+    `check_scales` ensures that the scale is above 0.
+    """
     if any(name and name not in edit.constants for name in node.inputs[1:]):
         return None
     scale = edit.constants[node.inputs[1]]

@@ -1,11 +1,11 @@
-"""Chooses a quantisation for the tensor between a Conv and its Add, where a model has none.
+"""Chooses a quantisation for the tensor between a Conv and its Add, if the model gives none.
 
-The add saturates at the ends of y = [low, high]; with the other operand within r = [low, high], what the convolution gives
-beyond [y.low - r.high, y.high - r.low] cannot change y. The tensor gets that range, in 255 steps.
+The Add computes y = x + r, where x is the Conv's output. y saturates at y.low and y.high, and r lies within r.low and r.high.
+Values of x outside [y.low - r.high, y.high - r.low] therefore cannot change y. The tensor gets this range, in 255 steps.
 
 Requires: quantisations noted and inherited (`annotate_quantisation`, `inherit_quantisation`).
-Ensures: where the Add's output and its other operand are quantised, so is what a Conv makes for the Add alone.
-Leaves alone: differences, Adds whose output or both operands have no quantisation, and tensors that others read.
+Ensures: if the Add's output and its other operand are quantised, so is the output of a Conv that only the Add reads.
+Leaves alone: differences, Adds whose output or both operands have no quantisation, and tensors with other readers.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from cnna.compiler.graph.ir import Graph, Quant
 
 
 def quantise_between(graph: Graph) -> Graph:
-    """Returns the graph with those quantisations."""
+    """Returns the graph with these quantisations added."""
     edit = Editor(graph)
     for node in edit:
         if not isinstance(node.op, Add) or node.op.minus or edit.tensors[node.output].quant is None:
@@ -25,7 +25,7 @@ def quantise_between(graph: Graph) -> Graph:
             quant = edit.tensors[other].quant
             if edit.tensors[mine].quant is None and quant is not None and edit.sole(mine, Conv):
                 (y_low, y_high), (r_low, r_high) = (_range(q) for q in (edit.tensors[node.output].quant, quant))
-                low, high = y_low - r_high, y_high - r_low  # 0 is between them, as it is in every range of int8
+                low, high = y_low - r_high, y_high - r_low  # 0 lies between them, because every int8 range contains 0
                 scale = (high - low) / 255
                 edit.tensors[mine] = replace(edit.tensors[mine], quant=Quant(scale, round(-128 - low / scale)))
     return edit.finish()

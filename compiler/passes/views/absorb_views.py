@@ -1,7 +1,7 @@
-"""A 1x1 Conv of a vector that views make of a map becomes a Conv whose kernel is the whole map: Flatten and Gemm, in any layout.
+"""Lets a 1x1 Conv of a flattened map read the map itself, with a kernel of the map's size: Flatten and Gemm, in any layout.
 
 Requires: typed views and convolutions, the views directly in front of the Conv (`sink_views`).
-Ensures: such a Conv reads the map itself; its weights stand in the order in which the map is stored.
+Ensures: such a Conv reads the map, with its weights in the order in which the map is stored.
 Leaves alone: views of graph inputs and of ONNX operators, which belong to the CPU's head; grouped convolutions.
 """
 
@@ -16,7 +16,7 @@ from cnna.compiler.passes.views.sink_views import elements_behind
 
 
 def absorb_views(graph: Graph) -> Graph:
-    """Returns the graph in which those convolutions read their maps."""
+    """Returns the graph in which these convolutions read their maps."""
     edit = Editor(graph)
     for node in edit:
         if isinstance(node.op, Conv) and node.op.window == Window() and node.op.groups == 1:

@@ -1,8 +1,10 @@
-"""Views that only put channels in another order (channel shuffles) become a 1x1 Conv with weights 0 and 1.
+"""Turns views that only reorder channels (channel shuffles) into a 1x1 Conv with weights 0 and 1.
 
 Requires: typed views, each chain ending in the tensor that a layer reads (`sink_views`).
-Ensures: a layer never reads a reordered map through views: a Conv with weight scale 1, exact in int8, selects its channels.
-Leaves alone: views that also move pixels, views of graph inputs and of ONNX operators (the CPU's), and those that nobody reads.
+Ensures: no layer reads a map with reordered channels through views. A Conv with weight scale 1, exact in int8, selects its
+channels.
+Leaves alone: views that also move pixels, views of graph inputs and of ONNX operators (which the CPU runs), and views without a
+reader.
 """
 
 import numpy as np

@@ -1,9 +1,10 @@
-"""PixelShuffle and PixelUnshuffle, written as Reshape, Transpose and Reshape, become interleaved maps and concatenated pixels.
+"""Turns PixelShuffle and PixelUnshuffle, written as Reshape, Transpose and Reshape, into interleaved maps and concatenated pixels.
 
-Requires: typed views, each chain ending in the tensor that a layer reads (`sink_views`), those of vectors gone (`absorb_views`).
-Ensures: no chain of views is left between two layers that turns channels into pixels of a block, or back, in any order.
-Leaves alone: views that move other elements or make a vector, views of graph inputs and of ONNX operators (the CPU's), and those
-that nobody reads.
+Requires: typed views, each chain ending in the tensor that a layer reads (`sink_views`); no views that flatten a map for a layer
+(`absorb_views`).
+Ensures: between two layers, no chain of views turns channels into the pixels of blocks, or back, in any order of the channels.
+Leaves alone: views that move other elements or make a vector, views of graph inputs and of ONNX operators (which the CPU runs), and
+views without a reader.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ from cnna.compiler.passes.views.sink_views import moved_map
 
 
 def pixel_shuffle(graph: Graph) -> Graph:
-    """Returns the graph without those views."""
+    """Returns the graph without these views."""
     edit = Editor(graph)
     for node in edit:
         if moved := moved_map(edit, node):
@@ -54,7 +55,7 @@ def _pixels(shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def _picked(order: NDArray[np.int64], before: tuple[int, ...], step: int) -> NDArray[np.int64] | None:
-    """The channels that each phase of the output has; None: its pixels are not those of a whole channel."""
+    """The channels [phases, channels] that each phase of the output shows. None: a phase mixes pixels of several channels."""
     pixels = _pixels(before)
     phases = [order[:, a::step, b::step] for a in range(step) for b in range(step)]
     picked = np.array([phase[:, 0, 0] // pixels[0].size for phase in phases])

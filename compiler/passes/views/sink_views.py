@@ -1,9 +1,10 @@
-"""Moves Reshape and Transpose down past elementwise operators, where they meet others that undo them.
+"""Moves Reshape and Transpose behind elementwise operators, where they meet views that undo them.
 
 Requires: typed views and elementwise operators (`canonical_views`, `canonical_elementwise`).
-Ensures: between two layers a view is left only where a layer needs it; views that undo each other are gone; channel concatenations
-are typed Concats.
-Leaves alone: views of graph inputs and of what runs on the CPU, which stay in front of Q and DQ: they belong to the head.
+Ensures: between two layers, a view is left only if a layer needs it. Views that undo each other are gone. Concatenations of
+channels are typed Concats.
+Leaves alone: views of graph inputs and of operators that the CPU runs. They stay in front of Q and DQ, because they belong to the
+head.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from cnna.compiler.passes.canonical.typed_operators import put_framed
 
 
 def sink_views(graph: Graph) -> Graph:
-    """Returns the graph with its views moved as far down as they go."""
+    """Returns the graph with each view as far behind as it can go."""
     return settled(graph, _move)
 
 
@@ -29,7 +30,7 @@ def _move(edit: Editor, node: AnyNode) -> bool:
 
 
 def _merge(edit: Editor, node: Node) -> bool:
-    """A view of a view becomes one; a Transpose that moves axes of size 1 only becomes a Reshape."""
+    """Merges a view of a view into one. A Transpose that moves only axes of size 1 becomes a Reshape."""
     if isinstance(node.op, Transpose):
         shape = edit.shape(node.inputs[0])
         moved = [axis for axis in node.op.perm if shape[axis] > 1]
@@ -58,7 +59,7 @@ def _merge(edit: Editor, node: Node) -> bool:
 
 
 def _concat(edit: Editor, node: Node) -> bool:
-    """An ONNX Concat of channels becomes the typed one; of equally transposed inputs, one of their sources."""
+    """Turns an ONNX Concat of channels into the typed one. If its inputs are transposed alike, it joins their sources instead."""
     shape = edit.shape(node.output)
     if not isinstance(node.op, Onnx) or node.op.kind != "Concat" or node.op.domain or not edit.is_real(node):
         return False
@@ -82,7 +83,7 @@ def _concat(edit: Editor, node: Node) -> bool:
 
 
 def _sink(edit: Editor, node: Node) -> bool:
-    """e(view(x)) becomes view(e(x)); a Requantise stays behind a view that only the head has."""
+    """Turns e(view(x)) into view(e(x)). A view that belongs to the head stays in front of a Requantise."""
     if not isinstance(node.op, Clip | Requantise | Add):
         return False
     views = [edit.producer(name, VIEWS) for name in node.inputs]
@@ -103,7 +104,7 @@ def _sink(edit: Editor, node: Node) -> bool:
 
 
 def _sink_affine(edit: Editor, node: Node) -> bool:
-    """`_sink` for an Affine whose constants depend on the channel alone in front of the views too."""
+    """As `_sink`, for an Affine whose constants still depend only on the channel in front of the views."""
     view = edit.producer(node.inputs[0], VIEWS) if isinstance(node.op, Affine) else None
     if view is None or _is_heads(edit, view.inputs[0]):
         return False
@@ -131,7 +132,7 @@ def _sink_affine(edit: Editor, node: Node) -> bool:
 
 
 def _sink_concat(edit: Editor, node: Node) -> bool:
-    """`_sink` for a Concat of maps whose Reshapes change rows and columns only, all in the same way."""
+    """As `_sink`, for a Concat of maps whose Reshapes change rows and columns only, all in the same way."""
     views = [edit.producer(name, Reshape) for name in node.inputs] if isinstance(node.op, Concat) else []
     sources = tuple(view.inputs[0] for view in views if view)
     if not views or len(sources) < len(views) or any(_is_heads(edit, source) for source in sources):
@@ -147,7 +148,7 @@ def _sink_concat(edit: Editor, node: Node) -> bool:
 
 
 def elements_behind(shape: tuple[int, ...], views: Iterable[Reshape | Transpose]) -> np.ndarray:
-    """Which element of a tensor of `shape`, counted in raster order, is at each place behind the views."""
+    """For each place behind the views, the number (in raster order) of the element of a tensor of `shape` that ends up there."""
     order = np.arange(int(np.prod(shape))).reshape(shape)
     for view in views:
         order = order.reshape(view.shape) if isinstance(view, Reshape) else order.transpose(view.perm)
@@ -155,9 +156,11 @@ def elements_behind(shape: tuple[int, ...], views: Iterable[Reshape | Transpose]
 
 
 def moved_map(edit: Editor, node: Node) -> tuple[str, np.ndarray] | None:
-    """(map, which of its elements is at each place behind them) of a chain of views that ends in `node` between two layers.
+    """(map, order) of a chain of views that ends in `node`, between two layers. None: there is no such chain.
 
-    The order is [1, C, H, W]. None: the last view makes no map, or nobody reads it; the first reads no map of the accelerator.
+    order [1, C, H, W]: for each place behind the chain, the number of the map's element there, in raster order. The result is
+    None if the last view makes no map or has no reader, or if the first view reads a graph input, a CPU operator's output or a
+    tensor that is no map.
     """
     if not isinstance(node.op, VIEWS) or len(edit.shape(node.output)) != 4 or not edit.consumers(node.output):
         return None
@@ -172,7 +175,7 @@ def moved_map(edit: Editor, node: Node) -> tuple[str, np.ndarray] | None:
 
 
 def _raise(edit: Editor, node: Node) -> bool:
-    """view(Requantise(x)) becomes Requantise(view(x)) where x belongs to the head."""
+    """Turns view(Requantise(x)) into Requantise(view(x)) if x belongs to the head."""
     before = edit.producer(node.inputs[0], Requantise) if isinstance(node.op, VIEWS) else None
     if before is None or not _is_heads(edit, before.inputs[0]):
         return False
@@ -184,7 +187,8 @@ def _raise(edit: Editor, node: Node) -> bool:
 def _is_heads(edit: Editor, tensor: str) -> bool:
     """Whether a tensor is made before the first layer of the accelerator.
 
-    Where there are convolutions, it begins at them (`split`). Else the tensor is a graph input or the CPU's, or a view of one.
+    If the graph has convolutions, the accelerator begins at them (`split`). Otherwise the head has graph inputs, the outputs of
+    CPU operators, and views of these.
     """
     if any(isinstance(node.op, Conv) for node in edit.nodes.values()):
         return not _behind_conv(edit, tensor)

@@ -72,5 +72,5 @@ def test_offset_that_differs_between_samples_is_named():
 def test_offset_that_does_not_fit_is_named(shape):
     """numpy would broadcast one of the shapes, and for the other give an error without the node."""
     graph = untyped("g (float[N,6] x) => (float[N,4] y) { y = Gemm (x, w, b) }", {"w": (6, 4), "b": (4,)})
-    with pytest.raises(ModelError, match=r"third input has shape .*; it must be \[4\], one an output"):
+    with pytest.raises(ModelError, match=r"third input has shape .*; it must be \[4\], one value per output"):
         canonical_gemm(replace(graph, constants={**graph.constants, "b": np.zeros(shape, np.float32)}))

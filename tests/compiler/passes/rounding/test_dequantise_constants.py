@@ -101,5 +101,5 @@ def test_activations_stay():
 def test_values_beyond_float32_are_named():
     """They would be infinite, and so would every sum with them."""
     values = {"q": WHOLE, "s": np.float32(3e38), "z": np.int8(0)}
-    with pytest.raises(ModelError, match=r"node 'DequantizeLinear:w' .*beyond float32; use a smaller scale"):
+    with pytest.raises(ModelError, match=r"node 'DequantizeLinear:w' .*exceed the range of float32; use a smaller scale"):
         dequantise_constants(untyped(TEXT, values))
