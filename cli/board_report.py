@@ -11,7 +11,7 @@ from cnna.host.board.overlay import is_virtual, open_overlay
 from cnna.host.board.pynq_driver import open_board
 from cnna.host.selftest import selftest as tests
 from cnna.host.selftest.selftest import Finding
-from cnna.host.selftest.sustained import BATCHES, Job, own_job, sustain
+from cnna.host.selftest.sustained import BATCHES, Workload, own_workload, sustain
 from cnna.spec.artifact import load
 from cnna.spec.config import as_dict
 from cnna.spec.errors import UserError
@@ -48,14 +48,14 @@ def selftest(args: argparse.Namespace) -> Outcome:
     overlay, virtual = open_overlay(args.overlay), is_virtual(args.overlay)
     device = open_board(overlay)
     found = tests.selftest(device, virtual)
-    job = given or own_job(device, 1 if virtual else BATCHES)
+    workload = given or own_workload(device, 1 if virtual else BATCHES)
     figures: dict[str, Any] = {}
-    if job is None:
+    if workload is None:
         found.append(
             Finding("network", True, f"not tried: none comes with cnna for {device.config}; --model M.cnna --input X tries one"),
         )
     else:
-        more, figures = sustain(device, job, lambda: power.board(overlay), virtual)
+        more, figures = sustain(device, workload, lambda: power.board(overlay), virtual)
         found += more
     for finding in found:
         print(f"{'ok    ' if finding.good else 'FAILED'} {finding.name:16} {finding.text}")
@@ -63,10 +63,10 @@ def selftest(args: argparse.Namespace) -> Outcome:
     return Outcome(figures, 0 if all(finding.good for finding in found) else 1)
 
 
-def _given(args: argparse.Namespace) -> Job:
+def _given(args: argparse.Namespace) -> Workload:
     """The user's network. All of it is read before the board is touched."""
     expected = arrays_of(args.expect) if args.expect else None
     artifact = load(args.model)
     shapes = {entry["name"]: entry["shape"] for entry in artifact.manifest["model_inputs"]}
     inputs = read_arrays(args.input, shapes, allow_uint8=artifact.manifest["preprocess"] is not None)
-    return Job(artifact, inputs, expected, args.expect.name if args.expect else "")
+    return Workload(artifact, inputs, expected, args.expect.name if args.expect else "")

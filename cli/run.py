@@ -21,7 +21,7 @@ from cnna.spec.artifact import Artifact, load
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError
 from cnna.spec.files import read_bytes
-from cnna.spec.metrics import Runs, summary
+from cnna.spec.metrics import RunRecords, summary
 from cnna.spec.preprocess import NORMALISATION, from_entry
 
 OUTPUTS = ("output", "trace")
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> Outcome:
             untraced = args.trace is not None and not _traced(model.device)
     except CheckError as error:
         print(error, file=sys.stderr)
-        figures = summary(artifact, args.device, [Runs()] * len(artifact.programs), time.perf_counter() - started, False)
+        figures = summary(artifact, args.device, [RunRecords()] * len(artifact.programs), time.perf_counter() - started, False)
         return Outcome({**figures, "ddr": ddr}, error.exit_code)
     if args.output:
         write_arrays(args.output, answers)

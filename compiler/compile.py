@@ -36,7 +36,7 @@ from cnna.spec.manifest import (
     ACCELERATOR,
     CPU,
     CommandEntry,
-    Common,
+    CommonEntries,
     CpuEntry,
     LayerWork,
     ModelEntries,
@@ -100,7 +100,7 @@ class Program:
 
     def piece(self) -> ProgramPiece:
         """It as a piece of a model."""
-        common: Common = {"isa": list(VERSION), "config": as_dict(self.config), "name": self.graph.name, "batch": self.batch}
+        common: CommonEntries = {"isa": list(VERSION), "config": as_dict(self.config), "name": self.graph.name, "batch": self.batch}
         return ProgramPiece({**common, **self.entry()}, self.program, self.constants)
 
 

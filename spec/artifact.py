@@ -26,7 +26,7 @@ from cnna.spec.manifest import (
     ACCELERATOR,
     CPU,
     PIECES,
-    Common,
+    CommonEntries,
     CpuEntry,
     Manifest,
     ModelEntries,
@@ -130,12 +130,17 @@ class Artifact:
 
 def artifact_of(manifest: ModelEntries, pieces: Sequence[tuple[PieceEntry, Sequence[bytes]]], model: bytes) -> Artifact:
     """An artifact from its parts. manifest: all but the pieces' entries. pieces: entry, and (program, constants) or (model,)."""
-    common: Common = {"isa": manifest["isa"], "config": manifest["config"], "name": manifest["name"], "batch": manifest["batch"]}
+    common: CommonEntries = {
+        "isa": manifest["isa"],
+        "config": manifest["config"],
+        "name": manifest["name"],
+        "batch": manifest["batch"],
+    }
     whole: Manifest = {**manifest, "pieces": [entry for entry, _ in pieces]}
     return Artifact(whole, tuple(_piece(common, entry, *files) for entry, files in pieces), model)
 
 
-def _piece(common: Common, entry: PieceEntry, *files: bytes) -> Piece:
+def _piece(common: CommonEntries, entry: PieceEntry, *files: bytes) -> Piece:
     if entry["kind"] == CPU:
         return CpuPiece(entry, *files)
     return ProgramPiece({**common, **entry}, *files)

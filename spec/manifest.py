@@ -116,7 +116,7 @@ class TensorEntry(TypedDict):
     zero: Annotated[int, _ZERO]
 
 
-class Fold(TypedDict):
+class FoldEntry(TypedDict):
     """How pixels of an input become channels; `soundness` checks the numbers. Pairs are (rows, columns)."""
 
     shape: Annotated[list[int], _LIST]
@@ -126,10 +126,10 @@ class Fold(TypedDict):
 
 
 class _MaybeFolded(TypedDict, total=False):
-    fold: Fold | None
+    fold: FoldEntry | None
 
 
-class Place(_MaybeFolded):
+class PlaceEntry(_MaybeFolded):
     """Where the bytes of a tensor lie in a segment."""
 
     name: str
@@ -141,7 +141,7 @@ class Place(_MaybeFolded):
     row_bytes: int
 
 
-class Port(Place, TensorEntry):
+class Port(PlaceEntry, TensorEntry):
     """A tensor that the host writes or reads."""
 
 
@@ -190,7 +190,7 @@ class _MaybePictured(TypedDict, total=False):
     colour: str
 
 
-class Preprocess(_MaybePictured):
+class PreprocessEntry(_MaybePictured):
     """(picture * scale - mean) / std, by channel; missing entries are as in `cnna.spec.preprocess`."""
 
     scale: float
@@ -244,7 +244,7 @@ class Member(TypedDict):
     sha256: str
 
 
-class Common(TypedDict):
+class CommonEntries(TypedDict):
     """The entries that a model has as a whole and in each of its programs. isa: major and minor version of the register map."""
 
     isa: Annotated[list[int], _each(_COUNT, 2)]
@@ -273,7 +273,7 @@ class ProgramEntry(_MaybePredicted):
     commands: list[CommandEntry]
 
 
-class ProgramManifest(Common, ProgramEntry):
+class ProgramManifest(CommonEntries, ProgramEntry):
     """A program by itself: the piece's entry, and the entries that it shares with its model."""
 
 
@@ -301,13 +301,13 @@ class _MaybeThere(TypedDict, total=False):
     schema: Annotated[int, _ANYTHING]
 
 
-class ModelEntries(Common, _MaybeThere):
+class ModelEntries(CommonEntries, _MaybeThere):
     """What the compiler knows of a model as a whole. macs: of one image, on the accelerator; cpu_macs: on the CPU."""
 
     version: str
     model_inputs: list[ModelInput]
     model_outputs: list[ModelOutput]
-    preprocess: Preprocess | None
+    preprocess: PreprocessEntry | None
     macs: int
     cpu_macs: int
 

@@ -15,7 +15,7 @@ Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Runs:
+class RunRecords:
     """What was observed in the runs of one program.
 
     counters: of each run, empty where nothing counts clocks. profile: of the last run, for every layer {cycles, stalls,
@@ -31,7 +31,7 @@ class Runs:
 def summary(
     artifact: Artifact,
     device: str,
-    runs: Sequence[Runs],
+    runs: Sequence[RunRecords],
     wall_seconds: float,
     matches_reference: bool | None,
     cpu_seconds: float | None = None,
@@ -67,7 +67,7 @@ def summary(
     }
 
 
-def _program(program: ProgramPiece, seen: Runs) -> Figures:
+def _program(program: ProgramPiece, seen: RunRecords) -> Figures:
     """The figures of one program."""
     measured = [run for run in seen.counters if run["cycles"]]
     manifest, config = program.manifest, program.config

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.spec.errors import DataError
-from cnna.spec.manifest import Fold, Port
+from cnna.spec.manifest import FoldEntry, Port
 
 Int8 = NDArray[np.int8]
 Float = NDArray[np.float32]
@@ -46,7 +46,7 @@ def dequantise(q: Int8, scale: float, zero: int) -> Float:
 def pack(port: Port, x: Int8, ci: int) -> NDArray[np.uint8]:
     """int8 [N, C, H, W] as N * image_bytes bytes, from the port's offset on. Bytes that x does not fill hold the zero point."""
     memory = np.full(len(x) * port["image_bytes"], port["zero"], np.int8)
-    fold = port.get("fold") or Fold(shape=list(x.shape[1:]), step=[1, 1], span=[1, 1], before=[0, 0])
+    fold = port.get("fold") or FoldEntry(shape=list(x.shape[1:]), step=[1, 1], span=[1, 1], before=[0, 0])
     channels, height, width = x.shape[1:]
     words = _words(port, memory, fold["shape"], ci)
     rows = [_shared(*axis, words.shape[2], height) for axis in _offsets(fold, 0)]
@@ -71,7 +71,7 @@ def _words(port: Port, memory: Int8, shape: Sequence[int], ci: int) -> Int8:
     return np.ndarray((images, blocks, height, width, ci), np.int8, memory, strides=strides)  # ValueError: beyond the bytes
 
 
-def _offsets(fold: Fold, axis: int) -> Iterator[tuple[int, int]]:
+def _offsets(fold: FoldEntry, axis: int) -> Iterator[tuple[int, int]]:
     """(step, first) for each row (or column) that a folded pixel holds: folded pixel p holds row p * step + first."""
     for within in range(fold["span"][axis]):
         yield fold["step"][axis], within - fold["before"][axis]

@@ -46,9 +46,9 @@ class Preprocess:
         mean, std = (np.array(numbers, np.float32).reshape(-1, *(1,) * after) for numbers in (self.mean, self.std))
         return ((images.astype(np.float32) * np.float32(self.scale) - mean) / std).astype(np.float32)
 
-    def entry(self) -> manifest.Preprocess:
+    def entry(self) -> manifest.PreprocessEntry:
         """The preprocessing as a table for JSON: the normalisation, and whatever differs from the default."""
-        found: manifest.Preprocess = {"scale": self.scale, "mean": list(self.mean), "std": list(self.std)}
+        found: manifest.PreprocessEntry = {"scale": self.scale, "mean": list(self.mean), "std": list(self.std)}
         if self.size is not None:
             found["size"] = list(self.size)
         if self.crop is not None:

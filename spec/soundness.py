@@ -17,7 +17,7 @@ from cnna.spec.manifest import (
     CPU,
     PREDICTED_SINCE,
     TRACED,
-    Fold,
+    FoldEntry,
     Manifest,
     ModelInput,
     ModelOutput,
@@ -122,7 +122,7 @@ def _sound_layout(port: Port, shape: Sequence[int], ci: int) -> bool:
     )
 
 
-def _sound_fold(fold: Fold, channels: int) -> bool:
+def _sound_fold(fold: FoldEntry, channels: int) -> bool:
     """Whether the numbers of a fold are possible for an input with so many channels."""
     pairs = [fold["step"], fold["span"], fold["before"]]
     numbers = [number for part in (fold["shape"], *pairs) for number in part]

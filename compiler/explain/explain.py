@@ -78,7 +78,7 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class _Placed:
+class _Partitioned:
     """A model as it will be compiled: `model` is what `compile` reads. Graphs and reasons are those of `Facts`."""
 
     model: ModelProto
@@ -128,18 +128,18 @@ def _macs(pieces: Sequence[Piece], kind: str) -> int:
     return sum(ImportedPiece(piece).float_macs for piece in pieces if piece.kind == kind)
 
 
-def _placed(model: ModelProto, rewritten: Graph) -> _Placed:
+def _placed(model: ModelProto, rewritten: Graph) -> _Partitioned:
     """Finds where nodes could run. A model that `compile` refuses as it is, is placed as far as its operators allow."""
     if is_quantised(rewritten) or support.foreign_quantisation(rewritten):
         whole = run_passes(rewritten, QUANTISATION)
         try:
-            return _Placed(model, rewritten, whole, placement(whole), {})
+            return _Partitioned(model, rewritten, whole, placement(whole), {})
         except ModelError as error:
-            return _Placed(model, rewritten, whole, placed(whole, support.quantised_limit), {}, (str(error),))
+            return _Partitioned(model, rewritten, whole, placed(whole, support.quantised_limit), {}, (str(error),))
     made, stays_float = quantised(rewritten)
     source = replace(to_graph(made), sources=rewritten.sources)
     whole = run_passes(source, (*REWRITES, *QUANTISATION))
-    return _Placed(made, rewritten, whole, placement(whole), stays_float)
+    return _Partitioned(made, rewritten, whole, placement(whole), stays_float)
 
 
 def _compiled(

@@ -106,7 +106,7 @@ class VectorPart:
 
 
 @dataclass(frozen=True)
-class Common:
+class KernelParts:
     """What array and vector kernels share.
 
     second: the residual operand, or the second operand of an elementwise kernel. tensor: the tensor of the graph that `dest` holds,
@@ -127,7 +127,7 @@ class Common:
 
 
 @dataclass(frozen=True, eq=False)
-class ConvKernel(Common):
+class ConvKernel(KernelParts):
     """A pass of the array.
 
     `mid` is the sum's own int8 stage; `add` combines it with `second`, or is None where nothing is added.
@@ -139,7 +139,7 @@ class ConvKernel(Common):
 
 
 @dataclass(frozen=True, eq=False)
-class VectorKernel(Common):
+class VectorKernel(KernelParts):
     """A pass of the vector engine. `op` is one of `regmap.VECTOR_OPS`; uniform: one set of parameters serves every block."""
 
     op: str

@@ -54,7 +54,7 @@ class Fold:
         """Channels, rows and columns of the folded input."""
         return self.channels * self.down.span * self.right.span, self.down.size, self.right.size
 
-    def port(self) -> manifest.Fold:
+    def port(self) -> manifest.FoldEntry:
         """The entry `fold` of the input's port, docs/artifact.md."""
         down, right = self.down, self.right
         return {

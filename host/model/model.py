@@ -23,7 +23,7 @@ from cnna.spec.artifact import Artifact, load
 from cnna.spec.config import Config
 from cnna.spec.device import Device, Profiler, Recorder
 from cnna.spec.errors import DataError, ToolError
-from cnna.spec.metrics import Figures, Runs, summary
+from cnna.spec.metrics import Figures, RunRecords, summary
 
 SIMULATED = {
     "emulator": "cnna.sim.emulator.emulator",
@@ -238,7 +238,7 @@ class Model:
         return {name: x for keeper in keepers for name, x in keeper.real().items()}
 
     def _figures(self, wall_seconds: float, samples: int, cpu_seconds: float) -> Figures:
-        runs = [Runs([run for run in seen.counters if run], seen.profile, seen.timeline) for seen in self._seen]
+        runs = [RunRecords([run for run in seen.counters if run], seen.profile, seen.timeline) for seen in self._seen]
         cpu = cpu_seconds / samples if len(self.artifact.programs) < len(self.artifact.pieces) else None
         rate = samples / wall_seconds if self.on_board else None
         return summary(self.artifact, self.device_name, runs, wall_seconds, True if self.agreement else None, cpu, rate)

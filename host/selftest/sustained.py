@@ -32,7 +32,7 @@ Watts = Callable[[], Mapping[str, float]]  # by sensor
 
 
 @dataclass(frozen=True)
-class Job:
+class Workload:
     """A network and samples for it. `expected`: the answers by output, from a named source; or None.
 
     `quick`: its CPU parts and copies are known to be small, so that the host's time can be limited.
@@ -45,7 +45,7 @@ class Job:
     quick: bool = False
 
 
-def own_job(board: BoardDevice, batches: int = BATCHES) -> Job | None:
+def own_workload(board: BoardDevice, batches: int = BATCHES) -> Workload | None:
     """The network that comes with the self-test, with pictures for so many batches; None if no preset fits this accelerator."""
     found = network_for(board.config)
     if found is None:
@@ -54,44 +54,44 @@ def own_job(board: BoardDevice, batches: int = BATCHES) -> Job | None:
     times = -(-batches * manifest["batch"] // len(found.pictures))
     inputs = {manifest["model_inputs"][0]["name"]: np.tile(found.pictures, (times, 1, 1, 1))}
     answers = {manifest["model_outputs"][0]["name"]: np.tile(found.answers, (times, 1, 1, 1))}
-    return Job(found.artifact, inputs, answers, "the reference", quick=True)
+    return Workload(found.artifact, inputs, answers, "the reference", quick=True)
 
 
-def sustain(board: BoardDevice, job: Job, watts: Watts, virtual: bool) -> tuple[list[Finding], dict[str, Any]]:
-    """Runs the job for `SECONDS`, at least once. Returns the findings `network`, `throughput` and `energy`, and their figures.
+def sustain(board: BoardDevice, workload: Workload, watts: Watts, virtual: bool) -> tuple[list[Finding], dict[str, Any]]:
+    """Runs the workload for `SECONDS`, at least once. Returns the findings `network`, `throughput` and `energy`, and their figures.
 
     A figure that was not measured is None. On a `virtual` board time is not compared with the counter. An error that stops the
     accelerator is a finding; nothing is tried again.
     """
     figures: dict[str, Any] = dict.fromkeys(("images_per_second", "cycles", "counted_images_per_second", "watts"))
-    samples = len(next(iter(job.inputs.values())))
+    samples = len(next(iter(workload.inputs.values())))
     found, runs = Finding("network", True, ""), 0
     seen: list[Mapping[str, float]] = []
     looked = 0.0
     try:
-        with BoardModel(board, job.artifact, retries=0) as model:
+        with BoardModel(board, workload.artifact, retries=0) as model:
             began = time.perf_counter()
             while found.good and (not runs or time.perf_counter() - began < SECONDS):
-                run = model.run_async(job.inputs)
+                run = model.run_async(workload.inputs)
                 if time.perf_counter() - looked > POWER_SECONDS:  # while the network runs
                     looked = time.perf_counter()
                     seen.append(watts())
-                found, runs = _compared(job, run.wait(), runs), runs + 1
+                found, runs = _compared(workload, run.wait(), runs), runs + 1
             seconds = time.perf_counter() - began
             cycles = model.last["cycles"]
     except RunError as error:
         return [Finding("network", False, f"run {runs + 1}: {error}")], figures
-    batches = runs * -(-samples // job.artifact.manifest["batch"])
+    batches = runs * -(-samples // workload.artifact.manifest["batch"])
     figures |= {"images_per_second": runs * samples / seconds, "cycles": cycles}
     if cycles:
-        figures["counted_images_per_second"] = job.artifact.manifest["batch"] * board.config.clock_mhz * 1e6 / cycles
+        figures["counted_images_per_second"] = workload.artifact.manifest["batch"] * board.config.clock_mhz * 1e6 / cycles
     figures |= _power(seen, figures["images_per_second"])
-    return [found, throughput(board, job, seconds / batches, cycles, virtual), energy(seen, figures)], figures
+    return [found, throughput(board, workload, seconds / batches, cycles, virtual), energy(seen, figures)], figures
 
 
-def throughput(board: BoardDevice, job: Job, seconds: float, cycles: float | None, virtual: bool) -> Finding:
+def throughput(board: BoardDevice, workload: Workload, seconds: float, cycles: float | None, virtual: bool) -> Finding:
     """Compares the host's seconds of a batch, copies and Python included, with the clocks that the accelerator counted."""
-    batch, images = job.artifact.manifest["batch"], job.artifact.manifest["batch"] / seconds
+    batch, images = workload.artifact.manifest["batch"], workload.artifact.manifest["batch"] / seconds
     text = f"{images:,.1f} images a second by the clock on the wall"
     if not cycles:
         return Finding("throughput", virtual, f"{text}; this board counts no clocks")
@@ -103,7 +103,7 @@ def throughput(board: BoardDevice, job: Job, seconds: float, cycles: float | Non
         return Finding("throughput", False, f"{text}; quicker than its own counter: is that its clock?")
     added, most = 1e3 * (seconds - counted), 1e3 * (HOST_SECONDS + ACCESSES * _access_seconds(board) + counted * CLOCK_PART)
     text += f"; the host adds {max(0.0, added):.1f} ms to a batch"
-    return Finding("throughput", added < most or not job.quick, f"{text} ({most:.0f} at most)" if job.quick else text)
+    return Finding("throughput", added < most or not workload.quick, f"{text} ({most:.0f} at most)" if workload.quick else text)
 
 
 def energy(seen: list[Mapping[str, float]], figures: Mapping[str, Any]) -> Finding:
@@ -120,12 +120,12 @@ def _power(seen: list[Mapping[str, float]], images_per_second: float) -> dict[st
     return {"watts": watts or None, "joules_per_image": watts / images_per_second if watts else None}
 
 
-def _compared(job: Job, answers: Mapping[str, NDArray[Any]], before: int) -> Finding:
-    if job.expected is None:
+def _compared(workload: Workload, answers: Mapping[str, NDArray[Any]], before: int) -> Finding:
+    if workload.expected is None:
         return Finding("network", True, "it ran; --expect Y.npz would compare the answers")
     try:
         again = f", {before + 1:,} times" if before else ""
-        return Finding("network", True, compare_answers("board", answers, job.source, job.expected) + again)
+        return Finding("network", True, compare_answers("board", answers, workload.source, workload.expected) + again)
     except CheckError as error:
         return Finding("network", False, f"run {before + 1}: {error}")
 

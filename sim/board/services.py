@@ -47,7 +47,7 @@ class Service:
             context.abort(grpc.StatusCode[error.code], str(error))
 
 
-class Device(Service, device_pb2_grpc.RemoteDeviceServicer):
+class DeviceService(Service, device_pb2_grpc.RemoteDeviceServicer):
     """Files and the FPGA manager."""
 
     def existsfile(self, request: Any, context: Context) -> Any:
@@ -255,7 +255,7 @@ class Gpio(Service, gpio_pb2_grpc.GpioServicer):
 
 def add_services(server: Any, board: Board, connections: Connections) -> None:
     """Registers all four with a gRPC server."""
-    device_pb2_grpc.add_RemoteDeviceServicer_to_server(Device(board, connections), server)
+    device_pb2_grpc.add_RemoteDeviceServicer_to_server(DeviceService(board, connections), server)
     mmio_pb2_grpc.add_MmioServicer_to_server(Mmio(board, connections), server)
     buffer_pb2_grpc.add_RemoteBufferServicer_to_server(Buffers(board, connections), server)
     gpio_pb2_grpc.add_GpioServicer_to_server(Gpio(board, connections), server)

@@ -2,7 +2,7 @@
 
 from cnna.spec.artifact import Artifact, ProgramPiece
 from cnna.spec.config import as_dict, preset
-from cnna.spec.metrics import Runs, summary
+from cnna.spec.metrics import RunRecords, summary
 from cnna.spec.regmap import STALLS
 
 LAYERS = [{"name": "a", "op": "Conv", "engine": "conv", "macs": 6400}]
@@ -25,7 +25,7 @@ def run(cycles):
 
 def test_a_figure_is_the_mean_of_the_batches():
     """MACs are of an image and cycles of a batch: mixed up, every speed would be off by the batch."""
-    found = summary(ONE, "rtl", [Runs([run(100), run(300)])], 1.0, True)
+    found = summary(ONE, "rtl", [RunRecords([run(100), run(300)])], 1.0, True)
     assert found["cycles"] == 200
     assert found["mac_utilization"] == 3200 * 2 / (200 * 64)
     assert found["fps_at_300mhz"] == 2 * 300e6 / 200
@@ -35,18 +35,18 @@ def test_a_figure_is_the_mean_of_the_batches():
 
 def test_programs_of_one_model_add_up():
     """Programs run one after another: a mean over them would make a model of two pieces twice as quick."""
-    found = summary(artifact(LAYERS, LAYERS), "rtl", [Runs([run(100)]), Runs([run(60), run(80)])], 1.0, True)
+    found = summary(artifact(LAYERS, LAYERS), "rtl", [RunRecords([run(100)]), RunRecords([run(60), run(80)])], 1.0, True)
     assert found["cycles"] == 170
     assert found["mac_utilization"] == 6400 * 2 / (170 * 64)
     assert found["ddr_read_bytes"] == 2 * 16 * 12
     assert [program["cycles"] for program in found["programs"]] == [100, 70]
     assert len(found["layers"]) == 2
-    assert summary(artifact(LAYERS, LAYERS), "rtl", [Runs([run(100)]), Runs()], 1.0, True)["cycles"] is None
+    assert summary(artifact(LAYERS, LAYERS), "rtl", [RunRecords([run(100)]), RunRecords()], 1.0, True)["cycles"] is None
 
 
 def test_what_nothing_measured_is_none():
     """A zero would read as infinitely fast."""
-    found = summary(ONE, "emulator", [Runs()], 1.0, None)
+    found = summary(ONE, "emulator", [RunRecords()], 1.0, None)
     measured = ("cycles", "mac_utilization", "fps_at_300mhz", "ddr_read_bytes", "ddr_write_bytes", "fps_end_to_end", "cpu_seconds")
     assert all(found[key] is None for key in measured)
     assert found["programs"] == [{"cycles": None, "unit_clocks": None}]
@@ -60,19 +60,19 @@ def test_the_array_is_used_by_its_own_layers_alone():
         {"name": n, "op": op, "engine": e, "macs": 6400} for n, op, e in (("a", "Conv", "conv"), ("b", "Depthwise", "vector"))
     ]
     profile = [{"cycles": c, "stalls": {}, "ddr_read_bytes": 0, "ddr_write_bytes": 0} for c in (199, 1)]
-    found = summary(artifact(layers), "rtl", [Runs([run(200)], profile)], 1.0, None)
+    found = summary(artifact(layers), "rtl", [RunRecords([run(200)], profile)], 1.0, None)
     assert [layer["mac_utilization"] for layer in found["layers"]] == [6400 / (199 * 64), None]
 
 
 def test_units_are_dated_one_by_one():
     """An engine may finish two units in a clock, or never work."""
     events = [(5, "load", 1), (7, "conv", 2), (9, "conv", 3)]
-    found = summary(ONE, "rtl", [Runs([run(10)], None, events)], 1.0, None)
+    found = summary(ONE, "rtl", [RunRecords([run(10)], None, events)], 1.0, None)
     assert found["programs"][0]["unit_clocks"] == {"load": [5], "conv": [7, 7, 9], "vector": [], "store": []}
 
 
 def test_units_of_the_run_before_are_forgotten():
     """Counts are cleared a clock after the start; otherwise each unit of a second batch would be finished in clock 1."""
     events = [(1, "load", 1), (1, "conv", 3), (2, "load", 0), (2, "conv", 0), (6, "load", 1), (8, "conv", 1), (9, "conv", 3)]
-    found = summary(ONE, "rtl", [Runs([run(10)], None, events)], 1.0, None)
+    found = summary(ONE, "rtl", [RunRecords([run(10)], None, events)], 1.0, None)
     assert found["programs"][0]["unit_clocks"] == {"load": [6], "conv": [8, 9, 9], "vector": [], "store": []}

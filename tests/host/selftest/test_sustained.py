@@ -7,7 +7,7 @@ import pytest
 
 from cnna.host.device.accelerator import Accelerator
 from cnna.host.selftest import sustained
-from cnna.host.selftest.sustained import own_job, sustain
+from cnna.host.selftest.sustained import own_workload, sustain
 
 from ..emulated_board import EmulatedBoard
 
@@ -38,9 +38,9 @@ def counting(monkeypatch):
     return count
 
 
-def found_of(board, watts=dict, virtual=False, job=None):
+def found_of(board, watts=dict, virtual=False, workload=None):
     """Findings by name, and the figures."""
-    findings, figures = sustain(board, job or own_job(board, 1), watts, virtual)
+    findings, figures = sustain(board, workload or own_workload(board, 1), watts, virtual)
     return {finding.name: finding for finding in findings}, figures
 
 
@@ -115,7 +115,7 @@ def test_a_host_that_adds_too_much_is_found(board, counting, monkeypatch):
     found, _ = found_of(board)
     assert not found["throughput"].good
     assert "the host adds" in found["throughput"].text
-    found, _ = found_of(board, job=replace(own_job(board, 1), quick=False, expected=None))
+    found, _ = found_of(board, workload=replace(own_workload(board, 1), quick=False, expected=None))
     assert found["throughput"].good
     assert found["network"].text.startswith("it ran; --expect")
 
@@ -140,9 +140,9 @@ def test_sensors_that_show_nothing_are_found(board):
 def test_its_own_network_is_for_the_board_that_asks(board, monkeypatch):
     """There must be as many pictures as fill the batches; for sizes that nobody compiled for there is no network."""
     for batches in (1, 8):
-        job = own_job(board, batches)
-        (x,), (y,) = job.inputs.values(), job.expected.values()
-        assert len(x) == len(y) >= batches * job.artifact.manifest["batch"]
+        workload = own_workload(board, batches)
+        (x,), (y,) = workload.inputs.values(), workload.expected.values()
+        assert len(x) == len(y) >= batches * workload.artifact.manifest["batch"]
         assert x.dtype == np.uint8
     monkeypatch.setattr(board, "config", replace(board.config, bank_words=512))
-    assert own_job(board) is None
+    assert own_workload(board) is None
