@@ -1,8 +1,8 @@
-"""Estimates the clocks of each command alone, and, with queues and waits, when each command of a program begins and ends.
+"""Estimates the clocks of each command alone, and from queues and waits, when each command of a program begins and ends.
 
-The compiler and `explore` compare plans by these estimates. They count the steps of the engines, the rates of their writers, the
-bandwidth and latency of DDR, and the clocks that the vector engine loses if it reads a region that it or the array writes.
-Reports show the figures of `predict` instead.
+The compiler and `explore` compare plans by these estimates. They include the steps of the engines, the rates of their writers, the
+bandwidth and latency of DDR, and the clocks that the vector engine loses if it reads a region that it or the array writes. Reports
+show the figures of `predict` instead.
 """
 
 from collections import deque
@@ -22,13 +22,13 @@ from cnna.spec.machine import QUEUE_COMMANDS
 from cnna.spec.regmap import ADDRESS_BITS, COUNTED, VECTOR_OPS
 
 FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  # pipeline fill and drain of a command
-OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes, in one region (measured)
-ARRAY_CONFLICT = 0.5  # clocks that a group's reads wait for each write of the array, in one region (measured: 0.3 to 0.6)
+OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes in the same region (measured)
+ARRAY_CONFLICT = 0.5  # clocks that a group's reads wait for each write of the array in the same region (measured: 0.3 to 0.6)
 Clocks = NDArray[np.int64]
 
 
 def ddr_bytes(engine: str, fields: Fields, config: Config) -> int:
-    """Bytes that a command moves over AXI, whole beats."""
+    """Bytes that a command moves over AXI, in whole beats."""
     if engine in ("load", "store"):
         run = -(-fields["run"] * config.ci // BEAT_BYTES) * BEAT_BYTES
         return run * fields["runs"] * fields["blocks"]
@@ -38,7 +38,7 @@ def ddr_bytes(engine: str, fields: Fields, config: Config) -> int:
 
 
 def estimated_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpeed = PLANNED) -> int:
-    """Clocks that a command keeps its engine busy if nothing else disturbs it."""
+    """Clocks for which a command keeps its engine busy if nothing else disturbs it."""
     if engine == "conv":
         work = command_steps(engine, fields, config)
         return work.clocks + work.times + FILL_CLOCKS[engine]
@@ -47,7 +47,7 @@ def estimated_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpe
         lost = OWN_CONFLICT * _own_region(fields, config) if work.each > work.written else 0
         params = (
             config.vector_param_words if VECTOR_OPS[fields["op"]] == "depthwise" else 0
-        )  # parameters that are taken between two blocks
+        )  # the engine takes parameters between two blocks
         return int(work.times * (work.groups * max(work.written, work.each + lost) + params)) + FILL_CLOCKS[engine]
     ports = 1 if engine == "weight" and fields["ring"] else config.ports
     clocks = -(-ddr_bytes(engine, fields, config) // min(memory.bytes_per_cycle, BEAT_BYTES * ports))
@@ -57,8 +57,10 @@ def estimated_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpe
 
 
 def moving_clocks(fields: Fields, config: Config) -> int:
-    """Clocks that feature memory needs for the words of a load or store. Each port works on a run of its own, at the same time,
-    and moves a beat a clock, unless the bank with the most of their words needs longer."""
+    """Clocks that feature memory needs for the words of a load or store.
+
+    Each port moves a run of its own, one beat a clock. It takes longer if one bank holds more words than there are such clocks.
+    """
     total = fields["runs"] * fields["blocks"]
     starts = [
         n // fields["runs"] * fields["fm_block"] + n % fields["runs"] * fields["fm_run"] for n in range(min(config.ports, total))
@@ -76,7 +78,7 @@ def _own_region(fields: Fields, config: Config) -> float:
 
 
 def walked(prefix: str, fields: Fields, blocks: Range) -> Range:
-    """First and one past the last word of feature memory at which pixels of these blocks begin, of a walk `src` or `dst`."""
+    """The range of words of feature memory in which the pixels of these blocks begin, for a `src` or `dst` walk."""
     images = fields["images"]
     counts = (images * fields["out_height"] * fields["out_width"], images * fields["out_height"], images, blocks[1] - blocks[0])
     moves = [(count - 1) * fields[f"{prefix}_{step}"] for count, step in zip(counts, ("x", "row", "image", "block"), strict=True)]
@@ -98,7 +100,7 @@ class EstimatedSpan:
 
 
 def timeline(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[EstimatedSpan]:
-    """A span for each command of a program: queues hold writes, engines wait for units and weights as the accelerator does."""
+    """A span for each command of a program. As in the accelerator, queues hold writes, and engines wait for units and weights."""
     player = _Estimator(config, memory)
     clock = written = 0
     for command in commands(program):
@@ -118,24 +120,24 @@ class _Writing:
 
 
 class _Estimator:
-    """The progress of every engine, while the commands of a program are taken one after another."""
+    """The progress of every engine while the commands of a program are handled one after another."""
 
     def __init__(self, config: Config, memory: DdrSpeed) -> None:
         self.config, self.memory = config, memory
         self.spans: list[EstimatedSpan] = []
         self.free = {"load": 0, "weight": 0, "conv": 0, "vector": 0, "store": 0}  # clock at which an engine is free
-        self.units: dict[str, list[int]] = {engine: [] for engine in COUNTED}  # when each unit was finished
+        self.units: dict[str, list[int]] = {engine: [] for engine in COUNTED}  # clock at which each unit was finished
         self.queues: dict[str, deque[int]] = {engine: deque(maxlen=QUEUE_COMMANDS) for engine in self.free}  # ends of commands
-        self.coming: dict[int, deque[int]] = {0: deque(), 1: deque()}  # by ring: when all of each weight stream has come
+        self.coming: dict[int, deque[int]] = {0: deque(), 1: deque()}  # by ring: clock at which each weight stream is complete
         self.over: dict[int, float] = {
             0: 0,
             1: 0,
-        }  # by ring: the fraction of the last stream that did not fit and came as words were freed
-        self.consumed: dict[int, int] = {0: 0, 1: 0}  # by ring: when its last reader was done
-        self.writing: list[_Writing] = []  # of the last commands of the array
+        }  # by ring: the fraction of the last stream that did not fit at first and came as words were freed
+        self.consumed: dict[int, int] = {0: 0, 1: 0}  # by ring: clock at which its last reader was done
+        self.writing: list[_Writing] = []  # writes of the array's latest commands
 
     def play(self, command: Command, clock: int) -> int:
-        """Takes a command whose GO can be written at `clock` or later. Returns the clock at which it is written."""
+        """Handles a command whose GO can be written at `clock` or later. Returns the clock at which it is written."""
         engine, fields = command.engine, vars(command.f)
         queue = self.queues[engine]
         if len(queue) == QUEUE_COMMANDS:
@@ -152,7 +154,7 @@ class _Estimator:
         return clock
 
     def _bring(self, fields: Fields, begin: int, duration: int) -> int:
-        """Brings a weight stream. The words that do not fit into the ring come as the earlier reader frees words."""
+        """Brings a weight stream. Words that do not fit into the ring come as the earlier reader frees words."""
         ring = fields["ring"]
         size = self.config.vector_ring_words if ring else self.config.ring_words
         words = fields["beats"] * BEAT_BYTES * fields["repeat"] // (BEAT_BYTES if ring else self.config.stripe_bytes)
@@ -195,13 +197,13 @@ class _Estimator:
         lost = 0.0
         for writing in self.writing:
             share = together(source, writing.span, self.config)
-            slow = min(ARRAY_CONFLICT * writing.rate * share, 0.6)  # fraction of the clocks in which both work that is lost
+            slow = min(ARRAY_CONFLICT * writing.rate * share, 0.6)  # lost fraction of the clocks in which both work
             both = max(0.0, min(writing.end - max(clock, writing.begin), each / (1 - slow)))
             lost += slow * both
         return lost
 
     def _waits(self, command: Command, unit: int) -> int:
-        """The clock at which the units that a unit waits for were finished."""
+        """The clock at which all units for which a unit waits were finished."""
         ready, fields = 0, vars(command.f)
         for engine in COUNTED:
             if fields[f"wait_{engine}_enable"]:

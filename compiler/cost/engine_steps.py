@@ -1,4 +1,4 @@
-"""The steps that the array or the vector engine takes: groups of output pixels, times taps, times blocks.
+"""The steps of the array or the vector engine: groups of output pixels, times taps, times blocks.
 
 This is the only place with the formula. The cost model, the cuts of a batch, tiles, pitches, folds and the predictor use it.
 """
@@ -13,7 +13,7 @@ Fields = Mapping[str, int]
 
 
 def groups_of(pixels: int, config: Config) -> int:
-    """Groups of `pix` output pixels; the last may be partial."""
+    """The number of groups of `pix` output pixels; the last may be partial."""
     return -(-pixels // config.pix)
 
 
@@ -26,8 +26,8 @@ def taps_of(fields: Fields) -> int:
 class EngineSteps:
     """The work of an engine for some output pixels, at most one step a clock.
 
-    The engine works on each group of pixels `times` times: once for each chunk (array) or each block (vector engine).
-    Each time it takes one step for each tap of each of `blocks` source blocks, and makes `made` blocks of output.
+    The engine works on each group of pixels `times` times: once for each chunk (array) or each block (vector engine). Each time, it
+    takes one step for each tap of each of `blocks` source blocks, and makes `made` blocks of output.
     """
 
     groups: int
@@ -43,7 +43,7 @@ class EngineSteps:
 
     @property
     def written(self) -> int:
-        """Clocks to write the output of a group, each time: the writers take half a group of one block in a clock."""
+        """Clocks to write the output of a group, each time. The writers write half a group of one block in a clock."""
         return 2 * self.made
 
     @property
@@ -53,7 +53,7 @@ class EngineSteps:
 
     @property
     def clocks(self) -> int:
-        """The least clocks: a group takes at least as long as its output takes to be written."""
+        """The least number of clocks. A group takes at least as long as the writes of its output."""
         return self.groups * self.times * max(self.each, self.written)
 
 
@@ -81,7 +81,7 @@ def command_steps(engine: str, fields: Fields, config: Config) -> EngineSteps:
 
 
 def kernel_steps(kernel: Kernel, pixels: int, config: Config) -> tuple[EngineSteps, ...]:
-    """The work of a kernel for some pixels of its output, part by part; each phase makes its share of the pixels."""
+    """The work of a kernel for some pixels of its output, part by part. Each phase makes its share of the pixels."""
     sizes = {part.phase: part.phase.size[0] * part.phase.size[1] for part in kernel.parts if part.phase}
     found = []
     for own in one_by_one(kernel):

@@ -1,5 +1,5 @@
-"""The graphs that passes rewrite: the int8 graph, the float graph's operators, and the editor that changes both.
+"""The graphs that passes rewrite: the int8 graph, the operators of the float graph, and the editor that changes both.
 
-Every room of the compiler may import it; it imports `cnna.spec` alone.
+Every room of the compiler may import it; it imports only `cnna.spec`.
 Begin with `ir`.
 """

@@ -1,4 +1,4 @@
-"""Graphs as text, and the folder that gets one file a pass: `cnna compile --dump DIR`."""
+"""Describes graphs as text, and writes the graph after each pass to a folder: `cnna compile --dump DIR`."""
 
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from cnna.spec.files import make_folder, write_text
 
 
 class GraphWriter:
-    """Writes one numbered text file a call into a folder: a pass's name and its graph. UserError: it cannot be written."""
+    """Writes numbered text files into a folder, one for each call: a pass's name and its graph. UserError: it cannot be written."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""How passes change a graph: a scratch copy that `finish` turns into a new, ordered graph without dead nodes."""
+"""The editor with which passes change a graph: a scratch copy that `finish` turns into a new, ordered graph without dead nodes."""
 
 import heapq
 from collections import Counter
@@ -15,12 +15,12 @@ Kind = TypeVar("Kind", bound=AnyOperator)
 
 
 def outputs_of(node: Node) -> tuple[str, ...]:
-    """All tensors a node makes."""
+    """All tensors that a node makes."""
     return (node.output, *getattr(node.op, "more_outputs", ()))
 
 
 class Editor:
-    """Nodes by output, tensors and constants of one graph, free to be changed until `finish`."""
+    """The nodes (by output), tensors and constants of one graph, which may be changed until `finish`."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -32,13 +32,15 @@ class Editor:
         self.types = graph.types
 
     def __iter__(self) -> Iterator[AnyNode]:
-        """The nodes that exist when the walk begins, in their state when it reaches them, without those removed meanwhile."""
+        """The nodes that exist when the loop begins, in their state when the loop reaches them. Nodes removed meanwhile are left
+        out.
+        """
         for output in list(self.nodes):
             if output in self.nodes:
                 yield self.nodes[output]
 
     def uses(self, tensor: str) -> int:
-        """How many node inputs and graph outputs a tensor is."""
+        """How many times a tensor is a node input or a graph output."""
         return sum(node.inputs.count(tensor) for node in self.nodes.values()) + self.outputs.count(tensor)
 
     def consumers(self, tensor: str) -> list[AnyNode]:
@@ -50,7 +52,7 @@ class Editor:
     @overload
     def producer(self, tensor: str, kinds: tuple[type[Any], ...] = ()) -> Node[Any] | None: ...
     def producer(self, tensor: str, kinds: type[Any] | tuple[type[Any], ...] = ()) -> Node[Any] | None:
-        """The node that makes a tensor, if its operator is one of `kinds`."""
+        """The node that makes a tensor; None if there is none, or if its operator is not one of `kinds`."""
         node = self.nodes.get(tensor)
         return node if node is not None and (not kinds or isinstance(node.op, kinds)) else None
 
@@ -59,7 +61,7 @@ class Editor:
     @overload
     def sole(self, tensor: str, kinds: tuple[type[Any], ...] = ()) -> Node[Any] | None: ...
     def sole(self, tensor: str, kinds: type[Any] | tuple[type[Any], ...] = ()) -> Node[Any] | None:
-        """`producer`, if nothing else uses the tensor."""
+        """As `producer`, but None if anything else reads the tensor too."""
         node = self.producer(tensor, kinds)
         return node if node is not None and self.uses(tensor) == 1 else None
 
@@ -68,11 +70,11 @@ class Editor:
         return self.constants[tensor].shape if tensor in self.constants else self.tensors[tensor].shape
 
     def is_real(self, node: Node) -> bool:
-        """Whether a node makes float32: what passes do to it would be wrong for integers."""
+        """Whether a node makes float32. Rewrites for real numbers would be wrong for integers."""
         return node.output not in self.types
 
     def fresh(self, base: str) -> str:
-        """A free name for a tensor or constant, beginning with `base`."""
+        """An unused name for a tensor or constant, which begins with `base`."""
         taken = self.tensors.keys() | self.constants.keys()
         name, number = base, 1
         while name in taken:
@@ -86,7 +88,7 @@ class Editor:
         return name
 
     def put(self, name: str, op: AnyOperator, inputs: tuple[str, ...], output: str, shape: tuple[int, ...] | None = None) -> str:
-        """Adds a node, or puts it in the place of the one that made `output`; a `shape` makes the tensor, if it is new."""
+        """Adds a node, or replaces the one that made `output`; returns `output`. shape: the shape of the tensor if it is new."""
         self.nodes[output] = Node(name, op, inputs, output)
         if shape is not None and output not in self.tensors:
             self.tensors[output] = Tensor(tuple(int(size) for size in shape))
@@ -106,7 +108,7 @@ class Editor:
             self.nodes[node.output] = replace(node, inputs=tuple(new if name == old else name for name in node.inputs))
 
     def bypass(self, node: Node) -> bool:
-        """Removes a node whose output equals its first input; returns False, without effect, where a graph output needs it."""
+        """Removes a node whose output equals its first input. Returns False, without effect, if a graph output needs the node."""
         source = node.inputs[0]
         if node.output not in self.outputs:
             self.remove(node)
@@ -123,7 +125,7 @@ class Editor:
         return True
 
     def finish(self) -> Graph:
-        """The new graph: topological order (the old order where possible), no dead node, tensor or constant."""
+        """The new graph: in topological order (the old order where possible), without dead nodes, tensors or constants."""
         makers = {output: node for node in self.nodes.values() for output in outputs_of(node)}
         alive: dict[str, Node] = {}
         pending = [makers[output] for output in self.outputs if output in makers]
@@ -147,7 +149,7 @@ class Editor:
 
 
 def settled(graph: Graph, rewrite: Callable[[Editor, AnyNode], bool]) -> Graph:
-    """The graph once `rewrite`, which says whether it has changed something, finds nothing more to do at any node."""
+    """Applies `rewrite` to all nodes, again and again, until it returns False (nothing changed) for every node."""
     edit, again = Editor(graph), True
     while again:
         again = False
@@ -157,7 +159,7 @@ def settled(graph: Graph, rewrite: Callable[[Editor, AnyNode], bool]) -> Graph:
 
 
 def _ordered(nodes: dict[str, Node], position: dict[str, int]) -> list[Node]:
-    """Topological order of `nodes`; of several that are ready, the one with the least position comes first. ModelError: a cycle."""
+    """`nodes` in topological order. Of several that are ready, the one of lowest position comes first. ModelError: a cycle."""
     makers = {output: node.output for node in nodes.values() for output in outputs_of(node)}
     needs = {key: {makers[name] for name in node.inputs if name in makers} for key, node in nodes.items()}
     waiting = Counter({key: len(before) for key, before in needs.items()})

@@ -1,9 +1,9 @@
-"""Operators of the float graph: `Onnx` is any operator of the model; the others are the few forms that the passes reduce it to.
+"""Operators of the float graph. `Onnx` is any operator of the model; the others are the few forms to which the passes reduce it.
 
-Tensors have ONNX's shapes; the batch axis comes first and has size 1 (`onnx_import` sets it). Typed operators other than views take
-and give [1, C, H, W]; fields name their constants, which are not in `Node.inputs`. A constant that a model stores in int8 is held
-as real values, exact enough to divide back; `scale_name(constant)` holds the scale of each element, in a shape that broadcasts.
-`float_macs` counts what a node multiplies.
+Tensors have ONNX's shapes. The batch axis comes first and has size 1 (`onnx_import` sets it). Typed operators other than views read
+and write [1, C, H, W]. Their fields name their constants, which are not in `Node.inputs`. A constant that a model stores in int8 is
+held as real values, exact enough to divide back; `scale_name(constant)` holds the scale of each element, in a shape that
+broadcasts.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,10 @@ from cnna.compiler.graph.ir import Graph, Node, Quant, Window
 
 @dataclass(frozen=True)
 class Onnx:
-    """Any ONNX operator; inputs as in the model, including constants and "" (absent).
+    """Any ONNX operator. Its inputs are those of the model, including constants and "" (absent).
 
-    `captured`: under which names the graphs inside an If, Loop or Scan read tensors from outside. Those are the node's last inputs.
+    captured: the names under which graphs inside an If, Loop or Scan read tensors from outside. These tensors are the node's last
+    inputs.
     """
 
     kind: str
@@ -30,23 +31,23 @@ class Onnx:
 
 @dataclass(frozen=True)
 class Reshape:
-    """The same elements in raster order; `shape` has the batch axis."""
+    """The same elements in raster order. `shape` includes the batch axis."""
 
     shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Transpose:
-    """y's axis i is x's axis perm[i]; perm[0] is 0 wherever a rewrite may touch it."""
+    """Axis i of the output is axis perm[i] of the input. perm[0] is 0 wherever a rewrite may touch it."""
 
     perm: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Conv:
-    """clip(Σ x * weights + bias): weights [cout, cin / groups, kh, kw], bias [cout].
+    """clip(Σ x * weights + bias). Constants: weights [cout, cin / groups, kh, kw]; bias [cout].
 
-    With `weight_scale` [cout], the weights of a channel are whole multiples of its scale, -128 to 127.
+    With `weight_scale` [cout], the weights of an output channel are whole multiples (-128 to 127) of its scale.
     """
 
     window: Window
@@ -60,14 +61,14 @@ class Conv:
 
 @dataclass(frozen=True)
 class MaxPool:
-    """Greatest of the pixels inside the map."""
+    """The greatest of the pixels inside the map."""
 
     window: Window
 
 
 @dataclass(frozen=True)
 class AveragePool:
-    """clip(mean) of the pixels inside the map, or inside the map with its padding."""
+    """clip(mean) of the window's pixels inside the map; with `include_pad`, also of those in its padding."""
 
     window: Window
     include_pad: bool = False
@@ -77,7 +78,7 @@ class AveragePool:
 
 @dataclass(frozen=True)
 class Affine:
-    """clip(x * scale + shift), both [C]."""
+    """clip(x * scale + shift). Constants: scale [C], shift [C]."""
 
     scale: str
     shift: str
@@ -87,7 +88,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Add:
-    """clip(a + b), or clip(a - b) with `minus`, both of the output's shape."""
+    """clip(a + b), or clip(a - b) with `minus`. Both operands have the output's shape."""
 
     low: float = -inf
     high: float = inf
@@ -96,12 +97,12 @@ class Add:
 
 @dataclass(frozen=True)
 class Maximum:
-    """The greater of a and b, both of the output's shape."""
+    """The greater of a and b. Both have the output's shape."""
 
 
 @dataclass(frozen=True)
 class Clip:
-    """min(max(x, low), high): Relu, ReLU6, Clip."""
+    """min(max(x, low), high), such as a Relu or ReLU6."""
 
     low: float = -inf
     high: float = inf
@@ -109,19 +110,19 @@ class Clip:
 
 @dataclass(frozen=True)
 class Concat:
-    """Channels of the inputs one after another."""
+    """The channels of the inputs, one input after another."""
 
 
 @dataclass(frozen=True)
 class Join:
-    """Rows (axis 2) or columns (axis 3) of the inputs one after another."""
+    """The rows (axis 2) or columns (axis 3) of the inputs, one input after another."""
 
     axis: int
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """y[c, i, j] = x[c, rows[i], columns[j]]: a nearest Resize, a Slice, a Pad that repeats or mirrors what is there."""
+    """y[c, i, j] = x[c, rows[i], columns[j]]: a nearest Resize, a Slice, or a Pad that repeats or mirrors pixels of the map."""
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]
@@ -129,7 +130,7 @@ class Pixels:
 
 @dataclass(frozen=True)
 class Pad:
-    """x with `value` around it. The widths are (top, left, bottom, right); a negative one cuts off as many rows or columns."""
+    """x with `value` around it. widths: (top, left, bottom, right); a negative width cuts off rows or columns."""
 
     widths: tuple[int, int, int, int]
     value: float
@@ -137,21 +138,21 @@ class Pad:
 
 @dataclass(frozen=True)
 class Channels:
-    """y[c, i, j] = x[first + c, i, j], as many channels as the output has."""
+    """y[c, i, j] = x[first + c, i, j], for as many channels as the output has."""
 
     first: int
 
 
 @dataclass(frozen=True)
 class Interleave:
-    """y[c, step * i + a, step * j + b] = inputs[step * a + b][c, i, j]: step * step maps, pixel beside pixel."""
+    """y[c, step * i + a, step * j + b] = inputs[step * a + b][c, i, j]. The inputs are step * step maps."""
 
     step: int
 
 
 @dataclass(frozen=True)
 class Requantise:
-    """A Q and its DQ: the nearest value that int8 at `quant` holds."""
+    """A Q followed by its DQ: rounds to the nearest value that int8 with `quant` can hold."""
 
     quant: Quant
 
@@ -177,14 +178,7 @@ FloatOperator = (
     | Maximum
     | Requantise
 )
-MOVES = (
-    MaxPool,
-    Concat,
-    Join,
-    Pixels,
-    Channels,
-    Interleave,
-)  # every element of the output is one of the inputs', whatever the scale
+MOVES = (MaxPool, Concat, Join, Pixels, Channels, Interleave)  # each element of the output is one of an input, at any scale
 
 
 def scale_name(constant: str) -> str:
@@ -193,9 +187,9 @@ def scale_name(constant: str) -> str:
 
 
 def float_macs(node: Node, graph: Graph) -> int:
-    """Multiply-accumulates of a node of a float graph, for one image: those that the CPU does if the accelerator does not.
+    """Multiply-accumulates of a node of a float graph for one image, if the CPU computes it.
 
-    Only convolutions and matrix products have any; 0 also if a shape is unknown.
+    Only convolutions and matrix products have any. 0 also if a shape is unknown.
     """
     if isinstance(node.op, Conv):
         weights = graph.constants[node.op.weights].shape

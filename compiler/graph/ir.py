@@ -1,7 +1,7 @@
-"""The graph that passes rewrite: frozen, so that a pass cannot edit its input and must return a new graph.
+"""The graph that passes rewrite. It is frozen, so a pass cannot edit its input and must return a new graph.
 
-`Graph`, `Node`, `Tensor` serve float and int8 graphs. The operators here are those of the int8 graph: what the reference
-computes (`sim/reference/reference.py`) and `lower.py` turns into commands. Activations are (C, H, W), one image; a vector is
+`Graph`, `Node` and `Tensor` serve float and int8 graphs. The operators here are those of the int8 graph: the reference computes
+them (`sim/reference/reference.py`), and `compiler/lower` turns them into kernels. Activations are (C, H, W), one image; a vector is
 (C, 1, 1). Constants are numpy arrays by name.
 """
 
@@ -26,7 +26,7 @@ class Quant:
 
 @dataclass(frozen=True)
 class Tensor:
-    """Shape of an activation without its batch axis, and its quantisation once it has one."""
+    """Shape of an activation without its batch axis, and its quantisation if it has one."""
 
     shape: tuple[int, ...]
     quant: Quant | None = None
@@ -44,7 +44,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Clamp:
-    """int8 output stage: zero point and the limits that ReLU or ReLU6 leave."""
+    """The int8 output stage: the zero point, and the limits of a ReLU or ReLU6."""
 
     zero: int
     low: int = -128
@@ -52,7 +52,7 @@ class Clamp:
 
 
 def clamp(quant: Quant, low: float = -inf, high: float = inf) -> Clamp:
-    """The output stage of a tensor with real limits: rounding keeps order, so limits may be applied after it, in int8."""
+    """The output stage of a tensor with real limits. Rounding keeps the order of values, so int8 limits have the same effect."""
 
     def whole(limit: float, default: int) -> int:
         if isinf(limit):
@@ -64,7 +64,7 @@ def clamp(quant: Quant, low: float = -inf, high: float = inf) -> Clamp:
 
 @dataclass(frozen=True)
 class Combine:
-    """`arith.combine` of one or two tensors of equal shape: add, or (one input) requantised copy."""
+    """`arith.combine` of two tensors of equal shape (an add), or of one tensor (a requantised copy)."""
 
     factor_a: int
     factor_b: int
@@ -75,11 +75,11 @@ class Combine:
 
 @dataclass(frozen=True)
 class Conv:
-    """Convolution on the array (a fully connected layer is one whose kernel is the map). Padding reads the input's zero point.
+    """Convolution on the array. A fully connected layer is one whose kernel is the whole map. Padding reads the input's zero point.
 
-    mid = requantise(Σ x * weights + bias, mult, shift, out); inputs (x,). With `residual`, inputs (x, r) or (x,), and the
-    output is combine(mid, r) or combine(mid, 0). Constants: weights int8 [cout, cin / groups, kh, kw]; bias int32 [cout],
-    zero-point term folded in; mult and shift int32 [cout].
+    mid = requantise(Σ x * weights + bias, mult, shift, out), with inputs (x,). With `residual`, the inputs are (x, r) or (x,), and
+    the output is combine(mid, r) or combine(mid, 0). Constants: weights int8 [cout, cin / groups, kh, kw]; bias int32 [cout], which
+    includes the zero-point term; mult and shift int32 [cout].
     """
 
     window: Window
@@ -94,7 +94,7 @@ class Conv:
 
 @dataclass(frozen=True)
 class Depthwise:
-    """As Conv with one input and one output channel a group, on the vector engine; weights [c, 1, kh, kw], no residual."""
+    """As Conv, with one input and one output channel in each group, on the vector engine. weights: [c, 1, kh, kw]. No residual."""
 
     window: Window
     weights: str
@@ -106,7 +106,7 @@ class Depthwise:
 
 @dataclass(frozen=True)
 class MaxPool:
-    """Greatest of the pixels inside the map; then `requant`, which is exact identity where both scales are equal."""
+    """The greatest of the pixels inside the map, then `requant`, which is an exact identity if both scales are equal."""
 
     window: Window
     requant: Combine
@@ -114,7 +114,7 @@ class MaxPool:
 
 @dataclass(frozen=True)
 class AveragePool:
-    """requantise(Σ (x - zero_in), *multiplier(ratio / divisor), out); divisors from `taps_inside`. ratio = scale_in / scale_out."""
+    """requantise(Σ (x - zero_in), *multiplier(ratio / divisor), out). ratio: scale_in / scale_out. divisor: from `taps_inside`."""
 
     window: Window
     include_pad: bool
@@ -125,7 +125,7 @@ class AveragePool:
 
 @dataclass(frozen=True)
 class Affine:
-    """Per channel: combine(x, factor[c], 0, 0, offset[c], shift[c], out). Constants int32 [c]."""
+    """For each channel c: combine(x, factor[c], 0, 0, offset[c], shift[c], out). Constants: int32 [channels]."""
 
     factor: str
     offset: str
@@ -135,19 +135,19 @@ class Affine:
 
 @dataclass(frozen=True)
 class Maximum:
-    """The greater of two tensors of equal shape and quantisation, which the output has too."""
+    """The greater of two tensors of equal shape. The output has their quantisation."""
 
 
 @dataclass(frozen=True)
 class Concat:
-    """Channels of the inputs one after another; all have the output's quantisation."""
+    """The channels of the inputs, one input after another. All inputs have the output's quantisation."""
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """Rows and columns `step` apart, from `first` on, as many as the output has: y[c, i, j] = x[c, first + step * (i, j)].
+    """Every `step`-th row and column, from `first` on, as many as the output has: y[c, i, j] = x[c, first + step * (i, j)].
 
-    A place outside the map holds `outside`; `first` may be negative.
+    `first` may be negative. A place outside the map holds `outside`.
     """
 
     first: tuple[int, int]
@@ -157,16 +157,16 @@ class Pixels:
 
 @dataclass(frozen=True)
 class Channels:
-    """y[c, i, j] = x[first + c, i, j], as many channels as the output has."""
+    """y[c, i, j] = x[first + c, i, j], for as many channels as the output has."""
 
     first: int
 
 
 @dataclass(frozen=True)
 class Mosaic:
-    """One map of many: input n's pixel (i, j) is the output's first + step * (i, j), where (first, step) is `places[n]`.
+    """One map made of several. Pixel (i, j) of input n is the output's pixel first + step * (i, j); (first, step) is `places[n]`.
 
-    The inputs are made by nodes of one kind from the same tensor, for the Mosaic alone, and fill the output without overlap.
+    Nodes of one kind make all inputs from the same tensor. Only the Mosaic reads them, and they fill the output without overlap.
     """
 
     places: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
@@ -174,14 +174,14 @@ class Mosaic:
 
 IntegerOperator = (
     Combine | Conv | Depthwise | MaxPool | AveragePool | Affine | Concat | Pixels | Channels | Mosaic | Maximum
-)  # of an int8 graph
+)  # the operators of an int8 graph
 AnyOperator: TypeAlias = "IntegerOperator | FloatOperator"
 Operator = TypeVar("Operator", bound=AnyOperator, covariant=True)
 
 
 @dataclass(frozen=True)
 class Node(Generic[Operator]):
-    """One operator: `name` is that of the source model's node it came from, `output` the tensor it makes.
+    """One operator. name: of the source model's node from which it came. output: the tensor that it makes.
 
     `Node[Conv]` is a node whose operator is known to be a Conv.
     """
@@ -197,7 +197,7 @@ AnyNode: TypeAlias = "Node[AnyOperator]"
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in topological order; `tensors` describes every activation, `constants` holds the arrays that ops name."""
+    """Nodes in topological order. `tensors` describes every activation; `constants` holds the arrays that operators name."""
 
     name: str
     inputs: tuple[str, ...]
@@ -206,11 +206,11 @@ class Graph:
     tensors: Mapping[str, Tensor]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     opset: int = 17  # of the ONNX operators in a float graph
-    sources: Mapping[str, str] = field(default_factory=dict)  # operator of each node of the user's model, by its name
-    types: Mapping[str, str] = field(default_factory=dict)  # numpy's type of tensors that are not float32; "" where it has none
+    sources: Mapping[str, str] = field(default_factory=dict)  # by name, the operator of each node of the user's model
+    types: Mapping[str, str] = field(default_factory=dict)  # numpy's type of tensors that are not float32; "" if it has none
 
     def uses(self, tensor: str) -> int:
-        """How many node inputs and graph outputs a tensor is."""
+        """How many times a tensor is a node input or a graph output."""
         return sum(node.inputs.count(tensor) for node in self.nodes) + self.outputs.count(tensor)
 
     def producer(self, tensor: str) -> "AnyNode | None":
@@ -219,7 +219,7 @@ class Graph:
 
 
 def taps_inside(window: Window, size: tuple[int, int], out: tuple[int, int], include_pad: bool = False) -> np.ndarray:
-    """Taps of each output pixel that lie in a map of `size` (or in it with its padding): int [out rows, out columns]."""
+    """For each output pixel, the number of taps inside a map of `size` (or inside its padding too): int [out rows, out columns]."""
 
     def along(axis: int) -> np.ndarray:
         before, after = window.pads[axis], window.pads[axis + 2]

@@ -1,4 +1,4 @@
-"""What makes a graph sound. `pipeline` checks it after every pass, so that the pass that breaks a graph is found at once."""
+"""Checks that a graph is sound. `pipeline` calls it after every pass, so that the pass that breaks a graph is found at once."""
 
 import numpy as np
 
@@ -8,11 +8,11 @@ from cnna.compiler.graph.ir import Graph
 
 
 def validate(graph: Graph) -> None:
-    """AssertionError: a tensor made twice or used before it is made, an undescribed one, a missing constant or output."""
+    """AssertionError: a tensor is made twice, used before it is made, or has no shape; a constant or output is missing."""
     known = {*graph.inputs, *graph.constants, ""}
     for node in graph.nodes:
         for name in node.inputs:
-            assert name in known, f"{graph.name}: node '{node.name}' reads '{name}', which nothing before it makes"
+            assert name in known, f"{graph.name}: node '{node.name}' reads '{name}', which no node before it makes"
         for name in outputs_of(node):
             assert not name or name not in known, f"{graph.name}: '{name}' is made twice, again by node '{node.name}'"
             assert not name or name in graph.tensors, f"{graph.name}: '{name}', made by node '{node.name}', has no shape"
@@ -23,7 +23,10 @@ def validate(graph: Graph) -> None:
 
 
 def validate_integer(graph: Graph) -> None:
-    """As `validate`, for int8 graphs: (C, H, W) and a quantisation everywhere, and constants of the types `ir` names."""
+    """As `validate`, and checks what int8 graphs need.
+
+    Every tensor must be (C, H, W) with a quantisation, and constants must have the types that `ir` names.
+    """
     validate(graph)
     for name, tensor in graph.tensors.items():
         assert len(tensor.shape) == 3, f"'{name}' has shape {tensor.shape}, not (C, H, W)"
@@ -42,12 +45,12 @@ def validate_integer(graph: Graph) -> None:
 
 
 def _validate_mosaic(graph: Graph, node: ir.Node, op: ir.Mosaic) -> None:
-    """AssertionError: inputs that others read too or that are made from several tensors; pixels that none or two of them give."""
+    """AssertionError: others read an input too; inputs come from several tensors; a pixel comes from no input or from two."""
     makers = [graph.producer(name) for name in node.inputs]
     assert len({maker and (type(maker.op), maker.inputs) for maker in makers}) == 1, f"'{node.output}' is made from several tensors"
     given = np.zeros(graph.tensors[node.output].shape[1:], int)
     for name, (first, step) in zip(node.inputs, op.places, strict=True):
-        assert graph.uses(name) == 1, f"'{name}' is read by others than '{node.output}'"
+        assert graph.uses(name) == 1, f"'{name}' is read by others besides '{node.output}'"
         down, right = (a + b * np.arange(n) for a, b, n in zip(first, step, graph.tensors[name].shape[1:], strict=True))
         given[down[:, None], right] += 1
-    assert (given == 1).all(), f"'{node.output}' is not filled once by its parts"
+    assert (given == 1).all(), f"'{node.output}' has pixels that no part, or more than one part, fills"

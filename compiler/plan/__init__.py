@@ -1,4 +1,4 @@
-"""Makes a register program of kernels: places for maps, tiles, commands and waits.
+"""Turns kernels into a register program: places for maps, tiles, commands and waits.
 
 `compile` and `explore` import it; it imports `lower` and `cost`.
 Begin with `plan`, then `allocate`, `tile` and `schedule`.

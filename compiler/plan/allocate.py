@@ -1,7 +1,7 @@
-"""Gives every map a place for its lifetime: in feature memory if it fits, otherwise in DDR, with room for its tiles on chip.
+"""Gives every map a place for its lifetime: in feature memory if it fits, otherwise in DDR, with room on chip for its tiles.
 
-Time is counted in kernels. Maps are placed first fit. If the tiles of a kernel find no room, a map that lies on chip at
-that time is spilled to DDR, and the allocation begins anew.
+Time is counted in kernels. Maps are placed first fit. If the tiles of a kernel find no room, a map that lies on chip at that time
+is spilled to DDR, and the allocation starts again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,18 +15,17 @@ from cnna.compiler.plan.tile import TILE_CLOCKS, Tiling, ddr_rate, find_tiling, 
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 
-HELD_KERNELS = (2, 1, 0)  # for how many kernels a place stays reserved after its map's last use; tried in this order for each map
-
+# For how many kernels a place stays reserved after its map's last use. They are tried in this order for each map.
+HELD_KERNELS = (2, 1, 0)
 LOAD_KERNELS = 2  # an image of an input is loaded this many kernels before it is read
-
-BANDS_BELOW = 0.97  # a port is moved in bands if this saves clocks: at most this fraction of those for the whole port
+BANDS_BELOW = 0.97  # a port is moved in bands if that takes at most this fraction of the clocks for the whole port
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """Where maps lie. `features`: maps on chip. `ddr`: maps in DDR, and the ports of maps on chip. `tilings`: one for each kernel.
+    """Where maps lie. features: maps on chip. ddr: maps in DDR, and the ports of maps on chip. tilings: one for each kernel.
 
-    segments: bytes of the input, output and workspace segments.
+    segments: bytes of the input, output and workspace segments. lifetimes: in kernels, as `lifetimes` gives them.
     """
 
     features: Mapping[str, Place]
@@ -37,9 +36,9 @@ class Allocation:
 
 
 def allocate(lowered: Lowered, config: Config, name: str, apart: bool = True) -> Allocation:
-    """Places for all maps and tilings for all kernels. ModelError: a kernel for which feature memory is too small.
+    """Finds places for all maps and tilings for all kernels. ModelError: feature memory is too small for a kernel.
 
-    apart: puts maps that are used at the same time into different regions if it can.
+    apart: puts maps that are used at the same time into different regions if possible.
     """
     lives = lifetimes(lowered)
     spilled = _streamed_ports(lowered, config)
@@ -62,7 +61,7 @@ def allocate(lowered: Lowered, config: Config, name: str, apart: bool = True) ->
 
 
 def _streamed_ports(lowered: Lowered, config: Config) -> set[str]:
-    """Inputs and outputs for which it is quicker to move bands while their only kernel works than the whole before or after it."""
+    """The inputs and outputs that are moved faster in bands, while their only kernel works, than as a whole before or after it."""
     found: set[str] = set()
     for name, map_ in lowered.maps.items():
         if lowered.whole(name) not in (*lowered.inputs, *lowered.outputs):
@@ -79,7 +78,7 @@ def _streamed_ports(lowered: Lowered, config: Config) -> set[str]:
         weights, work, _ = tiling_work(
             kernel, lowered.maps, Tiling(1, lowered.maps[kernel.dest.map].height, kernel.dest.blocks, {}), config
         )
-        clocks = (weights / ddr_rate(config), images * work)  # weights come once for all images; with bands, once for each
+        clocks = (weights / ddr_rate(config), images * work)  # weights come once for all images; with bands, once for each image
         whole = max(clocks) + min(clocks) + TILE_CLOCKS
         whole += images * whole_place(map_).image_words * config.ci / ddr_rate(config)
         if images * tiling_clocks(kernel, lowered.maps, banded, config) < whole * BANDS_BELOW:
@@ -88,8 +87,10 @@ def _streamed_ports(lowered: Lowered, config: Config) -> set[str]:
 
 
 def lifetimes(lowered: Lowered) -> dict[str, Range]:
-    """For each map that a kernel touches: the first kernel, and one past the last. An image of an input begins some kernels
-    earlier, so that it is loaded while engines work on the image before it."""
+    """For each map that a kernel touches: the first kernel, and one past the last.
+
+    An image of an input begins some kernels earlier, so that it is loaded while engines work on the image before it.
+    """
     lives: dict[str, Range] = {}
     for time, kernel in enumerate(lowered.kernels):
         for view in views_of(kernel).values():
@@ -99,8 +100,11 @@ def lifetimes(lowered: Lowered) -> dict[str, Range]:
 
 
 def activation_bytes(lowered: Lowered, config: Config) -> dict[str, int]:
-    """Bytes of feature maps. `alive`: the most at one time, which they need wherever they lie. `separate`: the sum if every
-    tensor had a buffer of its own, copies and concatenations included."""
+    """Bytes of feature maps.
+
+    alive: the most at one time, wherever the maps lie. separate: the sum if every tensor, copy and concatenation had a buffer of
+    its own.
+    """
     lives, maps = lifetimes(lowered), lowered.maps
     changes = [0] * (len(lowered.kernels) + 1)
     for name, (first, end) in lives.items():
@@ -129,7 +133,7 @@ def _place_on_chip(
         lambda name: (words[name], lives[name][0]),
     ]
     named = [sorted(words, key=order) for order in orders]
-    if handed:  # they wait for all images; perhaps they should wait in DDR
+    if handed:  # they wait for all images, so it may be better to keep them in DDR
         named += [sorted(names, key=handed.__contains__) for names in named]
     best: dict[str, int] = {}
     for held in (HELD_KERNELS, (0,)):
@@ -141,7 +145,7 @@ def _place_on_chip(
 
 
 def _handed_on(lowered: Lowered) -> set[str]:
-    """Maps that hold all images, but that a kernel uses image by image."""
+    """The maps that hold all images but that a kernel uses image by image."""
     pairs = ((kernel.images, view.map) for kernel in lowered.kernels for view in views_of(kernel).values())
     return {name for images, name in pairs if images != lowered.maps[name].images}
 
@@ -149,7 +153,7 @@ def _handed_on(lowered: Lowered) -> set[str]:
 def _first_fit(
     names: Sequence[str], words: Mapping[str, int], lives: Mapping[str, Range], held: Sequence[int], rivals: Rivals, config: Config
 ) -> dict[str, int]:
-    """Addresses of the maps that find a gap, placed in the order of `names`, each with the first of `held` that leaves a gap."""
+    """Addresses of the maps that find a gap, placed in the order of `names`. Each uses the first of `held` that leaves a gap."""
     placed: dict[str, Range] = {}
     for name in names:
         near = [(placed[other], weight) for other, weight in rivals.get(name, {}).items() if other in placed]
@@ -165,15 +169,15 @@ def _first_fit(
 def _next_to_spill(
     lowered: Lowered, kernel: Kernel, live: Mapping[str, Place], roles: Sequence[str], config: Config, name: str
 ) -> str:
-    """The map to spill so that a kernel's tiles find room: the largest that it does not use, or else the largest that it uses."""
+    """The map to spill so that a kernel's tiles find room: the largest that the kernel does not use, or else its own largest."""
     own = {view.map for view in views_of(kernel).values()}
     for candidates in (set(live) - own, set(live) & own):
         if candidates:
             return max(sorted(candidates), key=lambda m: map_words(lowered.maps[m]))
     needed = least_words(kernel, lowered.maps, roles, config)
     raise ModelError(
-        f"{name}: node '{kernel.name}': one output row needs {needed} words of feature memory, config {config.name} has "
-        f"{config.feature_words}; use a configuration with more (regions, bank_words) or a smaller input"
+        f"{name}: node '{kernel.name}': one output row needs {needed} words of feature memory, but config {config.name} "
+        f"has {config.feature_words}; use a configuration with more (regions, bank_words) or a smaller input"
     )
 
 

@@ -1,4 +1,4 @@
-"""Makes commands of the array: for each part of a convolution and each tile, a weight stream and a pass."""
+"""Makes the commands of the array: for each part of a convolution and each tile, a weight stream and a pass."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,9 +15,9 @@ WEIGHT_RING = 0
 def conv_commands(
     context: PlanContext, kernel: ConvKernel, part: ConvPart, phase: Phase, stream: int, tile: Tile, places: Mapping[str, Place]
 ) -> Iterator[PlannedCommand]:
-    """The chunks of a part in a tile: one weight stream and one pass, or one pass for each chunk if its weights exceed the ring.
+    """The commands for the chunks of a part in a tile. The rows of the tile are those of the phase.
 
-    The rows of the tile are those of the phase.
+    This is one weight stream and one pass. If the weights of a chunk exceed the ring, each chunk has a pass of its own.
     """
     config = context.config
     first = max(part.first_chunk, tile.blocks[0] // config.chunk_blocks)
@@ -44,7 +44,7 @@ def conv_commands(
         yield weights(first, 0, (last - first) * unit, 1)
         yield _conv(context, kernel, part, phase, tile, (first, last), 0, places)
         return
-    for chunk in range(first, last):  # one at a time: the pass that empties the ring must not wait behind the stream that fills it
+    for chunk in range(first, last):  # one by one: the pass that empties the ring must come before the stream of the next chunk
         head = part.stream.param_words
         yield weights(chunk, 0, head, 1)
         yield weights(chunk, head, unit - head, groups)

@@ -1,4 +1,4 @@
-"""What the commands of all engines are made from: a command before its waits, and the register fields of walks over output pixels.
+"""Common parts of the commands of all engines: a command before its waits, and the register fields of walks over output pixels.
 
 `schedule`, `array_commands` and `vector_commands` make commands; `hazards` reads them. docs/engines.md has the formulas of walks.
 """
@@ -16,7 +16,10 @@ from cnna.spec.regmap import ADDRESS_BITS
 
 @dataclass(frozen=True)
 class Access:
-    """Words or beats that a command reads or writes: all of them in every unit, or `unit_blocks` blocks of the box in each unit."""
+    """Words or beats that a command reads or writes.
+
+    Every unit uses the whole box, unless `unit_blocks` is given: then each unit uses that many blocks of it.
+    """
 
     place: Place | DdrPlace
     box: Box
@@ -25,7 +28,7 @@ class Access:
 
 @dataclass(frozen=True)
 class PlannedCommand:
-    """One command before its waits. fields as `regmap.command_fields`; origin: image, block, row, column of `tensor`."""
+    """One command before its waits. fields: as `regmap.command_fields`. origin: image, block, row and column of `tensor`."""
 
     engine: str
     fields: Mapping[str, int]
@@ -39,7 +42,7 @@ class PlannedCommand:
 
 @dataclass(frozen=True)
 class PlanContext:
-    """What all commands are made from. streams: the offset in the constant segment of the stream of each (kernel, part)."""
+    """The input for all commands. streams: for each (kernel, part), the offset of its stream in the constant segment."""
 
     lowered: Lowered
     allocation: Allocation
@@ -54,13 +57,13 @@ def origin(kernel: Kernel, output: Box) -> tuple[int, int, int, int]:
 
 
 def signed(value: int) -> int:
-    """A step as its register holds it: addresses count modulo 2^20."""
+    """A signed step as its register holds it: addresses count modulo 2^20."""
     half = 1 << (ADDRESS_BITS - 1)
     return (value + half) % (2 * half) - half
 
 
 def shift(range_: Range, by: int) -> Range:
-    """A range moved."""
+    """The range moved up by `by`."""
     return range_[0] + by, range_[1] + by
 
 
@@ -78,7 +81,7 @@ def plane(prefix: str, place: Place, box: Box) -> dict[str, int]:
 
 
 def spread(phase: Phase, output: Box) -> Box:
-    """Where in the kernel's map a box of a phase's own rows and columns lies."""
+    """The box of the kernel's map that holds a box of a phase's own rows and columns."""
     (y, x), (down, right) = phase.first, phase.step
     rows = (y + output.rows[0] * down, y + (output.rows[1] - 1) * down + 1)
     columns = (x + output.columns[0] * right, x + (output.columns[1] - 1) * right + 1)
@@ -86,9 +89,9 @@ def spread(phase: Phase, output: Box) -> Box:
 
 
 def source(window: Window, pad: int, map_: Map, blocks: Range, output: Box, place: Place) -> tuple[dict[str, int], Box]:
-    """The walk over the source for an output box, and what it reads; taps outside of `map_` read `pad`.
+    """The walk over the source for an output box, and the box that it reads. Taps outside `map_` read `pad`.
 
-    Coordinates count from the first row and column that are read. So taps outside of the map are masked for a band or a rectangle
+    Coordinates count from the first row and column that are read. So the walk masks taps outside the map for a band or a rectangle
     exactly as for the whole map.
     """
     (down, right), (dilation_y, dilation_x) = window.stride, window.dilation

@@ -11,11 +11,10 @@ from cnna.spec.regmap import BY_OFFSET, ENGINES, GO_OFFSETS, command_fields, off
 
 
 def emit(commands: Sequence[PlannedCommand]) -> bytes:
-    """The program: (offset, value) pairs, 32 bit each, little endian.
+    """The program: pairs (offset, value) of 32-bit words, little endian.
 
-    All registers of an engine's first command are written, because their values before it are unknown. A command may leave out
-    fields that do not matter to it. They keep their value, which is at first the least legal one. ModelError: a value that its
-    field cannot hold.
+    An engine's first command writes all its registers, because their values before it are unknown. A command may omit fields that
+    do not matter to it. They keep their value, which at first is the least legal one. ModelError: a field cannot hold its value.
     """
     writes: list[tuple[int, int]] = []
     values = {engine: {name: max(0, field.limits[0]) for name, field in command_fields(engine).items()} for engine in ENGINES}

@@ -1,8 +1,8 @@
 """Folds graph inputs: if a first convolution would leave most of a feature word empty, neighbouring pixels become channels.
 
-A fold rewrites the int8 graph before `lower`: the input gets the shape in which the host packs it (`spec/pack.py`), and its
+A fold rewrites the int8 graph before `lower`. The input gets the shape in which the host packs it (`spec/pack.py`), and its
 convolution gets weights to match. `compile_graph` applies the fold; layers, MACs and tensors stay those of the original graph.
-docs/decisions/folded-input.md says why, and shows the arithmetic.
+docs/decisions/folded-input.md gives the reasons and shows the arithmetic.
 """
 
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ from cnna.compiler.lower.weights import packing_overflows
 from cnna.spec import manifest
 from cnna.spec.config import Config
 
-MOST = 32  # the largest kernels and strides that are folded, so that the search stays short
-MEMORY_SHARE = 4  # a folded input may take 1/4 of feature memory, or as much as it took before
+MOST = 32  # the greatest kernel and stride that are folded, so that the search stays short
+MEMORY_SHARE = 4  # a folded input may take 1/4 of feature memory, or as much as it took before if that is more
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Rows (or columns) of a folded input: pixel p holds `span` rows of the image, from row p * step - before on.
+    """Rows (or columns) of a folded input. Pixel p holds `span` rows of the image, from row p * step - before on.
 
-    size: the number of folded pixels. The convolution over them has `kernel` taps, `stride`, `dilation` and `pad`; its kernel
+    size: the number of folded pixels. The convolution over them has `kernel` taps, `stride`, `dilation` and `pad`. Its kernel
     begins with `lead` rows of zeros.
     """
 
@@ -43,7 +43,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Fold:
-    """How an input of `channels` is folded. Channel (jy * right.span + jx) * channels + c is channel c of row jy, column jx."""
+    """How an input of `channels` is folded. Channel (jy * right.span + jx) * channels + c is channel c of row jy and column jx."""
 
     channels: int
     down: Axis
@@ -55,7 +55,7 @@ class Fold:
         return self.channels * self.down.span * self.right.span, self.down.size, self.right.size
 
     def port(self) -> manifest.FoldEntry:
-        """The entry `fold` of the input's port, docs/artifact.md."""
+        """The entry `fold` of the input's port (docs/artifact.md)."""
         down, right = self.down, self.right
         return {
             "shape": list(self.shape),
@@ -66,7 +66,7 @@ class Fold:
 
 
 def fold_inputs(graph: ir.Graph, config: Config) -> tuple[ir.Graph, Mapping[str, Fold]]:
-    """Folds every input that gains by it. Returns the graph, and the fold of each of these inputs."""
+    """Folds every input for which it saves clocks. Returns the graph, and the fold of each of these inputs."""
     found = {node.inputs[0]: _best(graph, node, config) for node in graph.nodes}
     folds = {name: fold for name, fold in found.items() if fold}
     return apply(graph, folds), folds
@@ -99,7 +99,7 @@ def folded_weights(fold: Fold, weights: NDArray[np.int8]) -> NDArray[np.int8]:
 
 
 def _window(fold: Fold, out: tuple[int, ...]) -> ir.Window:
-    """The window over the folded input, with as much padding behind as it reaches over."""
+    """The window over the folded input, with as much padding at the end as it needs."""
     axes = (fold.down, fold.right)
     kernel, stride, dilation, before = (
         (getattr(fold.down, key), getattr(fold.right, key)) for key in ("kernel", "stride", "dilation", "pad")
@@ -109,7 +109,7 @@ def _window(fold: Fold, out: tuple[int, ...]) -> ir.Window:
 
 
 def _best(graph: ir.Graph, node: ir.Node, config: Config) -> Fold | None:
-    """The quickest fold of a convolution's input. None: it is no input of the graph, or no fold saves clocks."""
+    """The fastest fold of a convolution's input. None: it is no input of the graph, or no fold saves clocks."""
     op, source = node.op, node.inputs[0]
     if not isinstance(op, ir.Conv) or op.groups > 1 or source not in graph.inputs or graph.uses(source) > 1:
         return None
@@ -142,7 +142,7 @@ def candidates(window: ir.Window, shape: tuple[int, ...], out: tuple[int, ...]) 
 
 
 def _axis(kernel: int, stride: int, pad: int, size: int, out: int, step: int, span: int) -> Axis:
-    """One axis with folded pixels of `span` rows, `step` apart. No pixel that is left out in front holds rows that are read."""
+    """One axis with folded pixels of `span` rows, `step` apart. Pixels omitted at the front hold no row that is read."""
     least = min(pad, max(0, span - step))
     found = []
     for before in range(least, min(pad, least + step - 1) + 1):
@@ -173,7 +173,7 @@ def _steps(fold: Fold, config: Config) -> int:
 
 
 def _clocks(fold: Fold, out: tuple[int, ...], config: Config) -> int:
-    """Clocks to load an image and to convolve it. Nothing else runs while the first image is loaded."""
+    """Clocks to load an image and to convolve it. The two add up, because nothing else runs while the first image is loaded."""
     pass_ = {
         "images": 1,
         "out_height": out[1],
@@ -183,13 +183,13 @@ def _clocks(fold: Fold, out: tuple[int, ...], config: Config) -> int:
         "kernel_height": fold.down.kernel,
         "kernel_width": fold.right.kernel,
     }
-    apart = config.beat_words  # `schedule` makes ports write to different banks
+    apart = config.beat_words  # `schedule` lets ports write to different banks
     load = {"run": fold.right.size, "runs": fold.down.size, "fm_run": apart, "blocks": _blocks(fold, config), "fm_block": apart}
     return cost.estimated_cycles("conv", pass_, config) + cost.estimated_cycles("load", load, config)
 
 
 def _fits_packing(fold: Fold, weights: NDArray[np.int8], config: Config) -> bool:
-    """Whether no output channel gets a whole cascade of -128, which `lower` would refuse."""
+    """Whether the weights stay packable: `lower` refuses an output channel with a whole cascade of -128."""
     if weights.min() > -128:
         return True
     folded = folded_weights(fold, weights)

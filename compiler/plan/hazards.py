@@ -1,7 +1,7 @@
 """Finds, for every command, the units of other engines that must finish before each of its own units begins.
 
-The last write and the last read of each word of feature memory and each beat of DDR are kept exactly. So two commands are ordered
-if they touch the same word, and only then. Program order is assumed to be a valid serial order.
+The module keeps the last write and the last read of each word of feature memory and each beat of DDR. So it orders two commands if
+they touch the same word, and only then. Program order is assumed to be a valid serial order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ def _waits(command: PlannedCommand, progress: _LastUses) -> dict[str, int]:
 def _wait(engine: str, need: NDArray[np.int64], own: bool, issued: int) -> dict[str, int]:
     """The WAIT register for one engine. Unit u needs `need[u]` units of that engine; earlier commands have `issued` units.
 
-    `step` is set if unit 0 can then begin earlier and no unit waits for one that no earlier command has.
+    `step` is set if unit 0 can then begin earlier, and no unit waits for a unit beyond those of earlier commands.
     """
     count, step = int(need.max()), 0
     start = max(int((need - np.arange(len(need))).max()), 0)

@@ -1,6 +1,6 @@
 """Chooses the distance between the rows of a map in feature memory, so that the pixels of a group come from different banks.
 
-The `pix` pixels of a group may continue in the next row. There they may need the same banks as before, above all at stride 2. A few
+The `pix` pixels of a group may continue in the next row. There they may need the same banks again, especially at stride 2. A few
 unused words behind each row prevent this. Maps of one width get the same pitch, because two of them may be operands of one walk.
 """
 
@@ -13,8 +13,8 @@ from cnna.compiler.lower.kernels import Kernel, Lowered
 from cnna.spec.config import Config
 
 MOST_EXTRA = 6  # unused words behind a row; enough for every stride up to 4
-LEAST_GAIN = 0.03  # longer rows must save this fraction of the readers' clocks, because loads and stores then go row by row
-GROUPS = 512  # the number of a kernel's groups that are examined
+LEAST_GAIN = 0.03  # unused words must save this fraction of the readers' clocks, because loads and stores then go row by row
+GROUPS = 512  # the number of groups of a kernel that are examined
 
 
 def set_pitches(lowered: Lowered, config: Config) -> Lowered:
@@ -43,7 +43,7 @@ def _clocks(readers: list[Kernel], lowered: Lowered, pitch: int, config: Config)
 
 
 def group_clocks(stride: tuple[int, int], size: tuple[int, int], pitch: int, config: Config) -> float:
-    """Mean clocks to read a group of output pixels once: the most words that it needs of one bank.
+    """Mean clocks to read a group of output pixels once: the most words that it needs from one bank.
 
     size: rows and columns of the output. Pixels in the padding count as if they were read.
     """

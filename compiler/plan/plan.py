@@ -1,4 +1,4 @@
-"""Makes places, commands and a program of lowered kernels, in the way with the fewest estimated clocks of those tried."""
+"""Plans lowered kernels: places, commands and a program. Tries several ways and takes the one with the fewest estimated clocks."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,15 +15,18 @@ from cnna.compiler.plan.segment import cuts, segment
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 
-TRIED = 4  # cuts of a batch that are compiled and compared
-ABREAST = 2  # images that are under way at the same time
-ABREAST_TRIED = 2  # the number of best cuts for which ABREAST is compared with one image at a time
+TRIED = 4  # cuts of a batch that are planned and compared
+ABREAST = 2  # images under way at the same time
+ABREAST_TRIED = 2  # for so many of the best cuts, ABREAST is compared with one image at a time
 
 
 @dataclass(frozen=True)
 class Way:
-    """cut: the number of kernels that run image by image, 0 unless there is a batch; abreast: images under way at the same time;
-    apart: whether maps that are used together are put into different regions."""
+    """One way to plan a batch.
+
+    cut: the number of kernels that run image by image; 0 without a batch. abreast: images under way at the same time. apart:
+    whether maps that are used together are put into different regions.
+    """
 
     cut: int
     abreast: int = 1
@@ -32,7 +35,10 @@ class Way:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A finished program, and what it was made from, its phases as kernels of their own. clocks: the estimate of the cost model."""
+    """A finished program, and the kernels and places from which it was made. clocks: the estimate of the cost model.
+
+    Each phase is a kernel of its own.
+    """
 
     lowered: Lowered
     allocation: Allocation
@@ -44,7 +50,7 @@ class Plan:
 
 
 def plan(lowered: Lowered, config: Config, name: str) -> Plan:
-    """The quickest program that is found. ModelError: no way fits, for the reasons that `allocate` and `emit` give."""
+    """The fastest program found. ModelError: no way fits, for the reasons that `allocate` and `emit` give."""
     streams = [part.stream for kernel in lowered.kernels for part in kernel.parts]
     constants, offsets = constant_segment(streams)
     search = _Search(lowered, config, name, constants, dict(zip(streams, offsets, strict=True)))
@@ -71,7 +77,7 @@ class _Search:
     refused: list[ModelError] = field(default_factory=list)
 
     def attempt(self, ways: Iterable[Way]) -> None:
-        """Makes the plan of each way. Leaves out a way that exceeds the limits of a command."""
+        """Makes the plan of each way, except for ways that exceed the limits of a command."""
         for way in ways:
             try:
                 self.found.append(self._plan(way))
@@ -79,7 +85,7 @@ class _Search:
                 self.refused.append(error)
 
     def sorted(self) -> list[Plan]:
-        """The plans, the quickest first. Equal ones keep the order in which they were found."""
+        """The plans, the fastest first. Equal ones keep the order in which they were found."""
         return sorted(self.found, key=lambda made: made.clocks)
 
     def _plan(self, way: Way) -> Plan:

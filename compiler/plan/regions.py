@@ -1,7 +1,7 @@
 """Finds the place in feature memory where a map disturbs others least.
 
-The writes and most reads of the engines use the same port of every bank. Two maps that are used at the same time cost no
-clocks if they lie in different regions, whose banks are separate.
+The writes and most reads of the engines use the same port of every bank. Two maps that are used at the same time cost no extra
+clocks if they lie in different regions, because each region has banks of its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Range, view
 from cnna.compiler.lower.layout import map_words, region_words, together
 from cnna.spec.config import Config
 
-Rivals = Mapping[str, Mapping[str, int]]  # by map: the maps that should lie in other regions, each with a weight in words
+Rivals = Mapping[str, Mapping[str, int]]  # for each map: the maps that should lie in other regions, each with a weight in words
 
 
 def rivals_of(lowered: Lowered) -> Rivals:
@@ -38,14 +38,14 @@ def shared(kernel: Kernel) -> set[str]:
 def best_base(gaps: Sequence[Range], words: int, rivals: Sequence[tuple[Range, int]], config: Config) -> int | None:
     """The lowest address in a gap at which a map of `words` words overlaps least with the regions of its rivals (range, weight).
 
-    Without rivals: the start of the first gap that is large enough. None: no gap is.
+    Without rivals, this is the start of the first gap that is large enough. None: no gap is.
     """
     tried = [base for low, high in gaps if high - low >= words for base in _bases(low, high - words, words, bool(rivals), config)]
     return min(tried, key=lambda base: sum(w * together((base, base + words), span, config) for span, w in rivals), default=None)
 
 
 def _bases(low: int, last: int, words: int, several: bool, config: Config) -> list[int]:
-    """The addresses from low to last to compare, in order: both ends, and those where the map begins or ends with a region."""
+    """The addresses from `low` to `last` to compare, in order: both ends, and those where the map begins or ends with a region."""
     if not several:
         return [low]
     edges = range(0, config.feature_words + 1, region_words(config))
@@ -53,7 +53,7 @@ def _bases(low: int, last: int, words: int, several: bool, config: Config) -> li
 
 
 def gaps_between(taken: Sequence[Range], size: int) -> list[Range]:
-    """The parts of 0..size-1 outside of some ranges, which are sorted and may overlap."""
+    """The parts of 0..size-1 outside the ranges `taken`, which are sorted and may overlap."""
     gaps, top = [], 0
     for low, high in [*taken, (size, size)]:
         if low > top:

@@ -1,4 +1,4 @@
-"""Turns kernels and their places into commands, in an order that is correct if they run one by one.
+"""Turns kernels and their places into commands, in an order that is correct if the commands run one by one.
 
 The loads of a tile come first, then its weights, its pass and its stores. The engines' queues, with the waits of `hazards`, let
 them overlap. `move` makes the commands of load and store, which move boxes of whole rows between DDR and feature memory.
@@ -20,7 +20,7 @@ from cnna.compiler.plan.vector_commands import newest_block, vector_commands
 from cnna.spec.config import Config
 from cnna.spec.regmap import SEGMENTS, command_fields
 
-LEAST_RUN = 16  # a block is not cut into runs of fewer words: there would be too many bursts
+LEAST_RUN = 16  # the fewest words of a run into which a block is cut, because shorter runs need too many bursts
 
 
 def schedule(context: PlanContext) -> list[PlannedCommand]:
@@ -46,13 +46,13 @@ def _ports(lowered: Lowered, ports: Sequence[str], allocation: Allocation) -> li
 
 
 def _tensor_of(lowered: Lowered, map_: str) -> str | None:
-    """The tensor of the graph that fills the whole map; None: there is none."""
+    """The tensor of the graph that fills the whole map; None if there is none."""
     whole = lowered.whole(map_)
     return whole if whole in lowered.views else None
 
 
 def _kernel_commands(context: PlanContext, number: int, kernel: Kernel) -> Iterator[PlannedCommand]:
-    """The commands of one kernel, tile by tile. Copies of a staged operand are used in turn, and nothing is loaded twice."""
+    """The commands of one kernel, tile by tile. The copies of a staged operand are used in turn, and nothing is loaded twice."""
     tiling, maps, config = context.allocation.tilings[number], context.lowered.maps, context.config
     turns: dict[str, int] = dict.fromkeys(tiling.staging, 0)
     held: dict[str, tuple[Box, Place]] = {}
@@ -100,7 +100,7 @@ def stream_keys(lowered: Lowered) -> Sequence[tuple[int, int]]:
 
 
 def whole_map(context: PlanContext, engine: str, name: str, layer: int, tensor: str | None) -> Iterator[PlannedCommand]:
-    """Loads or stores a map, one command an image."""
+    """Loads or stores a map, with one command for each image."""
     map_ = context.lowered.maps[name]
     box = Box(map_.images, (0, map_.blocks), (0, map_.height), (0, map_.width))
     return move(context, engine, name, box, context.allocation.features[name], layer, tensor)
@@ -109,7 +109,7 @@ def whole_map(context: PlanContext, engine: str, name: str, layer: int, tensor: 
 def move(
     context: PlanContext, engine: str, name: str, box: Box, place: Place, layer: int, tensor: str | None
 ) -> Iterator[PlannedCommand]:
-    """Loads or stores a box of whole rows, one command an image."""
+    """Loads or stores a box of whole rows, with one command for each image."""
     config, ddr, width = context.config, context.allocation.ddr[name], box.columns[1]
     rows, blocks = box.rows[1] - box.rows[0], box.blocks[1] - box.blocks[0]
     run, step, ddr_step = width, place.pitch, ddr.row_bytes
@@ -137,7 +137,7 @@ def move(
 
 
 def joined_run(words: int, blocks: int, config: Config) -> int:
-    """The length of a run if the `words` of a block are contiguous on both sides: of the fewest clocks, then the longest.
+    """The length of a run if the `words` of a block are contiguous on both sides: of those with the fewest clocks, the longest.
 
     Runs go to the ports in turn, so there should be one for each port.
     """

@@ -1,7 +1,7 @@
-"""Runs the first part of a batch's graph image by image, so that its maps stay on chip, and the second for all images at once.
+"""Runs the first part of a batch's graph image by image, so that its maps stay on chip, and the second part for all images at once.
 
-Early layers have large maps and few weights; one image at a time, they need no DDR. Late layers have small maps and many weights;
-for all images at once, each weight is fetched once. `plan` tries the cuts between the two that `cuts` estimates to be the best.
+Early layers have large maps and few weights. One image at a time, they need no DDR. Late layers have small maps and many weights.
+For all images at once, each weight is fetched once. `plan` tries the cuts between the two that `cuts` estimates to be the best.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ COMPARED = 120  # at most this many cuts are estimated
 
 
 def segment(lowered: Lowered, cut: int, abreast: int, config: Config) -> Lowered:
-    """The kernels before `cut` once for each image, then the others for all. abreast: images under way at the same time, so
-    that one engine works on one image while another engine works on another.
+    """Lists the kernels before `cut` once for each image, and the others for all images. abreast: images under way at once.
 
-    A map that only kernels before the cut touch becomes one map for each image, `NAME@IMAGE`. Other maps hold all images, and a
-    kernel of image i writes image i. The whole maps stay in `maps`, because they describe the ports.
+    Images abreast let one engine work on one image while another engine works on another. A map that only kernels before the cut
+    touch becomes one map for each image, `NAME@IMAGE`. Other maps hold all images, and a kernel of image i writes image i. The
+    whole maps stay in `maps`, because they describe the ports.
     """
     if not cut or lowered.kernels[0].images[1] == 1:
         return lowered
@@ -54,7 +54,7 @@ def _of_image(kernel: Kernel, image: int, names: Mapping[str, str]) -> Kernel:
 
 
 def _abreast(early: Sequence[Kernel], lowered: Lowered, abreast: int, config: Config) -> list[tuple[int, int]]:
-    """(image, number of the kernel) in the order in which they can begin; of two, an earlier image comes first."""
+    """(image, number of the kernel) in the order in which they can begin. Of two that can, the earlier image comes first."""
     images = list(range(*early[0].images))
     if abreast == 1:
         return [(image, number) for image in images for number in range(len(early))]
@@ -64,7 +64,7 @@ def _abreast(early: Sequence[Kernel], lowered: Lowered, abreast: int, config: Co
     free: dict[type, int] = {}
 
     def times(image: int, number: int) -> tuple[int, int]:
-        """When a kernel can begin and end. The vector engine follows the array chunk by chunk; the array waits for all chunks."""
+        """When a kernel can begin and end. The vector engine follows the array chunk by chunk. The array waits for all chunks."""
         kernel, begin, end = early[number], free.get(type(early[number]), 0), 0
         for need in needs[number]:
             follows = isinstance(early[need], ConvKernel) and not isinstance(kernel, ConvKernel)
@@ -91,21 +91,24 @@ def _needs(early: Sequence[Kernel], number: int) -> list[int]:
     return [other for other in range(number) if early[other].dest.map in read]
 
 
-# --- which cut ---
+# --- choice of the cut ---
 
 
 @dataclass(frozen=True)
 class _Work:
-    """Figures of a kernel for the estimate. steps: clocks for one image, and for all; weights: clocks of DDR; maps: their words."""
+    """Figures of a kernel for the estimate.
+
+    steps: clocks for one image, and for all. weights: clocks of DDR. maps: their words.
+    """
 
     steps: tuple[int, int]
     weights: float
     maps: Mapping[str, int]
-    live: int  # words of all maps that are alive then, for one image
+    live: int  # words of all maps that are alive during the kernel, for one image
 
 
 def cuts(lowered: Lowered, config: Config, most: int) -> list[int]:
-    """Up to `most` cuts, the best first by estimate. They are not all close together: one is "all together" or "all apart"."""
+    """Up to `most` cuts that are not close together, the best estimate first. One of them is "all together" or "all apart"."""
     count = len(lowered.kernels)
     if not count or lowered.kernels[0].images[1] == 1:
         return [0]
@@ -148,7 +151,7 @@ def _steps(kernel: Kernel, dest: Map, images: int, config: Config) -> int:
 
 
 def _clocks(work: Sequence[_Work], cut: int, batch: int, last: Mapping[str, int], config: Config) -> float:
-    """Estimate for a whole batch. Weights come while earlier kernels work, as far ahead as the ring holds."""
+    """Estimate for a whole batch. Weights come while earlier kernels work, as far ahead as the ring holds them."""
     crossing = {name: size for one in work[:cut] for name, size in one.maps.items() if last[name] >= cut}
     waiting = sum(crossing.values()) * (batch - 1)
     ahead = config.ring_words * config.ring_word_bytes / ddr_rate(config)

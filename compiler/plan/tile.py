@@ -13,13 +13,13 @@ from cnna.compiler.lower.layout import Box, Place
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED
 
-TILE_CLOCKS = 300  # that each tile costs: DDR latency, fill and drain
-TRIED = 5  # so many band heights are compared, from the greatest that fits downwards
+TILE_CLOCKS = 300  # cost of each tile: DDR latency, fill and drain
+TRIED = 5  # number of band heights that are compared, from the greatest that fits downwards
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Images and output rows of a kernel, and the blocks of its output (0 is the first that the kernel writes)."""
+    """Images and output rows of a kernel, and blocks of its output (0 is the first block that the kernel writes)."""
 
     images: Range
     rows: Range
@@ -28,7 +28,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Tiling:
-    """The most images, rows and blocks of a tile. staging: for each role that is staged, the addresses of its copies."""
+    """The most images, rows and blocks of a tile. staging: for each staged role, the addresses of its copies."""
 
     images: int
     rows: int
@@ -37,7 +37,7 @@ class Tiling:
 
 
 def tiles(kernel: Kernel, tiling: Tiling, height: int) -> Iterator[Tile]:
-    """The tiles of a kernel in order: images outside, then rows, then blocks."""
+    """The tiles of a kernel in order. Images are the outer loop, then rows, then blocks."""
     for image in range(*kernel.images, tiling.images):
         for row in range(0, height, tiling.rows):
             for block in range(0, kernel.dest.blocks, tiling.blocks):
@@ -79,7 +79,7 @@ def box_words(box: Box, map_: Map) -> int:
 def find_tiling(
     kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], gaps: Sequence[Range], config: Config
 ) -> Tiling | None:
-    """The quickest tiling whose staging fits into `gaps` of feature memory. None: not even one row fits.
+    """The fastest tiling whose staging fits into the gaps of feature memory. None: not even one row fits.
 
     spilled: the roles whose maps lie in DDR.
     """
@@ -119,7 +119,7 @@ def _row_candidates(height: int) -> list[int]:
 
 
 def _one_image(kernel: Kernel) -> Kernel:
-    """The kernel for its first image only."""
+    """The kernel restricted to its first image."""
     return replace(kernel, images=(kernel.images[0], kernel.images[0] + 1))
 
 
@@ -156,7 +156,7 @@ def tiling_clocks(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, confi
 
 
 def tiling_work(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> tuple[int, int, int]:
-    """For one image: DDR bytes, clocks of the engine, tiles."""
+    """(DDR bytes, clocks of the engine, number of tiles) for one image."""
     bytes_, count, work = 0, 0, 0
     last: dict[str, Box] = {}
     dest = maps[kernel.dest.map]
@@ -175,9 +175,9 @@ def tiling_work(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config:
 
 
 def _tile_steps(kernel: Kernel, tile: Tile, dest: Map, config: Config) -> Iterator[tuple[EngineSteps, int]]:
-    """Steps of the engine for a tile, and the words of weights of a chunk, phase by phase.
+    """For each phase of a tile: the steps of the engine, and the words of weights of a chunk.
 
-    Counts each part of a grouped convolution as if it had the most source blocks of all.
+    Each part of a grouped convolution counts as if it had as many source blocks as the largest part.
     """
     blocks = tile.blocks[1] - tile.blocks[0]
     for phase, parts in phases(kernel, dest).items():

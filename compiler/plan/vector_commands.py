@@ -1,4 +1,4 @@
-"""Makes commands of the vector engine: for each rectangle of a kernel and each tile, a parameter stream and a pass."""
+"""Makes the commands of the vector engine: for each rectangle of a kernel and each tile, a parameter stream and a pass."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,9 +13,9 @@ VECTOR_RING = 1
 
 
 def newest_block(lowered: Lowered, number: int, kernel: VectorKernel) -> int:
-    """The first block of a kernel's source that the last kernel to write there has written; 0: it has written all blocks.
+    """The first block of a kernel's source that the last kernel to write there has written. 0 if that kernel wrote all blocks.
 
-    0 for a uniform kernel too, because a second command would fetch its parameters again, behind the array's weights.
+    It is 0 for a uniform kernel too, because a second command would fetch its parameters again, behind the array's weights.
     """
     source = kernel.source
     if kernel.uniform:
@@ -36,10 +36,10 @@ def vector_commands(
     cut: int,
     places: Mapping[str, Place],
 ) -> Iterator[PlannedCommand]:
-    """A part's rectangle within a tile; image by image or block by block if the steps of the two operands differ.
+    """The commands for a part's rectangle within a tile. The rows of the tile are those of the phase.
 
-    The rows of the tile are those of the phase. The blocks before `cut` were written earlier. They get commands of their own, which
-    need not wait for the other blocks.
+    If the steps of the two operands differ, each image or each block has a command of its own. The blocks before `cut` were written
+    earlier. They get commands of their own, which need not wait for the other blocks.
     """
     rows = (max(part.rows[0], tile.rows[0]), min(part.rows[1], tile.rows[1]))
     if rows[0] >= rows[1]:

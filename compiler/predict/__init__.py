@@ -1,4 +1,4 @@
-"""Plays a program on a model of queues, rings, banks and DDR, and says when each command begins and ends.
+"""Simulates a program on a model of queues, rings, banks and DDR, and predicts when each command begins and ends.
 
 `compile`, `report` and `explore` import it; it imports `cost` and `lower`.
 Begin with `predict`, then `event_loop`.

@@ -1,6 +1,7 @@
-"""The feature-memory words that a walk requests, and the clocks that takes: lanes that share a bank take turns. Used by `predict`.
+"""The words of feature memory that a walk requests, and the clocks to read them. Used by `predict`.
 
-Exact for a walk that runs alone. Blocks differ only by a shift of all banks.
+Lanes that need the same bank are served one after another. The figures are exact for a walk that runs alone. All blocks take the
+same clocks, because the base address of a block only shifts the bank numbers.
 """
 
 import numpy as np
@@ -9,11 +10,11 @@ from numpy.typing import NDArray
 from cnna.compiler.cost.engine_steps import Fields, command_groups, taps_of
 from cnna.spec.config import Config
 
-Words = NDArray[np.int64]  # [requests, lanes]: addresses; NONE where a lane asks for nothing
+Words = NDArray[np.int64]  # [requests, lanes]: addresses; NONE for a lane that requests nothing
 NONE = -1
 
 
-WALK = (  # the fields that `walk_clocks` depends on; the base address only shifts all banks
+WALK = (  # the fields on which `walk_clocks` depends
     *("images", "out_height", "out_width", "in_height", "in_width", "kernel_height", "kernel_width", "first_y", "first_x"),
     *("stride_y", "stride_x", "stride_dilation_y", "stride_dilation_x"),
     *("src_x", "src_row", "src_image", "src_ky", "src_kx"),
@@ -21,14 +22,14 @@ WALK = (  # the fields that `walk_clocks` depends on; the base address only shif
 
 
 def walk_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:
-    """For each group of `pix` output pixels of a conv or vector command: clocks to read all taps of one block."""
+    """For each group of `pix` output pixels of a conv or vector command, the clocks to read all taps of one block."""
     words = source_words(fields, config, 0, (0, command_groups(fields, config)))
     lanes = np.arange(config.pix)
     return _most_alike(np.where(words >= 0, words % config.banks, NONE - lanes)).reshape(-1, taps_of(fields)).sum(1)
 
 
 def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, int]) -> Words:
-    """The words that a block's requests read, group by group and tap by tap. groups: first and one past the last."""
+    """The words that a block's requests read, group by group and tap by tap. groups: the first, and one past the last."""
     width, height = fields["out_width"], fields["out_height"]
     count = fields["images"] * height * width
     n = np.arange(groups[0] * config.pix, min(groups[1], command_groups(fields, config)) * config.pix)
@@ -45,7 +46,7 @@ def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, 
 
 
 def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, int], groups: tuple[int, int]) -> Words:
-    """The words of a walk `dst` or `res`. A request is half a group of one block; blocks run inside half groups."""
+    """The words of a `dst` or `res` walk. A request is half a group of one block; the blocks of a half group follow each other."""
     count = fields["images"] * fields["out_height"] * fields["out_width"]
     n = np.arange(groups[0] * config.pix, min(groups[1], command_groups(fields, config)) * config.pix)
     first = _addresses(prefix, fields, n).reshape(-1, 1, config.half)
@@ -55,14 +56,14 @@ def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, 
 
 
 def _addresses(prefix: str, fields: Fields, n: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The words of the output pixels `n`, for block 0 and tap 0."""
+    """The addresses of the output pixels `n`, for block 0 and tap 0."""
     rows = n // fields["out_width"]
     address = fields[prefix] + n * fields[f"{prefix}_x"] + rows * fields[f"{prefix}_row"]
     return address + rows // fields["out_height"] * fields[f"{prefix}_image"]
 
 
 def _most_alike(banks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each row of [groups, lanes]: the most lanes that hold the same number."""
+    """For each row of [groups, lanes], the greatest number of lanes that hold the same value."""
     ordered = np.sort(banks, axis=1)
     most, run = np.ones(len(banks), np.int64), np.ones(len(banks), np.int64)
     for lane in range(1, banks.shape[1]):

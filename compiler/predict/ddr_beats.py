@@ -1,7 +1,8 @@
-"""Loads and stores clock by clock: the beats at each AXI port, and the requests to feature memory. Used by `flow_rates`.
+"""Simulates loads and stores clock by clock: the beats at each AXI port, and the requests to feature memory. Used by `flow_rates`.
 
-The model follows `hw/dma/load.py` and `hw/dma/store.py`. Runs are dealt to the ports, whose beats wait in FIFOs. The beats that
-the ports hold at one time form one request, except beats that share a bank with a lower port's beat.
+The model follows `hw/dma/load.py` and `hw/dma/store.py`. The ports take the runs of a command in turn, and each port has a FIFO of
+beats. In a clock, the next beats of all ports form one request to feature memory. A beat waits if it needs the same bank as the
+beat of a lower port.
 """
 
 from collections import deque
@@ -16,9 +17,9 @@ State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...]], ...]
 
 
 class Transfer(Requester):
-    """A load's writes to feature memory, or a store's reads. done, size: beats.
+    """The writes of a load to feature memory, or the reads of a store. done, size: beats. following: the next load.
 
-    A load's beats wait in the FIFOs of the ports; for a store, free places in the FIFOs wait. following: the next load.
+    waiting: for a load, the beats in the FIFO of each port; for a store, the free places there.
     """
 
     def __init__(self, engine: str, fields: Fields, config: Config) -> None:
@@ -34,14 +35,13 @@ class Transfer(Requester):
         self._share = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
         self.size = sum(self._share)
         self.moved = [0 for _ in self._share]  # beats to or from feature memory, by port
-        # Beats in each port's FIFO: of a load those that DDR has brought, of a store the room for those that DDR still takes.
         self.waiting = [min(beats, self._room) if self._store else 0 for beats in self._share]
-        self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # `_banks` of each port's next beat, once known
+        self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # `_banks` of each port's next beat, if known
         self.following: Transfer | None = None
-        self.asked = 0  # ports that have asked for their first burst: the ports get their runs one after the other
+        self.asked = 0  # ports that have requested their first burst; one port begins in each clock
 
     def go_to(self, beats: float) -> None:
-        """Moves all ports to where DDR has moved `beats` beats in all; the distances between the ports stay."""
+        """Moves all ports to the state in which DDR has moved `beats` beats in all. The differences between the ports stay."""
         read_ahead = sum(self._room - waiting for waiting in self.waiting) if self._store else 0
         each = round((beats + read_ahead - self.done) / len(self._share))
         self.moved = [min(max(moved + each, 0), share) for moved, share in zip(self.moved, self._share, strict=True)]
@@ -49,12 +49,12 @@ class Transfer(Requester):
         self.done = float(sum(self.moved))
 
     def state(self) -> State:
-        """Its position, for `restore`, with the position of the following load."""
+        """The present position, for `restore`, with that of the following load."""
         own = (self.asks, self.done, tuple(self.moved), tuple(self.waiting))
         return (own, *self.following.state()) if self.following else (own,)
 
     def restore(self, state: State) -> None:
-        """Returns to a position."""
+        """Returns to an earlier position."""
         (self.asks, self.done, moved, waiting), *others = state
         self.moved, self.waiting = list(moved), list(waiting)
         self._needs = [None for _ in self._share]
@@ -62,7 +62,10 @@ class Transfer(Requester):
             self.following.restore(tuple(others))
 
     def offer(self, clock: int) -> int:
-        """The next request: a beat of each port that has one, unless a lower port needs its bank (`hw/dma/runs.py`)."""
+        """The banks of the next request: a beat of each port that has one, unless a lower port needs its bank.
+
+        This is the rule of `hw/dma/runs.py`.
+        """
         moved, share, waits, needs = self.moved, self._share, self.waiting, self._needs
         self.over = moved == share
         asked, goes = 0, 0
@@ -82,7 +85,10 @@ class Transfer(Requester):
         return goes
 
     def bring(self, port: int, others: int = 0) -> bool:
-        """Lets DDR move a beat of a port, or else of the following load; False if none fits. others: beats in the FIFO."""
+        """Moves a beat between DDR and a port's FIFO if there is room, or else for the following load. False if it can do neither.
+
+        others: beats of an earlier load in the same FIFO.
+        """
         if port >= len(self._share):
             return False
         waiting = self.waiting[port]
@@ -95,11 +101,11 @@ class Transfer(Requester):
         return self.following.bring(port, waiting)
 
     def brought(self, port: int) -> float:
-        """Beats that DDR has brought for a port."""
+        """Beats that DDR has brought to a port."""
         return self.moved[port] + self.waiting[port] if port < len(self._share) else inf
 
     def _banks(self, port: int) -> tuple[int, int]:
-        """The banks of a port's next beat: a bit for each bank number, and a bit for each bank of every region."""
+        """The banks of a port's next beat, as two masks: a bit for each bank number, and a bit for each bank of every region."""
         run, beat = divmod(self.moved[port], self._run_beats)
         block, row = divmod(run * self._ports + port, self._runs)
         low = beat * self._beat_words
@@ -113,7 +119,7 @@ class Transfer(Requester):
         return mask, mask << region * bank_count
 
     def _banks_around(self, first: int, count: int) -> tuple[int, int]:
-        """The same for `count` words from `first` on, word by word: they cross the end of a region, or need more than all banks."""
+        """As `_banks`, word by word, for `count` words that cross the end of a region or need a bank twice."""
         banks, places = 0, 0
         for word in range(first, first + count):
             mask = 1 << word % self._bank_count
@@ -123,11 +129,11 @@ class Transfer(Requester):
 
 
 class BeatModel:
-    """DDR's beats in a clock: each port in turn reads a beat, then writes one, while bytes are left (`sim/rtl/ddr.cpp`).
+    """The beats that DDR moves in each clock (`sim/rtl/ddr.cpp`): each port in turn reads and writes a beat, up to the bandwidth.
 
-    others: beats that the rings and the sequencer still have to receive, by port. Their bursts take turns with a load's, except
-    that beats which a load asked for earlier come first. behind: by port and in order, (beats of the load that come first, others
-    that follow them).
+    others: by port, the beats for the rings and the sequencer that have not come. Their bursts alternate with those of a load, but
+    beats that a load requested earlier come first. behind: by port, in order, pairs (beats of the load that come first, beats of
+    `others` that follow these).
     """
 
     def __init__(self, beats: float, ports: int) -> None:
@@ -135,12 +141,15 @@ class BeatModel:
         self.store: Transfer | None = None
         self.others = [0 for _ in range(ports)]
         self.behind: list[deque[tuple[float, int]]] = [deque() for _ in range(ports)]
-        self._beats, self._most, self._left, self._first = beats, beats + 1, 0.0, 0
+        self._beats = beats
+        self._most = beats + 1
+        self._left = 0.0
+        self._first = 0
         self._orders = [[(first + step) % ports for step in range(ports)] for first in range(ports)]
-        self._turn = [0 for _ in range(ports)]  # beats read of the present pair of bursts, a load's burst first
+        self._turn = [0 for _ in range(ports)]  # position in the present pair of bursts: first the load's, then the other
 
     def clock(self) -> None:
-        """Moves the beats of one clock. The port served first changes with every clock in which a beat can move."""
+        """Moves the beats of one clock. The first port to be served changes after every clock in which a beat can move."""
         load, store, left = self.load, self.store, self._left + self._beats
         if left > self._most:
             left = self._most
@@ -159,7 +168,7 @@ class BeatModel:
         self._left = left
 
     def alone(self, clocks: int) -> None:
-        """Plays so many clocks without a load or store."""
+        """Simulates `clocks` clocks without a load or store."""
         for clock in range(clocks):
             if self._left == self._most and not any(self.others):
                 self._first += clocks - clock
@@ -167,7 +176,7 @@ class BeatModel:
             self.clock()
 
     def _read(self, port: int) -> bool:
-        """Reads a beat at a port; False if it wants none."""
+        """Reads a beat at a port. False: no beat is due there."""
         load = self.load
         if not self.others[port]:
             if load and port < load.asked and load.bring(port):

@@ -1,7 +1,7 @@
-"""The event loop of `predict`'s model of the accelerator, and what its engines share: reads of DDR, weight rings, unit counts.
+"""The event loop of `predict`'s model, and the state that its engines share: reads of DDR, weight rings and unit counts.
 
-A process is a generator. It yields a function that tells, as far as is known now, when the process can go on. The loop resumes the
-process that can go on first.
+A process is a generator. It yields a function that returns the clock at which the process can continue, as far as this is known.
+The loop resumes the process with the earliest clock.
 """
 
 from bisect import bisect_left
@@ -17,28 +17,28 @@ from cnna.spec.ddr import DdrSpeed
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS
 from cnna.spec.regmap import COUNTED
 
-Ready = Callable[[], float]  # the clock at which a process can go on; inf: it waits for another process
+Ready = Callable[[], float]  # the clock at which a process can continue; inf: it waits for another process
 Process = Iterator[Ready]
 
 
 class ReadOrder:
-    """What loads have asked of DDR: beats of all ports together since the program's start. Each port asks for a burst a clock.
+    """The beats that loads have requested from DDR since the program's start, over all ports. Each port requests a burst a clock.
 
-    A port answers reads in the order in which they were asked for (`hw/axi/read_master.py`). Weights therefore come after the beats
-    of loads that were asked for earlier, and a load comes after the weights before it (`weight_ports.when_answered`).
+    A port answers reads in the order of the requests (`hw/axi/read_master.py`). So weights come after the beats that loads
+    requested earlier, and a load comes after the weights before it (`weight_ports.when_answered`).
     """
 
     def __init__(self, work: ActiveEngines, ports: int) -> None:
         self._work, self._ports = work, ports
-        self._whole = 0  # beats of the loads that are not in `_asking`
-        self._asking: deque[tuple[float, int]] = deque()  # loads: the clock from which they ask, beats
+        self._whole = 0  # beats of the loads whose requests are complete
+        self._asking: deque[tuple[float, int]] = deque()  # of the other loads: the clock of the first request, and the beats
 
     def begin(self, beats: int, now: float) -> None:
-        """A load begins to ask for so many beats, as the FIFOs of its ports have room."""
+        """Notes that a load begins to request `beats` beats. It goes on as the FIFOs of its ports have room."""
         self._asking.append((now, beats))
 
     def asked(self, now: float) -> float:
-        """Beats that have been asked for."""
+        """Beats that have been requested."""
         room = self.moved + LOAD_ROOM_BEATS * self._ports
         while self._asking and self._part(0, now) == self._asking[0][1] and self._whole + self._asking[0][1] <= room:
             self._whole += self._asking.popleft()[1]
@@ -55,7 +55,7 @@ class ReadOrder:
         return self._work.begun - (max(flow.left, 0.0) / BEAT_BYTES if flow else 0.0)
 
     def when_moved(self, beats: float, now: float) -> float:
-        """When DDR has brought that many beats; inf: not known yet."""
+        """The clock at which DDR has brought `beats` beats; inf: not known yet."""
         left = beats - self.moved
         if left <= 0:
             return 0.0
@@ -65,21 +65,24 @@ class ReadOrder:
 
 @dataclass
 class Column:
-    """The part of a ring that some ports bring: the words asked for, and the clock at which each count of words had come."""
+    """The part of a ring that some of the ports fill. asked: words that have been requested.
+
+    clocks: the clock at which as many words as the entry of `counts` says had come.
+    """
 
     asked: int = 0
     counts: list[int] = field(default_factory=list)
     clocks: list[float] = field(default_factory=list)
 
     def came(self, word: int) -> float:
-        """When that many words had come; inf: not known yet."""
+        """The clock at which `word` words had come; inf: not known yet."""
         at = bisect_left(self.counts, word)
         return (self.clocks[at] if at < len(self.clocks) else inf) if word else 0.0
 
 
 @dataclass
 class Ring:
-    """A ring of weights. Words are counted from the program's start. taken: words that its reader has begun to use."""
+    """A weight ring. Words are counted from the program's start. taken: words that the reader has begun to use."""
 
     size: int
     columns: list[Column]
@@ -87,37 +90,37 @@ class Ring:
     taken: int = 0
 
     def came(self, word: int) -> float:
-        """When that many whole words had come; inf: not known yet."""
+        """The clock at which `word` whole words had come; inf: not known yet."""
         return max(column.came(word) for column in self.columns)
 
     def when_taken(self, piece: int) -> float:
-        """The first clock from which the reader finds each of the last `piece` words there, stepping one a clock."""
+        """The first clock at which a reader can start on the last `piece` taken words and find each there, one word a clock."""
         return self.came(self.taken) - piece
 
 
 @dataclass
 class Queue:
-    """Commands handed to an engine, with the clock at which it has each; released: how many it has finished with."""
+    """The commands of an engine, each with the clock at which the engine gets it. released: how many of them are finished."""
 
     commands: list[tuple[Command, float]] = field(default_factory=list)
     released: int = 0
 
     def when_handed(self, number: int) -> float:
-        """When the engine has its command of that number; inf: not known yet."""
+        """The clock at which the engine gets its command of that number; inf: not known yet."""
         return self.commands[number][1] if number < len(self.commands) else inf
 
     def when_released(self, number: int) -> float:
-        """0 if the engine has released its command of that number, or `number` is negative; inf: not yet."""
+        """0 if the engine has finished its command of that number, or if `number` is negative; inf: not yet."""
         return 0.0 if self.released > number else inf
 
 
 class EventLoop:
-    """The accelerator at the clock `now`. weight_ports: ports in each part; port 0 also fills the vector ring."""
+    """The state of the accelerator at the clock `now`. weight_ports: the ports in each part; port 0 also fills the vector ring."""
 
     def __init__(self, config: Config, memory: DdrSpeed) -> None:
         self.config, self.memory = config, memory
         self.now = 0.0
-        self.units: dict[str, list[float]] = {engine: [] for engine in COUNTED}  # when each was finished
+        self.units: dict[str, list[float]] = {engine: [] for engine in COUNTED}  # the clock at which each unit was finished
         self.weight_ports = [1, config.ports - 1][: config.ports]
         columns = [Column() for _ in self.weight_ports]
         self.rings = (Ring(config.ring_words, columns), Ring(config.vector_ring_words, [Column()]))
@@ -127,7 +130,7 @@ class EventLoop:
         self._speeds = FlowRates(config, memory, ports | {"load": config.ports, "store": config.ports})
 
     def play(self, processes: dict[str, Process]) -> None:
-        """Runs the processes until none can go on."""
+        """Runs the processes until none can continue."""
         processes = dict(sorted({**processes, "speeds": self._looking()}.items()))
         waiting = {name: next(process) for name, process in processes.items()}
         names = list(waiting)
@@ -137,7 +140,7 @@ class EventLoop:
             clock = min(clocks)
             if clock == inf:
                 return
-            name = names[clocks.index(clock)]  # the first by name where several can go on
+            name = names[clocks.index(clock)]  # if several can continue, the first by name
             passed = max(clock - self.now, 0.0)
             self.now += passed
             for flow in self.work.flows.values():
@@ -150,21 +153,21 @@ class EventLoop:
                 names.remove(name)
 
     def after(self, clocks: float) -> Ready:
-        """Ready after so many clocks."""
+        """Ready after `clocks` clocks."""
         clock = self.now + clocks
         return lambda: clock
 
     def end_unit(self, engine: str, clocks: int) -> float:
-        """Notes that other engines see the next unit of `engine` after so many clocks; answers that clock."""
+        """Notes that other engines see the next unit of `engine` after `clocks` clocks. Returns that clock."""
         self.units[engine].append(self.now + clocks)
         return self.now + clocks
 
     def loaded(self, beats: float) -> Ready:
-        """Ready when DDR has brought so many beats of loads since the program's start."""
+        """Ready when DDR has brought `beats` beats of loads since the program's start."""
         return lambda: self.reads.when_moved(beats, self.now)
 
     def flow(self, name: str, amount: float, most: float) -> Process:
-        """A process that lasts as long as a flow of this amount."""
+        """A process that lasts until a flow of this amount has passed."""
         flow = self.work.flows[name] = Flow(amount, most)
         self.work.changed = True
         yield lambda: self.now + max(flow.left, 0.0) / flow.speed
@@ -176,12 +179,12 @@ class EventLoop:
         return range(1) if part == 0 else range(1, self.config.ports)
 
     def wait_for_beats(self, part: int, beats: int) -> None:
-        """Adds to the beats that a part's ports still have to receive for the rings; negative: beats that have come."""
+        """Adds to the beats that a part's ports still have to receive for the rings. Negative: beats that have come."""
         for port in self.ports_of(part):
             self.work.waiting[port] += beats
             self.work.asked[port] += max(beats, 0)
 
     def _looking(self) -> Process:
-        """Wakes the loop when speeds must be set again."""
+        """Wakes the loop when rates must be set again."""
         while True:
             yield lambda: max(self._speeds.until, self.now)

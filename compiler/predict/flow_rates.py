@@ -1,7 +1,8 @@
 """Rates of the engines that share a resource: DDR bandwidth, and the shared port of the feature-memory banks. Used by `event_loop`.
 
-A formula shares DDR. Conflicts at the banks are played clock by clock (`shared_port`, `ddr_beats`) for a short stretch, from the
-engines' present positions. The rates found hold until another engine starts or stops, or until the stretch ends.
+A formula divides the bandwidth of DDR. For bank conflicts, a short stretch is simulated clock by clock (`shared_port`,
+`ddr_beats`), from the present positions of the engines. The rates found hold until another engine starts or stops, or until the
+stretch ends.
 """
 
 from collections import deque
@@ -20,16 +21,16 @@ from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, Requester, 
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
-PLAYED_CLOCKS = 256  # length of a played stretch
-NOTED_CLOCKS = 16  # between two notes of the positions of loads and stores
-STEADY_CLOCKS = 512  # how long one played stretch is reused while no load or store runs: rows visit the banks in turn
-ENOUGH = 0.95  # share of DDR's rate from which feature memory does not limit a load or store
-LEAST = 0.01  # least rate: an engine that was blocked for a whole stretch still goes on
+PLAYED_CLOCKS = 256  # length of a simulated stretch
+NOTED_CLOCKS = 16  # interval at which the positions of loads and stores are noted
+STEADY_CLOCKS = 512  # how long the rates of a stretch are reused while no load or store runs: rows visit the banks in turn
+ENOUGH = 0.95  # fraction of DDR's rate above which feature memory does not limit a load or store
+LEAST = 0.01  # least rate, so that an engine that was blocked for a whole stretch continues
 
 
 @dataclass
 class Flow:
-    """What is left of a transfer, in bytes, or of the vector engine's work, in clocks. most: the highest rate, per clock."""
+    """What is left of a transfer, in bytes, or of the vector engine's work, in clocks. most, speed: per clock."""
 
     left: float
     most: float
@@ -38,7 +39,10 @@ class Flow:
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """Blocks that the array or the vector engine works on, group by group. ends: when each ends if nothing delays it."""
+    """The blocks that the array or the vector engine works on, group by group.
+
+    groups: clocks of each group. ends: when each group ends if nothing delays it.
+    """
 
     fields: Fields
     blocks: Range
@@ -47,7 +51,7 @@ class Walk:
     begin: float
 
     def group_at(self, clock: float) -> int:
-        """The group in work `clock` clocks after the first one began."""
+        """The group that is in work `clock` clocks after the first one began."""
         return int(np.searchsorted(self.ends, clock, "right"))
 
 
@@ -55,9 +59,10 @@ class Walk:
 class ActiveEngines:
     """The engines that share DDR and feature memory at one time.
 
-    waiting: beats that the rings still have to receive, by port. asked: those asked for since speeds were played. fetched: beats
-    of the program since then. behind: for the waiting beats of each port, in order, how many beats of loads precede them, and how
-    many they are. begun: beats of all loads that have begun. changed: whether a flow has begun or ended since speeds were set.
+    waiting: by port, beats that the rings still have to receive. asked: by port, those of them that were requested since the last
+    stretch was simulated. fetched: beats of the program since then. behind: by port, for the waiting beats in order, pairs (beats
+    of loads that come first, waiting beats that follow these). begun: beats of all loads that have begun. changed: whether a flow
+    has begun or ended since rates were set.
     """
 
     waiting: list[int]
@@ -67,13 +72,13 @@ class ActiveEngines:
     fetched: int = 0
     changed: bool = False
     flows: dict[str, Flow] = field(default_factory=dict)
-    writing: Walk | None = None  # by the array
-    reading: Walk | None = None  # by the vector engine
-    moving: dict[str, Transfer] = field(default_factory=dict)  # by load and store
+    writing: Walk | None = None  # what the array writes
+    reading: Walk | None = None  # what the vector engine reads
+    moving: dict[str, Transfer] = field(default_factory=dict)  # what load and store move, by engine
 
     @classmethod
     def idle(cls, ports: int) -> "ActiveEngines":
-        """No engine at work."""
+        """The state in which no engine works."""
         return cls([0 for _ in range(ports)], [0 for _ in range(ports)], [[] for _ in range(ports)])
 
     def requesters(self) -> tuple[object, ...]:
@@ -84,24 +89,24 @@ class ActiveEngines:
 
 
 class FlowRates:
-    """Sets the speeds of the flows.
+    """Sets the rates of the flows.
 
-    ports: the number of ports of each flow that DDR moves. until: the clock at which to set them again; inf: never.
+    ports: by name, the number of ports of each flow from or to DDR. until: the clock at which to set rates again; inf: never.
     """
 
     def __init__(self, config: Config, memory: DdrSpeed, ports: Mapping[str, int]) -> None:
         self._config, self._memory, self._ports = config, memory, ports
         beats = max(memory.bytes_per_cycle // BEAT_BYTES, 2)
-        self._writes = beats // 2 / beats  # the writes' share of a busy DDR, which serves each port's read before its write
+        self._writes = beats // 2 / beats  # fraction of a busy DDR for writes; each port's read is served before its write
         self._ddr = BeatModel(memory.bytes_per_cycle / BEAT_BYTES, config.ports)
-        self._most: dict[str, float] = {}  # the speeds that feature memory allows
-        self._requesters: tuple[object, ...] = ()  # the requesters when speeds were last played
-        self._begin, self._clocks = 0.0, 0  # start and length of the last played stretch
-        self.notes: list[list[tuple[Transfer, State]]] = []  # the transfers and their states when the stretch began, and later
+        self._most: dict[str, float] = {}  # the rates that feature memory allows
+        self._requesters: tuple[object, ...] = ()  # the requesters in the last simulated stretch
+        self._begin, self._clocks = 0.0, 0  # start and length of that stretch
+        self.notes: list[list[tuple[Transfer, State]]] = []  # states of the transfers, every NOTED_CLOCKS of that stretch
         self.until = inf
 
     def set(self, work: ActiveEngines, now: float) -> None:
-        """Sets speeds for the engines now at work. Feature memory limits loads, stores and the vector engine."""
+        """Sets the rates of the engines now at work. Feature memory limits loads, stores and the vector engine."""
         requesters = work.requesters()
         if requesters and (requesters != self._requesters or now >= self.until):
             self._most = {}
@@ -120,7 +125,10 @@ class FlowRates:
         work.changed = False
 
     def _share_ddr(self, flows: Mapping[str, Flow]) -> None:
-        """Divides DDR between reads and writes, none above its `most`. Readers share by port, a beat a clock each at most."""
+        """Divides DDR between reads and writes, none above its `most`.
+
+        Readers get shares in proportion to their ports, at most a beat a clock for each port.
+        """
         most = {name: min(flows[name].most, self._most.get(name, inf)) for name in flows.keys() & self._ports.keys()}
         left, written = float(self._memory.bytes_per_cycle), most.pop("store", 0.0)
         wanted = min(sum(most.values()), float(BEAT_BYTES * self._config.ports))
@@ -134,7 +142,10 @@ class FlowRates:
             left, ports = left - flows[name].speed, ports - own
 
     def _played(self, work: ActiveEngines, now: float) -> dict[str, float]:
-        """Speeds that feature memory allows; for loads and stores in bytes a clock, and only where it is slower than DDR."""
+        """Simulates a stretch; returns the rates that feature memory allows.
+
+        Those of loads and stores are in bytes a clock, and are left out if DDR is slower.
+        """
         clocks = _played_clocks(work, now)
         requesters = self._requesters_now(work, now, clocks)
         self._go_back(work, now)
@@ -151,28 +162,28 @@ class FlowRates:
         found = {"vector": max(speeds["vector"], LEAST)} if "vector" in speeds else {}
         for engine, transfer in work.moving.items():
             speed, known = max(speeds[engine], LEAST) * BEAT_BYTES, not transfer.over
-            if engine == "load":  # it is over when feature memory has its last beat; a store when DDR is still to get some
+            if engine == "load":  # the load is complete then; of a store, DDR still has to get the last beats
                 known |= speeds[engine] > LEAST
             if known and speed < ENOUGH * work.flows[engine].speed:
                 found[engine] = speed
         return found
 
     def _played_together(self, requesters: list[Requester], clocks: int, work: ActiveEngines) -> list[float]:
-        """Plays requesters and DDR together; answers each requester's rate. Without a load or store the two are independent."""
+        """Simulates requesters and DDR together; returns each requester's rate. Without a load or store the two are independent."""
         if work.moving:
             return play(requesters, clocks, partial(self._clock, list(work.moving.values())))
         self._ddr.alone(clocks)
         return play(requesters, clocks)
 
     def _clock(self, moving: list[Transfer]) -> None:
-        """One clock of DDR. Every NOTED_CLOCKS it notes the positions of loads and stores."""
+        """One clock of DDR. Notes the positions of loads and stores every NOTED_CLOCKS."""
         if self._clocks % NOTED_CLOCKS == 0:
             self.notes.append([(transfer, transfer.state()) for transfer in moving])
         self._clocks += 1
         self._ddr.clock()
 
     def _go_back(self, work: ActiveEngines, now: float) -> None:
-        """Returns loads and stores to their positions at `now`, if the engines change before the played stretch has ended."""
+        """Returns loads and stores to their positions at `now`, if the engines change before the simulated stretch has ended."""
         number = int((now - self._begin) / NOTED_CLOCKS)
         if number < len(self.notes):
             for transfer, state in self.notes[number]:
@@ -180,7 +191,7 @@ class FlowRates:
         self._begin, self._clocks, self.notes = now, 0, []
 
     def _requesters_now(self, work: ActiveEngines, now: float, clocks: int) -> dict[str, Requester]:
-        """The requesters of the port in order of priority, with their requests for so many clocks."""
+        """The requesters of the port in order of priority, with their requests for `clocks` clocks."""
         config, requesters = self._config, dict[str, Requester]()
         if walk := work.writing:
             first = walk.group_at(now - walk.begin)
@@ -196,7 +207,7 @@ class FlowRates:
 
 
 def _played_clocks(work: ActiveEngines, now: float) -> int:
-    """Length of the stretch to play: it ends early when the array has written its chunk."""
+    """Length of the stretch to simulate. It ends early if the array finishes the writes of its chunk."""
     if work.writing is None:
         return PLAYED_CLOCKS
     left = int(work.writing.ends[-1] - (now - work.writing.begin))

@@ -1,7 +1,7 @@
-"""Predicts when each command of a program begins and ends, by playing it on a model of the accelerator. Reports show these figures.
+"""Predicts when each command of a program begins and ends, by simulating it on a model of the accelerator, for reports.
 
-`cost` gives the compiler quick estimates to compare plans. This model follows queues, waits, rings and banks as the hardware has
-them. Each engine is a process of the `event_loop`.
+The quick estimates of `cost` serve to compare plans. This model follows queues, waits, rings and banks as the hardware has them.
+Each engine is a process of the `event_loop`.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,19 +26,19 @@ from cnna.spec.errors import ArtifactError
 from cnna.spec.machine import BURST_BEATS
 from cnna.spec.regmap import COUNTED, VECTOR_OPS
 
-START_CLOCKS = 130  # from start until the program's first write acts
-TAKE_CLOCKS = 6  # from a GO to the engine
-QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, the one in work included
-READ_CLOCKS = {"conv": 19, "vector": 14}  # from the clock a wait is met to the first step
+START_CLOCKS = 130  # from start until the program's first write takes effect
+TAKE_CLOCKS = 6  # from a GO until the engine has the command
+QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, including the active one
+READ_CLOCKS = {"conv": 19, "vector": 14}  # from the clock at which a wait is met to the first step
 WRITE_CLOCKS = {"conv": 54, "vector": 31}  # from a unit's last step until other engines see it
 ARRAY_CLOCKS = 48  # from the array's steps to the writes of their results
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # register writes in a burst of the program
-PIECE = 64  # words of a ring that a reader takes together
+PIECE = 64  # words of a ring whose arrival is looked up together
 
 
 @dataclass(frozen=True)
 class PredictedSpan:
-    """When a command's engine works on it, in clocks from start. held: from when to when the command is at the engine's input."""
+    """When an engine works on a command, in clocks from start. held: from when to when the command is at the engine's input."""
 
     engine: str
     begin: int
@@ -47,7 +47,7 @@ class PredictedSpan:
 
 
 def predicted_spans(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[PredictedSpan]:
-    """A span for each command of a program, in program order. ArtifactError: the engines wait for each other for ever."""
+    """A span for each command of a program, in program order. ArtifactError: the engines wait for each other forever."""
     return _Player(list(commands(program)), config, memory).play()
 
 
@@ -60,7 +60,7 @@ class ChunkWrites:
 
 
 class _Player:
-    """The processes of the engines, and what they have done so far."""
+    """The processes of the engines, and their progress."""
 
     def __init__(self, program: Sequence[Command], config: Config, memory: DdrSpeed) -> None:
         self.program, self.config, self.memory = program, config, memory
@@ -68,7 +68,7 @@ class _Player:
         self.queues = {engine: Queue() for engine in QUEUED}
         self.written: list[ChunkWrites] = []
         self.spans: dict[int, PredictedSpan] = {}
-        self.walks: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `walk_clocks`, by the fields that it depends on
+        self.walks: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `walk_clocks`, by the values of the fields in WALK
 
     def play(self) -> list[PredictedSpan]:
         """Runs all engines until the program has ended."""
@@ -84,11 +84,11 @@ class _Player:
         self.machine.play(processes)
         waiting = next((command for command in self.program if command.number not in self.spans), None)
         if waiting is not None:
-            raise ArtifactError(f"the program never ends: {waiting} waits for what never comes; compile the model again")
+            raise ArtifactError(f"the program never ends: {waiting} waits for an event that never comes; compile the model again")
         return [self.spans[command.number] for command in self.program]
 
     def _handing(self) -> Process:
-        """Plays the program's register writes, one a clock; a full queue stops it."""
+        """Performs the program's register writes, one a clock. A full queue stops it."""
         clock, written, handed = float(START_CLOCKS), 0, dict.fromkeys(QUEUED, 0)
         for command in self.program:
             engine, queue = command.engine, self.queues[command.engine]
@@ -108,7 +108,7 @@ class _Player:
             yield from work(queue.commands[number][0])
 
     def _waits(self, fields: Fields, unit: int, late: int = 0) -> Ready:
-        """Ready `late` clocks after all units that this one waits for have finished."""
+        """Ready `late` clocks after all units for which this one waits have finished."""
         counts = []
         for engine in COUNTED:
             if fields[f"wait_{engine}_enable"]:
@@ -116,7 +116,7 @@ class _Player:
         return partial(_when_all, counts, late)
 
     def _walk_clocks(self, fields: Fields) -> NDArray[np.int64]:
-        """`walk_clocks`, computed once for all tiles and layers whose walks are alike."""
+        """`walk_clocks`, computed once for all tiles and layers with equal walks."""
         key = tuple(fields[name] for name in WALK)
         if key not in self.walks:
             self.walks[key] = walk_clocks(fields, self.config)
@@ -128,7 +128,7 @@ class _Player:
     # --- the array ---
 
     def _conv(self, command: Command) -> Process:
-        """Works chunk by chunk. A group takes a clock a step, or longer where its reads or the writer behind the array need it."""
+        """Works chunk by chunk. A group takes one clock a step, or longer if its reads or the writes of its results need more."""
         fields, config, machine = vars(command.f), self.config, self.machine
         taken, begin = machine.now, inf
         work = command_steps("conv", fields, config)
@@ -149,7 +149,7 @@ class _Player:
         self._span(command, begin, end, (taken, machine.now))
 
     def _writing(self) -> Process:
-        """The array's writes, chunk by chunk; they come later than its steps."""
+        """The array's writes, chunk by chunk. They come later than its steps."""
         for number in count():
             yield partial(self._when_written, number)
             self.machine.work.writing = self.written[number].walk
@@ -157,13 +157,13 @@ class _Player:
             self.machine.work.writing = None
 
     def _when_written(self, number: int, whole: bool = False) -> float:
-        """When the writes of chunk `number` begin, or with `whole` end; inf: not known yet."""
+        """The clock at which the writes of chunk `number` begin, or end if `whole`; inf: not known yet."""
         if number >= len(self.written):
             return inf
         return self.written[number].end if whole else self.written[number].walk.begin
 
     def _chunk(self, steps: int, groups: Sequence[int], stream: bool) -> Process:
-        """All groups of a chunk. The first takes the weights, the last frees them; if weights stream, each does both."""
+        """All groups of a chunk. The first takes the weights and the last frees them; if weights stream, each group does both."""
         if stream or len(groups) == 1:
             for clocks in groups:
                 yield from self._take(steps, clocks, True)
@@ -174,7 +174,7 @@ class _Player:
         yield from self._take(steps, groups[-1], True)
 
     def _take(self, words: int, clocks: float, free: bool) -> Process:
-        """Takes words of the weight ring over so many clocks, none before it has come."""
+        """Takes words of the weight ring over `clocks` clocks, none before it has come."""
         machine, ring = self.machine, self.machine.rings[0]
         for low in range(0, words, PIECE):
             piece = min(PIECE, words - low)

@@ -1,8 +1,8 @@
-"""The shared port of the feature-memory banks, played clock by clock: all accesses but the array's reads. Used by `flow_rates`.
+"""Simulates the shared port of the feature-memory banks clock by clock: all accesses except the array's reads. For `flow_rates`.
 
-Requesters ask in the order of priority of `hw/memory/feature_memory.py`. A request is served in parts; each part waits until no
-requester of higher priority needs its banks. The model leaves out a request's latency. `ddr_beats` makes the requests of loads and
-stores.
+Requesters have the order of priority of `hw/memory/feature_memory.py`. A request is served in parts; each part waits until no
+requester of higher priority needs its banks. The model leaves out the latency of a request. `ddr_beats` makes the requests of loads
+and stores.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ WRITTEN_CLOCKS = 24  # from a group's last read by the vector engine to its firs
 
 
 def parts_of(words: Words, config: Config) -> list[list[int]]:
-    """For each request, the sets of banks that it uses one after another: a bit for each bank of every region."""
+    """For each request, the sets of banks that it uses one after another. A set is a mask with a bit per bank of every region."""
     bank = words % config.banks
     place = words // (config.banks * config.bank_words) * config.banks + bank
     masks: list[int] = []
@@ -40,7 +40,7 @@ def parts_of(words: Words, config: Config) -> list[list[int]]:
 
 
 def turns_of(words: Sequence[int], config: Config) -> list[int]:
-    """The same for one request. Lanes that share a bank number take turns, even in different regions."""
+    """As `parts_of`, for one request. Lanes with the same bank number are served one after another, even in different regions."""
     turns: list[int] = []
     taken: dict[int, int] = {}
     banks, region_words = config.banks, config.banks * config.bank_words
@@ -56,12 +56,15 @@ def turns_of(words: Sequence[int], config: Config) -> list[int]:
 class Requester(ABC):
     """One requester of the port.
 
-    asks: the banks that its present part still needs. wake: it has no part to offer before this clock. done: the amount that has
-    passed. over: nothing is left.
+    asks: the banks that its present part still needs. wake: the clock before which it has no part to offer. done: the amount that
+    has passed. over: whether nothing is left.
     """
 
     def __init__(self) -> None:
-        self.asks, self.wake, self.done, self.over = 0, 0.0, 0.0, False
+        self.asks = 0
+        self.wake = 0.0
+        self.done = 0.0
+        self.over = False
 
     @abstractmethod
     def offer(self, clock: int) -> int:
@@ -69,7 +72,7 @@ class Requester(ABC):
 
 
 def play(requesters: Sequence[Requester], clocks: int, each: Callable[[], None] | None = None) -> list[float]:
-    """Plays so many clocks of requesters, the one of highest priority first. Returns the rate of each until it was over.
+    """Simulates `clocks` clocks. Returns the rate of each requester until it was over. The first one has the highest priority.
 
     each: called in every clock before the requesters ask.
     """
@@ -100,13 +103,13 @@ class DueParts(Requester):
         self._due: deque[tuple[float, int]] = deque()
 
     def extend(self, due: Iterable[tuple[float, int]]) -> None:
-        """Adds parts, in order of the clocks at which they are due."""
+        """Adds parts, in the order of the clocks at which they are due."""
         self._due.extend(due)
         if self._due:
             self.wake = self._due[0][0]
 
     def offer(self, clock: int) -> int:
-        """The next part, which is due."""
+        """The next part. It is due, because `wake` is its clock."""
         _, part = self._due.popleft()
         self.wake = self._due[0][0] if self._due else inf
         return part
@@ -115,7 +118,8 @@ class DueParts(Requester):
 class ArrayWrites(DueParts):
     """The array's writes, or its reads of residual operands: half a group of one block a clock, at the end of each group.
 
-    groups: the clocks of each, from group `first` on. Only parts that are due within `clocks` are made. Nothing delays the array.
+    groups: the clocks of each group, from number `first` on. Only parts that are due within `clocks` are made. Nothing delays the
+    array.
     """
 
     def __init__(
@@ -134,7 +138,8 @@ class ArrayWrites(DueParts):
 class VectorReads(Requester):
     """The vector engine's reads of a block, from group `first` on: a part a clock, at least two clocks a group. done: clocks.
 
-    Only parts that it can read within `clocks` are made. The writes of earlier groups are still to come, `pace` clocks apart.
+    Only parts that it can read within `clocks` are made. written: gets the writes of these groups and of earlier groups that are
+    still to come, `pace` clocks apart.
     """
 
     def __init__(self, fields: Fields, config: Config, block: int, first: int, clocks: int, pace: float, written: DueParts) -> None:
@@ -152,7 +157,7 @@ class VectorReads(Requester):
         self._parts = self._made(groups, writes[2 * early :], written)
 
     def offer(self, clock: int) -> int:
-        """The next part; none when the groups are over."""
+        """The next part; 0 after the last group."""
         self._clock = clock
         return next(self._parts, 0)
 

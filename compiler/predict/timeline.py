@@ -1,4 +1,4 @@
-"""What each engine did and when: as predicted, and as measured from the clocks at which a run finished its units.
+"""Bars that show when each engine worked on what: as predicted, or as measured from the clocks at which a run finished its units.
 
 Reports make their tables and drawings from these bars.
 """
@@ -22,10 +22,10 @@ UnitClocks = Mapping[str, Sequence[int]]  # by engine: the clock at which its fi
 
 @dataclass(frozen=True)
 class Bar:
-    """A command's time on its engine, in clocks from start. `command`: its number among the program's.
+    """The time that a command takes on its engine, in clocks from start. command: its number in the program.
 
     held: from when to when the command is at the engine's input. This may begin before the first step, and it ends before the last
-    word is written. Where it is not known, it runs from begin to end.
+    word is written. If it is not known, it runs from begin to end.
     """
 
     engine: str
@@ -37,7 +37,7 @@ class Bar:
 
 
 def predicted_bars(piece: ProgramPiece, memory: DdrSpeed | None = None) -> list[Bar]:
-    """A bar for each command, in program order: from the manifest, or predicted if it has none for this memory."""
+    """A bar for each command, in program order: from the manifest, or predicted anew if it has none for this memory."""
     entries, memory = piece.manifest["commands"], memory or piece.predicted_for
     if "predicted" not in piece.manifest or memory != piece.predicted_for:
         return bars_of(piece.program, piece.config, [int(entry["layer"]) for entry in entries], memory)
@@ -51,7 +51,7 @@ def predicted_bars(piece: ProgramPiece, memory: DdrSpeed | None = None) -> list[
 def bars_of(program: bytes, config: Config, layers: Sequence[int], memory: DdrSpeed) -> list[Bar]:
     """The predictor's bars for any program. layers: the layer of each command."""
     bars: list[Bar] = []
-    free = dict.fromkeys(ENGINES, 0)  # when the last word of the command before was written; the next may have begun earlier
+    free = dict.fromkeys(ENGINES, 0)  # when the last command's last word was written; the next may begin earlier
     for number, span in enumerate(predicted_spans(program, config, memory)):
         begin = min(max(span.begin, free[span.engine]), span.end)
         free[span.engine] = span.end
@@ -60,7 +60,7 @@ def bars_of(program: bytes, config: Config, layers: Sequence[int], memory: DdrSp
 
 
 def in_a_row(programs: Iterable[tuple[ProgramPiece, Sequence[Bar]]]) -> list[Bar]:
-    """The bars of several programs that run one after another; their clocks, commands and layers are counted through."""
+    """The bars of several programs that run one after another, with clocks, commands and layers counted on from one to the next."""
     joined: list[Bar] = []
     clock = command = layer = 0
     for piece, bars in programs:
@@ -73,15 +73,16 @@ def in_a_row(programs: Iterable[tuple[ProgramPiece, Sequence[Bar]]]) -> list[Bar
 
 
 def last_clock(bars: Iterable[Bar]) -> int:
-    """When all is done. Weight commands do not count: the engine that uses the weights ends later."""
+    """The clock at which everything is done. Weight commands do not count: the engine that uses the weights ends later."""
     return max((bar.end for bar in bars if bar.engine != "weight"), default=0)
 
 
 def measured_bars(piece: ProgramPiece, finished: UnitClocks) -> list[Bar]:
     """A bar for each command whose units are counted (all but those of `weight`), in program order.
 
-    A bar ends when the command's last unit was finished. It begins when the command could: its engine is free, the units that it
-    waits for are finished, and its GO is written (a full queue stops the program). DataError: the clocks are of another program.
+    A bar ends when the command's last unit was finished. It begins when the command could begin: its engine is free, the units for
+    which it waits are finished, and its GO is written (a full queue stops the program). DataError: the clocks are of another
+    program.
     """
     bars: list[Bar] = []
     ends: dict[str, deque[int]] = {engine: deque([0], maxlen=QUEUE_COMMANDS) for engine in ENGINES}
@@ -107,17 +108,17 @@ def measured_bars(piece: ProgramPiece, finished: UnitClocks) -> list[Bar]:
 
 
 def _released(command: Command, finished: UnitClocks) -> int:
-    """When all units that a command's first unit waits for were finished."""
+    """The clock at which all units for which a command's first unit waits were finished."""
     fields = vars(command.f)
     counts = {engine: fields[f"wait_{engine}_count"] for engine in COUNTED if fields[f"wait_{engine}_enable"]}
     return max((_clock_of(finished, engine, count) for engine, count in counts.items()), default=0)
 
 
 def _clock_of(finished: UnitClocks, engine: str, units: int) -> int:
-    """When an engine had finished that many units. DataError: it never did."""
+    """The clock at which an engine had finished `units` units. DataError: it never did."""
     clocks = finished.get(engine, ())
     if units > len(clocks):
-        raise DataError(f"the measured timeline has {len(clocks)} units of {engine}, the program more")
+        raise DataError(f"the measured timeline has {len(clocks)} units of {engine}; the program has more")
     return clocks[units - 1] if units else 0
 
 
@@ -130,10 +131,10 @@ def busy(bars: Iterable[Bar]) -> dict[str, int]:
 
 
 def layer_clocks(bars: Sequence[Bar], layers: int) -> list[int]:
-    """Clocks of each layer, which sum to the last bar's end.
+    """Clocks of each layer. Their sum is the clock at which the last bar ends. bars: in program order.
 
     Clocks in which the array has a command belong to that command's layer. The others belong to the layer of the first unfinished
-    command in program order. `sim.rtl.profile` gives a run's clocks to layers by the same rule. bars: in program order.
+    command in program order. `sim.rtl.profile` assigns a run's clocks to layers by the same rule.
     """
     found, clock = [0] * layers, 0
     others = deque(bar for bar in bars if bar.engine not in ("conv", "weight"))
@@ -152,7 +153,7 @@ def layer_clocks(bars: Sequence[Bar], layers: int) -> list[int]:
 def _without_array(found: list[int], others: deque[Bar], following: Bar | None, clock: int, until: int) -> int:
     """Gives the clocks from `clock` to `until` to the first unfinished command of `others`, or to the array's `following` command.
 
-    Drops finished commands from `others`. Answers the clock up to which all clocks were given to a command.
+    Removes finished commands from `others`. Returns the clock up to which all clocks belong to a command.
     """
     while clock < until:
         while others and others[0].end <= clock:
@@ -168,7 +169,7 @@ def _without_array(found: list[int], others: deque[Bar], following: Bar | None, 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The clocks of a program with a given DDR. layers: the clocks of each; they sum to the total."""
+    """The clocks of a program with a given DDR. layers: the clocks of each layer; their sum is the total."""
 
     memory: DdrSpeed
     bars: tuple[Bar, ...]
@@ -185,6 +186,6 @@ class Prediction:
 
 
 def predict(program: bytes, config: Config, commands: Sequence[CommandEntry], layers: int, memory: DdrSpeed) -> Prediction:
-    """Plays a program. commands: the manifest's entries, which name the layer of each command. layers: their number."""
+    """Predicts a program's clocks. commands: the manifest's entries, which name the layer of each command. layers: their number."""
     bars = bars_of(program, config, [int(command["layer"]) for command in commands], memory)
     return Prediction(memory, tuple(bars), tuple(layer_clocks(bars, layers)))

@@ -1,4 +1,4 @@
-"""Loads and stores as processes of `predict`'s event loop: commands are dealt to the ports, asked of DDR and moved, in order."""
+"""Loads and stores as processes of `predict`'s event loop: a command's runs go to the ports, and DDR moves their beats."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,12 +12,16 @@ from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import LOAD_ROOM_BEATS, RUNS_AHEAD
 
-ASK_CLOCKS = 17  # from the clock a store's wait is met to its first burst
-END_CLOCKS = {"load": 20, "store": 13}  # from the last beat, or DDR's answer to it, until other engines see the unit
+ASK_CLOCKS = 17  # from the clock at which a store's wait is met to its first burst
+END_CLOCKS = {"load": 20, "store": 13}  # from a load's last beat, or DDR's answer to a store, until other engines see the unit
 
 
 class Transfers:
-    """queues: by engine. waits: tells when a command's waits are met. weights: the ports whose reads take turns with a load's."""
+    """The processes of load and store.
+
+    queues: by engine. weights: the ports whose reads alternate with a load's. waits: says when a command's waits are met. ended: is
+    told when a command was moved.
+    """
 
     def __init__(
         self, machine: EventLoop, queues: dict[str, Queue], weights: WeightPorts, waits: Callable[[Command], Ready], ended: Ended
@@ -28,10 +32,10 @@ class Transfers:
         self.waits = waits
         self.ended = ended
         self.dealt: dict[str, list[tuple[Command, Transfer]]] = {"load": [], "store": []}
-        self.asked: list[Ready] = []  # for each load that has asked, when its first beat can come
+        self.asked: list[Ready] = []  # for each load that has requested its beats: when the first one can come
 
     def deal(self, command: Command) -> Process:
-        """Deals a command's runs to the ports, one a clock, as far as they fit beside the runs of earlier commands."""
+        """Gives a command's runs to the ports in turn, one a clock, as far as there is room beside the runs of earlier commands."""
         fields, dealt, machine = vars(command.f), self.dealt[command.engine], self.machine
         yield self.waits(command)
         transfer = Transfer(command.engine, fields, machine.config)
@@ -46,7 +50,7 @@ class Transfers:
         self.queues[command.engine].released += 1
 
     def asking(self) -> Process:
-        """Loads ask for their beats once they are dealt and the FIFOs have room. Weights that were asked for earlier come first."""
+        """Requests the beats of loads whose runs the ports have, as the FIFOs have room. Weights requested earlier come first."""
         machine, beats = self.machine, 0
         for number in count():
             yield partial(self._when_dealt, "load", number)
@@ -58,7 +62,7 @@ class Transfers:
             beats += size
 
     def loads(self) -> Process:
-        """Moves the beats that loads have asked for."""
+        """Moves the beats that loads have requested."""
         for number in count():
             yield partial(self._when_asked, number)
             command, transfer = self.dealt["load"][number]
@@ -66,7 +70,10 @@ class Transfers:
             yield from self._move(command, transfer, 0)
 
     def stores(self) -> Process:
-        """Moves the dealt stores. A command's first burst waits for the last B of the one before (`hw/dma/store.py`)."""
+        """Moves the stores whose runs the ports have.
+
+        A command's first burst waits for the last write response (B) of the command before (`hw/dma/store.py`).
+        """
         machine = self.machine
         for number in count():
             yield partial(self._when_dealt, "store", number)
@@ -83,9 +90,9 @@ class Transfers:
         self.ended(command, begin, end, (begin, machine.now))
 
     def _when_dealt(self, engine: str, number: int) -> float:
-        """0 if the engine's command of that number is dealt; inf: not yet."""
+        """0 if the ports have the runs of the engine's command of that number; inf: not yet."""
         return 0.0 if number < len(self.dealt[engine]) else inf
 
     def _when_asked(self, number: int) -> float:
-        """When the first beat of the load of that number can come; inf: not known yet."""
+        """The clock at which the first beat of the load of that number can come; inf: not known yet."""
         return self.asked[number]() if number < len(self.asked) else inf

@@ -1,6 +1,6 @@
-"""The ports that bring weights, as processes of `predict`'s event loop: what they ask of DDR for the rings, and when it comes.
+"""The ports that bring weights, as processes of `predict`'s event loop: their requests to DDR for the rings, and the answers.
 
-Port 0 also brings the words of the vector ring, and gets commands before the other ports, which work in step.
+Port 0 also brings the words of the vector ring. It gets each command before the other ports, which work in step with each other.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,17 +15,20 @@ from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import BURST_BEATS, QUEUE_COMMANDS, READS_OUTSTANDING
 
-OPEN_BEATS = READS_OUTSTANDING * BURST_BEATS  # beats that a port's read master has under way
-DEALT = QUEUE_COMMANDS  # weight commands that wait at a port
-ASKED = 16  # words of a ring that a port asks for together, at most
-ASKED_BEATS = OPEN_BEATS // 2  # the same in beats: with few ports a wide word takes many
-ASK_CLOCKS = 3  # between two bursts that a port asks for
+OPEN_BEATS = READS_OUTSTANDING * BURST_BEATS  # most beats of unanswered reads of a port
+DEALT = QUEUE_COMMANDS  # weight commands that can wait at a port
+ASKED = 16  # most words of a ring that a port requests together
+ASKED_BEATS = OPEN_BEATS // 2  # most beats that it requests together: with few ports, a word takes many
+ASK_CLOCKS = 3  # between two bursts that a port requests
 RING_CLOCKS = 16  # from the last beat of a weight to the step that uses it
-Ended = Callable[[Command, float, float, tuple[float, float]], None]  # notes between which clocks a command's beats came
+Ended = Callable[[Command, float, float, tuple[float, float]], None]  # called with the command, its begin and end, and `held`
 
 
 class Request(NamedTuple):
-    """Asks each port for `beats`; the column then has `words`. loads: beats of loads that come first. ends: the command it ends."""
+    """A request of `beats` beats to each port. ends: the command that it completes, if any.
+
+    words: the words that the column has when it is answered. loads: beats of loads that come first.
+    """
 
     column: Column
     words: int
@@ -37,42 +40,42 @@ class Request(NamedTuple):
 
 @dataclass
 class Requests:
-    """What one part of the ports has asked of DDR for the rings. open: beats that have not come."""
+    """The requests of one part of the ports to DDR. open: beats that have not come."""
 
     made: list[Request] = field(default_factory=list)
     open: int = 0
     answered: int = 0
 
     def when_open(self, beats: int) -> float:
-        """0 if a port may ask for that many more beats; inf: not yet."""
+        """0 if a port may request `beats` more beats; inf: not yet."""
         return 0.0 if self.open + beats <= OPEN_BEATS else inf
 
     def when_answered(self, number: int, latency: int) -> float:
-        """When DDR can begin to answer the request of that number; inf: not known yet."""
+        """The clock at which DDR can begin to answer the request of that number; inf: not known yet."""
         return self.made[number].clock + latency if number < len(self.made) else inf
 
 
 class WeightPorts:
-    """Port 0 as part 0, the others as part 1. queue: of the engine `weight`."""
+    """The weight ports in parts: port 0 is part 0, the others are part 1. queue: that of the engine `weight`."""
 
     def __init__(self, machine: EventLoop, queue: Queue, ended: Ended) -> None:
         self.machine, self.queue, self.ended = machine, queue, ended
-        self.dealt = [0 for _ in machine.weight_ports]  # commands whose words have all been asked for, by part
+        self.dealt = [0 for _ in machine.weight_ports]  # by part: commands whose words have all been requested
         self.requests = [Requests() for _ in machine.weight_ports]
 
     def ask(self, part: int, command: Command) -> Process:
-        """Asks for the part of a command that these ports bring, as soon as the ring has room."""
+        """Requests the words of a command that these ports bring, as the ring has room."""
         machine, requests = self.machine, self.requests[part]
         ring, vector = machine.rings[command.f.ring], bool(command.f.ring)
         if part:
             yield partial(self._when_dealt, self.dealt[part])
         if not (vector and part):
-            beats = 1 if vector else machine.config.stripe_bytes // BEAT_BYTES  # of a word
+            beats = 1 if vector else machine.config.stripe_bytes // BEAT_BYTES  # per word
             column, left = ring.columns[part], command.f.beats * command.f.repeat // beats
             while left:
                 yield lambda: machine.now if column.asked < ring.freed + ring.size else inf
                 loads = machine.reads.asked(machine.now)
-                most = BURST_BEATS if loads > machine.reads.moved else ASKED_BEATS  # bursts take turns with a load's
+                most = BURST_BEATS if loads > machine.reads.moved else ASKED_BEATS  # bursts alternate with those of a load
                 piece = min(left, max(1, most // beats), ASKED, ring.freed + ring.size - column.asked)
                 yield partial(requests.when_open, piece * beats)
                 column.asked += piece
@@ -87,7 +90,7 @@ class WeightPorts:
         self.queue.released = min(self.dealt)
 
     def answers(self, part: int) -> Process:
-        """DDR's answers to these ports, in the order in which they asked."""
+        """DDR's answers to these ports, in the order of the requests."""
         machine = self.machine
         ports = self.machine.weight_ports[part]
         requests = self.requests[part]
@@ -113,11 +116,11 @@ class WeightPorts:
         return [len(requests.made) for requests in self.requests]
 
     def when_answered(self, before: Sequence[int], clock: float) -> float:
-        """`clock` if that many requests of each part have been answered; inf: not yet."""
+        """`clock` if as many requests of each part as `before` says have been answered; inf: not yet."""
         return clock if all(r.answered >= number for r, number in zip(self.requests, before, strict=True)) else inf
 
     def _note(self, part: int) -> None:
-        """Notes for the sharing of DDR which requests are unanswered, and how many beats of loads precede each."""
+        """Notes, for the division of DDR, the unanswered requests, and how many beats of loads precede each."""
         requests = self.requests[part]
         behind = [(made.loads, made.beats) for made in requests.made[requests.answered :]]
         for port in self.machine.ports_of(part):

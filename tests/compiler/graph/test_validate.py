@@ -24,7 +24,7 @@ def test_sound_graph_passes():
 
 
 BROKEN = {
-    "unmade input": (lambda g: replace(g, nodes=(replace(g.nodes[0], inputs=("z",)),)), "reads 'z', which nothing before it makes"),
+    "unmade input": (lambda g: replace(g, nodes=(replace(g.nodes[0], inputs=("z",)),)), "reads 'z', which no node before it makes"),
     "made twice": (lambda g: replace(g, nodes=g.nodes * 2), "'y' is made twice"),
     "no shape": (lambda g: replace(g, tensors={"x": g.tensors["x"]}), "has no shape"),
     "unmade output": (lambda g: replace(g, outputs=("q",)), "output 'q' is not made"),
@@ -47,5 +47,5 @@ def test_order_matters():
     graph = sound()
     second = ir.Node("copy", ir.Concat(), ("y",), "z")
     tensors = {**graph.tensors, "z": graph.tensors["y"]}
-    with pytest.raises(AssertionError, match="nothing before it makes"):
+    with pytest.raises(AssertionError, match="no node before it makes"):
         validate(replace(graph, nodes=(second, *graph.nodes), tensors=tensors))

@@ -58,7 +58,7 @@ def test_an_engine_does_one_thing_at_a_time(artifact, finished):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"), [(lambda clocks: clocks[:-1], "the program more"), (lambda clocks: [*clocks, 9], "more units")]
+    ("change", "words"), [(lambda clocks: clocks[:-1], "the program has more"), (lambda clocks: [*clocks, 9], "more units")]
 )
 def test_clocks_of_another_program_are_refused(artifact, finished, change, words):
     """Such clocks would be drawn all the same, shifted by a unit."""

@@ -93,7 +93,9 @@ def test_wrong_number_of_elements_is_named():
     """Wrong shapes from an exporter would end in numpy's words, without the node."""
     graph = untyped("g (float[N,2,3,4] x) => (float[N,24] y) { y = Flatten (x) }")
     wrong = {**graph.tensors, "y": Tensor((1, 23))}
-    with pytest.raises(ModelError, match=r"node 'Flatten:y' \(Flatten\): it makes \[1, 23\] of \[1, 2, 3, 4\], which has 24"):
+    with pytest.raises(
+        ModelError, match=r"node 'Flatten:y' \(Flatten\): it turns \[1, 2, 3, 4\], which has 24 elements, into \[1, 23\]"
+    ):
         canonical_views(replace(graph, tensors=wrong))
 
 
