@@ -1,16 +1,15 @@
 """Runs the float graph on calibration samples, one at a time, and collects the statistics that ranges are chosen from."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import onnxruntime as ort
 
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.ir import Graph
-from cnna.spec.cpu_ops import onnxruntime_errors
-from cnna.spec.errors import DataError, ModelError, reason_of
+from cnna.compiler.quantise.sessions import Session, feeds_of
+from cnna.spec.errors import DataError, ModelError
 
 BINS = 4096  # of a histogram, between a tensor's least and greatest value
 Progress = Callable[[int, int], None]
@@ -92,11 +91,11 @@ def calibrate(
     """
     count = check_samples(graph, samples, preprocess)
     rounds = 2 if histograms else 1
-    session = _session(graph, tensors)
+    session = Session(to_model(graph, [name for name in tensors if name not in (*graph.inputs, *graph.outputs)]), graph.name)
     statistics = {name: Statistics() for name in tensors}
     for turn in range(rounds):
-        for number, feeds in enumerate(_feeds(graph, samples, count, preprocess)):
-            values = dict(zip((o.name for o in session.get_outputs()), _run(session, feeds, graph), strict=True))
+        for number, feeds in enumerate(feeds_of(graph, samples, count, preprocess)):
+            values = session.run(feeds)
             for name in tensors:
                 value = feeds[name] if name in feeds else values[name]
                 if turn == 1:
@@ -118,40 +117,3 @@ def _not_finite(tensor: str, number: int, feeds: Mapping[str, np.ndarray], graph
         reaches = f"holds infinity, which reaches the tensor '{tensor}' for int8"
         return DataError(f"calibration set: sample {number} of '{name}' {reaches}")
     return ModelError(f"{graph.name}: tensor '{tensor}' is NaN or infinite for calibration sample {number}")
-
-
-def _session(graph: Graph, tensors: tuple[str, ...]) -> ort.InferenceSession:
-    extra = [name for name in tensors if name not in graph.inputs and name not in graph.outputs]
-    options = ort.SessionOptions()
-    options.log_severity_level = 4  # an error is raised, so it need not be printed as well
-    try:
-        return ort.InferenceSession(to_model(graph, extra).SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except onnxruntime_errors() as error:
-        raise ModelError(f"{graph.name}: onnxruntime cannot run it: {reason_of(error)[:200]}") from None
-
-
-def _run(session: ort.InferenceSession, feeds: dict[str, np.ndarray], graph: Graph) -> list[np.ndarray]:
-    try:
-        answers: list[np.ndarray] = session.run(None, feeds)
-    except onnxruntime_errors() as error:
-        raise ModelError(f"{graph.name}: onnxruntime cannot run it: {reason_of(error)[:200]}") from None
-    return answers
-
-
-def _feeds(
-    graph: Graph, samples: Mapping[str, np.ndarray], count: int, preprocess: Preprocess | None
-) -> Iterator[dict[str, np.ndarray]]:
-    for number in range(count):
-        feeds = {}
-        for name in graph.inputs:
-            value = samples[name][number : number + 1]
-            if name in graph.types:
-                feeds[name] = value.astype(graph.types[name])
-                continue
-            with np.errstate(over="ignore"):  # refused below
-                feeds[name] = preprocess.apply(value) if value.dtype == np.uint8 and preprocess else value.astype(np.float32)
-            if np.isnan(feeds[name]).any():  # infinity may be a mask's, for the CPU alone
-                raise DataError(f"calibration set: sample {number} of '{name}' holds NaN")
-            if (np.isfinite(value) & np.isinf(feeds[name])).any():
-                raise DataError(f"calibration set: sample {number} of '{name}' holds numbers beyond float32")
-        yield feeds

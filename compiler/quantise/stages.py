@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx import ModelProto, TensorProto
 
 from cnna.compiler.frontend.onnx_export import to_model
@@ -15,10 +14,7 @@ from cnna.compiler.frontend.pieces.partition import part_of
 from cnna.compiler.graph.editor import outputs_of
 from cnna.compiler.graph.float_ops import Conv
 from cnna.compiler.graph.ir import Graph, Node
-from cnna.spec.cpu_ops import onnxruntime_errors
-from cnna.spec.errors import ModelError, reason_of
-
-AS_WRITTEN = "session.disable_quant_qdq"  # onnxruntime's int8 kernels round otherwise than Q and DQ say
+from cnna.compiler.quantise.sessions import Session
 
 CHUNK = 1 << 20  # elements that are real numbers at a time
 
@@ -64,14 +60,11 @@ class Stages:
             part = part_of(graph, {node.output for node in nodes}, graph.name)
             model, inputs, outputs = _in_int8(part)
             made: dict[str, list[np.ndarray]] = {name: [] for name in outputs}
-            try:
-                session = _session(model)
-                for sample in range(self.samples):
-                    feeds = {inner: self._known[name][sample] for name, inner in inputs.items()}
-                    for name, value in zip(outputs, session.run(list(outputs.values()), feeds), strict=True):
-                        made[name].append(value)
-            except onnxruntime_errors() as error:
-                raise ModelError(f"{graph.name}: onnxruntime cannot run it: {reason_of(error)[:200]}") from None
+            session = Session(model, graph.name)
+            for sample in range(self.samples):
+                answers = session.run({inner: self._known[name][sample] for name, inner in inputs.items()})
+                for name, inner in outputs.items():
+                    made[name].append(answers[inner])
             self._known |= made
         self._known = {name: values for name, values in self._known.items() if name in wanted}
 
@@ -86,13 +79,6 @@ def live_bytes(graph: Graph, stages: Sequence[Sequence[Node]], quantised: Collec
         sizes = [int(np.prod(graph.tensors[name].shape)) * (1 if name in quantised else 4) for name in made & read]
         most = max(most, sum(sizes))
     return most
-
-
-def _session(model: ModelProto) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.add_session_config_entry(AS_WRITTEN, "1")
-    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def _in_int8(part: Graph) -> tuple[ModelProto, dict[str, str], dict[str, str]]:

@@ -1,0 +1,60 @@
+"""Runs models in onnxruntime, and feeds them samples one at a time."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnxruntime as ort
+from onnx import ModelProto
+
+from cnna.compiler.frontend.preprocess import Preprocess
+from cnna.compiler.graph.ir import Graph
+from cnna.spec.cpu_ops import onnxruntime_errors
+from cnna.spec.errors import DataError, ModelError, reason_of
+
+AS_WRITTEN = "session.disable_quant_qdq"  # onnxruntime's int8 kernels round otherwise than Q and DQ say
+
+
+class Session:
+    """A model that can be run; Q and DQ round where they stand. ModelError: onnxruntime cannot run it; `name` begins the line."""
+
+    def __init__(self, model: ModelProto, name: str) -> None:
+        self._name = name
+        options = ort.SessionOptions()
+        options.log_severity_level = 4  # an error is raised, so it need not be printed as well
+        options.add_session_config_entry(AS_WRITTEN, "1")
+        try:
+            self._session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except onnxruntime_errors() as error:
+            raise self._refused(error) from None
+        self.outputs = [value.name for value in self._session.get_outputs()]
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs by name, in the model's order. ModelError: as of the class."""
+        try:
+            answers: list[np.ndarray] = self._session.run(None, dict(feeds))
+        except onnxruntime_errors() as error:
+            raise self._refused(error) from None
+        return dict(zip(self.outputs, answers, strict=True))
+
+    def _refused(self, error: Exception) -> ModelError:
+        return ModelError(f"{self._name}: onnxruntime cannot run it: {reason_of(error)[:200]}")
+
+
+def feeds_of(
+    graph: Graph, samples: Mapping[str, np.ndarray], count: int, preprocess: Preprocess | None
+) -> Iterator[dict[str, np.ndarray]]:
+    """The first `count` samples as the network behind the preprocessing takes them, one at a time. DataError: as of `calibrate`."""
+    for number in range(count):
+        feeds = {}
+        for name in graph.inputs:
+            value = samples[name][number : number + 1]
+            if name in graph.types:
+                feeds[name] = value.astype(graph.types[name])
+                continue
+            with np.errstate(over="ignore"):  # refused below
+                feeds[name] = preprocess.apply(value) if value.dtype == np.uint8 and preprocess else value.astype(np.float32)
+            if np.isnan(feeds[name]).any():  # infinity may be a mask's, for the CPU alone
+                raise DataError(f"calibration set: sample {number} of '{name}' holds NaN")
+            if (np.isfinite(value) & np.isinf(feeds[name])).any():
+                raise DataError(f"calibration set: sample {number} of '{name}' holds numbers beyond float32")
+        yield feeds
