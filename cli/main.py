@@ -138,9 +138,15 @@ def _drop_output() -> None:
 
 def _check_files(args: argparse.Namespace) -> None:
     """UserError: an output cannot be written, or is also an input or another output."""
-    paths = {name: value for name, value in vars(args).items() if isinstance(value, Path)}
-    outputs = {f"--{name}": path for name, path in paths.items() if name in args.outputs}
-    check_outputs(outputs, [path for name, path in paths.items() if name not in args.outputs])
+    outputs: dict[str, Path] = {}
+    inputs: list[Path] = []
+    for name, value in vars(args).items():
+        paths = [path for path in (value if isinstance(value, list) else [value]) if isinstance(path, Path)]
+        if name in args.outputs:
+            outputs |= {f"--{name}" + f" ({number})" * (number > 1): path for number, path in enumerate(paths, 1)}
+        else:
+            inputs += paths
+    check_outputs(outputs, inputs)
 
 
 def _name_files(written: Sequence[Path]) -> None:

@@ -3,9 +3,11 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cnna.cli import examined
 from cnna.cli.arrays import Arrays
 from cnna.cli.main import Outcome, counted
 from cnna.cli.options import add_shape_option, counter, given_shapes
@@ -17,9 +19,20 @@ from cnna.spec.preprocess import Preprocess, from_entry
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-OUTPUTS = ("output",)
+    from cnna.compiler.quantise.quantise import Calibrated
+
+OUTPUTS = ("output", "report")
 METHODS = ("minmax", "percentile", "mse")
 EFFORTS = (0, 1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What the options name: the model, the samples for its inputs, and what uint8 pictures go through."""
+
+    model: "ModelProto"
+    images: Arrays
+    preprocess: Preprocess | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     add_options(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="Q.onnx")
+    examined.add_options(parser)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -71,21 +85,38 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Outcome:
-    """Quantises the model, writes it, and prints what was done."""
-    made = quantised(args)
+    """Quantises the model, writes it, and prints what was done. With a report it also measures what that costs."""
+    examined.check(args)
+    measured = None
+    if args.report:
+        found = given(args)
+        model, report, measured = examined.run(args, found.images, partial(calibration, args, found))
+        made = Quantised(found.images, model, report)
+    else:
+        made = quantised(args)
     report = made.report
     write_bytes(args.output, made.model.SerializeToString())
     print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.how})")
     if report.floating:
         print(f"stays float, for the CPU: {counted(report.floating)}")
-    return Outcome({"output": str(args.output), **made.figures()})
+    if measured:
+        measured.write(args)
+    return Outcome({"output": str(args.output), **made.figures()}, written=tuple(args.report))
 
 
 def quantised(args: argparse.Namespace) -> Quantised:
     """Reads the model and the images, and quantises. UserError: they cannot be read, do not fit, or do not run."""
+    found = given(args)
+    with about_model(args.model):
+        calibrated = calibration(args, found, found.images)
+        result, report = calibrated.quantised(refining=counter("refining"))
+    return Quantised(found.images, result, report)
+
+
+def given(args: argparse.Namespace) -> Given:
+    """Reads the model and the images. UserError: they cannot be read, or do not fit."""
     given_preprocess(args)  # a mistake in the options is reported before the model is read
     from cnna.compiler.frontend.onnx_import import load_model, to_graph
-    from cnna.compiler.quantise.quantise import quantise
 
     with about_model(args.model):
         model = load_model(args.model, shapes=given_shapes(args))
@@ -93,17 +124,15 @@ def quantised(args: argparse.Namespace) -> Quantised:
         wanted = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
         table = _table(args, model)
         preprocess = _preprocess(args, table, wanted)
-        images = read_samples(args.calib, wanted, graph.types, table)
-        result, report = quantise(
-            model,
-            images,
-            args.method,
-            preprocess,
-            progress=counter("calibrating"),
-            effort=args.effort,
-            refining=counter("refining"),
-        )
-    return Quantised(images, result, report)
+        return Given(model, read_samples(args.calib, wanted, graph.types, table), preprocess)
+
+
+def calibration(args: argparse.Namespace, found: Given, images: Arrays) -> "Calibrated":
+    """The model, calibrated with some of the images as the options say."""
+    from cnna.compiler.quantise.quantise import calibrated
+
+    progress = counter("calibrating")
+    return calibrated(found.model, images, args.method, found.preprocess, progress=progress, effort=args.effort)
 
 
 def _table(args: argparse.Namespace, model: Any) -> dict[str, Any]:

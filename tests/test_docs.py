@@ -119,7 +119,7 @@ def test_readme_names_every_command(root: Path) -> None:
     assert all(f"cnna {name}" in text for name in COMMANDS)
 
 
-OUTPUT_OPTIONS = ("-o", "--calib", "--test", "--dump", "--json", "--html", "--png", "--trace")
+OUTPUT_OPTIONS = ("-o", "--calib", "--test", "--dump", "--json", "--html", "--png", "--trace", "--report")
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/board.md", "docs/explore.md"])

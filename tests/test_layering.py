@@ -54,7 +54,7 @@ ROOMS = {
             "compiler.predict",
         ),
     ),
-    "compiler.report": ("what an artifact costs, in text and pictures", ("compiler.cost", "compiler.predict")),
+    "compiler.report": ("what an artifact and its quantisation cost, in text and pictures", ("compiler.cost", "compiler.predict")),
     "compiler.explain": (
         "what will happen to each node of a model",
         ("compiler", "compiler.graph", "compiler.passes", "compiler.frontend", "compiler.quantise", "compiler.report"),

@@ -1,6 +1,6 @@
 """Post-training quantisation: takes a float model and samples, returns standard QDQ ONNX."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,8 +21,11 @@ from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, check_samples
 from cnna.compiler.quantise.ranges import METHODS, quant_of
 from cnna.compiler.quantise.refine import EFFORTS, Refinement, refined
+from cnna.compiler.quantise.stages import convolutions
 from cnna.compiler.quantise.weights import nearest, put_weights, scales_of
 from cnna.spec.errors import DataError, ModelError
+
+KEPT = "kept in float for its accuracy"
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,45 @@ class Report:
     def how(self) -> str:
         """The method, and the effort where there is any."""
         return f"{self.method}, effort {self.effort}" if self.effort else self.method
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """A float graph and what its samples say of it, to be quantised: once or, with layers kept in float, several times.
+
+    body: the part of the graph that the accelerator can run. more: what efforts above 0 need.
+    """
+
+    graph: Graph
+    body: Graph
+    statistics: Mapping[str, Statistics]
+    samples: int
+    method: str
+    correct_bias: bool
+    effort: int
+    preprocess: Preprocess | None
+    more: Refinement | None
+
+    def quantised(self, kept: Collection[str] = (), refining: Progress | None = None) -> tuple[ModelProto, Report]:
+        """The model as QDQ. kept: nodes that stay in float, by output. ModelError: it could not be compiled."""
+        reasons, body = float_body(self.graph, kept)
+        if self.more:
+            quants = _activation_quants(body, self.statistics, self.method)
+            edit = _with_quants(self.graph, quants)
+            refined(edit, replace(self.more, convs=convolutions(body)), self.effort, refining)
+            result = to_model(edit.finish())
+        else:
+            result, quants = written(self.graph, body, self.statistics, self.method, self.correct_bias)
+        import_quantised(result, sources=self.graph.sources)  # the result can be compiled, or the user learns the reason now
+        if self.preprocess:
+            preprocessing.store(result, self.preprocess)
+        floating = tuple(kind_of(node) for node in self.graph.nodes if reasons[node.output])
+        ranges = {name: (self.statistics[name].low, self.statistics[name].high) for name in quants}
+        return result, Report(self.method, self.effort, self.samples, ranges, quants, floating)
+
+    def trial(self, kept: Collection[str]) -> ModelProto:
+        """As `quantised`, but without effort, and unchecked."""
+        return written(self.graph, float_body(self.graph, kept)[1], self.statistics, self.method, self.correct_bias)[0]
 
 
 def quantise(
@@ -60,41 +102,46 @@ def quantise(
     its ranges on the samples give a model that cannot be compiled. DataError: an unknown method or effort, or samples that do not
     fit (`calibrate`).
     """
+    return calibrated(model, samples, method, preprocess, correct_bias, progress, dump, effort).quantised(refining=refining)
+
+
+def calibrated(
+    model: ModelProto,
+    samples: Mapping[str, np.ndarray],
+    method: str = "minmax",
+    preprocess: Preprocess | None = None,
+    correct_bias: bool = True,
+    progress: Progress | None = None,
+    dump: Dump | None = None,
+    effort: int = 0,
+) -> Calibrated:
+    """The first half of `quantise`, with its parameters and errors."""
     if method not in METHODS:
         raise DataError(f"calibration method '{method}' is unknown; there are {', '.join(METHODS)}")
     if effort not in EFFORTS:
         raise DataError(f"effort {effort} is unknown; there are {', '.join(map(str, EFFORTS))}")
     graph = run_passes(to_graph(model), REWRITES, dump)
-    reasons, body = float_body(graph)
+    _, body = float_body(graph)
     count = check_samples(graph, samples, preprocess)
     more = Refinement.of(graph, body, count) if effort else None
     watch = more.watch if more else None
     statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress, watch)
-    if more:
-        quants = _activation_quants(body, statistics, method)
-        edit = _with_quants(graph, quants)
-        refined(edit, more, effort, refining)
-        result = to_model(edit.finish())
-    else:
-        result, quants = written(graph, body, statistics, method, correct_bias)
-    import_quantised(result, sources=graph.sources)  # the result can be compiled, or the user learns the reason now
-    if preprocess:
-        preprocessing.store(result, preprocess)
-    floating = tuple(kind_of(node) for node in graph.nodes if reasons[node.output])
-    ranges = {name: (one.low, one.high) for name, one in statistics.items()}
-    return result, Report(method, effort, count, ranges, quants, floating)
+    return Calibrated(graph, body, statistics, count, method, correct_bias, effort, preprocess, more)
 
 
-def float_body(graph: Graph) -> tuple[Reasons, Graph]:
-    """Why each node of a rewritten float graph cannot run on the accelerator, and the part of it that can.
+def float_body(graph: Graph, kept: Collection[str] = ()) -> tuple[Reasons, Graph]:
+    """Why each node of a rewritten float graph does not run on the accelerator, and the part of it that does.
 
-    ModelError: the graph is quantised already.
+    kept: nodes that shall not, by output. ModelError: the graph is quantised already.
     """
     if foreign := support.foreign_quantisation(graph):
         raise ModelError(f"{graph.name}: {foreign}; or compile this one as it is, for the CPU")
     if is_quantised(graph):
         raise ModelError(f"{graph.name}: the model is quantised already; compile it as it is")
     reasons = placed(graph, support.limit)
+    if kept:
+        able = reasons
+        reasons = placed(graph, lambda node, _: KEPT if node.output in kept else able[node.output])
     return reasons, part_of(graph, {output for output, reason in reasons.items() if reason is None}, graph.name)
 
 

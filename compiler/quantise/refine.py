@@ -68,7 +68,6 @@ def refined(edit: Editor, given: Refinement, effort: int, progress: Progress | N
     graph = edit.finish()
     stages = cut_at(graph.nodes, [node.output for node in given.convs])
     known = Stages(graph, given.feeds)
-    given.feeds.clear()
     rng = np.random.default_rng(SEED)
     convs = {node.output: node for node in given.convs}
     for number, stage in enumerate(stages):

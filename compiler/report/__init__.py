@@ -1,5 +1,5 @@
 """`cnna report`: what an artifact is predicted to cost and did cost, as text, HTML, picture and trace.
 
-The command line and `explore` import it; it imports `predict` and `cost`.
+`noise_page` shows what quantisation costs. The command line and `explore` import it; it imports `predict` and `cost`.
 Begin with `report`.
 """

@@ -152,6 +152,7 @@ def test_every_such_error_is_the_users() -> None:
 
 SAME = {  # {} is a copy of the file named first; each command would overwrite it, or write it twice
     "model of quantize": ("m.onnx", "quantize {} --calib calib.npy -o {}"),
+    "report of quantize": ("labels.txt", "quantize m.onnx --calib calib.npy --labels {} --report {} -o out"),
     "calibration": ("calib.npy", "quantize m.onnx --calib {} -o {}"),
     "model of compile": ("q.onnx", "compile {} --config tiny -o {}"),
     "figures of compile": ("q.onnx", "compile {} --config tiny -o out --json {}"),

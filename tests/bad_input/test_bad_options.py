@@ -22,6 +22,7 @@ def test_a_cache_that_is_no_folder(good: Path, tmp_path: Path, refused: Callable
         ("models squeezenet -o out", "--seed -1"),
         ("quantize m.onnx --calib calib.npy -o out", "--std -1"),
         ("quantize m.onnx --calib calib.npy -o out", "--std 0"),
+        ("quantize m.onnx --calib calib.npy -o out", "--report out.pdf"),
         ("quantize m.onnx --calib calib.npy -o out", "--std 1 nan 1"),
         ("run m.cnna --device emulator --input calib.npy -o out --labels labels.txt", "--top 0"),
         ("run m.cnna --device emulator --input calib.npy -o out --labels labels.txt", "--top -2"),

@@ -1,0 +1,139 @@
+"""How often a quantised network answers as the float network does, and how often each of them is right, on some samples."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from cnna.compiler.frontend.onnx_export import to_model
+from cnna.compiler.frontend.preprocess import Preprocess
+from cnna.compiler.graph.ir import Graph
+from cnna.compiler.quantise.calibrate import Progress
+from cnna.compiler.quantise.noise import Noise
+from cnna.compiler.quantise.sessions import Session, feeds_of
+from cnna.spec.errors import DataError
+
+FEW = 8  # samples on which outputs are compared as numbers
+
+
+def classes_of(answer: np.ndarray) -> np.ndarray | None:
+    """The greatest class of a sample's scores, [1, classes], or at each place of a map of scores; None if it has none.
+
+    The classes of a map lie along its channels, [1, classes, rows, columns], or along the shorter one of two axes.
+    """
+    if answer.dtype.kind != "f" or not answer.ndim:
+        return None
+    if answer.size == max(answer.shape):
+        return np.array([answer.argmax()]) if answer.size > 1 else None
+    axis = 1 + int(np.argmin(answer.shape[1:])) if answer.ndim == 3 else 1
+    return answer.argmax(axis=axis).astype(np.int32) if answer.ndim > 2 and answer.shape[axis] > 1 else None
+
+
+@dataclass(frozen=True)
+class Results:
+    """Shares of samples: with the float network's class (None: no output has classes), and right (None: no labels)."""
+
+    agreement: float | None
+    top1: float | None
+
+
+class Judge:
+    """Compares quantised networks with the float network on the same samples. labels: the right class of each sample.
+
+    Classes are those of the outputs with scores of the whole sample or, if there are none, of the outputs that are maps of scores.
+    Labels belong to the first of these outputs. DataError: labels do not fit.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        samples: Mapping[str, np.ndarray],
+        count: int,
+        preprocess: Preprocess | None,
+        labels: np.ndarray | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.graph, self.samples, self.count, self.preprocess, self.labels = graph, samples, count, preprocess, labels
+        self._few = frozenset(int(number) for number in np.linspace(0, count - 1, min(FEW, count)))
+        self._classes: list[list[np.ndarray | None]] = []
+        self._answers: dict[int, list[np.ndarray]] = {}
+        for number, answers in self._run(to_model(graph), count, progress):
+            self._classes.append([classes_of(answer) for answer in answers])
+            if number in self._few:
+                self._answers[number] = answers
+        self._chosen = self._with_classes()
+        if labels is not None:
+            self._check_labels(labels)
+
+    def _with_classes(self) -> list[int]:
+        """The outputs that have classes, by their place."""
+        found = [place for place, one in enumerate(self._classes[0]) if one is not None]
+        return [place for place in found if _whole(self._classes[0][place])] or found
+
+    def _check_labels(self, labels: np.ndarray) -> None:
+        if len(labels) != self.count:
+            raise DataError(f"there are {len(labels)} labels for {self.count} samples")
+        if not self._chosen or not _whole(self._classes[0][self._chosen[0]]):
+            raise DataError("the model has no output of class scores that labels could belong to")
+        classes = self._answers[0][self._chosen[0]].size
+        if wrong := [int(label) for label in labels if not 0 <= label < classes]:
+            raise DataError(f"label {wrong[0]} is none of the model's {classes} classes, 0..{classes - 1}")
+
+    @property
+    def in_float(self) -> Results:
+        """Of the float network itself."""
+        return self._results([classes[self._chosen[0]] for classes in self._classes] if self._chosen else [], 1.0)
+
+    def results(self, model: ModelProto, progress: Progress | None = None) -> Results:
+        """Of a quantised network."""
+        equal: list[float] = []
+        first = []
+        for number, answers in self._run(model, self.count, progress):
+            if not self._chosen:
+                break
+            ours = [classes_of(answers[place]) for place in self._chosen]
+            theirs = [self._classes[number][place] for place in self._chosen]
+            equal.append(float(np.mean([_alike(a, b) for a, b in zip(ours, theirs, strict=True)])))
+            first.append(ours[0])
+        return self._results(first, float(np.mean(equal)) if equal else 1.0)
+
+    def _results(self, first: list[Any], agreement: float) -> Results:
+        top1 = None
+        if self.labels is not None:
+            top1 = float(np.mean([int(one[0]) == label for one, label in zip(first, self.labels, strict=True)]))
+        return Results(agreement if self._chosen else None, top1)
+
+    def noise(self, model: ModelProto) -> float:
+        """Noise by signal of the outputs of a few samples, summed over the outputs of real numbers."""
+        found: dict[int, Noise] = {}
+        for number, answers in self._run(model, self.count, None, only=self._few):
+            for place, (ours, theirs) in enumerate(zip(answers, self._answers[number], strict=True)):
+                if theirs.dtype.kind == "f" and ours.shape == theirs.shape:
+                    finite = np.isfinite(ours) & np.isfinite(theirs)
+                    found.setdefault(place, Noise(None)).extend(theirs[finite], ours[finite])
+        return sum(one.ratio for one in found.values() if one.ratio < inf)
+
+    def _run(
+        self, model: ModelProto, count: int, progress: Progress | None, only: frozenset[int] | None = None
+    ) -> Iterator[tuple[int, list[np.ndarray]]]:
+        session = Session(model, self.graph.name)
+        for number, feeds in enumerate(feeds_of(self.graph, self.samples, count, self.preprocess)):
+            if only is None or number in only:
+                yield number, list(session.run(feeds).values())
+            if progress:
+                progress(number + 1, count)
+
+
+def _whole(classes: np.ndarray | None) -> bool:
+    """Whether it is the class of a whole sample."""
+    return classes is not None and classes.size == 1
+
+
+def _alike(ours: np.ndarray | None, theirs: np.ndarray | None) -> float:
+    """The share of equal classes."""
+    if ours is None or theirs is None or ours.shape != theirs.shape:
+        return float(ours is None and theirs is None)
+    return float(np.mean(ours == theirs))
