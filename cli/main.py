@@ -1,8 +1,8 @@
 """`cnna`: a table of commands, each imported when it runs, and what they all share.
 
-Exit codes: 0 done (and with `--check` equal); 1 a check found a difference, the accelerator stopped, or the fault is our own; 2 bad
-input, one line and no traceback; 130 interrupted, 143 terminated. On a board only numpy is installed; commands that need more say
-what to install.
+Exit codes: 0 done (and with `--check` equal); 1 a check found a difference, the accelerator stopped, a limit cannot be met, or the
+fault is our own; 2 bad input, one line and no traceback; 130 interrupted, 143 terminated. On a board only numpy is installed;
+commands that need more say what to install.
 """
 
 import argparse

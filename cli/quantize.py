@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> Outcome:
     """Quantises the model, writes it, and prints what was done. With a report it also measures what that costs."""
     examined.check(args)
     measured = None
-    if args.report:
+    if examined.wanted(args):
         found = given(args)
         model, report, measured = examined.run(args, found.images, partial(calibration, args, found))
         made = Quantised(found.images, model, report)
@@ -99,9 +99,11 @@ def run(args: argparse.Namespace) -> Outcome:
     print(f"{args.output}: {len(report.quants)} tensors quantised with {report.samples} samples ({report.how})")
     if report.floating:
         print(f"stays float, for the CPU: {counted(report.floating)}")
-    if measured:
-        measured.write(args)
-    return Outcome({"output": str(args.output), **made.figures()}, written=tuple(args.report))
+    figures = {"output": str(args.output), **made.figures()}
+    if measured is None:
+        return Outcome(figures)
+    measured.write(args)
+    return Outcome(figures | measured.search, measured.exit_code, tuple(args.report))
 
 
 def quantised(args: argparse.Namespace) -> Quantised:

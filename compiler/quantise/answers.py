@@ -16,6 +16,7 @@ from cnna.compiler.quantise.noise import Noise
 from cnna.compiler.quantise.sessions import Session, feeds_of
 from cnna.spec.errors import DataError
 
+DIGITS = 9  # of a loss, without what rounding shares leaves
 FEW = 8  # samples on which outputs are compared as numbers
 
 
@@ -99,6 +100,12 @@ class Judge:
             equal.append(float(np.mean([_alike(a, b) for a, b in zip(ours, theirs, strict=True)])))
             first.append(ours[0])
         return self._results(first, float(np.mean(equal)) if equal else 1.0)
+
+    def loss(self, found: Results) -> float | None:
+        """What a network loses, in points of top-1 or, without labels, of agreement with float. None: there are no classes."""
+        if self.in_float.top1 is not None and found.top1 is not None:
+            return round(100 * (self.in_float.top1 - found.top1), DIGITS)
+        return None if found.agreement is None else round(100 * (1 - found.agreement), DIGITS)
 
     def _results(self, first: list[Any], agreement: float) -> Results:
         top1 = None

@@ -1,6 +1,6 @@
 """What quantisation costs, layer by layer and in the answers, and which layers to keep in float so that it costs less."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ class Examined:
     """A quantised network beside the float network.
 
     noise: by tensor. costs: by layer's name, the share of the outputs' noise that goes if this layer alone stays in float, without
-    effort; the greatest first.
+    effort; the greatest first. kept: names of the layers that stay in float, though what they make may be int8.
     """
 
     report: Report
@@ -44,13 +44,16 @@ class Examined:
     costs: Mapping[str, float]
     in_float: Results
     in_int8: Results
+    kept: frozenset[str] = frozenset()
 
     def figures(self) -> dict[str, Any]:
         """As the report has them: layers in the model's order, the names of the costly ones with the greatest cost first."""
         layers = []
         for layer in self.layers:
             about = {"name": layer.name, "op": layer.op, "tensor": layer.tensor, "multiplies": layer.multiplies}
-            layers.append({**about, **self.noise[layer.tensor].figures(), "cost": self.costs.get(layer.name)})
+            found = self.noise[layer.tensor].figures()
+            found["int8"] &= layer.name not in self.kept
+            layers.append({**about, **found, "cost": self.costs.get(layer.name)})
         return {
             "method": self.report.method,
             "effort": self.report.effort,
@@ -99,10 +102,15 @@ class Examiner:
         return sorted(layers, key=lambda layer: (order.get(layer.name, len(order)), -more[layer.name]))
 
     def examined(
-        self, model: ModelProto, report: Report, noise: Mapping[str, Noise] | None = None, costs: Mapping[str, float] | None = None
+        self,
+        model: ModelProto,
+        report: Report,
+        noise: Mapping[str, Noise] | None = None,
+        costs: Mapping[str, float] | None = None,
+        kept: Collection[str] = (),
     ) -> Examined:
-        """All about one network; what is known already need not be measured again."""
+        """All about one network; what is known already need not be measured again. kept: names of layers in float."""
         noise = self.noise(model, report) if noise is None else noise
         costs = self.costs(noise) if costs is None else costs
         results = self.judge.results(model, self._say("running in int8"))
-        return Examined(report, self.on, self.layers, noise, costs, self.judge.in_float, results)
+        return Examined(report, self.on, self.layers, noise, costs, self.judge.in_float, results, frozenset(kept))

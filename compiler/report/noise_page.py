@@ -43,7 +43,7 @@ all layers before it too.</p>
 <div class="wide">$drawing</div>
 <h2>The layers that cost most</h2>
 <p>Cost is the share of the noise in the model's outputs that goes if this layer alone stays in float; below zero, if its noise
-cancels that of others. It is measured without --effort, for the $candidates layers that add most noise.</p>
+cancels that of others. It is measured in int8 throughout and without --effort, for the $candidates layers that add most noise.</p>
 <div class="wide"><table>
 $worst
 </table></div>

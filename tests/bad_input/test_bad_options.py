@@ -23,6 +23,7 @@ def test_a_cache_that_is_no_folder(good: Path, tmp_path: Path, refused: Callable
         ("quantize m.onnx --calib calib.npy -o out", "--std -1"),
         ("quantize m.onnx --calib calib.npy -o out", "--std 0"),
         ("quantize m.onnx --calib calib.npy -o out", "--report out.pdf"),
+        ("quantize m.onnx --calib calib.npy -o out", "--config tiny"),
         ("quantize m.onnx --calib calib.npy -o out", "--std 1 nan 1"),
         ("run m.cnna --device emulator --input calib.npy -o out --labels labels.txt", "--top 0"),
         ("run m.cnna --device emulator --input calib.npy -o out --labels labels.txt", "--top -2"),

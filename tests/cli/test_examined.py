@@ -23,6 +23,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         x, y = calib["x"][:SAMPLES], calib["y"][:SAMPLES]
     write_arrays(made / "few.npz", {"x": x, "y": y})
     write_arrays(made / "wrong.npz", {"x": x, "y": y[1:]})
+    for name, times in (("bright.npz", 40), ("dazzling.npz", 200)):
+        bright = x.copy()
+        bright[::3] *= times  # their range leaves the other pictures few steps
+        write_arrays(made / name, {"x": bright})
+    write_arrays(made / "two.npz", {"x": x[:2]})
     (made / "words.txt").write_text("cat\ndog\n")
     (made / "other.txt").write_text("\n".join(str((label + (number < 6)) % 10) for number, label in enumerate(y)))
     (made / "beyond.txt").write_text("10\n" * SAMPLES)
@@ -71,18 +76,62 @@ def test_labels_in_a_file_take_the_place_of_those_beside_the_samples(folder: Pat
         ("--calib few.npz --report r.pdf", "r.pdf: its name must end in .html or .json"),
         ("--calib few.npz --report r.json --report r.json", "both --report and --report (2) would write this file"),
         ("--calib few.npz --report digits.onnx", "would write over this input"),
-        ("--calib few.npz --labels few.npz", "labels are for the report; give --report F"),
+        ("--calib few.npz --labels few.npz", "labels are for --report F and --search LOSS; give one of them"),
         ("--calib wrong.npz --report r.json", "wrong.npz: array y: there are 23 labels for 24 samples"),
         ("--calib few.npz --labels words.txt --report r.json", "words.txt: not labels: .npy, .npz, or text with one class number"),
         ("--calib few.npz --labels beyond.txt --report r.json", "beyond.txt: label 10 is none of the model's 10 classes, 0..9"),
         ("--calib few.npz --labels none.txt --report r.json", "none.txt: no such file"),
+        ("--calib few.npz --search -1", "--search: '-1' is no number of points, 0 to 100"),
+        ("--calib few.npz --search nan", "--search: 'nan' is no number of points, 0 to 100"),
+        ("--calib few.npz --search much", "--search: 'much' is no number of points, 0 to 100"),
+        ("--calib two.npz --search 1", "two.npz: --search holds a third of the samples out and needs at least 3; there are 2"),
+        ("--calib few.npz --config tiny", "--config tiny: only --search predicts a speed"),
+        ("--calib few.npz --search 1 --config huge", "--config: "),
     ],
 )
 def test_mistakes_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
     """A report on other labels, or over the user's model, would be worse than none."""
     (folder / "q.onnx").unlink(missing_ok=True)
-    assert quantize(folder, line) == 2
+    try:
+        code = quantize(folder, line)
+    except SystemExit as ended:  # of argparse
+        code = int(ended.code or 0)
+    assert code == 2
     found = capsys.readouterr().err
     assert said in found
     assert len(found.splitlines()) == 1
     assert not (folder / "q.onnx").exists()
+
+
+def test_a_search_says_what_it_keeps_and_what_that_costs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The price in speed is what the user decides by; a limit that int8 meets costs nothing, and leaves the network as it is."""
+    capsys.readouterr()
+    assert quantize(folder, "--calib few.npz --search 100 --json all.json") == 0
+    said = capsys.readouterr().err
+    assert "cnna: --search 100 is met with all layers in int8: the loss is " in said
+    assert "on 8 samples held out, of which each counts 12" in said
+    assert "images a second" not in said
+    assert quantize(folder, "--calib bright.npz --search 0 --config tiny --report s.html --report s.json") == 0
+    said = capsys.readouterr().err
+    found = json.loads((folder / "s.json").read_text())
+    assert found["held_out"]
+    assert (found["samples"], found["calibration_samples"]) == (8, 16)
+    assert found["search"]["loss"] == 0 < found["search"]["loss_in_int8"]
+    assert found["agreement"] == 1
+    kept = {layer["name"] for layer in found["layers"] if not layer["int8"]}
+    assert found["search"]["kept"] == ["stem"]
+    assert f"1 of 7 layers in float on the CPU ({', '.join(found['search']['kept'])})" in said
+    assert kept == {"image", "stem"}
+    assert found["search"]["fps"] < found["search"]["fps_in_int8"]
+    assert f"cnna: on tiny {found['search']['fps']:,.1f} images a second" in said
+    assert "--search 0 is met with" in (folder / "s.html").read_text()
+
+
+def test_a_search_that_fails_ends_with_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A script must not go on as if the limit were met; the nearest network is there to look at."""
+    (folder / "q.onnx").unlink(missing_ok=True)
+    assert quantize(folder, "--calib dazzling.npz --search 0 --config tiny --json d.json") == 1
+    assert "cnna: --search 0 cannot be met: the nearest network, with " in capsys.readouterr().err
+    found = json.loads((folder / "d.json").read_text())["search"]
+    assert found["loss"] == min(one["loss"] for one in found["tried"]) > 0
+    assert (folder / "q.onnx").is_file()

@@ -1,0 +1,101 @@
+"""`cnna quantize --search LOSS`: keeps the worst layers in float until a loss is met, and says what that costs in speed."""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cnna.cli.compile import predicted
+from cnna.cli.options import counter
+from cnna.spec.config import Config
+from cnna.spec.errors import ModelError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from cnna.compiler.quantise.examine import Examiner
+    from cnna.compiler.quantise.noise import Noise
+    from cnna.compiler.quantise.quantise import Report
+    from cnna.compiler.quantise.search import Found
+
+NAMED = 8  # layers that are named in a line; the figures have all
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """The network of a search, its figures, and what layers cost, if that was measured."""
+
+    model: "ModelProto"
+    report: "Report"
+    costs: Mapping[str, float]
+    figures: dict[str, Any]
+
+
+def run(
+    args: argparse.Namespace,
+    examiner: "Examiner",
+    first: tuple["ModelProto", "Report"],
+    noise: Mapping[str, "Noise"],
+    config: Config,
+) -> Searched:
+    """Searches, and says on standard error what was found, and what it costs. first: int8 throughout, with its noise."""
+    from cnna.compiler.quantise.search import search
+
+    found = search(examiner, args.search, first, noise, counter("trying networks"))
+    best = found.best
+    figures: dict[str, Any] = {
+        "limit": args.search,
+        "met": found.met,
+        "of": found.of,
+        "loss": best.loss,
+        "loss_in_int8": found.losses[0],
+        "kept": [layer.name for layer in best.kept],
+        "tried": [{"kept": count, "loss": loss} for count, loss in found.losses.items()],
+        "config": config.name,
+    }
+    lines = [_result(found, args.search, examiner.on.count)]
+    if best.kept:
+        speeds = [_speed(model, config) for model in (first[0], best.model)]
+        figures |= dict(zip(("fps_in_int8", "fps"), speeds, strict=True))
+        lines.append(_price(speeds, config.name, args.config is None))
+    figures["said"] = "; ".join(lines)
+    for line in lines:
+        print(f"cnna: {line}", file=sys.stderr)
+    return Searched(best.model, best.report, found.costs, figures)
+
+
+def _result(found: "Found", limit: float, samples: int) -> str:
+    """What was found, in a line."""
+    best, names = found.best, [layer.name for layer in found.best.kept]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    which = f"{len(names)} of {found.layers} layers in float on the CPU ({', '.join(names[:NAMED])}{more})"
+    on = f"points of {found.of} on {samples} samples held out, of which each counts {100 / samples:.2g}"
+    if not found.met:
+        nearest = f"the nearest network, with {which}," if names else "the network in int8"
+        remedy = "try --effort 2, another --method, or more calibration samples"
+        return f"--search {limit:g} cannot be met: {nearest} loses {best.loss:.2f} {on}; {remedy}"
+    if not names:
+        return f"--search {limit:g} is met with all layers in int8: the loss is {best.loss:.2f} {on}"
+    return f"--search {limit:g} is met with {which}: the loss is {best.loss:.2f} instead of {found.losses[0]:.2f} {on}"
+
+
+def _price(speeds: list[float | None], config: str, default: bool) -> str:
+    """What the layers in float cost in speed, in a line."""
+    before, after = speeds
+    chosen = f"{config} (the default; --config chooses another)" if default else config
+    if before is None or after is None:
+        return f"what this costs in images a second on {chosen} is not predicted: the network does not compile for it"
+    return (
+        f"on {chosen} {after:,.1f} images a second are predicted from end to end, instead of {before:,.1f} with all layers in int8"
+    )
+
+
+def _speed(model: "ModelProto", config: Config) -> float | None:
+    """The predicted images a second from end to end; None if the model cannot be compiled for the configuration."""
+    from cnna.compiler.compile import compile_model
+
+    try:
+        return predicted(compile_model(model, config)).fps
+    except ModelError:
+        return None
