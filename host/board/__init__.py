@@ -1,4 +1,4 @@
-"""A PYNQ board, real or virtual: registers, memory, whose turn it is, and the overlay.
+"""Access to a PYNQ board, real or virtual: registers, memory, the turn to use it, and the overlay.
 
 `model`, `selftest` and the command line import it; it imports `cnna.spec`. pynq is imported inside functions.
 Begin with `board_device`.

@@ -1,6 +1,6 @@
 """The accelerator on a PYNQ board, real or virtual, as a `spec.device.Device`: registers by MMIO, memory by `pynq.allocate`.
 
-It gets pynq's MMIO object and device from `pynq_driver`, and imports no pynq itself. PYNQ.remote always moves a whole buffer, so
+It gets pynq's MMIO object and device from `pynq_driver`, and does not import pynq. PYNQ.remote always moves a whole buffer, so
 every allocation is a buffer of its own. `stream_device` is the device for an accelerator that works on the PL's own DDR4.
 """
 
@@ -25,13 +25,13 @@ from cnna.spec.identity import read_config
 from cnna.spec.progress import Played
 from cnna.spec.regmap import REGISTERS, offset
 
-SETTLE_SECONDS = 5.0  # for a soft reset
+SETTLE_SECONDS = 5.0  # the longest time that a soft reset may take
 
-Allocate = Callable[[int], Any]  # from a number of bytes to a pynq buffer of so many uint8
+Allocate = Callable[[int], Any]  # takes a number of bytes; returns a pynq buffer of that many uint8
 
 
 class BoardBuffer(NamedTuple):
-    """Memory of the accelerator from an address on. `buffer`: pynq's buffer, or None if pynq does not know this memory."""
+    """Memory of the accelerator, from an address on. buffer: pynq's buffer, or None if pynq does not know this memory."""
 
     buffer: Any
     address: int
@@ -39,10 +39,11 @@ class BoardBuffer(NamedTuple):
 
 
 class BoardDevice:
-    """One accelerator on one board. ArtifactError: its registers are no accelerator's, or not those that the overlay describes.
+    """One accelerator on one board.
 
-    `timeout_seconds`: after so long without progress `wait` gives up. `limit_clocks`: most clocks of a run, if not None. `turns`
-    is shared with every other process that uses the board.
+    timeout_seconds: after so long without progress, `wait` gives up. limit_clocks: the most clocks of a run; None: no limit. turns:
+    shared with every other process that uses the board. ArtifactError: the registers are not an accelerator's, or not those that
+    the overlay describes.
     """
 
     name = "pynq"
@@ -75,19 +76,19 @@ class BoardDevice:
             self.mmio.write(offset, int(value))
 
     def allocate(self, size_bytes: int) -> int:
-        """Address of fresh contiguous memory. RunError: there is none left; says what is taken."""
+        """The address of newly allocated contiguous memory. RunError: there is none left; the message says what is taken."""
         buffer = self.contiguous(size_bytes)
         address = int(buffer.physical_address)
         self.buffers[address] = BoardBuffer(buffer, address, size_bytes)
         return address
 
     def free(self, address: int) -> None:
-        """Gives back what `allocate` gave."""
-        allocation = self.buffers.pop(address)  # first, because another thread may get the address as soon as it is free
+        """Frees memory that `allocate` returned."""
+        allocation = self.buffers.pop(address)  # first, because another thread may get the address as soon as it is freed
         try:
             with self.reporting_failures("freeing", address):
                 allocation.buffer.freebuffer()
-        except BaseException:  # Ctrl-C: it must be possible to free it again
+        except BaseException:  # Ctrl-C: the user must be able to free it again
             self.buffers.setdefault(address, allocation)
             raise
 
@@ -118,14 +119,14 @@ class BoardDevice:
         for address in list(self.buffers):
             self.free(address)
 
-    # --- beyond a device ---
+    # --- beyond the Device protocol ---
 
     def reporting_failures(self, doing: str, place: int | str) -> AbstractContextManager[None]:
         """`deferred_signals.reporting_failures` for this board."""
         return reporting_failures(doing, place, self._remote)
 
     def contiguous(self, size_bytes: int) -> Any:
-        """A buffer in the host's contiguous memory, from `pynq.allocate`. RunError: as `allocate`."""
+        """A buffer in the host's contiguous memory, from `pynq.allocate`. RunError: there is none left."""
         try:
             with signals_deferred() if self._remote else nullcontext():
                 buffer = self._allocate(size_bytes)
@@ -150,11 +151,11 @@ class BoardDevice:
 
     @contextmanager
     def kept(self, made: list[int] | None = None) -> Iterator[list[int]]:
-        """Gives a list, which gets the allocations of the block when the block ends. An exception frees them instead."""
+        """Yields a list, to which the allocations of the block are added when it ends. An exception frees them instead."""
         made = [] if made is None else made
         before = self.buffers.copy()
 
-        def fresh() -> list[int]:  # an address may have been freed by another thread before it became ours
+        def fresh() -> list[int]:  # another thread may have freed an address before this one got it
             return sorted(at for at, allocation in self.buffers.copy().items() if before.get(at) is not allocation)
 
         try:
@@ -168,7 +169,7 @@ class BoardDevice:
     def turn_taken(self, passed: bool) -> None:
         """Called when a turn begins. Resets an accelerator that is not idle: a killed process may have left a program that writes.
 
-        STATUS may also have an end that nobody has cleared, or a reset that still waits for the bus. Either would be taken for the
+        STATUS may also show an end that nobody has cleared, or a reset that still waits for the bus. Either would be taken for the
         end of the next run. This process may have left a program too, as the self-test leaves one that hangs.
         """
         if passed:
@@ -180,15 +181,15 @@ class BoardDevice:
             self._doubtful = False
 
     def doubt(self) -> None:
-        """Notes that a turn was lost or disturbed. At the next turn everything that this process has stored is stored again."""
+        """Notes that a turn was lost or disturbed. At the next turn, everything that this process has stored is stored again."""
         self._doubtful = True
 
     def check_idle(self) -> None:
-        """TurnLostError: the accelerator runs, or has run, a program that this process has not started."""
+        """TurnLostError: the accelerator runs, or has run, a program that this process did not start."""
         status = REGISTERS["STATUS"].unpack(self.read(offset("STATUS")))
         if status["busy"] or status["done"]:
             raise TurnLostError(
-                "another process, that had lost its turn, has started the accelerator: answers since then are void, run again"
+                "another process that had lost its turn has started the accelerator: answers since then are void, run again"
             )
 
     def _put_back(self) -> None:
@@ -210,7 +211,7 @@ class BoardDevice:
         raise RunError(f"bytes {address:#x}..{address + size:#x} are in no allocation of this process")
 
     def _check_overlay(self, parameters: Mapping[str, str]) -> None:
-        """ArtifactError: the overlay's .hwh describes another accelerator than the one that answers."""
+        """ArtifactError: the overlay's .hwh describes another accelerator than the one on the board."""
         sizes = {f"C_{name.upper()}": str(value) for name, value in as_dict(self.config).items() if name != "name"}
         known = {name.upper(): value for name, value in parameters.items()}
         differ = [f"{name} {sizes[name]}, not {known[name]}" for name in sizes if name in known and known[name] != sizes[name]]

@@ -1,8 +1,8 @@
-"""Calls of pynq: their errors become RunErrors, and Ctrl-C does not interrupt a call over the network.
+"""Wraps calls of pynq: their errors become RunErrors, and Ctrl-C does not interrupt a call over the network.
 
-gRPC for Python takes a lock that stays locked when a signal handler raises inside a call: every later call of the process then
-waits for ever (grpc issues 19973 and 3820). So a signal is held back until the call has ended, and delivered then. A second signal
-is delivered at once.
+gRPC for Python takes a lock that stays locked if a signal handler raises inside a call. Every later call of the process then waits
+forever (grpc issues 19973 and 3820). So a signal is held back until the call has ended, and is delivered then. A second signal is
+delivered at once.
 """
 
 import signal
@@ -18,7 +18,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """Holds the first signal back until the block ends. Only the main thread receives signals, so in others this does nothing."""
+    """Holds the first signal back until the block ends. Only the main thread receives signals; in others this does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -45,7 +45,8 @@ def signals_deferred() -> Iterator[None]:
 def reporting_failures(doing: str, place: int | str, remote: bool) -> Iterator[None]:
     """Turns every error of pynq, its network or the kernel into a RunError that says what was being done, and where.
 
-    `place` is a register's offset, an address or a name. `remote`: pynq asks over the network, so Ctrl-C waits for the answer.
+    place: a register's offset, an address or a name. remote: whether pynq works over the network, so that Ctrl-C must wait for the
+    answer.
     """
     try:
         with signals_deferred() if remote else nullcontext():

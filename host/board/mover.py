@@ -1,8 +1,8 @@
 """Moves bytes between the host and the PL's DDR4, through an AXI DMA (with stock pynq's driver) and the accelerator's streams.
 
-Each piece is a packet. The accelerator gets its address in the PL's DDR4 (STREAM_IN or STREAM_OUT), and the DMA its address in the
-host's contiguous memory. `stream_device` is the device around it. PYNQ.remote always moves a whole buffer, so there is one buffer
-for each size.
+Each piece is a packet. The accelerator gets its address in the PL's DDR4 (STREAM_IN or STREAM_OUT), and the DMA gets its address in
+the host's contiguous memory. `stream_device` is the device that uses this. PYNQ.remote always moves a whole buffer, so there is one
+buffer for each size.
 """
 
 import time
@@ -24,10 +24,10 @@ from cnna.spec.regmap import REGISTERS, STREAM_ERRORS, offset
 
 PIECE_BYTES = 256 << 10  # the longest packet
 KEPT_BUFFERS = 8
-SETTLE_SECONDS = 0.2  # a failed copy gets this long to let its packet end, before other faults are looked for
-RESET, RESET_SECONDS = 1 << 2, 1.0  # of the DMA's control register
-IDLE, FAILED = 1 << 1, 0x70  # of a channel's status register
-DMA_ADDRESS = 0x14, 0x18  # registers of a channel, counted from its status register
+SETTLE_SECONDS = 0.2  # how long a failed copy may take to let its packet end, before other faults are considered
+RESET, RESET_SECONDS = 1 << 2, 1.0  # bit of the DMA's control register, and how long a reset may take
+IDLE, FAILED = 1 << 1, 0x70  # bits of a channel's status register
+DMA_ADDRESS = 0x14, 0x18  # address registers of a channel, relative to its status register
 FAILURES = {
     0x10: "internal error (DMAIntErr): a length of 0, or a packet longer than its room",
     0x20: "slave error (DMASlvErr): the host's memory refused an access",
@@ -36,7 +36,7 @@ FAILURES = {
 
 
 class Direction(NamedTuple):
-    """One direction."""
+    """One direction of transfer."""
 
     copy: str  # the prefix of the accelerator's registers
     channel: str  # the channel of pynq's DMA
@@ -62,26 +62,32 @@ class Registers(Protocol):
         """Sets a register."""
 
     def reset(self) -> None:
-        """A soft reset, which ends copies."""
+        """Does a soft reset, which ends copies."""
 
     def reporting_failures(self, doing: str, place: int | str) -> AbstractContextManager[None]:
-        """As of `BoardDevice`."""
+        """As `BoardDevice.reporting_failures`."""
 
     def contiguous(self, size_bytes: int) -> Any:
-        """A buffer of the host's contiguous memory, uint8."""
+        """A buffer of uint8 in the host's contiguous memory."""
 
 
 class Mover:
-    """Moves bytes both ways. `open_dma` returns a `pynq.lib.dma.DMA` after a reset. Only the holder of the turn may use it."""
+    """Moves bytes both ways. Only the holder of the turn may use it.
+
+    open_dma: resets the DMA and returns pynq's driver for it (`pynq.lib.dma.DMA`).
+    """
 
     def __init__(self, device: Registers, open_dma: Callable[[], Any]) -> None:
         self.device, self._open_dma = device, open_dma
         self.sent_bytes = 0  # length of the last packet to the DDR4; STREAM_IN_BYTES holds it until the image is loaded again
         self.dma: Any = None
-        self.buffers: dict[int, Any] = {}  # by size; the one used last is at the end
+        self.buffers: dict[int, Any] = {}  # by size; the last used one is at the end
 
     def send(self, address: int, data: NDArray[np.uint8]) -> None:
-        """Writes whole beats to a multiple of 16. RunError: the DMA, a copy or the bus failed; says which, and how."""
+        """Writes whole beats to an address that is a multiple of 16.
+
+        RunError: the DMA, a copy or the bus failed; the message says which, and how.
+        """
         for start in range(0, data.size, PIECE_BYTES):
             piece = data[start : start + PIECE_BYTES]
             buffer = self._buffer(piece.size)
@@ -90,7 +96,7 @@ class Mover:
             self.sent_bytes = piece.size
 
     def receive(self, address: int, size_bytes: int) -> NDArray[np.uint8]:
-        """Reads whole beats from a multiple of 16. RunError: as `send`."""
+        """Reads whole beats from an address that is a multiple of 16. RunError: as `send`."""
         whole = np.empty(size_bytes, np.uint8)
         for start in range(0, size_bytes, PIECE_BYTES):
             buffer = self._buffer(min(PIECE_BYTES, size_bytes - start))
@@ -99,7 +105,7 @@ class Mover:
         return whole
 
     def forget(self) -> None:
-        """Has both DMA and copies reset before the next packet, because another process may have used them or stopped half way."""
+        """Lets the next packet reset the DMA and the copies first: another process may have used them, or stopped half way."""
         self.dma = None
 
     def release(self) -> None:
@@ -125,17 +131,17 @@ class Mover:
                 channel.transfer(buffer)
             self.wait(way, address, buffer.nbytes)
             with self.device.reporting_failures("ending", f"the AXI DMA ({way.words})"):
-                channel.wait()  # makes what has come visible to the host
+                channel.wait()  # makes the received bytes visible to the host
             if not self.device.turns.certain:
                 self._check_places(way, words, int(buffer.physical_address))
-        except BaseException:  # Ctrl-C too: neither may go on, for the memory may soon belong to another
+        except BaseException:  # Ctrl-C too: DMA and copy must stop, because the memory may soon have another owner
             self._abandon()
             raise
         if way is OUT and channel.transferred != buffer.nbytes:
             raise RunError(f"the AXI DMA ({way.words}) got {channel.transferred:,} of {buffer.nbytes:,} bytes")
 
     def wait(self, way: Direction, address: int, size: int) -> None:
-        """Waits until both ends are done."""
+        """Waits until the DMA and the accelerator's copy are done."""
         began = time.monotonic()
         place = f"{size:,} bytes at {address:#x}"
         while True:
@@ -145,12 +151,12 @@ class Mover:
             if failed := [text for bit, text in FAILURES.items() if status & bit]:
                 raise RunError(f"the AXI DMA ({way.words}) stopped with {' and '.join(failed)}; {place}")
             waited = time.monotonic() - began
-            if copy["cause"] and (not copy["busy"] or waited > SETTLE_SECONDS):  # it lets the packet end
+            if copy["cause"] and (not copy["busy"] or waited > SETTLE_SECONDS):  # a failed copy still lets its packet end
                 raise RunError(f"{way.copy} stopped: {_cause(copy)}; {place}")
             if copy["done"] and status & IDLE:
                 return
             if waited > SETTLE_SECONDS and self._stopped():
-                raise RunError(f"{place} have not moved: the accelerator has stopped by an error")
+                raise RunError(f"{place} have not moved: an error has stopped the accelerator")
             if waited > self.device.timeout_seconds:
                 state = "done" if copy["done"] else "busy" if copy["busy"] else "not running"
                 raise TimedOutError(
@@ -160,30 +166,30 @@ class Mover:
             time.sleep(pause_seconds(waited))
 
     def _check_places(self, way: Direction, words: dict[str, int], place: int) -> None:
-        """TurnLostError: a late access of another process, which had lost its turn, has sent the packet elsewhere."""
+        """TurnLostError: another process that had lost its turn has made a late access, and has sent the packet elsewhere."""
         found = {name: self.device.read(offset(f"{way.copy}_{name}")) for name in ("LO", "HI", "BYTES")}
         with self.device.reporting_failures("reading", f"the AXI DMA ({way.words})"):
             low, high = (int(self.dma.read(way.status + at)) for at in DMA_ADDRESS)
         if any(words[name] != word for name, word in found.items()) or high << 32 | low != place:
             raise TurnLostError(
-                f"{way.copy} or the AXI DMA ({way.words}) was told another address: another process, that had lost its turn, has "
-                "written to it late; answers since are void, run again"
+                f"the address in {way.copy} or the AXI DMA ({way.words}) has changed: another process that had lost its turn has "
+                "written there late; answers since then are void, run again"
             )
 
     def _stopped(self) -> bool:
-        """Whether an error of a program has stopped the accelerator, and with it all copies."""
+        """Whether an error of a program has stopped the accelerator, and all copies with it."""
         return bool(REGISTERS["STATUS"].unpack(self.device.read(offset("STATUS")))["error"])
 
     def _abandon(self) -> None:
-        """Stops what may still be under way. Ignores failures here: the user must see the first one."""
+        """Stops a transfer that may still be under way. Ignores failures here, because the user must see the first one."""
         dma, self.dma = self.dma, None
         with suppress(Exception):
-            self.device.turns.check()  # otherwise this would break off another process's transfer
+            self.device.turns.check()  # otherwise this could abort another process's transfer
             dma.write(0, RESET)
         self.release()
 
     def _buffer(self, size: int) -> Any:
-        """One of that size, kept from an earlier packet or fresh."""
+        """A buffer of that size, kept from an earlier packet or newly allocated."""
         buffer = self.buffers.pop(size, None)
         if buffer is None:
             while len(self.buffers) >= KEPT_BUFFERS:

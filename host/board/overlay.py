@@ -1,4 +1,4 @@
-"""An overlay on disk: `cnna.bit`, its `.hwh`, which pynq reads, and its manifest, which says that both are of one build."""
+"""Checks the files of an overlay: `cnna.bit`, its `.hwh`, which pynq reads, and the manifest that names both as one build."""
 
 import hashlib
 import json
@@ -14,12 +14,15 @@ from cnna.spec.files import read_bytes
 from cnna.spec.identity import VIRTUAL, VLNV
 
 MANIFEST = "manifest.json"
-HEADER_BYTES = 256  # of a .bit, in which Vivado writes its version and a virtual image has VIRTUAL
+HEADER_BYTES = 256  # start of a .bit, with Vivado's version, or with VIRTUAL in a virtual image
 
 
 def open_overlay(path: Path) -> Any:
-    """`pynq.Overlay` of a .bit file. ToolError: no pynq. DataError: the file, its .hwh or the board is not as it must be."""
-    # `pynq_driver` imports this module: it checks these files too, for overlays that others open.
+    """Opens a .bit file as `pynq.Overlay`.
+
+    ToolError: pynq is not installed. DataError: the file, its .hwh or the board is unsuitable.
+    """
+    # Imported here because `pynq_driver` imports this module, to check the files of overlays that others open.
     from cnna.host.board.pynq_driver import bind
 
     check_files(path)
@@ -28,23 +31,23 @@ def open_overlay(path: Path) -> Any:
 
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "No devices found")  # the error below says so too, and says what to do
+            warnings.filterwarnings("ignore", "No devices found")  # the error below says the same, with a remedy
             return pynq.Overlay(str(path.absolute()))
-    except Exception as error:  # grpc, OSError, RuntimeError: each of pynq's parts has its own
+    except Exception as error:  # grpc's errors, OSError, RuntimeError: pynq's parts raise different ones
         raise DataError(f"{path}: pynq cannot load it: {_said(error)}") from None
 
 
 def check_loaded(bit: str | os.PathLike[str] | None) -> None:
-    """`check_files` for the .bit that pynq says it has loaded. Does nothing if there is none, or if the file has gone."""
+    """Does `check_files` for the .bit that pynq has loaded. Does nothing if there is none, or if the file no longer exists."""
     path = Path(bit or "")
     if path.suffix == ".bit" and path.exists() and path.with_name(MANIFEST).exists():
         check_files(path)
 
 
 def check_remembered(bit: str | os.PathLike[str] | None, parameters: Mapping[str, str]) -> None:
-    """DataError: pynq's `parameters` of the accelerator are not those in the .hwh beside what it has loaded.
+    """DataError: pynq's `parameters` of the accelerator are not those in the .hwh beside the loaded .bit.
 
-    pynq keeps what it has once read with a .bit of these bytes, and does not read the .hwh again.
+    pynq remembers what it has read for a .bit with these bytes, and does not read the .hwh again.
     """
     hwh = Path(bit or "").with_suffix(".hwh") if bit else None
     if hwh is None or not hwh.is_file() or not parameters:
@@ -80,7 +83,7 @@ def _said(error: Exception) -> str:
 
 
 def manifest(config: str, variant: str, files: dict[str, bytes], **more: Any) -> str:
-    """The text of a manifest for these files, by name."""
+    """The text of a manifest for these files. files: content by name."""
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     return json.dumps({"config": config, "variant": variant, **more, **digests}, indent=1) + "\n"
 
@@ -104,5 +107,5 @@ def check_files(path: Path) -> None:
 
 
 def is_virtual(path: Path) -> bool:
-    """Whether the .bit is one of `cnna board image`, as its header says. Its board does not run in real time."""
+    """Whether the .bit is a virtual image of `cnna board image`, as its header says. Its board does not run in real time."""
     return VIRTUAL.encode() in read_bytes(path)[:HEADER_BYTES]

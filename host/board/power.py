@@ -1,17 +1,17 @@
-"""The power that a board draws, by its INA226 sensors, which the kernel shows under /sys/class/hwmon. Other boards show nothing."""
+"""The power that a board draws, from INA226 sensors, which the kernel shows under /sys/class/hwmon; nothing on other boards."""
 
 from collections.abc import Callable
 from typing import Any
 
 HWMON = "/sys/class/hwmon/hwmon"
-SENSORS = 40  # a ZCU102 has 18 INA226, and other sensors beside them
+SENSORS = 40  # highest number of sensors tried; a ZCU102 has 18 INA226 and some other sensors
 KIND = "ina226"
 
-Read = Callable[[str], bytes | None]  # from a path to the file's content; None: there is no such file
+Read = Callable[[str], bytes | None]  # takes a path; returns the file's content, or None if there is no such file
 
 
 def rails(read: Read) -> dict[str, float]:
-    """Watts by sensor name, such as `ina226_u79`, whose rail the schematic has. Empty if the kernel shows no sensor."""
+    """Watts by sensor name, such as `ina226_u79`; the schematic says which rail that is. Empty if the kernel shows no sensor."""
     found = {}
     for number in range(SENSORS):
         name = read(f"{HWMON}{number}/name")
@@ -34,7 +34,7 @@ def local(path: str) -> bytes | None:
 
 
 def remote(files: Any) -> Read:
-    """`Read` for files of a board over PYNQ.remote. `files` has pynq's exists_file and read_file."""
+    """`Read` for files of a board over PYNQ.remote. files: has pynq's exists_file and read_file."""
 
     def read(path: str) -> bytes | None:
         return files.read_file(path) if files.exists_file(path).exists else None
@@ -43,6 +43,6 @@ def remote(files: Any) -> Read:
 
 
 def board(overlay: Any) -> dict[str, float]:
-    """`rails` of the board that a `pynq.Overlay` is on."""
+    """`rails` of the board of a `pynq.Overlay`."""
     device = overlay.device
     return rails(remote(device) if device.has_capability("REMOTE") else local)

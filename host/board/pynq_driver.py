@@ -1,6 +1,6 @@
-"""The driver that pynq binds to the accelerator: a `pynq.DefaultIP`, found through this package's entry point `pynq.lib`.
+"""The driver that pynq binds to the accelerator: a `pynq.DefaultIP`, which pynq finds through the entry point `pynq.lib`.
 
-pynq imports this module when an overlay is made. Without pynq it has only `open_board`, which then says what is missing.
+pynq imports this module when an overlay is made. Without pynq, the module has only `open_board`, which then says what is missing.
 """
 
 import sys
@@ -16,13 +16,13 @@ from cnna.host.board.stream_device import StreamDevice
 from cnna.spec.errors import DataError, ToolError
 from cnna.spec.identity import DMA_VLNV, VLNV
 
-KEPT = "_cnna_accelerator"  # attribute of a pynq device: what it has loaded, and the accelerator in it
+KEPT = "_cnna_accelerator"  # attribute of a pynq device: the loaded bitstream, and the accelerator in it
 
 
 def open_board(board: Any) -> BoardDevice:
-    """The accelerator of a `pynq.Overlay`, or of a pynq device that holds one. The same object for both, until another is loaded.
+    """The accelerator of a `pynq.Overlay`, or of a pynq device that has one loaded. It is the same object until another is loaded.
 
-    DataError: there is no accelerator, or one of another version, or the overlay's files are of two builds.
+    DataError: there is no accelerator, it has another version, or the overlay's files are of two builds.
     """
     if isinstance(board, BoardDevice):
         return board
@@ -33,9 +33,9 @@ def open_board(board: Any) -> BoardDevice:
     names = [name for name, entry in ip_dict.items() if entry["type"] == VLNV]
     if not names:
         near = [entry["type"] for entry in ip_dict.values() if str(entry["type"]).startswith(VLNV.rpartition(":")[0])]
-        found = f"one of another version, {near[0]}" if near else f"{', '.join(sorted(ip_dict)) or 'nothing'}"
-        raise DataError(f"the overlay has no {VLNV} that this cnna drives; it has {found}")
-    if hasattr(board, "device"):  # an overlay: its IP object is made once
+        found = f"another version, {near[0]}" if near else f"{', '.join(sorted(ip_dict)) or 'nothing'}"
+        raise DataError(f"the overlay has no {VLNV}, which this cnna needs; it has {found}")
+    if hasattr(board, "device"):  # an overlay, which makes its IP object only once
         ip = getattr(board, names[0])
         if not hasattr(ip, "accelerator"):
             raise DataError(f"{names[0]} was bound to {type(ip).__name__}: import cnna.host before the overlay is made")
@@ -47,7 +47,7 @@ def open_board(board: Any) -> BoardDevice:
 
 @cache
 def bind() -> Any:
-    """The driver's class. The first call makes it, which registers it with pynq. ToolError: there is no pynq."""
+    """The driver's class. The first call makes it and registers it with pynq. ToolError: pynq is not installed."""
     try:
         import pynq
     except ImportError:
@@ -64,7 +64,7 @@ def bind() -> Any:
 
         @cached_property
         def accelerator(self) -> BoardDevice:
-            """Opened at first use and shared by all users of what pynq's device has loaded. DataError: files of two builds."""
+            """The device, opened at first use and shared by all users of the loaded overlay. DataError: files of two builds."""
             loaded = self.mmio.base_addr, getattr(self.device, "bitfile_name", None), getattr(self.device, "timestamp", None)
             kept = getattr(self.device, KEPT, None)
             if kept is None or kept[0] != loaded:
@@ -81,7 +81,7 @@ def _opened(mmio: Any, device: Any, parameters: dict[str, str] | None) -> BoardD
     import pynq
 
     bit = getattr(device, "bitfile_name", None)
-    check_loaded(bit)  # before any access with the addresses of a wrong .hwh
+    check_loaded(bit)  # before any access, because a wrong .hwh has wrong addresses
     check_remembered(bit, parameters or {})
 
     def allocate(size: int) -> Any:
@@ -94,7 +94,7 @@ def _opened(mmio: Any, device: Any, parameters: dict[str, str] | None) -> BoardD
 
 
 def _open_dma(description: dict[str, Any]) -> Any:
-    """Resets the DMA and opens pynq's driver for it. Without the reset the driver would wait for ever for a DMA that has halted."""
+    """Resets the DMA and opens pynq's driver for it. Without the reset, the driver would wait forever for a DMA that has halted."""
     import pynq
     from pynq.lib.dma import DMA
 
@@ -102,5 +102,5 @@ def _open_dma(description: dict[str, Any]) -> Any:
     return DMA(description)
 
 
-if "pynq" in sys.modules:  # pynq itself imports this, to learn of the driver
+if "pynq" in sys.modules:  # pynq itself imports this module, to find the driver
     bind()

@@ -1,10 +1,11 @@
 """The turn at a board's accelerator for processes that reach it over the network: a lease, kept in three files on the board.
 
-A stock PYNQ.remote server reads and writes whole files and has no test-and-set. Mutual exclusion needs no more, and no bound on
-the time of an access (Lamport, "A fast mutual exclusion algorithm", 1987). A process that finds the turn free writes a claim,
-checks that nobody has begun meanwhile, announces that it begins, and checks that its claim still stands. It then has a lease. Each
-check of the claim prolongs the lease, and an expired lease must be prolonged before the next access. A process that may have
-overtaken a holder (one without signs of life, or one that began meanwhile) waits until no lease from before its claim can be valid.
+A stock PYNQ.remote server reads and writes whole files and has no test-and-set. Mutual exclusion needs neither that nor a bound on
+the time of an access (Lamport, "A fast mutual exclusion algorithm", 1987). A process that finds the turn free does four steps. It
+writes a claim, checks that no other process has begun meanwhile, announces that it begins, and checks that its claim still stands.
+It then has a lease. Each check of the claim renews the lease, and an expired lease must be renewed before the next access. A
+process that may have overtaken a holder (one without signs of life, or one that began meanwhile) waits until no lease from before
+its claim can be valid.
 
     turn    the last claim. Only claims are written to it, so nobody has overtaken a holder that finds its own claim there
     given   the last claim that was given back. If it equals the one in `turn`, the turn is free
@@ -22,51 +23,51 @@ from cnna.host.board.deferred_signals import signals_deferred
 from cnna.spec.errors import RunError, TurnLostError
 
 LOOK_SECONDS = 0.02  # between two reads of a file that is being written
-WRITING_SECONDS = 0.5  # for which such a file is read again
-SETTLE_SECONDS = 0.02  # between claim and begin; only for speed: of two processes that come together, one then goes on at once
+WRITING_SECONDS = 0.5  # how long such a file is read again and again
+SETTLE_SECONDS = 0.02  # between claim and begin; only for speed: if two processes claim together, one can begin at once
 BEAT_SECONDS, DEAD_SECONDS = 1.0, 5.0  # between signs of life; after so long without any, a holder may be overtaken
-LEASE_SECONDS = 2.0  # from the beginning of a check that found the claim standing
-PASS_SECONDS = 4.0  # after a claim that may have overtaken a holder: a lease, and some time for accesses under way
-MOST_ANSWERS = 5  # of the board that come too late; then the holder gives up
+LEASE_SECONDS = 2.0  # from the beginning of a check that found the claim unchanged
+PASS_SECONDS = 4.0  # wait after a claim that may have overtaken a holder: a lease, and some time for accesses under way
+MOST_ANSWERS = 5  # after so many answers of the board that came too late, the holder gives up
 RECORD_BYTES = 2048  # of every file: a server writes from the beginning, so two writes of equal length never mix
 WHO_LETTERS = 150
 
 
 def _now() -> float:
-    """Seconds of a clock that goes on while the machine sleeps, if it has one (Linux)."""
+    """Seconds of a clock that continues while the machine sleeps, if it has one (Linux)."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Record(NamedTuple):
-    """A file: its bytes (None: there is no such file) and its fields (none while it is being written)."""
+    """A file: its bytes (None: there is no such file) and its fields (empty while it is being written)."""
 
     raw: bytes | None
     fields: dict[str, Any]
 
     @property
     def turn(self) -> str | None:
-        """The claim in it."""
+        """The claim in the file."""
         return self.fields.get("turn")
 
 
 class RemoteTurn:
-    """A `turn.Turn`. `files` has pynq's read_file, write_file and exists_file; `path` is that of the file `turn`."""
+    """A `turn.Turn` over the network. files: has pynq's read_file, write_file and exists_file. path: of the file `turn`."""
 
     certain = False
 
     def __init__(self, files: Any, path: str) -> None:
         self.files, self.path, self.passed = files, path, True
         self._token, self._count, self._beats = uuid.uuid4().hex, 0, 0
-        self.claim = ""  # our last claim
+        self.claim = ""  # the last claim of this object
         self.until = 0.0  # when the lease ends
-        self._lost: str | None = None  # to which process
-        self._lock = threading.Lock()  # between the threads of a holder
+        self._lost: str | None = None  # the process to which the turn was lost
+        self._lock = threading.Lock()  # for the threads of a holder
         self.given = threading.Event()
-        self._known: set[str] = set()  # files that exist
+        self._known: set[str] = set()  # files that are known to exist
         self._seen: tuple[object, float] = None, 0.0  # the last sign of life of another process, and when it came
 
     def take(self, who: str) -> bool:
-        """Tries once: a few accesses if the turn is free, PASS_SECONDS if another process may have to be overtaken."""
+        """Tries once. It takes a few accesses if the turn is free, and PASS_SECONDS if another process may have to be overtaken."""
         beat = self._read("beat")
         owner = self._read("turn")
         free = owner.raw is None or (owner.turn is not None and self._read("given").turn == owner.turn)
@@ -77,7 +78,7 @@ class RemoteTurn:
         self._write("turn", turn=claim, who=who[:WHO_LETTERS])
         try:
             return self._begin(claim, owner, beat if free else None)
-        except BaseException:  # Ctrl-C: others would wait for a claim that stands
+        except BaseException:  # Ctrl-C: otherwise others would wait for this claim
             self.given.set()
             with suppress(Exception):
                 if free and self._is_alone(beat):
@@ -85,7 +86,10 @@ class RemoteTurn:
             raise
 
     def _begin(self, claim: str, owner: Record, beat: Record | None) -> bool:
-        """Whether the turn is ours, after our claim was written. `owner` and `beat` (if the turn was free) are from before it."""
+        """Whether this object has the turn, after its claim was written.
+
+        owner and beat were read before the claim was written. beat: None if the turn was not free.
+        """
         time.sleep(SETTLE_SECONDS)
         if self._read("turn").turn != claim:
             return False
@@ -105,25 +109,25 @@ class RemoteTurn:
         return True
 
     def _is_alone(self, before: Record) -> bool:
-        """Whether nobody has begun since the file `beat` was read."""
+        """Whether no process has begun since the file `beat` was read."""
         return before.raw != b"" and self._read("beat").raw == before.raw
 
     def check(self, sure: bool = False) -> None:
-        """TurnLostError: another process has taken the turn. While the lease lasts, the board is asked only if `sure` is set.
+        """TurnLostError: another process has taken the turn. During a lease, the board is asked only if `sure` is set.
 
         RunError: the board takes longer to answer than a lease lasts.
         """
         asked = 0
-        while self._lost is None and (sure > asked or _now() >= self.until):  # an answer that took long may be out of date
+        while self._lost is None and (sure > asked or _now() >= self.until):  # a late answer may be out of date
             if asked == MOST_ANSWERS:
-                raise RunError(f"the board has taken more than {LEASE_SECONDS:g} s to answer, {asked} times: look at the network")
+                raise RunError(f"the board has taken more than {LEASE_SECONDS:g} s to answer, {asked} times: check the network")
             with self._lock:
                 self._renew(self.claim)
             asked += 1
         if self._lost is not None:
             raise TurnLostError(
                 f"the turn at the accelerator was lost to {self._lost}: this process stood still for more than {LEASE_SECONDS:g} s "
-                "(a debugger, a machine that slept, the network), and what it computes is void; run it again"
+                "(a debugger, a machine that slept, the network); its results are void, run it again"
             )
 
     def give(self) -> None:
@@ -135,7 +139,7 @@ class RemoteTurn:
                 self._write("given", turn=self.claim)
 
     def holder(self) -> str:
-        """The name that the holder gave itself."""
+        """The name that the holder has given itself."""
         return str(self._read("turn").fields.get("who", "somebody"))
 
     def _is_dead(self, owner: Record, beat: Record) -> bool:
@@ -145,16 +149,16 @@ class RemoteTurn:
         return time.monotonic() - self._seen[1] >= DEAD_SECONDS
 
     def _renew(self, claim: str) -> None:
-        """Begins a new lease if the claim stands; otherwise notes who has the turn."""
+        """Begins a new lease if the claim still stands; otherwise notes which process has the turn."""
         began = _now()
         owner = self._read("turn")
         if owner.turn == claim:
             self.until = began + LEASE_SECONDS
         else:
-            self._lost = str(owner.fields.get("who", "a process that has not said its name"))
+            self._lost = str(owner.fields.get("who", "a process without a name"))
 
     def _live(self, claim: str, given: threading.Event) -> None:
-        """Gives signs of life and prolongs the lease, until the turn is given back or lost."""
+        """Gives signs of life and renews the lease, until the turn is given back or lost."""
         while not given.wait(BEAT_SECONDS):
             with self._lock:
                 if given.is_set():
@@ -162,7 +166,7 @@ class RemoteTurn:
                 try:
                     self._beat(claim)
                     self._renew(claim)
-                except Exception:  # the next access to the board fails too, and says why
+                except Exception:  # the next access to the board fails too, with a message
                     continue
                 if self._lost is not None:
                     return
@@ -192,7 +196,7 @@ class RemoteTurn:
         try:
             with signals_deferred():
                 raw = bytes(self.files.read_file(path))
-        except Exception:  # whatever leads to the files: if the file has gone, there is none; other errors are raised again
+        except Exception:  # the type depends on `files`; if the file still exists, the error is raised again
             self._known.discard(path)
             if self._exists(path):
                 raise

@@ -1,4 +1,4 @@
-"""Waits for the end of a run on a board: polls at little cost, and gives up when nothing moves or the run takes too long.
+"""Waits for the end of a run on a board: polls at little cost, and gives up if there is no progress or the run takes too long.
 
 The limit of a run is in clocks, because a simulated board needs more seconds for them. Only a standstill is limited in seconds.
 """
@@ -10,14 +10,14 @@ from cnna.spec.device import Readable, state_of
 from cnna.spec.errors import TimedOutError
 from cnna.spec.regmap import COUNTED, offset
 
-POLL_SECONDS = (50e-6, 10e-3)  # between two looks at STATUS, at least and at most
-POLL_PART = 1 / 16  # a pause lasts this part of the time waited so far, so polling lengthens a run by at most this part
+POLL_SECONDS = (50e-6, 10e-3)  # between two reads of STATUS, at least and at most
+POLL_PART = 1 / 16  # a pause lasts this fraction of the time waited so far, so polling lengthens a run by at most that
 PROGRESS_SECONDS = 0.2  # between two checks of its progress
 PROGRESS = tuple(offset(name) for name in ("CYCLES", "PC", *(f"DONE_{engine.upper()}" for engine in COUNTED)))
 
 
 def pause_seconds(waited_seconds: float) -> float:
-    """The pause before the next poll, given how long the run has been waited for."""
+    """The pause before the next poll, from how long the run has taken so far."""
     return min(POLL_SECONDS[1], max(POLL_SECONDS[0], POLL_PART * waited_seconds))
 
 
@@ -34,9 +34,9 @@ def await_end(device: Readable, ended: Callable[[], bool], timeout_seconds: floa
         if progress != last:
             last, since = progress, now
         elif now - since > timeout_seconds and not ended():
-            raise _hangs(device, f"nothing has moved for {timeout_seconds:g} s, its clock of cycles at {progress[0]:,}")
+            raise _hangs(device, f"no progress for {timeout_seconds:g} s, after {progress[0]:,} clocks")
         if limit_clocks is not None and progress[0] > limit_clocks and not ended():
-            raise _hangs(device, f"it has not ended after {progress[0]:,} clocks, {limit_clocks:,} are the limit")
+            raise _hangs(device, f"it has not ended after {progress[0]:,} clocks; the limit is {limit_clocks:,}")
 
 
 def _hangs(device: Readable, how: str) -> TimedOutError:

@@ -1,7 +1,7 @@
-"""The accelerator of variant `pl`: it works on the PL's own DDR4, which only streams reach. A `BoardDevice` but for its memory.
+"""The accelerator of variant `pl`, which works on the PL's own DDR4. A `BoardDevice` with another memory, reached by streams.
 
-`mover` moves the bytes, `spec.ddr` plans the DDR4. Every process plans the whole DDR4 as its own. It keeps a copy of what it
-stored, and stores it again when another process has used the accelerator or loaded the image meanwhile. So a killed process leaves
+`mover` moves the bytes, and `spec.ddr` plans the DDR4. Every process plans the whole DDR4 as its own. It keeps a copy of what it
+stored, and stores it again if another process has used the accelerator or loaded the image meanwhile. So a killed process leaves
 nothing behind.
 """
 
@@ -21,7 +21,10 @@ from cnna.spec.regmap import offset
 
 
 class StreamDevice(BoardDevice):
-    """`open_dma` gives the overlay's AXI DMA, reset, as `mover` uses it. ArtifactError: as of BoardDevice, or it has no streams."""
+    """A `BoardDevice` for variant `pl`. ArtifactError: as of BoardDevice, or the accelerator has no streams.
+
+    open_dma: resets the overlay's AXI DMA and returns pynq's driver for it, as `mover` needs it.
+    """
 
     def __init__(
         self,
@@ -33,19 +36,19 @@ class StreamDevice(BoardDevice):
     ) -> None:
         super().__init__(mmio, pynq_device, allocate, parameters)
         self.mover, self._plan = Mover(self, open_dma), PagePlan()
-        self._planning = threading.RLock()  # a model that is collected gives memory back wherever its thread is
-        self._kept: dict[int, NDArray[np.uint8]] = {}  # by allocation, what was stored in it
-        self._stale = True  # what is in the DDR4 may be somebody else's
+        self._planning = threading.RLock()  # the garbage collector may free a model in the middle of another call
+        self._kept: dict[int, NDArray[np.uint8]] = {}  # by address, the bytes stored in an allocation
+        self._stale = True  # whether the DDR4 may hold another process's bytes
 
     def allocate(self, size_bytes: int) -> int:
-        """Address of fresh bytes of the PL's DDR4. RunError: there are none left; says what is taken."""
+        """The address of newly allocated bytes of the PL's DDR4. RunError: there are none left; the message says what is taken."""
         with self._planning:
             address = self._plan.allocate(size_bytes)
             self.buffers[address] = BoardBuffer(None, address, size_bytes)
         return address
 
     def free(self, address: int) -> None:
-        """Gives back what `allocate` gave; with the last of it, the buffers of the host."""
+        """Frees memory that `allocate` returned; with the last of it, also the buffers of the host."""
         with self._planning:
             self._kept.pop(address, None)
             self._plan.free(address)
@@ -54,14 +57,14 @@ class StreamDevice(BoardDevice):
                 self.mover.release()
 
     def store(self, address: int, data: bytes | np.ndarray) -> None:
-        """Sends bytes into an allocation; those beside them in the same beats stay."""
+        """Sends bytes into an allocation. Other bytes in the same beats keep their values."""
         raw = as_bytes(data)
         allocation = self.within(address, raw.size)
         kept = self._kept.setdefault(allocation.address, np.zeros(_whole(allocation.size), np.uint8))
         start = address - allocation.address
         end = start + raw.size
         low, high = start // BEAT_BYTES * BEAT_BYTES, _whole(end)
-        if low < start or end < min(high, allocation.size):  # what is beside it may be the accelerator's
+        if low < start or end < min(high, allocation.size):  # the bytes beside it may be the accelerator's
             kept[low:high] = self.mover.receive(allocation.address + low, high - low)
         kept[start:end] = raw
         self.mover.send(allocation.address + low, kept[low:high])
@@ -73,7 +76,7 @@ class StreamDevice(BoardDevice):
         return self.mover.receive(low, _whole(address + size_bytes) - low)[address - low :][:size_bytes].tobytes()
 
     def turn_taken(self, passed: bool) -> None:
-        """At the beginning of a turn: puts back what others may have overwritten, or lost by loading the image."""
+        """Called when a turn begins. Restores what others may have overwritten, or lost by loading the image."""
         super().turn_taken(passed)
         self._stale = self._stale or passed or self.read(offset("STREAM_IN_BYTES")) != self.mover.sent_bytes
         if self._stale:
@@ -88,8 +91,8 @@ class StreamDevice(BoardDevice):
 
     def _remedy(self) -> str:
         return (
-            "copies to the PL's DDR4 go through it, models lie in that and take none of it: end other programs that hold "
-            "contiguous memory, or give Linux more CMA (docs/board.md)"
+            "copies to the PL's DDR4 go through it, but models do not occupy it: end other programs that hold contiguous "
+            "memory, or give Linux more CMA (docs/board.md)"
         )
 
     def _check_streams(self) -> None:
@@ -101,5 +104,5 @@ class StreamDevice(BoardDevice):
 
 
 def _whole(size_bytes: int) -> int:
-    """As many bytes in whole beats."""
+    """The size rounded up to whole beats."""
     return -(-size_bytes // BEAT_BYTES) * BEAT_BYTES

@@ -1,4 +1,4 @@
-"""Whose turn it is to use a board's accelerator: one process at a time. A process that waits too long is told which one has it.
+"""The turn to use a board's accelerator: one process at a time. A process that waits too long is told which one has it.
 
 Processes on the board lock a file, which the kernel unlocks when its owner ends. `remote_turn` is for processes on other machines,
 which can only read and write files of the board over the network.
@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from cnna.spec.errors import RunError, reason_of
 
-LOOK_SECONDS = 0.02  # between two looks at whether the turn is free
+LOOK_SECONDS = 0.02  # between two attempts to take the turn
 
 Asked = TypeVar("Asked")
 
@@ -25,23 +25,23 @@ Asked = TypeVar("Asked")
 class Turn(Protocol):
     """A lock among processes.
 
-    `passed`: after `take`, whether anybody else has had the turn since this object had it last. `certain`: it cannot be lost.
+    passed: after `take`, whether anybody else has had the turn since this object last had it. certain: whether it cannot be lost.
     """
 
     passed: bool
     certain: bool
 
     def take(self, who: str) -> bool:
-        """Tries once; whether this object has the turn now."""
+        """Tries once. Returns whether this object has the turn now."""
 
     def check(self, sure: bool = False) -> None:
-        """TurnLostError: another has taken the turn from this object. `sure`: asks the board even if that takes long."""
+        """TurnLostError: another process has taken the turn from this object. sure: asks the board even if that takes long."""
 
     def give(self) -> None:
         """Gives the turn back."""
 
     def holder(self) -> str:
-        """Who has the turn, in words."""
+        """The name of the process that has the turn."""
 
 
 class LocalTurn:
@@ -55,7 +55,7 @@ class LocalTurn:
         self._token = uuid.uuid4().hex
 
     def take(self, who: str) -> bool:
-        """One try, without waiting."""
+        """Tries once, without waiting."""
         import fcntl
 
         file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
@@ -73,36 +73,36 @@ class LocalTurn:
         return True
 
     def check(self, sure: bool = False) -> None:
-        """Never fails, since the kernel takes a lock from nobody."""
+        """Never fails, because the kernel takes a lock from nobody."""
 
     def give(self) -> None:
-        """Closing the file unlocks it."""
+        """Gives the turn back: closing the file unlocks it."""
         self._file.close()
         self._file = None
 
     def holder(self) -> str:
-        """The name that the holder gave itself."""
+        """The name that the holder has given itself."""
         return self.path.read_text().partition("\n")[0] or "somebody"
 
 
 class Turns:
-    """Shares a turn among the threads of this process too. `wait_seconds` is how long `mine` waits by default.
+    """Shares a turn among the threads of this process too. wait_seconds: how long `mine` waits by default.
 
-    `taken` is called at the beginning of every turn. Its argument says whether another process or object has had a turn in between.
+    taken: called at the beginning of every turn. Its argument says whether another process or object has had a turn in between.
     """
 
     def __init__(self, turn: Turn, wait_seconds: float = 60.0) -> None:
         self.turn, self.wait_seconds = turn, wait_seconds
         self.taken: Callable[[bool], None] = lambda passed: None
         self._lock, self._who = threading.Lock(), ""
-        self._thread: int | None = None  # of this process, which has it
+        self._thread: int | None = None  # the thread of this process that has the turn
         self._held = False
 
     @contextmanager
     def mine(self, what: str, wait_seconds: float | None = None) -> Iterator[None]:
-        """Waits for the turn and keeps it for the block. RunError: the wait took too long, or this very thread has the turn."""
-        if self.ours:  # it would wait for itself: for its own open stream, say
-            raise RunError(f"this thread has the accelerator already: {self._who}; end or close its open stream first, then go on")
+        """Waits for the turn and keeps it for the block. RunError: the wait took too long, or this thread already has the turn."""
+        if self.ours:  # it would wait for itself, for example for its own open stream
+            raise RunError(f"this thread has the accelerator already: {self._who}; end or close its open stream first")
         limit = self.wait_seconds if wait_seconds is None else wait_seconds
         until = time.monotonic() + limit
         who = f"{describe_process()}, {what}"
@@ -120,7 +120,7 @@ class Turns:
                 yield
             finally:
                 self._held = False
-                with suppress(Exception):  # if the board cannot be reached, nobody waits for it either
+                with suppress(Exception):  # if the board cannot be reached, nobody can wait for the turn either
                     self.turn.give()
         finally:
             self._thread = None
@@ -139,7 +139,7 @@ class Turns:
     def check(self, sure: bool = False) -> None:
         """TurnLostError: this process has lost the turn that it took. Does nothing outside of `mine`.
 
-        RunError: the board cannot be reached, so nobody knows.
+        RunError: the board cannot be reached, so it is unknown who has the turn.
         """
         if self._held:
             self._asked(partial(self.turn.check, sure))
@@ -154,13 +154,13 @@ class Turns:
         except RunError:
             raise
         except Exception as error:
-            if isinstance(error, OSError) and error.filename:  # a file of another user, say
+            if isinstance(error, OSError) and error.filename:  # for example a file of another user
                 raise RunError(f"the turn of the board cannot be taken: {error.filename}: {error.strerror}") from None
             raise RunError(f"the board cannot be reached: {reason_of(error)}") from None
 
 
 def describe_process() -> str:
-    """The name of this process, for the message of one that waits for it."""
+    """The name of this process, for the messages of others that wait for it."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 

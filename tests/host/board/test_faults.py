@@ -77,7 +77,7 @@ def test_a_bus_that_falls_silent(board: ServedBoard, backend: RtlBackend, monkey
         with backend.exclusive() as device:
             device.set_ddr(hang_after=20)
         with pytest.raises(
-            TimedOutError, match=r"hangs: it has not ended after [\d,]+ clocks, 20,000 are the limit.*STATUS busy.*port 0 "
+            TimedOutError, match=r"hangs: it has not ended after [\d,]+ clocks; the limit is 20,000.*STATUS busy.*port 0 "
         ):
             session.run(X)
         with backend.exclusive() as device:

@@ -164,7 +164,7 @@ def test_a_packet_that_another_has_sent_elsewhere_is_noticed(files, monkeypatch,
 
         with monkeypatch.context() as patch:
             patch.setattr(board.mover, "wait", disturbed)
-            with pytest.raises(TurnLostError, match=r"STREAM_IN or the AXI DMA \(MM2S, .*\) was told another address"):
+            with pytest.raises(TurnLostError, match=r"the address in STREAM_IN or the AXI DMA \(MM2S, .*\) has changed"):
                 session.run(x)
         assert np.array_equal(session.run(x), expected(x))
     assert not board.board.dram.used_bytes

@@ -58,7 +58,7 @@ def test_a_hang_says_where(board, monkeypatch):
             with pytest.raises(TimedOutError) as caught:
                 session.run(samples(1))
         said = str(caught.value)
-        for part in ("hangs: nothing has moved for 0.3 s", *STANDING):
+        for part in ("hangs: no progress for 0.3 s", *STANDING):
             assert part in said, said
         assert np.array_equal(session.run(samples(1)), expected(samples(1)))
 
