@@ -1,10 +1,10 @@
-# Builds cnna.bit and cnna.hwh for a ZCU102, and what timing, utilisation and power look like:
+# Builds cnna.bit and cnna.hwh for a ZCU102, with reports of timing, utilisation and power:
 #
 #     vivado -mode batch -source bitstreams/build.tcl -tclargs zcu102 ps build/zcu102-ps
 #
 # Arguments: configuration, variant (ps: the accelerator works on the PS's DDR; pl: on the PL's own DDR4, filled by an AXI DMA),
-# output folder. Non-project mode; `cnna` must be on the PATH, or named by CNNA. Written for Vivado 2022.1
-# and never run in Vivado: tests/bitstreams/ runs it in a Tcl interpreter and compares what it asks for with the block design in
+# output folder. It uses non-project mode. `cnna` must be on the PATH, or CNNA must name it. The script is written for Vivado 2022.1,
+# but has never run in Vivado. tests/bitstreams/ runs it in a Tcl interpreter and compares its commands with the block design in
 # sim/board/design.py, from which the virtual board is made.
 
 set part xczu9eg-ffvb1156-2-e
@@ -13,7 +13,7 @@ set constraints zcu102.xdc
 set leds 8
 
 lassign $argv config variant out
-if {$variant ni {ps pl}} { error "variant $variant: there are ps and pl" }
+if {$variant ni {ps pl}} { error "variant $variant is unknown; there are ps and pl" }
 set here [file dirname [file normalize [info script]]]
 set cnna [expr {[info exists env(CNNA)] ? $env(CNNA) : "cnna"}]
 set name cnna_$variant
@@ -23,7 +23,7 @@ file mkdir $out/ip $out/reports
 
 exec $cnna board ip --config $config --variant $variant -o $out/ip
 source $out/ip/settings.tcl ;# sets `ports`, `clock_mhz` and `vlnv`
-set hp_ports [expr {$variant eq "pl" ? 1 : $ports}] ;# of the PS: the DMA's, or one for each master of the accelerator
+set hp_ports [expr {$variant eq "pl" ? 1 : $ports}] ;# one for the DMA, or one for each master of the accelerator
 create_project -in_memory -part $part
 set_property board_part $board_part [current_project]
 set_property ip_repo_paths $out/ip [current_project]
@@ -90,7 +90,7 @@ if {$variant eq "ps"} {
     lappend clocked axi_dma_0/s_axi_lite_aclk axi_dma_0/m_axi_mm2s_aclk axi_dma_0/m_axi_s2mm_aclk
     lappend held axi_dma_0/axi_resetn
 
-    # The memory controller: part, timing and pins are those of the board's interfaces; its clock is 300 MHz too, but its own.
+    # The memory controller. Its part, timing and pins come from the board's interfaces. It has a clock of its own, also of 300 MHz.
     cell xilinx.com:ip:ddr4:2.2 ddr4_0 CONFIG.C0_DDR4_BOARD_INTERFACE ddr4_sdram_062 CONFIG.C0_CLOCK_BOARD_INTERFACE user_si570_sysclk \
         CONFIG.C0.DDR4_AxiSelection true CONFIG.C0.DDR4_AxiDataWidth 128
     create_bd_intf_port -mode Master -vlnv xilinx.com:interface:ddr4_rtl:1.0 ddr4_sdram_062
@@ -138,7 +138,7 @@ set bd [get_files $name.bd]
 generate_target all $bd
 read_verilog [make_wrapper -files $bd -top]
 read_xdc $here/$constraints
-# Copies of registers that must stay apart have attributes in the Verilog; -keep_equivalent_registers would keep all others too.
+# In the Verilog, attributes keep copies of registers that must stay apart. -keep_equivalent_registers would keep all others too.
 synth_design -top ${name}_wrapper -part $part -flatten_hierarchy rebuilt
 write_checkpoint -force $out/synthesised.dcp
 opt_design -directive Explore

@@ -1,4 +1,4 @@
-# ZCU102: user LEDs DS38..DS45 (UG1182, table of user I/O), and what the power report assumes.
+# ZCU102: user LEDs DS38..DS45 (UG1182, table of user I/O), and the assumptions of the power report.
 set_property -dict {PACKAGE_PIN AG14 IOSTANDARD LVCMOS33} [get_ports {leds_tri_o[0]}]
 set_property -dict {PACKAGE_PIN AF13 IOSTANDARD LVCMOS33} [get_ports {leds_tri_o[1]}]
 set_property -dict {PACKAGE_PIN AE13 IOSTANDARD LVCMOS33} [get_ports {leds_tri_o[2]}]

@@ -1,4 +1,4 @@
-"""The parts of a block design, as data: cells with bus interfaces, address windows, connections. `design` makes whole designs."""
+"""The parts of a block design as data: cells with bus interfaces, address windows, connections. `design` makes whole designs."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ MEMORY_MAPPED, STREAM = "xilinx.com:interface:aximm:1.0", "xilinx.com:interface:
 
 @dataclass(frozen=True)
 class Interface:
-    """A bus interface of a cell, master or slave. `bits`: the width of its data. `vlnv`: its type."""
+    """A bus interface of a cell, master or slave. bits: the width of its data. vlnv: its type."""
 
     name: str
     master: bool
@@ -55,7 +55,7 @@ class AddressRange:
 
 @dataclass(frozen=True)
 class External:
-    """An interface of a cell that leaves the device. `name` is Vivado's name for the board's interface; it gives the pins."""
+    """An interface of a cell that leaves the device. name: Vivado's name for the board's interface, which determines the pins."""
 
     name: str
     cell: str
@@ -68,7 +68,7 @@ Wire = tuple[str, str, str, str]  # driver cell, port, receiver cell, port
 
 @dataclass(frozen=True)
 class DesignPart:
-    """A part of a design; parts can be added. `wires` are clocks, resets and interrupts."""
+    """A part of a design; parts can be added. wires: clocks, resets and interrupts."""
 
     cells: tuple[Cell, ...] = ()
     buses: tuple[Bus, ...] = ()
@@ -99,5 +99,5 @@ class Design(DesignPart):
         return next(cell for cell in self.cells if cell.name == name)
 
     def registers(self) -> tuple[AddressRange, ...]:
-        """The windows of registers that the processor reaches."""
+        """The register windows that the processor reaches."""
         return tuple(w for w in self.windows if w.master_cell == PS and not w.memory)

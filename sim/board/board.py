@@ -1,4 +1,4 @@
-"""`Board`: the virtual ZCU102 without its network: files, memory, registers and the accelerator, as `services` and tests use it."""
+"""`Board`: the virtual ZCU102 without its network: files, memory, registers and the accelerator. `services` and tests use it."""
 
 import json
 from collections.abc import Callable
@@ -35,17 +35,17 @@ class Streams(Sink, Source, Protocol):
 
 
 class Backend(Protocol):
-    """One accelerator as a slave of the fabric (`fabric.Slave`), and the memory that its masters see."""
+    """One accelerator as a slave of the fabric (`fabric.Slave`), with the memory that its masters see."""
 
     data: NDArray[np.uint8]
     base: int
 
     @property
     def streams(self) -> Streams | None:
-        """The accelerator's ends of the streams, if it has streams."""
+        """The accelerator's ends of the streams; None if it has no streams."""
 
     def read(self, offset: int) -> int:
-        """A register. RefusedError: the bus answers with an error, or the simulation has died."""
+        """Reads a register. RefusedError: the bus answers with an error, or the simulation has died."""
 
     def write(self, offset: int, value: int) -> None:
         """Sets a register. RefusedError: as `read`."""
@@ -54,7 +54,7 @@ class Backend(Protocol):
         """Resets the accelerator, as loading an image does."""
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the backend."""
 
 
 def open_backend(
@@ -66,9 +66,10 @@ def open_backend(
     base: int = DDR_BASE,
     ddr: dict[str, int] | None = None,
 ) -> Backend:
-    """One of BACKENDS, its memory from bus address `base` on; `ddr`: of `sim.rtl.linked_models.SETTINGS`, for the RTL.
+    """Opens one of BACKENDS, with memory from bus address `base` on.
 
-    ToolError, RunError: the simulator cannot be built or started.
+    ddr: settings of the RTL's memory, from `sim.rtl.linked_models.SETTINGS`. ToolError, RunError: the simulator cannot be built or
+    started.
     """
     if name == "emulator":
         return EmulatorBackend(EmulatorDevice(config, memory_bytes, base=base))
@@ -81,7 +82,7 @@ PL_DDR = {"bytes_per_clock": PL.bytes_per_cycle}
 
 
 def open_board(config: Config, variant: str, backend: str, memory_bytes: int, cache: Path | None = None) -> "Board":
-    """A board with a backend of BACKENDS and so much memory for the host. ToolError, RunError: as `open_backend`."""
+    """A board with one of BACKENDS and `memory_bytes` of memory for the host. ToolError, RunError: as `open_backend`."""
     made = design(config, variant)
     if variant == "pl":
         return Board(made, open_backend(backend, made.config, PL_DDR_BYTES, cache, base=PL_DDR_BASE, ddr=PL_DDR), memory_bytes)
@@ -91,12 +92,12 @@ def open_board(config: Config, variant: str, backend: str, memory_bytes: int, ca
 class Board:
     """One board. Its logic can hold only one design, that of the backend.
 
-    If the accelerator works on the PS's DDR, the host allocates in the backend's memory, otherwise in `ps_bytes` of its own.
+    If the accelerator works on the PS's DDR, the host allocates in the backend's memory. Otherwise the host has memory of its own.
     """
 
     def __init__(self, design: Design, backend: Backend, ps_bytes: int = 1 << 30) -> None:
         self.design, self.backend = design, backend
-        apart = design.variant == "pl"  # only pages that are touched cost memory
+        apart = design.variant == "pl"  # only used pages cost memory
         self.dram = Dram(np.zeros(ps_bytes, np.uint8), DDR_BASE) if apart else Dram(backend.data, backend.base)
         self.files = Files(self._load)
         self.leds = Leds(int(design.cell(LEDS).parameters["C_GPIO_WIDTH"]))
@@ -113,7 +114,7 @@ class Board:
         self.backend.close()
 
     def busy(self) -> bool:
-        """Whether the accelerator runs a program, which may write to the memory of whoever started it."""
+        """Whether the accelerator runs a program, which may write to the memory of the client that started it."""
         try:
             status = REGISTERS["STATUS"].unpack(self.backend.read(offset("STATUS")))
         except RefusedError:  # its simulation has died
@@ -123,12 +124,15 @@ class Board:
     def _load(self, name: str, data: bytes) -> None:
         """Programs the logic. RefusedError: the image is not virtual, or is of another design.
 
-        If the same image is loaded already and a client has memory, the logic stays as it is: two clients may both download it.
+        If the same image is already loaded and a client has memory, the logic stays as it is, because two clients may both download
+        it.
         """
         found = image.read_image(data)
         wanted: dict[str, Any] = json.loads(json.dumps(image.describe(self.design)))
         if found is None:
-            raise invalid(f"{name} is no virtual image: a real bitstream needs a real board; cnna board image writes a virtual one")
+            raise invalid(
+                f"{name} is not a virtual image: a real bitstream needs a real board; cnna board image writes a virtual one"
+            )
         if differs := image.difference(found, wanted):
             command = f"cnna board image --config {self.design.config.name} --variant {self.design.variant}"
             raise invalid(f"{name} is not this board's image ({differs}); this one is: {command}")

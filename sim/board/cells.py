@@ -1,6 +1,6 @@
-"""The cells of the block designs: IPs of Vivado and our own, with the interfaces and parameters that matter here.
+"""The cells of the block designs: Vivado's IPs and our own, with the interfaces and parameters that matter here.
 
-Names and versions are those of Vivado 2022.1. Parameters of the PS that pynq itself sets at download are here too.
+Names and versions are those of Vivado 2022.1. The cells include parameters of the PS that pynq itself sets at download.
 """
 
 from cnna.sim.board import dma
@@ -13,7 +13,7 @@ ACCELERATOR, LEDS, DMA, DDR4 = "cnna_0", "leds_gpio", "axi_dma_0", "ddr4_0"
 CONTROL_MASTER = "M_AXI_HPM0_FPD"
 LEDS_WIDTH = 8  # the board's user LEDs
 
-REFERENCE_MHZ = 33.333  # of the PS, as pynq computes with it
+REFERENCE_MHZ = 33.333  # reference clock of the PS, with the value that pynq uses
 IOPLL_FEEDBACK = 90
 IOPLL_MHZ = REFERENCE_MHZ * IOPLL_FEEDBACK / 2
 
@@ -79,7 +79,7 @@ def ddr4() -> Cell:
 
 
 def reset(name: str) -> Cell:
-    """Resets that are synchronous to a clock."""
+    """A reset block: resets that are synchronous to a clock."""
     return Cell(name, "xilinx.com:ip:proc_sys_reset:5.0")
 
 

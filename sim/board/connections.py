@@ -1,7 +1,7 @@
 """Frees the buffers of connections that have ended, because a client that was killed cannot free them itself.
 
-gRPC tells a server nothing about connections, so we ask the kernel (Linux: `/proc/self/net/tcp`). A client that has sent no request
-for half an hour drops its connection too, and opens another one for its next request. Its buffers stay until the memory is
+gRPC tells a server nothing about connections, so the kernel is asked (Linux: `/proc/self/net/tcp`). A client that has sent no
+request for half an hour drops its connection too, and opens another one for its next request. Its buffers stay until the memory is
 needed.
 """
 
@@ -17,16 +17,16 @@ from urllib.parse import unquote
 from cnna.sim.board.dram import Dram
 
 LOOK_SECONDS = 1.0
-IDLE_SECONDS = 25 * 60  # if a connection ends after so long without a request, gRPC itself has dropped it
+IDLE_SECONDS = 25 * 60  # if a connection ends after so long without a request, gRPC itself may have dropped it
 ESTABLISHED = "01"
 TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-End = tuple[Address, int]  # of a connection: address and port
+End = tuple[Address, int]  # one end of a connection: address and port
 
 
 class Connections:
-    """Watches the owners of buffers. `port` is the server's, and `address` the one that it is bound to (none: all addresses).
+    """Watches the owners of buffers. port: the server's. address: the one to which the server is bound; none: all addresses.
 
     Ends are told apart by address and port, because two clients, or two boards on one machine, may have the same port. Nothing is
     freed while the accelerator is `busy`: the program of a killed client would write into the memory of the next one.
@@ -37,8 +37,8 @@ class Connections:
         self.port = port
         self.bound = _bound(address)
         self.busy = busy
-        self.last_seen: dict[str, float] = {}  # connection: the time of its last request
-        self._idle: set[str] = set()  # ended, but the client may come back
+        self.last_seen: dict[str, float] = {}  # by connection, the time of its last request
+        self._idle: set[str] = set()  # ended connections whose clients may come back
         self._sweeping = threading.Lock()  # the watcher sweeps, and so does an allocation that finds no room
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="connections", daemon=True)
@@ -49,12 +49,13 @@ class Connections:
         self.last_seen[peer] = time.monotonic()
 
     def sweep(self, idle: bool = False) -> int:
-        """Frees the buffers of ended connections; with `idle`, also of those that were idle. Returns the number of bytes."""
+        """Frees the buffers of ended connections; with `idle`, also of those that were idle. Returns the number of bytes freed."""
         with self._sweeping:
             return self._sweep(idle)
 
     def _sweep(self, idle: bool) -> int:
-        known, owners = list(self.last_seen), self.dram.owners()  # before the kernel is asked: new connections are left alone
+        known = list(self.last_seen)  # before the kernel is asked, so that new connections are left alone
+        owners = self.dram.owners()
         alive = self._alive()
         if alive is None:
             return 0
@@ -77,7 +78,7 @@ class Connections:
             self.sweep()
 
     def _alive(self) -> set[End] | None:
-        """The other ends of the connections to our port; None if the kernel does not say."""
+        """The remote ends of the connections to this port; None if the kernel does not tell."""
         rows = [line.split() for table in TABLES if Path(table).exists() for line in Path(table).read_text().splitlines()[1:]]
         if not rows:
             return None
@@ -86,7 +87,7 @@ class Connections:
 
 
 def _bound(address: str) -> Address | None:
-    """The single address that a server is bound to; None: there are several, or it is a name."""
+    """The single address to which a server is bound; None if there are several, or if it is a name."""
     with suppress(ValueError):
         bound = _plain(ipaddress.ip_address(address))
         return None if bound.is_unspecified else bound
@@ -94,7 +95,7 @@ def _bound(address: str) -> Address | None:
 
 
 def _end(peer: str) -> End:
-    """The end that gRPC calls `ipv4:127.0.0.1:40000`, `ipv6:[::1]:40000`, or the latter with quoted brackets."""
+    """The end that gRPC writes as `ipv4:127.0.0.1:40000`, `ipv6:[::1]:40000`, or the latter with quoted brackets."""
     address, _, port = unquote(peer).partition(":")[2].rpartition(":")
     return _plain(ipaddress.ip_address(address.strip("[]").partition("%")[0])), int(port)
 

@@ -1,9 +1,9 @@
 """The block designs around the accelerator on a ZCU102, as data: cells, addresses, connections, clocks.
 
 The `.hwh` (`hwh`), the virtual image (`image`), the virtual board's address map (`fabric`) and the checks of the Vivado script in
-`bitstreams/` all read this, so that they cannot disagree. Variant `ps`: the accelerator's masters reach the processing system's
-DDR through HP ports and work on what the host has allocated. Variant `pl`: they reach the PL's own DDR4 alone, and an AXI DMA
-moves streams between the PS's DDR and the accelerator, which copies them to and from that DDR4.
+`bitstreams/` all read this, so they cannot disagree. Variant `ps`: the accelerator's masters reach the processing system's DDR
+through HP ports and work on memory that the host has allocated. Variant `pl`: they reach only the PL's own DDR4. An AXI DMA moves
+streams between the PS's DDR and the accelerator, which copies them to and from that DDR4.
 """
 
 from dataclasses import replace
@@ -19,9 +19,9 @@ VARIANTS = ("ps", "pl")
 BOARD, PART, DEVICE, PACKAGE, SPEED = "ZCU102", "xczu9eg-ffvb1156-2-e", "xczu9eg", "ffvb1156", "-2"
 BOARD_PART = "xilinx.com:zcu102:part0:3.4"
 PS_CLOCK, PS_RESET, PS_IRQ = "pl_clk0", "pl_resetn0", "pl_ps_irq0"
-UI_CLOCK = "c0_ddr4_ui_clk"  # of the memory controller, which has a clock of its own
+UI_CLOCK = "c0_ddr4_ui_clk"  # the memory controller's own clock
 
-DDR_LOW = ("LOW", 0x0, 0x8000_0000)  # PS DDR of a ZCU102: name, base and size, below and above
+DDR_LOW = ("LOW", 0x0, 0x8000_0000)  # PS DDR of a ZCU102 (name, base, size), below and above 4 GiB
 DDR_HIGH = ("HIGH", 0x8_0000_0000, 0x8000_0000)
 REGISTER_WINDOWS = (  # cell, interface, address block, base, size
     (ACCELERATOR, "s_axi_control", "reg0", 0xA000_0000, SPACE_BYTES),
@@ -40,12 +40,12 @@ def design(config: Config, variant: str = "ps") -> Design:
 
 
 def variant_of(config: Config) -> str:
-    """The variant that an accelerator of this configuration is for."""
+    """The variant for which an accelerator of this configuration is made."""
     return "pl" if config.streams else "ps"
 
 
 def _control(config: Config) -> DesignPart:
-    """What the processor reaches, and the clock and reset of all but a memory controller."""
+    """The cells that the processor reaches, and the clock and reset of everything except a memory controller."""
     reached = REGISTER_WINDOWS if config.streams else REGISTER_WINDOWS[:-1]
     hp_ports = 1 if config.streams else config.ports
     clocked = [(ACCELERATOR, "aclk"), (LEDS, "s_axi_aclk"), ("reset_300", "slowest_sync_clk"), (PS, "maxihpm0_fpd_aclk")]
@@ -72,7 +72,7 @@ def _control(config: Config) -> DesignPart:
 
 
 def _ps_memory(config: Config) -> DesignPart:
-    """Each of the accelerator's masters to an HP port of its own."""
+    """Connects each of the accelerator's masters to an HP port of its own."""
     made = DesignPart()
     for port in range(config.ports):
         cross, gmem, hp = f"axi_hp{port}", f"m_axi_gmem{port}", f"S_AXI_HP{port}_FPD"
@@ -86,7 +86,7 @@ def _ps_memory(config: Config) -> DesignPart:
 
 
 def _pl_memory(config: Config) -> DesignPart:
-    """The accelerator's masters to the memory controller, its streams to the DMA, the DMA's masters to HP port 0."""
+    """Connects the accelerator's masters to the memory controller, its streams to the DMA, and the DMA's masters to HP port 0."""
     masters = [f"m_axi_gmem{port}" for port in range(config.ports)]
     channels = ("M_AXI_MM2S", "M_AXI_S2MM")
     return DesignPart(
@@ -129,7 +129,7 @@ def _pl_memory(config: Config) -> DesignPart:
 
 
 def _ps_windows(cell: str, master: str, port: int) -> tuple[AddressRange, ...]:
-    """The PS's DDR as an HP port shows it."""
+    """The PS's DDR as a master sees it through an HP port."""
     return tuple(
         AddressRange(cell, master, PS, f"S_AXI_HP{port}_FPD", f"HP{port}_DDR_{half}", base, size, memory=True)
         for half, base, size in (DDR_LOW, DDR_HIGH)

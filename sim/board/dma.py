@@ -1,7 +1,7 @@
 """An `axi_dma:7.1` without scatter-gather, as stock `pynq.lib.dma` drives it: DDR to a stream (MM2S), and a stream to DDR (S2MM).
 
 Registers and their bits are those of Xilinx PG021. If the stream is ready, a transfer is done as soon as it is started. Otherwise
-it waits, and each access to a register lets it go on. The other ends of the streams are a `Sink` and a `Source`.
+it waits, and each access to a register tries to continue it. The other ends of the streams are a `Sink` and a `Source`.
 """
 
 import threading
@@ -17,11 +17,11 @@ from cnna.sim.board.refused import RefusedError
 from cnna.spec.machine import BEAT_BITS, BUS_BITS
 
 LENGTH_BITS = 26
-CR, SR, ADDRESS, ADDRESS_HIGH, LENGTH = 0x00, 0x04, 0x18, 0x1C, 0x28  # of a channel; S2MM's from S2MM on
+CR, SR, ADDRESS, ADDRESS_HIGH, LENGTH = 0x00, 0x04, 0x18, 0x1C, 0x28  # a channel's registers; those of S2MM begin at S2MM
 S2MM = 0x30
 RUN, RESET = 1 << 0, 1 << 2  # of CR
 HALTED, IDLE, INTERNAL, SLAVE, DECODE, DONE, FAILED = 1 << 0, 1 << 1, 1 << 4, 1 << 5, 1 << 6, 1 << 12, 1 << 14  # of SR
-REGISTERS = (  # for the handoff: name, offset, what it is
+REGISTERS = (  # for the handoff: name, offset, description
     ("MM2S_DMACR", CR, "MM2S control"),
     ("MM2S_DMASR", SR, "MM2S status"),
     ("MM2S_SA", ADDRESS, "MM2S source address"),
@@ -33,7 +33,7 @@ REGISTERS = (  # for the handoff: name, offset, what it is
     ("S2MM_DA_MSB", S2MM + ADDRESS_HIGH, "S2MM destination address, high half"),
     ("S2MM_LENGTH", S2MM + LENGTH, "S2MM bytes of room, then of the packet; begins a transfer"),
 )
-PARAMETERS = {  # of the IP, from which the stock driver learns what it has
+PARAMETERS = {  # parameters of the IP, which the stock driver reads
     "c_include_sg": "0",
     "c_micro_dma": "0",
     "c_sg_length_width": str(LENGTH_BITS),
@@ -48,27 +48,27 @@ PARAMETERS = {  # of the IP, from which the stock driver learns what it has
 
 
 class Sink(Protocol):
-    """Takes a packet of bytes. False: it has not taken all of the packet yet, which must be put again."""
+    """Takes packets of bytes."""
 
     def put(self, data: bytes) -> bool:
-        """One packet."""
+        """Takes one packet. False: not all of it has been taken yet, so the caller must put it again."""
 
     def drop_put(self) -> None:
-        """The packet that was not taken yet will not be put again."""
+        """Tells that a packet that was not taken will not be put again."""
 
 
 class Source(Protocol):
-    """Gives packets; None: there is none yet."""
+    """Gives packets of bytes."""
 
     def get(self) -> bytes | None:
-        """One packet."""
+        """Gives one packet; None: there is none yet."""
 
     def drop_got(self) -> None:
-        """Nobody waits for a packet any more."""
+        """Tells that nobody waits for a packet any more."""
 
 
 class Loop:
-    """A FIFO of so many packets."""
+    """A FIFO of packets."""
 
     def __init__(self, packets: int = 4) -> None:
         self.packets, self._held = packets, deque[bytes]()
@@ -85,10 +85,10 @@ class Loop:
         return self._held.popleft() if self._held else None
 
     def drop_put(self) -> None:
-        """Does nothing: it takes whole packets or none."""
+        """Does nothing, because it takes whole packets or none."""
 
     def drop_got(self) -> None:
-        """Does nothing: it keeps its packets."""
+        """Does nothing, because it keeps its packets."""
 
 
 class Channel(ABC):
@@ -107,13 +107,13 @@ class Channel(ABC):
         self.waits = False
 
     def read(self, offset: int) -> int:
-        """A register. First lets the transfer go on if it can."""
+        """Reads a register. First continues the transfer if it can."""
         self.go_on()
         words = {CR: self.control, SR: self.status, ADDRESS: self.address & 0xFFFF_FFFF, ADDRESS_HIGH: self.address >> 32}
         return self.length if offset == LENGTH else words.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:
-        """A register."""
+        """Writes a register."""
         if offset == CR:
             self._control(value)
         elif offset == SR:
@@ -164,11 +164,11 @@ class Channel(ABC):
 
     @abstractmethod
     def attempt(self, view: NDArray[np.uint8]) -> int | None:
-        """Moves bytes from or to `view`. Returns how many; None while the stream is not ready."""
+        """Moves bytes from or to `view`. Returns the number; None while the stream is not ready."""
 
 
 class Send(Channel):
-    """MM2S."""
+    """The channel MM2S, from DDR to a stream."""
 
     def __init__(self, dram: Dram, sink: Sink) -> None:
         super().__init__(dram)
@@ -179,7 +179,7 @@ class Send(Channel):
 
 
 class Receive(Channel):
-    """S2MM. LENGTH then reads as the number of bytes that have come."""
+    """The channel S2MM, from a stream to DDR. LENGTH then reads as the number of bytes that have come."""
 
     def __init__(self, dram: Dram, source: Source) -> None:
         super().__init__(dram)
@@ -197,12 +197,12 @@ class Dma:
 
     def __init__(self, dram: Dram, sink: Sink, source: Source) -> None:
         self.send, self.receive = Send(dram, sink), Receive(dram, source)
-        self._lock = threading.Lock()  # many threads serve the clients
+        self._lock = threading.Lock()  # several threads serve the clients
 
     def read(self, offset: int) -> int:
-        """A register of either channel."""
+        """Reads a register of either channel."""
         with self._lock:
-            self.send.go_on()  # a client that polls one channel waits for the other too
+            self.send.go_on()  # a client that polls one channel may wait for the other
             self.receive.go_on()
             return self.receive.read(offset - S2MM) if offset >= S2MM else self.send.read(offset)
 
@@ -214,7 +214,7 @@ class Dma:
         self.receive.source.drop_got()
 
     def write(self, offset: int, value: int) -> None:
-        """A register of either channel."""
+        """Writes a register of either channel."""
         with self._lock:
             if offset in (CR, S2MM + CR) and value & RESET:
                 self.reset()

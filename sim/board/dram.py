@@ -12,7 +12,7 @@ from cnna.spec.ddr import PAGE_BYTES, first_fit
 
 @dataclass(frozen=True)
 class Buffer:
-    """Bytes address..address+size-1. `owner` is the connection that allocated it."""
+    """The bytes address..address+size-1. owner: the connection that allocated them."""
 
     name: str
     address: int
@@ -21,7 +21,7 @@ class Buffer:
 
 
 class Dram:
-    """`data` as the bytes from bus address `base` on, allocated in pages, the lowest that fit first."""
+    """Memory from bus address `base` on, with the contents `data`. Allocates whole pages, at the lowest address that fits."""
 
     def __init__(self, data: NDArray[np.uint8], base: int) -> None:
         self.data, self.base = data, base
@@ -30,7 +30,7 @@ class Dram:
         self._count = 0
 
     def allocate(self, size: int, owner: str) -> Buffer:
-        """A new buffer; its bytes are not cleared. RefusedError: no gap is large enough, or the size makes no sense."""
+        """A new buffer, whose bytes are not cleared. RefusedError: no gap is large enough, or the size is invalid."""
         if size <= 0:
             raise invalid(f"cannot allocate {size} bytes")
         with self._lock:
@@ -59,7 +59,7 @@ class Dram:
             return {buffer.owner for buffer in self._buffers.values()}
 
     def free_all(self, owner: str) -> int:
-        """Frees all buffers of a connection. Returns their bytes."""
+        """Frees all buffers of a connection. Returns the number of bytes."""
         with self._lock:
             gone = [buffer for buffer in self._buffers.values() if buffer.owner == owner]
             for buffer in gone:
@@ -86,10 +86,10 @@ class Dram:
             return address
         used = sum(end - begin for begin, end in taken)
         raise exhausted(
-            f"out of contiguous memory: {size:,} bytes wanted, {len(self.data):,} in all, {used:,} of them taken by {len(taken)} "
-            "buffers; free some, or give the board more (--memory)"
+            f"out of contiguous memory: {size:,} bytes requested; {len(taken)} buffers take {used:,} of {len(self.data):,}; "
+            "free some, or give the board more (--memory)"
         )
 
     @staticmethod
     def _missing(name: str) -> Exception:
-        return missing(f"there is no buffer {name!r}: it was freed, or belongs to an earlier life of the board")
+        return missing(f"there is no buffer {name!r}: it was freed, or the board was restarted since")

@@ -1,4 +1,4 @@
-"""The emulator behind the virtual board, and its copies between streams and DDR."""
+"""The emulator as a backend of the virtual board, and its copies between streams and DDR."""
 
 import sys
 import threading
@@ -21,20 +21,20 @@ STARTS = {offset(f"{way}_START"): way for way in (IN, OUT)}
 STATUSES = {offset(f"{way}_STATUS"): way for way in (IN, OUT)}
 DECERR = 3
 
-View = Callable[[int, int], NDArray[np.uint8]]  # address, size: a view of DDR. IndexError: some bytes are outside of it
+View = Callable[[int, int], NDArray[np.uint8]]  # takes address and size; returns a view of DDR. IndexError: bytes outside DDR
 Answer = TypeVar("Answer")
 
 
 class EmulatedStreams:
     """The copies between the accelerator's stream ports and DDR, as the STREAM_* registers describe them.
 
-    It is a `fabric.Slave` of the START and STATUS registers, and the `dma.Sink` and `dma.Source` of the streams. A copy takes no
-    time: it ends when its packet has come or was fetched. `read` reads the accelerator's other registers.
+    This is a `fabric.Slave` of the START and STATUS registers, and the `dma.Sink` and `dma.Source` of the streams. A copy takes no
+    time: it ends when its packet has come or was fetched. read: reads the accelerator's other registers.
     """
 
     def __init__(self, read: Callable[[int], int], view: View) -> None:
         self._register, self._view = read, view
-        self._lock = threading.Lock()  # many threads serve the clients
+        self._lock = threading.Lock()  # several threads serve the clients
         self.reset()
 
     def reset(self) -> None:
@@ -47,7 +47,7 @@ class EmulatedStreams:
         return self._status[STATUSES[offset]]
 
     def write(self, offset: int, value: int) -> None:
-        """Writes START of one of the copies. RefusedError: it may not start now; the bus would answer with an error."""
+        """Writes START of one of the copies. RefusedError: it may not start now, so the bus would answer with an error."""
         if offset not in STARTS:
             raise RefusedError("ABORTED", f"the accelerator answers SLVERR to a write at {offset:#x}")
         if not value & 1:
@@ -80,7 +80,7 @@ class EmulatedStreams:
             return True
 
     def get(self) -> bytes | None:
-        """Reads a packet for the DMA from DDR. None: there is no copy."""
+        """Reads a packet for the DMA from DDR. None: no copy is under way."""
         with self._lock:
             if not self._is(OUT, "busy"):
                 return None
@@ -88,15 +88,15 @@ class EmulatedStreams:
                 data = self._view(*self._places[OUT]).tobytes()
             except IndexError:
                 self._end(OUT, "response", DECERR)
-                return bytes(BEAT_BYTES)  # the packet ends with the beat that is bad
+                return bytes(BEAT_BYTES)  # the packet ends with the bad beat
             self._end(OUT, "none")
             return data
 
     def drop_put(self) -> None:
-        """Does nothing: it takes whole packets or none."""
+        """Does nothing, because it takes whole packets or none."""
 
     def drop_got(self) -> None:
-        """Does nothing: a copy waits until somebody asks for its packet."""
+        """Does nothing, because a copy waits until its packet is fetched."""
 
     def _is(self, way: str, field: str) -> bool:
         return bool(REGISTERS[f"{way}_STATUS"].unpack(self._status[way])[field])
@@ -110,7 +110,7 @@ class EmulatedStreams:
 
 
 class EmulatorBackend:
-    """The emulator. A start runs the whole program in a thread of its own; STATUS reads as busy until the program ends."""
+    """The emulator as a backend. A start runs the whole program in a thread of its own; until its end, STATUS reads as busy."""
 
     def __init__(self, device: EmulatorDevice) -> None:
         self.device = device
@@ -120,7 +120,7 @@ class EmulatorBackend:
         self.running = threading.Event()
 
     def read(self, offset: int) -> int:
-        """A register; never waits."""
+        """Reads a register, without waiting."""
         if offset == STATUS and self.running.is_set():
             return REGISTERS["STATUS"].pack(busy=1)
         if self.streams and offset in STATUSES:
@@ -128,13 +128,13 @@ class EmulatorBackend:
         return self._checked(lambda: self.device.read(offset))
 
     def write(self, offset: int, value: int) -> None:
-        """Sets a register. It waits for a running program; the registers of stream copies do not, since copies run beside it."""
+        """Sets a register. Waits for a running program, except for the registers of stream copies, which run beside it."""
         if self.streams and offset in STREAM_REGISTERS:
             return self._write_streamed(offset, value)
         self._lock.acquire()
         if offset == CTRL and REGISTERS["CTRL"].unpack(value)["start"]:
             self.running.set()
-            threading.Thread(target=self._start, args=(value,), name="program", daemon=True).start()  # it holds the lock now
+            threading.Thread(target=self._start, args=(value,), name="program", daemon=True).start()  # it now holds the lock
             return None
         try:
             self._checked(lambda: self.device.write(offset, value))
@@ -174,7 +174,7 @@ class EmulatorBackend:
         try:
             self.device.write(CTRL, value)
             self.device.wait()
-        except Exception as error:  # a program that no accelerator could carry out: STATUS shows neither done nor error
+        except Exception as error:  # no accelerator could run this program: STATUS shows neither done nor error
             print(f"cnna board: {error}", file=sys.stderr, flush=True)
         finally:
             self.running.clear()

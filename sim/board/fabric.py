@@ -21,7 +21,7 @@ class Slave(Protocol):
 
 
 class SlaveWindow(NamedTuple):
-    """The addresses of a slave, base..base+size-1. `logic`: it is there only after an image has been downloaded."""
+    """The addresses base..base+size-1 of a slave. logic: whether it exists only after an image has been downloaded."""
 
     name: str
     base: int
@@ -31,7 +31,7 @@ class SlaveWindow(NamedTuple):
 
 
 class KeptRegisters:
-    """Registers that keep what is written to them."""
+    """Registers that keep the value written to them."""
 
     def __init__(self, words: Mapping[int, int] | None = None) -> None:
         self.words = dict(words or {})
@@ -74,7 +74,7 @@ def processing_system() -> list[SlaveWindow]:
 
 
 class Fabric:
-    """All windows. Accesses are aligned 32-bit words. `programmed`: whether the logic is there."""
+    """All windows. Accesses are aligned 32-bit words. programmed: whether an image is loaded."""
 
     def __init__(self, windows: list[SlaveWindow]) -> None:
         self.windows = windows
@@ -85,12 +85,12 @@ class Fabric:
         self._window(base, max(size, 4))
 
     def read(self, address: int) -> int:
-        """A word. RefusedError: nothing is there."""
+        """Reads a word. RefusedError: no window has this address."""
         window = self._ready(address)
         return window.slave.read(address - window.base)
 
     def write(self, address: int, value: int) -> None:
-        """Sets a word. RefusedError: nothing is there."""
+        """Sets a word. RefusedError: as `read`."""
         window = self._ready(address)
         window.slave.write(address - window.base, value & 0xFFFF_FFFF)
 
@@ -111,4 +111,4 @@ class Fabric:
 
 def _nothing(base: int, size: int, windows: list[SlaveWindow]) -> RefusedError:
     known = ", ".join(f"{window.name} {window.base:#x}..{window.base + window.size - 1:#x}" for window in windows if window.logic)
-    return invalid(f"addresses {base:#x}..{base + size - 1:#x} belong to nothing; the programmable logic has {known}")
+    return invalid(f"addresses {base:#x}..{base + size - 1:#x} are not mapped; the programmable logic has {known}")

@@ -1,7 +1,6 @@
-"""The virtual board's file system: a few files that pynq reads, and room in memory for those that it writes. It has no
-access to the host's disk.
+"""The virtual board's file system: a few files that pynq reads, and memory for those that it writes. It never uses the host's disk.
 
-Writing a name to the FPGA manager's `firmware` loads that file of `/lib/firmware`, as Linux does.
+Writing a name to the FPGA manager's `firmware` loads that file from `/lib/firmware`, as Linux does.
 """
 
 import threading
@@ -19,22 +18,22 @@ VERSION = "Linux version 6.6.40-xilinx (virtual) (aarch64-xilinx-linux-gcc) #1 S
 
 PATH_BYTES = 4096  # the longest name, as in Linux
 
-Load = Callable[[str, bytes], None]  # name and content of an image; raises if the image is refused
+Load = Callable[[str, bytes], None]  # takes an image's name and content; raises if the image is refused
 
 
 class Coming:
-    """The bytes of one file that is being sent. They take up room before they are kept."""
+    """The bytes of one file that is being received. They take up room before the file is kept."""
 
     def __init__(self, files: "Files") -> None:
         self._files, self.size = files, 0
 
     def more(self, path: str, size: int) -> None:
-        """Reserves more bytes for that file. RefusedError: there is no room, or the name is too long."""
+        """Reserves room for more bytes of that file. RefusedError: there is no room, or the name is too long."""
         self._files.reserve(self, path, size)
 
 
 class Files:
-    """Whole files by path. The methods raise RefusedError for the reasons that they name."""
+    """Whole files by path."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -48,12 +47,12 @@ class Files:
         self._lock, self._coming = threading.Lock(), set[Coming]()
 
     def exists(self, path: str) -> bool:
-        """Whether it is a file, or a folder that holds one."""
+        """Whether the path is a file, or a folder that holds one."""
         path = path.rstrip("/") or "/"
         return any(known == path or known.startswith(f"{path}/") or path == "/" for known in self._all()) or f"{path}/" in WRITABLE
 
     def read(self, path: str) -> bytes:
-        """The content of a file. Refused: there is no such file."""
+        """The content of a file. RefusedError: there is no such file."""
         files = self._all()
         if path not in files:
             raise missing(f"{path}: no such file")
@@ -61,7 +60,7 @@ class Files:
 
     @contextmanager
     def coming(self) -> Iterator[Coming]:
-        """A file that is sent in pieces within the block. Its bytes take up room as those of written files do."""
+        """Yields a file that is received in pieces within the block. Its bytes take up room like those of written files."""
         coming = Coming(self)
         with self._lock:
             self._coming.add(coming)
@@ -74,7 +73,7 @@ class Files:
     def reserve(self, coming: Coming, path: str, size: int) -> None:
         """Reserves room for more bytes of a file. RefusedError: there is no room, or the name is too long."""
         if len(path.encode()) > PATH_BYTES:
-            raise invalid(f"a file's name of {len(path.encode())} bytes; it can have {PATH_BYTES}")
+            raise invalid(f"a file name has {len(path.encode())} bytes; the limit is {PATH_BYTES}")
         with self._lock:
             under_way = sum(other.size for other in self._coming)
             if self._used(path) + under_way + size > ROOM_BYTES:
@@ -82,7 +81,7 @@ class Files:
             coming.size += size
 
     def write(self, path: str, data: bytes) -> None:
-        """Replaces the content of a file. Refused: no such place, no room, or (for `firmware`) a wrong image."""
+        """Replaces the content of a file. RefusedError: no such place, no room, or (for `firmware`) a wrong image."""
         if path == MANAGER + "flags":
             self._flags = data.strip() + b"\n"
         elif path == MANAGER + "firmware":
@@ -93,10 +92,10 @@ class Files:
                     raise self._full(path)
                 self._written[path] = data
         else:
-            raise missing(f"{path}: no such place to write on the virtual board; {', '.join(WRITABLE)} are there")
+            raise missing(f"{path}: cannot be written on the virtual board; these can: {', '.join(WRITABLE)}")
 
     def _used(self, path: str) -> int:
-        """Bytes of all files with their names, without the file that a new one is to replace."""
+        """Bytes of all files with their names, without the file that a new one replaces."""
         return sum(len(name) + len(content) for name, content in list(self._written.items()) if name != path)
 
     @staticmethod
@@ -104,7 +103,7 @@ class Files:
         return exhausted(f"{path}: no space left on the board ({ROOM_BYTES >> 20} MiB for files)")
 
     def _program(self, name: str) -> None:
-        """Loads an image. Removes its file too: pynq does not upload a name that exists, and the next image may be another."""
+        """Loads an image, and removes its file. pynq does not upload a name that exists, but the next image may be another."""
         data = self._written.pop(FIRMWARE + name, None)
         if data is None:
             raise missing(f"{FIRMWARE}{name}: no such file")

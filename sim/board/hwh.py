@@ -1,7 +1,7 @@
-"""Writes the `.hwh` of a block design: the hardware handoff that Vivado would write, as far as pynq reads it.
+"""Writes the `.hwh` of a block design: the hardware handoff that Vivado would write, with everything that pynq reads.
 
-pynq learns from it the addresses, types, parameters and register names of every IP, the clocks, and the connections. Nothing in it
-depends on the day or the machine.
+From it, pynq gets the addresses, types, parameters and register names of every IP, the clocks, and the connections. Nothing in it
+depends on the date or the machine.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from cnna.spec.regmap import REGISTERS, SPACE_BYTES, Register
 VIVADO = "2022.1"  # the version with this format
 ACCESS = {"ro": "read-only", "rw": "read-write", "w1c": "read-write", "pulse": "write-only"}
 GPIO_REGISTERS = (("GPIO_DATA", 0x0, "Channel 1 data"), ("GPIO_TRI", 0x4, "Channel 1 direction: 1 is input"))
-VENDOR_REGISTERS = {LEDS: GPIO_REGISTERS, DMA: DMA_REGISTERS}  # by cell: name, offset, what it is
+VENDOR_REGISTERS = {LEDS: GPIO_REGISTERS, DMA: DMA_REGISTERS}  # by cell: (name, offset, description)
 
 
 def hwh(design: Design) -> str:
@@ -84,7 +84,7 @@ def _module(modules: Element, design: Design, cell: Cell) -> None:
 
 
 def _address_block(blocks: Element, interface: str, name: str, size: int, registers: Iterable[Register]) -> None:
-    """The accelerator's register map, from the table that the RTL is made from."""
+    """The accelerator's register map, from the table from which the RTL is made."""
     block = _block(blocks, interface, name, size)
     for register in registers:
         entry = _register(block, register.name, register.offset, register_access(register), register.fields[0].doc)
@@ -119,13 +119,13 @@ def _properties(parent: Element, **values: str | int) -> None:
 
 
 def register_access(register: Register) -> str:
-    """The access of a whole register: that of all its fields, or read-write if they differ."""
+    """The access of a whole register: that of its fields, or read-write if they differ."""
     kinds = {ACCESS[part.access] for part in register.fields}
     return kinds.pop() if len(kinds) == 1 else "read-write"
 
 
 def _ports(parent: Element, design: Design, cell: Cell) -> None:
-    """Clocks, resets and interrupts with what they are wired to, and the accelerator's bus signals."""
+    """Clocks, resets and interrupts with their wires, and the accelerator's bus signals."""
     ends: dict[tuple[str, bool], list[tuple[str, str]]] = {}
     for driver, out, receiver, port in design.wires:
         if driver == cell.name:
@@ -149,7 +149,7 @@ def signals(interface: Interface) -> list[tuple[str, int, bool]]:
 
 
 def bus_parameters(interface: Interface) -> dict[str, str]:
-    """The parameters of a bus."""
+    """The parameters of a bus interface."""
     if interface.vlnv == STREAM:
         return {"TDATA_NUM_BYTES": str(interface.bits // 8), "HAS_TLAST": "1", "HAS_TKEEP": "1"}
     return {"DATA_WIDTH": str(interface.bits), **({"PROTOCOL": interface.protocol} if interface.protocol else {})}
@@ -162,7 +162,7 @@ def _kind(port: str) -> str:
 
 
 def _role(interface: Interface) -> str:
-    """The role in the words of the format: memory-mapped buses have masters and slaves, others initiators and targets."""
+    """The role in the format's words: memory-mapped buses have masters and slaves, others have initiators and targets."""
     if interface.vlnv == MEMORY_MAPPED:
         return "MASTER" if interface.master else "SLAVE"
     return "INITIATOR" if interface.master else "TARGET"
@@ -202,7 +202,7 @@ def _interface(parent: Element, design: Design, cell: Cell, interface: Interface
 
 
 def _memory_map(module: Element, design: Design, cell: Cell) -> None:
-    """What the cell's masters reach."""
+    """The address ranges that the cell's masters reach."""
     seen = [window for window in design.windows if window.master_cell == cell.name]
     if not seen:
         return

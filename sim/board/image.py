@@ -1,6 +1,6 @@
-"""The virtual image: a valid `.bit` that names a configuration in the place of a bitstream.
+"""The virtual image: a valid `.bit` that names a configuration instead of holding a bitstream.
 
-pynq checks the header, swaps the bytes of every word and sends the data, which `read_image` reads. Equal input gives equal bytes.
+pynq checks the header, swaps the bytes of every word and sends the data; `read_image` reads them. Equal input gives equal bytes.
 """
 
 import json
@@ -40,7 +40,7 @@ def describe(design: Design) -> dict[str, Any]:
 
 
 def read_image(data: bytes) -> Mapping[str, Any] | None:
-    """The description in the bytes that the FPGA manager gets; None: it is no virtual image."""
+    """The description in the bytes that the FPGA manager gets; None if it is not a virtual image."""
     if not data.startswith(MAGIC):
         return None
     try:
@@ -51,10 +51,10 @@ def read_image(data: bytes) -> Mapping[str, Any] | None:
 
 
 def difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
-    """The first difference from the wanted image, such as `config.pix 8, not 2`; None: there is none."""
+    """The first difference from the wanted image, such as `config.pix 8, not 2`; None if there is none."""
     flat = [({**image, **{f"config.{k}": v for k, v in dict(image.get("config", {})).items()}}) for image in (found, wanted)]
     keys = [key for key in flat[1] if key != "config" and flat[0].get(key) != flat[1][key]]
     return ", ".join(f"{key} {flat[0].get(key)}, not {flat[1][key]}" for key in keys) or None
 
 
-_KEYS = (b"a", b"b", b"c", b"d")  # of the fields of a .bit's header: design, part, date, time
+_KEYS = (b"a", b"b", b"c", b"d")  # keys of a .bit's header fields: design, part, date, time

@@ -1,6 +1,7 @@
-"""Writes `component.xml`: the accelerator as an IP-XACT component (IEEE 1685-2009, what Vivado reads), register map inside.
+"""Writes `component.xml`: the accelerator and its registers as an IP-XACT component (IEEE 1685-2009), which Vivado reads.
 
-Ports and bus interfaces are those of the generated Verilog, registers those of `spec/regmap.py`; nothing depends on day or machine.
+Ports and bus interfaces are those of the generated Verilog, and registers those of `spec/regmap.py`. Nothing depends on the date or
+the machine.
 """
 
 from xml.etree.ElementTree import Element, SubElement, indent, register_namespace, tostring
@@ -15,7 +16,7 @@ from cnna.spec.machine import BUS_BITS
 from cnna.spec.regmap import REGISTERS, SPACE_BYTES, Register
 
 SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
-XILINX, FAMILY = "http://www.xilinx.com", "zynquplus"  # Vivado offers an IP only for families that it names
+XILINX, FAMILY = "http://www.xilinx.com", "zynquplus"  # Vivado offers an IP only for the families that the IP names
 TOP = "cnna"
 SINGLE = {  # port: interface type, logical signal, parameters
     "aclk": ("clock", "CLK", {"ASSOCIATED_RESET": "aresetn"}),
@@ -27,12 +28,12 @@ SETTINGS = "settings.tcl"  # the file that bitstreams/build.tcl reads
 
 
 def settings(config: Config) -> str:
-    """What the block design depends on, as Tcl: bitstreams/build.tcl reads it, so that it need not know presets by name."""
+    """The settings of the block design as Tcl, for bitstreams/build.tcl, which so needs no presets."""
     return f"set ports {config.ports}\nset clock_mhz {config.clock_mhz}\nset vlnv {VLNV}\n"
 
 
 def component(config: Config, verilog: str) -> str:
-    """The file's text; `verilog` is the name of the source beside it."""
+    """The file's text. verilog: the name of the source beside it."""
     register_namespace("spirit", SPIRIT)
     register_namespace("xilinx", XILINX)
     cell = design(config, variant_of(config)).cell(ACCELERATOR)

@@ -1,4 +1,4 @@
-"""The simulated RTL behind the virtual board, and the ends of its streams.
+"""The simulated RTL as a backend of the virtual board, and the ends of its streams.
 
 The clock of a board never stops, but a simulation must be run. So a thread runs the simulation in short slices while the
 accelerator is busy, and lets register accesses in between two slices. Packets move only while the clock runs.
@@ -19,16 +19,16 @@ from cnna.spec.config import Config
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import REGISTERS, offset
 
-SLICE_SECONDS = 0.01  # of simulation, before waiting threads get their turn
+SLICE_SECONDS = 0.01  # length of a slice of simulation, after which waiting threads get access
 SLICE_CLOCKS = (64, 1 << 16)
-GRACE_SLICES = 32  # a copy may wait so long for its last responses, or for the DMA's packet, before the clock stops again
+GRACE_SLICES = 32  # how long a copy may wait for its last responses, or for the DMA's packet, before the clock stops
 CTRL, STATUS = offset("CTRL"), offset("STATUS")
 STARTS = (offset("STREAM_IN_START"), offset("STREAM_OUT_START"))
 STATUSES = {way: offset(f"{way}_STATUS") for way in ("STREAM_IN", "STREAM_OUT")}
 
 
 class SimulatedRtl(Protocol):
-    """The methods of `sim.rtl.cosim.CosimDevice` that the board uses; it explains them."""
+    """The methods of `sim.rtl.cosim.CosimDevice` that the board uses. Their docstrings are there."""
 
     config: Config
     data: NDArray[np.uint8]
@@ -57,7 +57,7 @@ class SimulatedRtl(Protocol):
 
 
 class RtlStreams:
-    """A `dma.Sink` and a `dma.Source`. `exclusive` gives the simulated device for a block, `wake` makes its clock run."""
+    """A `dma.Sink` and a `dma.Source`. exclusive: yields the simulated device for a block. wake: makes its clock run."""
 
     def __init__(self, exclusive: Callable[[], AbstractContextManager["SimulatedRtl"]], wake: Callable[[], None]) -> None:
         self._exclusive, self._wake = exclusive, wake
@@ -75,18 +75,18 @@ class RtlStreams:
             return not self._sending
 
     def get(self) -> bytes | None:
-        """Receives one packet, when its end has come."""
+        """Receives one packet, once its end has come."""
         with self._exclusive() as device:
             return device.receive()
 
     def drop_put(self) -> None:
-        """Drops what is left of a packet."""
+        """Drops the rest of a packet."""
         with self._exclusive() as device:
             device.drop_sent()
             self._sending = False
 
     def drop_got(self) -> None:
-        """Drops what has come, and the beginning of the next packet."""
+        """Drops received packets, and the beginning of the next one."""
         with self._exclusive() as device:
             device.drop_received()
 
@@ -96,7 +96,7 @@ class RtlStreams:
         self._wake()
 
     def busy(self, device: "SimulatedRtl") -> bool:
-        """Whether a copy is under way that has its packet, so that the clock must run."""
+        """Whether a copy that has its packet is under way, so that the clock must run."""
         if not self._grace:
             return False
         runs = {way: REGISTERS[f"{way}_STATUS"].unpack(device.read(at))["busy"] for way, at in STATUSES.items()}
@@ -106,7 +106,7 @@ class RtlStreams:
 
 
 class RtlBackend:
-    """The simulated RTL. Only the thread that has the turn may use `device`."""
+    """The simulated RTL as a backend. Only the thread that holds `exclusive` may use `device`."""
 
     def __init__(self, device: "SimulatedRtl") -> None:
         self.device = device
@@ -124,7 +124,7 @@ class RtlBackend:
             return device.read(offset)
 
     def write(self, offset: int, value: int) -> None:
-        """One AXI4-Lite write; after one that may start the accelerator, its clock runs."""
+        """One AXI4-Lite write. If it may start the accelerator, the clock runs afterwards."""
         with self.exclusive() as device:
             device.write(offset, value)
             if offset == CTRL:
@@ -145,7 +145,7 @@ class RtlBackend:
             self._turn.notify_all()
         self._thread.join()
         self.data = np.empty(0, np.uint8)
-        with suppress(BufferError):  # an answer to a client that has gone still uses the memory; it is freed with the process
+        with suppress(BufferError):  # an answer to a client that has left may still use the memory; it is freed with the process
             self.device.close()
 
     def _wake(self) -> None:
@@ -153,7 +153,7 @@ class RtlBackend:
 
     @contextmanager
     def exclusive(self) -> Iterator["SimulatedRtl"]:
-        """Gives the device for a block, in which the clock stands and no other thread uses the device."""
+        """Yields the device for a block, in which the clock stands and no other thread uses the device."""
         with self._count:
             self._waiting += 1
         with self._turn:
@@ -179,7 +179,7 @@ class RtlBackend:
                     self.device.run_clocks(clocks)
                     works = _works(self.device.read(STATUS))
                     self._busy = bool(self.streams and self.streams.busy(self.device)) or works
-                except RunError as error:  # the client learns it at its next access
+                except RunError as error:  # the client gets it at its next access
                     print(f"cnna board: {error}", file=sys.stderr, flush=True)
                     self._busy = False
                 quick = time.monotonic() - began < SLICE_SECONDS / 2

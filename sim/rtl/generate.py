@@ -1,8 +1,8 @@
 """Generates Verilog in a process of its own, from the hw package as it is on disk now.
 
 `python -m cnna.sim.rtl.generate CONFIG` prints the Verilog of a configuration; `sources.py` calls it. With FOLDER [MODULE] it
-writes what `hw.verilog.writer.write` writes; `write`, which `cnna rtl` calls, starts it so. A process of its own can be ended at
-once; to free its millions of objects would take a quarter of a minute.
+writes the files of `hw.verilog.writer.write`; the function `write`, which `cnna rtl` calls, starts it in this way. A process of its
+own can be ended at once, whereas freeing its millions of objects would take a quarter of a minute.
 """
 
 import json
@@ -17,7 +17,7 @@ from cnna.sim.rtl.lifetime import die_with_parent
 from cnna.spec.config import Config, ConfigError, as_dict
 from cnna.spec.errors import RunError
 
-NO_BLOCK = 3  # exit code
+NO_BLOCK = 3  # exit code: there is no such block
 TICK_SECONDS = 1.0
 
 
@@ -49,7 +49,7 @@ def write(config: Config, folder: Path, module: str | None, tick: Callable[[], N
 
 
 def main(arguments: list[str]) -> int:
-    """What the process does. Returns its exit code."""
+    """The body of the process. Returns its exit code."""
     from cnna.hw.verilog import writer
 
     config = Config(**json.loads(arguments[0]))

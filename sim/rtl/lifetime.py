@@ -1,4 +1,4 @@
-"""Child processes and temporary folders that end with their owner, however the owner ends (Linux).
+"""Child processes and temporary folders that end with their owner, even if the owner is killed (Linux).
 
 The owner of a folder holds a lock on a file in it. A killed process cannot remove its folders. So a process that makes the next
 folder of that name removes the folders whose lock nobody holds any more.
@@ -19,19 +19,19 @@ from types import FrameType
 from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1
-_HELD = ".held"  # the locked file; a folder without it is not ours to remove
-_GRACE_SECONDS = 60.0  # an owner needs less time than this from making that file to locking it
+_HELD = ".held"  # the locked file; a folder without it is left alone
+_GRACE_SECONDS = 60.0  # an owner locks that file within this time after making it
 
 
 def die_with_parent() -> None:
-    """Asks the kernel to tell this process when its parent ends. This process then ends with its whole process group.
+    """Lets the kernel signal this process when its parent ends. This process then ends with its whole process group.
 
-    It must be the leader of a session, so that the group is what it has started.
+    It must be the leader of a session, so that its group holds exactly the processes that it has started.
     """
     parent = os.getppid()
     signal.signal(signal.SIGTERM, _end_group)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it has already gone
+    if os.getppid() != parent:  # the parent has already ended
         _end_group()
 
 
@@ -41,7 +41,7 @@ def _end_group(number: int = signal.SIGTERM, frame: FrameType | None = None) -> 
 
 
 class Scratch:
-    """A new empty folder `path`, called `prefix` and some letters, in `parent` (default: the system's temporary folder)."""
+    """A new empty folder `path` in `parent` (default: the system's temporary folder), named `prefix` and some letters."""
 
     def __init__(self, prefix: str, parent: Path | None = None) -> None:
         parent = parent or Path(tempfile.gettempdir())
@@ -51,7 +51,7 @@ class Scratch:
         fcntl.flock(self.lock, fcntl.LOCK_EX)
 
     def close(self) -> None:
-        """Removes the folder with all that is in it."""
+        """Removes the folder with everything in it."""
         if self.lock >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self.lock)
@@ -60,7 +60,7 @@ class Scratch:
 
 @contextmanager
 def scratch(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """A `Scratch` folder for the length of a block."""
+    """Yields a `Scratch` folder for the length of a block."""
     folder = Scratch(prefix, parent)
     try:
         yield folder.path
@@ -70,7 +70,7 @@ def scratch(prefix: str, parent: Path | None = None) -> Iterator[Path]:
 
 def sweep(prefix: str, parent: Path) -> None:
     """Removes this user's folders of that name whose owners have ended."""
-    name = re.compile(re.escape(prefix) + r"[a-z0-9_]{8}")  # as tempfile.mkdtemp writes them
+    name = re.compile(re.escape(prefix) + r"[a-z0-9_]{8}")  # the form of names from tempfile.mkdtemp
     for folder in parent.glob(f"{prefix}*"):
         if name.fullmatch(folder.name) and _is_left(folder / _HELD):
             shutil.rmtree(folder, ignore_errors=True)
@@ -80,7 +80,7 @@ def _is_left(held: Path) -> bool:
     """Whether the owner that made this file has ended."""
     try:
         file = os.open(held, os.O_RDWR | os.O_NOFOLLOW)
-    except OSError:  # not there, or another user's
+    except OSError:  # the file does not exist, or is another user's
         return False
     try:
         status = os.fstat(file)

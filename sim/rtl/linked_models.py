@@ -1,7 +1,7 @@
-"""Access to the C++ half of the testbench (`ddr.cpp`, `packets.cpp`, `probes.cpp`) from within the simulator process, by ctypes.
+"""Access to the C++ half of the testbench (`ddr.cpp`, `packets.cpp`, `probes.cpp`) from the simulator process, by ctypes.
 
-`Ddr` is the memory: settings, faults, statistics and logs. `Packets` is the other end of the stream ports. `Probes` reads what
-the testbench has seen inside of the accelerator.
+`Ddr` is the memory: settings, faults, statistics and logs. `Packets` is the other end of the stream ports. `Probes` reads what the
+testbench has recorded inside the accelerator.
 """
 
 import ctypes
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from cnna.spec.ddr import PLANNED
 from cnna.spec.errors import RunError
 
-WRITTEN = np.dtype([("clock", "<u8"), ("address", "<u8"), ("data", "u1", 16), ("strobe", "<u8")])  # of the DDR write log
-STORED = np.dtype([("clock", "<u4"), ("address", "<u4"), ("word", "u1", 16)])  # of the feature write log
-PHASES = ("conv_started", "untouched", "state", "done_load", "done_vector", "done_store", "clocks")  # of a profile row
-EVENTS = ("clock", "engine", "units")  # of a timeline row: engine's number in regmap.COUNTED
-SETTINGS = {  # name: (default, what)
+WRITTEN = np.dtype([("clock", "<u8"), ("address", "<u8"), ("data", "u1", 16), ("strobe", "<u8")])  # entry of the DDR write log
+STORED = np.dtype([("clock", "<u4"), ("address", "<u4"), ("word", "u1", 16)])  # entry of the feature write log
+PHASES = ("conv_started", "untouched", "state", "done_load", "done_vector", "done_store", "clocks")  # columns of a profile row
+EVENTS = ("clock", "engine", "units")  # columns of a timeline row; engine: its number in regmap.COUNTED
+SETTINGS = {  # name: (default, description)
     "bytes_per_clock": (PLANNED.bytes_per_cycle, "bytes that all ports move in a clock, reads and writes together"),
     "latency": (PLANNED.latency_cycles, "clocks from a read address to its first beat"),
     "write_latency": (PLANNED.latency_cycles, "clocks from the last beat written to its response"),
     "stall": (0, "how often, in 256ths, a channel holds back at random"),
     "outstanding": (64, "bursts that a port takes before it answers the first"),
-    "seed": (1, "of the random stalls"),
+    "seed": (1, "seed of the random stalls"),
     "hang_after": (-1, "beats after which nothing answers any more; -1: never"),
 }
 U64, I64 = ctypes.c_uint64, ctypes.c_int64
@@ -56,7 +56,7 @@ class Ddr:
     def fault(
         self, write: bool, response: int, low: int = 0, high: int = 1 << 40, port: int = -1, skip: int = 0, times: int = 1
     ) -> None:
-        """Answers `response` (2 SLVERR, 3 DECERR) to `times` beats (-1: all) in low..high-1, after the first `skip` of them."""
+        """Answers beats in low..high-1 with `response` (2 SLVERR, 3 DECERR): `times` beats (-1: all), after the first `skip`."""
         self._library.ddr_fault(port, int(write), low, high, response, skip, times)
 
     def clear_faults(self) -> None:
@@ -69,7 +69,7 @@ class Ddr:
         self._library.ddr_log(int(enable))
 
     def logged(self) -> NDArray[Any]:
-        """The log so far, an array of WRITTEN."""
+        """The log so far, as an array of WRITTEN."""
         count = U64()
         data = self._library.ddr_log_entries(ctypes.byref(count))
         return np.frombuffer(ctypes.string_at(data, count.value * WRITTEN.itemsize), WRITTEN)
@@ -81,12 +81,12 @@ class Ddr:
 
     @property
     def violation(self) -> str:
-        """The first breach of the AXI4 protocol that the model saw, or an empty string."""
+        """The first breach of the AXI4 protocol that the model has seen, or an empty string."""
         return str(self._library.ddr_violation().decode())
 
 
 def has_streams() -> bool:
-    """Whether the accelerator in this process has streams; only then is `packets.cpp` linked into it."""
+    """Whether the accelerator in this process has streams. Only then is `packets.cpp` linked into it."""
     return hasattr(ctypes.CDLL(None), "packets_send")
 
 
@@ -104,16 +104,16 @@ class Packets:
     def send(self, data: bytes) -> None:
         """Queues a packet for `s_axis`. ValueError: the packet is empty."""
         if not data:
-            raise ValueError("a packet has a byte at least")
+            raise ValueError("a packet needs at least one byte")
         self._library.packets_send(data, len(data))
 
     @property
     def unsent(self) -> int:
-        """Bytes queued that the accelerator has not taken."""
+        """Queued bytes that the accelerator has not taken."""
         return int(self._library.packets_unsent())
 
     def receive(self) -> bytes | None:
-        """Takes the oldest whole packet that has come on `m_axis`; None: there is none."""
+        """Takes the oldest whole packet that has come on `m_axis`; None if there is none."""
         size = self._library.packets_waiting()
         if size < 0:
             return None
@@ -122,11 +122,11 @@ class Packets:
         return data.raw[:size]
 
     def drop_sent(self) -> None:
-        """Drops what was not taken. If the accelerator has half a packet, it must be reset."""
+        """Drops bytes that were not taken. If the accelerator has half a packet, it must be reset."""
         self._library.packets_drop_sent()
 
     def drop_received(self) -> None:
-        """Drops what has come."""
+        """Drops received bytes."""
         self._library.packets_drop_received()
 
     def stall(self, share: int) -> None:
@@ -140,22 +140,22 @@ class Packets:
 
 
 class Probes:
-    """What the testbench sees inside of the accelerator: writes to feature memory, the state of the engines, waveforms."""
+    """What the testbench sees inside the accelerator: writes to feature memory, the state of the engines, waveforms."""
 
     def log(self, enable: bool) -> None:
         """Starts an empty log of feature memory writes, or ends it."""
         ctypes.CDLL(None).probe_log(int(enable))
 
     def logged(self) -> NDArray[Any]:
-        """The log so far, an array of STORED, in order of time."""
+        """The log so far, as an array of STORED, in order of time."""
         return np.frombuffer(self._bytes("probe_log_entries", STORED.itemsize), STORED)
 
     def profile(self) -> list[list[int]]:
-        """Clocks of the last program by the state of the engines: rows of PHASES."""
+        """Clocks of the last program by the state of the engines, in rows of PHASES."""
         return np.frombuffer(self._bytes("probe_phases", 8 * len(PHASES)), "<u8").reshape(-1, len(PHASES)).tolist()
 
     def timeline(self) -> list[list[int]]:
-        """When each engine finished units, in clocks since the last start: rows of EVENTS."""
+        """The clocks, since the last start, at which each engine finished units, in rows of EVENTS."""
         return np.frombuffer(self._bytes("probe_events", 8 * len(EVENTS)), "<u8").reshape(-1, len(EVENTS)).tolist()
 
     @staticmethod
@@ -168,5 +168,5 @@ class Probes:
 
     @staticmethod
     def trace(tb: Any, first: int, last: int) -> None:
-        """Has the testbench write the waveform of clocks first..last (-1: to the end), counted from the next start."""
+        """Lets the testbench write the waveform of clocks first..last (-1: to the end), counted from the next start."""
         tb.trace_first.value, tb.trace_last.value, tb.trace_armed.value = first, last & 0xFFFFFFFF, 1

@@ -1,8 +1,8 @@
 """Clocks and DDR bytes of every layer, from the testbench's table of the engines' states.
 
-A clock in which the array works on a command, or waits in it, is counted for the layer of that command. If the array has no
-command, the clock is counted for the layer of the first unfinished command in program order, of any engine. So the cycles of all
-layers add up to the accelerator's counter.
+A clock in which the array works on a command, or waits during it, counts for the layer of that command. If the array has no
+command, the clock counts for the layer of the first unfinished command of any engine, in program order. So the cycles of all layers
+add up to the accelerator's counter.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import ENGINES, STALLS
 
 Layer = dict[str, Any]  # cycles, stalls by cause, ddr_read_bytes, ddr_write_bytes
-IDLE = 1 + STALLS.index("idle")  # state 0: the array works; 1 + n: the stall of that number
+IDLE = 1 + STALLS.index("idle")  # a state: 0 if the array works, 1 + n for stall number n
 
 
 def layers(piece: ProgramPiece, phases: Sequence[Sequence[int]]) -> list[Layer]:
-    """The figures of each layer of the manifest, in its order. `phases` has rows of `linked_models.PHASES`."""
+    """The figures of each layer of the manifest, in its order. phases: rows of `linked_models.PHASES`."""
     config, manifest = piece.config, piece.manifest
     program = list(commands(piece.program))
     owner = [int(entry["layer"]) for entry in manifest["commands"]]
@@ -48,8 +48,8 @@ def _ends(queue: list[Command], config: Config) -> list[int]:
 
 
 def _command(at: dict[str, int], queues: dict[str, list[Command]], ends: dict[str, list[int]]) -> int:
-    """The number of the command that a phase belongs to."""
-    begun = at["conv_started"] + at["untouched"]  # counts a command that the array holds but has taken no step of
+    """The number of the command to which a phase belongs."""
+    begun = at["conv_started"] + at["untouched"]  # includes a command of which the array has taken no step yet
     if at["state"] != IDLE and begun:
         return queues["conv"][begun - 1].number
     waiting = [queues["conv"][begun].number] if begun < len(queues["conv"]) else []
@@ -57,7 +57,7 @@ def _command(at: dict[str, int], queues: dict[str, list[Command]], ends: dict[st
         waiting += [c.number for c, end in zip(queues[engine], ends[engine], strict=True) if end > at[f"done_{engine}"]][:1]
     if waiting:
         return min(waiting)
-    return max(queue[-1].number for queue in queues.values() if queue)  # at the end of the program, while results drain
+    return max(queue[-1].number for queue in queues.values() if queue)  # the end of the program, while results drain
 
 
 def _add_traffic(found: list[Layer], program: list[Command], owner: list[int], config: Config) -> None:
@@ -73,5 +73,5 @@ def _add_traffic(found: list[Layer], program: list[Command], owner: list[int], c
         upto = (command.pc + 1) * WRITE_BYTES // BEAT_BYTES * BEAT_BYTES
         layer["ddr_read_bytes"] += upto - fetched
         fetched = upto
-    end = -(-(program[-1].pc + 2) * WRITE_BYTES // BEAT_BYTES) * BEAT_BYTES  # with the END write
+    end = -(-(program[-1].pc + 2) * WRITE_BYTES // BEAT_BYTES) * BEAT_BYTES  # includes the END write
     found[owner[-1]]["ddr_read_bytes"] += end - fetched

@@ -12,7 +12,10 @@ from cnna.sim.rtl.lifetime import die_with_parent
 
 
 def build(arguments: list[str]) -> int:
-    """TRACE OUT SOURCE... -- FLAG...: builds `TOP` in the folder OUT. Returns 1 if a tool has failed, which has printed why."""
+    """Builds `TOP` in the folder OUT. Returns 1 if a tool failed, which has printed why.
+
+    Arguments: TRACE OUT SOURCE... -- FLAG...
+    """
     die_with_parent()
     split = arguments.index("--")
     trace, out, *sources = arguments[:split]
@@ -28,13 +31,13 @@ def build(arguments: list[str]) -> int:
 
 
 def run(arguments: list[str]) -> int:
-    """BUILD RUN MODULE +PLUSARG...: runs the simulator of folder BUILD in folder RUN. Returns 0 if every cocotb test passed.
+    """Runs the simulator of folder BUILD in folder RUN. Returns 0 if every cocotb test passed.
 
-    The server in the simulator ends by itself when its client has gone, so this process does not watch its parent (the kernel's
-    signal at a parent's death follows a thread, not a process).
+    Arguments: BUILD RUN MODULE +PLUSARG... The server in the simulator ends by itself when its client has ended. So this process
+    does not watch its parent: the kernel's signal at a parent's death follows a thread, not a process.
     """
     build_folder, run_folder, module, *plusargs = arguments
-    # the program names the folder of cocotb's libraries where it was built, which may be another environment, since removed
+    # The program names the folder of cocotb's libraries of the environment that built it, which may have been removed since.
     libraries = os.pathsep.join(filter(None, (str(config.libs_dir), os.environ.get("LD_LIBRARY_PATH"))))
     results = get_runner("verilator").test(
         test_module=module, hdl_toplevel=TOP, hdl_toplevel_lang="verilog", build_dir=build_folder, test_dir=run_folder,

@@ -16,15 +16,15 @@ from typing import Any
 from cnna.sim.rtl.build import Say
 from cnna.spec.errors import RunError
 
-START_SECONDS = 300  # for the simulator to start, on a busy machine
+START_SECONDS = 300  # how long a start of the simulator may take on a busy machine
 STOP_SECONDS = 5
-LOG_LINES = 15  # an error shows so many lines of the simulator's output
+LOG_LINES = 15  # number of lines of the simulator's output that an error shows
 REPORT_SECONDS = 2.0
-TRACE = "trace.fst"  # in the folder of the run
+TRACE = "trace.fst"  # the waveform, in the folder of the run
 
 
 class Simulator:
-    """A running simulator, until `close`. `build` is the folder of its program, `run` that of its log and waveform.
+    """A running simulator, until `close`. build: the folder of its program. run: the folder of its log and waveform.
 
     RunError: it does not start.
     """
@@ -60,7 +60,7 @@ class Simulator:
                 raise
 
     def ask(self, do: str, **arguments: Any) -> Any:
-        """Sends one request to the server. Returns the answer. RunError: the server answers with an error, or has died."""
+        """Sends one request to the server and returns the answer. RunError: the answer is an error, or the server has died."""
         if self._connection is None:
             raise RunError("the simulator is closed")
         try:

@@ -1,6 +1,6 @@
 """The sources of the simulator: the generated Verilog, the DSP48E2 model, the testbench, the DDR model and the probes.
 
-Generating the Verilog takes seconds, so the cache folder keeps it, under a digest of the configuration, the sources of the hw
+Generating the Verilog takes seconds. So the cache folder keeps it, under a digest of the configuration, the sources of the hw
 package and the version of Amaranth.
 """
 
@@ -23,7 +23,10 @@ TOP = "cnna"  # the accelerator's top module, as hw.verilog names it
 
 
 def sources(config: Config, cache_folder: Path, say: Say, verilog: str | None = None, trace: bool = False) -> dict[str, str]:
-    """{file name: text}. `verilog`: replaces the accelerator's own, for a test that changes it. `trace`: allows waveforms."""
+    """The sources, {file name: text}.
+
+    verilog: replaces the accelerator's own Verilog, for a test that changes it. trace: whether waveforms can be written.
+    """
     here = files("cnna.sim.rtl")
     names = ["dsp48e2.v", "ddr.cpp", "probes.cpp", *(("trace.cpp", "lz4.h", "zlib.h") if trace else ())]
     names += ["packets.cpp"] if config.streams else []
@@ -49,7 +52,7 @@ def generated(config: Config, cache_folder: Path, say: Say) -> str:
 
 
 def generate_from_disk(config: Config) -> str:
-    """Generates it in a process of its own, because `_digest` is of the files, and this process may have imported older ones."""
+    """Generates it in a process of its own, because `_digest` covers the files, and this process may have imported older ones."""
     command = [sys.executable, "-m", "cnna.sim.rtl.generate", json.dumps(as_dict(config))]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

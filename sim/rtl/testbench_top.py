@@ -1,4 +1,4 @@
-"""Writes the testbench's top module, `tb`, for a configuration: the accelerator, the models on its ports, and probes.
+"""Writes the testbench's top module, `tb`, for a configuration: the accelerator, the models at its ports, and probes.
 
 cocotb drives `aclk`, `aresetn` and the AXI4-Lite signals, and reads `interrupt`. Everything else stays inside, so that Verilator
 can optimise it. The probes only read, and the accelerator's Verilog is the one that is synthesised.
@@ -8,9 +8,9 @@ from cnna.spec.config import Config
 from cnna.spec.machine import AXI_BITS, AXI_LITE_BITS, STREAM_BITS, signal_bits
 from cnna.spec.regmap import COUNT_BITS, COUNTED
 
-FEATURES, COUNTERS, ISSUE = "dut.featmem", "dut.counters", "dut.conv.issue"  # instances that the probes look into
-CONTROL = "dut.control"  # the instance that the streams' ends look into
-PORTS = 4  # of the DDR model; those that the accelerator lacks stay idle
+FEATURES, COUNTERS, ISSUE = "dut.featmem", "dut.counters", "dut.conv.issue"  # instances whose signals the probes read
+CONTROL = "dut.control"  # instance whose signals the streams' ends read
+PORTS = 4  # ports of the DDR model; those that the accelerator lacks stay idle
 
 
 def _signals(widths: dict[str, int], *names: str) -> tuple[tuple[str, int], ...]:
@@ -31,9 +31,9 @@ _CONTROL = _signals(
     *("awaddr", "awprot", "awvalid", "awready", "wdata", "wstrb", "wvalid", "wready", "bresp", "bvalid", "bready"),
     *("araddr", "arprot", "arvalid", "arready", "rdata", "rresp", "rvalid", "rready"),
 )
-_ANSWERS = ("awready", "wready", "bresp", "bvalid", "arready", "rdata", "rresp", "rvalid")  # of _CONTROL; cocotb drives the others
+_ANSWERS = ("awready", "wready", "bresp", "bvalid", "arready", "rdata", "rresp", "rvalid")  # outputs in _CONTROL
 
-TRACE = (  # clocks trace_first..trace_last from the first start on, to the file of +cnna_trace=FILE; clock n is at 2 n
+TRACE = (  # writes clocks trace_first..trace_last from the first start to the file of +cnna_trace=FILE; clock n is at time 2 n
     "  reg [31:0] trace_first /* verilator public_flat_rw */ = 0;",
     "  reg [31:0] trace_last /* verilator public_flat_rw */ = 0;",
     "  reg trace_armed /* verilator public_flat_rw */ = 0;",
@@ -63,7 +63,7 @@ TRACE = (  # clocks trace_first..trace_last from the first start on, to the file
 
 
 def text(config: Config, top: str, probes: bool, trace: bool) -> str:
-    """The text of `tb.sv` around the module `top`, with probes into it or without, and able to write a waveform or not."""
+    """The text of `tb.sv` around the module `top`. probes: with probes into it. trace: able to write a waveform."""
     arguments = [f"input bit [{PORTS * bits - 1}:0] {name}" for name, bits in FROM_MASTER]
     arguments += [f"output bit [{PORTS * bits - 1}:0] n_{name}" for name, bits in TO_MASTER]
     lines = [
@@ -112,7 +112,7 @@ def _range(bits: int) -> str:
 
 
 def _probes(config: Config) -> list[str]:
-    """Passes to `probes.cpp` every word written to feature memory, while there is a log, and the state of the engines."""
+    """Passes to `probes.cpp` the state of the engines and, while there is a log, every word written to feature memory."""
     banks, row_bits, word_bits = config.regions * config.banks, (config.bank_words - 1).bit_length(), 8 * config.ci
     row, word = f"{FEATURES}.probe_row[{row_bits} * i +: {row_bits}]", f"{FEATURES}.probe_word[{word_bits} * i +: {word_bits}]"
     address = f"(i / {config.banks} * {config.bank_words} + int'({row})) * {config.banks} + i % {config.banks}"

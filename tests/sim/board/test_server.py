@@ -51,7 +51,7 @@ except Exception as error:
     print(error.details())
 """
     said = stock.run(address, code, stock.images(tmp_path), VLNV)
-    assert "out of contiguous memory: 104,857,600 bytes wanted, 67,108,864 in all, 0 of them taken" in said
+    assert "out of contiguous memory: 104,857,600 bytes requested; 0 buffers take 0 of 67,108,864" in said
     assert isinstance(board, board_module.Board)
     assert board.dram.used_bytes == 0
 
@@ -77,7 +77,7 @@ for path in sys.argv[1:]:
     assert "cnna.bin is not this board's image" in said[0]
     assert "config.pix 8, not 2" in said[0]
     assert "cnna board image --config tiny --variant ps" in said[0]
-    assert "cnna.bin is no virtual image" in said[1]
+    assert "cnna.bin is not a virtual image" in said[1]
     assert said[2] == "taken"
     assert said[3] == said[0]
 
@@ -103,8 +103,8 @@ for access in (lambda: control.read(0xff0), lambda: control.write(0x0, 1), lambd
     board.fabric.programmed = True
     said = stock.run(address, code).splitlines()
     assert len(said) == 4, said  # a write to a ro register of the emulator stops it, as the register map says
-    assert "belong to nothing" in said[0]
-    assert "belong to nothing" in said[1]
+    assert "are not mapped" in said[0]
+    assert "are not mapped" in said[1]
     assert "no register at offset 0xff0" in said[2]
     assert "offset 0x1000 is beyond" in said[3]
 
@@ -233,7 +233,9 @@ def test_a_taken_port_is_one_line(board: object, address: str, capfd: pytest.Cap
     serve = ["board", "serve", "--config", "tiny", "--backend", "emulator", "--address"]
     assert main([*serve, address]) == 2
     line = capfd.readouterr().err.splitlines()[-1]  # gRPC, which was imported before us here, prints its own message
-    assert line.startswith(f"cnna: {address}:7967 cannot be had: another program has it; end that one, or give another --address")
+    assert line.startswith(
+        f"cnna: cannot listen on {address}:7967: another program uses it; end that one, or give another --address"
+    )
     assert main([*serve, "192.0.2.1", "--insecure"]) == 2  # an address of a network that exists only in documents
     line = capfd.readouterr().err.splitlines()[-1]
-    assert line == "cnna: 192.0.2.1:7967 cannot be had: this machine has no such address; `ip address` lists those it has"
+    assert line == "cnna: cannot listen on 192.0.2.1:7967: this machine has no such address; `ip address` lists its addresses"
