@@ -11,10 +11,10 @@ from typing import Any
 from onnx import ModelProto
 
 from cnna.compiler.compile import check_batch, cpu_piece, program_piece
-from cnna.compiler.explain.assumed import quantised
+from cnna.compiler.explain.assumed_ranges import quantised
 from cnna.compiler.explain.origins import origins
+from cnna.compiler.explain.refusals import refused
 from cnna.compiler.explain.rows import Facts, Row, rows
-from cnna.compiler.explain.trial import refused
 from cnna.compiler.frontend.node_names import place
 from cnna.compiler.frontend.onnx_import import to_graph
 from cnna.compiler.frontend.pieces import support

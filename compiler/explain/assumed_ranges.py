@@ -42,7 +42,7 @@ def _ranges(graph: Graph, body: Graph) -> Mapping[str, Statistics]:
         samples[name] = np.abs(sample).astype(graph.types[name]) if name in graph.types else sample.astype(np.float32)
     try:
         return calibrate(graph, tuple(body.tensors), samples, histograms=False)
-    except ModelError:  # the trial of the pieces will find which node it is
+    except ModelError:  # `refusals` will find the node
         return {name: _anything(tensor.shape[1]) for name, tensor in body.tensors.items()}
 
 
