@@ -4,19 +4,17 @@ It needs numpy alone, because boards read it. A file is either sound as a whole,
 """
 
 import hashlib
-import io
 import json
 import os
 import struct
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any, cast
 
-from cnna.spec import soundness
+from cnna.spec import archive, soundness
+from cnna.spec.archive import DIGEST, MANIFEST, MODEL
 from cnna.spec.commands import UnsoundError
 from cnna.spec.config import Config, ConfigError
 from cnna.spec.ddr import PLANNED, DdrSpeed
@@ -41,14 +39,8 @@ from cnna.spec.regmap import VERSION
 FORMAT = "cnna"
 # The schema that is written, and the oldest that is read; schema 1 has no folded inputs, those before TRACED no traced batch.
 SCHEMA, OLDEST = 5, 1
-MODEL = "model.onnx"
 PROGRAM_FILES = ("program.bin", "constants.bin")  # of a piece on the accelerator, each behind the piece's number
 OLD_ENDS = {"cpu_head": "head.onnx", "cpu_tail": "tail.onnx"}  # the two CPU parts before PIECES: the manifest's entry, and the file
-MANIFEST, DIGEST = "manifest.json", "manifest.sha256"
-STAMP = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold: equal contents give equal bytes
-# An archive's own records, without names and data: the last record, and two for each member.
-ZIP_BYTES, ZIP_MEMBER_BYTES = 22, 30 + 46
-SIZE_FLOOR_BYTES, SIZE_RATIO = 256 << 20, 256  # a file may unpack to the floor plus its own size times the ratio
 
 Need = Callable[[bool, str], None]  # refuses the file, with a text that says why, unless the first argument is true
 
@@ -165,16 +157,9 @@ def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
     manifest = {**artifact.manifest, "format": FORMAT, "schema": SCHEMA, "members": members}
     _check(path, manifest, contents)
     text = json.dumps(manifest, sort_keys=True, allow_nan=False, separators=(",", ":")).encode()
-    contents = {MANIFEST: text, DIGEST: digest_of(text).encode(), **contents}
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, data in contents.items():
-            info = zipfile.ZipInfo(name, STAMP)
-            info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-            archive.writestr(info, data)
-    _limit(path, sum(map(len, contents.values())), len(file.getvalue()))
+    packed = archive.pack(path, {MANIFEST: text, DIGEST: digest_of(text).encode(), **contents})
     try:
-        write_bytes(path, file.getvalue())
+        write_bytes(path, packed)
     except UserError as error:
         raise ArtifactError(f"{error}: cannot be written") from None
 
@@ -182,20 +167,7 @@ def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> Artifact:
     """Reads and checks a whole file. ArtifactError: it is not as `save` leaves it; one line says what differs."""
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            if file.read(2) != b"PK":
-                raise ArtifactError(f"{path}: not a .cnna file (no zip archive); `cnna compile` makes one")
-            with zipfile.ZipFile(file) as archive:
-                contents = _unpack(path, archive, path.stat().st_size)
-    except FileNotFoundError:
-        raise ArtifactError(f"{path}: no such file; `cnna compile` makes one") from None
-    except IsADirectoryError:
-        raise ArtifactError(f"{path}: a folder, not a .cnna file; name the .cnna file in it") from None
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, ValueError) as error:
-        raise ArtifactError(f"{path}: truncated or damaged ({' '.join(str(error).split())}); compile it again") from error
+    contents = archive.unpack(path)
     text, digest = contents.pop(MANIFEST), contents.pop(DIGEST)
     if digest.strip() != digest_of(text).encode():
         raise ArtifactError(f"{path}: altered: {MANIFEST} does not have the digest in {DIGEST}; compile it again")
@@ -228,29 +200,6 @@ def _in_pieces(old: dict[str, Any], contents: dict[str, bytes]) -> tuple[dict[st
 def _old_end(operators: Any) -> dict[str, Any]:
     """The entry of a head or tail. Older files have no MACs and no predicted time for it, and do not say what it needs."""
     return {"kind": CPU, "operators": operators, "numpy": True, "macs": 0, "seconds": 0.0}
-
-
-def _unpack(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, bytes]:
-    """Every member by name. All sizes are checked before anything is unpacked."""
-    infos = archive.infolist()
-    names = [info.filename for info in infos]
-    missing = sorted({MANIFEST, DIGEST, MODEL} - set(names))
-    if MANIFEST not in names:
-        raise ArtifactError(f"{path}: not a .cnna file (a zip archive without {MANIFEST}); `cnna compile` makes one")
-    if missing or len(names) != len(set(names)):
-        found = f"lacks {missing[0]}" if missing else "holds a member twice"
-        raise ArtifactError(f"{path}: altered: the archive {found}; compile it again")
-    besides = file_bytes - ZIP_BYTES - sum(ZIP_MEMBER_BYTES + 2 * len(info.filename) + info.compress_size for info in infos)
-    if besides:
-        raise ArtifactError(f"{path}: altered: it has {besides} bytes besides its members; compile it again")
-    _limit(path, sum(info.file_size for info in infos), file_bytes)
-    return {info.filename: archive.read(info) for info in infos}
-
-
-def _limit(path: Path, unpacked_bytes: int, file_bytes: int) -> None:
-    most = SIZE_FLOOR_BYTES + SIZE_RATIO * file_bytes
-    if unpacked_bytes > most:
-        raise ArtifactError(f"{path}: unpacks to {unpacked_bytes} bytes, more than the {most} that a file of {file_bytes} may")
 
 
 def _manifest(path: Path, text: bytes) -> dict[str, Any]:

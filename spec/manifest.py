@@ -1,24 +1,19 @@
 """The manifest of a `.cnna` file (docs/artifact.md): its types, and the check that a file's values have these types.
 
-Each `TypedDict` declares an entry once, for mypy and for `misfit`. A type stands for a kind of value: `int` for a count from 0 up,
-`float` for a finite number; `Annotated` names another kind. A kind is a function that finds the fault in a value: it returns "" if
-the value itself is wrong, "[2].name" if something in it is, and None if nothing is. Entries that are not declared may hold
-anything. Boards use this module.
+Each `TypedDict` declares an entry once, for mypy and for `misfit` (`json_kinds`). Boards use this module.
 """
 
-import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
-from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Final, Literal, TypedDict
 
 from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
+from cnna.spec.json_kinds import ANYTHING, COUNT, TEXT, each, is_number, is_whole, kind_of, maybe, plain, record
 
 SMALLEST, GREATEST = 2.0**-126, 2.0**127  # of scales: float32 holds them, and the quotients by them
 MOST_SIZE = 1 << 32  # of an axis: a segment has fewer bytes
 
-Kind = Callable[[Any], str | None]
 ACCELERATOR: Final = "accelerator"  # the kinds of pieces
 CPU: Final = "cpu"
 PREDICTED_SINCE = 3  # the first schema that stores the predictor's clocks
@@ -26,86 +21,24 @@ PIECES = 5  # the first schema in which a model is a list of pieces; before, it 
 TRACED = 4  # the first schema in which the compiler traces the batch to each output; before, it was taken for the first axis
 
 
-def _plain(true: Callable[[Any], bool]) -> Kind:
-    return lambda value: None if true(value) else ""
-
-
-def _is_whole(value: Any, low: int = 0, high: int = 1 << 62) -> bool:
-    return type(value) is int and low <= value < high
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
-
-
 def _is_span(value: Any) -> bool:
     """When a command begins and ends, then when its engine's head begins and ends work on it."""
-    known = isinstance(value, list) and len(value) == 4 and all(map(_is_whole, value))
+    known = isinstance(value, list) and len(value) == 4 and all(map(is_whole, value))
     return known and value[0] <= value[1] and value[2] <= value[3]
 
 
-def _maybe(kind: Kind) -> Kind:
-    """A value of that kind, or null."""
-    return lambda value: None if value is None else kind(value)
-
-
-def _each(kind: Kind, count: int | None = None) -> Kind:
-    """A list of values of one kind; `count` may say how many."""
-
-    def check(value: Any) -> str | None:
-        if not isinstance(value, list) or count not in (None, len(value)):
-            return ""
-        return next((f"[{index}]{found}" for index, entry in enumerate(value) if (found := kind(entry)) is not None), None)
-
-    return check
-
-
-def _table(kind: Kind) -> Kind:
-    """An object whose values are of one kind, whatever their names."""
-
-    def check(value: Any) -> str | None:
-        if not isinstance(value, dict):
-            return ""
-        return next((f".{key}{found}" for key, entry in value.items() if (found := kind(entry)) is not None), None)
-
-    return check
-
-
-def _record(may_lack: Collection[str] = (), /, **kinds: Kind) -> Kind:
-    """An object with at least these entries; those in `may_lack` may be missing."""
-
-    def check(value: Any) -> str | None:
-        if not isinstance(value, dict):
-            return ""
-        return next((f".{key}{found}" for key, kind in needed(value) if (found := _entry(value, key, kind)) is not None), None)
-
-    def needed(value: Mapping[str, Any]) -> list[tuple[str, Kind]]:
-        return [(key, kind) for key, kind in kinds.items() if key in value or key not in may_lack]
-
-    return check
-
-
-def _entry(value: Mapping[str, Any], key: str, kind: Kind) -> str | None:
-    return kind(value[key]) if key in value else ""
-
-
 _LATER = ("streams",)  # parameters that the configurations of older files lack: these have the default
-_ANYTHING = _plain(lambda value: True)
-_TEXT = _plain(lambda value: isinstance(value, str))
-_COUNT = _plain(_is_whole)
-_NUMBER = _plain(_is_number)
-_LIST = _each(_ANYTHING)
-_SCALE = _plain(lambda value: _is_number(value) and SMALLEST <= value <= GREATEST)
-_ZERO = _plain(lambda value: _is_whole(value, -128, 128))
-_SIZE = _plain(lambda value: _is_whole(value, 1, MOST_SIZE))
-_POSITIVE = _plain(lambda value: _is_whole(value, 1))
-_CONFIG = _record(_LATER, name=_TEXT, **{size.name: _COUNT for size in fields(Config) if size.name != "name"})
-_DDR = _record(**dict.fromkeys(DdrSpeed._fields, _POSITIVE))
-_PLAIN: dict[Any, Kind] = {str: _TEXT, int: _COUNT, float: _NUMBER, Any: _ANYTHING}
+_LIST = each(ANYTHING)
+_SCALE = plain(lambda value: is_number(value) and SMALLEST <= value <= GREATEST)
+_ZERO = plain(lambda value: is_whole(value, -128, 128))
+_SIZE = plain(lambda value: is_whole(value, 1, MOST_SIZE))
+_POSITIVE = plain(lambda value: is_whole(value, 1))
+_CONFIG = record(_LATER, name=TEXT, **{size.name: COUNT for size in fields(Config) if size.name != "name"})
+_DDR = record(**dict.fromkeys(DdrSpeed._fields, _POSITIVE))
 
 Size = Annotated[int, _SIZE]
-MaybeSize = Annotated[int | None, _maybe(_SIZE)]  # None: not fixed
-Shape = Annotated[list[int], _each(_SIZE, 3)]  # C, H, W
+MaybeSize = Annotated[int | None, maybe(_SIZE)]  # None: not fixed
+Shape = Annotated[list[int], each(_SIZE, 3)]  # C, H, W
 
 
 class TensorEntry(TypedDict):
@@ -218,7 +151,7 @@ class LayerEntry(LayerWork):
 
 
 class _MaybeTimed(TypedDict, total=False):
-    predicted: Annotated[list[int], _plain(_is_span)]  # older files lack it
+    predicted: Annotated[list[int], plain(_is_span)]  # older files lack it
 
 
 class CommandEntry(_MaybeTimed):
@@ -227,7 +160,7 @@ class CommandEntry(_MaybeTimed):
     engine: str
     layer: int
     tensor: str | None
-    origin: Annotated[list[int], _each(_COUNT, 4)]
+    origin: Annotated[list[int], each(COUNT, 4)]
 
 
 class Predicted(TypedDict):
@@ -247,7 +180,7 @@ class Member(TypedDict):
 class CommonEntries(TypedDict):
     """The entries that a model has as a whole and in each of its programs. isa: major and minor version of the register map."""
 
-    isa: Annotated[list[int], _each(_COUNT, 2)]
+    isa: Annotated[list[int], each(COUNT, 2)]
     config: Annotated[dict[str, Any], _CONFIG]
     name: str
     batch: Annotated[int, _POSITIVE]
@@ -255,14 +188,14 @@ class CommonEntries(TypedDict):
 
 class _MaybePredicted(TypedDict, total=False):
     predicted: Predicted  # older files have the compiler's estimate of each layer alone
-    activation_bytes: Annotated[dict[str, int], _ANYTHING]
+    activation_bytes: Annotated[dict[str, int], ANYTHING]
     nodes: list[str]  # the tensors that its nodes make in the float graph; older files lack it
 
 
 class ProgramEntry(_MaybePredicted):
     """A piece that runs on the accelerator, and what the compiler knows of its program. macs: of one image."""
 
-    kind: Annotated[Literal["accelerator"], _plain(lambda value: value == ACCELERATOR)]
+    kind: Annotated[Literal["accelerator"], plain(lambda value: value == ACCELERATOR)]
     program_writes: int
     segments: dict[str, int]
     inputs: list[Port]
@@ -280,9 +213,9 @@ class ProgramManifest(CommonEntries, ProgramEntry):
 class CpuEntry(TypedDict):
     """A piece that runs on the CPU. numpy: whether it runs without onnxruntime. macs, seconds (predicted): of one image."""
 
-    kind: Annotated[Literal["cpu"], _plain(lambda value: value == CPU)]
+    kind: Annotated[Literal["cpu"], plain(lambda value: value == CPU)]
     operators: list[CpuOperator]
-    numpy: Annotated[bool, _plain(lambda value: type(value) is bool)]
+    numpy: Annotated[bool, plain(lambda value: type(value) is bool)]
     macs: int
     seconds: float
 
@@ -297,8 +230,8 @@ def _piece(value: Any) -> str | None:
 
 
 class _MaybeThere(TypedDict, total=False):
-    format: Annotated[str, _ANYTHING]  # `artifact` writes these two and checks them first
-    schema: Annotated[int, _ANYTHING]
+    format: Annotated[str, ANYTHING]  # `artifact` writes these two and checks them first
+    schema: Annotated[int, ANYTHING]
 
 
 class ModelEntries(CommonEntries, _MaybeThere):
@@ -315,7 +248,7 @@ class ModelEntries(CommonEntries, _MaybeThere):
 class Manifest(ModelEntries):
     """A model and its pieces."""
 
-    pieces: Annotated[list[PieceEntry], _each(_piece)]
+    pieces: Annotated[list[PieceEntry], each(_piece)]
 
 
 class StoredManifest(Manifest):
@@ -330,23 +263,5 @@ def misfit(manifest: Mapping[str, Any]) -> str | None:
     return found if found is None else found.removeprefix(".")
 
 
-def _kind(of: Any) -> Kind:
-    """The kind of value that a type stands for. KeyError: the type stands for none."""
-    origin, parts = get_origin(of), get_args(of)
-    if origin is Annotated:
-        kind: Kind = parts[1]
-        return kind
-    if is_typeddict(of):
-        hints = get_type_hints(of, include_extras=True)
-        return _record(of.__optional_keys__, **{name: _kind(hint) for name, hint in hints.items()})
-    if origin is list:
-        return _each(_kind(parts[0]))
-    if origin is dict:
-        return _table(_kind(parts[1]))
-    if origin is UnionType or NoneType in parts:
-        return _maybe(_kind(next(part for part in parts if part is not NoneType)))
-    return _PLAIN[of]
-
-
-_PROGRAM, _CPU_PIECE = _kind(ProgramEntry), _kind(CpuEntry)
-_STORED = _kind(StoredManifest)
+_PROGRAM, _CPU_PIECE = kind_of(ProgramEntry), kind_of(CpuEntry)
+_STORED = kind_of(StoredManifest)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from cnna.spec import archive
 from cnna.spec import artifact as files
 from cnna.spec.artifact import load, save
 from cnna.spec.config import as_dict, preset
@@ -283,11 +284,11 @@ def test_foreign_and_missing_files_are_refused(tmp_path):
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(artifact, tmp_path, monkeypatch):
     save(artifact, tmp_path / "m.cnna")
-    monkeypatch.setattr(files, "SIZE_FLOOR_BYTES", 1 << 20)
+    monkeypatch.setattr(archive, "SIZE_FLOOR_BYTES", 1 << 20)
     monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("unpacked"), raising=True)
-    with zipfile.ZipFile(tmp_path / "b.cnna", "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(tmp_path / "b.cnna", "w", zipfile.ZIP_DEFLATED) as bomb:
         for name in (files.MANIFEST, files.DIGEST, "model.onnx", "piece0.constants.bin"):
-            archive.writestr(name, b"\0" * (64 << 20 if name == "piece0.constants.bin" else 10))
+            bomb.writestr(name, b"\0" * (64 << 20 if name == "piece0.constants.bin" else 10))
     refuse(tmp_path / "b.cnna", "unpacks to")
 
 
