@@ -46,7 +46,7 @@ ROOMS = {
     "compiler.lower": ("kernels and where words lie", ("compiler.graph",)),
     "compiler.cost": ("quick estimates of clocks", ("compiler.lower",)),
     "compiler.plan": ("places, tiles, commands, programs", ("compiler.graph", "compiler.lower", "compiler.cost")),
-    "compiler.predict": ("clocks, played on a model", ("compiler.lower", "compiler.cost")),
+    "compiler.predict": ("clocks, simulated on a model", ("compiler.lower", "compiler.cost")),
     "compiler": (
         "`compile`: a model to an artifact",
         (

@@ -68,7 +68,6 @@ def _conv(
     written, first = spread(phase, output), kernel.source.block + part.first_block
     read = maps[kernel.source.map]
     walk, source_box = source(phase.window, kernel.pad, read, (first, first + part.blocks), output, places["source"])
-    add = kernel.add
     fields = {
         **walk,
         "blocks": part.blocks,
@@ -79,14 +78,7 @@ def _conv(
         "mid_clamp_high": kernel.mid.high,
         **plane("dst", places["dest"], written),
         "dst_blocks": blocks[1] - blocks[0],
-        "res_enable": int(kernel.second is not None),
-        "add_a": add.factor_a if add else 2,
-        "add_b": add.factor_b if add else 0,
-        "add_offset": add.offset if add else 0,
-        "add_shift": add.shift if add else 1,
-        "out_zero": kernel.out.zero,
-        "out_clamp_low": kernel.out.low,
-        "out_clamp_high": kernel.out.high,
+        **_second_rounding(kernel),
     }
     reads = [Access(places["source"], source_box)]
     if kernel.second is not None:
@@ -96,3 +88,18 @@ def _conv(
     writes = (Access(places["dest"], written, step),)
     units = chunks[1] - chunks[0]
     return PlannedCommand("conv", fields, phase.layer, phase.tensor or None, origin(kernel, output), units, tuple(reads), writes)
+
+
+def _second_rounding(kernel: ConvKernel) -> dict[str, int]:
+    """The fields of the residual add and the output stage. Without an add, x * 2 / 2 keeps every value."""
+    add = kernel.add
+    return {
+        "res_enable": int(kernel.second is not None),
+        "add_a": add.factor_a if add else 2,
+        "add_b": add.factor_b if add else 0,
+        "add_offset": add.offset if add else 0,
+        "add_shift": add.shift if add else 1,
+        "out_zero": kernel.out.zero,
+        "out_clamp_low": kernel.out.low,
+        "out_clamp_high": kernel.out.high,
+    }

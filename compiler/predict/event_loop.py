@@ -129,9 +129,9 @@ class EventLoop:
         self.reads = ReadOrder(self.work, config.ports)
         self._speeds = FlowRates(config, memory, ports | {"load": config.ports, "store": config.ports})
 
-    def play(self, processes: dict[str, Process]) -> None:
+    def run(self, processes: dict[str, Process]) -> None:
         """Runs the processes until none can continue."""
-        processes = dict(sorted({**processes, "speeds": self._looking()}.items()))
+        processes = dict(sorted({**processes, "speeds": self._rate_changes()}.items()))
         waiting = {name: next(process) for name, process in processes.items()}
         names = list(waiting)
         while True:
@@ -184,7 +184,7 @@ class EventLoop:
             self.work.waiting[port] += beats
             self.work.asked[port] += max(beats, 0)
 
-    def _looking(self) -> Process:
+    def _rate_changes(self) -> Process:
         """Wakes the loop when rates must be set again."""
         while True:
             yield lambda: max(self._speeds.until, self.now)

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from cnna.compiler.cost.engine_steps import Fields
 from cnna.compiler.lower.kernels import Range
 from cnna.compiler.predict.ddr_beats import BeatModel, State, Transfer
-from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, Requester, VectorReads, play
+from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, Requester, VectorReads, simulate
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import DdrSpeed
 
-PLAYED_CLOCKS = 256  # length of a simulated stretch
+STRETCH_CLOCKS = 256  # length of a simulated stretch
 NOTED_CLOCKS = 16  # interval at which the positions of loads and stores are noted
 STEADY_CLOCKS = 512  # how long the rates of a stretch are reused while no load or store runs: rows visit the banks in turn
 ENOUGH = 0.95  # fraction of DDR's rate above which feature memory does not limit a load or store
@@ -111,9 +111,9 @@ class FlowRates:
         if requesters and (requesters != self._requesters or now >= self.until):
             self._most = {}
             self._share_ddr(work.flows)
-            self._most = self._played(work, now)
+            self._most = self._memory_rates(work, now)
             work.changed = True
-            self.until = now + (PLAYED_CLOCKS if work.moving else STEADY_CLOCKS)
+            self.until = now + (STRETCH_CLOCKS if work.moving else STEADY_CLOCKS)
         self._requesters = requesters
         if not requesters:
             self.until, work.fetched = inf, 0
@@ -141,12 +141,12 @@ class FlowRates:
             flows[name].speed = min(most[name], left * own / ports)
             left, ports = left - flows[name].speed, ports - own
 
-    def _played(self, work: ActiveEngines, now: float) -> dict[str, float]:
+    def _memory_rates(self, work: ActiveEngines, now: float) -> dict[str, float]:
         """Simulates a stretch; returns the rates that feature memory allows.
 
         Those of loads and stores are in bytes a clock, and are left out if DDR is slower.
         """
-        clocks = _played_clocks(work, now)
+        clocks = _stretch_clocks(work, now)
         requesters = self._requesters_now(work, now, clocks)
         self._go_back(work, now)
         for engine, transfer in work.moving.items():
@@ -157,7 +157,7 @@ class FlowRates:
         self._ddr.behind = [deque(((load - before) / len(others), beats) for load, beats in behind) for behind in work.behind]
         others[0] += work.fetched  # the sequencer reads at port 0
         work.asked = [0 for _ in others]
-        speeds = dict(zip(requesters, self._played_together(list(requesters.values()), clocks, work), strict=True))
+        speeds = dict(zip(requesters, self._simulate(list(requesters.values()), clocks, work), strict=True))
         work.fetched = min(work.fetched, max(others[0] - others[-1], 0))
         found = {"vector": max(speeds["vector"], LEAST)} if "vector" in speeds else {}
         for engine, transfer in work.moving.items():
@@ -168,12 +168,12 @@ class FlowRates:
                 found[engine] = speed
         return found
 
-    def _played_together(self, requesters: list[Requester], clocks: int, work: ActiveEngines) -> list[float]:
+    def _simulate(self, requesters: list[Requester], clocks: int, work: ActiveEngines) -> list[float]:
         """Simulates requesters and DDR together; returns each requester's rate. Without a load or store the two are independent."""
         if work.moving:
-            return play(requesters, clocks, partial(self._clock, list(work.moving.values())))
+            return simulate(requesters, clocks, partial(self._clock, list(work.moving.values())))
         self._ddr.alone(clocks)
-        return play(requesters, clocks)
+        return simulate(requesters, clocks)
 
     def _clock(self, moving: list[Transfer]) -> None:
         """One clock of DDR. Notes the positions of loads and stores every NOTED_CLOCKS."""
@@ -206,9 +206,9 @@ class FlowRates:
         return requesters | {engine: work.moving[engine] for engine in ("load", "store") if engine in work.moving}
 
 
-def _played_clocks(work: ActiveEngines, now: float) -> int:
+def _stretch_clocks(work: ActiveEngines, now: float) -> int:
     """Length of the stretch to simulate. It ends early if the array finishes the writes of its chunk."""
     if work.writing is None:
-        return PLAYED_CLOCKS
+        return STRETCH_CLOCKS
     left = int(work.writing.ends[-1] - (now - work.writing.begin))
-    return min(PLAYED_CLOCKS, max(left, NOTED_CLOCKS))
+    return min(STRETCH_CLOCKS, max(left, NOTED_CLOCKS))

@@ -48,7 +48,7 @@ class PredictedSpan:
 
 def predicted_spans(program: bytes, config: Config, memory: DdrSpeed = PLANNED) -> list[PredictedSpan]:
     """A span for each command of a program, in program order. ArtifactError: the engines wait for each other forever."""
-    return _Player(list(commands(program)), config, memory).play()
+    return _Simulation(list(commands(program)), config, memory).run()
 
 
 @dataclass
@@ -59,7 +59,7 @@ class ChunkWrites:
     end: float = inf
 
 
-class _Player:
+class _Simulation:
     """The processes of the engines, and their progress."""
 
     def __init__(self, program: Sequence[Command], config: Config, memory: DdrSpeed) -> None:
@@ -70,24 +70,24 @@ class _Player:
         self.spans: dict[int, PredictedSpan] = {}
         self.walks: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `walk_clocks`, by the values of the fields in WALK
 
-    def play(self) -> list[PredictedSpan]:
+    def run(self) -> list[PredictedSpan]:
         """Runs all engines until the program has ended."""
         ports = WeightPorts(self.machine, self.queues["weight"], self._span)
         moved = Transfers(self.machine, self.queues, ports, lambda command: self._waits(vars(command.f), 0), self._span)
-        processes = {"program": self._handing(), "written": self._writing()}
+        processes = {"program": self._register_writes(), "written": self._array_writes()}
         processes |= {"load asked": moved.asking(), "load moved": moved.loads(), "store moved": moved.stores()}
         for engine, work in {"load": moved.deal, "conv": self._conv, "vector": self._vector, "store": moved.deal}.items():
             processes[engine] = self._engine(engine, work)
         for part in range(len(self.machine.weight_ports)):
             processes[f"weights{part}"] = self._engine("weight", partial(ports.ask, part))
             processes[f"answers{part}"] = ports.answers(part)
-        self.machine.play(processes)
+        self.machine.run(processes)
         waiting = next((command for command in self.program if command.number not in self.spans), None)
         if waiting is not None:
             raise ArtifactError(f"the program never ends: {waiting} waits for an event that never comes; compile the model again")
         return [self.spans[command.number] for command in self.program]
 
-    def _handing(self) -> Process:
+    def _register_writes(self) -> Process:
         """Performs the program's register writes, one a clock. A full queue stops it."""
         clock, written, handed = float(START_CLOCKS), 0, dict.fromkeys(QUEUED, 0)
         for command in self.program:
@@ -148,7 +148,7 @@ class _Player:
         self.queues["conv"].released += 1
         self._span(command, begin, end, (taken, machine.now))
 
-    def _writing(self) -> Process:
+    def _array_writes(self) -> Process:
         """The array's writes, chunk by chunk. They come later than its steps."""
         for number in count():
             yield partial(self._when_written, number)

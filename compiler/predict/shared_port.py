@@ -71,7 +71,7 @@ class Requester(ABC):
         """The banks of its next part; 0 if it has none in this clock. Called when the part before has passed."""
 
 
-def play(requesters: Sequence[Requester], clocks: int, each: Callable[[], None] | None = None) -> list[float]:
+def simulate(requesters: Sequence[Requester], clocks: int, each: Callable[[], None] | None = None) -> list[float]:
     """Simulates `clocks` clocks. Returns the rate of each requester until it was over. The first one has the highest priority.
 
     each: called in every clock before the requesters ask.

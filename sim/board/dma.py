@@ -19,8 +19,10 @@ from cnna.spec.machine import BEAT_BITS, BUS_BITS
 LENGTH_BITS = 26
 CR, SR, ADDRESS, ADDRESS_HIGH, LENGTH = 0x00, 0x04, 0x18, 0x1C, 0x28  # a channel's registers; those of S2MM begin at S2MM
 S2MM = 0x30
-RUN, RESET = 1 << 0, 1 << 2  # of CR
-HALTED, IDLE, INTERNAL, SLAVE, DECODE, DONE, FAILED = 1 << 0, 1 << 1, 1 << 4, 1 << 5, 1 << 6, 1 << 12, 1 << 14  # of SR
+RUN, RESET = 1 << 0, 1 << 2  # bits of CR
+HALTED, IDLE = 1 << 0, 1 << 1  # states in SR
+INTERNAL, SLAVE, DECODE = 1 << 4, 1 << 5, 1 << 6  # errors in SR
+DONE, FAILED = 1 << 12, 1 << 14  # interrupts in SR
 REGISTERS = (  # for the handoff: name, offset, description
     ("MM2S_DMACR", CR, "MM2S control"),
     ("MM2S_DMASR", SR, "MM2S status"),

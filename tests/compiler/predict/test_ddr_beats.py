@@ -5,7 +5,7 @@ from collections import deque
 import pytest
 
 from cnna.compiler.predict.ddr_beats import BeatModel, Transfer
-from cnna.compiler.predict.shared_port import play
+from cnna.compiler.predict.shared_port import simulate
 from cnna.spec.config import Config, preset
 from cnna.spec.machine import STORE_ROOM_BEATS
 
@@ -20,7 +20,7 @@ def transfer(engine, fm_run=164, run=4000):
 
 def speed(user, ddr, clocks=CLOCKS):
     """Beats a clock."""
-    return play([user], clocks, ddr.clock)[0]
+    return simulate([user], clocks, ddr.clock)[0]
 
 
 def reading(beats, waiting=0, fm_run=164):
@@ -52,7 +52,7 @@ def test_ports_in_one_bank_go_one_behind_the_other():
     """The first beats take a clock each; after that all ports are in banks of their own."""
     ddr = reading(4, fm_run=168, waiting=100)
     ddr.load.moved = [0, 8, 0, 8]
-    play([ddr.load], 4, ddr.clock)
+    simulate([ddr.load], 4, ddr.clock)
     assert ddr.load.moved == [4, 11, 2, 9]
     assert speed(ddr.load, ddr) == pytest.approx(4, rel=0.03)
 
@@ -89,7 +89,7 @@ def test_the_next_loads_beats_come_while_ports_wait_for_the_last():
     ddr = BeatModel(3, ZCU102.ports)
     ddr.load, after = transfer("load", run=60), transfer("load")
     ddr.load.following = after
-    play([ddr.load], CLOCKS, ddr.clock)
+    simulate([ddr.load], CLOCKS, ddr.clock)
     assert ddr.load.over
     ddr.load = after
     assert speed(after, BeatModel(0, ZCU102.ports)) * CLOCKS == pytest.approx(3 * CLOCKS - 4 * 60, abs=6)
@@ -99,7 +99,7 @@ def test_a_store_reads_ahead_of_ddr_by_its_fifos():
     """A store reads ahead until its FIFOs are full, and then goes on as DDR takes its beats."""
     ddr = BeatModel(1, ZCU102.ports)
     ddr.store = transfer("store")
-    play([ddr.store], CLOCKS, ddr.clock)
+    simulate([ddr.store], CLOCKS, ddr.clock)
     assert ddr.store.done == pytest.approx(4 * STORE_ROOM_BEATS + CLOCKS, abs=4)
 
 
@@ -109,7 +109,7 @@ def test_ddr_reads_before_it_writes_at_each_port(beats, written):
     ddr = reading(beats)
     ddr.store = transfer("store")
     before = list(ddr.store.waiting)
-    play([ddr.load], CLOCKS, ddr.clock)
+    simulate([ddr.load], CLOCKS, ddr.clock)
     ddr.store.waiting = [0, 0, 0, 0]
     for _ in range(64):
         ddr.clock()
@@ -121,19 +121,19 @@ def test_bursts_of_the_rings_and_of_a_load_take_turns_at_a_port():
     """Weights that only one port brings would leave its load behind the other ports'."""
     ddr = reading(3)
     ddr.others[0] = 48
-    play([ddr.load], 64, ddr.clock)
+    simulate([ddr.load], 64, ddr.clock)
     assert ddr.others[0] <= 32
     assert ddr.load.moved[0] < min(ddr.load.moved[1:]) - 8
 
 
 def test_a_load_goes_back_to_where_it_stood():
-    """The machine plays on from a time within what it has played: the load must go back, with what the next load has."""
+    """The simulation continues from a time within a simulated stretch: the load must go back, and the next load with it."""
     ddr = reading(3, waiting=9)
     ddr.load.following = after = transfer("load")
     assert after.bring(2)
-    play([ddr.load], 60, ddr.clock)
+    simulate([ddr.load], 60, ddr.clock)
     stood = ddr.load.state()
-    play([ddr.load], 30, ddr.clock)
+    simulate([ddr.load], 30, ddr.clock)
     assert ddr.load.state() != stood
     ddr.load.restore(stood)
     assert ddr.load.state() == stood

@@ -57,7 +57,7 @@ def test_runs_in_one_bank_halve_a_load_and_leave_ddr_to_others(speeds):
 
 
 def test_looks_in_quick_succession_bring_no_more_than_ddr_gives(speeds):
-    """Each look plays a while ahead; what was played beyond the next look must not count."""
+    """Each look simulates a stretch ahead; the part beyond the next look must not count."""
     work = at_work("load")
     for now in range(0, 160, 8):
         work.flows["load"].left = work.moving["load"].size * BEAT_BYTES - 32.0 * now

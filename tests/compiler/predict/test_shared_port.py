@@ -6,7 +6,7 @@ import pytest
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
 from cnna.compiler.predict.bank_clocks import NONE, plane_words, source_words, walk_clocks
-from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, Requester, VectorReads, parts_of, play
+from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, Requester, VectorReads, parts_of, simulate
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 
@@ -61,7 +61,7 @@ def test_a_part_waits_for_each_of_its_banks_and_keeps_those_it_got():
     then.
     """
     higher, lower = Listed(0b01, 0b10, 0b01), Listed(0b11, 0b01)
-    play([higher, lower], 8, lambda: None)
+    simulate([higher, lower], 8, lambda: None)
     assert higher.passed[:4] == [0, 1, 2, 3]
     assert lower.passed[:3] == [0, 2, 4], "bank 0 waits for clock 1; the second part for the clock after the third write"
 
@@ -70,7 +70,7 @@ def test_what_passes_a_clock_counts_no_clock_after_the_end():
     """A short block would seem slow if the clocks after its end were counted."""
     fields = fields_of("vector", lambda b: b.max_pool(b.input(16, 6, 6), ir.Window((3, 3))))
     reads = VectorReads(fields, ZCU102, 0, 0, 500, 9.0, DueParts())
-    (speed,) = play([reads], 500, lambda: None)
+    (speed,) = simulate([reads], 500, lambda: None)
     assert speed == pytest.approx(1, rel=0.05)
     assert reads.done == walk_clocks(fields, ZCU102).sum()
 
@@ -84,7 +84,7 @@ def test_reads_wait_for_the_arrays_writes_in_their_region_alone():
         written = DueParts()
         writes = ArrayWrites("dst", {**conv, "dst": base}, ZCU102, (0, 2), [4.0] * 100, 0, 256)
         requesters = [writes, written, VectorReads({**pool, "dst": 0}, ZCU102, 0, 0, 256, 9.0, written)]
-        speeds.append(play(requesters, 256, lambda: None)[-1])
+        speeds.append(simulate(requesters, 256, lambda: None)[-1])
     assert speeds[0] < 0.9 < speeds[1]
 
 

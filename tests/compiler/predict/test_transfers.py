@@ -38,7 +38,7 @@ def command(engine):
 def played(transfers, *made):
     """The units of loads and stores when nothing moves any more."""
     processes = {f"{number}": transfers.deal(command) for number, command in enumerate(made)}
-    transfers.machine.play(processes | {"asked": transfers.asking(), "loads": transfers.loads(), "stores": transfers.stores()})
+    transfers.machine.run(processes | {"asked": transfers.asking(), "loads": transfers.loads(), "stores": transfers.stores()})
     return transfers.machine.units
 
 
@@ -54,7 +54,7 @@ def test_a_load_comes_after_the_weights_that_were_asked_for_before(transfers):
     transfers.weights.requests[1].made.append(Request(None, 1, 16, 0.0, 0.0, None))
     assert played(transfers, command("load"))["load"] == []
     transfers.weights.requests[1].answered = 1
-    transfers.machine.play({"loads": transfers.loads()})
+    transfers.machine.run({"loads": transfers.loads()})
     assert len(transfers.machine.units["load"]) == 1
 
 
