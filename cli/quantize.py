@@ -28,9 +28,12 @@ EFFORTS = (0, 1, 2)
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What the options name: the model, the samples for its inputs, and what uint8 pictures go through."""
+    """What the options name: the model, the samples for its inputs, and what uint8 pictures go through.
 
-    model: "ModelProto"
+    graph: of `cnna.compiler.quantise.quantise.float_graph`. The model itself is not kept, which saves the memory of its weights.
+    """
+
+    graph: Any
     images: Arrays
     preprocess: Preprocess | None
 
@@ -118,15 +121,16 @@ def quantised(args: argparse.Namespace) -> Quantised:
 def given(args: argparse.Namespace) -> Given:
     """Reads the model and the images. UserError: they cannot be read, or do not fit."""
     given_preprocess(args)  # a mistake in the options is reported before the model is read
-    from cnna.compiler.frontend.onnx_import import load_model, to_graph
+    from cnna.compiler.frontend.onnx_import import load_model
+    from cnna.compiler.quantise.quantise import float_graph
 
     with about_model(args.model):
         model = load_model(args.model, shapes=given_shapes(args))
-        graph = to_graph(model)
+        graph = float_graph(model)
         wanted = {name: graph.tensors[name].shape[1:] for name in graph.inputs}
         table = _table(args, model)
         preprocess = _preprocess(args, table, wanted)
-        return Given(model, read_samples(args.calib, wanted, graph.types, table), preprocess)
+        return Given(graph, read_samples(args.calib, wanted, graph.types, table), preprocess)
 
 
 def calibration(args: argparse.Namespace, found: Given, images: Arrays) -> "Calibrated":
@@ -134,7 +138,7 @@ def calibration(args: argparse.Namespace, found: Given, images: Arrays) -> "Cali
     from cnna.compiler.quantise.quantise import calibrated
 
     progress = counter("calibrating")
-    return calibrated(found.model, images, args.method, found.preprocess, progress=progress, effort=args.effort)
+    return calibrated(found.graph, images, args.method, found.preprocess, progress=progress, effort=args.effort)
 
 
 def _table(args: argparse.Namespace, model: Any) -> dict[str, Any]:

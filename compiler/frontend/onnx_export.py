@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper
 
+from cnna.compiler.frontend.onnx_model.hollow import hollow
 from cnna.compiler.frontend.onnx_nodes import OPERATORS, NodeWriter
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.editor import outputs_of
@@ -21,21 +22,24 @@ def to_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> ModelProto:
 
     extra_outputs: tensors that become outputs as well.
     """
-    writer = NodeWriter(graph)
+    model = ModelProto()
+    writer = NodeWriter(graph, model.graph)
     for name in graph.inputs:
         if graph.tensors[name].quant:
             writer.names[name] = writer.quantise(name, writer.fresh(f"{name}:dq"), graph.tensors[name].quant)
     for node in graph.nodes:
         _write(writer, node)
-    inputs = [_input(name, graph.tensors[name].shape, _element_type(graph, name)) for name in graph.inputs]
     names = dict.fromkeys((*graph.outputs, *extra_outputs))  # a model may list an output twice
     shown = [name if name in graph.inputs else writer.names.get(name, name) for name in names]
-    outputs = [onnx.ValueInfoProto(name=name) for name in shown]
-    made = helper.make_graph(writer.nodes, graph.name, inputs, outputs, writer.constants)
+    model.graph.name = graph.name
+    model.graph.node.extend(writer.nodes)
+    model.graph.input.extend(_input(name, graph.tensors[name].shape, _element_type(graph, name)) for name in graph.inputs)
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in shown)
     domains = {node.domain for node in writer.nodes} - {""}
-    opsets = [helper.make_opsetid("", graph.opset), *(helper.make_opsetid(domain, 1) for domain in sorted(domains))]
-    version = NEW_IR_VERSION if graph.opset >= NEW_OPSET else IR_VERSION
-    model = helper.make_model(made, opset_imports=opsets, ir_version=version, producer_name="cnna")
+    model.opset_import.append(helper.make_opsetid("", graph.opset))
+    model.opset_import.extend(helper.make_opsetid(domain, 1) for domain in sorted(domains))
+    model.ir_version = NEW_IR_VERSION if graph.opset >= NEW_OPSET else IR_VERSION
+    model.producer_name = "cnna"
     return _typed_outputs(model, [graph.tensors[name].shape for name in names])
 
 
@@ -55,7 +59,7 @@ def _typed_outputs(model: ModelProto, shapes: Sequence[tuple[int, ...]]) -> Mode
 
     An output has no shape at all if `shapes` has none either: a shape without axes would be a single number's.
     """
-    inferred = onnx.shape_inference.infer_shapes(model)
+    inferred = onnx.shape_inference.infer_shapes(hollow(model))
     for value, found, shape in zip(model.graph.output, inferred.graph.output, shapes, strict=True):
         kind = found.type if found.type.WhichOneof("value") else helper.make_tensor_type_proto(TensorProto.FLOAT, None)
         value.type.CopyFrom(kind)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from cnna.compiler.frontend.onnx_model.subgraphs import rename_inside
 from cnna.compiler.graph import float_ops as f
@@ -21,12 +21,15 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 class NodeWriter:
-    """The nodes and constants of one model, and the names under which readers find its tensors."""
+    """The nodes of one model, and the names under which readers find its tensors. Constants go into `made` at once.
 
-    def __init__(self, graph: Graph) -> None:
+    They are most of a model, and must not be in memory more often than needed.
+    """
+
+    def __init__(self, graph: Graph, made: onnx.GraphProto) -> None:
         self.graph = graph
         self.nodes: list[onnx.NodeProto] = []
-        self.constants: list[TensorProto] = []
+        self._constants = made.initializer
         self.names: dict[str, str] = {}
         self._written: dict[str, np.ndarray] = {}
         self._taken: set[str] = set()
@@ -38,7 +41,7 @@ class NodeWriter:
         if free not in self._written:
             self._written[free] = value
             value = value.astype(np.float32) if value.dtype == np.float64 else value
-            self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value) if value.ndim else value, free))
+            self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value) if value.ndim else value, free))
         return free
 
     def _may_hold(self, name: str, value: np.ndarray) -> bool:

@@ -126,7 +126,7 @@ class Judge:
     def _run(
         self, model: ModelProto, count: int, progress: Progress | None, only: frozenset[int] | None = None
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        session = Session(model, self.graph.name)
+        session = Session(model.SerializeToString(), self.graph.name)
         for number, feeds in enumerate(feeds_of(self.graph, self.samples, count, self.preprocess)):
             if only is None or number in only:
                 yield number, list(session.run(feeds).values())

@@ -91,7 +91,9 @@ def calibrate(
     """
     count = check_samples(graph, samples, preprocess)
     rounds = 2 if histograms else 1
-    session = Session(to_model(graph, [name for name in tensors if name not in (*graph.inputs, *graph.outputs)]), graph.name)
+    session = Session(
+        to_model(graph, [name for name in tensors if name not in (*graph.inputs, *graph.outputs)]).SerializeToString(), graph.name
+    )
     statistics = {name: Statistics() for name in tensors}
     for turn in range(rounds):
         for number, feeds in enumerate(feeds_of(graph, samples, count, preprocess)):
@@ -106,6 +108,7 @@ def calibrate(
                     raise _not_finite(name, number, feeds, graph)
             if watch and turn == 0:
                 watch(number, feeds, values)
+            del values  # they need not be in memory together with those of the next sample
             if progress:
                 progress(turn * count + number + 1, rounds * count)
     return statistics

@@ -108,9 +108,9 @@ def measured(
     found = {layer.tensor: Noise(quants.get(layer.tensor)) for layer in layers}
     inner = [layer for layer in layers if layer.op != INPUT]
     shown = [layer.tensor for layer in inner]
-    in_float = Session(to_model(graph, [name for name in shown if name not in graph.outputs]), graph.name)
+    in_float = Session(to_model(graph, [name for name in shown if name not in graph.outputs]).SerializeToString(), graph.name)
     raw = _before_rounding(model, shown)
-    in_int8 = Session(_showing(model, raw.values()), graph.name)
+    in_int8 = Session(_showing(model, raw.values()).SerializeToString(), graph.name)
     for number, feeds in enumerate(feeds_of(graph, samples, count, preprocess)):
         for layer in layers:
             if layer.op == INPUT:

@@ -102,25 +102,29 @@ def quantise(
     its ranges on the samples give a model that cannot be compiled. DataError: an unknown method or effort, or samples that do not
     fit (`calibrate`).
     """
-    return calibrated(model, samples, method, preprocess, correct_bias, progress, dump, effort).quantised(refining=refining)
+    graph = float_graph(model, dump)
+    return calibrated(graph, samples, method, preprocess, correct_bias, progress, effort).quantised(refining=refining)
+
+
+def float_graph(model: ModelProto, dump: Dump | None = None) -> Graph:
+    """The model as the quantiser takes it: rewritten for the accelerator. ModelError: an operator cannot run."""
+    return run_passes(to_graph(model), REWRITES, dump)
 
 
 def calibrated(
-    model: ModelProto,
+    graph: Graph,
     samples: Mapping[str, np.ndarray],
     method: str = "minmax",
     preprocess: Preprocess | None = None,
     correct_bias: bool = True,
     progress: Progress | None = None,
-    dump: Dump | None = None,
     effort: int = 0,
 ) -> Calibrated:
-    """The first half of `quantise`, with its parameters and errors."""
+    """The first half of `quantise`, with its parameters and errors. graph: a `float_graph`."""
     if method not in METHODS:
         raise DataError(f"calibration method '{method}' is unknown; there are {', '.join(METHODS)}")
     if effort not in EFFORTS:
         raise DataError(f"effort {effort} is unknown; there are {', '.join(map(str, EFFORTS))}")
-    graph = run_passes(to_graph(model), REWRITES, dump)
     _, body = float_body(graph)
     count = check_samples(graph, samples, preprocess)
     more = Refinement.of(graph, body, count) if effort else None

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import onnxruntime as ort
-from onnx import ModelProto
 
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.ir import Graph
@@ -15,15 +14,18 @@ AS_WRITTEN = "session.disable_quant_qdq"  # onnxruntime's int8 kernels round oth
 
 
 class Session:
-    """A model that can be run; Q and DQ round where they stand. ModelError: onnxruntime cannot run it; `name` begins the line."""
+    """A model that can be run; Q and DQ round where they stand. ModelError: onnxruntime cannot run it; `name` begins the line.
 
-    def __init__(self, model: ModelProto, name: str) -> None:
+    model: its bytes, so that a caller who needs nothing else has it only once in memory.
+    """
+
+    def __init__(self, model: bytes, name: str) -> None:
         self._name = name
         options = ort.SessionOptions()
         options.log_severity_level = 4  # an error is raised, so it need not be printed as well
         options.add_session_config_entry(AS_WRITTEN, "1")
         try:
-            self._session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except onnxruntime_errors() as error:
             raise self._refused(error) from None
         self.outputs = [value.name for value in self._session.get_outputs()]

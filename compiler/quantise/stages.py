@@ -60,7 +60,7 @@ class Stages:
             part = part_of(graph, {node.output for node in nodes}, graph.name)
             model, inputs, outputs = _in_int8(part)
             made: dict[str, list[np.ndarray]] = {name: [] for name in outputs}
-            session = Session(model, graph.name)
+            session = Session(model.SerializeToString(), graph.name)
             for sample in range(self.samples):
                 answers = session.run({inner: self._known[name][sample] for name, inner in inputs.items()})
                 for name, inner in outputs.items():

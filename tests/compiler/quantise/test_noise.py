@@ -6,7 +6,7 @@ import pytest
 from cnna.compiler.quantise.answers import classes_of
 from cnna.compiler.quantise.examine import Examiner, Measured
 from cnna.compiler.quantise.noise import INPUT
-from cnna.compiler.quantise.quantise import calibrated
+from cnna.compiler.quantise.quantise import calibrated, float_graph
 from cnna.host.model.divergence import Divergence
 from cnna.spec.errors import DataError
 
@@ -37,7 +37,7 @@ CALIBRATION = images(MODEL, 24, seed=5)
 
 
 def examiner(x, labels=None):
-    given = calibrated(MODEL, CALIBRATION)
+    given = calibrated(float_graph(MODEL), CALIBRATION)
     return given, Examiner(given, Measured({"x": x}, len(x), labels), lambda what: None)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cnna.compiler.quantise.examine import Examiner, Measured
-from cnna.compiler.quantise.quantise import calibrated
+from cnna.compiler.quantise.quantise import calibrated, float_graph
 from cnna.compiler.quantise.search import AGREEMENT, TOP1, neighbours, search
 from cnna.spec.errors import ModelError
 
@@ -42,7 +42,7 @@ def test_layers_of_depthwise_networks_are_kept_until_the_limit_is_met():
     """Neighbours bring more together: three of 14 layers take away half of the loss, those that cost most alone nothing."""
     x = pictures(150, seed=5)
     model, held = depthwise_network(1), np.arange(150) % 3 == 2
-    found = Examiner(calibrated(model, {"x": x[~held]}), Measured({"x": x[held]}, 50), lambda what: None)
+    found = Examiner(calibrated(float_graph(model), {"x": x[~held]}), Measured({"x": x[held]}, 50), lambda what: None)
     result = searched(found, 8.0)
     assert result.met
     assert result.losses[0] > 12
@@ -59,7 +59,7 @@ def test_a_limit_that_cannot_be_met():
     model = written(text, {"w": weights})
     samples = images(model, 40)
     samples["x"][:, 1] = 0
-    found = Examiner(calibrated(model, samples), Measured(samples, 40), lambda what: None)
+    found = Examiner(calibrated(float_graph(model), samples), Measured(samples, 40), lambda what: None)
     result = searched(found, 0.0)
     assert not result.met
     assert result.best.loss == result.losses[0] > 0
@@ -69,7 +69,7 @@ def test_answers_without_classes_are_refused():
     """Agreement of what has no classes would be a guess."""
     model = written("g (float[N,3,4,4] x) => (float[N,1,4,4] y) { y = Conv (x, w) }", {"w": (1, 3, 1, 1)})
     samples = images(model, 6)
-    found = Examiner(calibrated(model, samples), Measured(samples, 6), lambda what: None)
+    found = Examiner(calibrated(float_graph(model), samples), Measured(samples, 6), lambda what: None)
     with pytest.raises(ModelError, match=r"no output has any: y \[1, 1, 4, 4\]"):
         searched(found, 1.0)
 
