@@ -18,6 +18,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="M.onnx", help="where to write the model")
     parser.add_argument("--calib", type=Path, metavar="X.npz", help="also write images for calibration")
     parser.add_argument("--test", type=Path, metavar="X.npz", help="also write other images, with their classes if they are known")
+    parser.add_argument(
+        "--count", type=int, metavar="N", help=f"how many images --calib and --test write (default: all digits, else {PICTURES})"
+    )
     parser.add_argument("--seed", type=int, default=1, help="seed of random weights and images (default: 1)")
 
 
@@ -32,11 +35,16 @@ def run(args: argparse.Namespace) -> Outcome:
     entry = catalogue.entry(args.name)
     if args.seed < 0:
         raise UserError(f"--seed {args.seed}: must be at least 0")
+    if args.count is not None and not (args.calib or args.test):
+        raise UserError(f"--count {args.count}: says how many images --calib and --test write; give one of them")
+    if args.count is not None and args.count < 1:
+        raise UserError(f"--count {args.count}: must be at least 1")
+    parts = [(path, part) for path, part in ((args.calib, "calibration"), (args.test, "test")) if path]
+    images = [_data(entry.name, part, args.seed, args.count) for _, part in parts]
     if args.output:
         write_bytes(args.output, catalogue.build(entry, args.seed).SerializeToString())
-    for path, part in ((args.calib, "calibration"), (args.test, "test")):
-        if path:
-            write_arrays(path, _data(entry.name, part, args.seed))
+    for (path, _), arrays in zip(parts, images, strict=True):
+        write_arrays(path, arrays)
     written = [str(path) for path in (args.output, args.calib, args.test) if path]
     print(f"{entry.name}: wrote {', '.join(written)}" if written else f"{entry.name}: {entry.about}")
     return Outcome({"name": entry.name, "trained": entry.trained, "written": written})
@@ -55,11 +63,13 @@ def _list() -> Outcome:
     return Outcome({"models": figures})
 
 
-def _data(name: str, part: str, seed: int) -> Arrays:
-    """Calibration or test images of a model; those of the digits have their classes."""
+def _data(name: str, part: str, seed: int, count: int | None) -> Arrays:
+    """Calibration or test images of a model; those of the digits have their classes. UserError: there are fewer than `count`."""
     from cnna.compiler.zoo import catalogue
 
-    if name == "digits":
-        split = getattr(catalogue.digits_data().load(), part)
-        return {"x": split.images, "y": split.classes}
-    return {"x": catalogue.pictures(catalogue.entry(name), PICTURES, seed + (part == "test"))}
+    if name != "digits":
+        return {"x": catalogue.pictures(catalogue.entry(name), count or PICTURES, seed + (part == "test"))}
+    split = getattr(catalogue.digits_data().load(), part)
+    if count and count > len(split.images):
+        raise UserError(f"--count {count}: there are {len(split.images)} images of digits for {part}")
+    return {"x": split.images[:count], "y": split.classes[:count]}

@@ -20,6 +20,9 @@ def test_a_cache_that_is_no_folder(good: Path, tmp_path: Path, refused: Callable
     ("command", "options"),
     [
         ("models squeezenet -o out", "--seed -1"),
+        ("models squeezenet -o out", "--count 3"),
+        ("models digits --calib out", "--count 0"),
+        ("models digits --calib out", "--count 100000"),
         ("quantize m.onnx --calib calib.npy -o out", "--std -1"),
         ("quantize m.onnx --calib calib.npy -o out", "--std 0"),
         ("quantize m.onnx --calib calib.npy -o out", "--report out.pdf"),
