@@ -3,6 +3,7 @@ PYTHON =
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 READY = .venv/installed
+unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 
 .PHONY: help demo board-demo test test-all conformance lint docs bench baseline resources clean
 
