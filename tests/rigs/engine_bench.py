@@ -5,7 +5,6 @@ Everything an engine takes goes into deep FIFOs first, so that the inputs of eve
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +25,7 @@ from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.machine import BEAT_BITS
 from cnna.spec.regmap import COUNTED, STALLS
 from tests.rigs import bench
+from tests.rigs.block import make_block
 
 COMMANDS, BEATS = 64, 4096  # the most that a run can bring; beats are of a column
 SETTLE = 40  # clocks until the FIFOs and feature memory are at rest
@@ -159,7 +159,8 @@ def play(
     pulses, and a ring that is filled before the commands go, then at full pace. RuntimeError: the engine still works after
     `clocks`, or Verilator failed.
     """
-    component, verilog = _made(config, engine)
+    block = make_block(EngineBench, config, engine)
+    component = block.component
     bases = np.arange(0, config.feature_words, component.lanes)
     begin = max(len(ring) * ring.shape[1] // (component.columns * BEAT_BYTES), 2 * len(bases), len(commands)) + SETTLE
     end = begin + clocks
@@ -167,7 +168,7 @@ def play(
     _during(inputs, component.columns, begin, pace, others)
     inputs["dump"][end : end + 2 * len(bases) : 2] = bases
     inputs["dump_push"][end : end + 2 * len(bases) : 2] = 1
-    found = bench.run(component, inputs, verilog=verilog)
+    found = bench.run(block, inputs)
     if found["busy"][end, 0]:
         raise RuntimeError(f"{engine} still works after {clocks} clocks: {int(found['unit'][:end].sum())} units are done")
     words = found["words"][found["words_valid"][:, 0] == 1].reshape(-1, config.ci)[: config.feature_words]
@@ -179,13 +180,6 @@ def play(
         part["stall"][:, 0],
         np.ascontiguousarray(part["started"]).view("<u4")[:, 0],
     )
-
-
-@cache
-def _made(config: Config, engine: str) -> tuple[EngineBench, str]:
-    """The bench and its Verilog, which takes seconds to generate."""
-    component = EngineBench(config, engine)
-    return component, bench.block_verilog(component)
 
 
 def _before(

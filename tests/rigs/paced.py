@@ -17,6 +17,7 @@ from cnna.hw.base.queues import CreditFifo
 
 from . import bench
 from .bench import Bytes
+from .block import Block
 from .streams import PACES
 
 PIPELINE_CLOCKS = 20  # at most from a drain's sums to `o`: registers, lanes and FIFO
@@ -54,16 +55,15 @@ def bits(fields: Iterable[tuple[int, int]]) -> int:
     return total
 
 
-def run_paced(dut: wiring.Component, inputs: dict[str, NDArray], pace: str) -> dict[str, Bytes]:
+def run_paced(block: Block, inputs: dict[str, NDArray], pace: str) -> dict[str, Bytes]:
     """`bench.run`, with `inputs["o__ready"]` limited to clocks in which an item is there if the pace's sink waits for one.
 
     AssertionError: an item at `o` did not hold still until it was taken.
     """
-    verilog = bench.block_verilog(dut)
-    found = bench.run(dut, inputs, verilog=verilog)
+    found = bench.run(block, inputs)
     if PACES[pace].waits_for_valid:
         inputs["o__ready"] = inputs["o__ready"] & found["o__valid"][:, 0]
-        before, found = found["o__valid"], bench.run(dut, inputs, verilog=verilog)
+        before, found = found["o__valid"], bench.run(block, inputs)
         np.testing.assert_array_equal(found["o__valid"], before, err_msg="`valid` waits for `ready`")
     check_still(found["o__valid"][:, 0], inputs["o__ready"], found["o__payload"])
     return found

@@ -9,6 +9,7 @@ from cnna.hw.array.array import Array
 from cnna.spec.config import Config, preset
 
 from ...rigs import bench
+from ...rigs.block import make_block
 
 pytestmark = pytest.mark.cosim
 
@@ -22,13 +23,14 @@ CONFIGS = (
 def _run(config: Config, steps: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """`o_valid` [clocks] and `sums` [clocks, pix, co], `latency` clocks taken off. steps: words [clocks, pix, ci],
     weights [clocks, co, ci], valid, first, last [clocks]."""
-    array = Array(config)
+    block = make_block(Array, config)
+    array = block.component
     clocks = len(steps["valid"])
     late = {
         name: np.concatenate([values, np.zeros((array.latency, *values.shape[1:]), values.dtype)]) for name, values in steps.items()
     }
     late |= {name: late[name].view(np.uint8) for name in ("words", "weights")}
-    found = bench.run(array, late)
+    found = bench.run(block, late)
     sums = bench.integers(found["sums"], 32, signed=True)[array.latency :]
     return bench.integers(found["o_valid"], 8)[array.latency :, 0], sums.reshape(clocks, config.pix, config.co)
 

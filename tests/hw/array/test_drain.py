@@ -9,6 +9,7 @@ from cnna.hw.lanes.parameter_slots import SLOTS
 from cnna.spec.arith import requantise
 from cnna.spec.config import Config, preset
 
+from ...rigs.block import make_block
 from ...rigs.engine_cases import params
 from ...rigs.paced import bits, paced_groups, run_paced
 from ...rigs.streams import PACES
@@ -58,7 +59,7 @@ def test_halves_then_blocks_by_their_own_parameters(config, pace):
         if ends:
             frees.append(at + span * (1 + upper) // 2 - 1)
     inputs |= {"ring_data": ring, "sums": sums.reshape(clocks, -1).view(np.uint8), "o__ready": accepts}
-    found = run_paced(Drain(config), inputs, pace)
+    found = run_paced(make_block(Drain, config), inputs, pace)
     valid = found["o__valid"][:, 0] & inputs["o__ready"] == 1
     payload = found["o__payload"][valid]
     np.testing.assert_array_equal(payload[:, : config.half * config.ci].view(np.int8), np.array(wanted))

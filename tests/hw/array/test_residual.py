@@ -11,6 +11,7 @@ from cnna.spec.arith import combine
 from cnna.spec.config import preset
 
 from ...rigs import bench
+from ...rigs.block import make_block
 from ...rigs.paced import PacedStream, run_paced
 from ...rigs.streams import PACES
 
@@ -44,12 +45,12 @@ def test_commands_add_their_own_residual_or_none():
     width = CONFIG.half * CONFIG.ci
     commands = [command(rng, enable) for enable in (1, 0, 1, 1, 0)]
     clocks = (len(commands) * (ITEMS + 2) + 20) * 4
-    dut = ResidualAdd(CONFIG)
+    block = make_block(ResidualAdd, CONFIG)
     inputs = {name: np.zeros(clocks, np.int64) for name in ("command__valid", "mid__valid", "residual__valid")}
     rows = {
         "command__payload": np.zeros((clocks, len(packed(commands[0]))), np.uint8),
         "mid__payload": np.zeros((clocks, width + 1), np.uint8),
-        "residual__payload": np.zeros((clocks, -(-dut.residual.p.shape().size // 8)), np.uint8),
+        "residual__payload": np.zeros((clocks, -(-block.component.residual.p.shape().size // 8)), np.uint8),
     }
     a, r = (rng.integers(-128, 128, (len(commands), ITEMS, width)).astype(np.int8) for _ in range(2))
     wanted = []
@@ -65,7 +66,7 @@ def test_commands_add_their_own_residual_or_none():
         b = r[number] if values["res_enable"] else np.int8(0)
         add = [values[name] for name in NAMES[1:]]
         wanted.append(combine(a[number], add[0], b, add[1], *add[2:]))
-    found = bench.run(dut, {**inputs, **rows, "o__ready": np.ones(clocks, np.int64)})
+    found = bench.run(block, {**inputs, **rows, "o__ready": np.ones(clocks, np.int64)})
     for name, count in (("command", len(commands)), ("mid", len(commands) * ITEMS)):
         taken = (found[f"{name}__ready"][:, 0] == 1) & (inputs[f"{name}__valid"] == 1)
         assert taken.sum() == count, f"{name} refused"
@@ -79,7 +80,7 @@ def test_an_item_waits_for_its_residual():
     clocks, come = 100, 60
     clock = np.arange(clocks)
     found = bench.run(
-        ResidualAdd(CONFIG),
+        make_block(ResidualAdd, CONFIG),
         {
             "command__valid": (clock == 2).astype(np.int64),
             "command__payload": np.tile(packed(command(rng, 1)), (clocks, 1)),
@@ -130,7 +131,8 @@ def test_adds_under_back_pressure(pace):
     commands = [command(rng, enable) for enable in enables]
     fill = len(enables) * ITEMS  # clocks before anything is offered: every item stands in its stream by then
     clocks = fill + 50 + int(2 * fill / (manner.offer * manner.accept))
-    dut = PacedAdd()
+    block = make_block(PacedAdd)
+    dut = block.component
     a, r = (rng.integers(-128, 128, (len(enables), ITEMS, width)).astype(np.int8) for _ in range(2))
     lasts = np.arange(ITEMS) == ITEMS - 1
     rows = {
@@ -144,7 +146,7 @@ def test_adds_under_back_pressure(pace):
         inputs[f"{name}_item"] = np.zeros((clocks, -(-dut.streams[name].item.shape().size // 8)), np.uint8)
         inputs[f"{name}_item"][: len(items), : items.shape[1]] = items
         inputs[f"{name}_offer"] = ((rng.random(clocks) < manner.offer) & (np.arange(clocks) > fill)).astype(np.int64)
-    found = run_paced(dut, inputs, pace)
+    found = run_paced(block, inputs, pace)
     taken = found["o__valid"][:, 0] & inputs["o__ready"] == 1
     wanted = []
     for number, values in enumerate(commands):

@@ -10,6 +10,7 @@ from cnna.hw.base.timing import delayed
 from cnna.hw.lanes import dsp
 
 from ...rigs import bench
+from ...rigs.block import make_block
 
 pytestmark = pytest.mark.cosim
 
@@ -48,7 +49,7 @@ def test_packing_of_every_triple() -> None:
     flush = np.zeros(dsp.LATENCY + 1, np.int64)
     disturb = np.concatenate([np.zeros(len(high), np.int64), flush + 1])  # after the proof
     found = bench.run(
-        EveryInput(), {"high": np.concatenate([high, flush]), "low": np.concatenate([low, flush]), "disturb": disturb}
+        make_block(EveryInput), {"high": np.concatenate([high, flush]), "low": np.concatenate([low, flush]), "disturb": disturb}
     )["wrong"][dsp.LATENCY :]
     assert len(high) * len(INPUTS) == 1 << 24
     assert not found[: len(high)].any()

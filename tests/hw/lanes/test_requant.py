@@ -9,6 +9,7 @@ from cnna.hw.lanes.requant import LOW_BITS, Lanes, Modes
 from cnna.spec.arith import combine, requantise
 
 from ...rigs import bench
+from ...rigs.block import make_block
 
 pytestmark = pytest.mark.cosim
 
@@ -114,10 +115,11 @@ def _items(rng: np.random.Generator, n: int, modes: Modes, sets: int) -> Items:
 @pytest.mark.parametrize("modes", Modes)
 def test_lanes_equal_golden(modes: Modes, sets: int) -> None:
     """A lane would round, clamp or take parameters otherwise than `arith`, or mix the fields of two items."""
-    rng, lanes, n = np.random.default_rng(1), Lanes(LANES, modes, TAG_BITS, sets=sets), 6000
+    rng, block, n = np.random.default_rng(1), make_block(Lanes, LANES, modes, TAG_BITS, sets=sets), 6000
+    lanes = block.component
     items = _items(rng, n, modes, sets)
     valid, tag = rng.integers(0, 2, n), rng.integers(0, 1 << TAG_BITS, n)
-    found = bench.run(lanes, {**items.ports(lanes), "valid": valid, "tag": tag})
+    found = bench.run(block, {**items.ports(lanes), "valid": valid, "tag": tag})
     late = slice(lanes.latency, None)
     np.testing.assert_array_equal(bench.integers(found["o_valid"], 8)[late, 0], valid[: -lanes.latency])
     np.testing.assert_array_equal(bench.integers(found["o_tag"], 16)[late, 0], tag[: -lanes.latency])

@@ -9,6 +9,7 @@ from cnna.hw.vector.issue import ROOM
 from cnna.spec.arith import combine, requantise
 from cnna.spec.config import Config, preset
 
+from ...rigs.block import make_block
 from ...rigs.engine_cases import params
 from ...rigs.paced import bits, paced_groups, run_paced
 from ...rigs.streams import PACES
@@ -60,7 +61,7 @@ def test_each_group_in_its_own_mode(config, pace):
         if ends:
             frees.append(at + upper)
     inputs |= {"ring_data": ring, "sums": sums.reshape(clocks, -1).view(np.uint8), "o__ready": accepts}
-    found = run_paced(VectorDrain(config), inputs, pace)
+    found = run_paced(make_block(VectorDrain, config), inputs, pace)
     valid = found["o__valid"][:, 0] & inputs["o__ready"] == 1
     np.testing.assert_array_equal(found["o__payload"][valid].view(np.int8), np.array(wanted))
     np.testing.assert_array_equal(np.nonzero(found["slot_free"][:, 0])[0], frees)

@@ -8,6 +8,7 @@ from cnna.spec.config import Config, preset
 from cnna.spec.regmap import VECTOR_OPS
 
 from ...rigs import bench
+from ...rigs.block import make_block
 
 pytestmark = pytest.mark.cosim
 
@@ -29,7 +30,7 @@ def answer(op, x, w):
 @pytest.mark.parametrize("config", [preset("tiny"), WIDE], ids=lambda config: config.name)
 def test_groups_of_every_operation(config):
     """Operations alternate, with gaps between steps. A group that kept something of the one before, or of a gap, would be wrong."""
-    rng, dut = np.random.default_rng(8), VectorSums(config)
+    rng, block = np.random.default_rng(8), make_block(VectorSums, config)
     groups = []
     for number in range(200):
         op = int(rng.integers(len(VECTOR_OPS)))
@@ -46,9 +47,9 @@ def test_groups_of_every_operation(config):
             at += 1 + int(rng.integers(0, 3) == 0)
             feed[at] = 1 | (step == 0) << 1 | (step == steps - 1) << 2 | op << 3
             taken.append(at)
-        wanted.append((taken[-1] + dut.latency, answer(VECTOR_OPS[op], words[taken], weight[taken])))
+        wanted.append((taken[-1] + block.component.latency, answer(VECTOR_OPS[op], words[taken], weight[taken])))
     feed[feed & 1 == 0] = rng.choice([2, 4, 14, 30], (feed & 1 == 0).sum())  # flags without valid mean nothing
-    found = bench.run(dut, {"feed": feed, "words": words.reshape(clocks, -1).view(np.uint8), "weight": weight.view(np.uint8)})
+    found = bench.run(block, {"feed": feed, "words": words.reshape(clocks, -1).view(np.uint8), "weight": weight.view(np.uint8)})
     np.testing.assert_array_equal(np.nonzero(found["o_valid"][:, 0])[0], [clock for clock, _ in wanted])
     sums = bench.integers(found["sums"], 32, signed=True).reshape(clocks, config.pix, config.ci)
     for number, (clock, group) in enumerate(wanted):
@@ -62,14 +63,15 @@ def test_products_equal_numpy(config: Config) -> None:
     """A pixel or channel would take another one's product, or two pixels that share a DSP would disturb each other, even at
     -128.
     """
-    rng, products, clocks = np.random.default_rng(3), PixelProducts(config), 3000
+    rng, block, clocks = np.random.default_rng(3), make_block(PixelProducts, config), 3000
     words, weight = (
         np.where(rng.random(shape) < 0.3, rng.choice([-128, 127], shape), rng.integers(-128, 128, shape)).astype(np.int8)
         for shape in ((clocks, config.pix, config.ci), (clocks, 1, config.ci))
     )
     valid = rng.integers(0, 2, clocks)
-    found = bench.run(products, {"words": words.view(np.uint8), "weight": weight.view(np.uint8), "valid": valid})
-    late, asked = slice(products.latency, None), slice(None, -products.latency)
+    found = bench.run(block, {"words": words.view(np.uint8), "weight": weight.view(np.uint8), "valid": valid})
+    latency = block.component.latency
+    late, asked = slice(latency, None), slice(None, -latency)
     np.testing.assert_array_equal(found["o_valid"][late, 0], valid[asked])
     got = bench.integers(found["products"], 16, signed=True).reshape(words.shape)[late]
     np.testing.assert_array_equal(got, (words.astype(np.int64) * weight)[asked])

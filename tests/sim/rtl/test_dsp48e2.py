@@ -12,6 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...rigs import bench
+from ...rigs.block import make_block
 
 pytestmark = pytest.mark.cosim
 
@@ -119,7 +120,7 @@ def _golden(pins: dict[str, np.ndarray], path: str) -> list[int]:
 
 
 def _found(pins: dict[str, np.ndarray]) -> dict[str, list[int]]:
-    ports = bench.run(Paths(), {name: values.astype(np.int64) for name, values in pins.items()})
+    ports = bench.run(make_block(Paths), {name: values.astype(np.int64) for name, values in pins.items()})
     return {name: [_signed(int.from_bytes(row.tobytes(), "little"), 48) for row in rows] for name, rows in ports.items()}
 
 
