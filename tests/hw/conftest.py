@@ -1,23 +1,31 @@
-"""Ends every simulation of a block: a simulation that waits for ever fails instead of going on."""
+"""Ends every simulation of a block: a simulation that waits for ever fails instead of going on. Compiles equal parts once."""
+
+from collections.abc import Iterator
+from functools import cache
 
 import pytest
-from amaranth.sim import Simulator
+from amaranth.sim import Simulator, _pyrtl
 
-CLOCK_SECONDS = 1e-6  # the clock of all these tests
+from ..rigs.deadline import deadline
+
 MOST_CLOCKS = 200_000  # ten times the longest test
 
 
 @pytest.fixture(autouse=True)
-def deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def every_simulation_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives every `Simulator` that a test runs a deadline."""
     run = Simulator.run
 
     def run_within(self: Simulator) -> None:
-        async def last_moment(ctx) -> None:  # type: ignore[no-untyped-def]
-            await ctx.delay(MOST_CLOCKS * CLOCK_SECONDS)
-            raise AssertionError(f"not finished after {MOST_CLOCKS:,} clocks")
-
-        self.add_testbench(last_moment, background=True)
+        self.add_testbench(deadline(MOST_CLOCKS), background=True)
         run(self)
 
     monkeypatch.setattr(Simulator, "run", run_within)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compiled_once() -> Iterator[None]:
+    """Keeps what Python makes of the text of Amaranth's simulator: tests play the same block many times, at every pace."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_pyrtl, "compile", cache(compile), raising=False)
+        yield

@@ -11,6 +11,7 @@ from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.regmap import ADDRESS_BITS, command_fields
 
 from .axi_memory import BusPace
+from .deadline import CLOCK_SECONDS, deadline
 
 CONFIGS = (
     preset("tiny"),
@@ -89,19 +90,14 @@ def bench(config, dut, masters, serve, memory, pace):
         connect(top, client, master.clients[0] if hasattr(master, "clients") else master.client)
         buses.append(master.bus)
     simulator = Simulator(top)
-    simulator.add_clock(1e-6)
+    simulator.add_clock(CLOCK_SECONDS)
 
     async def start(ctx):
         for number, base in enumerate(SEGMENTS):
             ctx.set(dut.segments[number], base)
 
-    async def deadline(ctx):
-        for _ in range(DEADLINE_CLOCKS):
-            await ctx.tick()
-        raise AssertionError(f"not finished after {DEADLINE_CLOCKS} clocks")
-
     simulator.add_testbench(start)
-    simulator.add_testbench(deadline, background=True)
+    simulator.add_testbench(deadline(DEADLINE_CLOCKS), background=True)
     for port, bus in enumerate(buses):
 
         async def run(ctx, bus=bus, port=port):

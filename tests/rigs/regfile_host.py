@@ -7,6 +7,8 @@ from amaranth.sim import Simulator
 from cnna.hw.control.regfile import RegFile
 from cnna.spec.config import preset
 
+from .deadline import CLOCK_SECONDS, deadline
+
 CONFIG = preset("tiny")
 OKAY, SLVERR = 0, 2
 DEADLINE_CLOCKS = 60_000
@@ -79,18 +81,13 @@ def run(test, *watchers, config=CONFIG):
     reset = Signal()
     top.submodules.dut = ResetInserter(reset)(DomainRenamer({"core": "sync"})(dut))
     simulator = Simulator(top)
-    simulator.add_clock(1e-6)
+    simulator.add_clock(CLOCK_SECONDS)
 
     async def main(ctx):
         await test(ctx, Host(ctx, dut, reset), dut)
 
-    async def deadline(ctx):
-        for _ in range(DEADLINE_CLOCKS):
-            await ctx.tick()
-        raise AssertionError(f"not finished after {DEADLINE_CLOCKS} clocks")
-
     simulator.add_testbench(main)
-    simulator.add_testbench(deadline, background=True)
+    simulator.add_testbench(deadline(DEADLINE_CLOCKS), background=True)
     for watcher in watchers:
 
         async def watch(ctx, watcher=watcher):

@@ -13,6 +13,7 @@ from cnna.spec.config import preset
 from cnna.spec.machine import BEAT_BITS
 
 CONFIG = preset("tiny")
+REST_CLOCKS = 100  # after the last step and twice `hold` a run ends: then nothing may come that did not come before
 
 
 def steps(units, groups, terms):
@@ -36,7 +37,7 @@ class Play:
         self.beats = [word >> BEAT_BITS * i & ((1 << BEAT_BITS) - 1) for word in ring_words for i in range(self.ring.beats)]
 
     def run(self, clocks, hold):
-        """`hold`: clocks after which a group's items and slot are given back."""
+        """Ends after `clocks` at the latest. `hold`: clocks after which a group's items and slot are given back."""
         top = Module()
         top.submodules.dut, top.submodules.ring = self.dut, self.ring
         wiring.connect(top, self.dut.ring, self.ring.read)
@@ -50,7 +51,7 @@ class Play:
         simulator.run()
 
     async def _drive(self, ctx, clocks, hold):
-        dut, at, due, slots, commanded, beat = self.dut, 0, [], [], False, 0
+        dut, at, due, slots, commanded, beat, rest = self.dut, 0, [], [], False, 0, 2 * hold + REST_CLOCKS
         for name, value in self.command.items():
             ctx.set(dut.command.p[name], value)
         for clock in range(clocks):
@@ -85,6 +86,9 @@ class Play:
             if ctx.get(dut.param_valid):
                 self.loaded.append(ctx.get(self.ring.read.data))
             at += offer and ctx.get(dut.source.ready)
+            rest -= len(self.fed) >= len(self.walk)
+            if not rest:
+                break
             await ctx.tick()
 
 

@@ -12,6 +12,7 @@ from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import READS_OUTSTANDING, WRITES_OUTSTANDING
 
 from ...rigs.axi_memory import BusMemory, BusPace, ProtocolError, serve_reads, serve_writes
+from ...rigs.deadline import CLOCK_SECONDS, deadline
 
 PACES = {"fast": BusPace(latency=1), "stalled": BusPace(ready=0.3, valid=0.4, latency=1), "slow": BusPace(0.8, 0.8, latency=500)}
 DEADLINE_CLOCKS = 20_000
@@ -33,18 +34,13 @@ def simulate(dut: wiring.Component, serve, memory: BusMemory, *testbenches) -> N
     top = Module()
     top.submodules.dut = dut
     simulator = Simulator(top)
-    simulator.add_clock(1e-6)
+    simulator.add_clock(CLOCK_SECONDS)
 
     async def port(ctx):
         await serve(ctx, dut.bus, memory, 1)
 
-    async def deadline(ctx):
-        for _ in range(DEADLINE_CLOCKS):
-            await ctx.tick()
-        raise AssertionError(f"not finished after {DEADLINE_CLOCKS} clocks")
-
     simulator.add_testbench(port, background=True)
-    simulator.add_testbench(deadline, background=True)
+    simulator.add_testbench(deadline(DEADLINE_CLOCKS), background=True)
     for testbench in testbenches:
         simulator.add_testbench(testbench)
     simulator.run()

@@ -15,6 +15,7 @@ from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import STREAM_ERRORS
 
 from ...rigs.axi_memory import BusMemory, BusPace, serve_reads, serve_writes
+from ...rigs.deadline import CLOCK_SECONDS, deadline
 
 PACES = {"fast": BusPace(latency=1), "stalled": BusPace(ready=0.3, valid=0.4, latency=5), "slow": BusPace(0.9, 0.9, latency=200)}
 STREAM_PACES = {"full": 1.0, "ragged": 0.5, "starved": 0.2}  # the chance that the other end of the stream takes part in a clock
@@ -44,7 +45,7 @@ class CopyBench:
         top.d.comb += self.came.bad.eq(self.write.bad & self.share.second_done)
         self.reader, self.writer = self.read.clients[0], self.share.clients[0]
         self.simulator = Simulator(top)
-        self.simulator.add_clock(1e-6)
+        self.simulator.add_clock(CLOCK_SECONDS)
         self.rng = np.random.default_rng(1)
 
     def run(self, *testbenches):
@@ -56,11 +57,6 @@ class CopyBench:
         async def writes(ctx):
             await serve_writes(ctx, self.write.bus, self.memory, 2)
 
-        async def deadline(ctx):
-            for _ in range(DEADLINE_CLOCKS):
-                await ctx.tick()
-            raise AssertionError(f"not finished after {DEADLINE_CLOCKS} clocks")
-
         async def promise(ctx):
             taken, offered, axis, burst = 0, 0, self.came.axis, self.came.client.burst
             seen = (self.came.request.start, axis.tvalid & axis.tready, burst.valid & burst.ready, burst.payload.beats)
@@ -68,7 +64,7 @@ class CopyBench:
                 taken, offered = (0, 0) if start else (taken + came, offered + asked * beats)
                 assert offered <= taken, "a burst was offered before its beats were there"
 
-        for background in (reads, writes, deadline, promise):
+        for background in (reads, writes, deadline(DEADLINE_CLOCKS), promise):
             self.simulator.add_testbench(background, background=True)
         for testbench in testbenches:
             self.simulator.add_testbench(testbench)

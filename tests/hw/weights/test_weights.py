@@ -13,6 +13,7 @@ from cnna.hw.weights.weights import Weights
 from cnna.spec.config import BEAT_BYTES, Config, preset
 
 from ...rigs.axi_memory import BusMemory, BusPace, serve_reads
+from ...rigs.deadline import CLOCK_SECONDS, deadline
 
 CONFIGS = (
     preset("tiny"),
@@ -78,7 +79,7 @@ def test_rings_get_every_word_in_order(config, pace):
         connect(top, client, master.clients[0])
         buses.append(master.bus)
     simulator = Simulator(top)
-    simulator.add_clock(1e-6)
+    simulator.add_clock(CLOCK_SECONDS)
     ends = []
 
     async def drive(ctx):
@@ -115,18 +116,13 @@ def test_rings_get_every_word_in_order(config, pace):
 
         return check
 
-    async def deadline(ctx):
-        for _ in range(DEADLINE_CLOCKS):
-            await ctx.tick()
-        raise AssertionError(f"not finished after {DEADLINE_CLOCKS} clocks")
-
     for port, bus in enumerate(buses):
 
         async def serve(ctx, bus=bus, port=port):
             await serve_reads(ctx, bus, memory, port)
 
         simulator.add_testbench(serve, background=True)
-    simulator.add_testbench(deadline, background=True)
+    simulator.add_testbench(deadline(DEADLINE_CLOCKS), background=True)
     for testbench in (drive, read(0), read(1)):
         simulator.add_testbench(testbench)
     simulator.run()
