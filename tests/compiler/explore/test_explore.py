@@ -10,6 +10,9 @@ from cnna.compiler.explore.explore import bram36, configurations, dsp48e2, evalu
 from cnna.compiler.report.report import figures
 from cnna.hw.verilog import writer
 from cnna.hw.verilog.dedup import count_instances
+from cnna.sim.rtl.build import to_stderr
+from cnna.sim.rtl.cache import default_cache
+from cnna.sim.rtl.sources import generated
 from cnna.spec.config import Config, preset
 from cnna.spec.errors import ModelError, UserError
 
@@ -23,7 +26,7 @@ ODD = Config("odd", pix=4, ci=4, co=12, ports=1, regions=1, bank_words=128, ring
 @pytest.mark.parametrize("config", [preset("tiny"), ODD], ids=lambda config: config.name)
 def test_dsps_are_those_of_the_verilog(config):
     """A configuration would be offered for which the chip has too few multipliers, or one that fits would be missing."""
-    assert dsp48e2(config) == count_instances(writer.generate(config), writer.TOP, "DSP48E2")
+    assert dsp48e2(config) == count_instances(generated(config, default_cache(), to_stderr), writer.TOP, "DSP48E2")
 
 
 def test_the_preset_of_a_chip_fits_it():

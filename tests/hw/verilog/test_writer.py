@@ -83,7 +83,7 @@ def test_ports_have_the_names_that_others_rely_on(tiny):
 def test_streams_have_their_ports_and_are_lint_clean(tiny):
     """Vivado would find no AXI4-Stream interface, or one without a clock; or there would be stream ports without streams."""
     assert "axis" not in tiny
-    text = writer.generate(replace(TINY, streams=True))
+    text = generated(replace(TINY, streams=True), default_cache(), to_stderr)
     head = text[text.index("module cnna(") : text.index("endmodule")]
     for name, drives in (("s_axis", "output"), ("m_axis", "input")):
         for member in AxiStream().members:
