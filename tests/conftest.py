@@ -4,6 +4,7 @@
 `make test-all` does. A test or file that is named on the command line runs whatever its marks.
 """
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_SEED = 1
+COLLECT_AFTER = (200_000, 10, 50)  # objects, then collections: Python's own (700, 10, 10) searches the same objects all the time
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes of `--models` a folder that is there, or None; heeds Ctrl-C where a background job was told not to.
+    """Makes of `--models` a folder that is there, or None; heeds Ctrl-C where a background job was told not to; collects rarely.
 
     A shell's background job ignores SIGINT, under nohup SIGHUP too, and so would every process that a test starts, and ends.
     """
@@ -38,6 +40,13 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    gc.set_threshold(*COLLECT_AFTER)
+
+
+def pytest_collection_finish() -> None:
+    """Lets the garbage collector leave out what lives to the end: the imported modules and thousands of test items."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
