@@ -117,7 +117,8 @@ def _cut(model: onnx.ModelProto, piece: CpuPiece, source: Mapping[str, str]) -> 
     """The nodes between the piece's inputs and outputs in the original model; None if they cannot be found by name."""
     known = {value.name for value in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
     operators = piece.manifest["operators"]
-    inputs = [name for name in reads(operators) if name in known]
+    constants = {tensor.name for tensor in onnx.load_from_string(piece.model).graph.initializer}  # the model may compute them
+    inputs = [name for name in reads(operators) if name in known - constants]
     outputs = sorted({source[name] for name in makes(operators) if source[name] in known})
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

@@ -60,6 +60,21 @@ def test_pieces_with_great_constants_are_compared(monkeypatch):
         assert opened.cpu_agreement.tensors == 1
 
 
+def test_weights_that_the_model_dequantises_are_compared():
+    """uint8 weights stay float on the CPU, where the compiler writes their values. The model's DQ must not count as an input."""
+    text = """g (float[N,3,8,8] x) => (float[N,8,8,8] y) {
+        u = DequantizeLinear (w, scale, zero) a = Conv <pads=[1,1,1,1]> (x, u) b = Sigmoid (a) y = Conv <pads=[1,1,1,1]> (b, v) }"""
+    asymmetric = {"w": np.random.default_rng(2).integers(0, 256, (8, 3, 3, 3), np.uint8), "zero": np.uint8(150)}
+    model = with_pairs(
+        written(text, {**asymmetric, "scale": np.float32(1 / 512), "v": (8, 8, 3, 3)}),
+        {"x": (1 / 32, 0), "a": (1 / 16, 0), "b": (1 / 256, -128), "y": (1 / 16, 0)},
+        {"v": 1 / 64},
+    )
+    with Model(compile_model(model, preset("tiny")), check=True) as opened:
+        opened.run(images(model, 2)["x"])
+        assert opened.cpu_agreement.tensors >= 1
+
+
 def test_what_saturates_is_compared_behind_its_rounding():
     """The model's own tensor goes beyond what int8 holds, and the piece's does not: that must not count as a difference."""
     model = with_pairs(
