@@ -18,20 +18,21 @@ def emit(commands: Sequence[PlannedCommand]) -> bytes:
     """
     writes: list[tuple[int, int]] = []
     values = {engine: {name: max(0, field.limits[0]) for name, field in command_fields(engine).items()} for engine in ENGINES}
-    shadow: dict[str, int] = {}
+    shadow: dict[str, tuple[int, ...]] = {}  # the values of a register's fields as they were last written
     for command in commands:
-        _check_names(command.fields, values[command.engine])
-        values[command.engine].update(command.fields)
+        known = values[command.engine]
+        _check_names(command.fields, known)
+        known.update(command.fields)
         for register, names in registers_of(command.engine):
+            own = tuple([known[name] for name in names])
+            if shadow.get(register.name) == own:
+                continue
             try:
-                word = register.pack(
-                    **{field.name: values[command.engine][name] for field, name in zip(register.fields, names, strict=True)}
-                )
+                word = register.pack(**{field.name: value for field, value in zip(register.fields, own, strict=True)})
             except ValueError as error:
                 raise ModelError(f"layer {command.layer}, tensor '{command.tensor}': {error}; the layer is too large") from None
-            if shadow.get(register.name) != word:
-                shadow[register.name] = word
-                writes.append((register.offset, word))
+            shadow[register.name] = own
+            writes.append((register.offset, word))
         writes.append((offset(f"{command.engine.upper()}_GO"), 1))
     writes.append((offset("END"), 1))
     return np.array(writes, "<u4").tobytes()
