@@ -75,6 +75,8 @@ def _result(found: "Found", limit: float, samples: int) -> str:
         nearest = f"the nearest network, with {which}," if names else "the network in int8"
         remedy = "try --effort 2, another --method, or more calibration samples"
         return f"--search {limit:g} cannot be met: {nearest} loses {best.loss:.2f} {on}; {remedy}"
+    if not found.layers:
+        return f"--search {limit:g} is met: no layer of the model has weights that can be int8; the loss is {best.loss:.2f} {on}"
     if not names:
         return f"--search {limit:g} is met with all layers in int8: the loss is {best.loss:.2f} {on}"
     return f"--search {limit:g} is met with {which}: the loss is {best.loss:.2f} instead of {found.losses[0]:.2f} {on}"

@@ -11,6 +11,8 @@ import pytest
 from cnna.cli.arrays import write_arrays
 from cnna.cli.main import main
 
+from ..compiler.written import written
+
 SAMPLES = 24
 
 
@@ -125,6 +127,17 @@ def test_a_search_says_what_it_keeps_and_what_that_costs(folder: Path, capsys: p
     assert found["search"]["fps"] < found["search"]["fps_in_int8"]
     assert f"cnna: on tiny {found['search']['fps']:,.1f} images a second" in said
     assert "--search 0 is met with" in (folder / "s.html").read_text()
+
+
+def test_a_search_in_a_model_without_weights_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is in int8, so a line about `all layers in int8` would be false."""
+    (folder / "bare.onnx").write_bytes(written("g (float[N,3] x) => (float[N,3] y) { y = Tanh (x) }").SerializeToString())
+    write_arrays(folder / "rows.npz", {"x": np.eye(3, dtype=np.float32)})
+    words = ["--calib", str(folder / "rows.npz"), "-o", str(folder / "q.onnx"), "--search", "1"]
+    assert main(["quantize", str(folder / "bare.onnx"), *words]) == 0
+    said = capsys.readouterr().err
+    assert "cnna: --search 1 is met: no layer of the model has weights that can be int8" in said
+    assert "all layers in int8" not in said
 
 
 def test_a_search_that_fails_ends_with_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
