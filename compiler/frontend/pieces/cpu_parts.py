@@ -3,7 +3,7 @@
 onnxruntime may refuse an operator. The trial finds that while the model is compiled, not when the first image comes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -40,8 +40,20 @@ def cpu_models(pieces: Sequence[Piece], graph: Graph) -> list[ModelProto | None]
         tensors = {
             name: replace(tensor, quant=None) if name in given | alone else tensor for name, tensor in piece.graph.tensors.items()
         }
-        models.append(to_model(replace(piece.graph, tensors=tensors)))
+        models.append(_with_lengths(to_model(replace(piece.graph, tensors=tensors)), piece.graph, given))
     return models
+
+
+def _with_lengths(part: ModelProto, graph: Graph, given: Collection[str]) -> ModelProto:
+    """Gives each vector of integers that the part reads from earlier pieces its length.
+
+    It may hold sizes, of which onnxruntime must know how many there are. A part runs for one sample, so its length is that of one.
+    """
+    for value in part.graph.input:
+        shape = graph.tensors[value.name].shape
+        if value.name in given and value.name in graph.types and len(shape) == 1 and shape[0]:
+            value.type.tensor_type.shape.dim[0].dim_value = shape[0]
+    return part
 
 
 def operators_of(part: ModelProto) -> list[CpuOperator]:
