@@ -1,14 +1,13 @@
 """Computes operators whose inputs are constant, with ONNX's reference evaluator, and infers the shapes that this makes known.
 
 Requires: a graph of ONNX operators only, as `onnx_import` makes it.
-Ensures: no Constant, no Shape or Size of a known shape and no operator with constant inputs is left. All shapes that ONNX can
-infer are known.
+Ensures: no Constant, no Shape of a known shape and no operator with constant inputs is left. All shapes that ONNX can infer are
+known.
 Leaves alone: Q and DQ of constants, because `dequantise_constants` needs their scales; outputs of the model; nodes that contain
 graphs; custom domains.
 """
 
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.errors import ModelError
 
 QUANTISED = ("QuantizeLinear", "DequantizeLinear")  # not folded: `dequantise_constants` needs their scales
-SIZES = ("Shape", "Size")  # they read the shape of their input alone
 NESTED = ("If", "Loop", "Scan", "SequenceMap")  # they contain graphs that read tensors by name
 SMALL = 64  # elements; larger constants do not determine shapes
 ELEMENTS_MAX = 1 << 26  # a constant beyond this is more likely a mistake
@@ -88,8 +86,8 @@ def _fold(graph: Graph) -> Graph:
             continue
         if node.op.kind == "Constant":
             value = _constant(node.op)
-        elif node.op.kind in SIZES and _whole(edit.shape(node.inputs[0])):
-            value = _size(node.op, edit.shape(node.inputs[0]))
+        elif node.op.kind == "Shape" and not node.op.attributes and _whole(edit.shape(node.inputs[0])):
+            value = np.array(edit.shape(node.inputs[0]), np.int64)
         elif node.inputs and all(name in edit.constants or not name for name in node.inputs):
             value = _evaluate(node, edit, graph.opset)
         else:
@@ -97,13 +95,6 @@ def _fold(graph: Graph) -> Graph:
         edit.remove(node)
         edit.constants[node.output] = value
     return edit.finish()
-
-
-def _size(op: Onnx, shape: tuple[int, ...]) -> np.ndarray:
-    """What a Shape or a Size makes of a shape. Since opset 15 a Shape may have the first axis, and one past the last."""
-    if op.kind == "Size":
-        return np.array(prod(shape), np.int64)
-    return np.array(shape[op.attributes.get("start", 0) : op.attributes.get("end")], np.int64)
 
 
 def _constant(op: Onnx) -> np.ndarray:

@@ -30,19 +30,6 @@ def test_computed_shapes_become_known():
     assert graph.constants["f"] == 48
 
 
-def test_parts_of_shapes_are_computed():
-    """PyTorch's exporter takes single sizes with Shape's own limits: left to the CPU, they would drag each Resize after them."""
-    limits = ["", "<start=2>", "<end=-1>", "<start=-3,end=3>", "<start=-9,end=9>", "<start=3,end=1>"]
-    sizes = "".join(f"s{number} = Shape {limit} (x) " for number, limit in enumerate(limits))
-    names = ", ".join(f"s{number}" for number in range(len(limits)))
-    text = f"""g (float[N,3,4,5] x) => (float[N,3,4,5] y) {{
-        {sizes} n = Size (x) one = Unsqueeze (n, zero)
-        all = Concat <axis=0> ({names}, one) k = Cast <to=1> (all) sum = ReduceMean (k) y = Mul (x, sum) }}"""
-    graph = fold_constants(untyped(text, {"zero": ints(0)}))
-    assert kinds(graph) == ["Mul"]
-    assert graph.constants["sum"] == np.mean([1, 3, 4, 5, 4, 5, 1, 3, 4, 3, 4, 1, 3, 4, 5, 60], dtype=np.float32)
-
-
 def test_values_are_the_evaluators():
     """A constant that an exporter writes as a small graph must be what ONNX computes for it."""
     text = """g (float[N,2,3,3] x) => (float[N,2,3,3] y) {
