@@ -2,9 +2,12 @@
 
 import itertools
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from cnna.host.board.board_device import BoardDevice
 from cnna.host.board.mover import reset_dma
@@ -110,6 +113,14 @@ class Channel:
         if self.base:
             self._buffer.invalidate()
         self.transferred = self.mmio.read(self.base + 0x28)
+
+
+@contextmanager
+def short_resets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Gives up soon on soft resets that the bus holds up. Only for a bus that is silent: a loaded machine may need seconds."""
+    with monkeypatch.context() as patch:
+        patch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.3)
+        yield
 
 
 def lock_base() -> int:

@@ -13,7 +13,7 @@ from cnna.spec.config import preset
 from cnna.spec.errors import RunError, TimedOutError
 from cnna.spec.regmap import offset
 
-from ..emulated_board import ServedBoard
+from ..emulated_board import ServedBoard, short_resets
 from ..hand_made import expected, requantised_copy, samples
 
 pytestmark = pytest.mark.cosim
@@ -58,12 +58,14 @@ def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, write: boo
 
 def test_a_bus_that_falls_silent(board: ServedBoard, backend: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watchdog must name the layer, or else the driver's own limit. A reset waits for the bus, and must say so."""
-    monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.3)
     with BoardModel(board, requantised_copy(batch=1), retries=0) as session:
         with backend.exclusive() as device:
             device.set_ddr(hang_after=20)
-        with pytest.raises(
-            RunError, match=r"stopped: watchdog \(no progress for 5000 clocks\) .*; a soft reset has not ended after"
+        with (
+            short_resets(monkeypatch),
+            pytest.raises(
+                RunError, match=r"stopped: watchdog \(no progress for 5000 clocks\) .*; a soft reset has not ended after"
+            ),
         ):
             session.run(X)
         with backend.exclusive() as device:

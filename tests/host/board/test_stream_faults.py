@@ -11,7 +11,7 @@ from cnna.sim.board.rtl_backend import RtlBackend
 from cnna.spec.config import preset
 from cnna.spec.errors import RunError, TimedOutError
 
-from ..emulated_board import StreamedBoard
+from ..emulated_board import StreamedBoard, short_resets
 from ..hand_made import expected, requantised_copy, samples
 
 pytestmark = pytest.mark.cosim
@@ -80,14 +80,14 @@ def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: 
 
 def test_a_bus_that_falls_silent_under_a_copy(board: StreamedBoard, rtl: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """A waiting caller must learn what hangs; when the bus answers again, so must the board."""
-    monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.3)
     with BoardModel(board, requantised_copy(batch=1), timeout_seconds=0.5) as session:
         with rtl.exclusive() as device:
             device.set_ddr(hang_after=0)
-        with pytest.raises(TimedOutError, match=r"have not moved within 0.5 s: STREAM_IN is busy, the AXI DMA .* has status 0x"):
-            session.run(X)
-        with pytest.raises(TimedOutError, match="a soft reset has not ended"):
-            session.run(X)
+        with short_resets(monkeypatch):
+            with pytest.raises(TimedOutError, match=r"not moved within 0.5 s: STREAM_IN is busy, the AXI DMA .* has status 0x"):
+                session.run(X)
+            with pytest.raises(TimedOutError, match="a soft reset has not ended"):
+                session.run(X)
         with rtl.exclusive() as device:
             device.clear_faults()
         session.timeout_seconds = 10.0

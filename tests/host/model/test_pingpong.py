@@ -103,11 +103,11 @@ def test_what_the_last_run_left_is_cleared_before_the_next(board, monkeypatch, l
 
         monkeypatch.setattr(board.mmio, "read", status)
         monkeypatch.setattr(board.mmio, "write", noted)
-        monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.05)
         assert np.array_equal(session.run(samples(1)), expected(samples(1)))
         assert [fields["soft_reset"] for fields in written] == [1, 0]
         if left == "resetting":
             looks[0] = 1_000_000
+            monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.05)
             with pytest.raises(TimedOutError, match=r"a soft reset has not ended after 0.05 s.*; load the overlay again"):
                 session.run(samples(1))
             assert not written[-1]["start"]
