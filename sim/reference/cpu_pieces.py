@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx.utils import Extractor
 
@@ -60,7 +61,8 @@ class CpuCheck:
             }
             for number, piece in cpu.items()
         }
-        self._cut = {number: _cut(model, piece, self._source[number]) for number, piece in cpu.items()}
+        held = {number: _held(piece, f"{self.name}: the model of piece {number} on the CPU") for number, piece in cpu.items()}
+        self._cut = {number: _cut(model, piece, self._source[number], held[number]) for number, piece in cpu.items()}
         self._steps = {number: max((steps.get(name, 0.0) for name in names[number]), default=0.0) for number in cpu}
         self._counted: set[str] = set()
 
@@ -113,12 +115,19 @@ def _rounded(model: onnx.ModelProto) -> dict[str, str]:
     return {name: behind[int8] for name, int8 in quantised.items() if int8 in behind}
 
 
-def _cut(model: onnx.ModelProto, piece: CpuPiece, source: Mapping[str, str]) -> onnxruntime.InferenceSession | None:
+def _held(piece: CpuPiece, name: str) -> set[str]:
+    """The constants that the piece holds; the original model may compute some of them. ArtifactError: it cannot be read."""
+    try:
+        return {tensor.name for tensor in onnx.load_from_string(piece.model).graph.initializer}
+    except DecodeError:
+        raise ArtifactError(f"{name} is damaged: its protobuf cannot be read; compile it again") from None
+
+
+def _cut(model: onnx.ModelProto, piece: CpuPiece, source: Mapping[str, str], held: set[str]) -> onnxruntime.InferenceSession | None:
     """The nodes between the piece's inputs and outputs in the original model; None if they cannot be found by name."""
     known = {value.name for value in (*model.graph.value_info, *model.graph.input, *model.graph.output)}
     operators = piece.manifest["operators"]
-    constants = {tensor.name for tensor in onnx.load_from_string(piece.model).graph.initializer}  # the model may compute them
-    inputs = [name for name in reads(operators) if name in known - constants]
+    inputs = [name for name in reads(operators) if name in known - held]
     outputs = sorted({source[name] for name in makes(operators) if source[name] in known})
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
