@@ -1,7 +1,7 @@
 # What a user types. Everything happens in .venv; a second run installs and builds only what has changed.
 PYTHON =
 BIN = .venv/bin
-PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 READY = .venv/installed
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 

@@ -20,6 +20,22 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_SEED = 1
+LONG_FILES = (  # those of 20 seconds and more, the longest first: the last file of a run must not keep one processor alone
+    "tests/hw/verilog/test_writer.py",
+    "tests/test_agreement.py",
+    "tests/compiler/test_compile.py",
+    "tests/test_models.py",
+    "tests/hw/array/test_conv.py",
+    "tests/test_docs.py",
+    "tests/host/test_notebooks.py",
+    "tests/hw/vector/test_vector.py",
+    "tests/sim/rtl/test_cosim.py",
+    "tests/test_style.py",
+    "tests/hw/dma/test_load_store.py",
+    "tests/hw/test_second_opinion.py",
+    "tests/sim/test_check.py",
+    "tests/tools/test_resources.py",
+)
 COLLECT_AFTER = (200_000, 10, 50)  # objects, then collections: Python's own (700, 10, 10) searches the same objects all the time
 
 
@@ -57,7 +73,9 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out `cosim` and `slow` tests unless they are asked for by `-m`, or a test or file is named."""
+    """Puts long files first; leaves out `cosim` and `slow` tests unless `-m` asks for them, or a test or file is named."""
+    rank = {ROOT / name: number for number, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
     named = any("::" in argument or argument.endswith(".py") for argument in config.args)
     if named or "-m" in _given(config):
         return

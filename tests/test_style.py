@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import LONG_FILES
+
 BOARD_PYTHON = "mypy --python-version 3.10 -p cnna.host"  # the version of a PYNQ image: nothing newer may be imported or called
 COMMANDS = ("ruff check .", "ruff format --check .", "mypy -p cnna", BOARD_PYTHON, "mypy tools examples")
 
@@ -23,3 +25,8 @@ def test_make_runs_the_same(root: Path) -> None:
     """A tool that is added to one of the two would be missing from the other."""
     recipe = (root / "Makefile").read_text().split("\nlint:", 1)[1].split("\n\n", 1)[0]
     assert tuple(line.strip().removeprefix("$(BIN)/") for line in recipe.splitlines()[1:]) == COMMANDS
+
+
+def test_files_that_run_first_are_there(root: Path) -> None:
+    """A file that was renamed would begin last again, and one processor would wait for it."""
+    assert all((root / name).is_file() for name in LONG_FILES)
