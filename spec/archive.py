@@ -49,6 +49,7 @@ def unpack(path: Path) -> dict[str, bytes]:
         raise ArtifactError(f"{path}: a folder, not a .cnna file; name the .cnna file in it") from None
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
+    # zipfile raises NotImplementedError for a compression that it lacks, and RuntimeError for a member with a password
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, ValueError) as error:
         raise ArtifactError(f"{path}: truncated or damaged ({' '.join(str(error).split())}); compile it again") from error
 

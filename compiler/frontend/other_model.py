@@ -11,7 +11,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx import ModelProto, ValueInfoProto
 
-from cnna.spec.cpu_ops import onnxruntime_errors
+from cnna.spec.cpu_ops import onnxruntime_errors, session_options
 from cnna.spec.errors import DataError, ModelError, reason_of
 
 Arrays = dict[str, NDArray[Any]]
@@ -36,11 +36,10 @@ class OtherModel:
         self._seen = {**{output: output for output in self.outputs}, **seen}  # by name: the tensor to ask onnxruntime for
         extra = dict.fromkeys(tensor for tensor in seen.values() if tensor not in self.outputs)
         copy.graph.output.extend(ValueInfoProto(name=tensor) for tensor in extra)
-        options = ort.SessionOptions()
-        options.log_severity_level = 4  # an error is raised, so it need not be printed as well
-        options.add_session_config_entry("session.disable_quant_qdq", "1")  # round where the model does
         try:
-            self._session = ort.InferenceSession(copy.SerializeToString(), options, ["CPUExecutionProvider"], enable_fallback=0)
+            self._session = ort.InferenceSession(
+                copy.SerializeToString(), session_options(), ["CPUExecutionProvider"], enable_fallback=0
+            )
         except onnxruntime_errors() as error:
             raise self._refused(error) from None
 

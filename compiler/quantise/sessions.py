@@ -7,10 +7,8 @@ import onnxruntime as ort
 
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.ir import Graph
-from cnna.spec.cpu_ops import onnxruntime_errors
+from cnna.spec.cpu_ops import onnxruntime_errors, session_options
 from cnna.spec.errors import DataError, ModelError, reason_of
-
-AS_WRITTEN = "session.disable_quant_qdq"  # onnxruntime's int8 kernels round otherwise than Q and DQ say
 
 
 class Session:
@@ -21,11 +19,8 @@ class Session:
 
     def __init__(self, model: bytes, name: str) -> None:
         self._name = name
-        options = ort.SessionOptions()
-        options.log_severity_level = 4  # an error is raised, so it need not be printed as well
-        options.add_session_config_entry(AS_WRITTEN, "1")
         try:
-            self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            self._session = ort.InferenceSession(model, session_options(), providers=["CPUExecutionProvider"])
         except onnxruntime_errors() as error:
             raise self._refused(error) from None
         self.outputs = [value.name for value in self._session.get_outputs()]

@@ -100,7 +100,7 @@ def _convert(block: Elaboratable, ports: dict, name: str, config: Config) -> str
         for port, (signal, flow) in ports.items()
     }
     rams = MemoryModules()
-    with _no_collection():
+    with no_collection():
         text = rtlil.convert(block, name=name, platform=rams, ports=directions, emit_src=False)
         text = verilog._convert_rtlil_text(tidy_rtlil(text), strip_internal_attrs=True)
     text = place_attributes(tidy_verilog(share_modules(_EMPTY.sub("", text.partition("*/\n")[2]), name)))
@@ -110,7 +110,7 @@ def _convert(block: Elaboratable, ports: dict, name: str, config: Config) -> str
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Switches the garbage collector off: searching millions of small objects that all live to the end would take half the time."""
     enabled = gc.isenabled()
     gc.disable()

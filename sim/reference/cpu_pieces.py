@@ -18,7 +18,7 @@ from onnx.utils import Extractor
 from cnna.compiler.frontend.onnx_import import load_model, with_shapes
 from cnna.compiler.frontend.onnx_model.hollow import is_hollow
 from cnna.spec.artifact import Artifact, CpuPiece
-from cnna.spec.cpu_ops import makes, onnxruntime_errors, reads
+from cnna.spec.cpu_ops import makes, onnxruntime_errors, reads, session_options
 from cnna.spec.errors import ArtifactError, CheckError
 
 TOLERANCE = 1e-4  # share of a tensor's greatest magnitude
@@ -129,13 +129,10 @@ def _cut(model: onnx.ModelProto, piece: CpuPiece, source: Mapping[str, str], hel
     operators = piece.manifest["operators"]
     inputs = [name for name in reads(operators) if name in known - held]
     outputs = sorted({source[name] for name in makes(operators) if source[name] in known})
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.add_session_config_entry("session.disable_quant_qdq", "1")
     failures: tuple[type[Exception], ...] = (*onnxruntime_errors(), onnx.checker.ValidationError, ValueError, KeyError)
     try:
         part = Extractor(model).extract_model(inputs, outputs)
-        return onnxruntime.InferenceSession(part.SerializeToString(), options, ["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(part.SerializeToString(), session_options(), ["CPUExecutionProvider"])
     except failures:
         return None
 

@@ -1,9 +1,7 @@
 """A block for `bench`, and its Verilog. Amaranth and Yosys take seconds to generate it, so the user's cache folder keeps it."""
 
-import gc
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import version
@@ -15,6 +13,7 @@ from amaranth.back.verilog import convert
 from amaranth.hdl import Elaboratable
 from amaranth.lib.wiring import Component
 
+from cnna.hw.verilog.writer import no_collection
 from cnna.sim.rtl.cache import default_cache, private, prune, use
 from cnna.spec.config import Config
 from cnna.spec.files import write_text
@@ -69,18 +68,8 @@ def _count_as_used(value: Any) -> None:
 
 
 def _generated(component: Component) -> str:
-    with _no_collection():  # as in `hw.verilog.writer`
+    with no_collection():
         return str(convert(component, name="block", emit_src=False))
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Switches the garbage collector off, which takes half the time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _sources() -> str:
