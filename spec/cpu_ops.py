@@ -119,10 +119,11 @@ def reads(operators: Sequence[CpuOperator]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name and name not in made]
 
 
-def session_options() -> Any:
-    """Options for sessions of onnxruntime, which must be installed: they round where Q and DQ stand, as int8 kernels do not."""
-    import onnxruntime
+def session_options(onnxruntime: Any) -> Any:
+    """Options for sessions of onnxruntime: they round where Q and DQ stand, as int8 kernels do not.
 
+    onnxruntime: the module that the caller imported, since a board may lack it.
+    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # an error is raised, so it need not be printed as well
     options.add_session_config_entry("session.disable_quant_qdq", "1")
@@ -168,7 +169,9 @@ class CpuPart:
                 raise ToolError(f"{name} has large constants and needs onnxruntime: pip install onnxruntime") from None
             return
         with self._believed():
-            self._session = onnxruntime.InferenceSession(model, session_options(), ["CPUExecutionProvider"], enable_fallback=0)
+            self._session = onnxruntime.InferenceSession(
+                model, session_options(onnxruntime), ["CPUExecutionProvider"], enable_fallback=0
+            )
             missing = {*self.outputs} - {entry.name for entry in self._session.get_outputs()}
             if missing:
                 raise ValueError(f"it has no output {', '.join(sorted(missing))}")

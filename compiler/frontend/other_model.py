@@ -38,7 +38,7 @@ class OtherModel:
         copy.graph.output.extend(ValueInfoProto(name=tensor) for tensor in extra)
         try:
             self._session = ort.InferenceSession(
-                copy.SerializeToString(), session_options(), ["CPUExecutionProvider"], enable_fallback=0
+                copy.SerializeToString(), session_options(ort), ["CPUExecutionProvider"], enable_fallback=0
             )
         except onnxruntime_errors() as error:
             raise self._refused(error) from None

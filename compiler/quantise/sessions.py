@@ -20,7 +20,7 @@ class Session:
     def __init__(self, model: bytes, name: str) -> None:
         self._name = name
         try:
-            self._session = ort.InferenceSession(model, session_options(), providers=["CPUExecutionProvider"])
+            self._session = ort.InferenceSession(model, session_options(ort), providers=["CPUExecutionProvider"])
         except onnxruntime_errors() as error:
             raise self._refused(error) from None
         self.outputs = [value.name for value in self._session.get_outputs()]

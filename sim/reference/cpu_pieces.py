@@ -132,7 +132,7 @@ def _cut(model: onnx.ModelProto, piece: CpuPiece, source: Mapping[str, str], hel
     failures: tuple[type[Exception], ...] = (*onnxruntime_errors(), onnx.checker.ValidationError, ValueError, KeyError)
     try:
         part = Extractor(model).extract_model(inputs, outputs)
-        return onnxruntime.InferenceSession(part.SerializeToString(), session_options(), ["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(part.SerializeToString(), session_options(onnxruntime), ["CPUExecutionProvider"])
     except failures:
         return None
 
