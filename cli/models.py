@@ -58,7 +58,7 @@ def _list() -> Outcome:
         model = entry.graph()
         sizes = {"parameters": catalogue.parameters(model), "macs": catalogue.macs(model)}
         figures.append({"name": entry.name, **sizes, "trained": entry.trained, "about": entry.about})
-        print(f"{entry.name:13} {sizes['parameters']:>11,} parameters {sizes['macs'] / 1e9:>7.3f} GMAC  {entry.about}")
+        print(f"{entry.name:18} {sizes['parameters']:>11,} parameters {sizes['macs'] / 1e9:>7.3f} GMAC  {entry.about}")
     print("cnna models NAME -o M.onnx writes one")
     return Outcome({"models": figures})
 

@@ -17,7 +17,7 @@ import onnx
 from numpy.typing import NDArray
 
 from cnna.compiler.zoo import weights
-from cnna.compiler.zoo.graphs import GRAPHS
+from cnna.compiler.zoo.classifiers import CLASSIFIERS
 from cnna.spec.errors import ModelError, ToolError
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
@@ -52,7 +52,7 @@ def entries() -> list[Entry]:
         without = ", its LRN left out" if _has_lrn(path) else ""
         about = f"{variant}graph of {path.name} in the onnx package{without}, seeded random weights"
         found.append(Entry(name, about, partial(_shipped, path)))
-    found += [Entry(name, f"{variant}, generated, seeded random weights", make) for name, (make, variant) in GRAPHS.items()]
+    found += [Entry(name, f"{variant}, generated, seeded random weights", make) for name, (make, variant) in CLASSIFIERS.items()]
     found.sort(key=lambda entry: entry.name)
     path = DIGITS / "digits.onnx"
     if path.is_file():
@@ -110,16 +110,19 @@ def parameters(model: onnx.ModelProto) -> int:
 
 
 def macs(model: onnx.ModelProto) -> int:
-    """Multiply-accumulates of a model's convolutions and fully connected layers for one image, padding included."""
+    """Multiply-accumulates of a model's convolutions and fully connected layers for one image, padding included.
+
+    A transposed convolution multiplies every pixel that it reads by its whole kernel.
+    """
     graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    values = [*graph.value_info, *graph.output]
+    values = [*graph.input, *graph.value_info, *graph.output]
     shapes = {value.name: tuple(axis.dim_value for axis in value.type.tensor_type.shape.dim) for value in values}
     shapes |= weights.weight_shapes(graph)
     total = 0
     for node in graph.node:
-        if node.op_type in ("Conv", "Gemm", "MatMul"):
-            pixels = prod(shapes[node.output[0]][2:]) if node.op_type == "Conv" else 1
-            total += pixels * prod(shapes[node.input[1]])
+        if node.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
+            end = {"Conv": node.output[0], "ConvTranspose": node.input[0]}.get(node.op_type)
+            total += (prod(shapes[end][2:]) if end else 1) * prod(shapes[node.input[1]])
     return total
 
 

@@ -1,6 +1,6 @@
 """Weights for graphs without any: seeded He-normal weights, and batch-norm statistics measured on a picture.
 
-The graphs (the onnx package's light ones, and those of `graphs`) have a ConstantOfShape node or an initializer of one value
+The graphs (the onnx package's light ones, and those of `network`) have a ConstantOfShape node or an initializer of one value
 for each weight. Statistics are those of the layer's own input, so that activations keep the range they have in a trained network.
 """
 
@@ -58,12 +58,13 @@ def with_weights(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.Model
 
 
 def _roles(nodes: list[onnx.NodeProto]) -> dict[str, str]:
-    """What each constant is: "weight", "matrix", "scale", "bias", "mean" or "variance".
+    """What each constant is: "weight", "transposed", "matrix", "scale", "bias", "mean" or "variance".
 
     A constant behind an Unsqueeze or Reshape has the role that the consumer of the result gives it.
     """
     by_input = {
         "Conv": {1: "weight", 2: "bias"},
+        "ConvTranspose": {1: "transposed", 2: "bias"},
         "Gemm": {1: "matrix", 2: "bias"},
         "BatchNormalization": {1: "scale", 2: "bias", 3: "mean", 4: "variance"},
         "Mul": {1: "scale"},
@@ -84,10 +85,12 @@ def _roles(nodes: list[onnx.NodeProto]) -> dict[str, str]:
 def _fresh(role: str, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
     """Fresh values: He-normal weights [out, in, ...] and matrices [..., out, in], scales near 1, biases near 0.
 
+    Transposed weights [in, out, ...] are those of strides as wide as their kernels: each pixel is made of one pixel's channels.
     Batch-norm statistics are still to be measured.
     """
     draw: dict[str, Callable[[], NDArray[np.float64]]] = {
         "weight": lambda: rng.normal(scale=np.sqrt(2 / np.prod(shape[1:])), size=shape),
+        "transposed": lambda: rng.normal(scale=np.sqrt(2 / shape[0]), size=shape),
         "matrix": lambda: rng.normal(scale=np.sqrt(2 / shape[-1]), size=shape),
         "scale": lambda: 1 + SPREAD * rng.normal(size=shape),
         "bias": lambda: SPREAD * rng.normal(size=shape),
