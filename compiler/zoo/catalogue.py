@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from cnna.compiler.zoo import weights
 from cnna.compiler.zoo.classifiers import CLASSIFIERS
+from cnna.compiler.zoo.detectors import DETECTORS
+from cnna.compiler.zoo.maps import MAPS
 from cnna.spec.errors import ModelError, ToolError
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
@@ -52,7 +54,8 @@ def entries() -> list[Entry]:
         without = ", its LRN left out" if _has_lrn(path) else ""
         about = f"{variant}graph of {path.name} in the onnx package{without}, seeded random weights"
         found.append(Entry(name, about, partial(_shipped, path)))
-    found += [Entry(name, f"{variant}, generated, seeded random weights", make) for name, (make, variant) in CLASSIFIERS.items()]
+    generated = {**CLASSIFIERS, **DETECTORS, **MAPS}
+    found += [Entry(name, f"{variant}, generated, seeded random weights", make) for name, (make, variant) in generated.items()]
     found.sort(key=lambda entry: entry.name)
     path = DIGITS / "digits.onnx"
     if path.is_file():
