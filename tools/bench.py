@@ -87,6 +87,8 @@ def measure(row: Row, config: str, before: Mapping[str, Any] | None, predict: bo
             "verilog_sha256": _verilog(artifact) if simulate or measured else None,
             "predicted": report["predicted"],
             "macs_a_batch": artifact.manifest["macs"] * row.batch,
+            "cpu_macs_a_batch": artifact.manifest["cpu_macs"] * row.batch,
+            "pieces": [len(artifact.programs), len(artifact.pieces) - len(artifact.programs)],
             "program_bytes": sum(len(program.program) for program in artifact.programs),
             "segments": report["segments"],
             "measured": measured,

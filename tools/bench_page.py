@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bench_rows import BATCHES, DPU, EXTRA, NETWORKS, PIX, PLANNED_BYTES, SCALED, SLOW_BYTES, WHY, Row, rows
+from bench_rows import BATCHES, DPU, EXTRA, NETWORKS, PIX, PLANNED_BYTES, SCALED, SLOW_BYTES, VARIED, WHY, Row, rows
 
 from cnna.cli.options import configuration
 from cnna.compiler.explore.explore import bram36, dsp48e2
@@ -35,6 +35,13 @@ The DPU's figures are for the ZCU102 (three B4096 cores at 281 MHz, many threads
 (the same repository, tags v1.0 and v1.1, `AI-Model-Zoo/README.md`).
 """
 _MAIN = ("row", "fps", "floor", "array", "floor", "cycles", "predicted", "DSP", "DDR", "DPU fps", "what")
+_VARIED = ("row", "fps", "floor", "end to end", "pieces", "MACs", "array", "cycles", "predicted", "DSP", "DDR", "what")
+_ABOUT_VARIED = """\
+The CPU computes what the accelerator lacks. "Pieces" are the accelerator's + the CPU's, and "MACs" is the share of the
+multiply-accumulates on the accelerator. "fps" and "cycles" count the accelerator's pieces alone. "End to end" are the frames a
+second that `cnna report` predicts for a board, with the CPU's pieces and the crossings between the two.
+
+"""
 _SLOW = ("row", "fps", f"of {PLANNED_BYTES} B", "array", "cycles", "predicted", "DDR", "what")
 _SCALE = ("pix", "MACs a clock", "DSP48E2", "BRAM36, estimated", "fps", "array", "cycles", "predicted", "what")
 
@@ -43,10 +50,14 @@ def page(kept: Mapping[str, Found]) -> str:
     """The whole text. kept: the rows by key."""
     extra = [Row(network, batch) for network in EXTRA for batch in BATCHES]
     known = [row for row in (*rows(), *extra) if row.key in kept]
-    plain = sorted((row for row in known if row.ddr_bytes == PLANNED_BYTES and not row.pix), key=_place)
+    planned = sorted((row for row in known if row.ddr_bytes == PLANNED_BYTES and not row.pix), key=_place)
+    plain, varied = ([row for row in planned if (row.network in VARIED) == other] for other in (False, True))
     slow = sorted((row for row in known if row.ddr_bytes == SLOW_BYTES), key=_place)
     parts = [HEAD, _table(_MAIN, (_main(row, kept[row.key]) for row in plain))]
-    if missed := [_shortfall(row, kept[row.key]) for row in plain if _is_short(row, kept[row.key])]:
+    if varied:
+        lines = (_varied(row, kept[row.key]) for row in varied)
+        parts.append("## Detectors, maps and newer classifiers\n\n" + _ABOUT_VARIED + _table(_VARIED, lines))
+    if missed := [_shortfall(row, kept[row.key]) for row in planned if _is_short(row, kept[row.key])]:
         parts.append("## Short of a floor\n\n" + "\n".join(missed) + "\n")
     if stalls := [_stalls(key, found) for key, found in kept.items() if _measured(found)]:
         causes = kept[stalls[0][0]]["measured"]["stalls"]
@@ -71,7 +82,7 @@ def is_stale(found: Found) -> bool:
 
 
 def _place(row: Row) -> tuple[int, int]:
-    return (*NETWORKS, *EXTRA).index(row.network), row.batch
+    return (*NETWORKS, *VARIED, *EXTRA).index(row.network), row.batch
 
 
 def _measured(found: Found) -> bool:
@@ -99,6 +110,10 @@ def _predicted(found: Found) -> str:
     return f"{predicted:,.0f}" + (f" ({predicted / measured['cycles'] - 1:+.1%})" if measured else "")
 
 
+def _dsp(found: Found) -> str:
+    return f"{found['macs_a_batch'] / (2 * DSP * _best(found)['cycles']):.2f}"
+
+
 def _ddr(row: Row, best: Found) -> str:
     return f"{(best['ddr_read_bytes'] + best['ddr_write_bytes']) / (row.ddr_bytes * best['cycles']):.2f}"
 
@@ -113,9 +128,27 @@ def _main(row: Row, found: Found) -> tuple[str, ...]:
         f"{array:.2f}" if array else "-",
         f"{best['cycles']:,.0f}",
         _predicted(found),
-        f"{found['macs_a_batch'] / (2 * DSP * best['cycles']):.2f}",
+        _dsp(found),
         _ddr(row, best),
         f"{DPU[row.network]:,.0f}" if row.network in DPU else "-",
+        _what(found),
+    )
+
+
+def _varied(row: Row, found: Found) -> tuple[str, ...]:
+    best, (fps, _), macs = _best(found), row.floor, found["macs_a_batch"]
+    return (
+        row.key,
+        f"{best['fps_at_300mhz']:,.0f}",
+        f"{fps:,}" if fps else "-",
+        f"{found['predicted']['fps_end_to_end']:,.1f}",
+        " + ".join(map(str, found["pieces"])),
+        f"{macs / (macs + found['cpu_macs_a_batch']):.1%}",
+        f"{best['mac_utilization']:.3f}",
+        f"{best['cycles']:,.0f}",
+        _predicted(found),
+        _dsp(found),
+        _ddr(row, best),
         _what(found),
     )
 

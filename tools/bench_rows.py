@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from cnna.spec.ddr import PLANNED
 
+Floor = tuple[int | None, float | None]  # least frames a second, least utilisation of the array; None: no floor
 PLANNED_BYTES, SLOW_BYTES = PLANNED.bytes_per_cycle, 32  # of DDR traffic a clock
 BATCHES = (1, 4)
-FLOORS = {  # for batch 1 and batch 4: least frames a second, and least utilisation of the array (None: no floor)
+FLOORS: dict[str, tuple[Floor, Floor]] = {  # for batch 1 and batch 4
     "resnet50": ((241, 0.80), (278, 0.92)),
     "vgg19": ((38, 0.61), (51, 0.81)),
     "squeezenet": ((2300, 0.65), (2500, 0.71)),
@@ -20,8 +21,13 @@ FLOORS = {  # for batch 1 and batch 4: least frames a second, and least utilisat
     "inception_v2": ((470, 0.77), (530, 0.87)),
     "mobilenet_v1": ((1100, None), (1250, None)),
     "mobilenet_v2": ((1050, None), (1180, None)),
+    "yolov3": ((33, None), (None, None)),
 }
-NETWORKS = (*FLOORS, "resnet18", "resnet34", "resnet101", "alexnet")
+VARIED = (  # newer classifiers, detectors and maps, at PLANNED_BYTES alone; the CPU computes what the accelerator lacks
+    *("mobilenet_v3_large", "efficientnet_b0", "efficientnet_lite0", "regnetx_400mf", "yolov3", "yolov5n", "yolov8n", "yolox_tiny"),
+    *("dbnet", "unet", "espcn"),
+)
+NETWORKS = (*(name for name in FLOORS if name not in VARIED), "resnet18", "resnet34", "resnet101", "alexnet")
 EXTRA = ("digits",)  # only if a pattern names it
 SLOW_MEASURED = ("resnet50", "vgg19", "mobilenet_v2")  # simulated at SLOW_BYTES too; the others are predicted
 PIX = {4: "zcu102,pix=4,bank_words=4096", 16: "zcu102,pix=16,bank_words=1024"}  # feature memory of 2 MiB as at 8
@@ -53,8 +59,8 @@ class Row:
         return PIX[self.pix] if self.pix else None
 
     @property
-    def floor(self) -> tuple[int | None, float | None]:
-        """Least frames a second, and least utilisation of the array; None: no floor."""
+    def floor(self) -> Floor:
+        """The row's floors."""
         known = self.network in FLOORS and self.ddr_bytes == PLANNED_BYTES and not self.pix
         return FLOORS[self.network][self.batch != 1] if known else (None, None)
 
@@ -65,6 +71,7 @@ def rows() -> list[Row]:
     found += [Row(SCALED, 1, pix=pix) for pix in PIX]
     found += [Row(network, 1, SLOW_BYTES, simulated=network in SLOW_MEASURED) for network in NETWORKS]
     found += [Row(network, 4) for network in NETWORKS]
+    found += [Row(network, batch) for batch in BATCHES for network in VARIED]
     return [*found, *(Row(network, 4, SLOW_BYTES, simulated=False) for network in NETWORKS)]
 
 

@@ -10,6 +10,8 @@ import bench_page
 import bench_rows
 import pytest
 
+from cnna.compiler.zoo import catalogue
+
 RUN = {"ddr_read_bytes": 480, "ddr_write_bytes": 0, "date": "a day", "stalls": {"weights": 10, "idle": 5}}
 
 
@@ -42,6 +44,7 @@ def _again(folder: Path, row: dict[str, Any]) -> str:
 def test_a_row_is_predicted_marked_and_its_measurement_kept(kept: Path) -> None:
     """A prediction would look measured, or a measurement be lost or belong to another program or Verilog."""
     row = _row(kept)
+    assert (row["pieces"], row["cpu_macs_a_batch"]) == ([1, 1], 0)  # the CPU's reshapes the answer
     assert _again(kept, row).endswith("| *predicted* |")
     # the Verilog's digest is known only after a measurement
     row["measured"] = {**row["predicted"], **RUN, "program_sha256": row["program_sha256"], "verilog_sha256": "other"}
@@ -110,9 +113,16 @@ def test_patterns_choose_rows(capsys: pytest.CaptureFixture[str]) -> None:
     """`ROWS=` would measure for hours what nobody asked for, or a name twice."""
     assert [row.key for row in bench_rows.chosen(["vgg19/b?", "resnet50/b4"])] == ["vgg19/b1", "resnet50/b4", "vgg19/b4"]
     every = [row.key for row in bench_rows.chosen([])]
-    assert len(every) == len(set(every)) == 4 * len(bench_rows.NETWORKS) + len(bench_rows.PIX)
+    assert len(every) == len(set(every)) == 4 * len(bench_rows.NETWORKS) + len(bench_rows.PIX) + 2 * len(bench_rows.VARIED)
     assert bench.main(["--rows", "vgg20/b1"]) == 2
     assert "vgg19/b1" in capsys.readouterr().out
+
+
+def test_every_row_has_a_network() -> None:
+    """A misspelt name would fail only when `make bench` comes to its row, after hours."""
+    known = {entry.name for entry in catalogue.entries()}
+    assert {row.network for row in bench_rows.rows()} <= known
+    assert {*bench_rows.FLOORS, *bench_rows.DPU} <= {*bench_rows.NETWORKS, *bench_rows.VARIED}
 
 
 def test_only_what_is_worth_it_is_simulated_at_a_slower_memory() -> None:
@@ -140,3 +150,20 @@ def test_the_page_says_what_misses_its_floor(kept: Path, monkeypatch: pytest.Mon
     assert "| vgg19/b1/32B | 15 | 100% |" in text
     assert "| 4 | 2,048 | 1,248 |" in text
     assert "## Where the array's clocks go" in text
+
+
+def test_the_page_says_what_the_cpu_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames a second of an accelerator that leaves a tenth of the work to the CPU would look like those of the whole network."""
+    figures = {**RUN, "cycles": 15_000_000, "fps_at_300mhz": 20.0, "fps_end_to_end": 1.25, "mac_utilization": 0.5}
+    row = {"predicted": figures, "measured": None, "macs_a_batch": 900}
+    shared = {**row, "cpu_macs_a_batch": 100, "pieces": [12, 13]}
+    monkeypatch.setattr(bench_page, "WHY", {})
+    text = bench_page.page({"resnet50/b1": row, "yolov3/b1": shared})
+    main, varied = text.split("## Detectors, maps and newer classifiers")
+    assert "yolov3" not in main
+    assert "| resnet50/b1 |" not in varied
+    (line,) = (line for line in varied.splitlines() if line.startswith("| yolov3/b1 |"))
+    assert line.startswith("| yolov3/b1 | 20 | 33 | 1.2 | 12 + 13 | 90.0% |")
+    assert line.endswith("| *predicted* |")
+    assert "- **yolov3/b1**: 20 of 33 fps (-39.4%), predicted." in varied
+    assert "newer classifiers" not in bench_page.page({"resnet50/b1": row})
