@@ -63,6 +63,14 @@ def combine(
     return np.clip(round_shift(total, shift) + np.asarray(zero, np.int64), low, high).astype(np.int8)
 
 
+def look_up(table: ArrayLike, x: ArrayLike) -> Int8:
+    """table[the byte of x]: entry 0 is the result for 0, entry 127 that for 127, entry 128 that for -128, entry 255 that for -1.
+
+    table int8[256]; x int8[...]. Returns int8[...].
+    """
+    return np.asarray(table, np.int8)[np.asarray(x, np.int8).view(np.uint8)]
+
+
 def multiplier(ratio: float) -> tuple[int, int]:
     """(mult, shift) with mult * 2**-shift nearest to `ratio`; mult is normalised to 24 bits.
 

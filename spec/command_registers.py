@@ -121,6 +121,16 @@ def _go(prefix: str, what: str) -> dict[str, list[Field]]:
     return {f"{prefix}_GO": [Field("go", 1, "pulse", f"Queues {what}; holds the write while the queue is full.")]}
 
 
+def _table(prefix: str, what: str, ring: str) -> dict[str, list[Field]]:
+    """The last register of its block, behind GO: an addition moves no offset. A start of a program clears it."""
+    return {
+        f"{prefix}_TABLE": [
+            Field("use", 1, "rw", f"Takes {what} from the table: its byte is the number of the entry. A start sets it to 0."),
+            Field("load", 1, "rw", f"Takes a new table from the {ring} first. A start sets it to 0."),
+        ]
+    }
+
+
 LOAD = {**_dma("LOAD", "read from DDR"), **_waits("LOAD"), **_go("LOAD", "a copy from DDR into feature memory")}
 STORE = {**_dma("STORE", "written to DDR"), **_waits("STORE"), **_go("STORE", "a copy from feature memory into DDR")}
 
@@ -151,6 +161,7 @@ CONV = {
     **_clamp("CONV_OUT", "what is written"),
     **_waits("CONV"),
     **_go("CONV", "a convolution"),
+    **_table("CONV", "the sum's own int8 result", "weight ring"),
 }
 
 VECTOR = {
@@ -165,4 +176,5 @@ VECTOR = {
     **_plane("VECTOR_DST", "the destination"),
     **_waits("VECTOR"),
     **_go("VECTOR", "a pass of the vector engine"),
+    **_table("VECTOR", "what is written", "vector ring"),
 }

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cnna.spec.config import Config
 from cnna.spec.regmap import (
     BY_OFFSET,
+    CLEARED,
     ENGINES,
     GO_OFFSETS,
     IN_PROGRAMS,
@@ -102,8 +103,11 @@ class Decoder:
     commands: int = 0
 
     def restart(self) -> None:
-        """Does what `CTRL.start` does: counts begin at 0, shadow registers stay."""
+        """Does what `CTRL.start` does: counts and the registers CLEARED begin at 0; other shadow registers stay."""
         self.writes = self.commands = 0
+        for register in (REGISTERS[name] for name in CLEARED):
+            names = next(names for other, names in registers_of(register.block) if other is register)
+            self.shadow[register.block].update(dict.fromkeys(names, 0))
 
     def write(self, offset: int, value: int) -> Command | str | None:
         """Takes one program write.

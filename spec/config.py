@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 BEAT_BYTES = 16  # width of every AXI4 data port
 PARAM_BITS = {"offset": 32, "factor": 26, "shift": 6}  # a channel's requantiser parameters in a ring word, from bit 0 up
 PARAM_BYTES = sum(PARAM_BITS.values()) // 8
+TABLE_BYTES = 256  # a result for each int8
 REGIONS_MAX = 4
 
 
@@ -109,6 +110,16 @@ class Config:
     def vector_param_words(self) -> int:
         """Words of the vector ring that hold the requantiser parameters of a channel block."""
         return PARAM_BYTES * self.ci // BEAT_BYTES
+
+    @property
+    def table_words(self) -> int:
+        """Words of the weight ring that hold a table."""
+        return -(-TABLE_BYTES // self.ring_word_bytes)
+
+    @property
+    def vector_table_words(self) -> int:
+        """Words of the vector ring that hold a table."""
+        return TABLE_BYTES // BEAT_BYTES
 
     @property
     def beat_words(self) -> int:

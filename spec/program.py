@@ -36,6 +36,7 @@ def checked(program: bytes, config: Config, segments: Mapping[str, int]) -> dict
             raise UnsoundError(f"the {engine} commands of program.bin take {MOST_CLOCKS} clocks or more")
     _check_waits(tables, config)
     for ring, engine in enumerate(("conv", "vector")):
+        _check_table(tables[engine])
         _check_ring(tables["weight"], ring, tables[engine], config)
     return tables
 
@@ -216,6 +217,13 @@ def _check_waits(tables: Mapping[str, Table], config: Config) -> None:
                     raise UnsoundError(f"{who} waits for units of {other} that nothing before it makes")
 
 
+def _check_table(table: Table) -> None:
+    """UnsoundError: a command uses a table, but neither it nor one before it has loaded one."""
+    bad = (table.f["table_use"] == 1) & (np.cumsum(table.f["table_load"]) == 0)
+    if bad.any():
+        raise UnsoundError(f"{_command(table, int(bad.argmax()))} uses a table that nothing before it loads")
+
+
 def _check_ring(weight: Table, ring: int, taker: Table, config: Config) -> None:
     """UnsoundError: a command takes ring words that were not brought, or some are left when the program ends."""
     own = weight.f["ring"] == ring
@@ -236,11 +244,13 @@ def _stripe(f: Fields, config: Config) -> Numbers:
 
 def _taken_weights(f: Fields, config: Config) -> Numbers:
     """Words that conv commands take from the weight ring."""
-    return f["chunks"] * (config.param_words + _terms(f) * np.where(f["stream"] == 1, _groups(f, config), 1))
+    words = f["chunks"] * (config.param_words + _terms(f) * np.where(f["stream"] == 1, _groups(f, config), 1))
+    return words + f["table_load"] * config.table_words
 
 
 def _taken_parameters(f: Fields, config: Config) -> Numbers:
     """Words that vector commands take from the vector ring."""
     params = np.where(f["uniform"] == 1, 1, f["blocks"]) * config.vector_param_words
     depthwise = f["op"] == VECTOR_OPS.index("depthwise")
-    return params + depthwise * f["blocks"] * f["kernel_height"] * f["kernel_width"]
+    weights = depthwise * f["blocks"] * f["kernel_height"] * f["kernel_width"]
+    return params + weights + f["table_load"] * config.vector_table_words

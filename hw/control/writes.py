@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from cnna.hw.base.ports import command_layout
 from cnna.hw.base.queues import SkidBuffer
 from cnna.hw.control.sequencer import ProgramWrite
-from cnna.spec.regmap import ENGINES, ERRORS, REGISTERS, Register
+from cnna.spec.regmap import CLEARED, ENGINES, ERRORS, REGISTERS, Register
 
 SHADOWED = tuple(r for r in REGISTERS.values() if r.block in ENGINES and not r.name.endswith("_GO"))
 ILLEGAL_REGISTER, ILLEGAL_VALUE = ERRORS.index("illegal_register"), ERRORS.index("illegal_value")
@@ -169,6 +169,8 @@ class ProgramWrites(wiring.Component):
             for number in range(count):
                 with m.If(hit[number]):
                     m.d.sync += self.shadow[number].eq(value)
+        with m.If(self.clear):
+            m.d.sync += [self.shadow[number].eq(0) for number, r in enumerate(SHADOWED) if r.name in CLEARED]
         words = {register.name: self.shadow[number] for number, register in enumerate(SHADOWED)}
         for number, engine in enumerate(ENGINES):
             m.submodules[f"{engine}_queue"] = queue = SkidBuffer(command_layout(engine))

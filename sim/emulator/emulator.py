@@ -101,6 +101,7 @@ class EmulatorDevice(SimulatedMemory):
         self._clocks = dict.fromkeys(ENGINES, 0)
         self._busy, self._failure = busy, None
         self._decoder.restart()
+        self.state.tables.clear()
         self._registers |= {"STATUS": int(busy), "ERROR": 0, "ERROR_INFO": 0}
         self._registers |= {f"DONE_{engine.upper()}": 0 for engine in COUNTED}
 

@@ -12,7 +12,7 @@ from cnna.sim.emulator import walk
 from cnna.sim.emulator.state import BusError, EmulatorState, ProgramError, Words
 from cnna.spec import arith
 from cnna.spec.commands import Command
-from cnna.spec.config import BEAT_BYTES, PARAM_BYTES
+from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, TABLE_BYTES
 from cnna.spec.regmap import VECTOR_OPS
 
 GATHER_BYTES = 1 << 23  # float32 operands that conv multiplies at a time: about the size of a cache
@@ -87,6 +87,23 @@ def _params(words: Words, channels: int) -> tuple[Words, Words, Words]:
     return arith.unpack_params(np.ascontiguousarray(words).reshape(-1)[: PARAM_BYTES * channels].view("<u8"))
 
 
+def take_table(state: EmulatorState, command: Command) -> None:
+    """Takes the table that the command loads, if it loads one. ProgramError: it uses one, and none has been loaded."""
+    config, engine = state.config, command.engine
+    if command.f.table_load:
+        ring, words = {"conv": (state.weights, config.table_words), "vector": (state.vector_ring, config.vector_table_words)}[
+            engine
+        ]
+        state.tables[engine] = ring.take(words).reshape(-1)[:TABLE_BYTES].view(np.int8)
+    if command.f.table_use and engine not in state.tables:
+        raise ProgramError("uses a table that nothing before it loads")
+
+
+def _looked_up(state: EmulatorState, command: Command, x: NDArray[np.int8]) -> NDArray[np.int8]:
+    """The entries of the engine's table for x, or x itself if the command uses no table."""
+    return arith.look_up(state.tables[command.engine], x) if command.f.table_use else x
+
+
 def _exact_parts(weights: Words) -> list[NDArray[np.float32]]:
     """int8 [terms, channels] in float32, cut into parts whose sums of products are exact."""
     return [weights[start : start + EXACT_TERMS].astype(np.float32) for start in range(0, len(weights), EXACT_TERMS)]
@@ -110,6 +127,7 @@ def conv(state: EmulatorState, command: Command) -> None:
     groups = -(-pixels // config.pix)
     if not f.stream and groups > 1 and terms > config.ring_words:
         raise ProgramError(f"holds {terms} ring words for its pixel groups, but the ring has {config.ring_words}")
+    take_table(state, command)
     params, weights = [], []
     for _ in range(f.chunks):
         params.append(_params(state.weights.take(config.param_words), config.co))
@@ -156,6 +174,7 @@ def _conv_pixels(
     mid = arith.requantise(
         acc[:, :channels], factor[:channels], shift[:channels], f.mid_zero, f.mid_clamp_low, f.mid_clamp_high
     ).reshape(len(n), used, config.ci)
+    mid = _looked_up(state, command, mid)
     block = np.arange(used)
     if not f.res_enable and all(getattr(f, name) == value for name, value in IDENTITY.items()):
         y = mid.clip(f.out_clamp_low, f.out_clamp_high)
@@ -171,6 +190,7 @@ def vector(state: EmulatorState, command: Command) -> None:
     It computes all blocks at once, since none reads another's result.
     """
     f, config = command.f, state.config
+    take_table(state, command)
     params: list[tuple[Words, Words, Words]] = []
     weights: list[Words] = []
     for number in range(f.blocks):
@@ -207,6 +227,7 @@ def _vector_pixels(state: EmulatorState, command: Command, n: Words, params: lis
             a = np.maximum(a, tap(t))
         b: Words | np.int8 = tap(1) if op == "elementwise" and f.kernel_width == 2 else np.int8(0)
         y = arith.combine(a, factor, b, f.add_b, offset, shift, *limits)
+    y = _looked_up(state, command, y)
     state.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, int(n[0]))
 
 

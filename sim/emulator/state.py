@@ -97,6 +97,7 @@ class EmulatorState:
         self.features = np.zeros((config.feature_words + 1, config.ci), np.uint8)
         self.weights = RingWords("weight", config.ring_word_bytes)
         self.vector_ring = RingWords("vector", BEAT_BYTES)
+        self.tables: dict[str, NDArray[np.int8]] = {}  # by engine; a start forgets them
 
     def write(self, command: Command, addresses: NDArray[np.int64], words: Words, first: int = 0) -> None:
         """Writes feature words [*addresses.shape, ci]. ProgramError: an address is outside feature memory."""

@@ -31,14 +31,15 @@ class Unit:
     ring: tuple[str, object]
     reach: int
     need: int
+    tables: dict  # of the engines when the command begins
     writes: list | None = None  # (cells, addresses, values) once it has read
 
 
 class _View:
     """The machine as one unit sees it: reads go through, writes are kept, and the ring holds only the unit's words."""
 
-    def __init__(self, machine: EmulatorState, ring: tuple[str, object]) -> None:
-        self.machine, self.config = machine, machine.config
+    def __init__(self, machine: EmulatorState, ring: tuple[str, object], tables: dict) -> None:
+        self.machine, self.config, self.tables = machine, machine.config, tables
         self.read, self.features = machine.read, machine.features
         self.kept: list = []
         words = RingWords(ring[0], 0)
@@ -87,17 +88,26 @@ class OutOfOrder:
                 engines.weight(scratch, command)
                 continue
             made[command.number] = []
+            table = self._table(command, scratch)
             for number in range(command.units(self.config.chunk_blocks)):
                 f, name, words = self._unit(command, number, scratch)
-                counts[name] += len(words)
-                made[command.number].append(Unit(command, number, f, (name, words), counts[name], len(words)))
+                counts[name] += len(words) + (0 if number else table)
+                unit = Unit(command, number, f, (name, words), counts[name], len(words), dict(scratch.tables))
+                made[command.number].append(unit)
         assert scratch.weights.empty, "weights are left in the ring"
         assert scratch.vector_ring.empty, "parameters are left in the vector ring"
         return made
 
+    def _table(self, command: Command, scratch: EmulatorState) -> int:
+        """Takes the table that a command loads into `scratch`, if it loads one. Returns how many ring words that are."""
+        if not getattr(command.f, "table_load", 0):
+            return 0
+        engines.take_table(scratch, command)
+        return self.config.table_words if command.engine == "conv" else self.config.vector_table_words
+
     def _unit(self, command: Command, number: int, scratch: EmulatorState) -> tuple[SimpleNamespace, str, np.ndarray]:
         f, config = SimpleNamespace(**vars(command.f)), self.config
-        step = config.chunk_blocks
+        step, f.table_load = config.chunk_blocks, 0
         if command.engine == "conv":
             f.chunks, f.dst, f.dst_blocks = 1, f.dst + number * step * f.dst_block, f.dst_blocks - number * step
             f.res += number * step * f.res_block
@@ -211,7 +221,7 @@ class OutOfOrder:
             else:
                 unit.writes = [(machine.ddr, index, machine.features[words])]
             return
-        view = _View(machine, (unit.ring[0], self._words(unit)))
+        view = _View(machine, (unit.ring[0], self._words(unit)), unit.tables)
         engines.ENGINE_RUNS[unit.command.engine](view, replace(unit.command, f=f))
         unit.writes = [(machine.features, addresses, values) for addresses, values in view.kept]
 

@@ -38,6 +38,8 @@ class Cases:
     commands: list[SimpleNamespace] = field(default_factory=list)
     ring: list[Words] = field(default_factory=list)  # uint8 [words, bytes] each
     units: int = 0  # of all commands so far
+    tables: bool = False  # whether commands load and use tables at random
+    loaded: bool = False  # whether a command has loaded a table
     wrote: tuple[int, int, int] = (0, 0, 0)  # first word and size of what the last command wrote, and the units before it
 
     def __post_init__(self) -> None:
@@ -60,7 +62,8 @@ class Cases:
 
     def base(self) -> SimpleNamespace:
         """A command of reset values with random geometry, but without addresses and planes."""
-        f = SimpleNamespace(**{name: spec.reset for name, spec in command_fields(self.engine).items()})
+        fields = command_fields(self.engine).items()
+        f = SimpleNamespace(**{name: spec.reset for name, spec in fields if not name.startswith("table_")})
         f.out_width, f.out_height, f.images = self.pick(1, 9), self.pick(1, 5), self.pick(1, 3)
         f.kernel_width, f.kernel_height = self.pick(1, 4), self.pick(1, 3)
         f.stride_x, f.stride_y = self.pick(1, 3), self.pick(1, 3)
@@ -110,6 +113,16 @@ class Cases:
         f.__dict__.update({name + part: value for part, value in values.items()})
         return blocks * f.images * image
 
+    def table(self, f: SimpleNamespace, words: int, word_bytes: int) -> None:
+        """Lets a command load a table of so many ring words, or use one, or both, at random unless it says so itself."""
+        if self.tables:
+            f.__dict__.setdefault("table_load", self.pick(0, 1))
+            f.__dict__.setdefault("table_use", self.pick(0, 1) if self.loaded or f.table_load else 0)
+        if f.__dict__.setdefault("table_load", 0):
+            self.loaded = True
+            self.ring.append(self.rng.integers(0, 256, (words, word_bytes), np.uint8))
+        f.__dict__.setdefault("table_use", 0)
+
     def finish(self, f: SimpleNamespace, blocks: int, units: int) -> None:
         """Gives a command its destination and counts it."""
         size = self.place_plane(f, "dst", self.top, blocks)
@@ -143,6 +156,7 @@ class Cases:
             self.wait(f, units)
         else:
             f.res = self.pick(0, config.feature_words // 2 - size)
+        self.table(f, config.table_words, config.ring_word_bytes)
         for _ in range(f.chunks):
             raw = np.zeros((config.param_words, config.ring_word_bytes), np.uint8)
             raw.reshape(-1)[: PARAM_BYTES * config.co] = self.channel_params(config.co, 30, 40)
@@ -166,6 +180,7 @@ class Cases:
         self.place_source(f, f.blocks, operand)
         if op == "elementwise":
             f.src_kx, f.stride_dilation_x = operand, 0
+        self.table(f, config.vector_table_words, BEAT_BYTES)
         for block in range(f.blocks):
             if block == 0 or not f.uniform:
                 ends = (30, 40) if op in ("depthwise", "average") else (15, 24)

@@ -39,6 +39,21 @@ def test_commands_carry_the_shadow_registers(engine):
     run(test)
 
 
+def test_a_start_takes_no_table_over():
+    """A program from before the table registers would use the table of whatever ran before it."""
+
+    async def test(ctx, host, dut):
+        host.state(HOST)
+        for name in ("CONV_TABLE", "VECTOR_TABLE", "CONV_BLOCKS"):
+            assert await host.write(offset(name), 3) == OKAY
+        ctx.set(dut.clear, 1)
+        await ctx.tick()
+        ctx.set(dut.clear, 0)
+        assert [(await host.read(offset(name)))[0] for name in ("CONV_TABLE", "VECTOR_TABLE", "CONV_BLOCKS")] == [0, 0, 3]
+
+    run(test)
+
+
 def limited():
     """(register, field, value) just outside each limit that a field's bits can break."""
     for register in SHADOWED:
