@@ -130,6 +130,8 @@ class Conv(wiring.Component):
             drain.sums.eq(array.sums),
             drain.ring_data.eq(self.ring.data),
             *(getattr(drain, name).eq(getattr(issue, name)) for name in ("param_valid", "param", "group_push", "group")),
+            *(getattr(drain, name).eq(getattr(issue, name)) for name in ("table_load", "table_newest")),
+            *(getattr(issue, name).eq(getattr(drain, name)) for name in ("table_written", "table_passed")),
             *(getattr(issue, name).eq(getattr(drain, name)) for name in ("slot_free", "room_free")),
             issue.residual_late.eq(add.late),
             *(getattr(self, name).eq(getattr(issue, name)) for name in ("active", "stall", "started")),

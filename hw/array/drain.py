@@ -11,8 +11,12 @@ from cnna.hw.array.issue import PARAM_WORD, ROOM, group_layout
 from cnna.hw.base.ports import sums_layout
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.base.slices import SlicedSelector
+from cnna.hw.base.timing import delayed
+from cnna.hw.lanes import tables
+from cnna.hw.lanes.look_up import LookUp
 from cnna.hw.lanes.parameter_slots import GROUPS, SlotPart, SlotPorts, param_write_layout, parameter_slots
 from cnna.hw.lanes.requant import Lanes, Modes
+from cnna.hw.lanes.tables import BANKS
 from cnna.spec.config import PARAM_BYTES, Config
 
 SLOT_CHANNELS = 8  # whose memories share a queue of slot numbers: 35 loads each
@@ -24,9 +28,10 @@ def half_layout(config: Config) -> data.StructLayout:
 
 
 class Drain(wiring.Component):
-    """Turns sums into int8 by each channel's parameters. The order of the items is halves first, then blocks within a half.
+    """Turns sums into int8 by each channel's parameters, and looks them up in the table of the group's command.
 
-    `param` says which word of which slot `ring_data` is. Groups are pushed in order, well before their sums come. `slot_free`
+    The order of the items is halves first, then blocks within a half. `param` says which word of which slot `ring_data` is;
+    `table_load` is set a clock before a word of a table. Groups are pushed in order, well before their sums come. `slot_free`
     pulses when a chunk's last group has drained. `issue` has booked room for every item at `o`, and gets it back by `room_free`
     when the item is taken.
     """
@@ -41,7 +46,11 @@ class Drain(wiring.Component):
                 "group": In(group_layout()),
                 "param_valid": In(1),
                 "param": In(param_write_layout(PARAM_WORD)),
+                "table_load": In(1),
+                "table_newest": In(range(BANKS)),
                 "ring_data": In(8 * config.ring_word_bytes),
+                "table_written": Out(1),
+                "table_passed": Out(BANKS),
                 "slot_free": Out(1),
                 "room_free": Out(1),
                 "o": Out(stream.Signature(half_layout(config))),
@@ -53,6 +62,7 @@ class Drain(wiring.Component):
         config = self.config
         m.submodules.groups = groups = CreditFifo(group_layout(), GROUPS)
         m.submodules.lanes = lanes = Lanes(config.half * config.ci, Modes.REQUANTISE, tag_bits=1, sets=config.ci)
+        m.submodules.look_up = look_up = LookUp(lanes.lanes, config.ring_word_bytes)
         m.submodules.fifo = fifo = CreditFifo(half_layout(config), ROOM)
         group = groups.o.p
         m.d.comb += [groups.push.eq(self.group_push), groups.item.eq(self.group)]
@@ -72,7 +82,7 @@ class Drain(wiring.Component):
         m.d.sync += [working.eq(draining & ~last), block.eq(next_block), upper.eq(next_upper)]
 
         m.d.sync += [
-            lanes.valid.eq(draining),
+            *(lanes.valid.eq(draining), look_up.bank.eq(group.bank), look_up.last.eq(last)),
             lanes.tag.eq(last & group.command_last),
             lanes.zero.eq(group.zero),
             lanes.low.eq(group.low),
@@ -80,9 +90,12 @@ class Drain(wiring.Component):
         ]
         self._choose(m, next_block, next_upper, last, lanes)
         m.d.comb += [
-            fifo.push.eq(lanes.o_valid),
-            fifo.item.words.eq(lanes.o),
-            fifo.item.last.eq(lanes.o_tag),
+            *(look_up.valid.eq(lanes.valid), look_up.results.eq(lanes.o), look_up.results_valid.eq(lanes.o_valid)),
+            *(look_up.load.eq(self.table_load), look_up.word.eq(self.ring_data), look_up.newest.eq(self.table_newest)),
+            *(self.table_written.eq(look_up.written), self.table_passed.eq(look_up.passed)),
+            fifo.push.eq(look_up.o_valid),
+            fifo.item.words.eq(look_up.o),
+            fifo.item.last.eq(delayed(m, lanes.o_tag, tables.LATENCY)),
             self.room_free.eq(fifo.o.valid & fifo.o.ready),
         ]
         wiring.connect(m, wiring.flipped(self.o), fifo.o)

@@ -1,7 +1,8 @@
 """The head of the convolution engine: pairs words from feature memory with weights and feeds the array.
 
 The array and the requantiser behind it cannot be stopped. So a step waits until its weight is in the ring. The last step of a group
-also waits until the drain has time and room for the group's results: the requantiser takes half a group of one block a clock.
+also waits until the drain has time and room for the group's results: the requantiser takes half a group of one block a clock. If it
+uses a table, it waits until that has been written as well.
 """
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
@@ -12,6 +13,8 @@ from cnna.hw.base.ports import RING_LATENCY, RingRead
 from cnna.hw.base.timing import delayed
 from cnna.hw.lanes.group_credit import GroupCredit
 from cnna.hw.lanes.parameter_slots import SLOTS, param_write_layout
+from cnna.hw.lanes.table_credit import TableCredit
+from cnna.hw.lanes.tables import BANK_BITS, BANKS
 from cnna.hw.walk.fetch import fetched_layout
 from cnna.hw.weights.ring import RingCursor
 from cnna.spec.config import Config
@@ -24,7 +27,10 @@ ROOM = 64  # items (half groups of one block) that may be under way behind the r
 def issue_layout() -> data.StructLayout:
     """The members of a command that the head needs."""
     return data.StructLayout(
-        {"stream": unsigned(1), "mid_zero": signed(8), "mid_clamp_low": signed(8), "mid_clamp_high": signed(8)}
+        {
+            **dict.fromkeys(("stream", "table_use", "table_load"), unsigned(1)),
+            **dict.fromkeys(("mid_zero", "mid_clamp_low", "mid_clamp_high"), signed(8)),
+        }
     )
 
 
@@ -36,6 +42,7 @@ def group_layout() -> data.StructLayout:
             "upper": unsigned(1),
             "chunk_last": unsigned(1),
             "command_last": unsigned(1),
+            "bank": unsigned(BANK_BITS),
             "zero": signed(8),
             "low": signed(8),
             "high": signed(8),
@@ -44,9 +51,10 @@ def group_layout() -> data.StructLayout:
 
 
 class Issue(wiring.Component):
-    """Takes a chunk's parameters, then its steps.
+    """Takes a command's table, if it loads one. For each chunk it takes parameters, then steps.
 
-    `feed` and `words` go to the array and `param` to the drain, in the clock in which the ring's data arrives. `group` is pushed
+    `feed` and `words` go to the array and `param` to the drain, in the clock in which the ring's data arrives; `table_load` goes
+    there a clock earlier. `group` is pushed
     when the last step of a group is taken. `slot_free` returns a slot of the drain; `room_free` returns room for an item.
     `chunk_end` pulses with the last step of a chunk. `active` is set while the array works; otherwise `stall` says why not, as an
     index into STALLS.
@@ -66,6 +74,10 @@ class Issue(wiring.Component):
                 "param": Out(param_write_layout(PARAM_WORD)),
                 "group_push": Out(1),
                 "group": Out(group_layout()),
+                "table_load": Out(1),
+                "table_newest": Out(range(BANKS)),
+                "table_written": In(1),
+                "table_passed": In(BANKS),
                 "slot_free": In(1),
                 "room_free": In(1),
                 "blocked": In(len(COUNTED)),
@@ -83,12 +95,19 @@ class Issue(wiring.Component):
         wiring.connect(m, wiring.flipped(self.ring), cursor.ring)
         source, command = self.source, Signal(issue_layout())
         running, loading, untouched = Signal(), Signal(), Signal()
-        slot, slot_ok = self._slots(m)
         load, step, end = Signal(), Signal(), Signal()
+        m.submodules.tables = tables = TableCredit(self.config.table_words, ROOM)
+        slot, may_load = self._slots(m, tables)
         m.submodules.group_credit = credit = GroupCredit(2 * self.config.chunk_blocks, ROOM)
         m.d.comb += [credit.end.eq(end), credit.short.eq(~self.group.upper), credit.room_free.eq(self.room_free)]
         m.d.comb += [
-            load.eq(running & loading & cursor.there & slot_ok),
+            tables.start.eq(self.command.valid & ~running & self.command.p.table_load),
+            *(tables.take.eq(load), tables.uses.eq(command.table_use), tables.end.eq(end), credit.hold.eq(tables.hold)),
+            *(tables.written.eq(self.table_written), tables.passed.eq(self.table_passed)),
+            *(self.table_load.eq(tables.load), self.table_newest.eq(tables.newest), self.group.bank.eq(tables.bank)),
+        ]
+        m.d.comb += [
+            load.eq(running & loading & cursor.there & may_load),
             step.eq(running & ~loading & cursor.there & source.valid & (~source.p.last | credit.ok)),
             end.eq(step & source.p.last),
             source.ready.eq(step),
@@ -97,8 +116,8 @@ class Issue(wiring.Component):
             cursor.free.eq(loading | command.stream | source.p.group_last),
             cursor.rewind.eq(source.p.last),
         ]
-        word_last = self._load(m, load, slot)
-        with m.If(load & word_last):
+        word_last = self._load(m, load & ~tables.fetching, slot)
+        with m.If(load & word_last & ~tables.fetching):
             m.d.sync += loading.eq(0)
         with m.If(self.chunk_end):
             m.d.sync += [loading.eq(1), running.eq(~source.p.unit_last)]
@@ -120,16 +139,17 @@ class Issue(wiring.Component):
             self.group.low.eq(command.mid_clamp_low),
             self.group.high.eq(command.mid_clamp_high),
         ]
-        self._count(m, step, running, loading, cursor.there, slot_ok)
+        self._count(m, step, running, loading, cursor.there, may_load)
         return m
 
-    def _slots(self, m: Module) -> tuple[Signal, Signal]:
-        """The slot of the current chunk, and whether it may be loaded."""
-        slot, used, slot_ok = Signal(range(SLOTS)), Signal(range(SLOTS + 1)), Signal()
+    def _slots(self, m: Module, tables: TableCredit) -> tuple[Signal, Signal]:
+        """The slot of the current chunk, and whether a word for it may be taken, or first a word of a table."""
+        slot, used, may_load = Signal(range(SLOTS)), Signal(range(SLOTS + 1)), Signal()
         after = Signal(range(SLOTS + 1))
         m.d.comb += after.eq(used + self.chunk_end - self.slot_free)
-        m.d.sync += [used.eq(after), slot_ok.eq(after != SLOTS), slot.eq(slot + self.chunk_end)]
-        return slot, slot_ok
+        m.d.sync += [used.eq(after), slot.eq(slot + self.chunk_end)]
+        m.d.sync += may_load.eq(Mux(tables.fetches, tables.may_fetch, after != SLOTS))
+        return slot, may_load
 
     def _load(self, m: Module, load: Signal, slot: Signal) -> Value:
         """Tells the drain which parameter word comes out of the ring. Returns whether the current word is the last of its chunk."""
@@ -143,14 +163,14 @@ class Issue(wiring.Component):
         m.d.sync += word.eq(word ^ load)
         return word
 
-    def _count(self, m: Module, step: Signal, running: Signal, loading: Signal, there: Signal, slot_ok: Signal) -> None:
+    def _count(self, m: Module, step: Signal, running: Signal, loading: Signal, there: Signal, may_load: Signal) -> None:
         """Drives `active` and `stall`, both a clock late."""
         cause = {name: index for index, name in enumerate(STALLS)}
         waits = {name: self.blocked[COUNTED.index(name)] for name in COUNTED}
         m.d.sync += self.active.eq(step)
         with m.If(~running):
             m.d.sync += self.stall.eq(cause["idle"])
-        with m.Elif(loading & there & ~slot_ok):
+        with m.Elif(loading & there & ~may_load):
             m.d.sync += self.stall.eq(cause["write_back"])
         with m.Elif(loading):
             m.d.sync += self.stall.eq(cause["weights"])

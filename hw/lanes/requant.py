@@ -1,7 +1,7 @@
 """Lanes that turn sums into int8: `arith.requantise` and `arith.combine`, with two DSP48E2 for each lane.
 
 They are used three times: behind the array (requantise), in the residual add (combine), and in the vector engine, where each
-item says which of the two it wants. Lanes cannot be stopped: they take one item a clock and answer `latency` clocks later.
+item says which of the two it wants. Lanes cannot be stopped: they take one item a clock and answer LATENCY clocks later.
 
 `Lanes` consists of `LaneBundle`s, each a module by itself. Synthesis looks at one module of all that are alike, and attributes
 keep their copies of an item's common bits apart.
@@ -24,6 +24,7 @@ from cnna.hw.lanes.dsp import sign_extended
 
 BUNDLE_LANES = 4  # at most in one bundle: each common bit has fewer than 300 loads
 VALUE_AT = 3 + dsp.LATENCY  # clocks from an item at the ports to the register with its product
+LATENCY = VALUE_AT + rounding.LATENCY  # clocks from an item to its results
 OFFSET_AT = dsp.LATENCY - dsp.C_LATENCY  # clocks from an item to its offset, in lanes that only combine
 LOW_BITS = 17  # of a sum, for DSP 0
 _SUM_VALUE_BITS = 56  # of int32 times 24 bits
@@ -141,14 +142,13 @@ class Lanes(wiring.Component):
     2^24. Combine: `o = combine(a, factor, b, factor_b, offset, shift, zero, low, high)`. Lanes that can do both combine the items
     whose `combine` is set, and take `placed(a, b)` at `acc`.
 
-    All inputs are sampled with `valid`. `o`, `o_valid` and `o_tag` (the item's `tag`) come `latency` clocks later. Ports that the
+    All inputs are sampled with `valid`. `o`, `o_valid` and `o_tag` (the item's `tag`) come LATENCY clocks later. Ports that the
     modes do not need are absent; so are `tag` and `o_tag` if `tag_bits` is 0.
     """
 
     def __init__(self, lanes: int, modes: Modes, tag_bits: int = 0, *, sets: int = 1) -> None:
         self.lanes, self.modes, self.tag_bits, self.sets = lanes, modes, tag_bits, sets
         self.sums, self.operands = modes is not Modes.COMBINE, modes is not Modes.REQUANTISE
-        self.latency = VALUE_AT + rounding.LATENCY
         ports = {"valid": In(1), "o_valid": Out(1), "params": In(data.ArrayLayout(params_layout(), sets))}
         ports |= dict.fromkeys(("zero", "low", "high"), In(signed(8)))
         if tag_bits:
@@ -161,9 +161,9 @@ class Lanes(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += self.o_valid.eq(delayed(m, self.valid, self.latency, cleared=True))
+        m.d.comb += self.o_valid.eq(delayed(m, self.valid, LATENCY, cleared=True))
         if self.tag_bits:
-            m.d.comb += self.o_tag.eq(delayed(m, self.tag, self.latency))
+            m.d.comb += self.o_tag.eq(delayed(m, self.tag, LATENCY))
         common = self._common(m)
         for number in range(self.sets):
             params = self._parameters(m, self.params[number])

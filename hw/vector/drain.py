@@ -6,22 +6,24 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.base.slices import SlicedSelector
+from cnna.hw.lanes.look_up import LookUp
 from cnna.hw.lanes.parameter_slots import GROUPS, SlotPart, SlotPorts, param_write_layout, parameter_slots
 from cnna.hw.lanes.requant import Lanes, Modes, placed
+from cnna.hw.lanes.tables import BANKS
 from cnna.hw.vector.issue import ROOM, param_word, vector_group_layout
 from cnna.hw.vector.sums import vector_sums_layout
-from cnna.spec.config import Config
+from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.machine import BEAT_BITS
 
 SLOT_WORDS = 4  # whose memories share a queue of slot numbers: 70 loads each
 
 
 class VectorDrain(wiring.Component):
-    """Requantises sums, or combines operands, by each channel's parameters.
+    """Requantises sums, or combines operands, by each channel's parameters, and looks the results up in the command's table.
 
-    `param` says which word of which slot `ring_data` is. Groups are pushed in order, well before their sums come. `slot_free`
-    pulses when a slot's last group has drained. `VectorIssue` has booked room for every item at `o`, and gets it back by
-    `room_free` when the item is taken.
+    `param` says which word of which slot `ring_data` is; `table_load` is set a clock before a word of a table. Groups are pushed
+    in order, well before their sums come. `slot_free` pulses when a slot's last group has drained. `VectorIssue` has booked room
+    for every item at `o`, and gets it back by `room_free` when the item is taken.
     """
 
     def __init__(self, config: Config) -> None:
@@ -34,7 +36,11 @@ class VectorDrain(wiring.Component):
                 "group": In(vector_group_layout()),
                 "param_valid": In(1),
                 "param": In(param_write_layout(param_word(config))),
+                "table_load": In(1),
+                "table_newest": In(range(BANKS)),
                 "ring_data": In(BEAT_BITS),
+                "table_written": Out(1),
+                "table_passed": Out(BANKS),
                 "slot_free": Out(1),
                 "room_free": Out(1),
                 "o": Out(stream.Signature(data.ArrayLayout(8 * config.ci, config.half))),
@@ -47,6 +53,7 @@ class VectorDrain(wiring.Component):
         half = config.half
         m.submodules.groups = groups = CreditFifo(vector_group_layout(), GROUPS)
         m.submodules.lanes = lanes = Lanes(half * config.ci, Modes.BOTH, sets=config.ci)
+        m.submodules.look_up = look_up = LookUp(lanes.lanes, BEAT_BYTES)
         m.submodules.fifo = fifo = CreditFifo(data.ArrayLayout(8 * config.ci, half), ROOM)
         group, working, last = groups.o.p, Signal(), Signal()  # `working`: on the upper half
         m.d.comb += [
@@ -70,6 +77,7 @@ class VectorDrain(wiring.Component):
             ]
         m.d.sync += [
             lanes.valid.eq(self.sums_valid | working),
+            *(look_up.bank.eq(group.bank), look_up.last.eq(last)),
             lanes.combine.eq(group.combine),
             lanes.params.eq(self._params(m, last)),
             lanes.factor_b.eq(group.factor_b),
@@ -77,7 +85,12 @@ class VectorDrain(wiring.Component):
             lanes.low.eq(group.low),
             lanes.high.eq(group.high),
         ]
-        m.d.comb += [fifo.push.eq(lanes.o_valid), fifo.item.eq(lanes.o), self.room_free.eq(fifo.o.valid & fifo.o.ready)]
+        m.d.comb += [
+            *(look_up.valid.eq(lanes.valid), look_up.results.eq(lanes.o), look_up.results_valid.eq(lanes.o_valid)),
+            *(look_up.load.eq(self.table_load), look_up.word.eq(self.ring_data), look_up.newest.eq(self.table_newest)),
+            *(self.table_written.eq(look_up.written), self.table_passed.eq(look_up.passed)),
+            *(fifo.push.eq(look_up.o_valid), fifo.item.eq(look_up.o), self.room_free.eq(fifo.o.valid & fifo.o.ready)),
+        ]
         wiring.connect(m, wiring.flipped(self.o), fifo.o)
         return m
 

@@ -1,8 +1,9 @@
 """The head of the vector engine: pairs each channel block's words from feature memory with its parameters and weights.
 
-Nothing behind it can be stopped: `group_credit` says when a group may end. For depthwise convolution a block's weights stay in the
-ring until its last group has used them. The next block's parameters lie behind them and are loaded then; other operations load
-their parameters ahead.
+Nothing behind it can be stopped: `group_credit` says when a group may end, and `table_credit` when its table has been written.
+
+For depthwise convolution a block's weights stay in the ring until its last group has used them. The next block's parameters lie
+behind them and are loaded then; other operations load their parameters ahead.
 """
 
 from amaranth import Cat, Module, Mux, Signal, signed, unsigned
@@ -13,6 +14,8 @@ from cnna.hw.base.ports import RING_LATENCY, RingRead
 from cnna.hw.base.timing import delayed
 from cnna.hw.lanes.group_credit import GroupCredit
 from cnna.hw.lanes.parameter_slots import SLOTS, param_write_layout
+from cnna.hw.lanes.table_credit import TableCredit
+from cnna.hw.lanes.tables import BANK_BITS, BANKS
 from cnna.hw.walk.fetch import fetched_layout
 from cnna.hw.weights.ring import RingCursor
 from cnna.spec.config import Config
@@ -29,7 +32,7 @@ def vector_issue_layout() -> data.StructLayout:
         {
             "op": unsigned(2),
             "blocks": unsigned(16),
-            "uniform": unsigned(1),
+            **dict.fromkeys(("uniform", "table_use", "table_load"), unsigned(1)),
             "add_b": signed(26),
             "out_zero": signed(8),
             "out_clamp_low": signed(8),
@@ -46,6 +49,7 @@ def vector_group_layout() -> data.StructLayout:
             "slot_last": unsigned(1),
             "upper": unsigned(1),
             "combine": unsigned(1),
+            "bank": unsigned(BANK_BITS),
             "factor_b": signed(26),
             "zero": signed(8),
             "low": signed(8),
@@ -65,9 +69,10 @@ def vector_feed_layout() -> data.StructLayout:
 
 
 class VectorIssue(wiring.Component):
-    """Loads parameters and takes steps.
+    """Takes a command's table, if it loads one, then loads parameters and takes steps.
 
-    `feed` and `words` go to the accumulators and `param` to the drain, in the clock in which the ring's data arrives. `group` is
+    `feed` and `words` go to the accumulators and `param` to the drain, in the clock in which the ring's data arrives; `table_load`
+    goes there a clock earlier. `group` is
     pushed when the last step of a group is taken. `slot_free` returns a slot of the drain; `room_free` returns room for an item.
     """
 
@@ -84,6 +89,10 @@ class VectorIssue(wiring.Component):
                 "param": Out(param_write_layout(param_word(config))),
                 "group_push": Out(1),
                 "group": Out(vector_group_layout()),
+                "table_load": Out(1),
+                "table_newest": Out(range(BANKS)),
+                "table_written": In(1),
+                "table_passed": In(BANKS),
                 "slot_free": In(1),
                 "room_free": In(1),
                 "active": Out(1),
@@ -94,15 +103,20 @@ class VectorIssue(wiring.Component):
         m = Module()
         m.submodules.cursor = cursor = RingCursor(BEAT_BITS)
         m.submodules.group_credit = credit = GroupCredit(2, ROOM)
+        m.submodules.tables = tables = TableCredit(self.config.vector_table_words, ROOM)
         wiring.connect(m, wiring.flipped(self.ring), cursor.ring)
         source, command, running = self.source, Signal(vector_issue_layout()), Signal()
         depthwise = Signal()
-        load = Signal()  # a word of parameters is taken
+        load = Signal()  # a word of parameters or of a table is taken
         step = Signal()
         end = Signal()  # of a group
         block_end = Signal()
-        slot, ready = self._sets(m, command, running, load, cursor, depthwise, block_end)
+        slot, ready = self._sets(m, command, running, load, cursor, depthwise, block_end, tables)
         m.d.comb += [
+            tables.start.eq(self.command.valid & ~running & self.command.p.table_load),
+            *(tables.take.eq(load), tables.uses.eq(command.table_use), tables.end.eq(end), credit.hold.eq(tables.hold)),
+            *(tables.written.eq(self.table_written), tables.passed.eq(self.table_passed)),
+            *(self.table_load.eq(tables.load), self.table_newest.eq(tables.newest), self.group.bank.eq(tables.bank)),
             step.eq(running & ready & source.valid & (cursor.there | ~depthwise) & (~source.p.last | credit.ok)),
             end.eq(step & source.p.last),
             block_end.eq(end & source.p.group_last),
@@ -137,36 +151,45 @@ class VectorIssue(wiring.Component):
         return m
 
     def _sets(
-        self, m: Module, command: data.View, running: Signal, load: Signal, cursor: RingCursor, depthwise: Signal, block_end: Signal
+        self,
+        m: Module,
+        command: data.View,
+        running: Signal,
+        load: Signal,
+        cursor: RingCursor,
+        depthwise: Signal,
+        block_end: Signal,
+        tables: TableCredit,
     ) -> tuple[Signal, Signal]:
-        """Loads parameter sets. Returns the slot of the current block, and whether it is loaded."""
+        """Loads a table and parameter sets. Returns the slot of the current block, and whether it is loaded."""
         last_word = self.config.vector_param_words - 1
         word, filling, slot = Signal(range(last_word + 1)), Signal(range(SLOTS)), Signal(range(SLOTS))
         left, more, room = Signal(16), Signal(), Signal()  # `left`: sets that the command still has to load
         used, loaded, ready = Signal(range(SLOTS + 1)), Signal(range(SLOTS + 1)), Signal()
-        filled, left_behind, after = Signal(), Signal(), Signal(range(SLOTS + 1))
+        param, filled, left_behind, after = Signal(), Signal(), Signal(), Signal(range(SLOTS + 1))
         m.d.comb += [
             load.eq(running & more & room & cursor.there & ~(depthwise & ready)),
-            filled.eq(load & (word == last_word)),
+            param.eq(load & ~tables.fetching),
+            filled.eq(param & (word == last_word)),
             left_behind.eq(block_end & (self.source.p.unit_last | ~command.uniform)),
             after.eq(loaded + filled - left_behind),
         ]
         m.d.sync += [
             used.eq(used + filled - self.slot_free),
-            room.eq((used + filled - self.slot_free) != SLOTS),
+            room.eq(Mux(tables.fetches, tables.may_fetch, (used + filled - self.slot_free) != SLOTS)),
             loaded.eq(after),
             ready.eq(after != 0),
             slot.eq(slot + left_behind),
             filling.eq(filling + filled),
         ]
-        with m.If(load):
+        with m.If(param):
             m.d.sync += word.eq(Mux(filled, 0, word + 1))
         with m.If(~running):
             m.d.sync += [left.eq(Mux(self.command.p.uniform, 1, self.command.p.blocks)), more.eq(1)]
         with m.Elif(filled):
             m.d.sync += [left.eq(left - 1), more.eq(left != 1)]
         m.d.comb += [
-            self.param_valid.eq(delayed(m, load, RING_LATENCY, cleared=True)),
+            self.param_valid.eq(delayed(m, param, RING_LATENCY, cleared=True)),
             self.param.eq(delayed(m, Cat(filling, word) if last_word else filling, RING_LATENCY)),
         ]
         return slot, ready

@@ -114,6 +114,8 @@ class Vector(wiring.Component):
             drain.sums.eq(sums.sums),
             drain.ring_data.eq(self.ring.data),
             *(getattr(drain, name).eq(getattr(issue, name)) for name in ("param_valid", "param", "group_push", "group")),
+            *(getattr(drain, name).eq(getattr(issue, name)) for name in ("table_load", "table_newest")),
+            *(getattr(issue, name).eq(getattr(drain, name)) for name in ("table_written", "table_passed")),
             *(getattr(issue, name).eq(getattr(drain, name)) for name in ("slot_free", "room_free")),
             units.block.eq(scatter.unit_done),
             self.unit.eq(units.unit),

@@ -23,6 +23,7 @@ from cnna.hw.dma.load import Load, LoadPort
 from cnna.hw.dma.runs import Runs
 from cnna.hw.dma.store import Store, StorePort
 from cnna.hw.dma.streams import StreamIn, StreamOut
+from cnna.hw.lanes.look_up import LookUp
 from cnna.hw.lanes.requant import Lanes, Modes
 from cnna.hw.memory.feature_memory import BankRam, FeatureMemory
 from cnna.hw.units.waits import UnitCounts, UnitWaiter
@@ -35,7 +36,7 @@ from cnna.hw.walk.scatter import Scatter
 from cnna.hw.walk.walker import Walker
 from cnna.hw.weights.ring import vector_ring, weight_ring
 from cnna.hw.weights.weights import Weights
-from cnna.spec.config import Config
+from cnna.spec.config import BEAT_BYTES, Config
 
 BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "array": Array,
@@ -67,11 +68,13 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "storeport": StorePort,
     "stream_in": lambda config: StreamIn(),
     "stream_out": lambda config: StreamOut(),
+    "tables": lambda config: LookUp(config.half * config.ci, config.ring_word_bytes),
     "vector": Vector,
     "vector_drain": VectorDrain,
     "vector_issue": VectorIssue,
     "vector_ring": vector_ring,
     "vector_sums": VectorSums,
+    "vector_tables": lambda config: LookUp(config.half * config.ci, BEAT_BYTES),
     "waiter": lambda config: UnitWaiter(),
     "walker": lambda config: Walker(config.pix),
     "weights": Weights,

@@ -1,7 +1,8 @@
 """Memories of the generated Verilog: one short module for each shape, written so that every tool infers block or LUT RAM.
 
 Amaranth gets a `MemoryModules` as its platform and asks it for an instance in place of each `lib.memory.Memory`. Amaranth's own
-text would list the initial value of every row, which takes 160,000 lines and a minute at zcu102. All memories here start as zeros.
+text would list the initial value of every row, which takes 160,000 lines and a minute at zcu102. Memories here start as zeros; some
+rows of those with two writers do not.
 """
 
 from amaranth import ClockSignal, Const, Instance, Value
@@ -19,10 +20,12 @@ class MemoryModules:
 
     def get_memory(self, memory: Memory) -> Instance:
         """An instance for this memory. Amaranth calls it."""
-        assert len(memory.write_ports) == 1, "a memory has one writer"
-        assert not any(memory.init), "memories start as zeros"
         assert all(not port.transparent_for for port in memory.read_ports), "no memory here reads what is just written"
-        width, (write,), reads = len(Value.cast(memory.write_ports[0].data)), memory.write_ports, memory.read_ports
+        width, writes, reads = len(Value.cast(memory.write_ports[0].data)), memory.write_ports, memory.read_ports
+        if len(writes) == 2:
+            return self._two_writers(width, memory, writes, reads)
+        (write,) = writes
+        assert not any(memory.init), "memories with one writer start as zeros"
         if len(reads) == 2 and all(port.domain != "comb" for port in reads):
             return self._two_ports(width, memory.depth, write, reads)
         return self._one_writer(width, memory.depth, write, reads)
@@ -69,6 +72,43 @@ endmodule
             i_b_word=Value.cast(write.data),
             o_b_data=Value.cast(reads[1].data),
         )
+
+    def _two_writers(self, width: int, memory: Memory, writes: tuple[WritePort, ...], reads: tuple[ReadPort, ...]) -> Instance:
+        """True dual port: each writer shares its address with the reader of the same number. A write also reads, as above.
+
+        Two `always` that write, one for each port, are UG901's form of such a memory.
+        """
+        bits, rows = ceil_log2(memory.depth), {row: value for row, value in enumerate(memory.init) if value}
+        name = f"cnna_ram_{width}x{memory.depth}_writers"
+        begun = "".join(f"\n    mem[{row}] = {width}'h{value:x};" for row, value in rows.items())
+        text = f"""\
+// {memory.depth} words of {width} bits, true dual port; both ports read, and may write.
+module {name}(clk, a_write, a_addr, a_word, a_data, b_write, b_addr, b_word, b_data);
+  input clk, a_write, b_write;
+  input [{bits - 1}:0] a_addr, b_addr;
+  input [{width - 1}:0] a_word, b_word;
+  output reg [{width - 1}:0] a_data, b_data;
+  (* ram_style = "block", cascade_height = {CASCADE_HEIGHT} *) reg [{width - 1}:0] mem [0:{memory.depth - 1}];
+  integer i;
+  initial begin
+    for (i = 0; i < {memory.depth}; i = i + 1) mem[i] = {width}'d0;{begun}
+  end
+  always @(posedge clk) begin
+    if (a_write) mem[a_addr] <= a_word;
+    a_data <= mem[a_addr];
+  end
+  always @(posedge clk) begin
+    if (b_write) mem[b_addr] <= b_word;
+    b_data <= mem[b_addr];
+  end
+endmodule
+"""
+        assert self._modules.setdefault(name, text) == text, f"two memories of {name} begin with different words"
+        ports: dict[str, Value] = {}
+        for letter, write, read in zip("ab", writes, reads, strict=True):
+            ports |= {f"i_{letter}_write": write.en, f"i_{letter}_addr": read.addr, f"o_{letter}_data": Value.cast(read.data)}
+            ports[f"i_{letter}_word"] = Value.cast(write.data)
+        return Instance(name, i_clk=ClockSignal(writes[0].domain), **ports)
 
     def _one_writer(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
         """One writer and any number of readers, each with a register behind it ("r") or without ("c")."""

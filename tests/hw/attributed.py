@@ -7,9 +7,11 @@ from functools import cache
 from cnna.hw.array.array import TILE_PAIRS
 from cnna.hw.base.attributes import CASCADE_HEIGHT, CHAIN, COPY
 from cnna.hw.base.slices import slices
+from cnna.hw.lanes.table_loader import SLICE_PIECES
+from cnna.hw.lanes.tables import BUNDLE_LANES, WRITE_BYTES
 from cnna.hw.vector.sums import TILE_CHANNELS
 from cnna.hw.verilog import writer
-from cnna.spec.config import Config
+from cnna.spec.config import TABLE_BYTES, Config
 
 _MODULE = re.compile(r"^(\(\*[^\n]*\n)?module (\\\S+ |\w+).*?^endmodule\n", re.M | re.S)
 _OURS = "(?:keep|dont_touch|dont_merge|srl_style)"
@@ -54,6 +56,8 @@ def expected(config: Config) -> dict[str, int]:
     return {
         **dict.fromkeys(("valid_copy", "first_copy", "last_copy"), tiles),
         **dict.fromkeys(("feed_copy", "ended"), config.pix * -(-config.ci // TILE_CHANNELS)),
+        "writing_copy": 2 * -(-config.half * config.ci // BUNDLE_LANES),  # behind both engines
+        "load_copy": -(-min(config.ring_word_bytes, TABLE_BYTES) // (WRITE_BYTES * SLICE_PIECES)) + 1,
         "number_copy": 2 * sums + params,  # of the array's drain and of the vector engine's
         "core_rst": 1 + blocks,
     }
@@ -82,7 +86,7 @@ def check_attributes(text: str, config: Config) -> None:
     assert len(chains) == 2 * config.cascade + 1  # of activations and weights by place; of `first`
     memories = re.findall(r"^  (.*)reg .* mem \[.*\n(?:.*\n)*?endmodule", text, re.M)
     assert sum(f"cascade_height = {CASCADE_HEIGHT}" in memory for memory in memories) == len(
-        re.findall(r"^module cnna_ram_\d+x\d+_(?:r+|dual)\(", text, re.M)
+        re.findall(r"^module cnna_ram_\d+x\d+_(?:r+|dual|writers)\(", text, re.M)
     )
     assert not re.search(
         r'^  \(\* (?:keep|dont_touch|dont_merge|srl_style) = "\w+" \*\)\n(?:  \(\*.*\n)*  (?:input|output)', text, re.M

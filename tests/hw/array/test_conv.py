@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cnna.hw.lanes.tables import WRITES
 from cnna.spec.config import Config, preset
 from cnna.spec.regmap import COUNTED
 
@@ -12,6 +13,7 @@ from ...rigs.engine_cases import Cases, compared
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
 CONFIGS = {"tiny": preset("tiny"), "odd": ODD}
 WIDE_WORDS = Config("words", pix=2, ci=16, co=16, ports=2, regions=1, bank_words=1024, ring_words=64, vector_ring_words=256)
+PIXELS = {"out_width": 2, "out_height": 1, "images": 1, "kernel_width": 1, "kernel_height": 1}
 
 pytestmark = pytest.mark.cosim
 
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.cosim
 def random_run(config, slow_ring, seed, count=8):
     """Random commands without a pause. With `slow_ring` one beat comes in twenty clocks, at other times in each column."""
     rng = np.random.default_rng([seed, slow_ring])
-    cases = Cases(config, "conv", rng)
+    cases = Cases(config, "conv", rng, tables=True)
     for _ in range(count):
         cases.conv()
     beats = len(cases.ring_words) * config.stripe_bytes // 16
@@ -66,6 +68,29 @@ def test_a_step_needs_less_than_its_drain(seed):
     cases.conv(out_width=9, out_height=5, images=3, kernel_width=1, kernel_height=1, blocks=1, chunks=3, stream=0)
     trace = compared(cases, rng, 3000)
     assert stalls(trace)["write_back"] > trace.active.sum()
+
+
+def test_commands_of_one_group_with_tables(seed):
+    """A table would be loaded while a group still needs its bank, or a group would end before its table has been written."""
+    rng = np.random.default_rng(seed)
+    cases = Cases(CONFIGS["tiny"], "conv", rng, tables=True)
+    for number in range(24):
+        cases.conv(**PIXELS, blocks=1, chunks=1, stream=0, res_enable=number % 2)
+    trace = compared(cases, rng, 6000)
+    assert stalls(trace)["write_back"] > WRITES
+
+
+def test_a_table_holds_up_no_more_than_its_first_group(seed):
+    """The array would wait for each group, or until the table is written before it takes a step."""
+    rng = np.random.default_rng(seed)
+    cases = Cases(CONFIGS["tiny"], "conv", rng)
+    square = {"out_width": 8, "out_height": 8, "images": 1, "kernel_width": 3, "kernel_height": 3}
+    cases.conv(**square, blocks=3, chunks=3, stream=0, table_load=1, table_use=1)
+    trace = compared(cases, rng, 4000)
+    first, *_, last = np.nonzero(trace.active)[0]
+    held = stalls(trace)["write_back"]
+    assert 0 < held <= WRITES
+    assert last - first + 1 - trace.active.sum() <= held + 40
 
 
 @pytest.mark.parametrize(("engine", "cause"), [("load", "feature"), ("vector", "token"), ("store", "store")])

@@ -6,6 +6,7 @@ import pytest
 from cnna.hw.array.drain import Drain
 from cnna.hw.array.issue import ROOM
 from cnna.hw.lanes.parameter_slots import SLOTS
+from cnna.hw.lanes.tables import IDENTITY
 from cnna.spec.arith import requantise
 from cnna.spec.config import Config, preset
 
@@ -24,8 +25,8 @@ FIRST = 20  # clock of the first sums; every slot is filled by then
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("config", [preset("tiny"), THREE], ids=lambda config: config.name)
 def test_halves_then_blocks_by_their_own_parameters(config, pace):
-    """A half, block, channel or slot would be taken for another, bounds would reach a neighbour, or a slot be freed at a wrong
-    time.
+    """A half, block, channel, slot or table would be taken for another, bounds would reach a neighbour, or a slot be freed at a
+    wrong time.
 
     A sink that is slow or waits for `valid` would find an item lost, doubled or changed where the FIFO is nearly full.
     """
@@ -49,11 +50,12 @@ def test_halves_then_blocks_by_their_own_parameters(config, pace):
         at, upper = starts[number], int(uppers[number])
         slot, ends = (int(rng.integers(limit)) for limit in (SLOTS, 2))
         zero, (low, high) = int(rng.integers(-128, 128)), np.sort(rng.integers(-128, 128, 2))
-        last = number == GROUPS - 1
+        last, bank = number == GROUPS - 1, int(rng.choice([0, IDENTITY, IDENTITY]))
         inputs["group_push"][at - 12] = inputs["sums_valid"][at] = 1
-        inputs["group"][at - 12] = bits([(slot, 2), (upper, 1), (ends, 1), (last, 1), (zero, 8), (low, 8), (high, 8)])
+        inputs["group"][at - 12] = bits([(slot, 2), (upper, 1), (ends, 1), (last, 1), (bank, 2), (zero, 8), (low, 8), (high, 8)])
         sums[at : at + span] = acc = rng.integers(-(1 << 16), 1 << 16, (config.pix, config.co))
         y = requantise(acc + offset[slot], factor[slot], shift[slot], zero, low, high)
+        y = y * (bank == IDENTITY)  # the other banks still hold zeros
         y = y.reshape(2, config.half, config.chunk_blocks, config.ci).swapaxes(1, 2)[: 1 + upper]
         wanted += list(y.reshape(-1, config.half * config.ci))
         if ends:

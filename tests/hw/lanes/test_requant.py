@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pytest
 
-from cnna.hw.lanes.requant import LOW_BITS, Lanes, Modes
+from cnna.hw.lanes.requant import LATENCY, LOW_BITS, Lanes, Modes
 from cnna.spec.arith import combine, requantise
 
 from ...rigs import bench
@@ -120,10 +120,10 @@ def test_lanes_equal_golden(modes: Modes, sets: int) -> None:
     items = _items(rng, n, modes, sets)
     valid, tag = rng.integers(0, 2, n), rng.integers(0, 1 << TAG_BITS, n)
     found = bench.run(block, {**items.ports(lanes), "valid": valid, "tag": tag})
-    late = slice(lanes.latency, None)
-    np.testing.assert_array_equal(bench.integers(found["o_valid"], 8)[late, 0], valid[: -lanes.latency])
-    np.testing.assert_array_equal(bench.integers(found["o_tag"], 16)[late, 0], tag[: -lanes.latency])
-    golden = items.golden()[: -lanes.latency]
+    late = slice(LATENCY, None)
+    np.testing.assert_array_equal(bench.integers(found["o_valid"], 8)[late, 0], valid[:-LATENCY])
+    np.testing.assert_array_equal(bench.integers(found["o_tag"], 16)[late, 0], tag[:-LATENCY])
+    golden = items.golden()[:-LATENCY]
     np.testing.assert_array_equal(bench.integers(found["o"], 8, signed=True)[late], golden)
-    inside = (golden > items.low[: -lanes.latency]) & (golden < items.high[: -lanes.latency])
+    inside = (golden > items.low[:-LATENCY]) & (golden < items.high[:-LATENCY])
     assert inside.mean() > 0.15  # or these items would test little but the clamp

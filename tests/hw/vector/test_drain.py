@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cnna.hw.lanes.parameter_slots import SLOTS
+from cnna.hw.lanes.tables import IDENTITY
 from cnna.hw.vector.drain import VectorDrain
 from cnna.hw.vector.issue import ROOM
 from cnna.spec.arith import combine, requantise
@@ -24,7 +25,7 @@ FIRST = 40  # clock of the first sums; every slot is filled by then
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("config", [preset("tiny"), WIDE], ids=lambda config: config.name)
 def test_each_group_in_its_own_mode(config, pace):
-    """Sums would be taken for operands, a slot or half for another, or constants reach a neighbour: groups are two clocks apart.
+    """Sums would be taken for operands, a slot, half or table for another, or constants reach a neighbour two clocks away.
 
     A sink that is slow or waits for `valid` would find an item lost, doubled or changed where the FIFO is nearly full.
     """
@@ -45,9 +46,10 @@ def test_each_group_in_its_own_mode(config, pace):
     for number in range(GROUPS):
         at, upper = starts[number], int(uppers[number])
         slot, ends, mode = (int(rng.integers(limit)) for limit in (SLOTS, 2, 2))
+        bank = int(rng.choice([0, IDENTITY, IDENTITY]))
         zero, other = int(rng.integers(-128, 128)), int(rng.integers(-(1 << 24), 1 << 24))
         low, high = np.sort(rng.integers(-128, 128, 2))
-        fields = [(slot, 2), (ends, 1), (upper, 1), (mode, 1), (other, 26), (zero, 8), (low, 8), (high, 8)]
+        fields = [(slot, 2), (ends, 1), (upper, 1), (mode, 1), (bank, 2), (other, 26), (zero, 8), (low, 8), (high, 8)]
         inputs["group_push"][at - 10], inputs["group"][at - 10] = 1, bits(fields)
         inputs["sums_valid"][at] = 1
         acc = rng.integers(-(1 << 18), 1 << 18, (config.pix, config.ci))
@@ -57,6 +59,7 @@ def test_each_group_in_its_own_mode(config, pace):
             y = combine(a, factor[slot], b, other, offset[slot], shift[slot], zero, low, high)
         else:
             y = requantise(acc + offset[slot], factor[slot], shift[slot], zero, low, high)
+        y = y * (bank == IDENTITY)  # the other banks still hold zeros
         wanted += list(y.reshape(2, -1)[: 1 + upper])
         if ends:
             frees.append(at + upper)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cosim
 def random_run(config, slow_ring, seed):
     """Random commands without a pause, each operation in turn. With `slow_ring` one word comes in ten clocks."""
     rng = np.random.default_rng([seed, slow_ring])
-    cases = Cases(config, "vector", rng)
+    cases = Cases(config, "vector", rng, tables=True)
     for number in range(14):
         cases.vector(op=number % len(VECTOR_OPS))
     clocks = 3000 + 2 * cases.steps + slow_ring * 12 * len(cases.ring_words)
@@ -51,6 +51,15 @@ def test_steps_follow_each_other(op, kernel, least, seed):
     first, *_, last = np.nonzero(trace.active)[0]
     share = trace.active.sum() / (last - first + 1)
     assert share >= least, f"active {share:.3f} of the time"
+
+
+def test_commands_of_one_group_with_tables(seed):
+    """A table would be loaded while a group still needs its bank, or a group would end before its table has been written."""
+    rng = np.random.default_rng(seed)
+    cases = Cases(CONFIGS["tiny"], "vector", rng, tables=True)
+    for number in range(24):
+        cases.vector(op=number % len(VECTOR_OPS), out_width=2, out_height=1, images=1, kernel_width=1, kernel_height=1, blocks=1)
+    compared(cases, rng, 6000)
 
 
 def test_units_wait_for_other_engines(seed):

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from cnna.host.device.accelerator import Accelerator
-from cnna.spec.config import preset
+from cnna.sim.emulator.emulator import EmulatorDevice
+from cnna.spec.config import BEAT_BYTES, TABLE_BYTES, preset
+from cnna.spec.device import Device
 from cnna.spec.errors import RunError
-from cnna.spec.regmap import REGISTERS, offset
+from cnna.spec.regmap import NO_LIMIT, REGISTERS, offset
 
 from ...host.hand_made import SHAPE, requantised_copy
+from ..programs import Program, pack_params
 
 START, BEGIN, RESET, BOTH = (
     ("CTRL", REGISTERS["CTRL"].pack(**dict.fromkeys(names, 1)))
@@ -32,6 +35,8 @@ AGAIN = (  # what the host does to a running program before it starts anew: writ
 )
 GAPS = (0, 1, 5, 12, 30, 90)  # clocks between two of these writes
 STEP_CLOCKS = 3  # between one moment of the first program's run and the next one that is tried
+TABLE_STEP_CLOCKS = 11  # the same in a program that loads tables
+TABLE_LIMIT_CLOCKS = 10_000  # for that program, which takes about a thousand
 PATIENCE_CLOCKS = 2_000
 LIMIT_CLOCKS = 2_000  # for a program that takes a few hundred clocks
 
@@ -132,3 +137,80 @@ def test_a_run_takes_the_same_clocks_whenever_it_starts_and_run_limit_does_not_c
         clocks.add(device.read(offset("CYCLES")))
     assert len(clocks) == 1
     assert max(clocks) < LIMIT_CLOCKS
+
+
+def tables_in_turn() -> tuple[Program, bytes, int]:
+    """Two conv and three vector commands that load tables or use older ones; the constants, and how many bytes are stored."""
+    config, rng, program = preset("tiny"), np.random.default_rng(4), Program()
+    pixels, chunk = 32, config.chunk_blocks
+    full = {f"{name}_clamp_{end}": value for name in ("mid", "out") for end, value in (("low", -128), ("high", 127))}
+    walk = {"src_x": 1, "out_width": 8, "out_height": 4, "in_width": 8, "in_height": 4, "stride_x": 1, "stride_y": 1, "dst_x": 1}
+    ring = vector_ring = b""
+    for _ in range(2):
+        ring += rng.bytes(TABLE_BYTES)
+        params = pack_params(np.zeros(config.co), np.full(config.co, 1 << 23), np.full(config.co, 31))
+        ring += params + rng.integers(-127, 128, config.ring_word_bytes, np.int8).tobytes()
+    for number in range(3):
+        vector_ring += b"" if number == 1 else rng.bytes(TABLE_BYTES)
+        vector_ring += pack_params(np.zeros(config.ci), np.full(config.ci, number + 1), np.full(config.ci, 1))
+    program.go("load", seg=2, run=pixels)
+    program.go("weight", ring=1, ddr=len(ring), beats=len(vector_ring) // BEAT_BYTES, repeat=1)
+    program.go("weight", beats=len(ring) // BEAT_BYTES, repeat=1)
+    at = 512
+    for _ in range(2):
+        planes = {"dst": at, "dst_block": pixels, "dst_blocks": chunk}
+        program.go("conv", **walk, **full, **planes, add_a=2, table_use=1, table_load=1, wait_load_count=1, wait_load_enable=1)
+        at += chunk * pixels
+    for number in range(3):
+        ends = {name: value for name, value in full.items() if name.startswith("out")}
+        use = {"table_use": 1, "table_load": int(number != 1)}
+        program.go("vector", op=3, **walk, **ends, dst=at, dst_block=pixels, **use, wait_load_count=1, wait_load_enable=1)
+        at += pixels
+    waits = {"wait_conv_count": 2, "wait_conv_enable": 1, "wait_vector_count": 3, "wait_vector_enable": 1}
+    program.go("store", seg=3, fm=512, run=at - 512, **waits)
+    program.write("END", 1)
+    return program, ring + vector_ring, (at - 512) * config.ci
+
+
+def prepared(device: Device, program: Program, segments: dict[str, bytes]) -> dict[str, int]:
+    """Puts a program and its segments into a device's memory; their addresses."""
+    device.release_all()
+    places = {}
+    for name, data in {"PROG_BASE": program.bytes(), **segments}.items():
+        places[name] = device.allocate(len(data))
+        device.store(places[name], data)
+        for half, word in (("LO", places[name] & 0xFFFFFFFF), ("HI", places[name] >> 32)):
+            device.write(offset(f"{name}_{half}"), word)
+    for name in segments:
+        device.write(offset(f"{name}_BYTES"), NO_LIMIT)
+    device.write(offset("PROG_COUNT"), len(program.writes))
+    device.write(offset("RUN_LIMIT"), TABLE_LIMIT_CLOCKS)
+    return places
+
+
+@pytest.mark.cosim
+def test_a_reset_in_the_middle_of_a_table(rtl):
+    """Half a table, or one that waits to be written, would be left behind: the next run would end never or with wrong bytes."""
+    program, constants, size = tables_in_turn()
+    segments = {"SEG_CONSTANT": constants, "SEG_INPUT": np.random.default_rng(0).bytes(128), "SEG_OUTPUT": bytes(size)}
+
+    def answer(before: list[int]) -> bytes:
+        """What the device stores in a run, after other runs that a reset ends after so many clocks."""
+        device.store(output, bytes(size))
+        for moment in before:
+            device.write(offset("CTRL"), START[1])
+            device.run_clocks(moment)
+            device.write(offset("CTRL"), RESET[1])
+        device.write(offset("CTRL"), START[1])
+        device.wait()
+        assert REGISTERS["STATUS"].unpack(device.read(offset("STATUS")))["done"] == 1, before
+        return device.load(output, size)
+
+    device = EmulatorDevice(preset("tiny"), 1 << 20)
+    output = prepared(device, program, segments)["SEG_OUTPUT"]
+    right = answer([])
+    device = rtl(preset("tiny"))
+    output = prepared(device, program, segments)["SEG_OUTPUT"]
+    assert answer([]) == right
+    for moment in range(0, device.read(offset("CYCLES")), TABLE_STEP_CLOCKS):
+        assert answer([moment, moment + 5]) == right, f"reset after {moment} clocks"
