@@ -91,7 +91,11 @@ class Drain(wiring.Component):
         self._choose(m, next_block, next_upper, last, lanes)
         m.d.comb += [
             *(look_up.valid.eq(lanes.valid), look_up.results.eq(lanes.o), look_up.results_valid.eq(lanes.o_valid)),
-            *(look_up.load.eq(self.table_load), look_up.word.eq(self.ring_data), look_up.newest.eq(self.table_newest)),
+            *(
+                look_up.load.eq(self.table_load),
+                look_up.word.eq(self.ring_data[: len(look_up.word)]),
+                look_up.newest.eq(self.table_newest),
+            ),
             *(self.table_written.eq(look_up.written), self.table_passed.eq(look_up.passed)),
             fifo.push.eq(look_up.o_valid),
             fifo.item.words.eq(look_up.o),

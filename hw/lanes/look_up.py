@@ -8,6 +8,7 @@ from cnna.hw.base.timing import delayed
 from cnna.hw.lanes import requant, table_loader, tables
 from cnna.hw.lanes.table_loader import TableLoader
 from cnna.hw.lanes.tables import BANK_BITS, BANKS, Tables
+from cnna.spec.config import TABLE_BYTES
 
 LATENCY = requant.LATENCY + tables.LATENCY  # clocks from an item at the lanes to what was looked up
 GAP_AHEAD = table_loader.LATENCY + 1  # clocks from a gap for the loader to the write in the memories
@@ -31,7 +32,7 @@ class LookUp(wiring.Component):
                 **dict.fromkeys(("valid", "last", "results_valid", "load", "newest"), In(1)),
                 "bank": In(BANK_BITS),
                 "results": In(values),
-                "word": In(8 * word_bytes),
+                "word": In(8 * min(word_bytes, TABLE_BYTES)),
                 "written": Out(1),
                 "passed": Out(BANKS),
                 "o": Out(values),

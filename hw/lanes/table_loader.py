@@ -32,7 +32,8 @@ class TableSlice(wiring.Component):
         m = Module()
         load = Signal(name="load_copy", attrs=COPY)
         m.d.sync += load.eq(self.load)
-        row, piece = (delayed(m, value, 1, attrs=COPY) for value in (self.row, self.piece))
+        row = delayed(m, self.row, 1, attrs=COPY) if self.rows > 1 else None
+        piece = delayed(m, self.piece, 1, attrs=COPY)
         kept = Signal(len(self.word), reset_less=True)
         if self.rows == 1:
             with m.If(load):
@@ -53,19 +54,21 @@ class TableSlice(wiring.Component):
 class TableLoader(wiring.Component):
     """Keeps one table, then writes it to `bank`.
 
-    `load` is set a clock before `word` is the table's next word. Once the last word has come, each clock with `gap` makes a write,
-    which is at `write` LATENCY clocks later. `written` pulses with the last `gap`; from then on the next table may come.
+    `load` is set a clock before `word` is the table's next word, or the part of it that counts. Once the last word has come, each
+    clock with `gap` makes a write, which is at `write` LATENCY clocks later. `written` pulses with the last `gap`; from then on
+    the next table may come.
     """
 
     def __init__(self, word_bytes: int) -> None:
         self.word_bytes = word_bytes
         self.rows = -(-TABLE_BYTES // word_bytes)
-        self.pieces = min(word_bytes, TABLE_BYTES) // WRITE_BYTES  # in a word
+        used = min(word_bytes, TABLE_BYTES)  # of a word's bytes
+        self.pieces = used // WRITE_BYTES  # in a word
         self.size = max(size for size in range(1, SLICE_PIECES + 1) if self.pieces % size == 0)  # of a slice, in pieces
         super().__init__(
             {
                 "load": In(1),
-                "word": In(8 * word_bytes),
+                "word": In(8 * used),
                 "bank": In(range(BANKS)),
                 "gap": In(1),
                 "write": Out(TableWrite),
