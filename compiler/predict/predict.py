@@ -30,8 +30,8 @@ START_CLOCKS = 130  # from start until the program's first write takes effect
 TAKE_CLOCKS = 6  # from a GO until the engine has the command
 QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, including the active one
 READ_CLOCKS = {"conv": 19, "vector": 14}  # from the clock at which a wait is met to the first step
-WRITE_CLOCKS = {"conv": 57, "vector": 34}  # from a unit's last step until other engines see it
-ARRAY_CLOCKS = 51  # from the array's steps to the writes of their results
+WRITE_CLOCKS = {"conv": 56, "vector": 33}  # from a unit's last step until other engines see it
+ARRAY_CLOCKS = 50  # from the array's steps to the writes of their results
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # register writes in a burst of the program
 PIECE = 64  # words of a ring whose arrival is looked up together
 

@@ -10,6 +10,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.ports import LEVEL_BITS, RingRead
+from cnna.hw.base.timing import delayed
 from cnna.spec.config import Config
 from cnna.spec.machine import BEAT_BITS
 
@@ -56,7 +57,7 @@ class WordRing(wiring.Component):
             words += self._column(m, column, address, joined, whole)
         with m.If(self.read.pop ^ joined):  # `pop` comes late: it only enables
             m.d.sync += self.read.level.eq(Mux(joined, self.read.level + 1, self.read.level - 1))
-        m.d.sync += self.read.data.eq(Cat(words))
+        m.d.comb += self.read.data.eq(delayed(m, Cat(words), 1))
         return m
 
     def _column(self, m: Module, column: int, address: Signal, joined: Signal, whole: Signal) -> list[Signal]:

@@ -10,6 +10,7 @@ from cnna.spec.arith import look_up
 from cnna.spec.config import TABLE_BYTES
 
 from ...rigs import bench
+from ...rigs.block import make_block
 
 pytestmark = pytest.mark.cosim
 
@@ -52,7 +53,7 @@ def test_items_read_their_bank_while_the_other_is_written(word_bytes):
     inputs = {name: value.astype(np.uint8) for name, value in bits.items()}
     late = {"results": np.roll(results, requant.LATENCY, axis=0), "results_valid": np.roll(inputs["valid"], requant.LATENCY)}
     late["results_valid"][: requant.LATENCY] = 0
-    found = bench.run(LookUp(LANES, word_bytes), inputs | {"word": word[:, :TABLE_BYTES]} | late)
+    found = bench.run(make_block(LookUp, LANES, word_bytes), inputs | {"word": word[:, :TABLE_BYTES]} | late)
 
     np.testing.assert_array_equal(np.nonzero(found["written"][:, 0])[0], [clock for clock in written if clock < CLOCKS])
     seen = np.nonzero(valid[:-LATENCY])[0]
