@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import gcd
 from typing import Any
 
@@ -22,6 +23,7 @@ class Builder:
 
     def __init__(self, rng: Rng, name: str) -> None:
         self.rng, self.name = rng, name
+        self.tables = np.random.default_rng([*name.encode()])  # apart, so that a graph is the same but for its tables
         self.nodes: list[ir.Node] = []
         self.tensors: dict[str, ir.Tensor] = {}
         self.constants: dict[str, NDArray[np.generic]] = {}
@@ -126,6 +128,21 @@ class Builder:
         """Adds the greater of two tensors; the second is requantised first if its zero point differs."""
         b = b if self.zero(b) == self.zero(a) else self._requantised_to(b, self.zero(a))
         return self.node(ir.Maximum(), (a, b), self.shape(a), self.zero(a))
+
+    def looked_up(self, x: str) -> str:
+        """Gives the newest node, if it makes x and can have one, a random table; or adds a table of its own."""
+        table = ir.Table(self.tables.integers(0, 256, 256).astype(np.uint8).tobytes())
+        last, zero = self.nodes[-1] if self.nodes else None, self.zero(x)
+        if last is None or last.output != x or self.tables.random() < 0.3:
+            return self.node(table, (x,), self.shape(x), zero)
+        op = last.op
+        if isinstance(op, ir.MaxPool):
+            self.nodes[-1] = replace(last, op=replace(op, requant=replace(op.requant, table=table)))
+        elif isinstance(op, ir.Conv | ir.Depthwise | ir.AveragePool | ir.Affine | ir.Combine):
+            self.nodes[-1] = replace(last, op=replace(op, table=table))
+        else:
+            return self.node(table, (x,), self.shape(x), zero)
+        return x
 
     def channels(self, x: str, first: int, count: int) -> str:
         """Selects channels of a map."""
@@ -395,6 +412,12 @@ def _phases(b: Builder) -> str:
     return b.phases(x, channels if depthwise else int(b.rng.integers(1, 30)), kernels, size, channels if depthwise else 1)
 
 
+def _table(b: Builder) -> str:
+    """A table behind any layer that rounds, or alone."""
+    kinds = (_conv, _grouped, _residual, _fully_connected, _depthwise, _max_pool, _average_pool, _add, _affine, _copy, _input)
+    return b.looked_up(kinds[int(b.rng.integers(len(kinds)))](b))
+
+
 LAYERS: dict[str, Callable[[Builder], str]] = {
     "conv": _conv,
     "grouped": _grouped,
@@ -415,6 +438,7 @@ LAYERS: dict[str, Callable[[Builder], str]] = {
     "channels": _channels,
     "enlarged": _enlarged,
     "phases": _phases,
+    "table": _table,
 }
 
 
@@ -465,7 +489,8 @@ def _grow(b: Builder, x: str, tensors: list[str]) -> str:
     if beside:
         other = beside[int(b.rng.integers(len(beside)))]
         choices += [lambda: b.concat(x, other), lambda: b.concat(other, x, b.conv(x, b.pick(4, 6, 8), ir.Window()))] * 2
-    return choices[int(b.rng.integers(len(choices)))]()
+    y = choices[int(b.rng.integers(len(choices)))]()
+    return b.looked_up(y) if b.tables.random() < 0.25 else y
 
 
 def inputs(graph: ir.Graph, batch: int, seed: int) -> dict[str, NDArray[np.int8]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler.cost.engine_steps import Fields, command_steps
+from cnna.compiler.cost.engine_steps import Fields, command_steps, table_clocks
 from cnna.compiler.lower.kernels import Range
 from cnna.compiler.lower.layout import together
 from cnna.spec.commands import Command, commands
@@ -41,14 +41,15 @@ def estimated_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpe
     """Clocks for which a command keeps its engine busy if nothing else disturbs it."""
     if engine == "conv":
         work = command_steps(engine, fields, config)
-        return work.clocks + work.times + FILL_CLOCKS[engine]
+        return work.clocks + work.times + table_clocks(fields, work) + FILL_CLOCKS[engine]
     if engine == "vector":
         work = command_steps(engine, fields, config)
         lost = OWN_CONFLICT * _own_region(fields, config) if work.each > work.written else 0
         params = (
             config.vector_param_words if VECTOR_OPS[fields["op"]] == "depthwise" else 0
         )  # the engine takes parameters between two blocks
-        return int(work.times * (work.groups * max(work.written, work.each + lost) + params)) + FILL_CLOCKS[engine]
+        late = table_clocks(fields, work) + FILL_CLOCKS[engine]
+        return int(work.times * (work.groups * max(work.written, work.each + lost) + params)) + late
     ports = 1 if engine == "weight" and fields["ring"] else config.ports
     clocks = -(-ddr_bytes(engine, fields, config) // min(memory.bytes_per_cycle, BEAT_BYTES * ports))
     if engine == "weight":

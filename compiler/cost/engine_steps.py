@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cnna.compiler.lower.kernels import ConvKernel, Kernel, one_by_one
 from cnna.spec.config import Config
 
+TABLE_CLOCKS = 24  # by which a new table holds up a command with short groups; the rest goes on beside the layer before (measured)
 Fields = Mapping[str, int]
 
 
@@ -78,6 +79,14 @@ def command_steps(engine: str, fields: Fields, config: Config) -> EngineSteps:
     if engine == "conv":
         return array_steps(groups, fields["chunks"], fields["blocks"], taps, config)
     return vector_steps(groups, fields["blocks"], taps)
+
+
+def table_clocks(fields: Fields, work: EngineSteps) -> int:
+    """An estimate of the clocks by which the first group of a command ends later because its table is not yet written.
+
+    A table is written while no results pass, so the free clocks of the group's own steps count as well.
+    """
+    return max(0, TABLE_CLOCKS - max(0, work.each - work.written)) if fields.get("table_load") else 0
 
 
 def kernel_steps(kernel: Kernel, pixels: int, config: Config) -> tuple[EngineSteps, ...]:

@@ -64,22 +64,33 @@ def clamp(quant: Quant, low: float = -inf, high: float = inf) -> Clamp:
 
 @dataclass(frozen=True)
 class Combine:
-    """`arith.combine` of two tensors of equal shape (an add), or of one tensor (a requantised copy)."""
+    """`arith.combine` of two tensors of equal shape (an add), or of one tensor (a requantised copy).
+
+    With `table`, the result is what that table has for it.
+    """
 
     factor_a: int
     factor_b: int
     offset: int
     shift: int
     out: Clamp
+    table: "Table | None" = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """y = values[x]: 256 bytes, that of an int8 v at v modulo 256."""
+
+    values: bytes
 
 
 @dataclass(frozen=True)
 class Conv:
     """Convolution on the array. A fully connected layer is one whose kernel is the whole map. Padding reads the input's zero point.
 
-    mid = requantise(Σ x * weights + bias, mult, shift, out), with inputs (x,). With `residual`, the inputs are (x, r) or (x,), and
-    the output is combine(mid, r) or combine(mid, 0). Constants: weights int8 [cout, cin / groups, kh, kw]; bias int32 [cout], which
-    includes the zero-point term; mult and shift int32 [cout].
+    mid = requantise(Σ x * weights + bias, mult, shift, out), with inputs (x,). With `table`, mid is what that table has for it.
+    With `residual`, the inputs are (x, r) or (x,), and the output is combine(mid, r) or combine(mid, 0). Constants: weights int8
+    [cout, cin / groups, kh, kw]; bias int32 [cout], which includes the zero-point term; mult and shift int32 [cout].
     """
 
     window: Window
@@ -90,6 +101,7 @@ class Conv:
     shift: str
     out: Clamp
     residual: Combine | None = None
+    table: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,7 @@ class Depthwise:
     mult: str
     shift: str
     out: Clamp
+    table: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -114,23 +127,31 @@ class MaxPool:
 
 @dataclass(frozen=True)
 class AveragePool:
-    """requantise(Σ (x - zero_in), *multiplier(ratio / divisor), out). ratio: scale_in / scale_out. divisor: from `taps_inside`."""
+    """requantise(Σ (x - zero_in), *multiplier(ratio / divisor), out). ratio: scale_in / scale_out. divisor: from `taps_inside`.
+
+    With `table`, the result is what that table has for it.
+    """
 
     window: Window
     include_pad: bool
     ratio: float
     zero_in: int
     out: Clamp
+    table: Table | None = None
 
 
 @dataclass(frozen=True)
 class Affine:
-    """For each channel c: combine(x, factor[c], 0, 0, offset[c], shift[c], out). Constants: int32 [channels]."""
+    """For each channel c: combine(x, factor[c], 0, 0, offset[c], shift[c], out). Constants: int32 [channels].
+
+    With `table`, the result is what that table has for it.
+    """
 
     factor: str
     offset: str
     shift: str
     out: Clamp
+    table: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +194,7 @@ class Mosaic:
 
 
 IntegerOperator = (
-    Combine | Conv | Depthwise | MaxPool | AveragePool | Affine | Concat | Pixels | Channels | Mosaic | Maximum
+    Table | Combine | Conv | Depthwise | MaxPool | AveragePool | Affine | Concat | Pixels | Channels | Mosaic | Maximum
 )  # the operators of an int8 graph
 AnyOperator: TypeAlias = "IntegerOperator | FloatOperator"
 Operator = TypeVar("Operator", bound=AnyOperator, covariant=True)

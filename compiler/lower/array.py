@@ -9,7 +9,7 @@ from cnna.compiler.graph import ir
 from cnna.compiler.lower.concat import blocks_of
 from cnna.compiler.lower.context import FULL, UNIT_SHIFT, Lowering, blocked
 from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Range, View
-from cnna.compiler.lower.weights import conv_stream, packing_overflows
+from cnna.compiler.lower.weights import behind_table, conv_stream, packing_overflows
 from cnna.spec.arith import pack_params
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
@@ -20,8 +20,11 @@ def conv(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     op, graph = node.op, low.graph
     constants = [np.asarray(graph.constants[name]) for name in (op.weights, op.bias, op.mult, op.shift)]
     parts = _conv_parts(low, node.name, op.groups, *constants)
+    if op.table is not None:
+        first = behind_table(parts[0].stream, op.table.values, low.config.stripe_bytes)
+        parts = (replace(parts[0], stream=first), *parts[1:])
     out = FULL if op.residual is None else op.residual.out
-    fields = low.common(node, layer, op.window, low.zero(node.inputs[0]), out)
+    fields = low.common(node, layer, op.window, low.zero(node.inputs[0]), out, op.table)
     return [ConvKernel(**fields, mid=op.out, add=op.residual, parts=parts)]
 
 

@@ -31,7 +31,9 @@ class Lowering:
             raise ModelError(f"{self.graph.name}: tensor '{tensor}' is not quantised; run `cnna quantize` first")
         return quant.zero
 
-    def common(self, node: ir.Node, layer: int, window: ir.Window, pad: int, out: ir.Clamp) -> dict[str, Any]:
+    def common(
+        self, node: ir.Node, layer: int, window: ir.Window, pad: int, out: ir.Clamp, table: ir.Table | None = None
+    ) -> dict[str, Any]:
         """The fields that all kernels of a node share."""
         views = self.storage.views
         second = views[node.inputs[1]] if len(node.inputs) > 1 else None
@@ -47,6 +49,7 @@ class Lowering:
             "window": window,
             "pad": pad,
             "out": out,
+            "table": table is not None,
         }
 
 

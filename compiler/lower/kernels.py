@@ -47,12 +47,13 @@ class Stream:
     """Bytes that the weight engine brings to a ring. data: uint8 [ports, bytes].
 
     Each chunk of a kernel takes `unit_words` ring words: first `param_words`, then weights. In the vector ring each block takes as
-    many, or all blocks together if they are uniform.
+    many, or all blocks together if they are uniform. Before them all lie `table_words`, for the first command of the kernel alone.
     """
 
     data: NDArray[np.uint8]
     unit_words: int
     param_words: int
+    table_words: int = 0
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class KernelParts:
 
     second: the residual operand, or the second operand of an elementwise kernel. tensor: the tensor of the graph that `dest` holds,
     from its block `tensor_block` on; None for copies that the graph does not have. images: how many images the kernel computes.
+    table: whether it looks up what it rounds; the stream of its first part then begins with the table.
     """
 
     name: str  # of the node, for messages
@@ -124,6 +126,7 @@ class KernelParts:
     window: Window
     pad: int
     out: Clamp
+    table: bool
 
 
 @dataclass(frozen=True, eq=False)

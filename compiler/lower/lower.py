@@ -12,7 +12,7 @@ from cnna.compiler.graph import ir
 from cnna.compiler.lower.array import conv, select
 from cnna.compiler.lower.context import Lowering
 from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Phase, View
-from cnna.compiler.lower.vector import affine, average_pool, channels, combine, copy, depthwise, max_pool, maximum, pixels
+from cnna.compiler.lower.vector import affine, average_pool, channels, combine, copy, depthwise, max_pool, maximum, pixels, table
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 from cnna.spec.regmap import command_fields
@@ -79,6 +79,7 @@ def _mosaic(graph: ir.Graph, kernels: list[Kernel], node: ir.Node, layer: int) -
     for name, (start, step) in zip(node.inputs, node.op.places, strict=True):
         own, (_, height, width) = made[name], graph.tensors[name].shape
         same = (own.source, own.dest, own.second, own.pad, own.out) == (first.source, first.dest, None, first.pad, first.out)
+        same = same and not own.table
         assert same, f"'{name}' cannot be part of '{node.output}'"
         phase = Phase(own.name, own.layer, name, own.window, start, step, (height, width))
         parts = (*parts, *(replace(part, phase=phase) for part in own.parts))
@@ -116,6 +117,7 @@ def _check_limits(graph: ir.Graph, kernel: Kernel, low: Lowering) -> None:
 
 
 OPERATORS: dict[type, Callable[[Lowering, ir.Node, int], list[Kernel]]] = {
+    ir.Table: table,
     ir.Conv: conv,
     ir.Depthwise: depthwise,
     ir.MaxPool: max_pool,

@@ -11,9 +11,10 @@ from cnna.compiler.graph import ir
 from cnna.compiler.lower.array import conv, picked_channels
 from cnna.compiler.lower.context import FULL, Lowering, blocked
 from cnna.compiler.lower.kernels import Kernel, Range, Stream, VectorKernel, VectorPart, View
-from cnna.compiler.lower.weights import vector_stream
+from cnna.compiler.lower.weights import behind_table, vector_stream
 from cnna.spec import arith
 from cnna.spec.arith import pack_params
+from cnna.spec.config import BEAT_BYTES
 
 IDENTITY = ir.Combine(2, 0, 0, 1, FULL)  # y = x, exactly
 
@@ -24,24 +25,32 @@ def depthwise(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     taps = op.window.kernel[0] * op.window.kernel[1]
     if taps + config.vector_param_words > config.vector_ring_words:  # the vector engine cannot hold the kernel
         groups = low.channels(node.output)
-        return conv(low, replace(node, op=ir.Conv(op.window, groups, op.weights, op.bias, op.mult, op.shift, op.out)), layer)
+        constants = (op.weights, op.bias, op.mult, op.shift)
+        return conv(low, replace(node, op=ir.Conv(op.window, groups, *constants, op.out, table=op.table)), layer)
     bias, mult, shift = (blocked(graph.constants[name], config.ci) for name in (op.bias, op.mult, op.shift))
     weights = np.asarray(graph.constants[op.weights])
     lanes = blocked(weights.reshape(len(weights), -1), config.ci).transpose(0, 2, 1)  # [blocks, taps, ci]
     stream = vector_stream(pack_params(bias, mult, np.maximum(shift, 1)), lanes.astype(np.int8), config)
-    fields = low.common(node, layer, op.window, low.zero(node.inputs[0]), op.out)
-    return [VectorKernel(**fields, op="depthwise", factor_b=0, uniform=False, parts=_whole(low, node.output, stream))]
+    fields = low.common(node, layer, op.window, low.zero(node.inputs[0]), op.out, op.table)
+    parts = _whole(low, node.output, stream, op.table)
+    return [VectorKernel(**fields, op="depthwise", factor_b=0, uniform=False, parts=parts)]
 
 
 def max_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     """A max pool; its padding is the least value."""
-    fields = low.common(node, layer, node.op.window, -128, node.op.requant.out)
+    fields = low.common(node, layer, node.op.window, -128, node.op.requant.out, node.op.requant.table)
     return [_uniform(low, fields, "max", node.op.requant, node.output)]
 
 
 def combine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     """Adds two tensors, or brings one tensor to another scale."""
-    return [_uniform(low, low.common(node, layer, ir.Window(), 0, node.op.out), "elementwise", node.op, node.output)]
+    fields = low.common(node, layer, ir.Window(), 0, node.op.out, node.op.table)
+    return [_uniform(low, fields, "elementwise", node.op, node.output)]
+
+
+def table(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+    """Looks up a whole map: a copy that leaves every value as it is, and the table behind it."""
+    return combine(low, replace(node, op=replace(IDENTITY, table=node.op)), layer)
 
 
 def maximum(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
@@ -54,8 +63,9 @@ def affine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     op, constants = node.op, low.graph.constants
     factor, offset, shift = (blocked(constants[name], low.config.ci) for name in (op.factor, op.offset, op.shift))
     stream = vector_stream(pack_params(offset, factor, np.maximum(shift, 1)), None, low.config)
-    fields = low.common(node, layer, ir.Window(), 0, op.out)
-    return [VectorKernel(**fields, op="elementwise", factor_b=0, uniform=False, parts=_whole(low, node.output, stream))]
+    fields = low.common(node, layer, ir.Window(), 0, op.out, op.table)
+    parts = _whole(low, node.output, stream, op.table)
+    return [VectorKernel(**fields, op="elementwise", factor_b=0, uniform=False, parts=parts)]
 
 
 def average_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
@@ -73,7 +83,9 @@ def average_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
             offset = -op.zero_in * op.window.kernel[0] * op.window.kernel[1]
             stream = vector_stream(pack_params(np.full((1, config.ci), offset), mult, shift), None, config)
             parts.append(VectorPart(rows, columns, stream))
-    fields = low.common(node, layer, op.window, op.zero_in, op.out)
+    if op.table is not None:
+        parts[0] = replace(parts[0], stream=behind_table(parts[0].stream, op.table.values, BEAT_BYTES))
+    fields = low.common(node, layer, op.window, op.zero_in, op.out, op.table)
     return [VectorKernel(**fields, op="average", factor_b=0, uniform=True, parts=tuple(parts))]
 
 
@@ -107,12 +119,14 @@ def copy(low: Lowering, tensor: str, dest: View, layer: int, name: str) -> Kerne
 def _uniform(low: Lowering, fields: dict[str, Any], op: str, how: ir.Combine, output: str) -> VectorKernel:
     """A kernel whose blocks share one set of `arith.combine` parameters."""
     params = pack_params(np.full((1, low.config.ci), how.offset), how.factor_a, how.shift)
-    parts = _whole(low, output, vector_stream(params, None, low.config))
+    parts = _whole(low, output, vector_stream(params, None, low.config), how.table)
     return VectorKernel(**fields, op=op, factor_b=how.factor_b, uniform=True, parts=parts)
 
 
-def _whole(low: Lowering, output: str, stream: Stream) -> tuple[VectorPart, ...]:
+def _whole(low: Lowering, output: str, stream: Stream, table: ir.Table | None) -> tuple[VectorPart, ...]:
     _, height, width = low.graph.tensors[output].shape
+    if table is not None:
+        stream = behind_table(stream, table.values, BEAT_BYTES)
     return (VectorPart((0, height), (0, width), stream),)
 
 

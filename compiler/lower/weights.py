@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.lower.kernels import Stream
 from cnna.compiler.lower.layout import SEGMENT_ALIGN, STREAM_ALIGN
-from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, Config
+from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, TABLE_BYTES, Config
 
 
 def conv_stream(params: NDArray[np.uint64], weights: NDArray[np.int8], config: Config) -> Stream:
@@ -38,6 +39,16 @@ def vector_stream(params: NDArray[np.uint64], weights: NDArray[np.int8] | None, 
         lanes[:, :, : config.ci] = np.ascontiguousarray(weights).view(np.uint8).reshape(blocks, -1, config.ci)
         words = np.concatenate([words, lanes], axis=1)
     return Stream(words.reshape(1, -1), words.shape[1], config.vector_param_words)
+
+
+def behind_table(stream: Stream, table: bytes, stripe: int) -> Stream:
+    """A stream of either ring with the words of a table in front. stripe: bytes of a ring word that one port brings."""
+    ports = len(stream.data)
+    words = -(-TABLE_BYTES // (ports * stripe))
+    whole = np.zeros(words * ports * stripe, np.uint8)
+    whole[:TABLE_BYTES] = np.frombuffer(table, np.uint8)
+    stripes = whole.reshape(words, ports, stripe).transpose(1, 0, 2).reshape(ports, -1)
+    return replace(stream, data=np.concatenate([stripes, stream.data], axis=1), table_words=words)
 
 
 def packing_overflows(weights: NDArray[np.int8], cascade: int) -> NDArray[np.bool_]:

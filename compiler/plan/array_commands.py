@@ -13,13 +13,22 @@ WEIGHT_RING = 0
 
 
 def conv_commands(
-    context: PlanContext, kernel: ConvKernel, part: ConvPart, phase: Phase, stream: int, tile: Tile, places: Mapping[str, Place]
+    context: PlanContext,
+    kernel: ConvKernel,
+    part: ConvPart,
+    phase: Phase,
+    stream: int,
+    tile: Tile,
+    places: Mapping[str, Place],
+    load: bool,
 ) -> Iterator[PlannedCommand]:
     """The commands for the chunks of a part in a tile. The rows of the tile are those of the phase.
 
     This is one weight stream and one pass. If the weights of a chunk exceed the ring, each chunk has a pass of its own.
+
+    load: the first of these commands takes the kernel's table, which lies in front of the part's stream.
     """
-    config = context.config
+    config, table = context.config, part.stream.table_words
     first = max(part.first_chunk, tile.blocks[0] // config.chunk_blocks)
     last = min(part.first_chunk + part.chunks, -(-tile.blocks[1] // config.chunk_blocks))
     if first >= last:
@@ -29,11 +38,16 @@ def conv_commands(
     streaming = unit > config.ring_words and groups > 1
     stripe = config.stripe_bytes
 
+    assert not load or (table and first == part.first_chunk), f"the table of '{kernel.name}' lies elsewhere"
+
     def weights(chunk: int, skipped: int, words: int, repeat: int) -> PlannedCommand:
+        start = table + (chunk - part.first_chunk) * unit + skipped
+        if load and start == table:
+            start, words = 0, table + words
         fields = {
             "ring": WEIGHT_RING,
             "seg": SEGMENTS.index("constant"),
-            "ddr": stream + ((chunk - part.first_chunk) * unit + skipped) * stripe,
+            "ddr": stream + start * stripe,
             "port": part.stream.data.shape[1],
             "beats": words * stripe // BEAT_BYTES,
             "repeat": repeat,
@@ -42,13 +56,13 @@ def conv_commands(
 
     if not streaming:
         yield weights(first, 0, (last - first) * unit, 1)
-        yield _conv(context, kernel, part, phase, tile, (first, last), 0, places)
+        yield _conv(context, kernel, part, phase, tile, (first, last), 0, places, load)
         return
     for chunk in range(first, last):  # one by one: the pass that empties the ring must come before the stream of the next chunk
         head = part.stream.param_words
         yield weights(chunk, 0, head, 1)
         yield weights(chunk, head, unit - head, groups)
-        yield _conv(context, kernel, part, phase, tile, (chunk, chunk + 1), 1, places)
+        yield _conv(context, kernel, part, phase, tile, (chunk, chunk + 1), 1, places, load and chunk == first)
 
 
 def _conv(
@@ -60,6 +74,7 @@ def _conv(
     chunks: Range,
     stream: int,
     places: Mapping[str, Place],
+    load: bool,
 ) -> PlannedCommand:
     config, maps = context.config, context.lowered.maps
     step = config.chunk_blocks
@@ -76,6 +91,8 @@ def _conv(
         "mid_zero": kernel.mid.zero,
         "mid_clamp_low": kernel.mid.low,
         "mid_clamp_high": kernel.mid.high,
+        "table_use": int(kernel.table),
+        "table_load": int(load),
         **plane("dst", places["dest"], written),
         "dst_blocks": blocks[1] - blocks[0],
         **_second_rounding(kernel),

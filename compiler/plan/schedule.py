@@ -56,6 +56,7 @@ def _kernel_commands(context: PlanContext, number: int, kernel: Kernel) -> Itera
     tiling, maps, config = context.allocation.tilings[number], context.lowered.maps, context.config
     turns: dict[str, int] = dict.fromkeys(tiling.staging, 0)
     held: dict[str, tuple[Box, Place]] = {}
+    load = kernel.table
     for tile in tiles(kernel, tiling, maps[kernel.dest.map].height):
         places: dict[str, Place] = {}
         for role, view in views_of(kernel).items():
@@ -73,14 +74,20 @@ def _kernel_commands(context: PlanContext, number: int, kernel: Kernel) -> Itera
             if role != "dest":
                 tensor = _tensor_of(context.lowered, view.map)
                 yield from move(context, "load", view.map, box, places[role], kernel.layer, tensor)
-        yield from _passes(context, number, kernel, tile, places)
+        yield from _passes(context, number, kernel, tile, places, load)
+        load = False
         if "dest" in tiling.staging:
             box = held["dest"][0]
             yield from move(context, "store", kernel.dest.map, box, places["dest"], kernel.layer, kernel.tensor)
 
 
-def _passes(context: PlanContext, number: int, kernel: Kernel, tile: Tile, places: Mapping[str, Place]) -> Iterator[PlannedCommand]:
-    """The engine's commands of one tile, part by part."""
+def _passes(
+    context: PlanContext, number: int, kernel: Kernel, tile: Tile, places: Mapping[str, Place], load: bool
+) -> Iterator[PlannedCommand]:
+    """The engine's commands of one tile, part by part. load: the first one takes the kernel's table.
+
+    The commands of a kernel follow each other, so the engine keeps the table until the last of them.
+    """
     streams = {id(part): context.streams[number, index] for index, part in enumerate(kernel.parts)}
     cut = 0 if isinstance(kernel, ConvKernel) else newest_block(context.lowered, number, kernel)
     for phase, parts in phases(kernel, context.lowered.maps[kernel.dest.map]).items():
@@ -89,9 +96,13 @@ def _passes(context: PlanContext, number: int, kernel: Kernel, tile: Tile, place
             continue
         for part in parts:
             if isinstance(kernel, ConvKernel) and isinstance(part, ConvPart):
-                yield from conv_commands(context, kernel, part, phase, streams[id(part)], own, places)
-            elif not isinstance(kernel, ConvKernel) and isinstance(part, VectorPart):
-                yield from vector_commands(context, kernel, part, phase, streams[id(part)], own, cut, places)
+                made = list(conv_commands(context, kernel, part, phase, streams[id(part)], own, places, load))
+            else:
+                assert not isinstance(kernel, ConvKernel)
+                assert isinstance(part, VectorPart)
+                made = list(vector_commands(context, kernel, part, phase, streams[id(part)], own, cut, places, load))
+            load = load and not made
+            yield from made
 
 
 def stream_keys(lowered: Lowered) -> Sequence[tuple[int, int]]:

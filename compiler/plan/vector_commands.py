@@ -35,11 +35,14 @@ def vector_commands(
     tile: Tile,
     cut: int,
     places: Mapping[str, Place],
+    load: bool,
 ) -> Iterator[PlannedCommand]:
     """The commands for a part's rectangle within a tile. The rows of the tile are those of the phase.
 
     If the steps of the two operands differ, each image or each block has a command of its own. The blocks before `cut` were written
     earlier. They get commands of their own, which need not wait for the other blocks.
+
+    load: the first of these commands takes the kernel's table, which lies in front of the part's stream.
     """
     rows = (max(part.rows[0], tile.rows[0]), min(part.rows[1], tile.rows[1]))
     if rows[0] >= rows[1]:
@@ -47,8 +50,9 @@ def vector_commands(
     a, b = places["source"], places.get("second", places["source"])
     for images in _split(tile.images, a.image_words == b.image_words):
         for blocks in _cut(tile.blocks, cut) if a.block_words == b.block_words else _split(tile.blocks, False):
-            yield _vector_weights(kernel, part, phase, stream, blocks)
-            yield _vector(context, kernel, part, phase, Tile(images, rows, blocks), places)
+            yield _vector_weights(kernel, part, phase, stream, blocks, load)
+            yield _vector(context, kernel, part, phase, Tile(images, rows, blocks), places, load)
+            load = False
 
 
 def _split(range_: Range, together: bool) -> list[Range]:
@@ -59,21 +63,23 @@ def _cut(range_: Range, at: int) -> list[Range]:
     return [(range_[0], at), (at, range_[1])] if range_[0] < at < range_[1] else [range_]
 
 
-def _vector_weights(kernel: VectorKernel, part: VectorPart, phase: Phase, stream: int, blocks: Range) -> PlannedCommand:
+def _vector_weights(kernel: VectorKernel, part: VectorPart, phase: Phase, stream: int, blocks: Range, load: bool) -> PlannedCommand:
     unit, count = part.stream.unit_words, 1 if kernel.uniform else blocks[1] - blocks[0]
+    table, skipped = part.stream.table_words, 0 if kernel.uniform else blocks[0] * unit
+    assert not load or (table and not skipped), f"the table of '{kernel.name}' lies elsewhere"
     fields = {
         "ring": VECTOR_RING,
         "seg": SEGMENTS.index("constant"),
-        "ddr": stream + (0 if kernel.uniform else blocks[0] * unit * BEAT_BYTES),
+        "ddr": stream + (0 if load else table + skipped) * BEAT_BYTES,
         "port": part.stream.data.shape[1],
-        "beats": unit * count,
+        "beats": unit * count + (table if load else 0),
         "repeat": 1,
     }
     return PlannedCommand("weight", fields, phase.layer, None, (0, 0, 0, 0))
 
 
 def _vector(
-    context: PlanContext, kernel: VectorKernel, part: VectorPart, phase: Phase, tile: Tile, places: Mapping[str, Place]
+    context: PlanContext, kernel: VectorKernel, part: VectorPart, phase: Phase, tile: Tile, places: Mapping[str, Place], load: bool
 ) -> PlannedCommand:
     config, maps = context.config, context.lowered.maps
     output = Box(tile.images, shift(tile.blocks, kernel.dest.block), tile.rows, part.columns)
@@ -91,6 +97,8 @@ def _vector(
         **walk,
         "blocks": blocks,
         "uniform": int(kernel.uniform),
+        "table_use": int(kernel.table),
+        "table_load": int(load),
         "add_b": kernel.factor_b,
         "out_zero": kernel.out.zero,
         "out_clamp_low": kernel.out.low,

@@ -32,6 +32,7 @@ QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # command
 READ_CLOCKS = {"conv": 19, "vector": 14}  # from the clock at which a wait is met to the first step
 WRITE_CLOCKS = {"conv": 56, "vector": 33}  # from a unit's last step until other engines see it
 ARRAY_CLOCKS = 50  # from the array's steps to the writes of their results
+TABLE_CLOCKS = {"conv": 100, "vector": 84}  # from an engine's last step before a table until that is written
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # register writes in a burst of the program
 PIECE = 64  # words of a ring whose arrival is looked up together
 
@@ -136,13 +137,15 @@ class _Simulation:
         ends = groups.cumsum()
         for chunk in range(fields["chunks"]):
             waits = self._waits(fields, chunk, READ_CLOCKS["conv"])
-            yield from self._take(config.param_words, config.param_words, True)
+            params = config.param_words + (config.table_words if fields["table_load"] and chunk == 0 else 0)
+            yield from self._take(params, params, True)
             yield waits
+            late = self._late(command, taken, int(groups[0])) if chunk == 0 else 0
             begin = min(begin, machine.now)
             low = chunk * config.chunk_blocks
             blocks = (low, min(low + config.chunk_blocks, fields["dst_blocks"]))
             self.written.append(written := ChunkWrites(Walk(fields, blocks, groups, ends, machine.now + ARRAY_CLOCKS)))
-            yield from self._chunk(work.each, groups.tolist(), bool(fields["stream"]))
+            yield from self._chunk(work.each, [int(groups[0]) + late, *groups[1:].tolist()], bool(fields["stream"]))
             written.end = machine.now + ARRAY_CLOCKS
             end = machine.end_unit("conv", WRITE_CLOCKS["conv"])
         self.queues["conv"].released += 1
@@ -161,6 +164,12 @@ class _Simulation:
         if number >= len(self.written):
             return inf
         return self.written[number].end if whole else self.written[number].walk.begin
+
+    def _late(self, command: Command, taken: float, group: int) -> int:
+        """Clocks by which a command's first group ends later because its table, begun at `taken`, is not yet written."""
+        if not command.f.table_load:
+            return 0
+        return max(0, int(taken + TABLE_CLOCKS[command.engine] - self.machine.now) - group)
 
     def _chunk(self, steps: int, groups: Sequence[int], stream: bool) -> Process:
         """All groups of a chunk. The first takes the weights and the last frees them; if weights stream, each group does both."""
@@ -200,11 +209,13 @@ class _Simulation:
             unit, inner = divmod(block, config.chunk_blocks)
             waits = self._waits(fields, unit, READ_CLOCKS["vector"])
             params = config.vector_param_words if block == 0 or not fields["uniform"] else 0
+            params += config.vector_table_words if block == 0 and fields["table_load"] else 0
             ring.taken += params + (work.taps if depthwise else 0)
             yield partial(ring.when_taken, 0)
             yield machine.after(params if depthwise else 0)
             ring.freed += params
             yield waits
+            yield machine.after(self._late(command, taken, int(groups[0])) if block == 0 else 0)
             begin = min(begin, machine.now)
             machine.work.reading = Walk(fields, (block, block + 1), groups, ends, machine.now)
             yield from machine.flow("vector", float(ends[-1]), 1)

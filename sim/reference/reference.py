@@ -105,10 +105,18 @@ def _zero(graph: ir.Graph, tensor: str) -> int:
     return quant.zero
 
 
+def _looked_up(table: ir.Table | None, x: Int8) -> Int8:
+    return x if table is None else np.frombuffer(table.values, np.int8)[x.view(np.uint8)]
+
+
+def _table(op: ir.Table, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    return _looked_up(op, x[0])
+
+
 def _requantised(op: "ir.Conv | ir.Depthwise", sums: NDArray[np.int64], graph: ir.Graph) -> Int8:
     acc = sums + _per_channel(graph.constants[op.bias])
     mult, shift = (_per_channel(graph.constants[name]) for name in (op.mult, op.shift))
-    return arith.requantise(acc, mult, shift, op.out.zero, op.out.low, op.out.high)
+    return _looked_up(op.table, arith.requantise(acc, mult, shift, op.out.zero, op.out.low, op.out.high))
 
 
 def _conv(op: ir.Conv, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
@@ -149,17 +157,18 @@ def _average_pool(op: ir.AveragePool, x: list[Int8], graph: ir.Graph, output: st
     mult, shift = np.empty(out, np.int64), np.empty(out, np.int64)
     for divisor in np.unique(divisors):
         mult[divisors == divisor], shift[divisors == divisor] = arith.multiplier(op.ratio / int(divisor))
-    return arith.requantise(sums, mult, shift, op.out.zero, op.out.low, op.out.high)
+    return _looked_up(op.table, arith.requantise(sums, mult, shift, op.out.zero, op.out.low, op.out.high))
 
 
 def _combine(op: ir.Combine, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
     b = x[1] if len(x) > 1 else np.int8(0)
-    return arith.combine(x[0], op.factor_a, b, op.factor_b, op.offset, op.shift, op.out.zero, op.out.low, op.out.high)
+    y = arith.combine(x[0], op.factor_a, b, op.factor_b, op.offset, op.shift, op.out.zero, op.out.low, op.out.high)
+    return _looked_up(op.table, y)
 
 
 def _affine(op: ir.Affine, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
     factor, offset, shift = (_per_channel(graph.constants[name]) for name in (op.factor, op.offset, op.shift))
-    return arith.combine(x[0], factor, 0, 0, offset, shift, op.out.zero, op.out.low, op.out.high)
+    return _looked_up(op.table, arith.combine(x[0], factor, 0, 0, offset, shift, op.out.zero, op.out.low, op.out.high))
 
 
 def _concat(op: ir.Concat, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
@@ -192,6 +201,7 @@ def _mosaic(op: ir.Mosaic, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
 
 
 _EXECUTE: dict[type, Callable[[Any, list[Int8], ir.Graph, str], Int8]] = {
+    ir.Table: _table,
     ir.Conv: _conv,
     ir.Depthwise: _depthwise,
     ir.MaxPool: _max_pool,
