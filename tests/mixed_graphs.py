@@ -62,9 +62,16 @@ def _conv(g: Growing, x: str) -> str:
 
 
 def _activation(g: Growing, x: str) -> str:
-    kind = g.pick(("Relu", "Clip", "LeakyRelu", "HardSwish", "Sigmoid", "SiLU", "Tanh"))
+    kind = g.pick(("Relu", "Clip", "LeakyRelu", "HardSwish", "Sigmoid", "SiLU", "Tanh", "GELU", "Mish", "HardSigmoid", "Exp"))
     if kind == "Clip":
         return g.node("Clip", [x, g.constant(np.float32(0)), g.constant(np.float32(1.5))])
+    if kind == "Mish":
+        return g.node("Mul", [x, g.node("Tanh", [g.node("Softplus", [x])])])
+    if kind == "GELU":
+        erf = g.node("Erf", [g.node("Div", [x, g.constant(np.float32(1.4142135))])])
+        return g.node("Mul", [g.node("Mul", [x, g.node("Add", [erf, g.constant(np.float32(1))])]), g.constant(np.float32(0.5))])
+    if kind == "Exp":  # too steep for the accelerator
+        return g.node("Exp", [g.node("Neg", [g.node("Abs", [x])])])
     return g.node("Mul", [x, g.node("Sigmoid", [x])]) if kind == "SiLU" else g.node(kind, [x])
 
 

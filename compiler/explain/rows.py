@@ -6,7 +6,6 @@ from math import prod
 from typing import Any
 
 from cnna.compiler.explain.origins import Origin
-from cnna.compiler.explain.patterns import Pattern, patterns
 from cnna.compiler.frontend.node_names import kind_in, source_of
 from cnna.compiler.frontend.pieces import support
 from cnna.compiler.frontend.pieces.crossings import TOO_LITTLE, node_seconds
@@ -30,8 +29,7 @@ class Row:
     side: ACCELERATOR, CPU, REFUSED (onnxruntime cannot run it either) or CONSTANT. piece: its number, from 0; None for a constant.
     also: other pieces that have a part of it, because a rewrite made several nodes of it, such as a layer and a change of shape.
     folded: the node that does its work as well. clocks: of the accelerator for a batch; seconds: there or on the CPU; None if
-    unknown. rewrite: what would bring it to the accelerator. gain_seconds, gain_clocks: what that would save, for a batch; None for
-    a node that must be rewritten together with another, which has the gain of both.
+    unknown. rewrite: what would bring it to the accelerator. gain_seconds, gain_clocks: what that would save, for a batch.
     """
 
     name: str
@@ -79,9 +77,6 @@ class _Rows:
         self.piece_of = {node.output: number for number, piece in enumerate(facts.pieces) for node in piece.graph.nodes}
         self.clocks = _clocks(facts.entries, {node.name for node in facts.whole.nodes})
         self.views = {number for number, entry in enumerate(facts.entries) if _only_views(entry)}  # pieces
-        self.patterns = {node.output: pattern for pattern in patterns(facts.whole, facts.reasons) for node in pattern.nodes}
-        self.names = {node.output: node.name for node in facts.whole.nodes}
-        self.names |= {node.output: origin.name for origin in origins for node in origin.made}
 
     def rows(self) -> list[Row]:
         own = {origin.number: self._own(origin) for origin in self.origins if origin.made}
@@ -106,14 +101,7 @@ class _Rows:
         side = REFUSED if refused else CPU if main in cpu else ACCELERATOR
         reason, rewrite = self._why(origin, main) if side != ACCELERATOR else (None, None)
         clocks, seconds = self._cost(origin, side)
-        pattern = self.patterns.get(main.output) if side == CPU else None
-        if pattern and main is not pattern.last:
-            rewrite, gain = f"replace it together with '{self.names[pattern.last.output]}'", None
-        elif side == CPU and (pattern or rewrite):
-            rewrite = self._replaced(pattern) if pattern else rewrite
-            gain = self._gain(pattern.nodes if pattern else origin.made, main)
-        else:
-            gain = None
+        gain = self._gain(origin.made, main) if side == CPU and rewrite else None
         number = self.piece_of[main.output]
         also = tuple(sorted({self.piece_of[node.output] for node in origin.made} - {number}))
         return Row(
@@ -154,16 +142,10 @@ class _Rows:
         """What a node takes on the CPU, for a batch."""
         return self.facts.batch * node_seconds(node, self.facts.whole, self.piece_of[node.output] in self.views)
 
-    def _replaced(self, pattern: Pattern) -> str:
-        """The rewrite of several nodes at once."""
-        names = [f"'{self.names[node.output]}'" for node in pattern.nodes]
-        return f"replace {pattern.name}, which is {', '.join(names[:-1])} and {names[-1]}, with Relu or ReLU6 and train again"
-
     def _gain(self, nodes: Sequence[AnyNode], main: AnyNode) -> float:
         """Seconds that the accelerator would save of these nodes: those on the CPU, less what the accelerator would need at best.
 
-        If they are alone in a piece between two of the accelerator's, its crossings are saved too. Patterns that fill such a piece
-        together share that.
+        If they are alone in a piece between two of the accelerator's, its crossings are saved too.
         """
         config, tensors, batch = self.facts.config, self.facts.whole.tensors, self.facts.batch
         macs = sum(float_macs(node, self.facts.whole) for node in nodes)
@@ -173,12 +155,11 @@ class _Rows:
         number = self.piece_of[main.output]
         part = self.facts.pieces[number].graph
         own = {node.output for node in on_cpu}
-        sharing = {self.patterns[node.output].last.output for node in part.nodes if node.output in self.patterns} | {main.output}
-        alone = all(node.output in own or node.output in self.patterns for node in part.nodes)
+        alone = all(node.output in own for node in part.nodes)
         if alone and 0 < number < len(self.facts.pieces) - 1:
             elements = sum(prod(tensors[name].shape) for name in (*part.inputs, *part.outputs))
             call = 0 if number in self.views else batch * PIECE_SECONDS
-            saved += (call + crossing_seconds(1, batch * elements)) / len(sharing)
+            saved += call + crossing_seconds(1, batch * elements)
         return saved
 
 

@@ -12,6 +12,7 @@ from cnna.compiler.frontend.even_runs import even_runs
 from cnna.compiler.frontend.node_names import place
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph import ir
+from cnna.compiler.graph.pointwise import table_of
 from cnna.spec import arith
 from cnna.spec.errors import ModelError
 from cnna.spec.pack import quantise
@@ -112,6 +113,10 @@ def _affine(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constan
     for name, column in zip(names, (0, 2, 3), strict=True):
         constants[name] = np.array([channel[column] for channel in channels], np.int32)
     return ir.Affine(*names, ir.clamp(y, node.op.low, node.op.high))
+
+
+def _chain(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Table:
+    return ir.Table(table_of(node.op, _quant(tensors, node.inputs[0]), _quant(tensors, node.output)))
 
 
 _OF_EQUALS: dict[type, Callable[[], ir.Concat | ir.Maximum]] = {f.Concat: ir.Concat, f.Maximum: ir.Maximum}
@@ -225,4 +230,5 @@ _CONVERT: dict[type, Callable[[ir.Node, ir.Graph, Tensors, Constants], Any]] = {
     f.Add: _add,
     f.Clip: _clip,
     f.Requantise: _clip,
+    f.Chain: _chain,
 }

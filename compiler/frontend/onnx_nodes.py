@@ -206,8 +206,25 @@ def _interleave(writer: NodeWriter, node: Node, inputs: list[str], output: str) 
     writer.emit("DepthToSpace", [joined], output, node.name, blocksize=node.op.step, mode="DCR")
 
 
+def _chain(writer: NodeWriter, node: Node, inputs: list[str], output: str) -> None:
+    """Adds the nodes of which the chain was made, with the Q and DQ between them."""
+    op: f.Chain = node.op
+    names = {op.source: inputs[0]}
+    for number, (name, value) in enumerate(op.numbers):
+        names[name] = writer.constant(f"{output}:number{number}", np.array(value, np.float32))
+    for number, one in enumerate(op.nodes):
+        made = output if one is op.nodes[-1] else writer.fresh(f"{output}:{number}")
+        read = [names.get(name, name) for name in one.inputs]
+        if isinstance(one.op, f.Requantise):
+            writer.quantise(read[0], made, one.op.quant)
+        else:
+            writer.emit(one.op.kind, read, made, one.name, **one.op.attributes)
+        names[one.output] = made
+
+
 OPERATORS: dict[type, Callable[[NodeWriter, Node, list[str], str], Any]] = {
     f.Onnx: _onnx,
+    f.Chain: _chain,
     f.Conv: _conv,
     f.MaxPool: _pool,
     f.AveragePool: _pool,

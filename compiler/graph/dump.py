@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cnna.compiler.graph.ir import Graph
+from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.files import make_folder, write_text
 
 
@@ -54,4 +54,8 @@ def _op(op: Any) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, tuple) and value and all(isinstance(one, Node) for one in value):
+        return " ".join(f"{one.output}={_op(one.op)}({', '.join(one.inputs)})" for one in value)
+    if isinstance(value, bytes):
+        return value.hex()
     return _op(value) if is_dataclass(value) else str(value)

@@ -157,6 +157,19 @@ class Requantise:
     quant: Quant
 
 
+@dataclass(frozen=True)
+class Chain:
+    """Element-wise nodes of one map as one function of it: Sigmoid, x * Sigmoid(x), a Q and DQ between the two.
+
+    nodes: in order, each an Onnx that `pointwise` knows or a Requantise; the last one makes the output. source: the name by which
+    they read the map. numbers: the value of each constant, by name; every constant is one number.
+    """
+
+    nodes: tuple[Node, ...]
+    source: str
+    numbers: tuple[tuple[str, float], ...] = ()
+
+
 CLIPPED = (Conv, AveragePool, Affine, Add, Clip)
 VIEWS = (Reshape, Transpose)
 FloatOperator = (
@@ -177,6 +190,7 @@ FloatOperator = (
     | Interleave
     | Maximum
     | Requantise
+    | Chain
 )
 MOVES = (MaxPool, Concat, Join, Pixels, Channels, Interleave)  # each element of the output is one of an input, at any scale
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.graph.validate import validate
 from cnna.compiler.passes.canonical.canonical_blocks import canonical_blocks
+from cnna.compiler.passes.canonical.canonical_chains import canonical_chains
 from cnna.compiler.passes.canonical.canonical_conv import canonical_conv
 from cnna.compiler.passes.canonical.canonical_conv_transpose import canonical_conv_transpose
 from cnna.compiler.passes.canonical.canonical_elementwise import canonical_elementwise
@@ -22,6 +23,7 @@ from cnna.compiler.passes.fusion.fuse_clip import fuse_clip
 from cnna.compiler.passes.fusion.fuse_pad import fuse_pad
 from cnna.compiler.passes.fusion.fuse_requantise import fuse_requantise
 from cnna.compiler.passes.fusion.fuse_residual import fuse_residual
+from cnna.compiler.passes.fusion.fuse_table import fuse_table
 from cnna.compiler.passes.fusion.slice_pad import slice_pad
 from cnna.compiler.passes.rounding.annotate_quantisation import annotate_quantisation
 from cnna.compiler.passes.rounding.check_scales import check_scales
@@ -29,6 +31,7 @@ from cnna.compiler.passes.rounding.dequantise_constants import dequantise_consta
 from cnna.compiler.passes.rounding.hoist_dequantise import hoist_dequantise
 from cnna.compiler.passes.rounding.inherit_quantisation import inherit_quantisation
 from cnna.compiler.passes.rounding.pair_quantisation import pair_quantisation
+from cnna.compiler.passes.rounding.quantise_before import quantise_before
 from cnna.compiler.passes.rounding.quantise_between import quantise_between
 from cnna.compiler.passes.unroll_sequences import unroll_sequences
 from cnna.compiler.passes.views.absorb_views import absorb_views
@@ -56,6 +59,7 @@ REWRITES: tuple[Pass, ...] = (  # for a float graph
     canonical_conv_transpose,
     canonical_gemm,
     canonical_pools,
+    canonical_chains,
     canonical_elementwise,
     sink_views,
     canonical_pools,  # again, for means that read a Transpose only since `sink_views`
@@ -70,8 +74,8 @@ REWRITES: tuple[Pass, ...] = (  # for a float graph
     fuse_pad,
     channel_shuffle,
 )
-QUANTISATION: tuple[Pass, ...] = (annotate_quantisation, inherit_quantisation, quantise_between)  # for a float graph with Q and DQ
-INTEGER: tuple[Pass, ...] = (fuse_residual, fuse_requantise)  # for an int8 graph
+QUANTISATION: tuple[Pass, ...] = (annotate_quantisation, inherit_quantisation, quantise_between, quantise_before)
+INTEGER: tuple[Pass, ...] = (fuse_table, fuse_residual, fuse_requantise)  # for an int8 graph
 
 
 def run_passes(graph: Graph, passes: tuple[Pass, ...], dump: Dump | None = None) -> Graph:

@@ -24,7 +24,7 @@ def _model(path: Path, nodes: str, channels: int = 4) -> Path:
 
 def test_explain_compile_and_report_have_one_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three different sums would be three answers to a user's first question; samples must not change them."""
-    model = _model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [act] y = Sigmoid (a)")
+    model = _model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [act] y = Sin (a)")
     np.savez(tmp_path / "x.npz", x=np.random.default_rng(3).normal(0, 9, (4, 3, 8, 8)).astype(np.float32))
     quantised, artifact, figures = tmp_path / "q.onnx", tmp_path / "m.cnna", tmp_path / "figures.json"
     found = {}
@@ -47,7 +47,7 @@ def test_explain_compile_and_report_have_one_figure(tmp_path: Path, capsys: pyte
 
 def test_a_report_of_the_cpu_alone(tmp_path: Path) -> None:
     """It has no clocks to divide by, and no engine to draw."""
-    model = _model(tmp_path / "m.onnx", "[act] y = Sigmoid (x)", channels=3)
+    model = _model(tmp_path / "m.onnx", "[act] y = Sin (x)", channels=3)
     assert main(["compile", str(model), "--config", "tiny", "-o", str(tmp_path / "m.cnna")]) == 0
     assert main(["report", str(tmp_path / "m.cnna"), "--html", str(tmp_path / "m.html")]) == 0
     assert "images a second from end to end" in (tmp_path / "m.html").read_text()
@@ -77,7 +77,7 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_page_stands_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Users mail it and open it elsewhere: it must fetch nothing, and have a box and a row with a reason for each node."""
-    model = str(_model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [act] b = Sigmoid (a) [tail] y = Relu (b)"))
+    model = str(_model(tmp_path / "m.onnx", "[stem] a = Conv (x, w) [act] b = Sin (a) [tail] y = Relu (b)"))
     loaded = onnx.load(model)
     loaded.graph.node[1].name = "<act & co>"
     onnx.save(loaded, model)
@@ -91,4 +91,4 @@ def test_the_page_stands_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "<act" not in page
     root = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
     titles = [element.text for element in root.iter("{http://www.w3.org/2000/svg}title")]
-    assert [title.splitlines()[0] for title in titles if title] == ["x", "stem (Conv)", "<act & co> (Sigmoid)", "tail (Relu)", "y"]
+    assert [title.splitlines()[0] for title in titles if title] == ["x", "stem (Conv)", "<act & co> (Sin)", "tail (Relu)", "y"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from math import prod
 
 from cnna.compiler.frontend.pieces.partition import Piece, Reasons, cut
-from cnna.compiler.graph.float_ops import Onnx, Reshape, float_macs
+from cnna.compiler.graph.float_ops import Chain, Onnx, Reshape, float_macs
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import VIEWS
@@ -75,7 +75,8 @@ def node_seconds(node: Node, graph: Graph, views: bool = False) -> float:
     if views:
         return VIEW_SECONDS
     moved = sum(_elements(graph, name) for name in (*node.inputs, node.output) if name in graph.tensors)
-    return NODE_SECONDS + moved * ELEMENT_SECONDS + float_macs(node, graph) / MACS_A_SECOND
+    nodes = len(node.op.nodes) if isinstance(node.op, Chain) else 1
+    return nodes * (NODE_SECONDS + moved * ELEMENT_SECONDS) + float_macs(node, graph) / MACS_A_SECOND
 
 
 def _elements(graph: Graph, name: str) -> int:

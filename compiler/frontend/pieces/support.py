@@ -88,9 +88,8 @@ def _interleave(op: f.Interleave, node: Node, graph: Graph) -> str | None:
 
 
 CUT = "cut the model there and run two"
-SMOOTH = "replace it with Clip and train again"
-SLOPE = "only constant slopes from 0 to 1, one or one for each channel, run"
-LEAKY = "replace it with Relu and train again"
+STEEP = "put Q and DQ around it yourself: its curve is too steep for `cnna quantize` to choose their scales"
+SLOPE = "only one constant slope, or from 0 to 1 one for each channel, runs"
 NORM = "replace it with BatchNormalization and train again"
 CHANNELS = "one operand must be a constant for each channel"
 FLOAT_MODEL = "give `cnna quantize` the float model that this one was made from"
@@ -106,6 +105,7 @@ OPERATORS: dict[type, Rule] = {
     f.Maximum: Rule("vector", _no_limit),
     f.Clip: Rule("vector", _no_limit),  # folded into the operator before it, if there is one
     f.Requantise: Rule("vector", _no_limit),
+    f.Chain: Rule("vector", _no_limit),  # folded into the operator before it, if there is one
     f.Concat: Rule("vector", _no_limit),  # copies only if scales differ
     f.Join: Rule("vector", _join),
     f.Pixels: Rule("vector", _pixels),
@@ -116,11 +116,17 @@ OPERATORS: dict[type, Rule] = {
     f.Transpose: Rule("none", _view),
 }
 
+CURVES = (  # ONNX's operators that run as part of a chain alone
+    *("LeakyRelu", "Sigmoid", "HardSwish", "Tanh", "Gelu", "Mish", "Swish", "Elu", "Selu", "Celu", "Softplus", "Softsign", "Erf"),
+    *("Abs", "Neg"),
+)
+STEEP_KINDS = ("Exp", "Log", "Sqrt", "Reciprocal", "Round", "Floor", "Ceil", "ThresholdedRelu")  # run with Q and DQ around them
+
 RUNS = (  # ONNX's operators that become one of these, in at least one form
     *("Conv", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean"),
     *("BatchNormalization", "Relu", "Clip", "Min", "Max", "Add", "Sum", "Sub", "Mul", "Div", "Concat", "Pad", "Slice", "Flatten"),
     *("Resize", "Split", "Gather", "ConvTranspose", "DepthToSpace", "SpaceToDepth", "HardSigmoid", "ReduceSum"),
-    *("LeakyRelu", "PRelu"),
+    *(*CURVES, "PRelu", "Pow"),
 )
 
 WHOLE_NUMBERS = ("ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat")
@@ -142,12 +148,9 @@ HINTS = {
     "Gather": "only a constant choice of channels, rows or columns runs",
     "Concat": "only channels, or rows or columns of maps of four axes, can be concatenated",
     "ReduceMean": "only the mean over all rows and columns runs; use GlobalAveragePool",
-    "LeakyRelu": SLOPE,
     "PRelu": SLOPE,
-    "Elu": LEAKY,
-    "HardSwish": "replace it with Relu or ReLU6 and train again",
-    "Sigmoid": SMOOTH,
-    "Tanh": SMOOTH,
+    **dict.fromkeys(STEEP_KINDS, STEEP),
+    "Pow": "its exponent must be a constant of one number",
     "LRN": NORM,
     "InstanceNormalization": NORM,
     "Split": "only constant parts of channels, rows or columns run",
@@ -161,9 +164,7 @@ def limit(node: Node, graph: Graph) -> str | None:
     """Why the accelerator cannot run a node, whatever its quantisation; None if it can."""
     rule = OPERATORS.get(type(node.op))
     if rule is None:
-        return _otherwise_quantised(node, graph) or (
-            "not in this form" if may_run(node) else "the accelerator has no such operator"
-        )
+        return _otherwise_quantised(node, graph) or _no_form(node, graph)
     shapes = [graph.tensors[name].shape for name in (*node.inputs, node.output)]
     if any(shape[:1] != (1,) for shape in shapes):
         return f"for one sample its tensors have shapes {', '.join(map(str, shapes))}; the first axis must be the batch, of size 1"
@@ -176,6 +177,16 @@ def limit(node: Node, graph: Graph) -> str | None:
     if max(max(shape[2:]) for shape in shapes) > SIZE_MAX:
         return f"a map of {max(max(shape[2:]) for shape in shapes)} rows or columns is above {SIZE_MAX}"
     return rule.limit(node.op, node, graph)
+
+
+def _no_form(node: Node, graph: Graph) -> str:
+    """Why an operator that no pass has rewritten does not run."""
+    kind = "" if getattr(node.op, "domain", "") else kind_of(node)
+    if kind in (*CURVES, *STEEP_KINDS) and any(tensor.quant for tensor in graph.tensors.values()):
+        return "what it reads and what it makes are not int8 on both sides; put Q and DQ there"
+    if kind in STEEP_KINDS:
+        return "its curve is too steep for int8"
+    return "not in this form" if may_run(node) else "the accelerator has no such operator"
 
 
 def quantised_limit(node: Node, graph: Graph) -> str | None:
@@ -262,4 +273,4 @@ def _hint(node: Node, kind: str, graph: Graph) -> str:
 
 def may_run(node: Node) -> bool:
     """Whether the operator runs in another form."""
-    return kind_of(node) in RUNS and not getattr(node.op, "domain", "")
+    return kind_of(node) in (*RUNS, *STEEP_KINDS) and not getattr(node.op, "domain", "")

@@ -37,13 +37,13 @@ CONSTANTS = {
     "thrice": np.array([3, 1, 1, 1]), "thrice1": np.array([1, 3, 1, 1]), "new3": np.array([3, 1, 1, 1, 1]),
 }  # fmt: skip
 BRANCH = """m = ReduceMax <keepdims=0> (c) big = Greater (m, half)
-    y = If (big) <then_branch = a () => (float[?,?,?,?] o) { o = Sigmoid (c) },
-                  else_branch = b () => (float[?,?,?,?] o) { o = Tanh (c) }>"""
+    y = If (big) <then_branch = a () => (float[?,?,?,?] o) { o = Sin (c) },
+                  else_branch = b () => (float[?,?,?,?] o) { o = Atan (c) }>"""
 TAILS = {  # type of y, its axis of the batch or None, nodes behind c = Conv (x), which is [N, 6, 2, 8]
     "no tail": ("float[?,?,?,?]", 0, "y = Relu (c)"),
     "batch in front": ("float[?,?,?,?]", 0, "y = Softmax <axis=1> (c)"),
     "boxes": ("float[?,?]", 0, "y = Reshape (c, open_4)"),
-    "boxes, turned": ("float[?,?]", 0, "t = Transpose <perm=[0,2,3,1]> (c) r = Reshape (t, open_4) y = Sigmoid (r)"),
+    "boxes, turned": ("float[?,?]", 0, "t = Transpose <perm=[0,2,3,1]> (c) r = Reshape (t, open_4) y = Sin (r)"),
     "boxes of one image": ("float[?,?]", 0, "r = Reshape (c, whole_24_4) y = Add (r, anchors)"),
     "boxes in a batch of one": ("float[?,?,?]", 0, "y = Reshape (c, one_open_4)"),
     "boxes, shape computed": ("float[?,?,?]", 0, f"{BATCH} q = Concat <axis=0> (b, open, n4) y = Reshape (c, q)"),
@@ -58,10 +58,10 @@ TAILS = {  # type of y, its axis of the batch or None, nodes behind c = Conv (x)
     "squeeze of maps": ("float[?,?]", 0, f"{MEAN} y = Squeeze (g, n23)"),
     "squeeze of the batch": ("float[?,?,?]", None, "y = Squeeze (c, n0)"),
     "unsqueeze": ("float[?,?,?,?,?]", 1, "y = Unsqueeze (c, n0)"),
-    "tile of channels": ("float[?,?,?,?]", 0, "r = Tile (c, thrice1) y = Sigmoid (r)"),
+    "tile of channels": ("float[?,?,?,?]", 0, "r = Tile (c, thrice1) y = Sin (r)"),
     "tile of the batch": ("float[?,?,?,?]", None, "y = Tile (c, thrice)"),
-    "concat of channels": ("float[?,?,?,?]", 0, "s = Sigmoid (c) y = Concat <axis=1> (c, s)"),
-    "concat of the batch": ("float[?,?,?,?]", None, "s = Sigmoid (c) y = Concat <axis=0> (c, s)"),
+    "concat of channels": ("float[?,?,?,?]", 0, "s = Sin (c) y = Concat <axis=1> (c, s)"),
+    "concat of the batch": ("float[?,?,?,?]", None, "s = Sin (c) y = Concat <axis=0> (c, s)"),
     "half of the channels": ("float[?,?,?,?]", 0, "s, y = Split <axis=1, num_outputs=2> (c)"),
     "a sample": ("float[?,?,?]", None, "y = Gather (c, scalar0)"),
     "samples": ("float[?,?,?,?]", None, "y = Gather (c, n00)"),
@@ -84,8 +84,8 @@ TAILS = {  # type of y, its axis of the batch or None, nodes behind c = Conv (x)
     "best channel": ("int64[?,?,?]", 0, "y = ArgMax <axis=1, keepdims=0> (c)"),
     "places of the best": ("int64[?,?]", 0, f"{MEAN} f = Flatten (g) v, y = TopK (f, n3)"),
     "mask": ("bool[?,?,?,?]", 0, "y = Greater (c, half)"),
-    "few bits": ("uint8[?,?,?,?]", 0, "s = Sigmoid (c) l = Mul (s, many) y = Cast <to=2> (l)"),
-    "rounded": ("uint8[?,?,?,?]", 0, "s = Sigmoid (c) y = QuantizeLinear (s, fine)"),
+    "few bits": ("uint8[?,?,?,?]", 0, "s = Sin (c) l = Mul (s, many) y = Cast <to=2> (l)"),
+    "rounded": ("uint8[?,?,?,?]", 0, "s = Sin (c) y = QuantizeLinear (s, fine)"),
     "rows of a table": ("float[?,?]", 0, f"{BEST} y = Gather (table, a)"),
     "a branch": ("float[?,?,?,?]", None, BRANCH),
     "a branch whose batch has a name": ("float[N,6,2,8]", 0, BRANCH),
@@ -126,7 +126,7 @@ def same(got, wanted):
 NAMED = """g (float[N,3,4,8] x) => (float[?,?] rows, int64[?,?] places, float[?,?,?,?] c, float[?,?] flat) {
     c = Conv <kernel_shape=[3,3], pads=[0,1,0,1]> (x, w)
     m = Greater (c, half) places = NonZero (m)
-    rows = Reshape (c, open_4) f = Flatten (c) t = Transpose <perm=[1,0]> (f) flat = Sigmoid (t) }"""
+    rows = Reshape (c, open_4) f = Flatten (c) t = Transpose <perm=[1,0]> (f) flat = Sin (t) }"""
 
 
 def test_every_way_to_a_device_joins_alike(tmp_path, capsys):
@@ -168,9 +168,9 @@ def agree(found, wanted):
 
 
 HEADS = {  # what the CPU does before c = Conv (h, w); the batch's axis in t, which the head makes too
-    "time first": ("t = Transpose <perm=[1,0,2,3]> (x) s = Sigmoid (t) h = Transpose <perm=[1,0,2,3]> (s)", 1),
-    "rows": ("s = Sigmoid (x) t = Reshape (s, open_4) h = Reshape (t, maps)", 0),
-    "no batch": ("s = Sigmoid (x) t = Squeeze (s, n0) h = Unsqueeze (t, n0)", None),
+    "time first": ("t = Transpose <perm=[1,0,2,3]> (x) s = Sin (t) h = Transpose <perm=[1,0,2,3]> (s)", 1),
+    "rows": ("s = Sin (x) t = Reshape (s, open_4) h = Reshape (t, maps)", 0),
+    "no batch": ("s = Sin (x) t = Squeeze (s, n0) h = Unsqueeze (t, n0)", None),
 }
 
 
@@ -192,7 +192,7 @@ def test_a_head_may_move_the_batch(case):
 def test_several_maps_of_a_sample_are_no_batch():
     """A convolution of [2, ...] for one sample would lose the second half: it must stay on the CPU, as must what follows it."""
     text = """g (float[N,3,4,8] x) => (float[?,?,?,?] y) { d = Conv <kernel_shape=[3,3], pads=[0,1,0,1]> (x, w)
-        r = Reshape (d, halves) c = Conv <kernel_shape=[1,1]> (r, v) y = Sigmoid (c) }"""
+        r = Reshape (d, halves) c = Conv <kernel_shape=[1,1]> (r, v) y = Sin (c) }"""
     model = written(text, {"w": (6, 3, 3, 3), "v": (4, 3, 1, 1), "halves": np.array([-1, 3, 2, 8])})
     model = with_pairs(model, {"x": IN, "d": MID, "c": MID}, {"w": 1 / 64, "v": 1 / 64})
     x = images(model)["x"]

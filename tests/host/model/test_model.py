@@ -137,13 +137,21 @@ def test_a_device_that_was_given_stays_open_and_runs_the_next_model():
 
 
 BORDERS = {  # tensors that the CPU parts share with the model and the accelerator: nodes, outputs
-    "the head makes a model output": ("s = Sigmoid (x) c = Conv (s, w)", "s", "c"),
-    "the head makes it, with a tail": ("s = Sigmoid (x) c = Conv (s, w) y = Softmax <axis=1> (c)", "y", "s"),
-    "the head feeds the accelerator only": ("s = Sigmoid (x) c = Conv (s, w) y = Softmax <axis=1> (c)", "y"),
-    "a port is a model input": ("s = Sigmoid (x) c = Conv (x, w)", "c", "s"),
-    "ports from head and model": ("s = Sigmoid (x) a = Conv (s, w) b = Conv (x, w) y = Sigmoid (a)", "y", "s", "b"),
-    "the tail reads a model input": ("c = Conv (x, w) t = Sigmoid (c) y = Concat <axis=1> (t, x)", "y", "c"),
-    "the tail reads the head": ("s = Sigmoid (x) c = Conv (s, w) t = Sigmoid (c) y = Concat <axis=1> (t, s)", "y"),
+    "the head makes a model output": ("s = Softmax <axis=1> (x) c = Conv (s, w)", "s", "c"),
+    "the head makes it, with a tail": ("s = Softmax <axis=1> (x) c = Conv (s, w) y = Softmax <axis=1> (c)", "y", "s"),
+    "the head feeds the accelerator only": ("s = Softmax <axis=1> (x) c = Conv (s, w) y = Softmax <axis=1> (c)", "y"),
+    "a port is a model input": ("s = Softmax <axis=1> (x) c = Conv (x, w)", "c", "s"),
+    "ports from head and model": (
+        "s = Softmax <axis=1> (x) a = Conv (s, w) b = Conv (x, w) y = Softmax <axis=1> (a)",
+        "y",
+        "s",
+        "b",
+    ),
+    "the tail reads a model input": ("c = Conv (x, w) t = Softmax <axis=1> (c) y = Concat <axis=1> (t, x)", "y", "c"),
+    "the tail reads the head": (
+        "s = Softmax <axis=1> (x) c = Conv (s, w) t = Softmax <axis=1> (c) y = Concat <axis=1> (t, s)",
+        "y",
+    ),
 }
 
 

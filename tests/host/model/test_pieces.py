@@ -17,16 +17,16 @@ from ...compiler.written import images, written
 from ..emulated_board import EmulatedBoard
 
 GATED = """g (float[N,3,8,8] x) => (float[N,8,8,8] y, float[N,4] z) {
-    a = Conv <pads=[1,1,1,1]> (x, w) s = Sigmoid (a) b = Mul (a, s)
-    c = Conv <pads=[1,1,1,1]> (b, v) t = Sigmoid (c) d = Mul (c, t) y = Add (d, b)
+    a = Conv <pads=[1,1,1,1]> (x, w) s = Sin (a) b = Mul (a, s)
+    c = Conv <pads=[1,1,1,1]> (b, v) t = Sin (c) d = Mul (c, t) y = Add (d, b)
     e = Conv (y, u) g = GlobalAveragePool (e) f = Flatten (g) z = Softmax (f) }"""
 WEIGHTS = {"w": (8, 3, 3, 3), "v": (8, 8, 3, 3), "u": (4, 8, 1, 1)}
 CAPTURING = """g (float[N,3,8,8] x) => (float[N,8,8,8] y) {
-    a = Conv <pads=[1,1,1,1]> (x, w) h = Tanh (a) s = Softplus (a) b = Conv (s, u) m = ReduceMean <keepdims=0> (b)
+    a = Conv <pads=[1,1,1,1]> (x, w) h = Atan (a) s = Cos (a) b = Conv (s, u) m = ReduceMean <keepdims=0> (b)
     least = Constant <value_float=-1000.0> () c = Greater (m, least)
     y = If (c) <then_branch = same () => (float[N,8,8,8] p) { o = Mul (h, b) r = ReduceMean <axes=[1]> (x) p = Add (o, r) },
                 else_branch = other () => (float[N,8,8,8] q) { q = Identity (h) }> }"""
-ALONE = "g (float[N,3,8,8] x) => (float[N,3,8,8] y) { s = Sigmoid (x) y = Mul (s, x) }"
+ALONE = "g (float[N,3,8,8] x) => (float[N,3,8,8] y) { s = Sin (x) y = Mul (s, x) }"
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,75 @@
+"""Folds a table into the operator that makes its input, in the int8 graph, and copies before and behind it into the table.
+
+The engines look up what they have rounded, and the array does so before it adds a residual operand. A copy at another scale is a
+table too, and a table of a table is one table.
+
+Requires: an int8 graph; residual adds not yet folded (`fuse_residual`), so that a convolution's table comes before its add.
+Ensures: a table of what nothing else reads is part of the operator that makes it, if that operator rounds; of a table and a copy or
+two tables in a row one is left.
+Leaves alone: tables of what others read too, or that comes from outside; sums that a convolution can take.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from cnna.compiler.graph.editor import Editor, settled
+from cnna.compiler.graph.ir import Affine, AnyNode, AveragePool, Combine, Conv, Depthwise, Graph, MaxPool, Node, Table
+from cnna.spec import arith
+
+
+def fuse_table(graph: Graph) -> Graph:
+    """Returns the graph with those tables folded; every value of what remains is the same int8."""
+    joined = settled(graph, _joined)
+    return settled(joined, _folded)
+
+
+def _joined(edit: Editor, node: AnyNode) -> bool:
+    """Makes one table of a table and a copy, or of two tables. Two copies stay: a convolution may take the second."""
+    before = edit.sole(node.inputs[0]) if node.inputs else None
+    first, second = _as_table(before), _as_table(node)
+    if before is None or first is None or second is None or not (isinstance(node.op, Table) or isinstance(before.op, Table)):
+        return False
+    edit.remove(before)
+    both = np.frombuffer(second, np.int8)[np.frombuffer(first, np.uint8)]
+    edit.put(node.name, Table(both.tobytes()), before.inputs, node.output)
+    return True
+
+
+def _as_table(node: Node | None) -> bytes | None:
+    """The values of an operator of one int8; None for others."""
+    if node is None or len(node.inputs) != 1:
+        return None
+    op = node.op
+    if isinstance(op, Combine) and op.table is None:
+        x = np.arange(256, dtype=np.uint8).view(np.int8)
+        return arith.combine(
+            x, op.factor_a, np.int8(0), op.factor_b, op.offset, op.shift, op.out.zero, op.out.low, op.out.high
+        ).tobytes()
+    return op.values if isinstance(op, Table) else None
+
+
+def _folded(edit: Editor, node: AnyNode) -> bool:
+    if not isinstance(node.op, Table):
+        return False
+    before = edit.sole(node.inputs[0])
+    op = None if before is None else _with_table(edit, before, node.op)
+    if before is None or op is None:
+        return False
+    edit.remove(before)
+    edit.put(before.name, op, before.inputs, node.output)
+    return True
+
+
+def _with_table(edit: Editor, node: Node, table: Table) -> Conv | Depthwise | MaxPool | AveragePool | Affine | Combine | None:
+    """An operator that looks up what it makes; None where the engines cannot."""
+    op = node.op
+    if isinstance(op, MaxPool):
+        return replace(op, requant=replace(op.requant, table=table)) if op.requant.table is None else None
+    if not isinstance(op, Conv | Depthwise | AveragePool | Affine | Combine) or op.table is not None:
+        return None
+    if isinstance(op, Conv) and op.residual is not None:
+        return None
+    if isinstance(op, Combine) and any(edit.sole(name, Conv) for name in node.inputs):
+        return None  # the convolution takes the sum
+    return replace(op, table=table)

@@ -1,0 +1,131 @@
+"""Networks with activations of one map: all on the accelerator, to the bit, and near onnxruntime on the same QDQ model."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from onnx import ModelProto
+
+from cnna.compiler.compile import compile_graph, compile_model
+from cnna.compiler.frontend.onnx_import import load_model
+from cnna.compiler.graph import ir
+from cnna.compiler.quantise.quantise import quantise
+from cnna.host.model.model import Model
+from cnna.spec.commands import commands
+from cnna.spec.config import Config, preset
+from cnna.spec.manifest import ACCELERATOR
+from cnna.spec.regmap import offset
+
+from .. import networks
+from .distance import quantised_by_onnxruntime
+from .written import images, written
+
+TINY = preset("tiny")
+LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
+
+
+def silu(made: str, read: str) -> str:
+    return f"{made}_s = Sigmoid ({read}) {made} = Mul ({read}, {made}_s)"
+
+
+def hard_swish(made: str, read: str) -> str:
+    return f"{made}_h = HardSigmoid <alpha=0.16666667> ({read}) {made} = Mul ({read}, {made}_h)"
+
+
+C2F = f"""a = Conv (x, w1, bias) {silu("b", "a")} p, q = Split <axis=1> (b, halves)
+    c = Conv <pads=[1,1,1,1]> (q, w3) {silu("d", "c")} e = Conv <pads=[1,1,1,1]> (d, w3b) {silu("f", "e")} r = Add (q, f)
+    j = Concat <axis=1> (p, q, r) k = Conv (j, w4) {silu("y", "k")}"""
+V3 = f"""a = Conv (x, w1, bias) {hard_swish("b", "a")} c = Conv <group=8, pads=[1,1,1,1]> (b, wd) {hard_swish("d", "c")}
+    e = Conv (d, w2) f = Conv (e, w1b) {hard_swish("g", "f")} h = Conv (g, w2b) y = Add (h, e)"""
+WEIGHTS = {
+    "w1": (8, 4, 1, 1), "bias": (8,), "w3": (4, 4, 3, 3), "w3b": (4, 4, 3, 3), "w4": (6, 12, 1, 1), "wd": (8, 1, 3, 3),
+    "w2": (4, 8, 1, 1), "w1b": (8, 4, 1, 1), "w2b": (4, 8, 1, 1), "halves": np.array([4, 4]),
+}  # fmt: skip
+NETWORKS = {"C2f": C2F, "MobileNetV3": V3}
+
+
+def network(name: str) -> ModelProto:
+    text = f"g (float[N,4,8,8] x) => (float[N,?,8,8] y) {{ {NETWORKS[name]} }}"
+    used = {key: value for key, value in WEIGHTS.items() if f" {key})" in text or f" {key}," in text}
+    return load_model(written(text, used).SerializeToString())
+
+
+def onnxruntime_of(model: ModelProto, x: np.ndarray) -> np.ndarray:
+    """The answer that the QDQ model has as it is written."""
+    options = ort.SessionOptions()
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    return ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"]).run(None, {"x": x})[0]
+
+
+@pytest.mark.parametrize("source", ["cnna", "onnxruntime"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_activations_cut_no_network(name, source, tmp_path):
+    """Each activation would be a piece on the CPU; or a table would be the wrong one, at the wrong place, or on the wrong sum."""
+    model = network(name)
+    feeds = images(model, 4)
+    made = quantise(model, feeds)[0] if source == "cnna" else quantised_by_onnxruntime(model, feeds, tmp_path)
+    artifact = compile_model(load_model(made.SerializeToString()), TINY)
+    assert [piece["kind"] for piece in artifact.manifest["pieces"]] == [ACCELERATOR]
+    with Model(artifact, "emulator", check=True) as emulated:
+        found = emulated.run(feeds)["y"]
+    expected = onnxruntime_of(made, feeds["x"])
+    step = np.abs(np.diff(np.unique(expected))).min()
+    assert np.abs(found - expected).max() < 2.5 * step
+    assert (np.abs(found - expected) < 0.5 * step).mean() > 0.97
+
+
+def test_activations_take_no_pass_of_their_own():
+    """A table behind a convolution is free; a pass for each would take a third of such a network's time."""
+    layers = compile_model(quantise(network("C2f"), images(network("C2f")))[0], TINY).manifest["pieces"][0]["layers"]
+    assert Counter(layer["op"] for layer in layers)["Table"] == 0
+    assert Counter(layer["op"] for layer in layers)["Conv"] == 4
+
+
+def loads(graph: ir.Graph, config: Config, batch: int) -> dict[int, list[tuple[int, int]]]:
+    """(use, load) of each command of the array and the vector engine, by layer, in program order."""
+    program = compile_graph(graph, config, batch)
+    found: dict[int, list[tuple[int, int]]] = {}
+    for command, entry in zip(commands(program.program), program.commands, strict=True):
+        if command.engine in ("conv", "vector"):
+            found.setdefault(entry["layer"], []).append((command.f.table_use, command.f.table_load))
+    return found
+
+
+def test_a_layer_of_several_commands_loads_its_table_once():
+    """Each load costs 256 bytes of DDR and up to 64 clocks; a command without one must follow one that has the same table."""
+    b = networks.Builder(np.random.default_rng(3), "tiled")
+    x = b.conv(b.input(12, 24, 24), 24, ir.Window((3, 3), pads=(1, 1, 1, 1)))
+    table = ir.Table(bytes(range(256)))
+    y = b.node(table, (x,), b.shape(x), 0)
+    graph = b.graph(b.conv(y, 8, ir.Window()))
+    conv, looked_up, last = loads(graph, LITTLE, 1).values()
+    assert len(looked_up) > 1
+    assert looked_up == [(1, 1), *[(1, 0)] * (len(looked_up) - 1)]
+    assert {*conv, *last} == {(0, 0)}
+
+
+def test_layers_that_take_turns_load_at_each():
+    """Two images abreast change the table with every layer: the engine has only one."""
+    b = networks.Builder(np.random.default_rng(4), "turns")
+    x = b.input(8, 8, 8)
+    for number in range(3):
+        x = b.conv(x, 8, ir.Window((3, 3), pads=(1, 1, 1, 1)))
+        b.nodes[-1] = replace(b.nodes[-1], op=replace(b.nodes[-1].op, table=ir.Table(bytes([number] * 256))))
+    program = compile_graph(b.graph(), TINY, 4)
+    held, turns = None, 0
+    for command, entry in zip(commands(program.program), program.commands, strict=True):
+        if command.engine == "conv":
+            assert command.f.table_use
+            if command.f.table_load:
+                held, turns = entry["layer"], turns + 1
+            assert held == entry["layer"]
+    assert turns >= 3
+
+
+def test_programs_without_a_table_do_not_name_its_registers():
+    """Every program would grow by two writes, and no longer be the one that it was before there were tables."""
+    program = compile_graph(networks.layer(0, "residual"), TINY).program
+    written_to = set(np.frombuffer(program, "<u4").reshape(-1, 2)[:, 0].tolist())
+    assert not written_to & {offset("CONV_TABLE"), offset("VECTOR_TABLE")}
