@@ -1,6 +1,6 @@
 """Post-training quantisation: takes a float model and samples, returns standard QDQ ONNX."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,8 +15,9 @@ from cnna.compiler.frontend.pieces.partition import Reasons, part_of, placed
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Maximum, Onnx, Pad, Requantise
+from cnna.compiler.graph.float_ops import MOVES, Chain, Clip, Concat, Conv, Join, Maximum, Onnx, Pad, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
+from cnna.compiler.graph.pointwise import lively
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, check_samples
 from cnna.compiler.quantise.ranges import METHODS, quant_of
@@ -26,6 +27,8 @@ from cnna.compiler.quantise.weights import nearest, put_weights, scales_of
 from cnna.spec.errors import DataError, ModelError
 
 KEPT = "kept in float for its accuracy"
+MIXED = 4.0  # times the narrowest range in it that the range of a concatenated output may have: two of eight bits
+UNSEEN = 0.25  # of a step of int8: what a chain's value may change by beyond the range of its input
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,12 @@ class Calibrated:
             result = to_model(edit.finish())
         else:
             result, quants = written(self.graph, body, self.statistics, self.method, self.correct_bias)
-        import_quantised(result, sources=self.graph.sources)  # the result can be compiled, or the user learns the reason now
+        there = import_quantised(result, sources=self.graph.sources).reasons  # it can be compiled, or the user learns why not
         if self.preprocess:
             preprocessing.store(result, self.preprocess)
-        floating = tuple(kind_of(node) for node in self.graph.nodes if reasons[node.output])
+        left = [node for node in self.graph.nodes if reasons[node.output] and there.get(node.output, "") is not None]
         ranges = {name: (self.statistics[name].low, self.statistics[name].high) for name in quants}
-        return result, Report(self.method, self.effort, self.samples, ranges, quants, floating)
+        return result, Report(self.method, self.effort, self.samples, ranges, quants, tuple(map(kind_of, left)))
 
     def trial(self, kept: Collection[str]) -> ModelProto:
         """As `quantised`, but without effort, and unchecked."""
@@ -177,7 +180,25 @@ def _with_quants(graph: Graph, quants: Mapping[str, Quant]) -> Editor:
 
 
 def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method: str) -> dict[str, Quant]:
-    """A quantisation for each tensor. An operator that only moves values, and a Clip, has one quantisation for inputs and output.
+    """A quantisation for each tensor but those of `_float_ends`; one for all of those that `_tied` ties together.
+
+    What only a Chain reads needs no range where that is flat.
+    """
+    floating = _float_ends(body, statistics, method)
+    quants: dict[str, Quant] = {}
+    for names in _tied(body, statistics, method, floating):
+        lows, highs = zip(*(METHODS[method](statistics[name]) for name in names), strict=True)
+        limits = (min(lows), max(highs))
+        reader = next((node for node in body.nodes if names[0] in node.inputs), None) if len(names) == 1 else None
+        if reader and isinstance(reader.op, Chain) and body.uses(names[0]) == 1:
+            low, high = METHODS[method](statistics[reader.output])
+            limits = lively(reader.op, *limits, (high - low) / 255 * UNSEEN)
+        quants.update(dict.fromkeys(names, quant_of(limits)))
+    return {name: quants[name] for name in body.tensors if name not in floating}
+
+
+def _tied(body: Graph, statistics: Mapping[str, Statistics], method: str, floating: Collection[str]) -> Iterable[list[str]]:
+    """The tensors in groups. An operator that only moves values, and a Clip, has one quantisation for inputs and output.
 
     A Maximum's second input and output share one too: its first input may be the second one times a slope. A Pad's input and output
     do if the value lies within the input's range, for it would widen that.
@@ -190,6 +211,8 @@ def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method
         return name
 
     for node in body.nodes:
+        if node.output in floating:
+            continue
         if isinstance(node.op, Pad):
             low, high = METHODS[method](statistics[node.inputs[0]])
             if min(low, 0.0) <= node.op.value <= max(high, 0.0):
@@ -200,11 +223,32 @@ def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method
     groups: dict[str, list[str]] = {}
     for name in body.tensors:
         groups.setdefault(find(name), []).append(name)
-    quants = {}
-    for names in groups.values():
-        lows, highs = zip(*(METHODS[method](statistics[name]) for name in names), strict=True)
-        quants.update(dict.fromkeys(names, quant_of((min(lows), max(highs)))))
-    return {name: quants[name] for name in body.tensors}
+    return groups.values()
+
+
+def _float_ends(body: Graph, statistics: Mapping[str, Statistics], method: str) -> set[str]:
+    """Tensors at the ends of the body, behind a concatenation of parts whose ranges are too different, such as boxes and scores.
+
+    With one scale for all, the part with the narrowest range would have few steps. In float, each part keeps its own scale.
+    """
+
+    def span(names: Iterable[str]) -> float:
+        ranges = [METHODS[method](statistics[name]) for name in names]
+        return max(0.0, *(high for _, high in ranges)) - min(0.0, *(low for low, _ in ranges))
+
+    readers = {name: [node for node in body.nodes if name in node.inputs] for name in body.tensors}
+    last: set[str] = set()  # what nothing reads but moves towards the end
+    for node in reversed(body.nodes):
+        if all(isinstance(reader.op, MOVES) and reader.output in last for reader in readers[node.output]):
+            last.add(node.output)
+    floating: set[str] = set()
+    for node in body.nodes:
+        if node.output in last and isinstance(node.op, MOVES):
+            narrow = [own for name in node.inputs if (own := span([name])) > 0]
+            apart = isinstance(node.op, Concat | Join) and span(node.inputs) > MIXED * min(narrow, default=1.0)
+            if apart or floating & {*node.inputs}:
+                floating.add(node.output)
+    return floating
 
 
 def _quantise_weights(

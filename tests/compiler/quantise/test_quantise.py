@@ -76,6 +76,39 @@ def test_concatenated_tensors_share_a_scale(quantised):
     assert quants["e"] != quants["i"]
 
 
+def test_a_chain_is_rounded_once():
+    """Q and DQ between Sigmoid and product would round twice. The sum before them needs a range of its own, but only as far as it
+    shows: SiLU of -40 is 0, and steps for it would be missing elsewhere.
+    """
+    text = "g (float[N,3,6,6] x) => (float[N,4,6,6] y) { a = Conv (x, w) s = Sigmoid (a) b = Mul (a, s) y = Conv (b, v) }"
+    model = written(text, {"w": np.full((4, 3, 1, 1), 8, np.float32), "v": (4, 4, 1, 1)})
+    result, report = quantise(model, images(model, 8))
+    assert [node.op_type for node in result.graph.node if node.op_type not in LINEAR] == ["Conv", "Sigmoid", "Mul", "Conv"]
+    assert set(report.quants) == {"x", "a", "b", "y"}
+    least, greatest = (report.quants["a"].scale * (end - report.quants["a"].zero) for end in (-128, 127))
+    assert report.ranges["a"][0] < -30
+    assert -8 < least < -4
+    assert greatest == pytest.approx(report.ranges["a"][1], rel=0.01)
+    (program,) = import_quantised(result).programs
+    assert [type(node.op) for node in program.nodes] == [ir.Conv, ir.Conv]
+    assert program.nodes[0].op.table
+
+
+def test_scores_beside_boxes_keep_their_steps():
+    """A detector that ends in one tensor of both would have a dozen steps for its scores, which reach from 0 to 1."""
+    text = """g (float[N,3,6,6] x) => (float[N,8,36] y) {
+        b = Conv (x, w) s = Conv (x, v) t = Sigmoid (s) c = Concat <axis=1> (b, t) y = Reshape (c, shape) }"""
+    weights = {"w": np.full((4, 3, 1, 1), 40, np.float32), "v": (4, 3, 1, 1), "shape": np.array([0, 8, 36])}
+    model = written(text, weights)
+    feeds = images(model, 8)
+    result, _ = quantise(model, feeds)
+    (found,), (expected,) = answers(result, feeds), answers(model, feeds)
+    assert np.abs(found - expected)[:, 4:].max() < 0.02
+    assert np.abs(found - expected).max() < 2.5
+    split = import_quantised(result)
+    assert [piece.cpu is None for piece in split.pieces] == [True, False]
+
+
 def test_a_pad_shares_its_scale_where_the_value_does_not_widen_it():
     """One scale saves a copy; a value far outside would leave the map's other readers few steps."""
     text = "g (float[N,3,4,4] x) => (float[N,3,6,4] y) { a = Conv (x, w) p = Pad (a, widths, value) y = Relu (p) }"
