@@ -78,7 +78,7 @@ def rows_of(page: str) -> dict[tuple[str, ...], str]:
     found: dict[tuple[str, ...], str] = {}
     for line in page.split("\n## Sources")[0].splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        if len(cells) > 1 and ("/model" in cells[0] or cells[1] in accuracy_variants.VARIANTS):
+        if len(cells) > 1 and ("/model" in cells[0] or cells[1] in accuracy_variants.ROWS):
             found[(cells[0],) if "/model" in cells[0] else (cells[0], cells[1])] = line
     return found
 
@@ -87,7 +87,7 @@ def page_of(rows: dict[tuple[str, ...], str], root: Path) -> str:
     """Both tables, each in the order of its models, and where the models are from."""
     first = [rows[(one.name,)] for one in trained.find(root) if (one.name,) in rows]
     names = [network.name for network in accuracy_variants.networks(root)]
-    second = [rows[name, variant] for name in names for variant in accuracy_variants.VARIANTS if (name, variant) in rows]
+    second = [rows[name, variant] for name in names for variant in accuracy_variants.ROWS if (name, variant) in rows]
     return HEAD + "\n".join(first) + "\n" + accuracy_variants.HEAD + "\n".join(second) + "\n" + sources(root)
 
 

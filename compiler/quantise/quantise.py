@@ -20,6 +20,7 @@ from cnna.compiler.graph.ir import Graph, Node, Quant
 from cnna.compiler.graph.pointwise import lively
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
 from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, check_samples
+from cnna.compiler.quantise.heads import apart, float_tail, span_of, split_heads
 from cnna.compiler.quantise.ranges import METHODS, quant_of
 from cnna.compiler.quantise.refine import EFFORTS, Refinement, refined
 from cnna.compiler.quantise.stages import convolutions
@@ -27,7 +28,7 @@ from cnna.compiler.quantise.weights import nearest, put_weights, scales_of
 from cnna.spec.errors import DataError, ModelError
 
 KEPT = "kept in float for its accuracy"
-MIXED = 4.0  # times the narrowest range in it that the range of a concatenated output may have: two of eight bits
+TAIL = "so few multiply-accumulates behind what the CPU computes are more exact in float"
 UNSEEN = 0.25  # of a step of int8: what a chain's value may change by beyond the range of its input
 
 
@@ -128,8 +129,9 @@ def calibrated(
         raise DataError(f"calibration method '{method}' is unknown; there are {', '.join(METHODS)}")
     if effort not in EFFORTS:
         raise DataError(f"effort {effort} is unknown; there are {', '.join(map(str, EFFORTS))}")
-    _, body = float_body(graph)
     count = check_samples(graph, samples, preprocess)
+    graph = split_heads(graph, float_body(graph)[1], samples, count, preprocess)
+    _, body = float_body(graph)
     more = Refinement.of(graph, body, count) if effort else None
     watch = more.watch if more else None
     statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress, watch)
@@ -146,6 +148,7 @@ def float_body(graph: Graph, kept: Collection[str] = ()) -> tuple[Reasons, Graph
     if is_quantised(graph):
         raise ModelError(f"{graph.name}: the model is quantised already; compile it as it is")
     reasons = placed(graph, support.limit)
+    reasons |= dict.fromkeys(float_tail(graph, reasons), TAIL)
     if kept:
         able = reasons
         reasons = placed(graph, lambda node, _: KEPT if node.output in kept else able[node.output])
@@ -233,8 +236,7 @@ def _float_ends(body: Graph, statistics: Mapping[str, Statistics], method: str) 
     """
 
     def span(names: Iterable[str]) -> float:
-        ranges = [METHODS[method](statistics[name]) for name in names]
-        return max(0.0, *(high for _, high in ranges)) - min(0.0, *(low for low, _ in ranges))
+        return span_of([METHODS[method](statistics[name]) for name in names])
 
     readers = {name: [node for node in body.nodes if name in node.inputs] for name in body.tensors}
     last: set[str] = set()  # what nothing reads but moves towards the end
@@ -245,8 +247,8 @@ def _float_ends(body: Graph, statistics: Mapping[str, Statistics], method: str) 
     for node in body.nodes:
         if node.output in last and isinstance(node.op, MOVES):
             narrow = [own for name in node.inputs if (own := span([name])) > 0]
-            apart = isinstance(node.op, Concat | Join) and span(node.inputs) > MIXED * min(narrow, default=1.0)
-            if apart or floating & {*node.inputs}:
+            mixed = isinstance(node.op, Concat | Join) and narrow and apart(min(narrow), span(node.inputs))
+            if mixed or floating & {*node.inputs}:
                 floating.add(node.output)
     return floating
 
