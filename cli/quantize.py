@@ -26,16 +26,22 @@ METHODS = ("minmax", "percentile", "mse")
 EFFORTS = (0, 1, 2)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Given:
     """What the options name: the model, the samples for its inputs, and what uint8 pictures go through.
 
-    graph: of `cnna.compiler.quantise.quantise.float_graph`. The model itself is not kept, which saves the memory of its weights.
+    graph: of `cnna.compiler.quantise.quantise.float_graph`. Neither the model nor, once it has been taken, the graph is kept: that
+    saves the memory of their weights.
     """
 
     graph: Any
     images: Arrays
     preprocess: Preprocess | None
+
+    def taken(self) -> Any:
+        """The graph, for one caller."""
+        graph, self.graph = self.graph, None
+        return graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +144,7 @@ def calibration(args: argparse.Namespace, found: Given, images: Arrays) -> "Cali
     from cnna.compiler.quantise.quantise import calibrated
 
     progress = counter("calibrating")
-    return calibrated(found.graph, images, args.method, found.preprocess, progress=progress, effort=args.effort)
+    return calibrated(found.taken(), images, args.method, found.preprocess, progress=progress, effort=args.effort)
 
 
 def _table(args: argparse.Namespace, model: Any) -> dict[str, Any]:

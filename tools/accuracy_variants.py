@@ -22,6 +22,7 @@ from trained import FLOAT, Array, Trained
 
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise import heads
+from cnna.compiler.quantise import quantise as quantiser
 from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.divergence import Divergence
 
@@ -35,8 +36,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "effort 1": {"effort": 1},
     "effort 2": {"effort": 2},
 }
+UNEQUAL = "without equalisation"  # as effort 0
 TOGETHER = "one scale for a head"  # of detectors: as effort 0, but boxes and scores share a scale
-ROWS = (*VARIANTS, TOGETHER)
+ROWS = (*VARIANTS, UNEQUAL, TOGETHER)
 PICTURES = 32  # of a detector's test
 HEAD = f"""
 ## What parts of the quantiser bring
@@ -50,6 +52,7 @@ test samples then run in onnxruntime, without graph optimisations.
 - *Seconds* is the processor time that quantising took, on a machine that other work shared.
 - *Percentile* is `--method percentile`, which cuts 0.001 % of the values at each end of a range; the others are min-max.
 - *Effort* is the option `--effort` of `cnna quantize`: 1 corrects biases layer by layer, 2 learns the rounding of weights too.
+- *Without equalisation* is effort 0 without scaling channels between layers. Networks with ReLU6 throughout have no such layers.
 - *One scale for a head* is effort 0 without splitting a detector's head: boxes and scores have one scale.
 
 The detectors `yolov3`, `yolov5`, `yolov8` and `yolox` are small: three convolutions, and the heads of their namesakes at two
@@ -73,7 +76,7 @@ class Network:
     calibration: Callable[[], Array]
     test: Callable[[], Array]
     near: Callable[[Answers, Answers], str]
-    variants: Sequence[str] = tuple(VARIANTS)
+    variants: Sequence[str] = (*VARIANTS, UNEQUAL)
 
 
 def networks(root: Path) -> list[Network]:
@@ -106,7 +109,8 @@ def measure(network: Network) -> Iterator[tuple[tuple[str, str], str]]:
     in_float = trained.onnxruntime_answers(proto, x)
     for variant in network.variants:
         started = time.process_time()
-        with patch.object(heads, "APART", inf if variant == TOGETHER else heads.APART):
+        equalising = patch.object(quantiser, "pairs", quantiser.pairs if variant != UNEQUAL else lambda graph, body: [])
+        with equalising, patch.object(heads, "APART", inf if variant == TOGETHER else heads.APART):
             model, _ = quantise(proto, {name: calibration}, **VARIANTS.get(variant, {}))
         seconds = time.process_time() - started
         ours = trained.onnxruntime_answers(model, x, optimised=False)

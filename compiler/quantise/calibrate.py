@@ -1,6 +1,6 @@
 """Runs the float graph on calibration samples, one at a time, and collects the statistics that ranges are chosen from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from cnna.compiler.quantise.sessions import Session, feeds_of
 from cnna.spec.errors import DataError, ModelError
 
 BINS = 4096  # of a histogram, between a tensor's least and greatest value
+FEW = 16  # samples on which channels are compared
 Progress = Callable[[int, int], None]
 Watch = Callable[[int, Mapping[str, np.ndarray], Mapping[str, np.ndarray]], None]  # a sample's number, its inputs, its tensors
 
@@ -73,6 +74,52 @@ def check_samples(graph: Graph, samples: Mapping[str, np.ndarray], preprocess: P
     if count == 0:
         raise DataError("calibration set: it holds no samples")
     return count
+
+
+@dataclass
+class ChannelStatistics:
+    """Of each channel of a map: the least and greatest value, and sums over samples: of the mean, and of the mean square."""
+
+    low: np.ndarray
+    high: np.ndarray
+    means: np.ndarray
+    squares: np.ndarray
+    samples: int = 1
+
+    @classmethod
+    def of(cls, value: np.ndarray) -> "ChannelStatistics":
+        """Of one sample, [1, C, H, W]."""
+        axes = (0, 2, 3)
+        means, squares = (one.mean(axis=axes, dtype=np.float64) for one in (value, np.square(value)))
+        return cls(value.min(axis=axes), value.max(axis=axes), means, squares)
+
+    def extend(self, more: "ChannelStatistics") -> None:
+        """Adds another sample."""
+        self.low, self.high = np.minimum(self.low, more.low), np.maximum(self.high, more.high)
+        self.means, self.squares = self.means + more.means, self.squares + more.squares
+        self.samples += more.samples
+
+    @property
+    def variances(self) -> np.ndarray:
+        """The variance of each channel."""
+        return np.maximum(self.squares / self.samples - np.square(self.means / self.samples), 0.0)
+
+
+def channels(
+    graph: Graph, tensors: Sequence[str], samples: Mapping[str, np.ndarray], count: int, preprocess: Preprocess | None
+) -> dict[str, ChannelStatistics]:
+    """The channels of some maps, on up to FEW samples; count: how many there are. DataError and ModelError: as of `calibrate`."""
+    shown = to_model(graph, [name for name in tensors if name not in graph.outputs])
+    session = Session(shown.SerializeToString(), graph.name)
+    found: dict[str, ChannelStatistics] = {}
+    for feeds in feeds_of(graph, samples, min(count, FEW), preprocess):
+        values = session.run(feeds)
+        for name in tensors:
+            one = ChannelStatistics.of(values[name])
+            found.setdefault(name, one)
+            if found[name] is not one:
+                found[name].extend(one)
+    return found
 
 
 def calibrate(

@@ -15,22 +15,21 @@ import numpy as np
 
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.frontend.pieces.partition import Reasons, cut
-from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.graph.editor import Editor, outputs_of
 from cnna.compiler.graph.float_ops import VIEWS, Affine, Chain, Channels, Clip, Conv, Onnx, Pixels, Reshape, float_macs
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.compiler.graph.pointwise import POINTWISE, evaluate, lively
-from cnna.compiler.quantise.sessions import Session, feeds_of
+from cnna.compiler.quantise.calibrate import ChannelStatistics
+from cnna.compiler.quantise.sessions import Session
 from cnna.spec.manifest import ACCELERATOR
 
 APART = 2.0  # times a range that another must have to be unlike: with the scale of both, the narrower one would lose a bit of eight
 TAIL_MACS = 0.001  # share of the model's multiply-accumulates
-SEEN = 16  # samples from which channels' ranges are taken
 RUNS = 3  # most runs of channels with unlike ranges in an anchor; more do not look like a detector's
 FLAT = 0.25 / 255  # share of the range of a curve's values below which a change does not show
 SELECTS = ("Slice", "Split", "Gather", "Squeeze", "Unsqueeze", "Flatten", "Reshape", "Transpose", "Identity", "Cast")
 
-Span = tuple[float, float]
+Spans = Sequence[tuple[float, float]]  # of each channel
 
 
 @dataclass(frozen=True)
@@ -50,23 +49,17 @@ class Head:
         return self.chain.output if self.chain else self.conv.output
 
 
-def split_heads(graph: Graph, body: Graph, samples: Mapping[str, np.ndarray], count: int, preprocess: Preprocess | None) -> Graph:
-    """The float graph with these convolutions split. body: what of it the accelerator runs. count: of the samples.
-
-    DataError and ModelError: as of `calibrate`.
-    """
-    heads = list(_heads(graph, body))
-    if not heads:
-        return graph
+def split_heads(graph: Graph, heads: Sequence[Head], seen: Mapping[str, ChannelStatistics]) -> Graph:
+    """The float graph with these heads split. seen: what samples say of the convolutions' outputs."""
     edit = Editor(graph)
-    for head, spans in zip(heads, _ranges(graph, heads, samples, min(count, SEEN), preprocess), strict=True):
-        pattern = _pattern(_narrow(head, spans))
+    for head in heads:
+        pattern = _pattern(_narrow(head, _shown(head, seen[head.conv.output])))
         if len(pattern) > 1:
             _split(edit, head, pattern)
     return edit.finish()
 
 
-def span_of(ranges: Sequence[Span]) -> float:
+def span_of(ranges: Spans) -> float:
     """The length of the range that int8 needs for all of these; 0 is always in it."""
     return max(0.0, *(high for _, high in ranges)) - min(0.0, *(low for low, _ in ranges))
 
@@ -92,7 +85,7 @@ def float_tail(graph: Graph, reasons: Reasons) -> set[str]:
     return found
 
 
-def _heads(graph: Graph, body: Graph) -> Iterator[Head]:
+def heads_of(graph: Graph, body: Graph) -> Iterator[Head]:
     """The convolutions of one group at the end whose channels the CPU slices."""
     for node in body.nodes:
         if not isinstance(node.op, Conv) or node.op.groups != 1:
@@ -154,38 +147,20 @@ def _is_curve(graph: Graph, node: Node, kind: str) -> bool:
     return len(maps) == 1 and graph.tensors[maps[0]].shape == graph.tensors[node.output].shape
 
 
-def _ranges(
-    graph: Graph, heads: Sequence[Head], samples: Mapping[str, np.ndarray], count: int, preprocess: Preprocess | None
-) -> list[list[Span]]:
-    """The range of each channel of each head, as far as it shows behind its curve."""
-    names = [head.conv.output for head in heads]
-    model = to_model(graph, [name for name in names if name not in graph.outputs])
-    session = Session(model.SerializeToString(), graph.name)
-    lows, highs = ({name: np.zeros(graph.tensors[name].shape[1]) for name in names} for _ in range(2))
-    for feeds in feeds_of(graph, samples, count, preprocess):
-        values = session.run(feeds)
-        for name in names:
-            lows[name] = np.minimum(lows[name], values[name].min(axis=(0, 2, 3)))
-            highs[name] = np.maximum(highs[name], values[name].max(axis=(0, 2, 3)))
-    found = []
-    for head in heads:
-        low, high = lows[head.conv.output], highs[head.conv.output]
-        if head.chain:
-            limits = _shown(head.chain.op, float(low.min()), float(high.max()))
-            low, high = np.maximum(low, limits[0]), np.minimum(high, limits[1])
-        found.append([*zip(low.tolist(), high.tolist(), strict=True)])
-    return found
+def _shown(head: Head, seen: ChannelStatistics) -> Spans:
+    """The range of each channel as far as it shows behind the curve."""
+    spans = [*zip(seen.low.tolist(), seen.high.tolist(), strict=True)]
+    if not head.chain:
+        return spans
+    low, high = min(low for low, _ in spans), max(high for _, high in spans)
+    made = evaluate(head.chain.op, np.linspace(low, high, 256, dtype=np.float32))
+    low, high = lively(head.chain.op, low, high, float(made.max() - made.min()) * FLAT)
+    return [(max(one, low), min(other, high)) for one, other in spans]
 
 
-def _shown(chain: Chain, low: float, high: float) -> Span:
-    """The part of a range in which a curve is not flat, by what it makes of the range."""
-    made = evaluate(chain, np.linspace(low, high, 256, dtype=np.float32))
-    return lively(chain, low, high, float(made.max() - made.min()) * FLAT)
-
-
-def _narrow(head: Head, spans: Sequence[Span]) -> list[bool]:
+def _narrow(head: Head, spans: Spans) -> list[bool]:
     """For each channel whether its group's range is so much narrower than that of all."""
-    groups: dict[int, list[Span]] = {}
+    groups: dict[int, list[tuple[float, float]]] = {}
     for label, one in zip(head.labels, spans, strict=True):
         groups.setdefault(label, []).append(one)
     narrow = {label: apart(span_of(ranges), span_of(spans)) for label, ranges in groups.items()}
@@ -203,7 +178,7 @@ def _pattern(narrow: Sequence[bool]) -> list[int]:
 
 def _split(edit: Editor, head: Head, runs: Sequence[int]) -> None:
     """Replaces a head by one for each run of channels, and joins what they make."""
-    conv, last = head.conv, head.chain or head.conv
+    conv, last = replace(head.conv, op=edit.nodes[head.conv.output].op), head.chain or head.conv
     shape, length = edit.shape(head.output), sum(runs)
     anchors, start, parts = shape[1] // length, 0, []
     weights, bias = edit.constants[conv.op.weights], edit.constants[conv.op.bias]

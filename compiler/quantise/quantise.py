@@ -19,8 +19,9 @@ from cnna.compiler.graph.float_ops import MOVES, Chain, Clip, Concat, Conv, Join
 from cnna.compiler.graph.ir import Graph, Node, Quant
 from cnna.compiler.graph.pointwise import lively
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
-from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, check_samples
-from cnna.compiler.quantise.heads import apart, float_tail, span_of, split_heads
+from cnna.compiler.quantise.calibrate import Progress, Statistics, calibrate, channels, check_samples
+from cnna.compiler.quantise.equalise import equalised, pairs
+from cnna.compiler.quantise.heads import apart, float_tail, heads_of, span_of, split_heads
 from cnna.compiler.quantise.ranges import METHODS, quant_of
 from cnna.compiler.quantise.refine import EFFORTS, Refinement, refined
 from cnna.compiler.quantise.stages import convolutions
@@ -106,8 +107,8 @@ def quantise(
     its ranges on the samples give a model that cannot be compiled. DataError: an unknown method or effort, or samples that do not
     fit (`calibrate`).
     """
-    graph = float_graph(model, dump)
-    return calibrated(graph, samples, method, preprocess, correct_bias, progress, effort).quantised(refining=refining)
+    given = calibrated(float_graph(model, dump), samples, method, preprocess, correct_bias, progress, effort)
+    return given.quantised(refining=refining)
 
 
 def float_graph(model: ModelProto, dump: Dump | None = None) -> Graph:
@@ -130,12 +131,23 @@ def calibrated(
     if effort not in EFFORTS:
         raise DataError(f"effort {effort} is unknown; there are {', '.join(map(str, EFFORTS))}")
     count = check_samples(graph, samples, preprocess)
-    graph = split_heads(graph, float_body(graph)[1], samples, count, preprocess)
+    graph = _prepared(graph, samples, count, preprocess)
     _, body = float_body(graph)
     more = Refinement.of(graph, body, count) if effort else None
     watch = more.watch if more else None
     statistics = calibrate(graph, tuple(body.tensors), samples, method != "minmax", preprocess, progress, watch)
     return Calibrated(graph, body, statistics, count, method, correct_bias, effort, preprocess, more)
+
+
+def _prepared(graph: Graph, samples: Mapping[str, np.ndarray], count: int, preprocess: Preprocess | None) -> Graph:
+    """The same function in a form that rounding harms less: channels are equalised, detectors' heads are split."""
+    _, body = float_body(graph)
+    chosen, heads = pairs(graph, body), list(heads_of(graph, body))
+    if not chosen and not heads:
+        return graph
+    tensors = dict.fromkeys([*(first.output for first, _ in chosen), *(head.conv.output for head in heads)])
+    seen = channels(graph, [*tensors], samples, count, preprocess)
+    return split_heads(equalised(graph, chosen, seen), heads, seen)
 
 
 def float_body(graph: Graph, kept: Collection[str] = ()) -> tuple[Reasons, Graph]:

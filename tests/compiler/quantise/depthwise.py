@@ -11,9 +11,10 @@ BLOCKS, CHANNELS, CLASSES, SIZE = 6, 16, 10, 16
 TAILS = 2  # degrees of freedom of the weights' t distribution: few great ones among many small ones, so that steps are coarse
 
 
-def depthwise_network(seed: int) -> ModelProto:
+def depthwise_network(seed: int, high: float = 6.0) -> ModelProto:
     """Pairs of a depthwise 3x3 and a 1x1 convolution, each with batch norm and ReLU6; every class is some picture's greatest.
 
+    high: the limit of a ReLU6; infinite for a ReLU.
     Inputs of the convolutions are positive in the mean, as behind a ReLU6, so that rounding a weight shifts its sums.
     """
     text, shapes = _graph()
@@ -26,7 +27,7 @@ def depthwise_network(seed: int) -> ModelProto:
         "var": np.ones,
     }
     weights = {name: make[name.split("_")[0]](shape).astype(np.float32) for name, shape in shapes.items()}
-    limits = {"low": np.float32(0), "high": np.float32(6)}
+    limits = {"low": np.float32(0), "high": np.float32(high)}
     model = written(text, {**weights, "w_bias": np.zeros(CLASSES, np.float32), **limits})
     measure_norms(model, pictures(8, seed=1))
     middle = answers(model, {"x": pictures(64, seed=2)})[0].mean(axis=0)
