@@ -18,19 +18,40 @@ from cnna.spec.errors import DataError
 
 DIGITS = 9  # of a loss, without what rounding shares leaves
 FEW = 8  # samples on which outputs are compared as numbers
+SIDES = 4  # numbers of a box, before its scores
+SURE = 0.25  # score from which a detector's place has an object, as YOLO's own tools have it
+NOTHING = -1  # the class of a place without an object
 
 
-def classes_of(answer: np.ndarray) -> np.ndarray | None:
+def classes_of(answer: np.ndarray, boxes: bool = False) -> np.ndarray | None:
     """The greatest class of a sample's scores, [1, classes], or at each place of a map of scores; None if it has none.
 
-    The classes of a map lie along its channels, [1, classes, rows, columns], or along the shorter one of two axes.
+    The classes of a map lie along its channels, [1, classes, rows, columns], or along the shorter one of two axes. boxes: it
+    `has_boxes`; a place where no score is SURE has the class NOTHING.
     """
     if answer.dtype.kind != "f" or not answer.ndim:
         return None
     if answer.size == max(answer.shape):
         return np.array([answer.argmax()]) if answer.size > 1 else None
-    axis = 1 + int(np.argmin(answer.shape[1:])) if answer.ndim == 3 else 1
+    axis = _channels(answer)
+    if boxes:
+        scores = np.moveaxis(answer, axis, -1)[..., SIDES:]
+        return np.where(scores.max(axis=-1) > SURE, scores.argmax(axis=-1), NOTHING).astype(np.int32)
     return answer.argmax(axis=axis).astype(np.int32) if answer.ndim > 2 and answer.shape[axis] > 1 else None
+
+
+def has_boxes(answer: np.ndarray) -> bool:
+    """Whether an answer has a box and its scores at each place, as YOLO's have: four numbers beyond 1, then some from 0 to 1."""
+    if answer.dtype.kind != "f" or answer.ndim != 3 or min(answer.shape) < 1 or answer.shape[_channels(answer)] <= SIDES:
+        return False
+    channels = np.moveaxis(answer, _channels(answer), -1)
+    scores = channels[..., SIDES:]
+    return bool(channels[..., :SIDES].max() > 1 and scores.min() >= 0 and scores.max() <= 1)
+
+
+def _channels(answer: np.ndarray) -> int:
+    """The axis of an answer's classes."""
+    return 1 + int(np.argmin(answer.shape[1:])) if answer.ndim == 3 else 1
 
 
 @dataclass(frozen=True)
@@ -60,9 +81,11 @@ class Judge:
         self.graph, self.samples, self.count, self.preprocess, self.labels = graph, samples, count, preprocess, labels
         self._few = frozenset(int(number) for number in np.linspace(0, count - 1, min(FEW, count)))
         self._classes: list[list[np.ndarray | None]] = []
+        self._boxes: list[bool] = []  # of each output
         self._answers: dict[int, list[np.ndarray]] = {}
         for number, answers in self._run(to_model(graph), count, progress):
-            self._classes.append([classes_of(answer) for answer in answers])
+            self._boxes = self._boxes or [has_boxes(answer) for answer in answers]
+            self._classes.append([classes_of(answer, boxes) for answer, boxes in zip(answers, self._boxes, strict=True)])
             if number in self._few:
                 self._answers[number] = answers
         self._chosen = self._with_classes()
@@ -95,7 +118,7 @@ class Judge:
         for number, answers in self._run(model, self.count, progress):
             if not self._chosen:
                 break
-            ours = [classes_of(answers[place]) for place in self._chosen]
+            ours = [classes_of(answers[place], self._boxes[place]) for place in self._chosen]
             theirs = [self._classes[number][place] for place in self._chosen]
             equal.append(float(np.mean([_alike(a, b) for a, b in zip(ours, theirs, strict=True)])))
             first.append(ours[0])
@@ -140,7 +163,8 @@ def _whole(classes: np.ndarray | None) -> bool:
 
 
 def _alike(ours: np.ndarray | None, theirs: np.ndarray | None) -> float:
-    """The share of equal classes."""
+    """The share of equal classes, among the places where one of the two has any."""
     if ours is None or theirs is None or ours.shape != theirs.shape:
         return float(ours is None and theirs is None)
-    return float(np.mean(ours == theirs))
+    there = (ours != NOTHING) | (theirs != NOTHING)
+    return float(np.mean((ours == theirs)[there])) if there.any() else 1.0

@@ -121,9 +121,11 @@ def test_a_search_says_what_it_keeps_and_what_that_costs(folder: Path, capsys: p
     assert found["search"]["loss"] == 0 < found["search"]["loss_in_int8"]
     assert found["agreement"] == 1
     kept = {layer["name"] for layer in found["layers"] if not layer["int8"]}
-    assert found["search"]["kept"] == ["stem"]
-    assert f"1 of 7 layers in float on the CPU ({', '.join(found['search']['kept'])})" in said
-    assert kept == {"image", "stem"}
+    names = found["search"]["kept"]
+    assert names[0] == "stem"  # it reads the pictures, whose range is at fault
+    assert len(names) < 3
+    assert f"{len(names)} of 7 layers in float on the CPU ({', '.join(names)})" in said
+    assert kept == {"image", *names}
     assert found["search"]["fps"] < found["search"]["fps_in_int8"]
     assert f"cnna: on tiny {found['search']['fps']:,.1f} images a second" in said
     assert "--search 0 is met with" in (folder / "s.html").read_text()
