@@ -32,6 +32,7 @@ from cnna.compiler.quantise.weights import WEIGHT_MAX
 
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 LEVELS = 255.0
+EQUALISED = ":equalised"  # ends the names of tensors whose channels are scaled
 MOST = 64.0  # and one by this: the scales that channels may get
 LEAST = 1e-3  # of the greatest channel's reach: a channel below is as good as dead, and keeps its scale
 
@@ -79,7 +80,18 @@ def equalised(graph: Graph, chosen: Sequence[Pair], seen: Mapping[str, ChannelSt
         if scales is not None:
             _put(edit, first, edit.constants[one.weights] / scales[:, None, None, None], edit.constants[one.bias] / scales)
             _put(edit, second, weights * _of_inputs(scales, weights, other.groups), edit.constants[other.bias])
+            _rename(edit, first.output, second.output)
     return edit.finish()
+
+
+def _rename(edit: Editor, first: str, second: str) -> None:
+    """Renames the tensors from one node to another: under their own names, users would take scaled channels for the model's."""
+    reader, name = edit.nodes[second], ""
+    while name != first:
+        (name,) = reader.inputs
+        edit.tensors[new := edit.fresh(f"{name}{EQUALISED}")] = edit.tensors[name]
+        edit.nodes[reader.output] = replace(reader, inputs=(new,))
+        reader = edit.nodes[new] = replace(edit.nodes.pop(name), output=new)
 
 
 def _as_it_is(edit: Editor, node: Node[Any]) -> Node[Any]:

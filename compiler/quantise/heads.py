@@ -178,7 +178,8 @@ def _pattern(narrow: Sequence[bool]) -> list[int]:
 
 def _split(edit: Editor, head: Head, runs: Sequence[int]) -> None:
     """Replaces a head by one for each run of channels, and joins what they make."""
-    conv, last = replace(head.conv, op=edit.nodes[head.conv.output].op), head.chain or head.conv
+    conv: Node[Any] = edit.nodes[head.conv.output]  # equalisation may have changed it
+    last = head.chain or conv
     shape, length = edit.shape(head.output), sum(runs)
     anchors, start, parts = shape[1] // length, 0, []
     weights, bias = edit.constants[conv.op.weights], edit.constants[conv.op.bias]

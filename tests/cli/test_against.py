@@ -60,14 +60,17 @@ def test_the_quantised_model_itself_is_equal(folder: Path) -> None:
 
 
 def test_the_float_model_is_near(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each tensor must be within some steps of int8, also in a batch that is not full; the outputs must be the answers."""
+    """Each tensor must be within some steps of int8, also in a batch that is not full; the outputs must be the answers.
+
+    Tensors whose channels are equalised are not the float model's, so they are not compared.
+    """
     found = against(folder, "digits.onnx")
-    assert found["known"] - 1 == found["compared"] == len(found["tensors"]) == 8
+    assert found["known"] - 3 == found["compared"] == len(found["tensors"]) == 6
     assert all(entry["snr_db"] > 25 and entry["cosine"] > 0.99 and entry["greatest"] < 0.05 for entry in found["tensors"])
     (output,) = found["outputs"]
     assert (output["name"], output["samples"], output["same_top1"]) == ("logits", SAMPLES, 1.0)
     said = capsys.readouterr().out
-    assert "8 of the 9 tensors" in said
+    assert "6 of the 9 tensors" in said
     assert f"the same greatest value in {SAMPLES} of {SAMPLES}" in said
     assert "the first below" not in said
 
@@ -79,16 +82,16 @@ def test_uint8_pictures_are_preprocessed_for_the_other_model(folder: Path) -> No
 
 
 def test_a_layer_that_was_read_wrongly_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All tensors before the fault must be near, and the first one that is far must be the faulty one."""
+    """All tensors before the fault must be near, and the first one that is far must be the one behind it; relu1 is equalised."""
     model = onnx.load(folder / "digits.onnx")
     weights = next(node for node in model.graph.node if node.output[0] == "block2.conv1").input[1]
     capsys.readouterr()
     found = against(folder, changed(folder, "wrong.onnx", weights, -1.0))
     names = [entry["name"] for entry in found["tensors"]]
-    at = names.index("block2.relu1")
+    at = names.index("block2.relu2")
     assert all(entry["snr_db"] > 25 for entry in found["tensors"][:at])
     assert found["tensors"][at]["snr_db"] < 5
-    assert "in the order of the model: block2.relu1" in capsys.readouterr().out
+    assert "in the order of the model: block2.relu2" in capsys.readouterr().out
     assert found["worst"] == min((*found["tensors"], *found["outputs"]), key=lambda entry: entry["snr_db"])["name"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from cnna.compiler.frontend.onnx_export import to_model
 from cnna.compiler.quantise import quantise as quantiser
 from cnna.compiler.quantise.calibrate import channels
-from cnna.compiler.quantise.equalise import equalised, pairs
+from cnna.compiler.quantise.equalise import EQUALISED, equalised, pairs
 from cnna.compiler.quantise.quantise import float_body, float_graph, quantise
 from cnna.host.model.divergence import Divergence
 
@@ -36,8 +36,10 @@ def test_the_float_function_stays():
     seen = channels(graph, [first.output for first, _ in chosen], feeds, 8, None)
     changed = equalised(graph, chosen, seen)
     np.testing.assert_allclose(answers(to_model(changed), feeds)[0], answers(model, feeds)[0], rtol=1e-4, atol=1e-5)
-    after = channels(changed, [first.output for first, _ in chosen], feeds, 8, None)
-    spread = [np.ptp(_reach(one[first.output], seen[first.output])) for first, _ in chosen for one in (seen, after)]
+    after = channels(changed, [f"{first.output}{EQUALISED}" for first, _ in chosen], feeds, 8, None)
+    now = {name.removesuffix(EQUALISED): one for name, one in after.items()}
+    assert not {*now} & {*changed.tensors}  # nobody takes a scaled tensor for the model's own
+    spread = [np.ptp(_reach(one[first.output], seen[first.output])) for first, _ in chosen for one in (seen, now)]
     assert spread[1] < 1e-3 < spread[0]  # before a depthwise convolution
     assert sum(now < before for before, now in zip(spread[::2], spread[1::2], strict=True)) == len(chosen)
 
