@@ -109,8 +109,8 @@ def channels(
     graph: Graph, tensors: Sequence[str], samples: Mapping[str, np.ndarray], count: int, preprocess: Preprocess | None
 ) -> dict[str, ChannelStatistics]:
     """The channels of some maps, on up to FEW samples; count: how many there are. DataError and ModelError: as of `calibrate`."""
-    shown = to_model(graph, [name for name in tensors if name not in graph.outputs])
-    session = Session(shown.SerializeToString(), graph.name)
+    shown = [name for name in tensors if name not in graph.outputs]
+    session = Session(to_model(graph, shown).SerializeToString(), graph.name)
     found: dict[str, ChannelStatistics] = {}
     for feeds in feeds_of(graph, samples, min(count, FEW), preprocess):
         values = session.run(feeds)
