@@ -168,12 +168,13 @@ def _tensors(graph: ir.Graph, lowered: Lowered) -> dict[str, TensorEntry]:
 
 
 def _command(command: PlannedCommand, tensors: Mapping[str, TensorEntry]) -> CommandEntry:
-    return {
+    entry: CommandEntry = {
         "engine": command.engine,
         "layer": command.layer,
         "tensor": command.tensor if command.tensor in tensors else None,  # a concatenation that its parts were written into
         "origin": list(command.origin),
     }
+    return entry if command.step == (1, 1) else {**entry, "step": list(command.step)}
 
 
 def _layers(

@@ -21,7 +21,7 @@ from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError
-from cnna.spec.manifest import ProgramManifest
+from cnna.spec.manifest import CommandEntry, ProgramManifest
 from cnna.spec.regmap import SEGMENTS, offset
 
 Int8 = NDArray[np.int8]
@@ -107,7 +107,7 @@ def compare_tensors(piece: ProgramPiece, log: Sequence[LoggedWrite], golden: Ten
         if tensor is None or written.command.engine not in ("conv", "vector"):
             continue
         want = golden[tensor]
-        index = _elements(written, entry["origin"], piece.config)
+        index = _elements(written, entry, piece.config)
         inside = (index[1] < want.shape[1]) & np.ones(written.words.shape, bool)
         place = tuple(np.broadcast_to(part, inside.shape)[inside] for part in index)
         got = written.words.view(np.int8)[inside]
@@ -129,11 +129,13 @@ def compare_tensors(piece: ProgramPiece, log: Sequence[LoggedWrite], golden: Ten
     return len(written_tensors), sum(int(seen[tensor].sum()) for tensor in written_tensors)
 
 
-def _elements(written: LoggedWrite, origin: Sequence[int], config: Config) -> tuple[NDArray[np.int64], ...]:
+def _elements(written: LoggedWrite, entry: CommandEntry, config: Config) -> tuple[NDArray[np.int64], ...]:
     """(n, c, h, w) of what a conv or vector command wrote, each broadcasting to [pixels, blocks, ci]."""
     image, y, x = walk.coordinates(written.command.f, written.first + np.arange(written.addresses.shape[0]))
+    origin, (down, right) = entry["origin"], entry.get("step", (1, 1))
     channel = (origin[1] + np.arange(written.addresses.shape[1]))[:, None] * config.ci + np.arange(config.ci)
-    return (origin[0] + image)[:, None, None], channel[None], (origin[2] + y)[:, None, None], (origin[3] + x)[:, None, None]
+    row, column = origin[2] + y * down, origin[3] + x * right
+    return (origin[0] + image)[:, None, None], channel[None], row[:, None, None], column[:, None, None]
 
 
 def _compare_outputs(piece: ProgramPiece, golden: Tensors, answers: Tensors, names: tuple[str, str]) -> None:
@@ -240,7 +242,7 @@ def _place(piece: ProgramPiece, log: Sequence[LoggedWrite], position: int, chann
     index = tuple(int(part) for part in np.unravel_index(inside, written.addresses.shape))
     where = _where(piece.manifest, written, entry["tensor"])
     if written.command.engine in ("conv", "vector"):
-        parts = _elements(written, entry["origin"], piece.config)
+        parts = _elements(written, entry, piece.config)
         shape = (*written.addresses.shape, piece.config.ci)
         element = [int(np.broadcast_to(part, shape)[(*index, channel)]) for part in parts]
         return f"{where}, element {element}"

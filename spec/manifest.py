@@ -154,7 +154,11 @@ class _MaybeTimed(TypedDict, total=False):
     predicted: Annotated[list[int], plain(_is_span)]  # older files lack it
 
 
-class CommandEntry(_MaybeTimed):
+class _MaybeStepped(_MaybeTimed, total=False):
+    step: Annotated[list[int], each(_POSITIVE, 2)]  # rows, columns from a pixel to the next; 1 without it
+
+
+class CommandEntry(_MaybeStepped):
     """A command of the program. origin: image, block, row and column of the first pixel that it writes."""
 
     engine: str

@@ -93,6 +93,13 @@ class Builder:
         op = ir.AveragePool(window, include_pad, float(self.rng.uniform(0.3, 3)), self.zero(x), out)
         return self.node(op, (x,), (channels, *out_size(window, (height, width), ceil)), out.zero)
 
+    def bilinear(self, x: str, times: Sides, centred: bool) -> str:
+        """Enlarges a map by interpolation."""
+        channels, height, width = self.shape(x)
+        out = self._clamp()
+        op = ir.Bilinear((times[0], times[1]), centred, float(self.rng.uniform(0.5, 2)), self.zero(x), out)
+        return self.node(op, (x,), (channels, height * times[0], width * times[1]), out.zero)
+
     def add(self, a: str, b: str) -> str:
         """Adds the sum of two tensors of equal shape, each with its own scale."""
         combine = self._combine(self.zero(a), self.zero(b))
@@ -138,7 +145,7 @@ class Builder:
         op = last.op
         if isinstance(op, ir.MaxPool):
             self.nodes[-1] = replace(last, op=replace(op, requant=replace(op.requant, table=table)))
-        elif isinstance(op, ir.Conv | ir.Depthwise | ir.AveragePool | ir.Affine | ir.Combine):
+        elif isinstance(op, ir.Conv | ir.Depthwise | ir.AveragePool | ir.Bilinear | ir.Affine | ir.Combine):
             self.nodes[-1] = replace(last, op=replace(op, table=table))
         else:
             return self.node(table, (x,), self.shape(x), zero)
@@ -402,6 +409,14 @@ def _enlarged(b: Builder) -> str:
     return y if b.rng.random() < 0.5 else b.concat(y, b.input(b.pick(3, 4, 8), *b.shape(y)[1:]))
 
 
+def _bilinear(b: Builder) -> str:
+    """An enlarged map, sometimes behind a layer, with a table or in a concatenation."""
+    x = _input(b, 30, 8) if b.rng.random() < 0.5 else _conv(b)
+    y = b.bilinear(x, (b.pick(1, 2, 2, 4), b.pick(2, 2, 4)), b.rng.random() < 0.6)
+    y = b.looked_up(y) if b.rng.random() < 0.3 else y
+    return y if b.rng.random() < 0.5 else b.concat(y, b.input(b.pick(3, 4, 8), *b.shape(y)[1:]))
+
+
 def _phases(b: Builder) -> str:
     """The form that a transposed convolution takes."""
     x = _input(b, 20, 10)
@@ -439,6 +454,7 @@ LAYERS: dict[str, Callable[[Builder], str]] = {
     "enlarged": _enlarged,
     "phases": _phases,
     "table": _table,
+    "bilinear": _bilinear,
 }
 
 

@@ -45,11 +45,10 @@ def estimated_cycles(engine: str, fields: Fields, config: Config, memory: DdrSpe
     if engine == "vector":
         work = command_steps(engine, fields, config)
         lost = OWN_CONFLICT * _own_region(fields, config) if work.each > work.written else 0
-        params = (
-            config.vector_param_words if VECTOR_OPS[fields["op"]] == "depthwise" else 0
-        )  # the engine takes parameters between two blocks
+        depthwise = VECTOR_OPS[fields["op"]] == "depthwise"  # then the engine takes parameters between two blocks
+        params = config.vector_param_words * (1 if fields["uniform"] else work.times) if depthwise else 0
         late = table_clocks(fields, work) + FILL_CLOCKS[engine]
-        return int(work.times * (work.groups * max(work.written, work.each + lost) + params)) + late
+        return int(work.times * work.groups * max(work.written, work.each + lost)) + params + late
     ports = 1 if engine == "weight" and fields["ring"] else config.ports
     clocks = -(-ddr_bytes(engine, fields, config) // min(memory.bytes_per_cycle, BEAT_BYTES * ports))
     if engine == "weight":

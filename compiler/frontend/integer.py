@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,14 @@ def _average_pool(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: C
     for divisor in np.unique(ir.taps_inside(op.window, (shape[1], shape[2]), (out[1], out[2]), op.include_pad)):
         arith.multiplier(ratio / int(divisor))  # raises ValueError here rather than later
     return ir.AveragePool(op.window, op.include_pad, ratio, x.zero, ir.clamp(y, op.low, op.high))
+
+
+def _bilinear(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Bilinear:
+    op: f.Bilinear = node.op
+    x, y = _quant(tensors, node.inputs[0]), _quant(tensors, node.output)
+    made = ir.Bilinear(op.times, op.centred, x.scale / y.scale, x.zero, ir.clamp(y, op.low, op.high))
+    arith.multiplier(made.ratio / prod(made.parts))  # raises ValueError here rather than later
+    return made
 
 
 def _add(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Combine:
@@ -226,6 +234,7 @@ _CONVERT: dict[type, Callable[[ir.Node, ir.Graph, Tensors, Constants], Any]] = {
     f.Conv: _conv,
     f.MaxPool: _max_pool,
     f.AveragePool: _average_pool,
+    f.Bilinear: _bilinear,
     f.Affine: _affine,
     f.Add: _add,
     f.Clip: _clip,

@@ -187,6 +187,12 @@ def _pixels(writer: NodeWriter, node: Node, inputs: list[str], output: str) -> N
         inputs = [writer.emit("Gather", [*inputs, index], made, node.name, axis=axis)]
 
 
+def _bilinear(writer: NodeWriter, node: Node, inputs: list[str], output: str) -> None:
+    scales = writer.constant(f"{output}:scales", np.array([1, 1, *node.op.times], np.float32))
+    mode = "half_pixel" if node.op.centred else "asymmetric"
+    writer.emit("Resize", [*inputs, "", scales], output, node.name, mode="linear", coordinate_transformation_mode=mode)
+
+
 def _pad(writer: NodeWriter, node: Node, inputs: list[str], output: str) -> None:
     top, left, bottom, right = node.op.widths
     widths = writer.constant(f"{output}:widths", np.array((0, 0, top, left, 0, 0, bottom, right), np.int64))
@@ -228,6 +234,7 @@ OPERATORS: dict[type, Callable[[NodeWriter, Node, list[str], str], Any]] = {
     f.Conv: _conv,
     f.MaxPool: _pool,
     f.AveragePool: _pool,
+    f.Bilinear: _bilinear,
     f.Affine: _affine,
     f.Add: lambda writer, node, inputs, output: writer.emit("Sub" if node.op.minus else "Add", inputs, output, node.name),
     f.Maximum: lambda writer, node, inputs, output: writer.emit("Max", inputs, output, node.name),

@@ -77,6 +77,16 @@ class AveragePool:
 
 
 @dataclass(frozen=True)
+class Bilinear:
+    """clip(the map enlarged `times` (down, right) by a mean of the four pixels around each new one), as `ir.Bilinear` has it."""
+
+    times: tuple[int, int]
+    centred: bool
+    low: float = -inf
+    high: float = inf
+
+
+@dataclass(frozen=True)
 class Affine:
     """clip(x * scale + shift). Constants: scale [C], shift [C]."""
 
@@ -170,7 +180,7 @@ class Chain:
     numbers: tuple[tuple[str, float], ...] = ()
 
 
-CLIPPED = (Conv, AveragePool, Affine, Add, Clip)
+CLIPPED = (Conv, AveragePool, Bilinear, Affine, Add, Clip)
 VIEWS = (Reshape, Transpose)
 FloatOperator = (
     Onnx
@@ -179,6 +189,7 @@ FloatOperator = (
     | Conv
     | MaxPool
     | AveragePool
+    | Bilinear
     | Affine
     | Add
     | Clip

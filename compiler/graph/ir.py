@@ -141,6 +141,30 @@ class AveragePool:
 
 
 @dataclass(frozen=True)
+class Bilinear:
+    """A map enlarged `times` (down, right), between the centres of its pixels or, without `centred`, between their corners.
+
+    Output pixel o of an axis lies at (o + 1/2) / times - 1/2 or at o / times of the input, but not beyond its first or last pixel.
+    It is the mean of the two pixels beside it, each the heavier the nearer it is. With weights in units of 1 / `parts`,
+    y = requantise(Σ (x - zero_in) * weight, *multiplier(ratio / product of parts), out). ratio: scale_in / scale_out.
+    With `table`, the result is what that table has for it.
+    """
+
+    times: tuple[int, int]
+    centred: bool
+    ratio: float
+    zero_in: int
+    out: Clamp
+    table: Table | None = None
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """Into how many steps the distance between two pixels of the input is cut, down and to the right."""
+        down, right = (1 if times == 1 else times * (2 if self.centred else 1) for times in self.times)
+        return down, right
+
+
+@dataclass(frozen=True)
 class Affine:
     """For each channel c: combine(x, factor[c], 0, 0, offset[c], shift[c], out). Constants: int32 [channels].
 
@@ -194,7 +218,7 @@ class Mosaic:
 
 
 IntegerOperator = (
-    Table | Combine | Conv | Depthwise | MaxPool | AveragePool | Affine | Concat | Pixels | Channels | Mosaic | Maximum
+    Table | Combine | Conv | Depthwise | MaxPool | AveragePool | Bilinear | Affine | Concat | Pixels | Channels | Mosaic | Maximum
 )  # the operators of an int8 graph
 AnyOperator: TypeAlias = "IntegerOperator | FloatOperator"
 Operator = TypeVar("Operator", bound=AnyOperator, covariant=True)

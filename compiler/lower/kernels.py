@@ -47,7 +47,8 @@ class Stream:
     """Bytes that the weight engine brings to a ring. data: uint8 [ports, bytes].
 
     Each chunk of a kernel takes `unit_words` ring words: first `param_words`, then weights. In the vector ring each block takes as
-    many, or all blocks together if they are uniform. Before them all lie `table_words`, for the first command of the kernel alone.
+    many; if they are uniform, only the first takes parameters. Before them all lie `table_words`, for the first command of the
+    kernel alone.
     """
 
     data: NDArray[np.uint8]
@@ -58,10 +59,10 @@ class Stream:
 
 @dataclass(frozen=True)
 class Phase:
-    """A node's output whose pixels lie between those of other nodes: every `step`-th row and column of the kernel's output,
-    counted from `first`.
+    """Pixels that lie between others: every `step`-th row and column of the kernel's output, counted from `first`.
 
-    size: its own rows and columns, which `window` counts.
+    size: its own rows and columns, which `window` counts. tensor: what they are the whole of, or the kernel's own tensor, of which
+    they are a part.
     """
 
     name: str

@@ -10,6 +10,7 @@ from typing import Any
 
 from cnna.compiler.graph import ir
 from cnna.compiler.lower.array import conv, select
+from cnna.compiler.lower.bilinear import bilinear
 from cnna.compiler.lower.context import Lowering
 from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Phase, View
 from cnna.compiler.lower.vector import affine, average_pool, channels, combine, copy, depthwise, max_pool, maximum, pixels, table
@@ -122,6 +123,7 @@ OPERATORS: dict[type, Callable[[Lowering, ir.Node, int], list[Kernel]]] = {
     ir.Depthwise: depthwise,
     ir.MaxPool: max_pool,
     ir.AveragePool: average_pool,
+    ir.Bilinear: bilinear,
     ir.Combine: combine,
     ir.Affine: affine,
     ir.Concat: _concat,

@@ -41,6 +41,17 @@ def vector_stream(params: NDArray[np.uint64], weights: NDArray[np.int8] | None, 
     return Stream(words.reshape(1, -1), words.shape[1], config.vector_param_words)
 
 
+def uniform_stream(params: NDArray[np.uint64], taps: NDArray[np.int8], blocks: int, config: Config) -> Stream:
+    """The vector ring's words of a depthwise convolution of `blocks` blocks, all channels of which have the same `taps`.
+
+    params [1, ci]: they come once, and then the taps for each block.
+    """
+    one = vector_stream(params, np.repeat(taps[None, :, None], config.ci, axis=2), config)
+    words = one.data.reshape(-1, BEAT_BYTES)
+    again = np.tile(words[one.param_words :], (blocks - 1, 1))
+    return replace(one, data=np.concatenate([words, again]).reshape(1, -1))
+
+
 def behind_table(stream: Stream, table: bytes, stripe: int) -> Stream:
     """A stream of either ring with the words of a table in front. stripe: bytes of a ring word that one port brings."""
     ports = len(stream.data)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.graph.validate import validate
+from cnna.compiler.passes.canonical.canonical_bilinear import canonical_bilinear
 from cnna.compiler.passes.canonical.canonical_blocks import canonical_blocks
 from cnna.compiler.passes.canonical.canonical_chains import canonical_chains
 from cnna.compiler.passes.canonical.canonical_conv import canonical_conv
@@ -52,6 +53,7 @@ REWRITES: tuple[Pass, ...] = (  # for a float graph
     pair_quantisation,
     canonical_views,
     canonical_pixels,
+    canonical_bilinear,
     canonical_pad,
     canonical_blocks,
     drop_identity,

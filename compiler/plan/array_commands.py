@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Phase, Range
 from cnna.compiler.lower.layout import Box, Place
-from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, origin, plane, shift, source, spread
+from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, place_in_tensor, plane, shift, source, spread
 from cnna.compiler.plan.tile import Tile
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import SEGMENTS
@@ -104,7 +104,8 @@ def _conv(
         reads.append(Access(places["second"], residual, step))
     writes = (Access(places["dest"], written, step),)
     units = chunks[1] - chunks[0]
-    return PlannedCommand("conv", fields, phase.layer, phase.tensor or None, origin(kernel, output), units, tuple(reads), writes)
+    origin, place_step = place_in_tensor(kernel, phase, output)
+    return PlannedCommand("conv", fields, phase.layer, phase.tensor or None, origin, units, tuple(reads), writes, place_step)
 
 
 def _second_rounding(kernel: ConvKernel) -> dict[str, int]:

@@ -28,7 +28,10 @@ class Access:
 
 @dataclass(frozen=True)
 class PlannedCommand:
-    """One command before its waits. fields: as `regmap.command_fields`. origin: image, block, row and column of `tensor`."""
+    """One command before its waits. fields: as `regmap.command_fields`. origin: image, block, row and column of `tensor`.
+
+    step: from a row, and a column, of the result to the next in `tensor`.
+    """
 
     engine: str
     fields: Mapping[str, int]
@@ -38,6 +41,7 @@ class PlannedCommand:
     units: int = 0
     reads: tuple[Access, ...] = ()
     writes: tuple[Access, ...] = ()
+    step: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,11 @@ class PlanContext:
     config: Config
 
 
-def origin(kernel: Kernel, output: Box) -> tuple[int, int, int, int]:
-    """Image, block, row and column of the kernel's tensor at which a box of its map begins."""
+def place_in_tensor(kernel: Kernel, phase: Phase, output: Box) -> tuple[tuple[int, int, int, int], tuple[int, int]]:
+    """Origin and step of a command that makes a box of a phase's own rows and columns."""
+    box = spread(phase, output) if phase.tensor == (kernel.tensor or "") else output
     block = output.blocks[0] - kernel.dest.block + kernel.tensor_block
-    return output.images[0], block, output.rows[0], output.columns[0]
+    return (output.images[0], block, box.rows[0], box.columns[0]), box.step
 
 
 def signed(value: int) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from cnna.compiler.lower.kernels import Lowered, Phase, Range, VectorKernel, VectorPart
 from cnna.compiler.lower.layout import Box, Place
-from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, origin, plane, shift, signed, source, spread
+from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, place_in_tensor, plane, shift, signed, source, spread
 from cnna.compiler.plan.tile import Tile
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS
@@ -64,15 +64,16 @@ def _cut(range_: Range, at: int) -> list[Range]:
 
 
 def _vector_weights(kernel: VectorKernel, part: VectorPart, phase: Phase, stream: int, blocks: Range, load: bool) -> PlannedCommand:
-    unit, count = part.stream.unit_words, 1 if kernel.uniform else blocks[1] - blocks[0]
-    table, skipped = part.stream.table_words, 0 if kernel.uniform else blocks[0] * unit
+    unit, count = part.stream.unit_words, blocks[1] - blocks[0]
+    spared = part.stream.param_words * (count - 1) if kernel.uniform else 0
+    table, skipped = part.stream.table_words, 0 if kernel.uniform else blocks[0] * unit  # uniform blocks have equal words
     assert not load or (table and not skipped), f"the table of '{kernel.name}' lies elsewhere"
     fields = {
         "ring": VECTOR_RING,
         "seg": SEGMENTS.index("constant"),
         "ddr": stream + (0 if load else table + skipped) * BEAT_BYTES,
         "port": part.stream.data.shape[1],
-        "beats": unit * count + (table if load else 0),
+        "beats": unit * count - spared + (table if load else 0),
         "repeat": 1,
     }
     return PlannedCommand("weight", fields, phase.layer, None, (0, 0, 0, 0))
@@ -107,4 +108,5 @@ def _vector(
     }
     writes = (Access(places["dest"], written, config.chunk_blocks),)
     units = -(-blocks // config.chunk_blocks)
-    return PlannedCommand("vector", fields, phase.layer, phase.tensor or None, origin(kernel, output), units, tuple(reads), writes)
+    origin, step = place_in_tensor(kernel, phase, output)
+    return PlannedCommand("vector", fields, phase.layer, phase.tensor or None, origin, units, tuple(reads), writes, step)

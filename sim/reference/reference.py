@@ -4,6 +4,7 @@ It is the first of the three executions, and shares nothing with tiling, schedul
 in floating point wherever they provably fit its mantissa, so they are exact integers all the same.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -160,6 +161,20 @@ def _average_pool(op: ir.AveragePool, x: list[Int8], graph: ir.Graph, output: st
     return _looked_up(op.table, arith.requantise(sums, mult, shift, op.out.zero, op.out.low, op.out.high))
 
 
+def _bilinear(op: ir.Bilinear, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    sums = x[0].astype(np.int32) - op.zero_in  # the weights of a pixel add up to 64 at most
+    for axis, (times, parts) in enumerate(zip(op.times, op.parts, strict=True), 2):
+        size = sums.shape[axis]
+        place = np.arange(size * times, dtype=np.int32)  # in steps, `parts` of which lie between two pixels
+        place = 2 * place + 1 - times if op.centred and times > 1 else place
+        place = place.clip(0, (size - 1) * parts)
+        before, weight = place // parts, np.expand_dims(place % parts, tuple(range(1, 4 - axis)))
+        behind = np.minimum(before + 1, size - 1)
+        sums = sums.take(before, axis) * (parts - weight) + sums.take(behind, axis) * weight
+    mult, shift = arith.multiplier(op.ratio / math.prod(op.parts))
+    return _looked_up(op.table, arith.requantise(sums.astype(np.int64), mult, shift, op.out.zero, op.out.low, op.out.high))
+
+
 def _combine(op: ir.Combine, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
     b = x[1] if len(x) > 1 else np.int8(0)
     y = arith.combine(x[0], op.factor_a, b, op.factor_b, op.offset, op.shift, op.out.zero, op.out.low, op.out.high)
@@ -206,6 +221,7 @@ _EXECUTE: dict[type, Callable[[Any, list[Int8], ir.Graph, str], Int8]] = {
     ir.Depthwise: _depthwise,
     ir.MaxPool: _max_pool,
     ir.AveragePool: _average_pool,
+    ir.Bilinear: _bilinear,
     ir.Combine: _combine,
     ir.Affine: _affine,
     ir.Concat: _concat,

@@ -11,6 +11,7 @@ from cnna.compiler.frontend.even_runs import even_runs
 from cnna.compiler.frontend.node_names import kind_in, kind_of, place
 from cnna.compiler.graph import float_ops as f
 from cnna.compiler.graph.ir import Graph, Node, Window, taps_inside
+from cnna.compiler.passes.canonical.canonical_bilinear import bilinear_limit
 from cnna.spec.machine import limits
 
 SIZE_MAX = limits("conv", "out_width")[1]  # rows, columns of a map
@@ -100,6 +101,7 @@ OPERATORS: dict[type, Rule] = {
     f.Conv: Rule("array", _window),  # on the vector engine with one input and one output channel a group
     f.MaxPool: Rule("vector", _window),
     f.AveragePool: Rule("vector", _average),
+    f.Bilinear: Rule("vector", _no_limit),
     f.Affine: Rule("vector", _no_limit),
     f.Add: Rule("array", _no_limit),  # on the array behind a convolution, else on the vector engine
     f.Maximum: Rule("vector", _no_limit),
@@ -142,7 +144,7 @@ HINTS = {
     "Mul": CHANNELS,
     "Sub": CHANNELS,
     "Div": CHANNELS,
-    "Resize": f"only the nearest pixel runs, at scales that need few copies; use mode nearest and a whole factor, or {CUT}",
+    "Resize": f"use mode nearest and a whole factor, or linear by 2 or 4 with half_pixel or asymmetric, or {CUT}",
     "Pad": "only constants that are known, edge, reflect and wrap run, at rows and columns",
     "Slice": "only constant slices of channels, rows and columns run",
     "Gather": "only a constant choice of channels, rows or columns runs",
@@ -186,6 +188,8 @@ def _no_form(node: Node, graph: Graph) -> str:
         return "what it reads and what it makes are not int8 on both sides; put Q and DQ there"
     if kind in STEEP_KINDS:
         return "its curve is too steep for int8"
+    if kind == "Resize" and node.op.attributes.get("mode", "nearest") != "nearest":
+        return bilinear_limit(node, graph) or "not in this form"
     return "not in this form" if may_run(node) else "the accelerator has no such operator"
 
 

@@ -127,18 +127,12 @@ def _pad(edit: Editor, node: Node) -> Chosen | None:
 
 def _resize(edit: Editor, node: Node) -> Chosen | None:
     attributes = node.op.attributes
-    if attributes.get("mode", "nearest") != "nearest" or _constants(edit, node, 2) is None:
+    scales = resize_scales(edit, node) if attributes.get("mode", "nearest") == "nearest" else None
+    if scales is None:
         return None
     before, after = edit.shape(node.inputs[0]), edit.shape(node.output)
-    scales = edit.constants[node.inputs[2]].reshape(-1) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(0)
-    policy = attributes.get("keep_aspect_ratio_policy", "stretch")
-    axes = [axis % len(before) for axis in attributes.get("axes", range(len(before)))]
-    if (scales.size and len(scales) != len(axes)) or (not scales.size and policy != "stretch"):
-        return None
-    given = dict(zip(axes, map(Fraction, scales.tolist()), strict=True)) if scales.size else {}
     chosen = {}
-    for axis in axes:
-        scale = given.get(axis, Fraction(after[axis], before[axis]))
+    for axis, scale in scales.items():
         if (before[axis], scale) == (after[axis], 1):
             continue
         corners = attributes.get("coordinate_transformation_mode") == "align_corners"
@@ -147,6 +141,20 @@ def _resize(edit: Editor, node: Node) -> Chosen | None:
             return None
         chosen[axis] = index
     return chosen
+
+
+def resize_scales(graph: Editor | Graph, node: Node) -> dict[int, Fraction] | None:
+    """The factor of each axis that a Resize names. None: the factors are computed, or follow from a policy."""
+    if not all(name in graph.constants for name in node.inputs[2:] if name):
+        return None
+    attributes, before, after = node.op.attributes, graph.tensors[node.inputs[0]].shape, graph.tensors[node.output].shape
+    scales = graph.constants[node.inputs[2]].reshape(-1) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(0)
+    policy = attributes.get("keep_aspect_ratio_policy", "stretch")
+    axes = [axis % len(before) for axis in attributes.get("axes", range(len(before)))]
+    if (scales.size and len(scales) != len(axes)) or (not scales.size and policy != "stretch"):
+        return None
+    given = scales.tolist() if scales.size else [Fraction(after[axis], before[axis]) for axis in axes]
+    return dict(zip(axes, map(Fraction, given), strict=True))
 
 
 def fits_corners(before: int, scale: Fraction) -> bool:

@@ -14,8 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor, settled
-from cnna.compiler.graph.ir import Affine, AnyNode, AveragePool, Combine, Conv, Depthwise, Graph, MaxPool, Node, Table
+from cnna.compiler.graph.ir import Affine, AnyNode, AveragePool, Bilinear, Combine, Conv, Depthwise, Graph, MaxPool, Node, Table
 from cnna.spec import arith
+
+Rounding = Conv | Depthwise | AveragePool | Bilinear | Affine | Combine
 
 
 def fuse_table(graph: Graph) -> Graph:
@@ -61,12 +63,12 @@ def _folded(edit: Editor, node: AnyNode) -> bool:
     return True
 
 
-def _with_table(edit: Editor, node: Node, table: Table) -> Conv | Depthwise | MaxPool | AveragePool | Affine | Combine | None:
+def _with_table(edit: Editor, node: Node, table: Table) -> MaxPool | Rounding | None:
     """An operator that looks up what it makes; None where the engines cannot."""
     op = node.op
     if isinstance(op, MaxPool):
         return replace(op, requant=replace(op.requant, table=table)) if op.requant.table is None else None
-    if not isinstance(op, Conv | Depthwise | AveragePool | Affine | Combine) or op.table is not None:
+    if not isinstance(op, Rounding) or op.table is not None:
         return None
     if isinstance(op, Conv) and op.residual is not None:
         return None

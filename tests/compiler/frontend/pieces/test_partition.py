@@ -166,7 +166,8 @@ def test_without_the_cpu_a_convolution_of_a_tail_is_refused():
     ("node", "reason"),
     [
         ("b = LRN <size=3> (a)", "LRN.*no such operator; replace it with BatchNormalization"),
-        ('b = Resize <mode="linear"> (a, , scales)', "Resize.*not in this form; only the nearest pixel runs.*cut the model there"),
+        ('b = Resize <mode="linear"> (a, , thrice)', "Resize.*at factors 3 and 3; only 1, 2 and 4 run; .*cut the model there"),
+        ('b = Resize <mode="cubic"> (a, , scales)', "Resize.*by mode cubic; use mode nearest .*or linear by 2 or 4"),
         ('b = Resize <coordinate_transformation_mode="align_corners"> (a, , , large)', r"Resize.*takes \d+ copies.*at most 64 run"),
         (
             "c = Mul (a, columns) b = Relu (c)",
@@ -183,6 +184,7 @@ def test_limits_are_named(node, reason):
     scales = np.array([1, 1, 2, 2], np.float32)
     constants = {
         "scales": scales,
+        "thrice": np.array([1, 1, 3, 3], np.float32),
         "large": np.array([1, 3, 33, 33]),
         "columns": np.arange(4, dtype=np.float32),
         "turned": np.array([0, 3, 2, -1]),
