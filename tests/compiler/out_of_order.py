@@ -117,13 +117,9 @@ class OutOfOrder:
         if command.engine == "vector":
             f.blocks = min(step, f.blocks - number * step)
             f.src, f.dst = f.src + number * step * f.src_block, f.dst + number * step * f.dst_block
-            unit = config.ci // 2 + (f.kernel_height * f.kernel_width if VECTOR_OPS[f.op] == "depthwise" else 0)
-            if f.uniform and number == 0:
-                self._uniform = scratch.vector_ring.take(unit)
-                return f, "vector", self._uniform
-            if f.uniform:
-                return f, "vector", self._uniform[:0]
-            return f, "vector", scratch.vector_ring.take(unit * f.blocks)
+            taps = f.kernel_height * f.kernel_width if VECTOR_OPS[f.op] == "depthwise" else 0
+            params = config.vector_param_words * ((number == 0) if f.uniform else f.blocks)
+            return f, "vector", scratch.vector_ring.take(params + taps * f.blocks)
         return f, "weight", np.empty((0, config.ring_word_bytes), np.uint8)
 
     # --- moves: each returns whether it could be made ---
@@ -226,7 +222,8 @@ class OutOfOrder:
         unit.writes = [(machine.features, addresses, values) for addresses, values in view.kept]
 
     def _words(self, unit: Unit) -> object:
-        """A unit's ring words. The later units of a uniform command share those of the first."""
-        if unit.command.engine == "vector" and unit.f.uniform:
-            return self.units[unit.command.number][0].ring[1]
+        """A unit's ring words. The later units of a uniform command share the parameters of the first."""
+        if unit.command.engine == "vector" and unit.f.uniform and unit.number:
+            params = self.units[unit.command.number][0].ring[1][: self.config.vector_param_words]
+            return np.concatenate([params, unit.ring[1]])
         return unit.ring[1]
