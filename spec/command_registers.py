@@ -8,7 +8,7 @@ from cnna.spec.config import PARAM_BITS
 from cnna.spec.field import Field
 
 COUNTED = ("load", "conv", "vector", "store")  # the engines for which commands can wait
-VECTOR_OPS = ("depthwise", "average", "max", "elementwise")
+VECTOR_OPS = ("depthwise", "average", "max", "elementwise", "minimum", "product")
 
 ADDRESS_BITS = 20  # of a feature word address
 COUNT_BITS = 24  # of a progress counter
@@ -122,7 +122,7 @@ def _go(prefix: str, what: str) -> dict[str, list[Field]]:
 
 
 def _table(prefix: str, what: str, ring: str) -> dict[str, list[Field]]:
-    """The last register of its block, behind GO: an addition moves no offset. A start of a program clears it."""
+    """A register behind GO: an addition moves no offset. A start of a program clears it."""
     return {
         f"{prefix}_TABLE": [
             Field("use", 1, "rw", f"Takes {what} from the table: its byte is the number of the entry. A start sets it to 0."),
@@ -165,7 +165,7 @@ CONV = {
 }
 
 VECTOR = {
-    "VECTOR_OP": _number("op", 2, "0 depthwise, 1 average, 2 max, 3 elementwise."),
+    "VECTOR_OP": _number("op", 3, "0 depthwise, 1 average, 2 max, 3 elementwise, 4 minimum, 5 product.", high=len(VECTOR_OPS) - 1),
     **_source("VECTOR"),
     "VECTOR_BLOCKS": _number("blocks", 16, "Channel blocks, one after another; co / ci of them (or the rest) are a unit.", low=1),
     "VECTOR_UNIFORM": _number(
@@ -177,4 +177,9 @@ VECTOR = {
     **_waits("VECTOR"),
     **_go("VECTOR", "a pass of the vector engine"),
     **_table("VECTOR", "what is written", "vector ring"),
+    "VECTOR_B": [
+        Field("zero", 8, "rw", "Zero point of tap 0 in a product; that of tap 1 is PAD. A start sets it to 0.", signed=True),
+        Field("flat", 1, "rw", "1: tap column 0 reads one word for all pixels. A start sets it to 0."),
+        Field("block", ADDRESS_BITS, "rw", "Words from that word to the next block's. A start sets it to 0.", signed=True),
+    ],
 }

@@ -112,7 +112,10 @@ def _made(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
     """Faults of vector."""
     pairs = f["op"] == VECTOR_OPS.index("elementwise")
     yield pairs & ((f["kernel_height"] != 1) | (f["kernel_width"] > 2)), "is elementwise on more than two operands"
-    yield _reads_beyond(f, f["blocks"], config), _OUTSIDE
+    product = f["op"] == VECTOR_OPS.index("product")
+    yield product & ((f["kernel_height"] != 1) | (f["kernel_width"] != 2)), "is a product of other than two operands"
+    yield _reads_beyond(_uneven(f), f["blocks"], config), _OUTSIDE
+    yield (f["b_flat"] == 1) & _beyond(f["src"], [(f["blocks"], f["b_block"])], config), _OUTSIDE
     yield from _written(f, f["blocks"], config)
 
 
@@ -131,6 +134,16 @@ def _plane(f: Fields, name: str, blocks: Numbers) -> list[tuple[Numbers, Numbers
     row = f["out_width"] * f[f"{name}_x"] + f[f"{name}_row"]
     image = f["out_height"] * row + f[f"{name}_image"]
     return [(f["out_width"], f[f"{name}_x"]), (f["out_height"], row), (f["images"], image), (blocks, f[f"{name}_block"])]
+
+
+def _uneven(f: Fields) -> Fields:
+    """The commands without their flat taps: their walks begin at tap column 1. A width of 0 remains if there is no other."""
+    return {
+        **f,
+        "src": f["src"] + f["b_flat"] * f["src_kx"],
+        "first_x": f["first_x"] + f["b_flat"] * f["stride_dilation_x"],
+        "kernel_width": f["kernel_width"] - f["b_flat"],
+    }
 
 
 def _reads_beyond(f: Fields, blocks: Numbers, config: Config) -> NDArray[np.bool_]:

@@ -7,22 +7,20 @@ import numpy as np
 
 from cnna.compiler.plan.command import PlannedCommand
 from cnna.spec.errors import ModelError
-from cnna.spec.regmap import BY_OFFSET, ENGINES, GO_OFFSETS, command_fields, offset, registers_of
-
-TABLED = ("conv", "vector")  # engines with a table
+from cnna.spec.regmap import BY_OFFSET, CLEARED, ENGINES, GO_OFFSETS, REGISTERS, command_fields, offset, registers_of
 
 
 def emit(commands: Sequence[PlannedCommand]) -> bytes:
     """The program: pairs (offset, value) of 32-bit words, little endian.
 
-    An engine's first command writes all its registers, because their values before it are unknown; those of TABLE are 0 then. A
-    command may omit fields that do not matter to it. They keep their value, which at first is the least legal one. ModelError: a
-    field cannot hold its value.
+    An engine's first command writes all its registers, because their values before it are unknown, except for those that a start
+    clears. A command may omit fields that do not matter to it. They keep their value, which at first is the least legal one.
+    ModelError: a field cannot hold its value.
     """
     writes: list[tuple[int, int]] = []
     values = {engine: {name: max(0, field.limits[0]) for name, field in command_fields(engine).items()} for engine in ENGINES}
-    # the values of a register's fields as they were last written; a start sets those of the tables
-    shadow: dict[str, tuple[int, ...]] = {f"{engine.upper()}_TABLE": (0, 0) for engine in TABLED}
+    # the values of a register's fields as they were last written, or as a start sets them
+    shadow: dict[str, tuple[int, ...]] = {name: (0,) * len(REGISTERS[name].fields) for name in CLEARED}
     for command in commands:
         known = values[command.engine]
         _check_names(command.fields, known)

@@ -17,7 +17,7 @@ NONE = -1
 WALK = (  # the fields on which `walk_clocks` depends
     *("images", "out_height", "out_width", "in_height", "in_width", "kernel_height", "kernel_width", "first_y", "first_x"),
     *("stride_y", "stride_x", "stride_dilation_y", "stride_dilation_x"),
-    *("src_x", "src_row", "src_image", "src_ky", "src_kx"),
+    *("src_x", "src_row", "src_image", "src_ky", "src_kx", "b_flat"),
 )
 
 
@@ -42,7 +42,11 @@ def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, 
     inside = (row >= 0) & (row < fields["in_height"]) & (n < count) & ((column >= 0) & (column < fields["in_width"]))
     address = _addresses("src", fields, n) + block * fields["src_block"]
     words = (address + ky * fields["src_ky"] + kx * fields["src_kx"]) % config.feature_words
-    return np.where(inside, words, NONE).reshape(-1, config.pix)
+    words = np.where(inside, words, NONE)
+    if fields.get("b_flat"):  # one word for all pixels, read by the first lane
+        words[:, :, 0] = NONE
+        words[:, :, 0, 0] = (fields["src"] + block * fields["b_block"]) % config.feature_words
+    return words.reshape(-1, config.pix)
 
 
 def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, int], groups: tuple[int, int]) -> Words:

@@ -118,7 +118,7 @@ class _Simulation:
 
     def _walk_clocks(self, fields: Fields) -> NDArray[np.int64]:
         """`walk_clocks`, computed once for all tiles and layers with equal walks."""
-        key = tuple(fields[name] for name in WALK)
+        key = tuple(fields.get(name, 0) for name in WALK)
         if key not in self.walks:
             self.walks[key] = walk_clocks(fields, self.config)
         return self.walks[key]

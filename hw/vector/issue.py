@@ -23,7 +23,7 @@ from cnna.spec.machine import BEAT_BITS
 from cnna.spec.regmap import VECTOR_OPS
 
 ROOM = 64  # items that may be under way behind the accumulators: about twice the clocks that an item takes
-DEPTHWISE, AVERAGE, MAX, ELEMENTWISE = range(len(VECTOR_OPS))
+DEPTHWISE, AVERAGE, MAX, ELEMENTWISE, MINIMUM, PRODUCT = range(len(VECTOR_OPS))
 
 
 def vector_issue_layout() -> data.StructLayout:

@@ -185,7 +185,7 @@ def _conv_pixels(
 
 
 def vector(state: EmulatorState, command: Command) -> None:
-    """Carries out a vector command: pooling, depthwise, elementwise.
+    """Carries out a vector command: pooling, depthwise, elementwise, product.
 
     It computes all blocks at once, since none reads another's result.
     """
@@ -212,6 +212,8 @@ def _vector_pixels(state: EmulatorState, command: Command, n: Words, params: lis
     offset, factor, shift = params
 
     def tap(t: int) -> Words:
+        if f.b_flat and t % f.kernel_width == 0:
+            return np.broadcast_to(state.read(f.src + block * f.b_block), (*start.shape, config.ci))
         bad = None if outside is None else np.broadcast_to(outside[:, t, None], start.shape)
         return state.read(start + taps[t], bad, f.pad)
 
@@ -221,10 +223,13 @@ def _vector_pixels(state: EmulatorState, command: Command, n: Words, params: lis
         for t in range(len(taps)):
             acc += tap(t) if weights is None else tap(t).astype(np.int16) * weights[t]
         y = arith.requantise(acc + offset.astype(np.int32), factor, shift, *limits)
+    elif op == "product":
+        acc = (tap(1).astype(np.int32) - f.pad) * (tap(0).astype(np.int32) - f.b_zero)
+        y = arith.requantise(acc + offset.astype(np.int32), factor, shift, *limits)
     else:
         a = tap(0)
-        for t in range(1, len(taps) if op == "max" else 1):
-            a = np.maximum(a, tap(t))
+        for t in range(1, len(taps) if op != "elementwise" else 1):
+            a = np.maximum(a, tap(t)) if op == "max" else np.minimum(a, tap(t))
         b: Words | np.int8 = tap(1) if op == "elementwise" and f.kernel_width == 2 else np.int8(0)
         y = arith.combine(a, factor, b, f.add_b, offset, shift, *limits)
     y = _looked_up(state, command, y)

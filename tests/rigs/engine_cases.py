@@ -100,6 +100,14 @@ class Cases:
         f.src_image = image - f.out_height * f.stride_y * pitch
         f.src_kx, f.src_ky, f.src_block = f.stride_dilation_x, f.stride_dilation_y * pitch, f.images * image
 
+    def place_flat(self, f: SimpleNamespace) -> None:
+        """Lets tap column 0 read words of the lower half, in either order. Column 1 stays where it is; there are no others."""
+        first, step = f.src + f.src_kx, self.pick(-7, 7)
+        f.b_block, room = step, abs(step) * (f.blocks - 1)
+        f.src = self.pick(0, self.config.feature_words // 2 - 1 - room) + (room if step < 0 else 0)
+        f.src_kx = (first - f.src + (1 << 19)) % (1 << 20) - (1 << 19)
+        f.kernel_width = min(f.kernel_width, 2)
+
     def wait(self, f: SimpleNamespace, units: int) -> None:
         """Lets a command wait for so many of this engine's own units."""
         f.__dict__[f"wait_{self.engine}_enable"], f.__dict__[f"wait_{self.engine}_count"] = 1, units
@@ -169,22 +177,28 @@ class Cases:
     def vector(self, **given: int) -> SimpleNamespace:
         """Adds a vector command; `given` members stay as they are."""
         config, f = self.config, self.base()
-        f.op, f.blocks, f.uniform = self.pick(0, 3), self.pick(1, 5), self.pick(0, 1)
+        f.op, f.blocks, f.uniform = self.pick(0, len(VECTOR_OPS) - 1), self.pick(1, 5), self.pick(0, 1)
+        f.b_flat, f.b_zero = self.pick(0, 3) == 0, (-128, 127, self.pick(-128, 127))[self.pick(0, 2)]
+        f.pad = (-128, 127, f.pad, f.pad)[self.pick(0, 3)]
         f.__dict__.update(given)
         op = VECTOR_OPS[f.op]
         f.add_b = self.pick(-(1 << 20), 1 << 20)
-        if op == "elementwise":
-            f.kernel_height, f.kernel_width = 1, min(f.kernel_width, 2)
-        operand = self.pick(0, 20) if op == "elementwise" else 0  # words from tap 0 to tap 1
+        pair = op in ("elementwise", "product")
+        if pair:
+            f.kernel_height, f.kernel_width = 1, 2 if op == "product" else min(f.kernel_width, 2)
+        operand = self.pick(0, 20) if pair else 0  # words from tap 0 to tap 1
         self.reserve(f, f.blocks)
         self.place_source(f, f.blocks, operand)
-        if op == "elementwise":
+        if pair:
             f.src_kx, f.stride_dilation_x = operand, 0
+        if f.b_flat:
+            self.place_flat(f)
         self.table(f, config.vector_table_words, BEAT_BYTES)
         for block in range(f.blocks):
             if block == 0 or not f.uniform:
-                ends = (30, 40) if op in ("depthwise", "average") else (15, 24)
-                self.ring.append(self.channel_params(config.ci, *ends, op in ("max", "elementwise")).reshape(-1, BEAT_BYTES))
+                sums = op in ("depthwise", "average", "product")
+                ends = (30, 40) if sums else (15, 24)
+                self.ring.append(self.channel_params(config.ci, *ends, not sums).reshape(-1, BEAT_BYTES))
             if op == "depthwise":
                 self.ring.append(self.rng.integers(0, 256, (f.kernel_width * f.kernel_height, BEAT_BYTES), np.uint8))
         self.finish(f, f.blocks, -(-f.blocks // config.chunk_blocks))

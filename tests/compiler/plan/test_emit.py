@@ -15,7 +15,7 @@ from cnna.compiler.plan.schedule import schedule, stream_keys
 from cnna.spec.commands import commands, program_writes
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
-from cnna.spec.regmap import ENGINES, REGISTERS, offset
+from cnna.spec.regmap import CLEARED, ENGINES, REGISTERS, offset
 
 from ... import networks
 
@@ -51,14 +51,14 @@ def test_no_register_is_written_again_with_its_value(scheduled):
 
 
 def test_the_first_command_of_an_engine_sets_every_register(scheduled):
-    """Shadow registers keep the values of the program before, but a start clears those of the tables."""
+    """Shadow registers keep the values of the program before, but a start clears a few."""
     seen = set()
     for register, _ in program_writes(emit(scheduled)):
         seen.add(register)
         for engine in ENGINES:
             if register == offset(f"{engine.upper()}_GO"):
                 own = {r.offset for r in REGISTERS.values() if r.block == engine}
-                assert own - {offset("CONV_TABLE"), offset("VECTOR_TABLE")} <= seen
+                assert own - {offset(name) for name in CLEARED} <= seen
 
 
 def test_the_last_write_ends_the_program(scheduled):

@@ -7,7 +7,7 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
-from cnna.compiler.predict.bank_clocks import WALK, walk_clocks
+from cnna.compiler.predict.bank_clocks import NONE, WALK, source_words, walk_clocks
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 
@@ -47,6 +47,18 @@ def test_a_padded_strided_pool_waits_as_its_lanes_do(pitch, waits):
     assert (clocks.sum() > 1.2 * 9 * len(clocks)) == waits
 
 
+def test_a_flat_tap_takes_one_clock():
+    """One word serves all lanes; a word for each lane would all lie in one bank. The other tap reads as ever."""
+    b = networks.Builder(np.random.default_rng(1), "pool")
+    program = compile_graph(b.graph(b.max_pool(b.input(4, 27, 27), PADDED)), preset("zcu102"))
+    (fields,) = (vars(command.f) for command in commands(program.program) if command.engine == "vector")
+    second = {**fields, "kernel_width": 1, "kernel_height": 1, "first_x": fields["first_x"] + fields["stride_dilation_x"]}
+    flat = {**fields, "kernel_width": 2, "kernel_height": 1, "b_flat": 1, "b_block": 1}
+    assert (walk_clocks(flat, program.config) == 1 + walk_clocks(second, program.config)).all()
+    word = (fields["src"] + 3) % program.config.feature_words
+    assert source_words(flat, program.config, 3, (0, 1))[0].tolist() == [word, *[NONE] * (program.config.pix - 1)]
+
+
 class Noting(dict):
     """Fields that record which of them were read."""
 
@@ -58,10 +70,14 @@ class Noting(dict):
         self.read.add(name)
         return super().__getitem__(name)
 
+    def get(self, name, default=None):
+        self.read.add(name)
+        return super().get(name, default)
+
 
 def test_the_clocks_of_a_walk_depend_on_nothing_that_their_key_lacks():
     """The predictor caches the clocks by WALK: two walks that differ in another field would share them."""
-    fields = Noting(dict.fromkeys((*WALK, "src", "src_block"), 1) | {"out_width": 9, "in_width": 9, "src_x": 2})
+    fields = Noting(dict.fromkeys((*WALK, "src", "src_block", "b_block"), 1) | {"out_width": 9, "in_width": 9, "src_x": 2})
     clocks = walk_clocks(fields, preset("zcu102"))
-    assert fields.read == {*WALK, "src", "src_block"}
+    assert fields.read == {*WALK, "src", "src_block", "b_block"}
     assert (walk_clocks({**fields, "src": 77}, preset("zcu102")) == clocks).all()

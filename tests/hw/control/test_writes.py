@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cnna.hw.control.writes import SHADOWED
-from cnna.spec.regmap import ENGINES, ERRORS, REGISTERS, command_fields, offset
+from cnna.spec.regmap import CLEARED, ENGINES, ERRORS, REGISTERS, command_fields, offset
 
 from ...rigs.regfile_host import HOST, IDLE, OKAY, SEQUENCER, SLVERR, random_word, run
 
@@ -39,17 +39,17 @@ def test_commands_carry_the_shadow_registers(engine):
     run(test)
 
 
-def test_a_start_takes_no_table_over():
-    """A program from before the table registers would use the table of whatever ran before it."""
+def test_a_start_takes_no_table_or_operand_over():
+    """A program from before these registers would use the table, or the flat operand, of whatever ran before it."""
 
     async def test(ctx, host, dut):
         host.state(HOST)
-        for name in ("CONV_TABLE", "VECTOR_TABLE", "CONV_BLOCKS"):
+        for name in (*CLEARED, "CONV_BLOCKS"):
             assert await host.write(offset(name), 3) == OKAY
         ctx.set(dut.clear, 1)
         await ctx.tick()
         ctx.set(dut.clear, 0)
-        assert [(await host.read(offset(name)))[0] for name in ("CONV_TABLE", "VECTOR_TABLE", "CONV_BLOCKS")] == [0, 0, 3]
+        assert [(await host.read(offset(name)))[0] for name in (*CLEARED, "CONV_BLOCKS")] == [0] * len(CLEARED) + [3]
 
     run(test)
 

@@ -151,8 +151,8 @@ def test_conv_is_a_convolution_with_requantiser_and_residual(config, stream, res
 def test_vector_operations(config, op):
     """Wrong taps, padding, parameters for each block or operand order would show here."""
     rng = np.random.default_rng(VECTOR_OPS.index(op))
-    images, channels, height, width, zero = 2, 2 * config.ci, 5, 7, {"max": -128}.get(op, 4)
-    elementwise = op == "elementwise"
+    images, channels, height, width, zero = 2, 2 * config.ci, 5, 7, {"max": -128, "minimum": 127}.get(op, 4)
+    elementwise = op in ("elementwise", "product")
     kernel, stride, pads = ((1, 2), 1, (0, 0, 0, 0)) if elementwise else ((3, 3), 2, (1, 1, 1, 1))
     x = rng.integers(-128, 128, (images, channels, height, width), np.int8)
     x2 = rng.integers(-128, 128, x.shape, np.int8)
@@ -164,11 +164,16 @@ def test_vector_operations(config, op):
     def by_channel(v):
         return np.asarray(v)[:, None, None]
 
-    if op == "max":
-        padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-128)
-        best = np.max([padded[:, :, a : a + height : 2, b : b + width : 2] for a in range(3) for b in range(3)], axis=0)
+    if op in ("max", "minimum"):
+        padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=zero)
+        best = (np.max if op == "max" else np.min)(
+            [padded[:, :, a : a + height : 2, b : b + width : 2] for a in range(3) for b in range(3)], axis=0
+        )
         mult, shift = mult >> 1, rng.integers(22, 25, channels)
         golden = arith.combine(best, by_channel(mult), 0, 0, by_channel(bias), by_channel(shift), 2, -90, 100)
+    elif op == "product":  # tap 1, the other tensor, has the zero point PAD
+        products = (x.astype(np.int32) - 127) * (x2.astype(np.int32) - zero)
+        golden = arith.requantise(products + by_channel(bias), by_channel(mult), by_channel(shift), 2, -90, 100)
     elif elementwise:
         mult, shift = -(mult >> 1), rng.integers(22, 25, channels)
         golden = arith.combine(x, by_channel(mult), x2, 777_777, by_channel(bias), by_channel(shift), 2, -90, 100)
@@ -195,6 +200,7 @@ def test_vector_operations(config, op):
         "vector",
         **members,
         op=VECTOR_OPS.index(op),
+        b_zero=127,
         blocks=blocks,
         add_b=777_777,
         out_zero=2,

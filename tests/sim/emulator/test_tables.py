@@ -13,7 +13,7 @@ from cnna.spec.commands import Command, UnsoundError
 from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.errors import RunError
 from cnna.spec.program import checked
-from cnna.spec.regmap import SEGMENTS, offset
+from cnna.spec.regmap import SEGMENTS, VECTOR_OPS, offset
 
 from ...rigs.engine_cases import Cases
 from ..programs import Program
@@ -66,7 +66,7 @@ def test_the_array_looks_up_before_the_residual_add(config: Config):
     assert state.weights.empty
 
 
-@pytest.mark.parametrize("op", range(4))
+@pytest.mark.parametrize("op", range(len(VECTOR_OPS)))
 def test_the_vector_engine_looks_up_what_it_writes(op: int):
     """One operation without the table, or with a clamp behind it, would be a wrong activation."""
     cases = Cases(TINY, "vector", np.random.default_rng(op))
