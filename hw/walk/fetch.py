@@ -12,12 +12,12 @@ from amaranth.lib.wiring import In, Out
 from cnna.hw.base.ports import FeatureRead, Permit
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.base.timing import tally
-from cnna.hw.walk.walk import walk_layout
+from cnna.hw.walk.walk import flags_of, walk_layout
 from cnna.hw.walk.walker import Walker
 from cnna.spec.config import Config
 
 DEPTH = 16  # groups under way: the latency of feature memory and of the FIFO, and a few more
-FLAGS = ("first", "last", "group_last", "unit_last")
+FLAGS = flags_of(False)
 
 
 def fetched_layout(config: Config, lanes: int) -> data.StructLayout:
@@ -31,43 +31,44 @@ def fetched_layout(config: Config, lanes: int) -> data.StructLayout:
     )
 
 
-def fetch_tag_layout(lanes: int) -> data.StructLayout:
+def fetch_tag_layout(lanes: int, flat: bool = False) -> data.StructLayout:
     """The tag of a request: what comes back with its words."""
-    return data.StructLayout(
-        {"exists": unsigned(lanes), "inside": unsigned(lanes), **dict.fromkeys(FLAGS, unsigned(1)), "pad": signed(8)}
-    )
+    flags = dict.fromkeys(flags_of(flat), unsigned(1))
+    return data.StructLayout({"exists": unsigned(lanes), "inside": unsigned(lanes), **flags, "pad": signed(8)})
 
 
-def fetch_read(config: Config, lanes: int) -> FeatureRead:
+def fetch_read(config: Config, lanes: int, flat: bool = False) -> FeatureRead:
     """The read port that a fetch of `lanes` lanes needs."""
-    return FeatureRead(config, lanes, fetch_tag_layout(lanes).size)
+    return FeatureRead(config, lanes, fetch_tag_layout(lanes, flat).size)
 
 
 class Fetch(wiring.Component):
     """Fetches a step a clock. A unit starts only after `permit` has allowed it.
 
-    The next command's walk is set up while the last unit of this one is read.
+    The next command's walk is set up while the last unit of this one is read. With `flat`, walks may have a flat tap, whose word
+    goes to every lane.
     """
 
-    def __init__(self, config: Config, lanes: int) -> None:
-        self._config, self._lanes = config, lanes
+    def __init__(self, config: Config, lanes: int, flat: bool = False) -> None:
+        self._config, self._lanes, self._flat = config, lanes, flat
         super().__init__(
             {
-                "command": In(stream.Signature(walk_layout())),
+                "command": In(stream.Signature(walk_layout(flat))),
                 "permit": In(Permit()),
-                "memory": Out(fetch_read(config, lanes)),
+                "memory": Out(fetch_read(config, lanes, flat)),
                 "o": Out(stream.Signature(fetched_layout(config, lanes))),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.walker = walker = Walker(self._lanes)
+        m.submodules.walker = walker = Walker(self._lanes, self._flat)
         m.submodules.fifo = fifo = CreditFifo(fetched_layout(self._config, self._lanes), DEPTH)
         wiring.connect(m, wiring.flipped(self.permit), walker.permit)
         wiring.connect(m, wiring.flipped(self.o), fifo.o)
         step, request, response = walker.step, self.memory.request, self.memory.response
-        sent, taken, given = Signal(fetch_tag_layout(self._lanes)), Signal(), Signal()
+        layout = fetch_tag_layout(self._lanes, self._flat)
+        sent, taken, given = Signal(layout), Signal(), Signal()
         room = tally(m, DEPTH, taken, given).room  # `given` comes late, through all that reads `o`
         wiring.connect(m, walker.command, wiring.flipped(self.command))
         m.d.comb += [
@@ -78,11 +79,13 @@ class Fetch(wiring.Component):
             request.p.active.eq(step.p.inside),
             request.p.address.eq(step.p.address),
             request.p.tag.eq(sent),
-            *(sent[name].eq(step.p[name]) for name, _ in fetch_tag_layout(self._lanes)),
+            *(sent[name].eq(step.p[name]) for name, _ in layout),
         ]
 
-        tag = data.View(fetch_tag_layout(self._lanes), response.p.tag)
+        tag = data.View(layout, response.p.tag)
         pad = tag.pad.replicate(self._config.ci)
+        if self._flat:
+            pad = Mux(tag.flat, response.p.words[0], pad)
         m.d.comb += [fifo.push.eq(response.valid), *(fifo.item[name].eq(tag[name]) for name in ("exists", *FLAGS))]
         m.d.comb += [fifo.item.words[i].eq(Mux(tag.inside[i], response.p.words[i], pad)) for i in range(self._lanes)]
         return m

@@ -22,13 +22,16 @@ BLOCK_BITS = width("conv", "blocks")  # of a number of inner blocks
 UNIT_BITS = width("vector", "blocks")  # of a number of units, and of all blocks
 
 
-def walk_layout() -> data.StructLayout:
+def walk_layout(flat: bool = False) -> data.StructLayout:
     """A walk. Address steps are in words, modulo 2^20; counts are at least 1.
 
     The loops, from the outermost: units, groups of `lanes` pixels, blocks, tap rows, taps. Unit u, block b, pixel n, tap (ky, kx)
     is at `base + u * .unit + b * .block + n * .x + rows(n) * .row + images(n) * .image + ky * .ky + kx * .kx`. A tap outside the
     source reads `pad`. `blocks_total` limits the blocks of the whole walk: block number `u * blocks + b` exists if it is below
     that, or if `blocks_total` is 0.
+
+    With `flat` there are two more members. If the member `flat` is set, tap column 0 reads the word at `base + u * .flat_unit` for
+    all pixels, which is never outside.
     """
     step = signed(ADDRESS_BITS)
     return data.StructLayout(
@@ -45,6 +48,7 @@ def walk_layout() -> data.StructLayout:
             **dict.fromkeys(("stride_x", "stride_y", "dilation_x", "dilation_y"), unsigned(STRIDE_BITS)),
             **dict.fromkeys(("in_width", "in_height"), unsigned(SIZE_BITS)),
             "pad": signed(8),
+            **({"flat": unsigned(1), "flat_unit": step} if flat else {}),
         }
     )
 
@@ -87,21 +91,27 @@ def plane_walk(
     ]
 
 
-def step_layout(lanes: int) -> data.StructLayout:
+def step_layout(lanes: int, flat: bool = False) -> data.StructLayout:
     """One step: an address for each lane, and flags that tell where in the walk it is.
 
     `exists`: the lane has a pixel, and the block exists. `inside`: that, and the tap lies within the source. `first`, `last`: the
     first and last step of a group. `group_last`: set on all steps of a unit's last group. `unit_last`: on all of the last unit.
+    `flat`: lane 0's address is that of the word for all pixels, and no other lane is `inside`.
     """
     return data.StructLayout(
         {
             "address": data.ArrayLayout(ADDRESS_BITS, lanes),
             "exists": unsigned(lanes),
             "inside": unsigned(lanes),
-            **dict.fromkeys(("first", "last", "group_last", "unit_last"), unsigned(1)),
+            **dict.fromkeys(flags_of(flat), unsigned(1)),
             "pad": signed(8),
         }
     )
+
+
+def flags_of(flat: bool) -> tuple[str, ...]:
+    """The names of a step's flags."""
+    return ("first", "last", "group_last", "unit_last", *(["flat"] if flat else []))
 
 
 SPAN_BITS = SIZE_BITS + STRIDE_BITS  # of a source coordinate, relative to that of pixel 0
@@ -142,10 +152,10 @@ class GroupStep(data.Struct):
     row: data.ArrayLayout(signed(SPAN_BITS + 1), 4)
 
 
-def plan_layout(lanes: int) -> data.StructLayout:
+def plan_layout(lanes: int, flat: bool = False) -> data.StructLayout:
     """A walk, the places of its first `lanes` pixels and of the pixel after them, and the step from group to group."""
     return data.StructLayout(
-        {"walk": walk_layout(), "lanes": data.ArrayLayout(PixelPlace, lanes), "ahead": PixelPlace, "group": GroupStep}
+        {"walk": walk_layout(flat), "lanes": data.ArrayLayout(PixelPlace, lanes), "ahead": PixelPlace, "group": GroupStep}
     )
 
 
@@ -157,9 +167,11 @@ class WalkPlan(wiring.Component):
     command once the plan has been taken.
     """
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lanes: int, flat: bool = False) -> None:
         self._lanes = lanes
-        super().__init__({"command": In(stream.Signature(walk_layout())), "plan": Out(stream.Signature(plan_layout(lanes)))})
+        super().__init__(
+            {"command": In(stream.Signature(walk_layout(flat))), "plan": Out(stream.Signature(plan_layout(lanes, flat)))}
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

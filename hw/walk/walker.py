@@ -6,14 +6,23 @@ pixel, with one more for the pixel after them, and an `EdgeCheck`. Each of these
 all lanes would be a net of a thousand loads.
 """
 
-from amaranth import Cat, Module, Mux, Signal, Value, signed
+from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.attributes import NET
 from cnna.hw.base.ports import Permit
 from cnna.hw.base.queues import SkidBuffer
-from cnna.hw.walk.walk import SIZE_BITS, SPAN_BITS, UNIT_BITS, GroupStep, PixelPlace, WalkPlan, step_layout, walk_layout
+from cnna.hw.walk.walk import (
+    SIZE_BITS,
+    SPAN_BITS,
+    UNIT_BITS,
+    GroupStep,
+    PixelPlace,
+    WalkPlan,
+    step_layout,
+    walk_layout,
+)
 from cnna.spec.regmap import ADDRESS_BITS
 
 COORDINATE = signed(SPAN_BITS + 2)  # of a tap in its source, with first, stride and dilation at their widest
@@ -111,18 +120,20 @@ class TapLoops(wiring.Component):
     late in the clock.
     """
 
-    walk: In(walk_layout())
-    begin: In(1)
-    running: In(1)
-    start: In(1)
-    step: In(1)
-    group_last: In(1)
-    address: Out(ADDRESS_BITS)
-    column: Out(COORDINATE)
-    row: Out(COORDINATE)
-    first: Out(1)
-    last: Out(1)
-    exists: Out(1)  # the block, as `blocks_total` says
+    def __init__(self, flat: bool = False) -> None:
+        self._flat = flat
+        super().__init__(
+            {
+                "walk": In(walk_layout(flat)),
+                **dict.fromkeys(("begin", "running", "start", "step", "group_last"), In(1)),
+                "address": Out(ADDRESS_BITS),
+                "column": Out(COORDINATE),
+                "row": Out(COORDINATE),
+                **dict.fromkeys(("first", "last"), Out(1)),
+                "exists": Out(1),  # the block, as `blocks_total` says
+                **({"flat": Out(1), "flat_address": Out(ADDRESS_BITS)} if flat else {}),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -161,7 +172,18 @@ class TapLoops(wiring.Component):
                 with m.If(y_last):
                     m.d.sync += block_start.eq(sum_)
         self._count_blocks(m, block_end)
+        if self._flat:
+            self._place_flat(m, x_last)
         return m
+
+    def _place_flat(self, m: Module, x_last: Value) -> None:
+        """Drives `flat`, whether the tap is in column 0 and that is flat, and `flat_address`."""
+        walk, start, next_unit, unit = self.walk, self.start, Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        m.d.comb += unit.eq(Mux(self.begin, walk.base, next_unit))
+        with m.If(start):
+            m.d.sync += [self.flat_address.eq(unit), next_unit.eq(unit + walk.flat_unit)]
+        with m.If(start | self.step):
+            m.d.sync += self.flat.eq(walk.flat & (start | x_last))
 
     def _count_blocks(self, m: Module, block_end: Value) -> None:
         """Drives `exists`: the number of the walk's blocks that are left after this one is not negative.
@@ -184,25 +206,25 @@ class Walker(wiring.Component):
     """Runs walks: a step a clock, without a gap between groups or units, with 2 more clocks between commands.
 
     A unit starts only after `permit` has allowed it. Latency: at most lanes + 17 clocks from an idle walker's command to its first
-    step.
+    step. Only with `flat` can walks have a flat tap.
     """
 
-    def __init__(self, lanes: int) -> None:
-        self._lanes = lanes
+    def __init__(self, lanes: int, flat: bool = False) -> None:
+        self._lanes, self._flat = lanes, flat
         super().__init__(
             {
-                "command": In(stream.Signature(walk_layout())),
+                "command": In(stream.Signature(walk_layout(flat))),
                 "permit": In(Permit()),
-                "step": Out(stream.Signature(step_layout(lanes))),
+                "step": Out(stream.Signature(step_layout(lanes, flat))),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.plan = planner = WalkPlan(self._lanes)
-        m.submodules.taps = taps = TapLoops()
+        m.submodules.plan = planner = WalkPlan(self._lanes, self._flat)
+        m.submodules.taps = taps = TapLoops(self._flat)
         wiring.connect(m, wiring.flipped(self.command), planner.command)
-        plan, walk = planner.plan, Signal(walk_layout(), reset_less=True)
+        plan, walk = planner.plan, Signal(walk_layout(self._flat), reset_less=True)
         m.d.comb += taps.walk.eq(walk)
         running, more, begin, loaded = Signal(), Signal(), Signal(), Signal()
         take = Signal()  # a plan
@@ -215,6 +237,7 @@ class Walker(wiring.Component):
         places = self._places(m, plan.p, group, decision)
         m.d.comb += group_last.eq(places.pop().image >= 0)  # the lane after the last has no pixel
         flags = {"first": taps.first, "last": taps.last, "group_last": group_last, "unit_last": ~more, "pad": walk.pad}
+        flags |= {"flat": taps.flat} if self._flat else {}
         summed = self._finish(m, places, taps, flags, step, moving)
         m.d.comb += [
             step.eq(running & moving),
@@ -253,9 +276,11 @@ class Walker(wiring.Component):
         self, m: Module, places: list[data.View], taps: TapLoops, flags: dict[str, Value], step: Value, moving: Signal
     ) -> Signal:
         """Adds each place and the taps' share, compares with the source's edges, and queues the step. Returns the sums' valid."""
-        m.submodules.steps = steps = SkidBuffer(step_layout(self._lanes))
+        m.submodules.steps = steps = SkidBuffer(step_layout(self._lanes, self._flat))
         wiring.connect(m, steps.o, wiring.flipped(self.step))
-        summed, held = Signal(), Signal(step_layout(self._lanes), reset_less=True)
+        summed, held = Signal(), Signal(step_layout(self._lanes, self._flat), reset_less=True)
+        shown = Signal(self._lanes, reset_less=True)  # the lanes that exist and read a word of their own
+        flat, flat_address = (taps.flat, taps.flat_address) if self._flat else (Const(0, 1), Const(0, ADDRESS_BITS))
         m.d.comb += [moving.eq(~summed | steps.i.ready), steps.i.valid.eq(summed)]
         m.d.comb += [steps.i.p[name].eq(held[name]) for name, _ in held.shape() if name != "inside"]
         for i, place in enumerate(places):
@@ -264,14 +289,15 @@ class Walker(wiring.Component):
                 *(edge.summed.eq(summed), edge.room.eq(steps.i.ready)),
                 *(edge.place_column.eq(place.column), edge.tap_column.eq(taps.column), edge.width.eq(taps.walk.in_width)),
                 *(edge.place_row.eq(place.row), edge.tap_row.eq(taps.row), edge.height.eq(taps.walk.in_height)),
-                edge.exists.eq(held.exists[i]),
-                steps.i.p.inside[i].eq(edge.inside),
+                edge.exists.eq(shown[i]),
+                steps.i.p.inside[i].eq(edge.inside | (held.flat if self._flat and i == 0 else 0)),
             ]
         with m.If(moving):
             m.d.sync += [summed.eq(step), *(held[name].eq(flag) for name, flag in flags.items())]
             for i, place in enumerate(places):
+                exists, address = (place.image < 0) & taps.exists, place.address + taps.address
                 m.d.sync += [
-                    held.address[i].eq(place.address + taps.address),
-                    held.exists[i].eq((place.image < 0) & taps.exists),
+                    held.address[i].eq(address if i else Mux(flat, flat_address, address)),
+                    *(held.exists[i].eq(exists), shown[i].eq(exists & ~flat)),
                 ]
         return summed

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from amaranth import Module, Signal
+from amaranth import Cat, Module, Signal, signed
 from amaranth.sim import Simulator
 
 from cnna.hw.base.ports import command_layout
@@ -36,10 +36,12 @@ def random_command(rng: np.random.Generator) -> dict[str, int]:
         **{f"first_{axis}": int(rng.integers(-3, 2)) for axis in "xy"},
         **{f"stride_{name}": int(rng.integers(0, 4)) for name in ("x", "y", "dilation_x", "dilation_y")},
         "pad": int(rng.integers(-128, 128)),
+        "flat": int(rng.integers(0, 2)),
+        "flat_unit": int(rng.integers(-(2**19), 2**19)),
     }
 
 
-def expected(config: Config, command: dict[str, int], lanes: int) -> list[dict]:
+def expected(config: Config, command: dict[str, int], lanes: int, flat: bool) -> list[dict]:
     """Every step's answer, as `FetchBench` collects it."""
     f, steps = SimpleNamespace(**command), []
     n = np.arange(walk.pixels(f))
@@ -50,10 +52,12 @@ def expected(config: Config, command: dict[str, int], lanes: int) -> list[dict]:
     for chunk, group, block, tap in np.ndindex(f.chunks, groups, f.blocks, len(taps)):
         pixels = range(group * lanes, min(len(n), (group + 1) * lanes))
         address = (source + block * f.src_block + taps[tap]) & walk.ADDRESS_MASK
-        words = [pad if outside[p, tap] else word(config, int(address[p])) for p in pixels]
+        words = [pad if outside[p, tap] else word(config, int(address[p])) for p in pixels] + [pad] * (lanes - len(pixels))
+        if flat and f.flat and tap % f.kernel_width == 0:
+            words = [word(config, (f.src + chunk * f.flat_unit) & walk.ADDRESS_MASK)] * lanes
         steps.append(
             {
-                "words": words + [pad] * (lanes - len(pixels)),
+                "words": words,
                 "exists": (1 << len(pixels)) - 1,
                 "first": int((block, tap) == (0, 0)),
                 "last": int((block, tap) == (f.blocks - 1, len(taps) - 1)),
@@ -68,20 +72,29 @@ class FetchBench:
     """A Fetch, its commands as an engine gives them, and a memory that is `ready` in a share of the clocks."""
 
     def __init__(
-        self, config: Config, commands: list[dict[str, int]], ready: float = 1, take: float = 1, permits: int | None = None
+        self,
+        config: Config,
+        commands: list[dict[str, int]],
+        ready: float = 1,
+        take: float = 1,
+        permits: int | None = None,
+        flat: bool = False,
     ):
         self.config, self.commands, self.ready, self.take = config, commands, ready, take
         self.rng = np.random.default_rng(len(commands))
-        self.dut, self.command = Fetch(config, config.pix), Signal(command_layout("conv"))
+        self.dut, self.command, self.flat = Fetch(config, config.pix, flat), Signal(command_layout("conv")), flat
+        self.flats = (Signal(), Signal(signed(ADDRESS_BITS)))
         self.permits = sum(command["chunks"] for command in commands) if permits is None else permits
         self.requests, self.answers, self.clocks = 0, [], []
-        self.wanted = [step for command in commands for step in expected(config, command, config.pix)]
+        self.wanted = [step for command in commands for step in expected(config, command, config.pix, flat)]
 
     def run(self) -> list[dict]:
         """The answers to all commands."""
         m, c = Module(), self.command
         m.submodules.dut = self.dut
         m.d.comb += source_walk(self.dut.command.p, c, blocks=c.blocks, block=c.src_block, units=c.chunks, unit=0)
+        if self.flat:
+            m.d.comb += Cat(self.dut.command.p.flat, self.dut.command.p.flat_unit).eq(Cat(self.flats))
         sim = Simulator(m)
         sim.add_clock(1e-6)
         for process in (self._command, self._permit, self._memory):
@@ -92,7 +105,10 @@ class FetchBench:
 
     async def _command(self, ctx) -> None:
         for command in self.commands:
-            ctx.set(self.command, self.command.shape().const(command))
+            own = {name: value for name, value in command.items() if not name.startswith("flat")}
+            ctx.set(self.command, self.command.shape().const(own))
+            for value, name in zip(self.flats, ("flat", "flat_unit"), strict=True):
+                ctx.set(value, command[name])
             ctx.set(self.dut.command.valid, 1)
             await ctx.tick().until(self.dut.command.ready)
             ctx.set(self.dut.command.valid, 0)
@@ -130,10 +146,14 @@ class FetchBench:
 
 @pytest.mark.parametrize(("ready", "take"), [(1, 1), (0.5, 1), (0.8, 0.3)])
 @pytest.mark.parametrize("config", [TINY, ODD], ids=lambda config: config.name)
-def test_words_equal_the_formulas(config, ready, take, seed):
-    """An address, flag or padding would be wrong, or a word be lost when memory or engine hold it up."""
+@pytest.mark.parametrize("flat", [False, True])
+def test_words_equal_the_formulas(config, ready, take, flat, seed):
+    """An address, flag or padding would be wrong, or a word be lost when memory or engine hold it up.
+
+    The word of a flat tap goes to every lane; a walk without flat taps must not notice what it would be.
+    """
     rng = np.random.default_rng([seed, config.pix])
-    bench = FetchBench(config, [random_command(rng) for _ in range(4)], ready, take)
+    bench = FetchBench(config, [random_command(rng) for _ in range(6 if flat else 4)], ready, take, flat=flat)
     for number, (step, want) in enumerate(zip(bench.run(), bench.wanted, strict=True)):
         assert step == want, f"step {number}"
 

@@ -42,6 +42,8 @@ class WalkCommand:
     in_width: int = 1
     in_height: int = 1
     pad: int = 0
+    flat: int = 0
+    flat_unit: int = 0
 
 
 def expected(walk: WalkCommand, lanes: int) -> list[dict]:
@@ -55,6 +57,7 @@ def expected(walk: WalkCommand, lanes: int) -> list[dict]:
             "group_last": g == groups - 1,
             "unit_last": u == w.units - 1,
             "pad": w.pad,
+            "flat": bool(w.flat) and kx == 0,
             "address": [],
             "exists": [],
             "inside": [],
@@ -65,21 +68,25 @@ def expected(walk: WalkCommand, lanes: int) -> list[dict]:
             row, column = w.first_y + y * w.stride_y + ky * w.dilation_y, w.first_x + x * w.stride_x + kx * w.dilation_x
             exists = n < pixels and (w.blocks_total == 0 or u * w.blocks + b < w.blocks_total)
             address = w.base + n * w.x + rows * w.row + images * w.image + b * w.block + ky * w.ky + kx * w.kx + u * w.unit
+            if step["flat"]:
+                address = w.base + u * w.flat_unit if n == g * lanes else None
             step["exists"].append(exists)
-            step["inside"].append(exists and 0 <= row < w.in_height and 0 <= column < w.in_width)
-            step["address"].append(address % (1 << ADDRESS_BITS) if exists else None)
+            step["inside"].append(
+                exists and n == g * lanes if step["flat"] else exists and 0 <= row < w.in_height and 0 <= column < w.in_width
+            )
+            step["address"].append(address % (1 << ADDRESS_BITS) if exists and address is not None else None)
         steps.append(step)
     return steps
 
 
 def run(walks: list[WalkCommand], lanes: int, ready: float, permit: float, seed: int) -> tuple[list[dict], list[int]]:
     """The steps that were taken, and the clock of each. `ready`, `permit`: shares of clocks in which they are offered."""
-    dut, rng, steps, clocks = Walker(lanes), np.random.default_rng(seed), [], []
+    dut, rng, steps, clocks = Walker(lanes, flat=True), np.random.default_rng(seed), [], []
     total = sum(len(expected(walk, lanes)) for walk in walks)
 
     async def command(ctx):
         for walk in walks:
-            ctx.set(dut.command.p, walk_layout().const(dataclasses.asdict(walk)))
+            ctx.set(dut.command.p, walk_layout(flat=True).const(dataclasses.asdict(walk)))
             ctx.set(dut.command.valid, 1)
             await ctx.tick().until(dut.command.ready)
             ctx.set(dut.command.valid, 0)
@@ -101,8 +108,9 @@ def run(walks: list[WalkCommand], lanes: int, ready: float, permit: float, seed:
             assert clock < 40 * total + 400 * len(walks), "the walk has stopped"
             if valid and taken:
                 bits = {name: [bool(p[name] >> i & 1) for i in range(lanes)] for name in ("exists", "inside")}
-                flags = {name: bool(p[name]) for name in ("first", "last", "group_last", "unit_last")}
-                address = [p.address[i] if bits["exists"][i] else None for i in range(lanes)]
+                flags = {name: bool(p[name]) for name in ("first", "last", "group_last", "unit_last", "flat")}
+                read = [bits["exists"][i] and (i == 0 or not flags["flat"]) for i in range(lanes)]
+                address = [p.address[i] if read[i] else None for i in range(lanes)]
                 steps.append(bits | flags | {"address": address, "pad": p.pad})
                 clocks.append(clock)
         for _ in range(30):
@@ -128,7 +136,9 @@ def random_walk(rng: np.random.Generator) -> WalkCommand:
         **{name: int(rng.integers(1, 12 if rng.random() < 0.5 else 3)) for name in ("width", "height")},
         images=int(rng.integers(1, 4)),
         **{name: int(rng.integers(1, 4)) for name in ("kernel_width", "kernel_height", "blocks", "units")},
-        blocks_total=int(rng.integers(0, 10)),
+        blocks_total=(blocks_total := int(rng.integers(0, 10))),
+        flat=0 if blocks_total else int(rng.integers(0, 2)),  # lane 0 has a pixel, so it reads, if all blocks exist
+        flat_unit=int(rng.integers(-(2**19), 2**19)),
         **{name: int(rng.integers(-2048, 2048) if large else rng.integers(-4, 3)) for name in ("first_x", "first_y")},
         **{name: int(rng.integers(0, 64 if large else 4)) for name in ("stride_x", "stride_y", "dilation_x", "dilation_y")},
         **{name: int(rng.integers(1, 8192 if large else 14)) for name in ("in_width", "in_height")},
