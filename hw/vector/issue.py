@@ -16,6 +16,7 @@ from cnna.hw.lanes.group_credit import GroupCredit
 from cnna.hw.lanes.parameter_slots import SLOTS, param_write_layout
 from cnna.hw.lanes.table_credit import TableCredit
 from cnna.hw.lanes.tables import BANK_BITS, BANKS
+from cnna.hw.vector.products import zeros_layout, zeros_of
 from cnna.hw.walk.fetch import fetched_layout
 from cnna.hw.weights.ring import RingCursor
 from cnna.spec.config import Config
@@ -30,10 +31,11 @@ def vector_issue_layout() -> data.StructLayout:
     """The members of a command that the head needs, under the command's names."""
     return data.StructLayout(
         {
-            "op": unsigned(2),
+            "op": unsigned(3),
             "blocks": unsigned(16),
             **dict.fromkeys(("uniform", "table_use", "table_load"), unsigned(1)),
             "add_b": signed(26),
+            **dict.fromkeys(("pad", "b_zero"), signed(8)),
             "out_zero": signed(8),
             "out_clamp_low": signed(8),
             "out_clamp_high": signed(8),
@@ -65,15 +67,15 @@ def param_word(config: Config) -> range:
 
 def vector_feed_layout() -> data.StructLayout:
     """A step on its way to the accumulators."""
-    return data.StructLayout({"valid": 1, "first": 1, "last": 1, "op": 2})
+    return data.StructLayout({"valid": 1, "first": 1, "last": 1, "op": 3, "zeros": zeros_layout()})
 
 
 class VectorIssue(wiring.Component):
     """Takes a command's table, if it loads one, then loads parameters and takes steps.
 
-    `feed` and `words` go to the accumulators and `param` to the drain, in the clock in which the ring's data arrives; `table_load`
-    goes there a clock earlier. `group` is
-    pushed when the last step of a group is taken. `slot_free` returns a slot of the drain; `room_free` returns room for an item.
+    `words` go to the accumulators and `param` to the drain, in the clock in which the ring's data arrives; `feed` and `table_load`
+    go there a clock earlier. `group` is pushed when the last step of a group is taken. `slot_free` returns a slot of the drain;
+    `room_free` returns room for an item.
     """
 
     def __init__(self, config: Config) -> None:
@@ -135,20 +137,31 @@ class VectorIssue(wiring.Component):
             m.d.sync += running.eq(0)
 
         m.d.sync += self.active.eq(step)
+        early = RING_LATENCY - 1
+        zeros = delayed(m, self._zeros(m, command), early)
         m.d.comb += [
-            self.feed.eq(delayed(m, Cat(step, source.p.first, source.p.last, command.op), RING_LATENCY, cleared=True)),
+            Cat(self.feed).eq(Cat(delayed(m, Cat(step, source.p.first, source.p.last, command.op), early, cleared=True), zeros)),
             self.words.eq(delayed(m, source.p.words, RING_LATENCY)),
             self.group_push.eq(end),
             self.group.slot.eq(slot),
             self.group.slot_last.eq(source.p.group_last & (source.p.unit_last | ~command.uniform)),
             self.group.upper.eq(source.p.exists[self.config.half]),
-            self.group.combine.eq(command.op[1]),
+            self.group.combine.eq((command.op == MAX) | (command.op == MINIMUM) | (command.op == ELEMENTWISE)),
             self.group.factor_b.eq(command.add_b),
             self.group.zero.eq(command.out_zero),
             self.group.low.eq(command.out_clamp_low),
             self.group.high.eq(command.out_clamp_high),
         ]
         return m
+
+    def _zeros(self, m: Module, command: data.View) -> data.View:
+        """The zero points for the multipliers: those of a product's operands, and none for other operations."""
+        zeros, product = Signal(zeros_layout()), Signal()
+        m.d.comb += [
+            product.eq(command.op == PRODUCT),
+            *zeros_of(zeros, Mux(product, command.pad, 0), Mux(product, command.b_zero, 0)),
+        ]
+        return zeros
 
     def _sets(
         self,

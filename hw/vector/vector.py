@@ -27,7 +27,8 @@ def _gate(share: data.View, command: data.View) -> Statements:
 
 
 def _source(walk: data.View, command: data.View) -> Statements:
-    return source_walk(walk, command, blocks=1, block=0, units=command.blocks, unit=command.src_block)
+    own = source_walk(walk, command, blocks=1, block=0, units=command.blocks, unit=command.src_block)
+    return [*own, walk.flat.eq(command.b_flat), walk.flat_unit.eq(command.b_block)]
 
 
 def _destination(walk: data.View, command: data.View) -> Statements:
@@ -69,7 +70,7 @@ class Vector(wiring.Component):
                 "command": In(stream.Signature(command_layout("vector"))),
                 "done": In(COUNTS),
                 "ring": Out(RingRead(BEAT_BITS)),
-                "source": Out(fetch_read(config, config.pix)),
+                "source": Out(fetch_read(config, config.pix, flat=True)),
                 "write": Out(FeatureWrite(config, config.half)),
                 "unit": Out(1),
                 "busy": Out(1),
@@ -82,14 +83,14 @@ class Vector(wiring.Component):
         config = self.config
         shares = {
             "gate": Share(gate_layout(1), _gate),
-            "source": Share(walk_layout(), _source),
+            "source": Share(walk_layout(flat=True), _source),
             "issue": members(vector_issue_layout()),
             "scatter": Share(walk_layout(), _destination),
             "units": members(data.StructLayout({"blocks": unsigned(16)})),
         }
         m.submodules.broadcast = broadcast = Broadcast(command_layout("vector"), shares)
         m.submodules.gate = gate = UnitGate(readers=1, span=config.chunk_blocks)
-        m.submodules.source = source = Fetch(config, config.pix)
+        m.submodules.source = source = Fetch(config, config.pix, flat=True)
         m.submodules.issue = issue = VectorIssue(config)
         m.submodules.sums = sums = VectorSums(config)
         m.submodules.drain = drain = VectorDrain(config)

@@ -29,7 +29,8 @@ from cnna.hw.memory.feature_memory import BankRam, FeatureMemory
 from cnna.hw.units.waits import UnitCounts, UnitWaiter
 from cnna.hw.vector.drain import VectorDrain
 from cnna.hw.vector.issue import VectorIssue
-from cnna.hw.vector.sums import PixelProducts, VectorSums
+from cnna.hw.vector.products import PairProducts
+from cnna.hw.vector.sums import TILE_CHANNELS, VectorSums
 from cnna.hw.vector.vector import Vector
 from cnna.hw.walk.fetch import Fetch
 from cnna.hw.walk.scatter import Scatter
@@ -47,12 +48,12 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "conv": Conv,
     "counters": lambda config: Counters(config.ports),
     "counts": lambda config: UnitCounts(),
-    "depthwise": PixelProducts,
+    "depthwise": lambda config: PairProducts(min(config.ci, TILE_CHANNELS)),
     "dma": Load,  # another name for `load`, under which a reader may look for it
     "drain": Drain,
     "faults": lambda config: Faults(config.ports),
     "featmem": FeatureMemory,
-    "fetch": lambda config: Fetch(config, config.pix),
+    "fetch": lambda config: Fetch(config, config.pix, flat=True),
     "issue": Issue,
     "load": Load,
     "loadport": LoadPort,
@@ -76,7 +77,7 @@ BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
     "vector_sums": VectorSums,
     "vector_tables": lambda config: LookUp(config.half * config.ci, BEAT_BYTES),
     "waiter": lambda config: UnitWaiter(),
-    "walker": lambda config: Walker(config.pix),
+    "walker": lambda config: Walker(config.pix, flat=True),
     "weights": Weights,
     "writemaster": lambda config: WriteMaster(),
     "write_share": lambda config: WriteArbiter(),

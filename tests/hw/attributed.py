@@ -55,7 +55,8 @@ def expected(config: Config) -> dict[str, int]:
     blocks = 14 + 2 * (config.ports - 1)
     return {
         **dict.fromkeys(("valid_copy", "first_copy", "last_copy"), tiles),
-        **dict.fromkeys(("feed_copy", "ended"), config.pix * -(-config.ci // TILE_CHANNELS)),
+        **dict.fromkeys(("step_copy", "ended"), config.pix * -(-config.ci // TILE_CHANNELS)),
+        **dict.fromkeys(("multiply_copy", "low_copy", "high_copy"), config.half * -(-config.ci // TILE_CHANNELS)),
         "writing_copy": 2 * -(-config.half * config.ci // BUNDLE_LANES),  # behind both engines
         "load_copy": -(-min(config.ring_word_bytes, TABLE_BYTES) // (WRITE_BYTES * SLICE_PIECES)) + 1,
         "number_copy": 2 * sums + params,  # of the array's drain and of the vector engine's

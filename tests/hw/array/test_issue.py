@@ -35,6 +35,7 @@ class Play:
         self.ring = WordRing(width, 64, 1)
         self.rng = np.random.default_rng(seed)
         self.fed, self.loaded, self.groups = [], [], 0  # (source number, ring word), ring words, pushed
+        self.early = 0  # clocks from `feed` to its words
         self.table, self.table_words = [], 0  # its ring words, and how many there are
         self.written = 0  # the clock in which the last of them is written
         self.beats = [word >> BEAT_BITS * i & ((1 << BEAT_BITS) - 1) for word in ring_words for i in range(self.ring.beats)]
@@ -55,6 +56,7 @@ class Play:
 
     async def _drive(self, ctx, clocks, hold):
         dut, at, due, slots, commanded, beat, rest, table = self.dut, 0, [], [], False, 0, 2 * hold + REST_CLOCKS, 0
+        valid = [0]  # of `feed`, the newest first
         for name, value in self.command.items():
             ctx.set(dut.command.p[name], value)
         for clock in range(clocks):
@@ -91,7 +93,8 @@ class Play:
                 self.groups += 1
                 assert len(due) <= ROOM
             assert len(slots) <= SLOTS
-            if ctx.get(dut.feed.valid):
+            valid = [ctx.get(dut.feed.valid), *valid]
+            if valid[self.early]:
                 self.fed.append((ctx.get(dut.words[0]), ctx.get(self.ring.read.data)))
             if ctx.get(dut.param_valid):
                 self.loaded.append(ctx.get(self.ring.read.data))
@@ -142,7 +145,7 @@ def test_vector_steps_meet_their_weights(op, uniform, hold):
     command = {"op": op, "blocks": units, "uniform": uniform, "add_b": 1, "out_zero": 2, "out_clamp_low": -3, "out_clamp_high": 4}
     command |= {"table_load": uniform, "table_use": uniform}
     play = Play(VectorIssue(CONFIG), BEAT_BITS, command, walk, table + words, seed=hold)
-    play.items, play.slot_flag, play.table_words = 2, "slot_last", len(table)
+    play.items, play.slot_flag, play.table_words, play.early = 2, "slot_last", len(table), 1
     play.run(8000 if hold > 100 else 1000, hold)
     assert [number for number, _ in play.fed] == list(range(len(walk)))
     if op == DEPTHWISE:

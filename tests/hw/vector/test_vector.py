@@ -40,12 +40,14 @@ def test_words_of_16_channels_and_units_of_one_block(seed):
     random_run(WIDE_WORDS, False, seed)
 
 
-@pytest.mark.parametrize(("op", "kernel", "least"), [("depthwise", 3, 0.97), ("average", 3, 0.98), ("elementwise", 2, 0.98)])
+@pytest.mark.parametrize(
+    ("op", "kernel", "least"), [("depthwise", 3, 0.97), ("average", 3, 0.98), ("elementwise", 2, 0.98), ("product", 2, 0.98)]
+)
 def test_steps_follow_each_other(op, kernel, least, seed):
     """A depthwise pass spends a few clocks a block on parameters, other operations none. A bubble would cost more."""
     rng = np.random.default_rng(seed)
     cases = Cases(CONFIGS["tiny"], "vector", rng)
-    height = 1 if op == "elementwise" else kernel
+    height = 1 if kernel == 2 else kernel
     cases.vector(op=VECTOR_OPS.index(op), kernel_width=kernel, kernel_height=height, blocks=5, uniform=0, **SQUARE, **STEPS)
     trace = compared(cases, rng, 3000)
     first, *_, last = np.nonzero(trace.active)[0]
@@ -60,6 +62,21 @@ def test_commands_of_one_group_with_tables(seed):
     for number in range(24):
         cases.vector(op=number % len(VECTOR_OPS), out_width=2, out_height=1, images=1, kernel_width=1, kernel_height=1, blocks=1)
     compared(cases, rng, 6000)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_products_of_small_maps_between_other_commands(name, seed):
+    """Odd pixels of a command's last group are multiplied a clock after its last step: by zero points of the next command, or while
+    one of its groups ends.
+    """
+    rng = np.random.default_rng([seed, 1])
+    cases = Cases(CONFIGS[name], "vector", rng, tables=True)
+    small = {"out_width": 3, "out_height": 1, "images": 1, "blocks": 1, "uniform": 1}
+    for number in range(30):
+        zeros = {"pad": (-128, 127)[number & 1], "b_zero": (-128, 127)[number >> 1 & 1]}
+        other = VECTOR_OPS.index("product") if number % 3 else number // 3 % len(VECTOR_OPS)
+        cases.vector(op=other, b_flat=number % 2, kernel_width=1, kernel_height=1, **small, **zeros)
+    compared(cases, rng, 8000)
 
 
 def test_units_wait_for_other_engines(seed):

@@ -140,7 +140,7 @@ def test_a_run_takes_the_same_clocks_whenever_it_starts_and_run_limit_does_not_c
 
 
 def tables_in_turn() -> tuple[Program, bytes, int]:
-    """Two conv and three vector commands that load tables or use older ones; the constants, and how many bytes are stored."""
+    """Two conv and three vector commands that use tables, one of them a product; the constants, and how many bytes it stores."""
     config, rng, program = preset("tiny"), np.random.default_rng(4), Program()
     pixels, chunk = 32, config.chunk_blocks
     full = {f"{name}_clamp_{end}": value for name in ("mid", "out") for end, value in (("low", -128), ("high", 127))}
@@ -152,7 +152,7 @@ def tables_in_turn() -> tuple[Program, bytes, int]:
         ring += params + rng.integers(-127, 128, config.ring_word_bytes, np.int8).tobytes()
     for number in range(3):
         vector_ring += b"" if number == 1 else rng.bytes(TABLE_BYTES)
-        vector_ring += pack_params(np.zeros(config.ci), np.full(config.ci, number + 1), np.full(config.ci, 1))
+        vector_ring += pack_params(np.zeros(config.ci), np.full(config.ci, number + 1), np.full(config.ci, (1, 9, 1)[number]))
     program.go("load", seg=2, run=pixels)
     program.go("weight", ring=1, ddr=len(ring), beats=len(vector_ring) // BEAT_BYTES, repeat=1)
     program.go("weight", beats=len(ring) // BEAT_BYTES, repeat=1)
@@ -164,7 +164,8 @@ def tables_in_turn() -> tuple[Program, bytes, int]:
     for number in range(3):
         ends = {name: value for name, value in full.items() if name.startswith("out")}
         use = {"table_use": 1, "table_load": int(number != 1)}
-        program.go("vector", op=3, **walk, **ends, dst=at, dst_block=pixels, **use, wait_load_count=1, wait_load_enable=1)
+        pair = {"op": 5, "kernel_width": 2, "b_flat": 1, "b_zero": 127, "pad": -128} if number == 1 else {"op": 3}
+        program.go("vector", **pair, **walk, **ends, dst=at, dst_block=pixels, **use, wait_load_count=1, wait_load_enable=1)
         at += pixels
     waits = {"wait_conv_count": 2, "wait_conv_enable": 1, "wait_vector_count": 3, "wait_vector_enable": 1}
     program.go("store", seg=3, fm=512, run=at - 512, **waits)
