@@ -6,7 +6,7 @@ pixel, with one more for the pixel after them, and an `EdgeCheck`. Each of these
 all lanes would be a net of a thousand loads.
 """
 
-from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -279,8 +279,7 @@ class Walker(wiring.Component):
         m.submodules.steps = steps = SkidBuffer(step_layout(self._lanes, self._flat))
         wiring.connect(m, steps.o, wiring.flipped(self.step))
         summed, held = Signal(), Signal(step_layout(self._lanes, self._flat), reset_less=True)
-        shown = Signal(self._lanes, reset_less=True)  # the lanes that exist and read a word of their own
-        flat, flat_address = (taps.flat, taps.flat_address) if self._flat else (Const(0, 1), Const(0, ADDRESS_BITS))
+        own = Signal(self._lanes, reset_less=True) if self._flat else held.exists  # the lanes that read a word of their own
         m.d.comb += [moving.eq(~summed | steps.i.ready), steps.i.valid.eq(summed)]
         m.d.comb += [steps.i.p[name].eq(held[name]) for name, _ in held.shape() if name != "inside"]
         for i, place in enumerate(places):
@@ -289,15 +288,15 @@ class Walker(wiring.Component):
                 *(edge.summed.eq(summed), edge.room.eq(steps.i.ready)),
                 *(edge.place_column.eq(place.column), edge.tap_column.eq(taps.column), edge.width.eq(taps.walk.in_width)),
                 *(edge.place_row.eq(place.row), edge.tap_row.eq(taps.row), edge.height.eq(taps.walk.in_height)),
-                edge.exists.eq(shown[i]),
-                steps.i.p.inside[i].eq(edge.inside | (held.flat if self._flat and i == 0 else 0)),
+                edge.exists.eq(own[i]),
+                steps.i.p.inside[i].eq(edge.inside | held.flat if self._flat and i == 0 else edge.inside),
             ]
         with m.If(moving):
             m.d.sync += [summed.eq(step), *(held[name].eq(flag) for name, flag in flags.items())]
             for i, place in enumerate(places):
-                exists, address = (place.image < 0) & taps.exists, place.address + taps.address
-                m.d.sync += [
-                    held.address[i].eq(address if i else Mux(flat, flat_address, address)),
-                    *(held.exists[i].eq(exists), shown[i].eq(exists & ~flat)),
-                ]
+                address, exists = place.address + taps.address, (place.image < 0) & taps.exists
+                if self._flat:
+                    address = address if i else Mux(taps.flat, taps.flat_address, address)
+                    m.d.sync += own[i].eq(exists & ~taps.flat)
+                m.d.sync += [held.address[i].eq(address), held.exists[i].eq(exists)]
         return summed
