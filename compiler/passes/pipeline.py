@@ -21,6 +21,7 @@ from cnna.compiler.passes.drop_identity import drop_identity
 from cnna.compiler.passes.fold_constants import fold_constants
 from cnna.compiler.passes.fusion.fuse_affine import fuse_affine
 from cnna.compiler.passes.fusion.fuse_clip import fuse_clip
+from cnna.compiler.passes.fusion.fuse_focus import fuse_focus
 from cnna.compiler.passes.fusion.fuse_pad import fuse_pad
 from cnna.compiler.passes.fusion.fuse_requantise import fuse_requantise
 from cnna.compiler.passes.fusion.fuse_residual import fuse_residual
@@ -77,7 +78,7 @@ REWRITES: tuple[Pass, ...] = (  # for a float graph
     channel_shuffle,
 )
 QUANTISATION: tuple[Pass, ...] = (annotate_quantisation, inherit_quantisation, quantise_between, quantise_before)
-INTEGER: tuple[Pass, ...] = (fuse_table, fuse_residual, fuse_requantise)  # for an int8 graph
+INTEGER: tuple[Pass, ...] = (fuse_table, fuse_residual, fuse_requantise, fuse_focus)  # for an int8 graph
 
 
 def run_passes(graph: Graph, passes: tuple[Pass, ...], dump: Dump | None = None) -> Graph:
