@@ -24,6 +24,7 @@ class Builder:
     def __init__(self, rng: Rng, name: str) -> None:
         self.rng, self.name = rng, name
         self.tables = np.random.default_rng([*name.encode()])  # apart, so that a graph is the same but for its tables
+        self.pairs = np.random.default_rng([*name.encode(), 1])  # and but for its products, minima and flat operands
         self.nodes: list[ir.Node] = []
         self.tensors: dict[str, ir.Tensor] = {}
         self.constants: dict[str, NDArray[np.generic]] = {}
@@ -101,7 +102,7 @@ class Builder:
         return self.node(op, (x,), (channels, height * times[0], width * times[1]), out.zero)
 
     def add(self, a: str, b: str) -> str:
-        """Adds the sum of two tensors of equal shape, each with its own scale."""
+        """Adds the sum of two tensors, each with its own scale. Here and in the other pairs b may be flat."""
         combine = self._combine(self.zero(a), self.zero(b))
         return self.node(combine, (a, b), self.shape(a), combine.out.zero)
 
@@ -136,6 +137,30 @@ class Builder:
         b = b if self.zero(b) == self.zero(a) else self._requantised_to(b, self.zero(a))
         return self.node(ir.Maximum(), (a, b), self.shape(a), self.zero(a))
 
+    def minimum(self, a: str, b: str) -> str:
+        """Adds the lesser of two tensors; the second is requantised first if its zero point differs."""
+        b = b if self.zero(b) == self.zero(a) else self._requantised_to(b, self.zero(a))
+        return self.node(ir.Minimum(), (a, b), self.shape(a), self.zero(a))
+
+    def product(self, a: str, b: str) -> str:
+        """Adds the product of two tensors. Results are mostly within int8, or all of them beyond."""
+        reach = [max(127 - self.zero(x), 128 + self.zero(x)) for x in (a, b)]
+        ratio = float(self.pairs.choice([*self.pairs.uniform(50, 400, 8) / (reach[0] * reach[1]), 1.0]))
+        zero = int(self.pairs.choice([0, 0, 0, -128, -100, 90, 127]))
+        low, high = ((-128, 127), (-128, 127), (min(zero, 0), 127), (-100, 90))[int(self.pairs.integers(4))]
+        op = ir.Product(self.zero(a), self.zero(b), *arith.multiplier(ratio), ir.Clamp(zero, low, high))
+        return self.node(op, (a, b), self.shape(a), zero)
+
+    def paired(self, a: str, b: str) -> str:
+        """Adds any operation on two tensors, mostly a product."""
+        kinds = (self.product, self.product, self.minimum, self.maximum, self.add)
+        return kinds[int(self.pairs.integers(len(kinds)))](a, b)
+
+    def excited(self, x: str) -> str:
+        """Scales each channel by what a convolution and a table make of the means of all channels (squeeze-and-excite)."""
+        means = self.average_pool(x, ir.Window(self.shape(x)[1:]))
+        return self.product(x, self.looked_up(self.conv(means, self.shape(x)[0], ir.Window())))
+
     def looked_up(self, x: str) -> str:
         """Gives the newest node, if it makes x and can have one, a random table; or adds a table of its own."""
         table = ir.Table(self.tables.integers(0, 256, 256).astype(np.uint8).tobytes())
@@ -145,7 +170,7 @@ class Builder:
         op = last.op
         if isinstance(op, ir.MaxPool):
             self.nodes[-1] = replace(last, op=replace(op, requant=replace(op.requant, table=table)))
-        elif isinstance(op, ir.Conv | ir.Depthwise | ir.AveragePool | ir.Bilinear | ir.Affine | ir.Combine):
+        elif isinstance(op, ir.Conv | ir.Depthwise | ir.AveragePool | ir.Bilinear | ir.Affine | ir.Combine | ir.Product):
             self.nodes[-1] = replace(last, op=replace(op, table=table))
         else:
             return self.node(table, (x,), self.shape(x), zero)
@@ -390,6 +415,19 @@ def _maximum(b: Builder) -> str:
     return b.maximum(b.copy(x) if b.rng.random() < 0.5 else x, b.affine(x) if b.rng.random() < 0.5 else b.input(*b.shape(x)))
 
 
+def _paired(b: Builder) -> str:
+    """An operation on two maps, or on a map and a flat operand: inputs, results, and parts of a concatenation."""
+    x = _input(b)
+    y = b.input(*b.shape(x)) if b.pairs.random() < 0.5 else b.input(b.shape(x)[0], 1, 1)
+    a, other = (b.copy(t) if b.pairs.random() < 0.4 else t for t in (x, y))
+    if b.shape(y)[1:] == (1, 1) and b.pairs.random() < 0.4:
+        other = b.conv(b.average_pool(x, ir.Window(b.shape(x)[1:])), b.shape(x)[0], ir.Window())
+    made = b.paired(a, other)
+    if b.pairs.random() < 0.3:
+        made = b.looked_up(made)
+    return made if b.pairs.random() < 0.7 else b.concat(made, b.input(b.pick(3, 4, 8), *b.shape(x)[1:]))
+
+
 def _channels(b: Builder) -> str:
     """A selection of channels, from a block's first or not; each part is read by a layer or put in another order."""
     x = _input(b, 40)
@@ -455,6 +493,7 @@ LAYERS: dict[str, Callable[[Builder], str]] = {
     "phases": _phases,
     "table": _table,
     "bilinear": _bilinear,
+    "paired": _paired,
 }
 
 
@@ -472,6 +511,8 @@ def network(seed: int, nodes: int | None = None) -> ir.Graph:
     for _ in range(nodes or int(b.rng.integers(3, 10))):
         x = tensors[-1] if b.rng.random() < 0.7 else tensors[int(b.rng.integers(len(tensors)))]
         tensors.append(_grow(b, x, tensors))
+        if b.pairs.random() < 0.25:
+            tensors[-1] = _beside(b, tensors)
     if b.rng.random() < 0.6:
         x = tensors[-1]
         if b.rng.random() < 0.5:
@@ -480,6 +521,15 @@ def network(seed: int, nodes: int | None = None) -> ir.Graph:
     extra = [t for t in tensors[1:-1] if b.rng.random() < 0.1]  # an inner tensor that is an output too
     ends = b.graph().outputs
     return b.graph(*dict.fromkeys((*ends, *extra)))
+
+
+def _beside(b: Builder, tensors: list[str]) -> str:
+    """Squeeze-and-excite of the newest tensor, or an operation on it and one of equal size if there is one."""
+    x = tensors[-1]
+    equal = [t for t in tensors if t != x and b.shape(t) == b.shape(x)]
+    if equal and b.pairs.random() < 0.5:
+        return b.paired(x, equal[int(b.pairs.integers(len(equal)))])
+    return b.excited(x) if max(b.shape(x)[1:]) <= 32 else x
 
 
 def _grow(b: Builder, x: str, tensors: list[str]) -> str:

@@ -64,7 +64,7 @@ def clamp(quant: Quant, low: float = -inf, high: float = inf) -> Clamp:
 
 @dataclass(frozen=True)
 class Combine:
-    """`arith.combine` of two tensors of equal shape (an add), or of one tensor (a requantised copy).
+    """`arith.combine` of two tensors (an add), or of one tensor (a requantised copy).
 
     With `table`, the result is what that table has for it.
     """
@@ -179,8 +179,28 @@ class Affine:
 
 
 @dataclass(frozen=True)
+class Product:
+    """requantise((a - zero_a) * (b - zero_b), mult, shift, out) of two tensors.
+
+    With `table`, the result is what that table has for it.
+    """
+
+    zero_a: int
+    zero_b: int
+    mult: int
+    shift: int
+    out: Clamp
+    table: "Table | None" = None
+
+
+@dataclass(frozen=True)
 class Maximum:
-    """The greater of two tensors of equal shape. The output has their quantisation."""
+    """The greater of two tensors. The output has their quantisation."""
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """The lesser of two tensors. The output has their quantisation."""
 
 
 @dataclass(frozen=True)
@@ -218,8 +238,23 @@ class Mosaic:
 
 
 IntegerOperator = (
-    Table | Combine | Conv | Depthwise | MaxPool | AveragePool | Bilinear | Affine | Concat | Pixels | Channels | Mosaic | Maximum
+    Table
+    | Combine
+    | Conv
+    | Depthwise
+    | MaxPool
+    | AveragePool
+    | Bilinear
+    | Affine
+    | Concat
+    | Pixels
+    | Channels
+    | Mosaic
+    | Product
+    | Maximum
+    | Minimum
 )  # the operators of an int8 graph
+PAIRS = (Combine, Product, Maximum, Minimum)  # of two tensors of the output's shape, of which the second may be flat (`is_flat`)
 AnyOperator: TypeAlias = "IntegerOperator | FloatOperator"
 Operator = TypeVar("Operator", bound=AnyOperator, covariant=True)
 
@@ -261,6 +296,13 @@ class Graph:
     def producer(self, tensor: str) -> "AnyNode | None":
         """The node that makes a tensor; None for graph inputs and constants."""
         return next((node for node in self.nodes if node.output == tensor), None)
+
+
+def is_flat(node: "AnyNode", tensors: Mapping[str, Tensor]) -> bool:
+    """Whether the second operand of one of `PAIRS` is (C, 1, 1) beside a map (C, H, W): one value of a channel for all pixels."""
+    if not isinstance(node.op, PAIRS) or len(node.inputs) < 2:
+        return False
+    return tensors[node.inputs[1]].shape != tensors[node.output].shape
 
 
 def taps_inside(window: Window, size: tuple[int, int], out: tuple[int, int], include_pad: bool = False) -> np.ndarray:

@@ -34,6 +34,8 @@ def validate_integer(graph: Graph) -> None:
         assert tensor.quant is not None, f"'{name}' has no quantisation"
         assert -128 <= tensor.quant.zero <= 127, f"'{name}' has zero point {tensor.quant.zero}"
     for node in graph.nodes:
+        if isinstance(node.op, ir.PAIRS):
+            _validate_operands(graph, node)
         if isinstance(node.op, ir.Mosaic):
             _validate_mosaic(graph, node, node.op)
         if isinstance(node.op, ir.Conv | ir.Depthwise):
@@ -42,6 +44,14 @@ def validate_integer(graph: Graph) -> None:
             for name, kind in kinds.items():
                 assert graph.constants[name].dtype == kind, f"'{name}' is {graph.constants[name].dtype}, not {kind}"
                 assert len(graph.constants[name]) == cout, f"'{name}' has {len(graph.constants[name])} channels, not {cout}"
+
+
+def _validate_operands(graph: Graph, node: ir.Node) -> None:
+    """AssertionError: the first operand has another shape than the output, or the second has and is not flat."""
+    out, first, *rest = (graph.tensors[name].shape for name in (node.output, *node.inputs))
+    assert first == out, f"'{node.output}' has shape {out}, but '{node.inputs[0]}' {first}"
+    for shape in rest:
+        assert shape in (out, (out[0], 1, 1)), f"'{node.output}' has shape {out}, but '{node.inputs[1]}' {shape}"
 
 
 def _validate_mosaic(graph: Graph, node: ir.Node, op: ir.Mosaic) -> None:

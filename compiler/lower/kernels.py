@@ -144,12 +144,18 @@ class ConvKernel(KernelParts):
 
 @dataclass(frozen=True, eq=False)
 class VectorKernel(KernelParts):
-    """A pass of the vector engine. `op` is one of `regmap.VECTOR_OPS`; uniform: one set of parameters serves every block."""
+    """A pass of the vector engine. `op` is one of `regmap.VECTOR_OPS`; uniform: one set of parameters serves every block.
+
+    flat: `second` is one word of each block for all pixels, and the engine's first operand; otherwise `source` is the first.
+    zero: of the first operand, in a product; `pad` is that of the other.
+    """
 
     op: str
     factor_b: int
     uniform: bool
     parts: tuple[VectorPart, ...]
+    flat: bool = False
+    zero: int = 0
 
 
 Kernel = ConvKernel | VectorKernel

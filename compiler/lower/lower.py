@@ -13,7 +13,19 @@ from cnna.compiler.lower.array import conv, select
 from cnna.compiler.lower.bilinear import bilinear
 from cnna.compiler.lower.context import Lowering
 from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Phase, View
-from cnna.compiler.lower.vector import affine, average_pool, channels, combine, copy, depthwise, max_pool, maximum, pixels, table
+from cnna.compiler.lower.vector import (
+    affine,
+    average_pool,
+    channels,
+    combine,
+    copy,
+    depthwise,
+    max_pool,
+    maximum,
+    pixels,
+    product,
+    table,
+)
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 from cnna.spec.regmap import command_fields
@@ -127,7 +139,9 @@ OPERATORS: dict[type, Callable[[Lowering, ir.Node, int], list[Kernel]]] = {
     ir.Combine: combine,
     ir.Affine: affine,
     ir.Concat: _concat,
+    ir.Product: product,
     ir.Maximum: maximum,
+    ir.Minimum: maximum,
     ir.Pixels: pixels,
     ir.Channels: channels,
 }

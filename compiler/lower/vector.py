@@ -1,4 +1,4 @@
-"""Kernels of the vector engine: depthwise convolutions, pools, additions, affine layers and copies."""
+"""Kernels of the vector engine: depthwise convolutions, pools, operations on two maps, affine layers and copies."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -44,8 +44,20 @@ def max_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
 
 def combine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     """Adds two tensors, or brings one tensor to another scale."""
-    fields = low.common(node, layer, ir.Window(), 0, node.op.out, node.op.table)
-    return [_uniform(low, fields, "elementwise", node.op, node.output)]
+    fields, op = low.common(node, layer, ir.Window(), 0, node.op.out, node.op.table), node.op
+    flat = ir.is_flat(node, low.graph.tensors)
+    if flat:
+        op = replace(op, factor_a=op.factor_b, factor_b=op.factor_a)
+    return [replace(_uniform(low, fields, "elementwise", op, node.output), flat=flat)]
+
+
+def product(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
+    """Multiplies two tensors."""
+    op, flat = node.op, ir.is_flat(node, low.graph.tensors)
+    first, second = (op.zero_b, op.zero_a) if flat else (op.zero_a, op.zero_b)
+    fields = low.common(node, layer, ir.Window(), second, op.out, op.table)
+    made = _uniform(low, fields, "product", ir.Combine(op.mult, 0, 0, op.shift, op.out, op.table), node.output)
+    return [replace(made, flat=flat, zero=first)]
 
 
 def table(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
@@ -54,8 +66,10 @@ def table(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
 
 
 def maximum(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
-    """The maximum of two tensors: a max pool whose two taps lie in two maps."""
-    return [_uniform(low, low.common(node, layer, ir.Window(), 0, FULL), "max", IDENTITY, node.output)]
+    """The maximum of two tensors: a max pool whose two taps lie in two maps. Or the minimum, which has an operation of its own."""
+    op = "minimum" if isinstance(node.op, ir.Minimum) else "max"
+    made = _uniform(low, low.common(node, layer, ir.Window(), 0, FULL), op, IDENTITY, node.output)
+    return [replace(made, flat=ir.is_flat(node, low.graph.tensors))]
 
 
 def affine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:

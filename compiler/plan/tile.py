@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cnna.compiler.cost.engine_steps import EngineSteps, array_steps, groups_of, vector_steps
-from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Map, Range, phases, source_rows, views_of
+from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Map, Range, VectorKernel, phases, source_rows, views_of
 from cnna.compiler.lower.layout import Box, Place
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED
@@ -60,6 +60,8 @@ def box_of(kernel: Kernel, role: str, tile: Tile, maps: Mapping[str, Map], chunk
             first, last = tile.blocks[0] // chunk_blocks, -(-tile.blocks[1] // chunk_blocks)
             used = [part for part in kernel.parts if part.first_chunk < last and part.first_chunk + part.chunks > first]
             blocks = (min(part.first_block for part in used), max(part.first_block + part.blocks for part in used))
+    elif role == "second" and isinstance(kernel, VectorKernel) and kernel.flat:
+        rows = (0, 1)
     return Box(tile.images, (view.block + blocks[0], view.block + blocks[1]), rows, (0, map_.width))
 
 

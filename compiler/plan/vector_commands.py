@@ -39,8 +39,9 @@ def vector_commands(
 ) -> Iterator[PlannedCommand]:
     """The commands for a part's rectangle within a tile. The rows of the tile are those of the phase.
 
-    If the steps of the two operands differ, each image or each block has a command of its own. The blocks before `cut` were written
-    earlier. They get commands of their own, which need not wait for the other blocks.
+    If the steps of the two operands differ, each image or each block has a command of its own. A flat operand has any step for
+    blocks, but none for images. The blocks before `cut` were written earlier. They get commands of their own, which need not wait
+    for the other blocks.
 
     load: the first of these commands takes the kernel's table, which lies in front of the part's stream.
     """
@@ -48,8 +49,9 @@ def vector_commands(
     if rows[0] >= rows[1]:
         return
     a, b = places["source"], places.get("second", places["source"])
-    for images in _split(tile.images, a.image_words == b.image_words):
-        for blocks in _cut(tile.blocks, cut) if a.block_words == b.block_words else _split(tile.blocks, False):
+    for images in _split(tile.images, a.image_words == b.image_words and not kernel.flat):
+        together = kernel.flat or a.block_words == b.block_words
+        for blocks in _cut(tile.blocks, cut) if together else _split(tile.blocks, False):
             yield _vector_weights(kernel, part, phase, stream, blocks, load)
             yield _vector(context, kernel, part, phase, Tile(images, rows, blocks), places, load)
             load = False
@@ -88,9 +90,9 @@ def _vector(
     walk, source_box = source(phase.window, kernel.pad, maps[kernel.source.map], read, output, places["source"])
     reads = [Access(places["source"], source_box, config.chunk_blocks)]
     if kernel.second is not None:
-        other = Box(tile.images, shift(tile.blocks, kernel.second.block), tile.rows, part.columns)
-        start = places["second"].address(other.images[0], other.blocks[0], other.rows[0], other.columns[0])
-        walk |= {"kernel_width": 2, "src_kx": signed(start - walk["src"]), "stride_dilation_x": 0}
+        rows, columns = ((0, 1), (0, 1)) if kernel.flat else (tile.rows, part.columns)
+        other = Box(tile.images, shift(tile.blocks, kernel.second.block), rows, columns)
+        walk |= _two_operands(kernel, walk["src"], places["second"], other)
         reads.append(Access(places["second"], other, config.chunk_blocks))
     blocks = tile.blocks[1] - tile.blocks[0]
     fields = {
@@ -101,6 +103,9 @@ def _vector(
         "table_use": int(kernel.table),
         "table_load": int(load),
         "add_b": kernel.factor_b,
+        "b_zero": kernel.zero,
+        "b_flat": int(kernel.flat),
+        "b_block": signed(places["second"].block_words) if kernel.flat else 0,
         "out_zero": kernel.out.zero,
         "out_clamp_low": kernel.out.low,
         "out_clamp_high": kernel.out.high,
@@ -110,3 +115,10 @@ def _vector(
     units = -(-blocks // config.chunk_blocks)
     origin, step = place_in_tensor(kernel, phase, output)
     return PlannedCommand("vector", fields, phase.layer, phase.tensor or None, origin, units, tuple(reads), writes, step)
+
+
+def _two_operands(kernel: VectorKernel, source: int, place: Place, second: Box) -> dict[str, int]:
+    """Tap 0 at the first operand, tap 1 at the other. source: the address of the first word of the kernel's source."""
+    start = place.address(second.images[0], second.blocks[0], second.rows[0], second.columns[0])
+    first, other = (start, source) if kernel.flat else (source, start)
+    return {"kernel_width": 2, "src": first, "src_kx": signed(other - first), "stride_dilation_x": 0}

@@ -181,6 +181,11 @@ def _combine(op: ir.Combine, x: list[Int8], graph: ir.Graph, output: str) -> Int
     return _looked_up(op.table, y)
 
 
+def _product(op: ir.Product, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    a, b = (value.astype(np.int64) - zero for value, zero in zip(x, (op.zero_a, op.zero_b), strict=True))
+    return _looked_up(op.table, arith.requantise(a * b, op.mult, op.shift, op.out.zero, op.out.low, op.out.high))
+
+
 def _affine(op: ir.Affine, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
     factor, offset, shift = (_per_channel(graph.constants[name]) for name in (op.factor, op.offset, op.shift))
     return _looked_up(op.table, arith.combine(x[0], factor, 0, 0, offset, shift, op.out.zero, op.out.low, op.out.high))
@@ -192,6 +197,10 @@ def _concat(op: ir.Concat, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
 
 def _maximum(op: ir.Maximum, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
     return np.maximum(x[0], x[1])
+
+
+def _minimum(op: ir.Minimum, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
+    return np.minimum(x[0], x[1])
 
 
 def _pixels(op: ir.Pixels, x: list[Int8], graph: ir.Graph, output: str) -> Int8:
@@ -225,7 +234,9 @@ _EXECUTE: dict[type, Callable[[Any, list[Int8], ir.Graph, str], Int8]] = {
     ir.Combine: _combine,
     ir.Affine: _affine,
     ir.Concat: _concat,
+    ir.Product: _product,
     ir.Maximum: _maximum,
+    ir.Minimum: _minimum,
     ir.Pixels: _pixels,
     ir.Channels: _channels,
     ir.Mosaic: _mosaic,

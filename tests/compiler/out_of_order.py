@@ -116,7 +116,9 @@ class OutOfOrder:
             return f, "weight", scratch.weights.take(config.param_words + terms * (groups if f.stream else 1))
         if command.engine == "vector":
             f.blocks = min(step, f.blocks - number * step)
-            f.src, f.dst = f.src + number * step * f.src_block, f.dst + number * step * f.dst_block
+            ahead = number * step * (f.b_block if f.b_flat else f.src_block)
+            f.src, f.src_kx = f.src + ahead, f.src_kx + number * step * f.src_block - ahead
+            f.dst += number * step * f.dst_block
             taps = f.kernel_height * f.kernel_width if VECTOR_OPS[f.op] == "depthwise" else 0
             params = config.vector_param_words * ((number == 0) if f.uniform else f.blocks)
             return f, "vector", scratch.vector_ring.take(params + taps * f.blocks)

@@ -4,13 +4,13 @@ Requires: an int8 graph in topological order.
 Ensures: if a convolution makes an operand that only the Add reads, the Add is that convolution's residual. The convolution still
 rounds to its own int8 first. If both operands come from such convolutions, the later one takes the Add, because the other operand
 is ready by then.
-Leaves alone: Adds of shared tensors, and Adds of operands that no convolution makes.
+Leaves alone: Adds of shared tensors, Adds of operands that no convolution makes, and Adds with a flat operand.
 """
 
 from dataclasses import replace
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.ir import Combine, Conv, Graph, Node
+from cnna.compiler.graph.ir import Combine, Conv, Graph, Node, is_flat
 
 
 def fuse_residual(graph: Graph) -> Graph:
@@ -23,8 +23,15 @@ def fuse_residual(graph: Graph) -> Graph:
     return edit.finish()
 
 
+def adders(edit: Editor, node: Node) -> list[Node[Conv]]:
+    """The convolutions that can take a sum as their residual."""
+    if is_flat(node, edit.tensors):
+        return []
+    return [conv for name in node.inputs if (conv := edit.sole(name, Conv)) and conv.op.residual is None]
+
+
 def _fuse(edit: Editor, node: Node, position: dict[str, int]) -> None:
-    convs = [conv for name in node.inputs if (conv := edit.sole(name, Conv)) and conv.op.residual is None]
+    convs = adders(edit, node)
     if not convs:
         return
     conv = max(convs, key=lambda made: position[made.output])

@@ -14,10 +14,24 @@ from dataclasses import replace
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor, settled
-from cnna.compiler.graph.ir import Affine, AnyNode, AveragePool, Bilinear, Combine, Conv, Depthwise, Graph, MaxPool, Node, Table
+from cnna.compiler.graph.ir import (
+    Affine,
+    AnyNode,
+    AveragePool,
+    Bilinear,
+    Combine,
+    Conv,
+    Depthwise,
+    Graph,
+    MaxPool,
+    Node,
+    Product,
+    Table,
+)
+from cnna.compiler.passes.fusion.fuse_residual import adders
 from cnna.spec import arith
 
-Rounding = Conv | Depthwise | AveragePool | Bilinear | Affine | Combine
+Rounding = Conv | Depthwise | AveragePool | Bilinear | Affine | Combine | Product
 
 
 def fuse_table(graph: Graph) -> Graph:
@@ -72,6 +86,6 @@ def _with_table(edit: Editor, node: Node, table: Table) -> MaxPool | Rounding | 
         return None
     if isinstance(op, Conv) and op.residual is not None:
         return None
-    if isinstance(op, Combine) and any(edit.sole(name, Conv) for name in node.inputs):
+    if isinstance(op, Combine) and adders(edit, node):
         return None  # the convolution takes the sum
     return replace(op, table=table)

@@ -39,8 +39,12 @@ def walked(command, config):
     blocks = np.arange(f.blocks)[:, None]
     outside = walk.taps_outside(f, n)
     taps = walk.source(f, n)[:, None] + walk.tap_steps(f)
+    if command.engine == "vector" and f.b_flat:
+        taps, outside = taps[:, 1:], None
     inside = taps if outside is None else taps[~outside]
     read = (inside.reshape(1, -1) + blocks * f.src_block).reshape(-1)
+    if command.engine == "vector" and f.b_flat:
+        read = np.append(read, f.src + blocks * f.b_block)
     if command.engine == "conv" and f.res_enable:
         read = np.append(read, (walk.plane(f, "res", n) + np.arange(f.dst_blocks)[:, None] * f.res_block).reshape(-1))
     count = f.dst_blocks if command.engine == "conv" else f.blocks

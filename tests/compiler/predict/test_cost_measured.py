@@ -67,8 +67,20 @@ def _mobile(b: networks.Builder) -> str:
     return b.fully_connected(b.average_pool(x, ir.Window((6, 6), stride=(6, 6))), 40)
 
 
+def _excited(b: networks.Builder) -> str:
+    """Blocks with squeeze-and-excite, then the product and the lesser of two maps."""
+    x = b.conv(b.input(3, 48, 48), 16, ir.Window((3, 3), stride=(2, 2), pads=(1, 1, 1, 1)))
+    for channels in (24, 32):
+        x = b.conv(b.excited(b.depthwise(x, SAME)), channels, ir.Window())
+    x = b.minimum(b.product(x, b.conv(x, 32, ir.Window())), x)
+    return b.fully_connected(b.average_pool(x, ir.Window((6, 6), stride=(6, 6))), 40)
+
+
+GROWN = [*((grow, batch) for grow in (_plain, _mobile, _excited) for batch in (1, 4)), (_residual, 1), (_residual, 3)]
+
+
 @pytest.mark.cosim
-@pytest.mark.parametrize(("grow", "batch"), [(_plain, 1), (_plain, 4), (_residual, 1), (_residual, 3), (_mobile, 1), (_mobile, 4)])
+@pytest.mark.parametrize(("grow", "batch"), GROWN)
 def test_a_small_network_takes_the_clocks_that_are_predicted(grow: Callable[[networks.Builder], str], batch: int, rtl: Any) -> None:
     """A user of `cnna report` has no other figures before anything runs."""
     builder = networks.Builder(np.random.default_rng(1), grow.__name__)

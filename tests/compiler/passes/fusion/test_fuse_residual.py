@@ -1,12 +1,14 @@
 """An Add becomes the residual of a convolution."""
 
+from dataclasses import replace
+
 import pytest
 
-from cnna.compiler.graph.ir import Combine, Maximum
+from cnna.compiler.graph.ir import Combine, Maximum, Tensor
 from cnna.compiler.passes.fusion.fuse_residual import fuse_residual
 
 from ..alone import kinds, left_alone
-from ..int8_graphs import COPY, conv, exact, int8_graph
+from ..int8_graphs import COPY, QUANT, SHAPE, conv, exact, int8_graph
 
 ADD = Combine(3 << 12, 1 << 14, 77, 15, COPY.out)
 
@@ -42,6 +44,15 @@ STAYS = {
     "maximum": ([conv("a", "x"), ("y", Maximum(), ["a", "x"])], ["y"]),
     "copy": ([conv("a", "x"), ("y", COPY, ["a"])], ["y"]),
 }
+
+
+def test_a_flat_operand_is_no_residual():
+    """The array reads a residual pixel by pixel: words behind the flat one would be added."""
+    graph = int8_graph([("a", COPY, ["x"]), conv("b", "x"), ("y", ADD, ["b", "a"])], ["y"])
+    graph = replace(
+        graph, inputs=("x", "a"), nodes=graph.nodes[1:], tensors={**graph.tensors, "a": Tensor((SHAPE[0], 1, 1), QUANT)}
+    )
+    assert left_alone(fuse_residual, graph)
 
 
 @pytest.mark.parametrize("name", STAYS)

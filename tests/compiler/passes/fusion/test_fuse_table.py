@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cnna.compiler.graph.ir import AveragePool, Clamp, Combine, Maximum, MaxPool, Table, Window
+from cnna.compiler.graph.ir import AveragePool, Clamp, Combine, Maximum, MaxPool, Product, Table, Window
 from cnna.compiler.passes.fusion.fuse_table import fuse_table
 from cnna.compiler.passes.pipeline import INTEGER, run_passes
-from cnna.spec.arith import factors
+from cnna.spec.arith import factors, multiplier
 
 from ..alone import kinds, left_alone
 from ..int8_graphs import COPY, QUANT, conv, exact, int8_graph
@@ -23,6 +23,7 @@ MAKERS = {
     "max pool": ("a", MaxPool(POOL, SMALLER), ["x"]),
     "average pool": ("a", AveragePool(POOL, True, 1.3, QUANT.zero, COPY.out), ["x"]),
     "sum": ("a", ADD, ["x", "x"]),
+    "product": ("a", Product(3, -20, *multiplier(0.02), COPY.out), ["x", "x"]),
 }
 
 
