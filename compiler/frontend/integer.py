@@ -104,10 +104,27 @@ def _bilinear(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Const
     return made
 
 
-def _add(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Combine:
-    a, b, y = (_quant(tensors, name) for name in (*node.inputs, node.output))
-    ratio = -b.scale / y.scale if node.op.minus else b.scale / y.scale
-    return ir.Combine(*arith.factors(a.scale / y.scale, a.zero, ratio, b.zero), ir.clamp(y, node.op.low, node.op.high))
+def _flat_last(node: ir.Node, tensors: Tensors) -> tuple[str, ...]:
+    """The operands of a node of the int8 graph, a flat one last."""
+    return tuple(sorted(node.inputs, key=lambda name: tensors[name].shape != tensors[node.output].shape))
+
+
+def _add(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
+    y, inputs = _quant(tensors, node.output), _flat_last(node, tensors)
+    signs = [-1 if node.op.minus and name == node.inputs[1] else 1 for name in inputs]
+    (ratio_a, zero_a), (ratio_b, zero_b) = (
+        (sign * quant.scale / y.scale, quant.zero)
+        for sign, quant in zip(signs, (_quant(tensors, name) for name in inputs), strict=True)
+    )
+    combine = ir.Combine(*arith.factors(ratio_a, zero_a, ratio_b, zero_b), ir.clamp(y, node.op.low, node.op.high))
+    return [replace(node, op=combine, inputs=inputs)]
+
+
+def _product(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
+    inputs = _flat_last(node, tensors)
+    a, b, y = (_quant(tensors, name) for name in (*inputs, node.output))
+    factor = arith.multiplier(a.scale * b.scale / y.scale)
+    return [replace(node, op=ir.Product(a.zero, b.zero, *factor, ir.clamp(y, node.op.low, node.op.high)), inputs=inputs)]
 
 
 def _affine(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constants) -> ir.Affine:
@@ -127,13 +144,17 @@ def _chain(node: ir.Node, graph: ir.Graph, tensors: Tensors, constants: Constant
     return ir.Table(table_of(node.op, _quant(tensors, node.inputs[0]), _quant(tensors, node.output)))
 
 
-_OF_EQUALS: dict[type, Callable[[], ir.Concat | ir.Maximum]] = {f.Concat: ir.Concat, f.Maximum: ir.Maximum}
-
-
-def _of_equals(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
-    """A Concat or Maximum, behind a requantised copy of each input whose scale differs from the output's."""
+def _concat(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
+    """A Concat, behind a requantised copy of each input whose scale differs from the output's."""
     copies, inputs = _at_one_scale(node, tensors)
-    return [*copies, ir.Node(node.name, _OF_EQUALS[type(node.op)](), inputs, node.output)]
+    return [*copies, ir.Node(node.name, ir.Concat(), inputs, node.output)]
+
+
+def _chosen(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
+    """A Maximum or Minimum, behind copies as a Concat is. What a copy cuts off is beyond the output's range anyway."""
+    copies, inputs = _at_one_scale(replace(node, inputs=_flat_last(node, tensors)), tensors)
+    op = ir.Maximum() if isinstance(node.op, f.Maximum) else ir.Minimum()
+    return [*copies, ir.Node(node.name, op, inputs, node.output)]
 
 
 def _at_one_scale(node: ir.Node, tensors: Tensors) -> tuple[list[ir.Node], tuple[str, ...]]:
@@ -222,8 +243,11 @@ def _interleave(node: ir.Node, tensors: Tensors) -> list[ir.Node]:
 
 
 _SEVERAL: dict[type, Callable[[ir.Node, Tensors], list[ir.Node]]] = {
-    f.Concat: _of_equals,
-    f.Maximum: _of_equals,
+    f.Add: _add,
+    f.Product: _product,
+    f.Concat: _concat,
+    f.Maximum: _chosen,
+    f.Minimum: _chosen,
     f.Join: _join,
     f.Pixels: _pixels,
     f.Pad: _pad,
@@ -236,7 +260,6 @@ _CONVERT: dict[type, Callable[[ir.Node, ir.Graph, Tensors, Constants], Any]] = {
     f.AveragePool: _average_pool,
     f.Bilinear: _bilinear,
     f.Affine: _affine,
-    f.Add: _add,
     f.Clip: _clip,
     f.Requantise: _clip,
     f.Chain: _chain,

@@ -237,6 +237,8 @@ OPERATORS: dict[type, Callable[[NodeWriter, Node, list[str], str], Any]] = {
     f.Bilinear: _bilinear,
     f.Affine: _affine,
     f.Add: lambda writer, node, inputs, output: writer.emit("Sub" if node.op.minus else "Add", inputs, output, node.name),
+    f.Product: lambda writer, node, inputs, output: writer.emit("Mul", inputs, output, node.name),
+    f.Minimum: lambda writer, node, inputs, output: writer.emit("Min", inputs, output, node.name),
     f.Maximum: lambda writer, node, inputs, output: writer.emit("Max", inputs, output, node.name),
     f.Clip: lambda writer, node, inputs, output: writer.emit("Identity", inputs, output, node.name),
     f.Concat: lambda writer, node, inputs, output: writer.emit("Concat", inputs, output, node.name, axis=1),

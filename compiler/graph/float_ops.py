@@ -98,7 +98,10 @@ class Affine:
 
 @dataclass(frozen=True)
 class Add:
-    """clip(a + b), or clip(a - b) with `minus`. Both operands have the output's shape."""
+    """clip(a + b), or clip(a - b) with `minus`.
+
+    Each operand has the output's shape, or one of them is flat: [1, C, 1, 1], one value of a channel for all pixels.
+    """
 
     low: float = -inf
     high: float = inf
@@ -106,8 +109,21 @@ class Add:
 
 
 @dataclass(frozen=True)
+class Product:
+    """clip(a * b). One operand may be flat, as in Add."""
+
+    low: float = -inf
+    high: float = inf
+
+
+@dataclass(frozen=True)
 class Maximum:
-    """The greater of a and b. Both have the output's shape."""
+    """The greater of a and b. One operand may be flat, as in Add."""
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """The lesser of a and b. One operand may be flat, as in Add."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +196,7 @@ class Chain:
     numbers: tuple[tuple[str, float], ...] = ()
 
 
-CLIPPED = (Conv, AveragePool, Bilinear, Affine, Add, Clip)
+CLIPPED = (Conv, AveragePool, Bilinear, Affine, Add, Product, Clip)
 VIEWS = (Reshape, Transpose)
 FloatOperator = (
     Onnx
@@ -199,7 +215,9 @@ FloatOperator = (
     | Pad
     | Channels
     | Interleave
+    | Product
     | Maximum
+    | Minimum
     | Requantise
     | Chain
 )

@@ -15,7 +15,7 @@ from cnna.compiler.frontend.pieces.partition import Reasons, part_of, placed
 from cnna.compiler.frontend.preprocess import Preprocess
 from cnna.compiler.frontend.quantised_import import import_quantised
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import MOVES, Chain, Clip, Concat, Conv, Join, Maximum, Onnx, Pad, Requantise
+from cnna.compiler.graph.float_ops import MOVES, Chain, Clip, Concat, Conv, Join, Maximum, Minimum, Onnx, Pad, Requantise
 from cnna.compiler.graph.ir import Graph, Node, Quant
 from cnna.compiler.graph.pointwise import lively
 from cnna.compiler.passes.pipeline import REWRITES, Dump, run_passes
@@ -197,12 +197,15 @@ def _with_quants(graph: Graph, quants: Mapping[str, Quant]) -> Editor:
 def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method: str) -> dict[str, Quant]:
     """A quantisation for each tensor but those of `_float_ends`; one for all of those that `_tied` ties together.
 
-    What only a Chain reads needs no range where that is flat.
+    What only a Chain reads needs no range where that is flat, and what only a Maximum or Minimum reads none beyond the result's.
     """
     floating = _float_ends(body, statistics, method)
+    cut = {
+        name for node in body.nodes if isinstance(node.op, Maximum | Minimum) for name in node.inputs[1:] if body.uses(name) == 1
+    }
     quants: dict[str, Quant] = {}
     for names in _tied(body, statistics, method, floating):
-        lows, highs = zip(*(METHODS[method](statistics[name]) for name in names), strict=True)
+        lows, highs = zip(*(METHODS[method](statistics[name]) for name in names if name not in cut), strict=True)
         limits = (min(lows), max(highs))
         reader = next((node for node in body.nodes if names[0] in node.inputs), None) if len(names) == 1 else None
         if reader and isinstance(reader.op, Chain) and body.uses(names[0]) == 1:
@@ -215,8 +218,8 @@ def _activation_quants(body: Graph, statistics: Mapping[str, Statistics], method
 def _tied(body: Graph, statistics: Mapping[str, Statistics], method: str, floating: Collection[str]) -> Iterable[list[str]]:
     """The tensors in groups. An operator that only moves values, and a Clip, has one quantisation for inputs and output.
 
-    A Maximum's second input and output share one too: its first input may be the second one times a slope. A Pad's input and output
-    do if the value lies within the input's range, for it would widen that.
+    The second input and the output of a Maximum or Minimum share one too: the second input may be the first one times a slope. A
+    Pad's input and output do if the value lies within the input's range, for it would widen that.
     """
     leader = {name: name for name in body.tensors}
 
@@ -232,8 +235,8 @@ def _tied(body: Graph, statistics: Mapping[str, Statistics], method: str, floati
             low, high = METHODS[method](statistics[node.inputs[0]])
             if min(low, 0.0) <= node.op.value <= max(high, 0.0):
                 leader[find(node.inputs[0])] = find(node.output)
-        if isinstance(node.op, (*MOVES, Clip, Maximum)):
-            for name in node.inputs[1:] if isinstance(node.op, Maximum) else node.inputs:
+        if isinstance(node.op, (*MOVES, Clip, Maximum, Minimum)):
+            for name in node.inputs[1:] if isinstance(node.op, Maximum | Minimum) else node.inputs:
                 leader[find(name)] = find(node.output)
     groups: dict[str, list[str]] = {}
     for name in body.tensors:

@@ -90,9 +90,9 @@ def _interleave(op: f.Interleave, node: Node, graph: Graph) -> str | None:
 
 CUT = "cut the model there and run two"
 STEEP = "put Q and DQ around it yourself: its curve is too steep for `cnna quantize` to choose their scales"
-SLOPE = "only one constant slope, or from 0 to 1 one for each channel, runs"
+SLOPE = "only one constant slope, or one for each channel, all from 0 to 1 or all above, runs"
 NORM = "replace it with BatchNormalization and train again"
-CHANNELS = "one operand must be a constant for each channel"
+SHAPES = "operands must have equal shapes, or one hold a value for each channel"
 FLOAT_MODEL = "give `cnna quantize` the float model that this one was made from"
 PAIRS = "quantise activations per tensor in int8 or uint8, the same at Q and DQ"
 
@@ -104,7 +104,9 @@ OPERATORS: dict[type, Rule] = {
     f.Bilinear: Rule("vector", _no_limit),
     f.Affine: Rule("vector", _no_limit),
     f.Add: Rule("array", _no_limit),  # on the array behind a convolution, else on the vector engine
+    f.Product: Rule("vector", _no_limit),
     f.Maximum: Rule("vector", _no_limit),
+    f.Minimum: Rule("vector", _no_limit),
     f.Clip: Rule("vector", _no_limit),  # folded into the operator before it, if there is one
     f.Requantise: Rule("vector", _no_limit),
     f.Chain: Rule("vector", _no_limit),  # folded into the operator before it, if there is one
@@ -139,11 +141,8 @@ HINTS = {
     "ConvTranspose": "weights must be constant, with two spatial axes of one stride and explicit padding",
     "MatMul": "only a vector times constant weights runs; use Gemm or a 1x1 Conv",
     "Gemm": "only a vector times constant weights, without transA, runs",
-    "Add": "operands must have equal shapes, or one be a constant for each channel",
-    "Sum": "operands must have equal shapes, or one be a constant for each channel",
-    "Mul": CHANNELS,
-    "Sub": CHANNELS,
-    "Div": CHANNELS,
+    **dict.fromkeys(("Add", "Sum", "Mul", "Sub", "Min", "Max"), SHAPES),
+    "Div": "its divisor must be a constant for each channel",
     "Resize": f"use mode nearest and a whole factor, or linear by 2 or 4 with half_pixel or asymmetric, or {CUT}",
     "Pad": "only constants that are known, edge, reflect and wrap run, at rows and columns",
     "Slice": "only constant slices of channels, rows and columns run",

@@ -1,13 +1,15 @@
-"""Turns elementwise operators into Affine, Add, Clip and Maximum.
+"""Turns elementwise operators into Affine, Add, Product, Clip, Maximum and Minimum.
 
-BatchNormalization, HardSigmoid and arithmetic with constants become Affines. Sums of activations become Adds, and limits become
-Clips.
+BatchNormalization, HardSigmoid and arithmetic with constants become Affines. Sums of activations become Adds, products become
+Products, and limits become Clips.
 
 Requires: folded constants (`fold_constants`), and tensors of known shape whose first axis is the batch.
 Ensures: arithmetic with a constant is an Affine if the constant is one number or differs along one axis only. If that axis is not
-the channels, the Affine lies between two Transposes. Sums and differences of equal shapes are Adds of two operands each. Relu,
-Clip, Min and Max are Clips. A Max of two maps, and a leaky Relu with slopes from 0 to 1, are Maximums.
-Leaves alone: constants that differ along several axes, operands that broadcast, divisions by an activation or by 0.
+the channels, the Affine lies between two Transposes. Sums and differences are Adds of two operands each, a product of two maps is
+a Product, and a Max or Min of maps is made of Maximums or Minimums; an operand may hold one value for each channel. Relu, Clip, Min
+and Max with a number are Clips. A leaky Relu with slopes from 0 to 1 is a Maximum, and with slopes from 1 on a Minimum.
+Leaves alone: constants that differ along several axes, operands that broadcast otherwise, the product or difference of a map and
+itself, divisions by an activation or by 0.
 """
 
 from dataclasses import replace
@@ -16,8 +18,9 @@ from math import inf
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import Add, Affine, Clip, Maximum, Onnx, Transpose
+from cnna.compiler.graph.float_ops import Add, Affine, Clip, Maximum, Minimum, Onnx, Product, Transpose
 from cnna.compiler.graph.ir import Graph, Node, Tensor
+from cnna.compiler.passes.canonical.two_maps import channels_axis, put_all, put_pair
 from cnna.compiler.passes.canonical.typed_operators import put_framed
 from cnna.spec.errors import ModelError
 
@@ -78,10 +81,13 @@ def _batch_norm(edit: Editor, node: Node) -> None:
 def _arithmetic(edit: Editor, node: Node) -> None:
     constant = [name in edit.constants for name in node.inputs]
     if not any(constant):
+        axis = channels_axis(edit, node.inputs, node.output)
+        if axis is None:
+            return
         if node.op.kind in ("Add", "Sum"):
-            _sum(edit, node)
-        elif node.op.kind == "Sub" and len({*node.inputs}) == 2 and len({edit.shape(n) for n in (*node.inputs, node.output)}) == 1:
-            put_framed(edit, node, Add(minus=True), node.inputs)
+            _sum(edit, node, axis)
+        elif node.op.kind in ("Sub", "Mul") and len({*node.inputs}) == 2:
+            put_pair(edit, node, Product() if node.op.kind == "Mul" else Add(minus=True), node.inputs, axis)
         return
     if len(constant) != 2 or all(constant):
         return
@@ -142,22 +148,13 @@ def _put_affine(
     edit.put(f"{node.name}:from", Transpose(tuple(int(i) for i in np.argsort(perm))), (output,), node.output)
 
 
-def _sum(edit: Editor, node: Node) -> None:
+def _sum(edit: Editor, node: Node, axis: int) -> None:
     """Adds the operands two by two. The sum of a tensor and itself is an Affine with factor 2."""
-    if any(edit.shape(name) != edit.shape(node.output) for name in node.inputs):
-        return
-    total = node.inputs[0]
-    for number, name in enumerate(node.inputs[1:], 1):
-        last = number == len(node.inputs) - 1
-        part = node.output if last else edit.fresh(f"{node.output}:sum{number}")
-        made = Node(node.name if last else f"{node.name}:{number}", node.op, (total, name), part)
-        edit.tensors.setdefault(part, edit.tensors[node.output])
-        if total == name:
-            channels = edit.shape(name)[1]
-            _put_affine(edit, made, name, np.full(channels, 2.0), np.zeros(channels), 1)
-        else:
-            put_framed(edit, made, Add(), (total, name))
-        total = part
+    if len(node.inputs) == 2 and len({*node.inputs}) == 1:
+        channels = edit.shape(node.output)[1]
+        _put_affine(edit, node, node.inputs[0], np.full(channels, 2.0), np.zeros(channels), 1)
+    else:
+        put_all(edit, node, Add(), node.inputs, axis)
 
 
 def _limit(edit: Editor, node: Node) -> None:
@@ -172,9 +169,10 @@ def _limit(edit: Editor, node: Node) -> None:
         )
     else:
         activations = [name for name in node.inputs if name not in edit.constants]
-        shapes = {edit.shape(name) for name in (*node.inputs, node.output)}
-        if node.op.kind == "Max" and len(activations) == len({*node.inputs}) == len(node.inputs) == 2 and len(shapes) == 1:
-            put_framed(edit, node, Maximum(), node.inputs)
+        if len(activations) == len({*node.inputs}) == len(node.inputs) > 1:
+            axis = channels_axis(edit, node.inputs, node.output)
+            if axis is not None:
+                put_all(edit, node, Maximum() if node.op.kind == "Max" else Minimum(), node.inputs, axis)
             return
         numbers = [edit.constants[name] for name in node.inputs if name in edit.constants]
         if len(activations) != 1 or len(numbers) != 1 or numbers[0].size != 1:
@@ -187,7 +185,7 @@ def _limit(edit: Editor, node: Node) -> None:
 
 
 def _leaky(edit: Editor, node: Node) -> None:
-    """Replaces x for x >= 0 and slope * x for x < 0 by max(x, slope * x), which is the same for slopes from 0 to 1."""
+    """Replaces x for x >= 0 and slope * x for x < 0 by max(x, slope * x), or min: the same for slopes from 0 to 1, or from 1 on."""
     x, channels = node.inputs[0], edit.shape(node.inputs[0])[1]
     slopes = np.full(channels, float(node.op.attributes.get("alpha", 0.01)))
     if node.op.kind == "PRelu":
@@ -195,12 +193,13 @@ def _leaky(edit: Editor, node: Node) -> None:
         if found is None or found[0] != 1:
             return
         slopes = found[1].astype(np.float64)
-    if x in edit.constants or not ((slopes >= 0) & (slopes <= 1)).all():
+    gentle = bool(((slopes >= 0) & (slopes <= 1)).all())
+    if x in edit.constants or not (gentle or (slopes >= 1).all()):
         return
     sloped = edit.fresh(f"{node.output}:sloped")
     edit.tensors[sloped] = Tensor(edit.shape(x))
     _put_affine(edit, Node(f"{node.name}:slope", node.op, (x,), sloped), x, slopes, np.zeros(channels), 1)
-    put_framed(edit, node, Maximum(), (x, sloped))
+    put_framed(edit, node, Maximum() if gentle else Minimum(), (x, sloped))
 
 
 def _number(edit: Editor, node: Node, name: str) -> float:

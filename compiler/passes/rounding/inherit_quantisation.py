@@ -2,8 +2,8 @@
 
 Requires: quantisations noted on tensors (`annotate_quantisation`), limits folded (`fuse_clip`).
 Ensures: the output of an operator that only selects among its input's values has the input's quantisation. So has the output of a
-Pad whose value this quantisation holds exactly. The input of an operator that commutes with rounding (MaxPool, Maximum, Concat,
-Pad, Clip) has the quantisation of the output, if no other operator reads it.
+Pad whose value this quantisation holds exactly. The input of an operator that commutes with rounding (MaxPool, Maximum, Minimum,
+Concat, Pad, Clip) has the quantisation of the output, if no other operator reads it.
 Leaves alone: tensors with a quantisation, inputs with other readers, Concats of unequal quantisations.
 """
 
@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Maximum, Pad
+from cnna.compiler.graph.float_ops import MOVES, Clip, Conv, Maximum, Minimum, Pad
 from cnna.compiler.graph.ir import Graph, Node
 from cnna.spec import pack
 
@@ -26,7 +26,7 @@ def inherit_quantisation(graph: Graph) -> Graph:
         if _keeps_values(edit, node) and edit.tensors[node.output].quant is None and len(quants) == 1:
             edit.tensors[node.output] = replace(edit.tensors[node.output], quant=quants.pop())
     for node in reversed(list(edit)):
-        if isinstance(node.op, (*MOVES, Clip, Maximum, Pad)):
+        if isinstance(node.op, (*MOVES, Clip, Maximum, Minimum, Pad)):
             for name in node.inputs:
                 if edit.tensors[name].quant is None and edit.uses(name) == node.inputs.count(name) and edit.producer(name):
                     edit.tensors[name] = replace(edit.tensors[name], quant=edit.tensors[node.output].quant)

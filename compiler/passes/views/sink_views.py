@@ -13,7 +13,22 @@ from dataclasses import replace
 import numpy as np
 
 from cnna.compiler.graph.editor import Editor, settled
-from cnna.compiler.graph.float_ops import VIEWS, Add, Affine, Chain, Clip, Concat, Conv, Onnx, Requantise, Reshape, Transpose
+from cnna.compiler.graph.float_ops import (
+    VIEWS,
+    Add,
+    Affine,
+    Chain,
+    Clip,
+    Concat,
+    Conv,
+    Maximum,
+    Minimum,
+    Onnx,
+    Product,
+    Requantise,
+    Reshape,
+    Transpose,
+)
 from cnna.compiler.graph.ir import AnyNode, Graph, Node, Tensor
 from cnna.compiler.passes.canonical.typed_operators import put_framed
 
@@ -84,7 +99,7 @@ def _concat(edit: Editor, node: Node) -> bool:
 
 def _sink(edit: Editor, node: Node) -> bool:
     """Turns e(view(x)) into view(e(x)). A view that belongs to the head stays in front of a Requantise."""
-    if not isinstance(node.op, Chain | Clip | Requantise | Add):
+    if not isinstance(node.op, Chain | Clip | Requantise | Add | Product | Maximum | Minimum):
         return False
     views = [edit.producer(name, VIEWS) for name in node.inputs]
     first = views[0]

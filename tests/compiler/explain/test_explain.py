@@ -161,10 +161,11 @@ def test_a_steep_function_is_named_with_what_helps():
     assert {row.side for row in between.rows} == {ACCELERATOR}
 
 
-def test_a_gate_is_no_activation():
-    """Its factor is made of a mean over the map: no Relu could take its place."""
+def test_a_gate_runs_where_its_map_is():
+    """Its factor is made of a mean over the map: on the CPU, both would cross twice."""
     rows = {row.name: row for row in explain(network("squeeze"), TINY).rows}
-    assert rows["scale"].rewrite == "one operand must be a constant for each channel"
+    assert rows["scale"].side == rows["gate"].side == ACCELERATOR
+    assert rows["scale"].clocks is not None
 
 
 def test_a_limit_is_named():
@@ -220,7 +221,7 @@ def test_constants_are_neither_here_nor_there():
 @pytest.mark.parametrize("kind", ["int64", "bool", "uint8"])
 def test_inputs_of_other_types(kind):
     """The sample for the ranges must have the input's type; otherwise a model with a mask or a length would be refused."""
-    nodes = "[c] a = Conv (x, w) [t] b = Cast <to=1> (k) [m] y = Mul (a, b)"
+    nodes = "[c] a = Conv (x, w) [t] b = Cast <to=1> (k) [m] y = Mod <fmod=1> (a, b)"
     text = f"g (float[N,3,8,8] x, {kind}[N,4,8,8] k) => (float[N,4,8,8] y) {{ {nodes} }}"
     found = explain(load_model(written(text, {"w": (4, 3, 1, 1)}).SerializeToString()), TINY)
     assert [(row.name, row.side) for row in found.rows] == [("c", ACCELERATOR), ("t", CPU), ("m", CPU)]

@@ -129,9 +129,9 @@ def test_an_unknown_operator_is_told_which_there_are(line, said):
 def test_a_known_operator_in_a_form_that_does_not_run():
     """The line would say that there is no such operator, although the list has it."""
     with pytest.raises(
-        ModelError, match=r"\(Mul\) cannot run on the accelerator: not in this form; one operand must be a constant"
+        ModelError, match=r"\(Div\) cannot run on the accelerator: not in this form; its divisor must be a constant"
     ):
-        check_without_cpu(graph := _between("d = Conv (a, w4) b = Mul (a, d)"), placed(graph, limit))
+        check_without_cpu(graph := _between("d = Conv (a, w4) b = Div (a, d)"), placed(graph, limit))
 
 
 @pytest.mark.parametrize(("width", "value", "reason"), [(1, np.inf, "pads with inf"), (PAD_MAX + 1, 1.0, f"at most {PAD_MAX}")])

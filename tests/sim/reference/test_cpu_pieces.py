@@ -19,7 +19,7 @@ from ...compiler.written import images, written
 from ...host.edits import changed, write
 
 TEXT = """g (float[N,3,8,8] x) => (float[N,8,8,8] y) {
-    a = Conv <pads=[1,1,1,1]> (x, w) s = Sin (a) b = Mul (a, s) y = Conv <pads=[1,1,1,1]> (b, v) }"""
+    a = Conv <pads=[1,1,1,1]> (x, w) s = Sin (a) b = Mean (a, s) y = Conv <pads=[1,1,1,1]> (b, v) }"""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Elementwise operators become Affine, Add and Clip."""
+"""Elementwise operators become Affine, Add, Product, Clip, Maximum and Minimum."""
 
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from cnna.spec.errors import ModelError
 from ..alone import after, kinds, left_alone, only, untyped
 
 SHAPE = "[N,3,4,5]"
+MAPS = f"float{SHAPE} x, float{SHAPE} z, float[N,3,1,1] k, float[N,1,1,5] l, float[N,1,4,5] p, float[N,1,1,1] n"
 CASES = {
     "batch norm": ("BatchNormalization <epsilon=0.01> (x, s, o, m, var)", dict.fromkeys(("s", "o", "m", "var"), (3,)), ["Affine"]),
     "times a number": ("Mul (x, s)", {"s": np.float32(3)}, ["Affine"]),
@@ -29,6 +30,15 @@ CASES = {
     "clip, one limit": ("Clip (x, low)", {"low": np.float32(-0.5)}, ["Clip"]),
     "min": ("Min (x, low)", {"low": np.float32(-0.5)}, ["Clip"]),
     "max": ("Max (low, x)", {"low": np.float32([0.5])}, ["Clip"]),
+    "product of maps": ("Mul (x, z)", {}, ["Product"]),
+    "scale of each channel": ("Mul (k, x)", {}, ["Product"]),
+    "term of each channel": ("Add (x, k)", {}, ["Add"]),
+    "minus each channel": ("Sub (k, x)", {}, ["Add"]),
+    "sum with each channel": ("Sum (k, x, z)", {}, ["Add", "Add"]),
+    "greater of two maps": ("Max (z, x)", {}, ["Maximum"]),
+    "lesser of two maps": ("Min (x, z)", {}, ["Minimum"]),
+    "lesser of three": ("Min (k, x, z)", {}, ["Minimum", "Minimum"]),
+    "scale of each column": ("Mul (x, l)", {}, ["Transpose", "Transpose", "Product", "Transpose"]),
 }
 
 
@@ -36,7 +46,7 @@ CASES = {
 def test_becomes_typed(name):
     """A form that is not recognised would be refused between two layers."""
     node, weights, expected = CASES[name]
-    graph = untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ y = {node} }}", weights)
+    graph = untyped(f"g ({MAPS}) => (float{SHAPE} y) {{ y = {node} }}", weights)
     changed = after(canonical_elementwise, graph)
     assert kinds(changed) == expected
     assert not any(isinstance(node.op, Onnx) for node in changed.nodes)
@@ -44,11 +54,14 @@ def test_becomes_typed(name):
 
 STAYS = {
     "constant of every pixel": ("Add (x, s)", {"s": (3, 4, 5)}),
-    "computed operand that broadcasts": ("Mul (x, m)", {}),
-    "product of activations": ("Mul (x, z)", {}),
+    "operand of each pixel": ("Mul (x, p)", {}),
+    "operand of a sample": ("Mul (x, n)", {}),
+    "two that broadcast": ("Mul (k, l)", {}),
+    "operands along two axes": ("Sum (x, k, l)", {}),
+    "square": ("Mul (x, x)", {}),
+    "computed divisor": ("Div (x, z)", {}),
     "divisor": ("Div (s, x)", {"s": (3, 1, 1)}),
     "division by 0": ("Div (x, s)", {"s": np.float32(0)}),
-    "computed limit": ("Min (x, z)", {}),
     "limit of two": ("Max (x, z, s)", {"s": np.float32(0)}),
     "two limits": ("Max (x, s, t)", {"s": np.float32(0), "t": np.float32(1)}),
     "limit of each channel": ("Max (x, s)", {"s": (3, 1, 1)}),
@@ -56,8 +69,7 @@ STAYS = {
     "sum of a constant and two": ("Sum (x, s, z)", {"s": np.float32(1)}),
     "sum of constants": ("Add (t, s)", {"s": (1, 3, 4, 5), "t": np.float32(1)}),
     "sum of one": ("Sum (x)", {}),
-    "computed term that broadcasts": ("Add (x, m)", {}),
-    "factor that makes a map larger": ("Mul (m, s)", {"s": np.full((4, 5), 2, np.float32)}),
+    "factor that makes a map larger": ("Mul (k, s)", {"s": np.full((4, 5), 2, np.float32)}),
 }
 
 
@@ -65,7 +77,8 @@ STAYS = {
 def test_stays(name):
     """No Affine, Add or Clip computes the same."""
     node, weights = STAYS[name]
-    text = f"g (float{SHAPE} x, float{SHAPE} z, float[N,3,1,1] m) => (float{SHAPE} y) {{ y = {node} }}"
+    size = "[N,3,1,5]" if node == "Mul (k, l)" else SHAPE
+    text = f"g ({MAPS}) => (float{size} y) {{ y = {node} }}"
     assert left_alone(canonical_elementwise, untyped(text, weights))
 
 
@@ -110,28 +123,23 @@ def test_sign_of_a_difference():
 
 
 @pytest.mark.parametrize(
-    ("node", "slopes", "runs"),
+    ("node", "slopes", "chosen"),
     [
-        ("LeakyRelu <alpha=0.2> (x)", [0.0], True),
-        ("PRelu (x, s)", [0.25, 1, 0], True),
-        ("PRelu (x, s)", [0.25, 1.5, 0], False),
-        ("LeakyRelu <alpha=-0.1> (x)", [0.0], False),
+        ("LeakyRelu <alpha=0.2> (x)", [0.0], "Maximum"),
+        ("PRelu (x, s)", [0.25, 1, 0], "Maximum"),
+        ("PRelu (x, s)", [1.25, 1, 7], "Minimum"),
+        ("PRelu (x, s)", [0.25, 1.5, 0], None),
+        ("LeakyRelu <alpha=-0.1> (x)", [0.0], None),
     ],
 )
-def test_slopes_from_0_to_1_are_a_maximum(node, slopes, runs):
-    """For other slopes, the greater of x and a * x is x below 0, so these must stay."""
+def test_slopes_on_one_side_of_1_are_a_choice_of_two(node, slopes, chosen):
+    """Beyond 1, the greater of x and a * x is x below 0, and the lesser is right; of slopes on both sides neither is."""
     constants = {"s": np.array(slopes, np.float32)[:, None, None]}
     graph = untyped(f"g (float{SHAPE} x) => (float{SHAPE} y) {{ y = {node} }}", constants)
-    if runs:
-        assert kinds(after(canonical_elementwise, graph)) == ["Affine", "Maximum"]
+    if chosen:
+        assert kinds(after(canonical_elementwise, graph)) == ["Affine", chosen]
     else:
         assert left_alone(canonical_elementwise, graph)
-
-
-def test_greater_of_two_maps():
-    """A limit may be computed, pixel by pixel: then it is the greater of two maps."""
-    graph = after(canonical_elementwise, untyped(f"g (float{SHAPE} x, float{SHAPE} z) => (float{SHAPE} y) {{ y = Max (z, x) }}"), 0)
-    assert kinds(graph) == ["Maximum"]
 
 
 def test_difference_of_two_maps():
