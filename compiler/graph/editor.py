@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
@@ -101,6 +101,11 @@ class Editor:
     def remove(self, node: Node) -> None:
         """Removes a node."""
         self.nodes.pop(node.output)
+
+    def replace_nodes(self, others: Mapping[str, AnyNode]) -> None:
+        """Puts other nodes, whose outputs may have new names, at the places of those that make the outputs named."""
+        nodes = [others.get(output, node) for output, node in self.nodes.items()]
+        self.nodes = {node.output: node for node in nodes}
 
     def redirect(self, old: str, new: str) -> None:
         """Makes all readers of `old` read `new`. Graph outputs keep their names, so `old` must not be one."""

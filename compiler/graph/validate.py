@@ -55,9 +55,11 @@ def _validate_operands(graph: Graph, node: ir.Node) -> None:
 
 
 def _validate_mosaic(graph: Graph, node: ir.Node, op: ir.Mosaic) -> None:
-    """AssertionError: others read an input too; inputs come from several tensors; a pixel comes from no input or from two."""
+    """AssertionError: others read an input too; inputs differ in source, kind or table; a pixel comes from no input or from two."""
     makers = [graph.producer(name) for name in node.inputs]
     assert len({maker and (type(maker.op), maker.inputs) for maker in makers}) == 1, f"'{node.output}' is made from several tensors"
+    tables = {getattr(maker.op, "table", None) for maker in makers if maker}
+    assert len(tables) == 1, f"the parts of '{node.output}' have several tables"
     given = np.zeros(graph.tensors[node.output].shape[1:], int)
     for name, (first, step) in zip(node.inputs, op.places, strict=True):
         assert graph.uses(name) == 1, f"'{name}' is read by others besides '{node.output}'"

@@ -30,6 +30,8 @@ from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 from cnna.spec.regmap import command_fields
 
+Sides = tuple[int, int]
+
 
 def lower(graph: ir.Graph, config: Config, batch: int = 1) -> Lowered:
     """The kernels of a graph, in the graph's order; each kernel computes all images of a batch.
@@ -38,13 +40,14 @@ def lower(graph: ir.Graph, config: Config, batch: int = 1) -> Lowered:
     """
     lowering = Lowering(graph, config, batch)
     kernels: list[Kernel] = []
+    without = _without_table(graph)
     for layer, node in enumerate(graph.nodes):
         if isinstance(node.op, ir.Mosaic):
             kernels = _mosaic(graph, kernels, node, layer)
             continue
         if type(node.op) not in OPERATORS:
             raise ModelError(f"{graph.name}: node '{node.name}' ({type(node.op).__name__}) does not run on the accelerator")
-        made = OPERATORS[type(node.op)](lowering, node, layer)
+        made = OPERATORS[type(node.op)](lowering, _plain(node) if node.output in without else node, layer)
         for kernel in made:
             _check_limits(graph, kernel, lowering)
         kernels += made
@@ -84,15 +87,32 @@ def _concat(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     return kernels if stack is None else [*kernels, select(low, node, layer)]
 
 
+def _in_order(mosaic: ir.Node) -> list[tuple[str, tuple[Sides, Sides]]]:
+    """The inputs of a mosaic with their places, the one with the first row first: every tiling begins with it."""
+    return sorted(zip(mosaic.inputs, mosaic.op.places, strict=True), key=lambda part: part[1][0])
+
+
+def _without_table(graph: ir.Graph) -> set[str]:
+    """The parts of mosaics whose stream has no table in front: all but the first, because a kernel loads its table once."""
+    mosaics = [node for node in graph.nodes if isinstance(node.op, ir.Mosaic)]
+    later = {name for mosaic in mosaics for name, _ in _in_order(mosaic)[1:]}
+    return {node.output for node in graph.nodes if node.output in later and getattr(node.op, "table", None) is not None}
+
+
+def _plain(node: ir.Node) -> ir.Node:
+    return replace(node, op=replace(node.op, table=None))
+
+
 def _mosaic(graph: ir.Graph, kernels: list[Kernel], node: ir.Node, layer: int) -> list[Kernel]:
     """Joins the kernels of a mosaic's inputs into one kernel, of which they become phases. Its tiles then hold whole rows."""
     made = {kernel.tensor: kernel for kernel in kernels if kernel.tensor in node.inputs}
-    first = made[node.inputs[0]]
+    inputs = _in_order(node)
+    first = made[inputs[0][0]]
     parts: Any = ()
-    for name, (start, step) in zip(node.inputs, node.op.places, strict=True):
+    for name, (start, step) in inputs:
         own, (_, height, width) = made[name], graph.tensors[name].shape
         same = (own.source, own.dest, own.second, own.pad, own.out) == (first.source, first.dest, None, first.pad, first.out)
-        same = same and not own.table
+        same = same and (own is first or not own.table)
         assert same, f"'{name}' cannot be part of '{node.output}'"
         phase = Phase(own.name, own.layer, name, own.window, start, step, (height, width))
         parts = (*parts, *(replace(part, phase=phase) for part in own.parts))

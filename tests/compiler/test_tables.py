@@ -83,6 +83,36 @@ def test_activations_take_no_pass_of_their_own():
     assert Counter(layer["op"] for layer in layers)["Conv"] == 4
 
 
+UP = "b = ConvTranspose <strides=[{step}, {step}], pads=[{pad}, {pad}, {pad}, {pad}]{more}> (x, v) y = Sigmoid (b)"
+TRANSPOSED = {  # step, pad, more attributes, weights
+    "DBNet": (2, 0, "", (4, 1, 2, 2)),
+    "overlapping": (2, 1, "", (4, 10, 4, 4)),
+    "nine phases": (3, 0, "", (4, 6, 3, 3)),
+    "by channel": (2, 0, ", group=4", (4, 1, 2, 2)),
+}
+
+
+@pytest.mark.parametrize("device", ["emulator", "rtl"])
+def test_phases_share_a_table(device):
+    """The table would be a pass over the largest map; or a phase would look up another layer's table, or none."""
+    for name, (step, pad, more, shape) in TRANSPOSED.items() if device == "emulator" else [("DBNet", TRANSPOSED["DBNet"])]:
+        text = f"g (float[N,4,7,9] x) => (float[N,?,?,?] y) {{ {UP.format(step=step, pad=pad, more=more)} }}"
+        model = load_model(written(text, {"v": shape}).SerializeToString())
+        feeds = images(model, 2)
+        made, _ = quantise(model, feeds)
+        for config in (TINY, LITTLE) if device == "emulator" else (TINY,):
+            artifact = compile_model(load_model(made.SerializeToString()), config, 2)
+            (piece,) = artifact.manifest["pieces"]
+            assert "Table" not in {layer["op"] for layer in piece["layers"]}, name
+            found = [c for c in commands(artifact.programs[0].program) if c.engine in ("conv", "vector")]
+            assert {c.f.table_use for c in found} == {1}, name
+            assert found[0].f.table_load, name
+            with Model(artifact, device, check=True) as opened:
+                answer = opened.run(feeds)["y"]
+            expected = onnxruntime_of(made, feeds["x"])
+            assert np.abs(answer - expected).max() < 2.5 / 255, name
+
+
 def loads(graph: ir.Graph, config: Config, batch: int) -> dict[int, list[tuple[int, int]]]:
     """(use, load) of each command of the array and the vector engine, by layer, in program order."""
     program = compile_graph(graph, config, batch)
@@ -104,6 +134,21 @@ def test_a_layer_of_several_commands_loads_its_table_once():
     assert len(looked_up) > 1
     assert looked_up == [(1, 1), *[(1, 0)] * (len(looked_up) - 1)]
     assert {*conv, *last} == {(0, 0)}
+
+
+def test_phases_load_their_table_with_the_first_row():
+    """A tile of one row has no pixel of the other phases: a table in front of their weights would never be loaded."""
+    b = networks.Builder(np.random.default_rng(5), "phases")
+    x = b.input(8, 24, 24)
+    b.phases(x, 16, [(2, 2), (2, 1), (1, 2), (1, 1)], (48, 48))
+    table = ir.Table(bytes(range(256)))
+    *parts, mosaic = b.nodes
+    places = mosaic.op.places[::-1]
+    parts = [replace(part, op=replace(part.op, table=table)) for part in parts]
+    b.nodes = [*parts, replace(mosaic, op=ir.Mosaic(places), inputs=mosaic.inputs[::-1])]
+    found = [load for each in loads(b.graph(), LITTLE, 1).values() for load in each]
+    assert len(found) > 4
+    assert sorted(found) == [*[(1, 0)] * (len(found) - 1), (1, 1)]
 
 
 def test_layers_that_take_turns_load_at_each():

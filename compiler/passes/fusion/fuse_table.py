@@ -4,8 +4,8 @@ The engines look up what they have rounded, and the array does so before it adds
 table too, and a table of a table is one table.
 
 Requires: an int8 graph; residual adds not yet folded (`fuse_residual`), so that a convolution's table comes before its add.
-Ensures: a table of what nothing else reads is part of the operator that makes it, if that operator rounds; of a table and a copy or
-two tables in a row one is left.
+Ensures: a table of what nothing else reads is part of the operator that makes it, if that operator rounds, or of each operator that
+makes a part of a Mosaic, if all of them round; of a table and a copy or two tables in a row one is left.
 Leaves alone: tables of what others read too, or that comes from outside; sums that a convolution can take.
 """
 
@@ -24,6 +24,7 @@ from cnna.compiler.graph.ir import (
     Depthwise,
     Graph,
     MaxPool,
+    Mosaic,
     Node,
     Product,
     Table,
@@ -69,11 +70,31 @@ def _folded(edit: Editor, node: AnyNode) -> bool:
     if not isinstance(node.op, Table):
         return False
     before = edit.sole(node.inputs[0])
+    if before is not None and isinstance(before.op, Mosaic):
+        return _into_parts(edit, before, node)
     op = None if before is None else _with_table(edit, before, node.op)
     if before is None or op is None:
         return False
     edit.remove(before)
     edit.put(before.name, op, before.inputs, node.output)
+    return True
+
+
+def _into_parts(edit: Editor, mosaic: Node, node: Node) -> bool:
+    """Gives the table to the operators that make the parts of a Mosaic: phases of a ConvTranspose, whose pixels alternate."""
+    made: dict[str, AnyNode] = {}
+    for name in mosaic.inputs:
+        part = edit.producer(name)
+        op = None if part is None else _with_table(edit, part, node.op)
+        if part is None or op is None:
+            return False
+        made[name] = replace(part, op=op, output=edit.fresh(f"{name}:table"))
+    quant = edit.tensors[node.output].quant
+    for name, part in made.items():
+        edit.tensors[part.output] = replace(edit.tensors[name], quant=quant)
+    edit.replace_nodes(made)
+    edit.remove(mosaic)
+    edit.put(mosaic.name, mosaic.op, tuple(made[name].output for name in mosaic.inputs), node.output)
     return True
 
 

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from cnna.compiler.graph.ir import AveragePool, Clamp, Combine, Maximum, MaxPool, Product, Table, Window
+from cnna.compiler.graph.validate import validate_integer
 from cnna.compiler.passes.fusion.fuse_table import fuse_table
 from cnna.compiler.passes.pipeline import INTEGER, run_passes
+from cnna.sim.reference import reference
 from cnna.spec.arith import factors, multiplier
 
+from .... import networks
 from ..alone import kinds, left_alone
 from ..int8_graphs import COPY, QUANT, conv, exact, int8_graph
 
@@ -63,6 +66,42 @@ def test_of_a_sum_leaves_the_sum_to_the_convolution():
     """A table in the sum would keep the sum from the convolution: a pass over two operands instead of one."""
     graph = int8_graph([conv("a", "x"), ("b", ADD, ["a", "x"]), ("y", TABLE, ["b"])], ["y"])
     assert kinds(exact(lambda given: run_passes(given, INTEGER), graph)) == ["Conv", "Table"]
+
+
+def phased(maker=None) -> tuple[networks.Builder, str]:
+    """Four convolutions whose pixels alternate, as of a ConvTranspose; the first one's operator is changed by `maker`."""
+    b = networks.Builder(np.random.default_rng(3), "phased")
+    y = b.phases(b.input(5, 6, 7), 9, [(2, 2), (2, 1), (1, 2), (1, 1)], (12, 14))
+    if maker:
+        b.nodes[0] = replace(b.nodes[0], op=maker(b.nodes[0].op))
+    return b, y
+
+
+def test_of_a_mosaic_is_part_of_all_that_make_its_parts():
+    """DBNet ends in a ConvTranspose and a Sigmoid: the table would be a pass over the largest map of the network."""
+    b, y = phased()
+    z = b.node(TABLE, (y,), b.shape(y), 5)
+    graph = b.graph()
+    changed = fuse_table(graph)
+    validate_integer(changed)
+    assert kinds(changed) == ["Conv"] * 4 + ["Mosaic"]
+    assert {node.op.table for node in changed.nodes[:4]} == {TABLE}
+    assert {changed.tensors[node.output].quant.zero for node in changed.nodes} == {5}
+    image = networks.inputs(graph, 2, 4)
+    expected = reference.run(graph, image)[z]
+    np.testing.assert_array_equal(reference.run(changed, image)[z], expected)
+    assert len(np.unique(expected)) > 20
+
+
+def test_of_a_mosaic_stays_if_a_part_has_no_place_for_it():
+    """Some pixels would be looked up twice, or not at all: Pixels round nothing."""
+    b, y = phased(lambda op: replace(op, table=OTHER))
+    b.node(TABLE, (y,), b.shape(y), 5)
+    assert left_alone(fuse_table, b.graph())
+    b = networks.Builder(np.random.default_rng(3), "copies")
+    y = b.enlarged(b.input(5, 6, 7), (2, 2))
+    b.node(TABLE, (y,), b.shape(y), 5)
+    assert left_alone(fuse_table, b.graph())
 
 
 STAYS = {
