@@ -108,7 +108,7 @@ def test_steep_functions_run_where_the_model_rounds():
 @pytest.mark.parametrize(
     ("pairs", "expected"),
     [
-        ("x a", ["Sigmoid", "Mul"]),  # nobody rounds the result
+        ("x a", ["Sigmoid", "Product"]),  # nobody rounds the result
     ],
 )
 def test_what_is_not_rounded_stays(pairs, expected):
