@@ -265,7 +265,10 @@ def _float_ends(body: Graph, statistics: Mapping[str, Statistics], method: str) 
             mixed = isinstance(node.op, Concat | Join) and narrow and apart(min(narrow), span(node.inputs))
             if mixed or floating & {*node.inputs}:
                 floating.add(node.output)
-    return floating
+    if all(node.output in floating for node in body.nodes):
+        return set()  # otherwise nothing would be left to quantise
+    unread = {name for name in body.inputs if readers[name] and all(node.output in floating for node in readers[name])}
+    return floating | unread  # nothing on the accelerator reads these, so rounding them would only lose
 
 
 def _quantise_weights(

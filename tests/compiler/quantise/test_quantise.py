@@ -109,6 +109,22 @@ def test_scores_beside_boxes_keep_their_steps():
     assert [piece.cpu is None for piece in split.pieces] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("made", "rounded"),
+    [
+        ("b = Identity (x)", {"x", "z", "y"}),  # in float, nothing would run on the accelerator
+        ("b = Conv (x, w)", {"x", "b"}),  # only the concatenation reads z, and that is in float
+    ],
+)
+def test_parts_of_a_float_concatenation_are_rounded_where_it_serves(made, rounded):
+    """What no layer reads would lose precision for nothing, and a model of moves alone would not run as it is."""
+    text = f"g (float[N,3,6,6] x, float[N,3,6,6] z) => (float[N,6,6,6] y) {{ {made} y = Concat <axis=1> (b, z) }}"
+    model = written(text, {"w": (3, 3, 1, 1)})
+    x = np.random.default_rng(2).normal(size=(8, 3, 6, 6)).astype(np.float32)
+    _, report = quantise(model, {"x": x, "z": 20 * x})
+    assert {*report.quants} == rounded
+
+
 def test_a_pad_shares_its_scale_where_the_value_does_not_widen_it():
     """One scale saves a copy; a value far outside would leave the map's other readers few steps."""
     text = "g (float[N,3,4,4] x) => (float[N,3,6,4] y) { a = Conv (x, w) p = Pad (a, widths, value) y = Relu (p) }"
