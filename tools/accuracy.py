@@ -98,14 +98,16 @@ def measured(root: Path, only: list[str] | None, variants: bool) -> Iterator[tup
             if not only or network.name in only:
                 yield from accuracy_variants.measure(network)
         return
-    yield from (((model.name,), measure(model)) for model in trained.find(root) if not only or model.folder.name in only)
+    for model in trained.find(root):
+        if not only or {model.name, model.folder.name} & set(only):
+            yield (model.name,), measure(model)
 
 
 def main() -> None:
     """Measures row by row and writes after each row, so it can be interrupted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="models to measure (default: all)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="models to measure, as MODEL or MODEL/FILE (default: all)")
     parser.add_argument("--variants", action="store_true", help="measure the table of variants")
     args = parser.parse_args()
     rows = rows_of(OUT.read_text()) if OUT.exists() else {}
