@@ -138,7 +138,7 @@ class VectorIssue(wiring.Component):
 
         m.d.sync += self.active.eq(step)
         early = RING_LATENCY - 1
-        zeros = delayed(m, self._zeros(m, command), early)
+        zeros = self._zeros(m, command, early)
         m.d.comb += [
             Cat(self.feed).eq(Cat(delayed(m, Cat(step, source.p.first, source.p.last, command.op), early, cleared=True), zeros)),
             self.words.eq(delayed(m, source.p.words, RING_LATENCY)),
@@ -154,14 +154,16 @@ class VectorIssue(wiring.Component):
         ]
         return m
 
-    def _zeros(self, m: Module, command: data.View) -> data.View:
-        """The zero points for the multipliers: those of a product's operands, and none for other operations."""
-        zeros, product = Signal(zeros_layout()), Signal()
-        m.d.comb += [
-            product.eq(command.op == PRODUCT),
-            *zeros_of(zeros, Mux(product, command.pad, 0), Mux(product, command.b_zero, 0)),
+    def _zeros(self, m: Module, command: data.View, clocks: int) -> data.View:
+        """The zero points for the multipliers, `clocks` late: those of a product's operands, and none for other operations."""
+        word, factor, zeros = Signal(signed(8)), Signal(signed(8)), Signal(zeros_layout(), reset_less=True)
+        product = command.op == PRODUCT
+        m.d.sync += [
+            word.eq(Mux(product, command.pad, 0)),
+            factor.eq(Mux(product, command.b_zero, 0)),
+            *zeros_of(zeros, word, factor),
         ]
-        return zeros
+        return delayed(m, zeros, clocks - 2)
 
     def _sets(
         self,
@@ -177,13 +179,14 @@ class VectorIssue(wiring.Component):
         """Loads a table and parameter sets. Returns the slot of the current block, and whether it is loaded."""
         last_word = self.config.vector_param_words - 1
         word, filling, slot = Signal(range(last_word + 1)), Signal(range(SLOTS)), Signal(range(SLOTS))
+        at_last = Signal(init=last_word == 0)  # `word` is the last of a set
         left, more, room = Signal(16), Signal(), Signal()  # `left`: sets that the command still has to load
         used, loaded, ready = Signal(range(SLOTS + 1)), Signal(range(SLOTS + 1)), Signal()
         param, filled, left_behind, after = Signal(), Signal(), Signal(), Signal(range(SLOTS + 1))
         m.d.comb += [
             load.eq(running & more & room & cursor.there & ~(depthwise & ready)),
             param.eq(load & ~tables.fetching),
-            filled.eq(param & (word == last_word)),
+            filled.eq(param & at_last),
             left_behind.eq(block_end & (self.source.p.unit_last | ~command.uniform)),
             after.eq(loaded + filled - left_behind),
         ]
@@ -196,7 +199,7 @@ class VectorIssue(wiring.Component):
             filling.eq(filling + filled),
         ]
         with m.If(param):
-            m.d.sync += word.eq(Mux(filled, 0, word + 1))
+            m.d.sync += [word.eq(Mux(at_last, 0, word + 1)), at_last.eq(word == (last_word or 1) - 1)]
         with m.If(~running):
             m.d.sync += [left.eq(Mux(self.command.p.uniform, 1, self.command.p.blocks)), more.eq(1)]
         with m.Elif(filled):

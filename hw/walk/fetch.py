@@ -9,6 +9,7 @@ from amaranth import Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.hw.base.attributes import KEEP
 from cnna.hw.base.ports import FeatureRead, Permit
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.base.timing import tally
@@ -85,7 +86,9 @@ class Fetch(wiring.Component):
         tag = data.View(layout, response.p.tag)
         pad = tag.pad.replicate(self._config.ci)
         if self._flat:
-            pad = Mux(tag.flat, response.p.words[0], pad)
+            other = Signal(8 * self._config.ci, attrs=KEEP)  # kept: otherwise `flat` would lead to each bit of every lane
+            m.d.comb += other.eq(Mux(tag.flat, response.p.words[0], pad))
+            pad = other
         m.d.comb += [fifo.push.eq(response.valid), *(fifo.item[name].eq(tag[name]) for name in ("exists", *FLAGS))]
         m.d.comb += [fifo.item.words[i].eq(Mux(tag.inside[i], response.p.words[i], pad)) for i in range(self._lanes)]
         return m

@@ -76,19 +76,22 @@ class EdgeCheck(wiring.Component):
     """Tells whether one lane's tap `exists` and lies within the source.
 
     A tap's coordinate is the sum of the pixel's and the tap's share. The sums are registered unless `summed` (they hold a step) and
-    there is no `room` for that step.
+    there is no `room` for that step. With `flat` the check has an input of that name, for taps that are never outside.
     """
 
-    summed: In(1)
-    room: In(1)
-    place_column: In(SPAN_BITS)
-    place_row: In(SPAN_BITS)
-    tap_column: In(COORDINATE)
-    tap_row: In(COORDINATE)
-    width: In(SIZE_BITS)
-    height: In(SIZE_BITS)
-    exists: In(1)
-    inside: Out(1)
+    def __init__(self, flat: bool = False) -> None:
+        self._flat = flat
+        super().__init__(
+            {
+                **dict.fromkeys(("summed", "room"), In(1)),
+                **dict.fromkeys(("place_column", "place_row"), In(SPAN_BITS)),
+                **dict.fromkeys(("tap_column", "tap_row"), In(COORDINATE)),
+                **dict.fromkeys(("width", "height"), In(SIZE_BITS)),
+                "exists": In(1),
+                **({"flat": In(1)} if flat else {}),
+                "inside": Out(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -97,6 +100,9 @@ class EdgeCheck(wiring.Component):
         m.d.comb += moves.eq(~self.summed | self.room)
         with m.If(moves):
             m.d.sync += [column.eq(self.place_column + self.tap_column), row.eq(self.place_row + self.tap_row)]
+            if self._flat:  # no source is so small that it has no place (0, 0)
+                with m.If(self.flat):
+                    m.d.sync += [column.eq(0), row.eq(0)]
         m.d.comb += self.inside.eq(self.exists & (column >= 0) & (column < self.width) & (row >= 0) & (row < self.height))
         return m
 
@@ -279,17 +285,18 @@ class Walker(wiring.Component):
         m.submodules.steps = steps = SkidBuffer(step_layout(self._lanes, self._flat))
         wiring.connect(m, steps.o, wiring.flipped(self.step))
         summed, held = Signal(), Signal(step_layout(self._lanes, self._flat), reset_less=True)
-        own = Signal(self._lanes, reset_less=True) if self._flat else held.exists  # the lanes that read a word of their own
+        own = Signal(self._lanes, reset_less=True) if self._flat else held.exists  # the lanes that read: lane 0 reads a flat word
         m.d.comb += [moving.eq(~summed | steps.i.ready), steps.i.valid.eq(summed)]
         m.d.comb += [steps.i.p[name].eq(held[name]) for name, _ in held.shape() if name != "inside"]
         for i, place in enumerate(places):
-            m.submodules[f"edge{i}"] = edge = EdgeCheck()
+            m.submodules[f"edge{i}"] = edge = EdgeCheck(self._flat and i == 0)
             m.d.comb += [
                 *(edge.summed.eq(summed), edge.room.eq(steps.i.ready)),
                 *(edge.place_column.eq(place.column), edge.tap_column.eq(taps.column), edge.width.eq(taps.walk.in_width)),
                 *(edge.place_row.eq(place.row), edge.tap_row.eq(taps.row), edge.height.eq(taps.walk.in_height)),
                 edge.exists.eq(own[i]),
-                steps.i.p.inside[i].eq(edge.inside | held.flat if self._flat and i == 0 else edge.inside),
+                steps.i.p.inside[i].eq(edge.inside),
+                edge.flat.eq(taps.flat) if self._flat and i == 0 else [],
             ]
         with m.If(moving):
             m.d.sync += [summed.eq(step), *(held[name].eq(flag) for name, flag in flags.items())]
@@ -297,6 +304,6 @@ class Walker(wiring.Component):
                 address, exists = place.address + taps.address, (place.image < 0) & taps.exists
                 if self._flat:
                     address = address if i else Mux(taps.flat, taps.flat_address, address)
-                    m.d.sync += own[i].eq(exists & ~taps.flat)
+                    m.d.sync += own[i].eq(exists & ~taps.flat if i else exists)
                 m.d.sync += [held.address[i].eq(address), held.exists[i].eq(exists)]
         return summed
