@@ -78,7 +78,7 @@ def recipe(values: Any) -> str:
 def by_torch(only: str | None) -> Iterator[tuple[str, ModelProto]]:
     """NETWORK-torchscript and NETWORK-dynamo and, for some networks, what onnxruntime's quantiser makes of them."""
     import torch
-    from exporter_networks import NETWORKS
+    from exporters.networks import NETWORKS
 
     for name, (make, shape) in NETWORKS.items():
         if only not in (None, name):
@@ -140,7 +140,7 @@ def by_keras(only: str | None) -> Iterator[tuple[str, ModelProto]]:
     """NETWORK-tf2onnx."""
     import tensorflow as tf
     import tf2onnx
-    from exporter_keras import NETWORKS
+    from exporters.keras import NETWORKS
 
     for name, (make, shape) in NETWORKS.items():
         if only in (None, name):

@@ -1,6 +1,6 @@
 """Small classifiers in PyTorch with random weights; each has the typical blocks of one family of published networks.
 
-`exporter_networks` lists them.
+`networks` lists them.
 """
 
 import torch

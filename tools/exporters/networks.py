@@ -1,15 +1,16 @@
 """Small networks in PyTorch with random weights; each has the typical blocks of one family of published networks.
 
 `NETWORKS` has, by name, the function that makes the module and the shape of its input. tools/exporter_graphs.py exports them. The
-classifiers are in `exporter_classifiers`; the detectors and the networks that make maps are here.
+classifiers are in `classifiers`; the detectors and the networks that make maps are here.
 """
 
 from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as f
-from exporter_classifiers import ConvNext, Crnn, Dense, Inception, Inverted, Residual, Shuffle, conv
 from torch import Tensor, nn
+
+from exporters.classifiers import ConvNext, Crnn, Dense, Inception, Inverted, Residual, Shuffle, conv
 
 
 class Bottleneck(nn.Module):
