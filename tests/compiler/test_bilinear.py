@@ -17,7 +17,7 @@ from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
 from cnna.spec.manifest import ACCELERATOR
 
-from .. import networks
+from ..graph_builder import Builder
 from .distance import quantised_by_onnxruntime
 from .written import answers, images, written
 
@@ -101,7 +101,7 @@ def test_runs_have_the_weights_of_the_definition():
 
 def test_tiles_load_the_table_once():
     """The first command of a tiled layer must be the one whose stream has the table, or the engine would take weights for it."""
-    b = networks.Builder(np.random.default_rng(5), "tiled")
+    b = Builder(np.random.default_rng(5), "tiled")
     x = b.conv(b.input(9, 16, 16), 12, ir.Window())
     y = b.bilinear(x, (2, 2), True)
     b.nodes[-1] = ir.Node("y", ir.Bilinear((2, 2), True, 1.0, b.zero(x), ir.Clamp(3), ir.Table(bytes(range(256)))), (x,), y)

@@ -21,6 +21,7 @@ from cnna.spec.config import Config, preset
 from cnna.spec.errors import ModelError
 
 from .. import networks, qdq_networks
+from ..graph_builder import Builder
 
 OTHER = Config("other", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=328, vector_ring_words=264)
 LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
@@ -91,7 +92,7 @@ def test_the_manifest_is_plain_json():
 
 def test_an_input_that_is_an_output_is_copied():
     """If ports shared memory, the host would read what it wrote instead of the accelerator's answer."""
-    b = networks.Builder(np.random.default_rng(1), "through")
+    b = Builder(np.random.default_rng(1), "through")
     x = b.input(6, 3, 3)
     graph = b.graph(x, b.affine(x))
     program = compile_graph(graph, CONFIGS["tiny"])
@@ -101,7 +102,7 @@ def test_an_input_that_is_an_output_is_copied():
 
 def grow(make):
     """The graph that `make(builder)` grows."""
-    b = networks.Builder(np.random.default_rng(1), "case")
+    b = Builder(np.random.default_rng(1), "case")
     return b.graph(make(b))
 
 
@@ -198,7 +199,7 @@ def test_commands_name_tensors_that_the_manifest_has():
     """A concatenation that is written in place and read in bands is loaded, but no command writes it: such a file would be
     refused.
     """
-    b = networks.Builder(np.random.default_rng(1), "case")
+    b = Builder(np.random.default_rng(1), "case")
     parts = [b.conv(b.input(8, 40, 24), 8, ir.Window((1, 1))) for _ in range(2)]
     graph = b.graph(b.conv(b.concat(*parts), 8, ir.Window((3, 3))))
     manifest = compile_graph(graph, LITTLE).entry()

@@ -20,6 +20,7 @@ from cnna.spec.manifest import ACCELERATOR
 from cnna.spec.regmap import VECTOR_OPS, offset
 
 from .. import networks
+from ..graph_builder import Builder
 from .distance import quantised_by_onnxruntime
 from .test_tables import LITTLE, onnxruntime_of, silu
 from .written import images, written
@@ -110,7 +111,7 @@ def agreed(graph: ir.Graph, config: Config, batch: int) -> list[SimpleNamespace]
 @pytest.mark.parametrize(("side", "batch", "several"), [(8, 3, True), (20, 2, True), (8, 1, False)])
 def test_each_image_has_its_own_scales(side, batch, several):
     """A command reads one word a block for all of its images. Maps that do not fit on chip are cut into bands, scales are not."""
-    b = networks.Builder(np.random.default_rng(5), "excited")
+    b = Builder(np.random.default_rng(5), "excited")
     x = b.conv(b.input(8, side, side), 12, ir.Window((3, 3), pads=(1, 1, 1, 1)))
     graph = b.graph(b.conv(b.excited(x), 8, ir.Window()))
     found = agreed(graph, LITTLE, batch)
@@ -121,7 +122,7 @@ def test_each_image_has_its_own_scales(side, batch, several):
 
 def test_maps_of_any_size_are_multiplied():
     """Bands of two operands are staged side by side; one of them read at the other's step would show."""
-    b = networks.Builder(np.random.default_rng(6), "large")
+    b = Builder(np.random.default_rng(6), "large")
     x = b.input(12, 30, 17)
     graph = b.graph(b.conv(b.product(b.copy(x), b.affine(x)), 8, ir.Window()))
     found = agreed(graph, LITTLE, 2)
@@ -137,7 +138,7 @@ def test_programs_without_pairs_do_not_name_their_register():
 
 def test_the_flag_of_a_flat_operand_is_taken_back():
     """The sum behind it would add one pixel to all others: fields keep their values from command to command."""
-    b = networks.Builder(np.random.default_rng(7), "flag")
+    b = Builder(np.random.default_rng(7), "flag")
     x = b.conv(b.input(8, 6, 6), 8, ir.Window())
     graph = b.graph(b.max_pool(b.add(b.excited(x), b.copy(x)), ir.Window((2, 2))))
     (found,) = agreed(graph, TINY, 1)

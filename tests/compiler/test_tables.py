@@ -19,6 +19,7 @@ from cnna.spec.manifest import ACCELERATOR
 from cnna.spec.regmap import offset
 
 from .. import networks
+from ..graph_builder import Builder
 from .distance import quantised_by_onnxruntime
 from .written import images, written
 
@@ -125,7 +126,7 @@ def loads(graph: ir.Graph, config: Config, batch: int) -> dict[int, list[tuple[i
 
 def test_a_layer_of_several_commands_loads_its_table_once():
     """Each load costs 256 bytes of DDR and up to 64 clocks; a command without one must follow one that has the same table."""
-    b = networks.Builder(np.random.default_rng(3), "tiled")
+    b = Builder(np.random.default_rng(3), "tiled")
     x = b.conv(b.input(12, 24, 24), 24, ir.Window((3, 3), pads=(1, 1, 1, 1)))
     table = ir.Table(bytes(range(256)))
     y = b.node(table, (x,), b.shape(x), 0)
@@ -138,7 +139,7 @@ def test_a_layer_of_several_commands_loads_its_table_once():
 
 def test_phases_load_their_table_with_the_first_row():
     """A tile of one row has no pixel of the other phases: a table in front of their weights would never be loaded."""
-    b = networks.Builder(np.random.default_rng(5), "phases")
+    b = Builder(np.random.default_rng(5), "phases")
     x = b.input(8, 24, 24)
     b.phases(x, 16, [(2, 2), (2, 1), (1, 2), (1, 1)], (48, 48))
     table = ir.Table(bytes(range(256)))
@@ -153,7 +154,7 @@ def test_phases_load_their_table_with_the_first_row():
 
 def test_layers_that_take_turns_load_at_each():
     """Two images abreast change the table with every layer: the engine has only one."""
-    b = networks.Builder(np.random.default_rng(4), "turns")
+    b = Builder(np.random.default_rng(4), "turns")
     x = b.input(8, 8, 8)
     for number in range(3):
         x = b.conv(x, 8, ir.Window((3, 3), pads=(1, 1, 1, 1)))

@@ -13,10 +13,11 @@ from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.regmap import offset
 
 from ... import networks
+from ...graph_builder import Builder
 
 
 def conv_program(channels, height, width, cout, window, config="tiny"):
-    b = networks.Builder(np.random.default_rng(1), "conv")
+    b = Builder(np.random.default_rng(1), "conv")
     return compile_graph(b.graph(b.conv(b.input(channels, height, width), cout, window)), preset(config))
 
 
@@ -72,7 +73,7 @@ def test_beats_as_wide_as_all_banks_go_one_by_one(run, clocks):
 def test_a_depthwise_pass_beside_its_source_waits_for_its_writes():
     """In one region the vector engine's reads meet its writes. In two regions only its parameters come between blocks."""
     config = preset("zcu102")
-    b = networks.Builder(np.random.default_rng(1), "depthwise")
+    b = Builder(np.random.default_rng(1), "depthwise")
     graph = b.graph(b.depthwise(b.input(64, 14, 14), ir.Window((3, 3), pads=(1, 1, 1, 1))))
     (fields,) = fields_of(compile_graph(graph, config), "vector")
     groups, region = -(-14 * 14 // 8), config.banks * config.bank_words
@@ -113,7 +114,7 @@ def test_a_wait_that_is_never_met_names_command_and_counts():
 
 def test_weights_that_must_be_streamed_bound_a_layer():
     """A fully connected layer would take less time than its weights take to come."""
-    b = networks.Builder(np.random.default_rng(1), "fc")
+    b = Builder(np.random.default_rng(1), "fc")
     program = compile_graph(b.graph(b.fully_connected(b.input(400, 1, 1), 80)), preset("tiny"))
     spans = cost.timeline(program.program, program.config)
     assert cost.total_cycles(spans) >= sum(f["beats"] for f in fields_of(program, "weight"))
@@ -121,7 +122,7 @@ def test_weights_that_must_be_streamed_bound_a_layer():
 
 def test_a_slower_memory_takes_longer_and_only_where_it_is_waited_for():
     """Bytes a clock and latency must reach every engine that moves bytes, and leave conv commands' own clocks as they are."""
-    b = networks.Builder(np.random.default_rng(1), "fc")
+    b = Builder(np.random.default_rng(1), "fc")
     program = compile_graph(b.graph(b.fully_connected(b.input(400, 1, 1), 80)), preset("zcu102"))
     clocks = {
         memory: cost.total_cycles(cost.timeline(program.program, program.config, memory))

@@ -13,13 +13,13 @@ from cnna.compiler.plan.fold import fold_inputs
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 
-from ... import networks
+from ...graph_builder import Builder
 
 CONFIG = preset("tiny")
 
 
 def _network(grow):
-    builder = networks.Builder(np.random.default_rng(1), "steps")
+    builder = Builder(np.random.default_rng(1), "steps")
     return builder.graph(grow(builder, builder.input(13, 5, 7)))
 
 

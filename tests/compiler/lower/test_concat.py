@@ -7,7 +7,7 @@ from cnna.compiler.graph import ir
 from cnna.compiler.lower.concat import store_tensors
 from cnna.compiler.lower.kernels import View
 
-from ...networks import Builder
+from ...graph_builder import Builder
 
 
 @pytest.fixture

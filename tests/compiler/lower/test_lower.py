@@ -13,6 +13,7 @@ from cnna.spec.config import preset
 from cnna.spec.errors import ModelError
 
 from ... import networks
+from ...graph_builder import Builder
 from .test_concat import same
 from .test_weights import ring_words
 
@@ -20,7 +21,7 @@ TINY = preset("tiny")
 
 
 def kernels(make, config=TINY):
-    b = networks.Builder(np.random.default_rng(1), "case")
+    b = Builder(np.random.default_rng(1), "case")
     return lower(b.graph(make(b)), config).kernels
 
 
@@ -86,7 +87,7 @@ def test_an_average_over_borders_is_a_rectangle_for_each_count():
 
 def test_macs_are_counted_as_the_model_counts_them():
     """Padding must count, groups once, and pools or adds not at all."""
-    b = networks.Builder(np.random.default_rng(1), "macs")
+    b = Builder(np.random.default_rng(1), "macs")
     x = b.input(6, 5, 5)
     y = b.conv(x, 4, ir.Window((3, 3), pads=(1, 1, 1, 1)), groups=2)
     z = b.depthwise(y, ir.Window((2, 2)))
@@ -97,7 +98,7 @@ def test_macs_are_counted_as_the_model_counts_them():
 def test_weights_that_overflow_the_packed_multiplier_are_named():
     """Sums would be silently wrong where a whole cascade of -128 meets inputs of -128."""
     config = preset("zcu102")
-    b = networks.Builder(np.random.default_rng(1), "case")
+    b = Builder(np.random.default_rng(1), "case")
     graph = b.graph(b.conv(b.input(config.ci, 4, 4), 8, ir.Window()))
     weights = graph.nodes[0].op.weights
     low = np.full_like(graph.constants[weights], -128)
@@ -108,7 +109,7 @@ def test_weights_that_overflow_the_packed_multiplier_are_named():
 
 def test_a_selection_picks_each_channel_once():
     """A convolution packs a concatenation off block borders; a weight elsewhere would give another channel's values."""
-    b = networks.Builder(np.random.default_rng(1), "case")
+    b = Builder(np.random.default_rng(1), "case")
     x = b.input(4, 3, 3)
     zero = b.zero(x)
     made = lower(b.graph(b.concat(*(same(b, x, count) for count in (6, 5)))), TINY).kernels
@@ -130,7 +131,7 @@ def test_a_selection_picks_each_channel_once():
 
 def test_a_tensor_without_quantisation_is_named():
     """Its zero point would be asked of nothing, and the user would see a traceback."""
-    b = networks.Builder(np.random.default_rng(1), "case")
+    b = Builder(np.random.default_rng(1), "case")
     graph = b.graph(b.conv(b.input(4, 4, 4), 8, ir.Window()))
     tensors = {name: replace(tensor, quant=None) for name, tensor in graph.tensors.items()}
     with pytest.raises(ModelError, match=r"case: tensor '.*' is not quantised; run `cnna quantize` first"):

@@ -12,6 +12,7 @@ from cnna.compiler.plan.allocate import activation_bytes, allocate
 from cnna.spec.config import Config, preset
 
 from ... import networks
+from ...graph_builder import Builder
 
 LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=1024, ring_words=64, vector_ring_words=256)
 
@@ -55,7 +56,7 @@ def test_staging_lies_apart_from_what_lives():
 
 
 def test_ports_have_pages_of_their_own():
-    b = networks.Builder(np.random.default_rng(1), "ports")
+    b = Builder(np.random.default_rng(1), "ports")
     y = b.add(b.input(3, 4, 4), b.input(3, 4, 4))
     found = allocate(lower(b.graph(y), LITTLE, 2), LITTLE, "ports")
     ports = [found.ddr[name] for name in (*b.inputs, y)]
@@ -66,7 +67,7 @@ def test_ports_have_pages_of_their_own():
 
 def test_a_place_stays_reserved_if_memory_allows():
     """If a pool's output lay on the input of the convolution before it, their chunks could not overlap."""
-    b = networks.Builder(np.random.default_rng(1), "rest")
+    b = Builder(np.random.default_rng(1), "rest")
     x = b.input(8, 8, 8)
     y = b.max_pool(b.conv(x, 16, ir.Window()), ir.Window((2, 2), (2, 2)))
     lowered, config = lower(b.graph(y), preset("tiny")), preset("tiny")
@@ -78,7 +79,7 @@ def test_a_place_stays_reserved_if_memory_allows():
 def test_a_large_input_is_loaded_in_bands_beside_its_convolution():
     """Loaded as a whole before its convolution, a large input would stop the array meanwhile; a small one would gain nothing."""
     for side, banded in ((96, True), (8, False)):
-        b = networks.Builder(np.random.default_rng(1), "bands")
+        b = Builder(np.random.default_rng(1), "bands")
         y = b.conv(b.conv(b.input(3, side, side), 8, ir.Window((7, 7), (2, 2), pads=(3, 3, 3, 3))), 8, ir.Window())
         lowered = lower(b.graph(y), preset("zcu102"))
         found = allocate(lowered, preset("zcu102"), "bands")
@@ -88,7 +89,7 @@ def test_a_large_input_is_loaded_in_bands_beside_its_convolution():
 @pytest.mark.parametrize("batch", [1, 3])
 def test_maps_share_memory_by_lifetime(batch):
     """In a dense block, concatenation in place and lifetimes need two wide maps; a buffer for each tensor would need them all."""
-    b = networks.Builder(np.random.default_rng(1), "dense")
+    b = Builder(np.random.default_rng(1), "dense")
     x = b.conv(b.input(4, 8, 8), 4, ir.Window())
     for _ in range(12):
         x = b.concat(x, b.conv(b.affine(x), 4, ir.Window()))
@@ -102,7 +103,7 @@ def test_maps_share_memory_by_lifetime(batch):
 
 def test_the_answers_of_a_batch_are_stored_after_all_of_them():
     """In bands of an image, a fully connected layer would fetch its weights, which are all of its time, once for each image."""
-    b = networks.Builder(np.random.default_rng(1), "answers")
+    b = Builder(np.random.default_rng(1), "answers")
     y = b.fully_connected(b.conv(b.input(16, 1, 1), 2048, ir.Window()), 1000)
     lowered, config = lower(b.graph(y), preset("zcu102"), 4), preset("zcu102")
     (last,) = allocate(lowered, config, "answers").tilings[-1:]

@@ -13,13 +13,14 @@ from cnna.spec.config import preset
 from cnna.spec.pack import pack, unpack
 
 from ... import networks
+from ...graph_builder import Builder
 
 ZCU102, TINY = preset("zcu102"), preset("tiny")
 
 
 def first_layer(channels, height, cout, kernel, stride, pad):
     """A graph of one square convolution."""
-    b = networks.Builder(np.random.default_rng(1), "first")
+    b = Builder(np.random.default_rng(1), "first")
     window = ir.Window((kernel, kernel), (stride, stride), pads=(pad, pad, pad, pad))
     return b.graph(b.conv(b.input(channels, height, height), cout, window))
 
@@ -80,7 +81,7 @@ def test_full_words_are_left_alone(layer):
 
 def test_inputs_that_others_read_are_left_alone():
     """A second reader, or the user, would see the folded picture."""
-    b = networks.Builder(np.random.default_rng(1), "shared")
+    b = Builder(np.random.default_rng(1), "shared")
     x = b.input(3, 16, 16)
     y = b.conv(x, 8, ir.Window((3, 3), (2, 2)))
     assert fold_inputs(b.graph(y), ZCU102)[1]
@@ -90,7 +91,7 @@ def test_inputs_that_others_read_are_left_alone():
 
 
 def test_grouped_and_dilated_convolutions_are_left_alone():
-    b = networks.Builder(np.random.default_rng(1), "left")
+    b = Builder(np.random.default_rng(1), "left")
     b.conv(b.input(4, 16, 16), 8, ir.Window((3, 3), (2, 2)), groups=2)
     b.depthwise(b.input(3, 16, 16), ir.Window((3, 3), (2, 2)))
     b.conv(b.input(3, 16, 16), 8, ir.Window((3, 3), dilation=(2, 2)))

@@ -13,6 +13,7 @@ from cnna.spec.config import Config, preset
 from cnna.spec.regmap import COUNTED, REGISTERS, SEGMENTS
 
 from ... import networks
+from ...graph_builder import Builder
 from ..out_of_order import OutOfOrder
 
 SMALL = Config("small", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
@@ -76,7 +77,7 @@ def test_missing_waits_are_seen(engine):
 
 def test_units_of_a_chunk_are_waited_for_one_by_one():
     """A pool behind a convolution must begin with the first chunk; waiting for all chunks would cost the overlap."""
-    b = networks.Builder(np.random.default_rng(1), "overlap")
+    b = Builder(np.random.default_rng(1), "overlap")
     y = b.max_pool(b.conv(b.input(8, 8, 8), 32, ir.Window((3, 3), pads=(1, 1, 1, 1))), ir.Window((2, 2), (2, 2)))
     program = compile_graph(b.graph(y), preset("tiny"))
     pool = next(command for command in commands(program.program) if command.engine == "vector")

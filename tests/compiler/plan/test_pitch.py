@@ -11,6 +11,7 @@ from cnna.compiler.plan.pitch import group_clocks, set_pitches
 from cnna.spec.config import preset
 
 from ... import networks
+from ...graph_builder import Builder
 
 
 @pytest.mark.parametrize("name", ["tiny", "zcu102"])
@@ -28,7 +29,7 @@ def test_group_clocks_count_the_fullest_bank(name, stride, size, pitch):
 def test_stride_two_layers_of_resnet_get_room():
     """14 x 14 to 7 x 7 at stride 2: without room behind the rows most groups meet in a bank, with a few words none does."""
     config = preset("zcu102")
-    b = networks.Builder(np.random.default_rng(1), "stride")
+    b = Builder(np.random.default_rng(1), "stride")
     lowered = set_pitches(lower(b.graph(b.conv(b.input(64, 14, 14), 32, ir.Window((1, 1), (2, 2)))), config), config)
     pitch = lowered.maps[b.inputs[0]].pitch
     assert pitch > 14

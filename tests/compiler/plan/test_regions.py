@@ -9,14 +9,14 @@ from cnna.compiler.plan.allocate import allocate
 from cnna.compiler.plan.regions import best_base, rivals_of
 from cnna.spec.config import preset
 
-from ... import networks
+from ...graph_builder import Builder
 
 CONFIG = preset("zcu102")
 SIZE = region_words(CONFIG)
 
 
 def depthwise_chain():
-    b = networks.Builder(np.random.default_rng(1), "chain")
+    b = Builder(np.random.default_rng(1), "chain")
     wide = b.conv(b.input(32, 14, 14), 64, ir.Window())
     return lower(b.graph(b.conv(b.depthwise(wide, ir.Window((3, 3), pads=(1, 1, 1, 1))), 32, ir.Window())), CONFIG)
 

@@ -21,6 +21,7 @@ from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
 
 from ... import networks
+from ...graph_builder import Builder
 
 LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=512, ring_words=64, vector_ring_words=256)
 
@@ -74,7 +75,7 @@ def test_commands_declare_every_word_they_touch(kind):
 
 def test_two_operands_with_other_steps_are_walked_apart():
     """With one operand on chip and one staged in bands, block steps differ, so every block must be a command of its own."""
-    b = networks.Builder(np.random.default_rng(1), "add")
+    b = Builder(np.random.default_rng(1), "add")
     x = b.input(16, 12, 12)
     y = b.add(b.copy(x), b.affine(x))
     for command in commands_of(b.graph(y), LITTLE):
@@ -88,7 +89,7 @@ def test_the_old_channels_of_a_concatenation_do_not_wait_for_the_new():
 
     Without a command of its own, the old half would wait for the array too (DenseNet-121: 911 k clocks instead of 807 k).
     """
-    b = networks.Builder(np.random.default_rng(3), "dense")
+    b = Builder(np.random.default_rng(3), "dense")
     x = b.input(16, 8, 8)
     old = b.conv(x, 16, ir.Window())
     new = b.conv(old, 8, ir.Window((3, 3), pads=(1, 1, 1, 1)))
@@ -103,7 +104,7 @@ def test_the_old_channels_of_a_concatenation_do_not_wait_for_the_new():
 
 def test_weights_beyond_the_ring_are_streamed_a_chunk_at_a_time():
     """Each chunk needs its parameters once and its weights once a group, all before the next chunk's parameters."""
-    b = networks.Builder(np.random.default_rng(1), "stream")
+    b = Builder(np.random.default_rng(1), "stream")
     graph = b.graph(b.conv(b.input(40, 6, 6), 24, ir.Window((3, 3))))
     found = [c for c in commands(compile_graph(graph, LITTLE).program) if c.engine in ("weight", "conv")]
     assert [c.engine for c in found] == ["weight", "weight", "conv"] * 3
@@ -115,7 +116,7 @@ def test_weights_beyond_the_ring_are_streamed_a_chunk_at_a_time():
 
 def test_weights_of_a_single_group_are_not_streamed():
     """A fully connected layer takes each weight once and frees it, so the ring's size must not matter."""
-    b = networks.Builder(np.random.default_rng(1), "fc")
+    b = Builder(np.random.default_rng(1), "fc")
     graph = b.graph(b.fully_connected(b.input(400, 1, 1), 24))
     (conv,) = (c for c in commands(compile_graph(graph, LITTLE).program) if c.engine == "conv")
     assert (conv.f.stream, conv.f.chunks) == (0, 3)
@@ -123,7 +124,7 @@ def test_weights_of_a_single_group_are_not_streamed():
 
 def test_what_is_staged_already_is_not_loaded_again():
     """A convolution that is cut by output channels must read one band for all of them."""
-    b = networks.Builder(np.random.default_rng(1), "bands")
+    b = Builder(np.random.default_rng(1), "bands")
     x = b.input(16, 24, 40)
     y = b.conv(x, 96, ir.Window())
     found = commands_of(b.graph(y), LITTLE)

@@ -14,6 +14,7 @@ from cnna.spec.config import Config, preset
 
 from ... import networks
 from ...agreement import CONFIGS, Case, agree_emulated
+from ...graph_builder import Builder
 
 LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=512, ring_words=64, vector_ring_words=256)
 
@@ -61,7 +62,7 @@ def test_images_abreast_keep_the_order_of_their_own():
 
 def test_the_array_works_on_one_image_while_the_other_is_pooled():
     """With convolutions and pools in turn, running one image after the other would leave each engine idle half of the time."""
-    b = networks.Builder(np.random.default_rng(1), "abreast")
+    b = Builder(np.random.default_rng(1), "abreast")
     x = b.input(64, 28, 28)
     window = ir.Window((3, 3), pads=(1, 1, 1, 1))
     for _ in range(4):
@@ -78,7 +79,7 @@ def test_the_array_works_on_one_image_while_the_other_is_pooled():
 
 def test_large_maps_then_many_weights_are_cut_between():
     """All images together would spill the early maps; image by image would fetch the late weights for each image."""
-    b = networks.Builder(np.random.default_rng(1), "cut")
+    b = Builder(np.random.default_rng(1), "cut")
     x = b.input(64, 56, 56)
     for _ in range(4):
         x = b.conv(b.conv(x, 256, ir.Window()), 64, ir.Window())

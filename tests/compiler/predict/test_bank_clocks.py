@@ -11,7 +11,7 @@ from cnna.compiler.predict.bank_clocks import NONE, WALK, source_words, walk_clo
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 
-from ... import networks
+from ...graph_builder import Builder
 
 PADDED = ir.Window((3, 3), stride=(2, 2), pads=(1, 1, 0, 0))
 
@@ -38,7 +38,7 @@ def turns(fields, config, group):
 @pytest.mark.parametrize(("pitch", "waits"), [(27, True), (29, False)])
 def test_a_padded_strided_pool_waits_as_its_lanes_do(pitch, waits):
     """At stride 2 and a tight pitch, rows wrap into the same banks, so the pool is slower than its taps."""
-    b = networks.Builder(np.random.default_rng(1), "pool")
+    b = Builder(np.random.default_rng(1), "pool")
     program = compile_graph(b.graph(b.max_pool(b.input(4, 27, 27), PADDED)), preset("zcu102"))
     (fields,) = (vars(command.f) for command in commands(program.program) if command.engine == "vector")
     fields |= {"src_ky": pitch, "src_row": 2 * pitch - 2 * fields["out_width"]}
@@ -49,7 +49,7 @@ def test_a_padded_strided_pool_waits_as_its_lanes_do(pitch, waits):
 
 def test_a_flat_tap_takes_one_clock():
     """One word serves all lanes; a word for each lane would all lie in one bank. The other tap reads as ever."""
-    b = networks.Builder(np.random.default_rng(1), "pool")
+    b = Builder(np.random.default_rng(1), "pool")
     program = compile_graph(b.graph(b.max_pool(b.input(4, 27, 27), PADDED)), preset("zcu102"))
     (fields,) = (vars(command.f) for command in commands(program.program) if command.engine == "vector")
     second = {**fields, "kernel_width": 1, "kernel_height": 1, "first_x": fields["first_x"] + fields["stride_dilation_x"]}

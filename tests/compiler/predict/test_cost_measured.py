@@ -24,7 +24,7 @@ from cnna.spec.artifact import load
 from cnna.spec.config import preset
 from cnna.spec.ddr import DdrSpeed
 
-from ... import networks
+from ...graph_builder import Builder
 
 NETWORK, LAYER, COUNTED_CLOCKS = 0.03, 0.10, 1000
 SAME = ir.Window((3, 3), pads=(1, 1, 1, 1))
@@ -42,7 +42,7 @@ def far_off(predicted: float, measured: float, layers: Clocks) -> list[str]:
     ]
 
 
-def _plain(b: networks.Builder) -> str:
+def _plain(b: Builder) -> str:
     """3x3 convolutions and max pools, then a fully connected layer."""
     x = b.input(3, 32, 32)
     for channels in (16, 32, 48):
@@ -50,7 +50,7 @@ def _plain(b: networks.Builder) -> str:
     return b.fully_connected(x, 40)
 
 
-def _residual(b: networks.Builder) -> str:
+def _residual(b: Builder) -> str:
     """Residual blocks, one with a 1x1 convolution around."""
     x = b.conv(b.input(4, 28, 28), 16, SAME)
     for channels in (16, 16, 32):
@@ -59,7 +59,7 @@ def _residual(b: networks.Builder) -> str:
     return b.fully_connected(b.average_pool(x, ir.Window((7, 7), stride=(7, 7))), 10)
 
 
-def _mobile(b: networks.Builder) -> str:
+def _mobile(b: Builder) -> str:
     """A strided first layer, then depthwise and 1x1 convolutions, which follow each other chunk by chunk."""
     x = b.conv(b.input(3, 48, 48), 16, ir.Window((3, 3), stride=(2, 2), pads=(1, 1, 1, 1)))
     for channels, stride in ((24, 1), (32, 2), (32, 1), (48, 2)):
@@ -67,7 +67,7 @@ def _mobile(b: networks.Builder) -> str:
     return b.fully_connected(b.average_pool(x, ir.Window((6, 6), stride=(6, 6))), 40)
 
 
-def _excited(b: networks.Builder) -> str:
+def _excited(b: Builder) -> str:
     """Blocks with squeeze-and-excite, then the product and the lesser of two maps."""
     x = b.conv(b.input(3, 48, 48), 16, ir.Window((3, 3), stride=(2, 2), pads=(1, 1, 1, 1)))
     for channels in (24, 32):
@@ -81,9 +81,9 @@ GROWN = [*((grow, batch) for grow in (_plain, _mobile, _excited) for batch in (1
 
 @pytest.mark.cosim
 @pytest.mark.parametrize(("grow", "batch"), GROWN)
-def test_a_small_network_takes_the_clocks_that_are_predicted(grow: Callable[[networks.Builder], str], batch: int, rtl: Any) -> None:
+def test_a_small_network_takes_the_clocks_that_are_predicted(grow: Callable[[Builder], str], batch: int, rtl: Any) -> None:
     """A user of `cnna report` has no other figures before anything runs."""
-    builder = networks.Builder(np.random.default_rng(1), grow.__name__)
+    builder = Builder(np.random.default_rng(1), grow.__name__)
     program = compile_graph(builder.graph(grow(builder)), preset("tiny"), batch)
     artifact = program.piece()
     device = rtl(program.config)

@@ -16,6 +16,7 @@ from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.regmap import COUNTED
 
 from ... import networks
+from ...graph_builder import Builder
 
 
 @pytest.fixture(scope="module", params=[(3, "tiny", 2), (5, "zcu102", 1)], ids=str)
@@ -63,7 +64,7 @@ def test_no_engine_is_quicker_than_its_work(played):
 
 def test_slower_memory_takes_longer():
     """A fully connected layer is bound by its weights: a fourth of the bandwidth must take four times as long."""
-    b = networks.Builder(np.random.default_rng(1), "fc")
+    b = Builder(np.random.default_rng(1), "fc")
     program = compile_graph(b.graph(b.conv(b.input(1024, 1, 1), 1024, ir.Window())), preset("zcu102"))
     ends = [predicted_spans(program.program, program.config, DdrSpeed(rate))[-1].end for rate in (48, 12)]
     weights = sum(ddr_bytes(c.engine, vars(c.f), program.config) for c in commands(program.program) if c.engine == "weight")

@@ -10,7 +10,7 @@ from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, Requester, 
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 
-from ... import networks
+from ...graph_builder import Builder
 
 ZCU102 = preset("zcu102")
 
@@ -31,7 +31,7 @@ class Listed(Requester):
 
 def fields_of(engine, grow):
     """The registers of a small network's first command of that engine."""
-    b = networks.Builder(np.random.default_rng(1), "one")
+    b = Builder(np.random.default_rng(1), "one")
     program = compile_graph(b.graph(grow(b)), ZCU102)
     return next(vars(command.f) for command in commands(program.program) if command.engine == engine)
 

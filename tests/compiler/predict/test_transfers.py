@@ -16,7 +16,7 @@ from cnna.spec.commands import commands
 from cnna.spec.config import preset
 from cnna.spec.ddr import PLANNED
 
-from ... import networks
+from ...graph_builder import Builder
 
 ZCU102 = preset("zcu102")
 RUNS = {"fm": 0, "fm_run": 164, "fm_block": 0, "run": 40, "runs": 4, "blocks": 1}
@@ -67,7 +67,7 @@ def test_a_store_waits_for_the_answer_to_the_one_before(transfers):
 
 def test_stores_of_a_program_do_not_overlap():
     """The stores of a compiled batch would overlap too."""
-    b = networks.Builder(np.random.default_rng(1), "fc")
+    b = Builder(np.random.default_rng(1), "fc")
     program = compile_graph(b.graph(b.conv(b.input(64, 1, 1), 24, ir.Window())), ZCU102, 4)
     spans = predicted_spans(program.program, program.config)
     stores = [span for command, span in zip(commands(program.program), spans, strict=True) if command.engine == "store"]

@@ -13,7 +13,7 @@ from cnna.spec.commands import commands
 from cnna.spec.config import BEAT_BYTES, preset
 from cnna.spec.ddr import PLANNED
 
-from ... import networks
+from ...graph_builder import Builder
 
 ZCU102 = preset("zcu102")
 
@@ -21,7 +21,7 @@ ZCU102 = preset("zcu102")
 @pytest.mark.parametrize(("ports", "co"), [(1, 32), (1, 48), (1, 64), (2, 64), (4, 64)])
 def test_weights_come_as_fast_as_their_ports_bring_them(ports, co):
     """Sixteen of one port's widest words are more than may be outstanding: waiting for room for all of them would never end."""
-    b = networks.Builder(np.random.default_rng(1), "fc")
+    b = Builder(np.random.default_rng(1), "fc")
     graph = b.graph(b.conv(b.input(256, 1, 1), 512, ir.Window()))
     program = compile_graph(graph, replace(ZCU102, name="wide", co=co, ports=ports))
     spans = predicted_spans(program.program, program.config)

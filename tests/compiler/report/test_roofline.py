@@ -15,6 +15,7 @@ from cnna.spec.config import preset
 
 from ... import networks
 from ...agreement import artifact_of
+from ...graph_builder import Builder
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def test_the_roofline_has_each_layer_with_macs_once(found):
 
 def test_layers_beside_the_array_lie_under_the_vector_engines_roof():
     """Depthwise layers that work while the array has others' commands have few clocks of their own: they would lie too high."""
-    builder = networks.Builder(np.random.default_rng(1), "mobile")
+    builder = Builder(np.random.default_rng(1), "mobile")
     x = builder.conv(builder.input(3, 24, 24), 16, ir.Window())
     for _ in range(3):
         x = builder.conv(builder.depthwise(x, ir.Window((3, 3), pads=(1, 1, 1, 1))), 32, ir.Window())

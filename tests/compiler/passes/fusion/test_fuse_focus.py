@@ -15,6 +15,7 @@ from cnna.sim.reference import reference
 from cnna.spec.config import preset
 
 from .... import networks
+from ....graph_builder import Builder
 from ..alone import kinds, left_alone
 
 PADDED = Window((3, 3), pads=(1, 1, 1, 1))
@@ -34,7 +35,7 @@ class Focus:
     groups: int = 1
 
 
-class Made(networks.Builder):
+class Made(Builder):
     """A graph with a Focus."""
 
     def parts(self, x: str, focus: Focus) -> list[str]:

@@ -13,6 +13,7 @@ from cnna.sim.reference import reference
 from cnna.spec.arith import factors, multiplier
 
 from .... import networks
+from ....graph_builder import Builder
 from ..alone import kinds, left_alone
 from ..int8_graphs import COPY, QUANT, conv, exact, int8_graph
 
@@ -68,9 +69,9 @@ def test_of_a_sum_leaves_the_sum_to_the_convolution():
     assert kinds(exact(lambda given: run_passes(given, INTEGER), graph)) == ["Conv", "Table"]
 
 
-def phased(maker=None) -> tuple[networks.Builder, str]:
+def phased(maker=None) -> tuple[Builder, str]:
     """Four convolutions whose pixels alternate, as of a ConvTranspose; the first one's operator is changed by `maker`."""
-    b = networks.Builder(np.random.default_rng(3), "phased")
+    b = Builder(np.random.default_rng(3), "phased")
     y = b.phases(b.input(5, 6, 7), 9, [(2, 2), (2, 1), (1, 2), (1, 1)], (12, 14))
     if maker:
         b.nodes[0] = replace(b.nodes[0], op=maker(b.nodes[0].op))
@@ -98,7 +99,7 @@ def test_of_a_mosaic_stays_if_a_part_has_no_place_for_it():
     b, y = phased(lambda op: replace(op, table=OTHER))
     b.node(TABLE, (y,), b.shape(y), 5)
     assert left_alone(fuse_table, b.graph())
-    b = networks.Builder(np.random.default_rng(3), "copies")
+    b = Builder(np.random.default_rng(3), "copies")
     y = b.enlarged(b.input(5, 6, 7), (2, 2))
     b.node(TABLE, (y,), b.shape(y), 5)
     assert left_alone(fuse_table, b.graph())
