@@ -22,6 +22,7 @@ from cnna.spec.config import PRESETS, Config
 
 from . import networks
 
+LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=200, vector_ring_words=264)
 CONFIGS = {**PRESETS, ODD.name: ODD}
 WATCHDOG_CLOCKS = 20_000  # these programs are short, so a deadlock shows soon

@@ -190,7 +190,7 @@ class Product:
     mult: int
     shift: int
     out: Clamp
-    table: "Table | None" = None
+    table: Table | None = None
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.model import Model
 from cnna.sim.reference import reference
 from cnna.spec.commands import commands
-from cnna.spec.config import Config, preset
+from cnna.spec.config import preset
 from cnna.spec.manifest import ACCELERATOR
 
+from ..agreement import LITTLE
 from ..graph_builder import Builder
 from .distance import quantised_by_onnxruntime
 from .written import answers, images, written
 
 TINY = preset("tiny")
-LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
 MODES = ("half_pixel", "asymmetric")
 SIZES = ((1, 1), (1, 4), (3, 1), (2, 2), (5, 7))
 

@@ -21,10 +21,10 @@ from cnna.spec.config import Config, preset
 from cnna.spec.errors import ModelError
 
 from .. import networks, qdq_networks
+from ..agreement import LITTLE
 from ..graph_builder import Builder
 
 OTHER = Config("other", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=512, ring_words=328, vector_ring_words=264)
-LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
 CONFIGS = {config.name: config for config in (preset("tiny"), OTHER, LITTLE, preset("zcu102"))}
 
 

@@ -11,19 +11,18 @@ from cnna.compiler.compile import compile_graph, compile_model
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.graph import ir
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model.model import Model
 from cnna.sim import check
 from cnna.sim.reference import reference
 from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
-from cnna.spec.manifest import ACCELERATOR
 from cnna.spec.regmap import VECTOR_OPS, offset
 
 from .. import networks
+from ..agreement import LITTLE
 from ..graph_builder import Builder
 from .distance import quantised_by_onnxruntime
-from .test_tables import LITTLE, onnxruntime_of, silu
-from .written import images, written
+from .one_piece import compiled_whole
+from .written import answers, images, silu, written
 
 TINY = preset("tiny")
 PRODUCT = VECTOR_OPS.index("product")
@@ -62,14 +61,7 @@ def test_products_cut_no_network(name, source, tmp_path):
     model = network(name)
     feeds = images(model, 3)
     made = quantise(model, feeds)[0] if source == "cnna" else quantised_by_onnxruntime(model, feeds, tmp_path)
-    artifact = compile_model(load_model(made.SerializeToString()), TINY)
-    assert [piece["kind"] for piece in artifact.manifest["pieces"]] == [ACCELERATOR]
-    with Model(artifact, "emulator", check=True) as emulated:
-        found = emulated.run(feeds)["y"]
-    expected = onnxruntime_of(made, feeds["x"])
-    step = np.abs(np.diff(np.unique(expected))).min()
-    assert np.abs(found - expected).max() < 3.5 * step
-    assert (np.abs(found - expected) < 0.5 * step).mean() > 0.95
+    compiled_whole(made, feeds, TINY, greatest=3.5, equal=0.95)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -77,9 +69,8 @@ def test_answers_are_near_float(name):
     """A range that is too wide, as of a slope's part that no one sees, would leave few of 256 steps."""
     model = network(name)
     feeds = images(model, 16)
-    answers = onnxruntime_of(model, feeds["x"])
-    found = onnxruntime_of(quantise(model, feeds)[0], feeds["x"])
-    assert np.abs(found - answers).mean() < 0.012 * (answers.max() - answers.min())
+    (expected,), (found,) = answers(model, feeds), answers(quantise(model, feeds)[0], feeds)
+    assert np.abs(found - expected).mean() < 0.012 * (expected.max() - expected.min())
 
 
 def test_a_steep_slope_costs_no_range():

@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
-import onnxruntime as ort
 import pytest
 from onnx import ModelProto
 
@@ -15,20 +14,16 @@ from cnna.compiler.quantise.quantise import quantise
 from cnna.host.model.model import Model
 from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
-from cnna.spec.manifest import ACCELERATOR
 from cnna.spec.regmap import offset
 
 from .. import networks
+from ..agreement import LITTLE
 from ..graph_builder import Builder
 from .distance import quantised_by_onnxruntime
-from .written import images, written
+from .one_piece import compiled_whole
+from .written import answers, images, silu, written
 
 TINY = preset("tiny")
-LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=256, ring_words=64, vector_ring_words=256)
-
-
-def silu(made: str, read: str) -> str:
-    return f"{made}_s = Sigmoid ({read}) {made} = Mul ({read}, {made}_s)"
 
 
 def hard_swish(made: str, read: str) -> str:
@@ -53,13 +48,6 @@ def network(name: str) -> ModelProto:
     return load_model(written(text, used).SerializeToString())
 
 
-def onnxruntime_of(model: ModelProto, x: np.ndarray) -> np.ndarray:
-    """The answer that the QDQ model has as it is written."""
-    options = ort.SessionOptions()
-    options.add_session_config_entry("session.disable_quant_qdq", "1")
-    return ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"]).run(None, {"x": x})[0]
-
-
 @pytest.mark.parametrize("source", ["cnna", "onnxruntime"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_activations_cut_no_network(name, source, tmp_path):
@@ -67,14 +55,7 @@ def test_activations_cut_no_network(name, source, tmp_path):
     model = network(name)
     feeds = images(model, 4)
     made = quantise(model, feeds)[0] if source == "cnna" else quantised_by_onnxruntime(model, feeds, tmp_path)
-    artifact = compile_model(load_model(made.SerializeToString()), TINY)
-    assert [piece["kind"] for piece in artifact.manifest["pieces"]] == [ACCELERATOR]
-    with Model(artifact, "emulator", check=True) as emulated:
-        found = emulated.run(feeds)["y"]
-    expected = onnxruntime_of(made, feeds["x"])
-    step = np.abs(np.diff(np.unique(expected))).min()
-    assert np.abs(found - expected).max() < 2.5 * step
-    assert (np.abs(found - expected) < 0.5 * step).mean() > 0.97
+    compiled_whole(made, feeds, TINY, greatest=2.5, equal=0.97)
 
 
 def test_activations_take_no_pass_of_their_own():
@@ -110,7 +91,7 @@ def test_phases_share_a_table(device):
             assert found[0].f.table_load, name
             with Model(artifact, device, check=True) as opened:
                 answer = opened.run(feeds)["y"]
-            expected = onnxruntime_of(made, feeds["x"])
+            expected = answers(made, feeds)[0]
             assert np.abs(answer - expected).max() < 2.5 / 255, name
 
 

@@ -30,6 +30,11 @@ def written(text: str, weights: Shapes | None = None, opset: int = 17, seed: int
     return model
 
 
+def silu(made: str, read: str) -> str:
+    """The text of `made`, SiLU of `read`, in the two nodes that exporters write."""
+    return f"{made}_s = Sigmoid ({read}) {made} = Mul ({read}, {made}_s)"
+
+
 def images(model: ModelProto, count: int = 3, seed: int = 2) -> dict[str, np.ndarray]:
     """Seeded normal float32 for each input of a model with a free batch axis."""
     rng = np.random.default_rng(seed)
