@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
@@ -130,7 +130,10 @@ class Editor:
         return True
 
     def finish(self) -> Graph:
-        """The new graph: in topological order (the old order where possible), without dead nodes, tensors or constants."""
+        """The new graph: in topological order, without dead nodes, tensors or constants.
+
+        Old nodes keep their order where possible, and a new one stands before the first that reads it.
+        """
         makers = {output: node for node in self.nodes.values() for output in outputs_of(node)}
         alive: dict[str, Node] = {}
         pending = [makers[output] for output in self.outputs if output in makers]
@@ -139,7 +142,9 @@ class Editor:
             if node.output not in alive:
                 alive[node.output] = node
                 pending += [makers[name] for name in node.inputs if name in makers]
-        nodes = tuple(_ordered(alive, {output: i for i, output in enumerate(self.nodes)}))
+        known = {node.output: number for number, node in enumerate(self._graph.nodes)}
+        found = _ordered(alive, {output: number for number, output in enumerate(self.nodes)})
+        nodes = tuple(_ordered(alive, _positions(found, known)))
         used = {name for node in nodes for name in (*node.inputs, *outputs_of(node))} | {*self.outputs, *self._graph.inputs}
         named = used | {value for node in nodes for value in vars(node.op).values() if isinstance(value, str)}
         return replace(
@@ -161,6 +166,22 @@ def settled(graph: Graph, rewrite: Callable[[Editor, AnyNode], bool]) -> Graph:
         for node in edit:
             again |= rewrite(edit, node)
     return edit.finish()
+
+
+def _positions(nodes: Sequence[AnyNode], old: Mapping[str, int]) -> dict[str, int]:
+    """The place of each of the sorted nodes, by output: its old one, or that of the first node that reads it.
+
+    Engines take layers in the graph's order. Were new nodes to go to the end, a branch that begins with one would run behind the
+    other branches, and what waits for it would wait for all of them.
+    """
+    found: dict[str, int] = {}
+    first: dict[str, int] = {}  # the place of a tensor's first reader
+    for node in reversed(nodes):
+        place = old.get(node.output, min((first[name] for name in outputs_of(node) if name in first), default=len(old)))
+        found[node.output] = place
+        for name in node.inputs:
+            first[name] = min(place, first.get(name, place))
+    return found
 
 
 def _ordered(nodes: dict[str, Node], position: dict[str, int]) -> list[Node]:

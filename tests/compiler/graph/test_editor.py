@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from cnna.compiler.graph.editor import Editor
-from cnna.compiler.graph.float_ops import Clip, Onnx
+from cnna.compiler.graph.float_ops import Add, Clip, Onnx
 from cnna.compiler.graph.ir import Graph, Node, Tensor
 from cnna.compiler.graph.validate import validate
 from cnna.spec.errors import ModelError
@@ -24,6 +24,18 @@ def test_nodes_put_out_of_order_are_sorted():
     graph = edit.finish()
     validate(graph)
     assert [node.output for node in graph.nodes] == ["a", "b", "y"]
+
+
+def test_a_node_with_a_new_output_keeps_its_place():
+    """At the end of the order, a branch whose first tensor has a new name would run behind all other branches."""
+    tensors = {name: Tensor((1, 2, 3, 3)) for name in "xabcdy"}
+    nodes = [Node("first", Clip(), ("x",), "a"), Node("a's end", Clip(0.0), ("a",), "b"), Node("second", Clip(), ("x",), "c")]
+    nodes += [Node("c's end", Clip(0.0), ("c",), "d"), Node("joined", Add(), ("b", "d"), "y")]
+    edit = Editor(Graph("branches", ("x",), ("y",), tuple(nodes), tensors))
+    edit.remove(edit.nodes["a"])
+    renamed = edit.insert("first", Clip(), ("x",), "renamed", (1, 2, 3, 3))
+    edit.redirect("a", renamed)
+    assert [node.output for node in edit.finish().nodes] == ["renamed", "b", "c", "d", "y"]
 
 
 def test_dead_nodes_tensors_and_constants_go():
