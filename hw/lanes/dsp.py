@@ -1,6 +1,6 @@
-"""One DSP48E2 as this project uses it: `P = A * B + Z`, `(A + D) * B + Z` or `A * (B + D) + Z + W`, with every register in use.
+"""One DSP48E2 as this project uses it: `P = A * B + Z`, `(A + D) * B + Z` or `A * (B + D) + Z + W`, with a register in each step.
 
-`array`, `vector.sums` and `requant` make their multipliers here. In simulation `sim/rtl/dsp48e2.v` stands in for the primitive.
+`array`, `vector.sums` and `double_pump` make their multipliers here. In simulation `sim/rtl/dsp48e2.v` stands in for the primitive.
 Names and meanings are those of the vendor's user guide UG579.
 
 Packing: with `packed(w1, w0)` on A and D and x on B, P = (w1 * x << 18) + w0 * x. LANE_PRESET is added once to the sum, so
@@ -10,7 +10,7 @@ that the low lane P[17:0] never goes negative. Then the high lane is P[47:18], a
 from amaranth import Cat, ClockSignal, Const, Instance, Signal, Value, ValueLike
 
 A_BITS, B_BITS, C_BITS, D_BITS, P_BITS = 30, 18, 48, 27, 48
-LATENCY = 4  # clocks from A, B, D and a driven `adds` to P and PCOUT
+LATENCY = 4  # clocks from A, B, D and a driven `adds` to P and PCOUT, unless a port has another number of registers
 C_LATENCY = 2  # clocks from C and a driven OPMODE to P and PCOUT
 LANE_BITS = 18  # from the low product of a packed pair to the high one
 LANE_PRESET = 1 << (LANE_BITS - 1)
@@ -38,12 +38,10 @@ _TIED = {  # inputs that this project never drives
 }
 # Control inputs that are constant have no register: it would only delay the constant once, after configuration.
 _STATIC = {"p_ALUMODEREG": 0, "p_CARRYINREG": 0, "p_CARRYINSELREG": 0}
-_ONE_A, _TWO_A = {"p_AREG": 1, "p_ACASCREG": 1}, {"p_AREG": 2, "p_ACASCREG": 2}
-_ONE_B, _TWO_B = {"p_BREG": 1, "p_BCASCREG": 1}, {"p_BREG": 2, "p_BCASCREG": 2}
-_PLAIN = {**_STATIC, **_TIED, **_TWO_A, **_TWO_B, "p_AMULTSEL": "A"}
-_PREADDED = {  # by the port that D is added to: the register of the sum replaces one of that port's two
-    "A": {**_STATIC, **_TIED, **_ONE_A, **_TWO_B, "p_AMULTSEL": "AD"},
-    "B": {**_STATIC, **_TIED, **_TWO_A, **_ONE_B, "p_AMULTSEL": "A", "p_BMULTSEL": "AD", "p_PREADDINSEL": "B"},
+_PLAIN = {**_STATIC, **_TIED, "p_AMULTSEL": "A"}
+_PREADDED = {  # by the port that D is added to
+    "A": {**_STATIC, **_TIED, "p_AMULTSEL": "AD"},
+    "B": {**_STATIC, **_TIED, "p_AMULTSEL": "A", "p_BMULTSEL": "AD", "p_PREADDINSEL": "B"},
 }
 _WIDTHS = {"A": A_BITS, "B": B_BITS, "C": C_BITS, "D": D_BITS, "PCIN": P_BITS, "OPMODE": 9}
 _NO_C, _NO_D, _NO_PCIN = Const(0, C_BITS), Const(0, D_BITS), Const(0, P_BITS)
@@ -78,22 +76,30 @@ def dsp48e2(
     d: Value | None = None,
     d_to: str = "A",
     adds: Value = _ONE,
+    replaces: Value = _ZERO,
     c: Value | None = None,
     pcin: Value | None = None,
     rnd: int = 0,
     opmode: Value,
     p: Signal | None = None,
     pcout: Signal | None = None,
+    domain: str = "sync",
+    registers: dict[str, int] | None = None,
 ) -> Instance:
     """A multiplier with all ports at their full widths (A 30, B 18, C 48, D 27, P 48 bits).
 
     Before the multiplication, the pre-adder adds `d` to the port `d_to` for items whose `adds` is 1. `d_to` is "A", or "B", where
-    the sum must fit into 18 bits. A constant `opmode` or `adds` has no register; a driven one has a register inside the DSP.
+    the sum must fit into 18 bits. For items whose `replaces` is 1 too, `d` stands in for that port. A constant `opmode`, `adds` or
+    `replaces` has no register; a driven one has a register inside the DSP. `registers` are those behind A and B (1 or 2), where
+    they are not those of LATENCY: 2, and 1 before the pre-adder, whose sum has a register too.
     """
     ports = dict(_PLAIN if d is None else _PREADDED[d_to])
-    static = d is None or isinstance(adds, Const)
-    ports["i_INMODE"], ports["p_INMODEREG"] = Const(0, 5) if d is None else Cat(Const(0, 2), adds, Const(0, 2)), 0 if static else 1
-    ports["i_CLK"] = ClockSignal()
+    static = d is None or (isinstance(adds, Const) and isinstance(replaces, Const))
+    ports["i_INMODE"] = Const(0, 5) if d is None else Cat(Const(0, 1), replaces, adds, Const(0, 2))
+    ports["p_INMODEREG"] = 0 if static else 1
+    for port, count in ({"A": 2, "B": 2} | ({} if d is None else {d_to: 1}) | (registers or {})).items():
+        ports[f"p_{port}REG"] = ports[f"p_{port}CASCREG"] = count
+    ports["i_CLK"] = ClockSignal(domain)
     ports["i_A"], ports["i_B"] = a, b
     ports["i_C"] = _NO_C if c is None else c
     ports["i_D"] = _NO_D if d is None else d
