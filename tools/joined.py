@@ -10,7 +10,8 @@ from typing import NamedTuple
 from netlist import Netlist, Node
 from synthesis import Part
 
-QUIET = ("aclk", "clk", "aresetn", "core_rst", "rst")  # clock and reset: their trees may have any number of loads
+FAST = ("aclk2x", "fast_clk")  # the second clock, in the accelerator and of a block alone
+QUIET = ("aclk", "clk", *FAST, "aresetn", "core_rst", "rst")  # clock and reset: their trees may have any number of loads
 DEEPEST = 10_000  # the longest path has fewer steps
 
 
@@ -22,16 +23,31 @@ class Longest(NamedTuple):
     end: str
 
 
+class Limits(NamedTuple):
+    """What is allowed at the second clock: LUTs between two registers one of which is on it, and loads of a net of such a path."""
+
+    luts: int = 1
+    loads: int = 64
+
+
+class Fast(NamedTuple):
+    """What exceeds Limits: for each module its longest such path, and nets with their loads, most first."""
+
+    paths: dict[str, Longest]
+    loads: list[tuple[int, str]]
+
+
 class Joined(NamedTuple):
     """`paths`: for each module the longest path that ends in it. `loads`: nets with the number of pins that they drive.
 
     Clock and reset are left out. `raw`: for each module, the outputs of DSPs and block RAMs without a register that lead elsewhere
-    than to a flip-flop's data.
+    than to a flip-flop's data. `fast`: the paths and nets that are too long or too wide for the second clock.
     """
 
     paths: dict[str, Longest]
     loads: list[tuple[int, str]]
     raw: Counter[str]
+    fast: Fast
 
 
 def join(top: str, parts: Mapping[str, Part], netlists: Mapping[str, Netlist], least: int) -> Joined:
@@ -49,7 +65,7 @@ def join(top: str, parts: Mapping[str, Part], netlists: Mapping[str, Netlist], l
             depth, start = arrival.get(net, (0, net))
             if module not in paths or depth > paths[module].depth:
                 paths[module] = Longest(depth, flat.name(start), flat.name(node.out[0] if node.out else net))
-    return Joined(paths, _loads(flat, least), _raw(flat))
+    return Joined(paths, _loads(flat, least), _raw(flat), _fast(flat, arrival, Limits()))
 
 
 def levels(netlist: Netlist) -> int:
@@ -63,6 +79,7 @@ class _Flat:
     def __init__(self, parts: Mapping[str, Part], netlists: Mapping[str, Netlist]) -> None:
         self.nodes: list[tuple[str, Node]] = []
         self.quiet: set[int] = set()
+        self.fast: set[int] = set()  # nets of the second clock
         self._parts, self._netlists = parts, netlists
         self._same: list[int] = []
         self._names: dict[int, str] = {}
@@ -84,6 +101,8 @@ class _Flat:
         for port, nets in zip(part.ports, netlist.ports, strict=False):
             if port.name in QUIET:
                 self.quiet.update(net + base for net in nets if net >= 0)
+            if port.name in FAST:
+                self.fast.update(net + base for net in nets if net >= 0)
         self.nodes += [(module, _over(node, lambda nets: [net + base for net in nets])) for node in netlist.nodes]
         names = {net + base: part.original(name) for net, name in netlist.names.items()}
         self.quiet.update(net for net, name in names.items() if name in QUIET)  # a copy of the reset, where it is made
@@ -97,7 +116,7 @@ class _Flat:
     def settle(self) -> None:
         """Gives each net a single number, once all modules have been added."""
         self.nodes = [(module, _over(node, lambda nets: [self._root(net) for net in nets])) for module, node in self.nodes]
-        self.quiet = {self._root(net) for net in self.quiet}
+        self.quiet, self.fast = ({self._root(net) for net in nets} for nets in (self.quiet, self.fast))
         names: dict[int, str] = {}
         for net, name in self._names.items():  # outer modules come first
             names.setdefault(self._root(net), name)
@@ -111,7 +130,7 @@ class _Flat:
 
 def _over(node: Node, change: Callable[[list[int]], list[int]]) -> Node:
     """The node with other nets."""
-    return Node(node.kind, *(change(nets) for nets in (node.data, node.control, node.through, node.chain, node.out)))
+    return Node(node.kind, *(change(list(nets)) for nets in node[1:]))
 
 
 def _arrivals(nodes: list[Node]) -> dict[int, tuple[int, int]]:
@@ -139,8 +158,58 @@ def _arrivals(nodes: list[Node]) -> dict[int, tuple[int, int]]:
 
 def _loads(flat: _Flat, least: int) -> list[tuple[int, str]]:
     """The nets that drive more than `least` pins, without clock and reset."""
-    count = Counter(net for _, node in flat.nodes for nets in (node.data, node.control, node.through, node.chain) for net in nets)
-    return [(pins, flat.name(net)) for net, pins in count.most_common() if pins > least and net not in flat.quiet]
+    return [(pins, flat.name(net)) for net, pins in _count(flat).most_common() if pins > least and net not in flat.quiet]
+
+
+def _count(flat: _Flat) -> Counter[int]:
+    return Counter(net for _, node in flat.nodes for nets in (node.data, node.control, node.through, node.chain) for net in nets)
+
+
+def _fast(flat: _Flat, arrival: Mapping[int, tuple[int, int]], limits: Limits) -> Fast:
+    """What is too long or too wide at the second clock, on the ways into its registers and on those out of them."""
+    driver = {net: node for _, node in flat.nodes if node.through or node.chain for net in node.out}
+    late = {net: (0, net) for _, node in flat.nodes if not flat.fast.isdisjoint(node.clock) for net in node.out}
+    _reached(flat, late)
+    found: dict[str, Longest] = {}
+    on_the_way = set(late)
+    for module, node in flat.nodes:
+        into = not flat.fast.isdisjoint(node.clock)
+        for net in (*node.data, *node.control):
+            depth, start = arrival.get(net, (0, net)) if into else late.get(net, (0, net))
+            on_the_way |= _cone(net, driver) if into else set()
+            if depth > max(limits.luts, found[module].depth if module in found else 0):
+                found[module] = Longest(depth, flat.name(start), flat.name(node.out[0] if node.out else net))
+    count = _count(flat)
+    wide = sorted(((count[net], flat.name(net)) for net in on_the_way - flat.quiet if count[net] > limits.loads), reverse=True)
+    return Fast(found, wide)
+
+
+def _reached(flat: _Flat, late: dict[int, tuple[int, int]]) -> None:
+    """Adds the nets to which LUTs and carry chains lead from those in `late`, with the most cells on a way and where it starts."""
+    readers: dict[int, list[Node]] = {}
+    for _, node in flat.nodes:
+        for net in (*node.through, *node.chain):
+            readers.setdefault(net, []).append(node)
+    waiting = list(late)
+    while waiting:
+        net = waiting.pop()
+        depth, start = late[net]
+        for node in readers.get(net, ()):
+            for out in node.out:
+                if out not in late or late[out][0] <= depth:
+                    late[out] = depth + 1, start
+                    waiting.append(out)
+
+
+def _cone(net: int, driver: Mapping[int, Node]) -> set[int]:
+    """The net, and all nets from which LUTs and carry chains lead to it."""
+    found, waiting = {net}, [net]
+    while waiting:
+        node = driver.get(waiting.pop())
+        new = {one for one in (*node.through, *node.chain) if one not in found} if node else set()
+        found |= new
+        waiting += new
+    return found
 
 
 def _raw(flat: _Flat) -> Counter[str]:

@@ -6,10 +6,10 @@ left out.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-FORMAT = 2  # version of the saved form: raise it with every change of `read` or `Netlist`
+FORMAT = 2  # version of the saved form: raise it with a change of `read` or `Netlist`, unless `load` reads the older form too
 LUT_COST = {  # of a cell that takes LUTs
     **{f"LUT{inputs}": 1 for inputs in range(1, 7)},
     **dict.fromkeys(("INV", "SRL16E", "SRLC16E", "SRLC32E", "RAM32X1S", "RAM64X1S"), 1),
@@ -29,6 +29,7 @@ class Node(NamedTuple):
 
     `data` and `control` end a path in a register. `through` leads to `out` by a LUT, `chain` along a carry chain. Kinds: "ff",
     "lut", "carry", "memory" (LUT RAM, shift registers), "block" (DSP and block RAM), "raw" (outputs of these without a register).
+    `clock` is the clock of a register; results that were saved before there were two clocks do not have it.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Node(NamedTuple):
     through: list[int]
     chain: list[int]
     out: list[int]
+    clock: Sequence[int] = ()
 
 
 class Netlist(NamedTuple):
@@ -95,7 +97,8 @@ def read(module: dict[str, Any], child: str) -> Netlist:
             continue
         count[kind] += 1
         used = {pin: [net for net in nets(bits) if net >= 0] for pin, bits in pins.items() if pin not in CLOCKS}
-        nodes += _nodes(kind, used, cell.get("parameters", {}), cell["port_directions"])
+        clock = [net for pin in CLOCKS for net in nets(pins.get(pin, ())) if net >= 0]
+        nodes += (node._replace(clock=clock) for node in _nodes(kind, used, cell.get("parameters", {}), cell["port_directions"]))
     names: dict[int, str] = {}
     for name, net in module["netnames"].items():
         if not net["hide_name"]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from joined import Joined, Longest, join, levels
+from joined import Joined, Limits, Longest, join, levels
 from netlist import Netlist
 from synthesis import COMMAND, Part, split, synthesise_all
 
@@ -37,7 +37,8 @@ command wrote the page on {date}:
 
 The longest paths are joined across the borders of modules. They count the LUTs between two registers; a carry chain, a MUXF, a
 LUT RAM and a shift register count as one each. Two things would be listed as shortfalls: a net other than clock and reset with more
-than {loads} loads, and an output of a DSP or block RAM that leads into logic without a register. Nothing here is placed or routed.
+than {loads} loads, and an output of a DSP or block RAM that leads into logic without a register. Where a path begins or ends at
+`aclk2x`, {fast.luts} LUT and nets of {fast.loads} loads are allowed. Nothing here is placed or routed.
 """
 
 
@@ -96,7 +97,7 @@ def paths(design: Design) -> dict[str, Longest]:
 
 def page(design: Design, config: str) -> str:
     """The whole page."""
-    lines = [HEAD.format(config=config, command=COMMAND, date=datetime.date.today().isoformat(), loads=LOADS)]
+    lines = [HEAD.format(config=config, command=COMMAND, date=datetime.date.today().isoformat(), loads=LOADS, fast=Limits())]
     if missing := design.missing:
         known = sum(design.instances[name] for name in design.netlists)
         lines += [
@@ -164,6 +165,7 @@ def _shortfalls(design: Design) -> list[str]:
     lines += [f"- {path.depth} LUTs in `{name}`: from `{path.start}` to `{path.end}`." for path, name in deep[:NAMED]]
     wide = sorted({net for view in design.views for net in view.loads}, reverse=True)
     lines += [f"- {pins} loads: `{net}`." for pins, net in wide[:NAMED]]
+    lines += _fast_shortfalls(design)
     for kind, found in (("paths", deep), ("nets", wide)):
         lines += [f"- {len(found) - NAMED} more {kind} of this kind." for _ in range(len(found) > NAMED)]
     raw = sum((view.raw for view in design.views), Counter[str]())
@@ -177,6 +179,14 @@ def _shortfalls(design: Design) -> list[str]:
                 f"- `{name}` has {behind} LUTs and {one.flipflops} flip-flops behind its block RAM ({design.instances[name]}x)."
             )
     return lines
+
+
+def _fast_shortfalls(design: Design) -> list[str]:
+    """The same for the second clock, all of them."""
+    deep = sorted(((path, name) for view in design.views for name, path in view.fast.paths.items()), reverse=True)
+    lines = [f"- {path.depth} LUTs at `aclk2x` in `{name}`: from `{path.start}` to `{path.end}`." for path, name in deep]
+    wide = sorted({net for view in design.views for net in view.fast.loads}, reverse=True)
+    return [*lines, *(f"- {pins} loads at `aclk2x`: `{net}`." for pins, net in wide)]
 
 
 def luts_behind(netlist: Netlist) -> int:

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from joined import Joined, Longest, join, levels
+from joined import Joined, Limits, Longest, join, levels
 from netlist import Netlist, Node, read
 from synthesis import Part, Port
 
@@ -226,6 +226,42 @@ def test_the_copy_of_a_reset_is_a_reset_where_it_is_made() -> None:
         named = {"t": Part("t", "", (), {"n3": name}, ())}
         found = join("t", named, {"t": netlist([ff(3, 1), ff(5, 3, 4)], [])}, 0)
         assert ((1, f"t.{name}") in found.loads) is not is_quiet, found.loads
+
+
+def fast(node: Node) -> Node:
+    """The node on the second clock, which is net 39."""
+    return node._replace(clock=[39])
+
+
+def doubled(*nodes: Node) -> Joined:
+    """A module of these nodes with the second clock at its port."""
+    return join("t", {"t": part("t", "go aclk2x")}, {"t": netlist(list(nodes), [[38], [39]])}, 0)
+
+
+def test_paths_at_the_second_clock_have_one_lut() -> None:
+    """A path with half of a clock's time would have as many LUTs as one with a whole; or every slow path would be refused."""
+    slow = [lut(0, out=1), lut(1, out=2), ff(2, 3), ff(38, 4)]
+    assert doubled(*slow, fast(ff(3, 5)), lut(5, 4, out=6), fast(ff(6, 7)), ff(7, 8)).fast.paths == {}
+    into = doubled(*slow, fast(ff(2, 5))).fast.paths
+    assert into == {"t": Longest(2, "t.n0", "t.n5")}
+    enable = doubled(*slow, fast(ff(4, 5, 2))).fast.paths
+    assert enable == {"t": Longest(2, "t.n0", "t.n5")}
+    out = doubled(*slow, fast(ff(3, 5)), lut(5, out=6), lut(6, 4, out=7), ff(7, 8), fast(Node("block", [7], [], [], [], [9])))
+    assert out.fast.paths == {"t": Longest(2, "t.n5", "t.n8")}
+    meets = doubled(*slow, fast(ff(3, 5)), lut(5, 2, out=6), ff(6, 7)).fast.paths  # three LUTs, but two of them from elsewhere
+    assert meets == {}
+    chain = doubled(fast(ff(3, 5)), lut(5, out=6), carry(6, chain=30, out=[7, 8]), ff(8, 9)).fast.paths
+    assert chain == {"t": Longest(2, "t.n5", "t.n9")}
+
+
+def test_nets_at_the_second_clock_have_few_loads() -> None:
+    """A net of hundreds of loads would pass in front of a register of the second clock, behind one, or before its LUT."""
+    most = Limits().loads
+    for count, wide in ((most, []), (most + 1, [(most + 1, "t.n1")])):
+        assert doubled(fast(ff(0, 1)), *(ff(1, 5) for _ in range(count))).fast.loads == wide  # from one
+        assert doubled(*(ff(1, 5) for _ in range(count - 1)), fast(ff(1, 6))).fast.loads == wide  # into one
+        assert doubled(*(ff(1, 5) for _ in range(count - 1)), lut(1, 2, out=3), fast(ff(3, 6))).fast.loads == wide
+    assert doubled(*(ff(1, 5) for _ in range(most + 1)), fast(ff(2, 6))).fast.loads == []
 
 
 def test_nets_are_called_as_in_the_verilog() -> None:

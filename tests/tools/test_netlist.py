@@ -45,8 +45,8 @@ def module(*cells: dict[str, Any]) -> Netlist:
 
 
 def plain(nodes: list[Node]) -> list[Node]:
-    """The nodes without their order."""
-    return sorted(Node(node.kind, *map(sorted, node[1:])) for node in nodes)
+    """The nodes without their order and their clocks."""
+    return sorted(Node(node.kind, *map(sorted, node[1:6])) for node in nodes)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +176,14 @@ def test_ports_children_and_names() -> None:
     assert found.children == [(12, "n3", [[a], [], [c, -1]]), (0, "n4", [[d]])]
     assert found.names == {a: "p0", d: "n9[0]", c: "n9[1]"}
     assert not found.cells
+
+
+def test_a_register_knows_its_clock() -> None:
+    """What stands at the second clock could not be told from the rest, or a result of earlier times not be loaded."""
+    found = module(cell("FDRE", {"C": [CLOCK], "D": [1]}, {"Q": [2]}), cell("DSP48E2", {"CLK": [7], "A": [2]}, {"P": [3]}))
+    assert [list(node.clock) for node in found.nodes] == [[CLOCK], [7]]
+    nets, own, nodes, *rest = json.loads(json.dumps(found))
+    assert [tuple(node.clock) for node in load([nets, own, [node[:6] for node in nodes], *rest]).nodes] == [(), ()]
 
 
 def test_what_is_saved_is_loaded() -> None:
