@@ -9,8 +9,9 @@ from pathlib import Path
 
 from cnna.cli.exit_signals import until_signal
 from cnna.cli.main import Outcome
+from cnna.cli.options import CONFIG_HELP, configuration
 from cnna.host.board.overlay import MANIFEST, manifest
-from cnna.spec.config import Config, ConfigError, preset
+from cnna.spec.config import Config
 from cnna.spec.errors import ToolError, UserError
 from cnna.spec.files import make_folder, write_bytes, write_text
 
@@ -29,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     info = parts.add_parser("info", help="say what accelerator a board has")
     selftest = parts.add_parser("selftest", help="test a board: registers, memory, clock, a network, power")
     for part in (image, ip, serve):
-        part.add_argument("--config", required=True, metavar="C", help="tiny or zcu102")
+        part.add_argument("--config", required=True, metavar="C", help=CONFIG_HELP)
         part.add_argument(
             "--variant",
             choices=VARIANTS,
@@ -65,11 +66,7 @@ def run(args: argparse.Namespace) -> Outcome:
         from cnna.cli import board_report
 
         return board_report.info(args.overlay) if args.part == "info" else board_report.selftest(args)
-    try:
-        config = preset(args.config)
-    except ConfigError as error:
-        raise UserError(f"--config: {error}") from None
-    return {"image": _image, "ip": _ip, "serve": _serve}[args.part](args, config)
+    return {"image": _image, "ip": _ip, "serve": _serve}[args.part](args, configuration(args.config))
 
 
 def _image(args: argparse.Namespace, config: Config) -> Outcome:
