@@ -53,6 +53,22 @@ set_property -dict $ps [get_bd_cells zynq_ultra_ps_e_0]
 cell $vlnv cnna_0
 cell xilinx.com:ip:axi_gpio:2.0 leds_gpio CONFIG.C_GPIO_WIDTH $leds CONFIG.C_ALL_OUTPUTS 1
 cell xilinx.com:ip:proc_sys_reset:5.0 reset_300
+
+# Both clocks come from one output of an MMCM, by two buffers of one kind, of which one divides by two (UG949, "Synchronous CDC").
+cell xilinx.com:ip:clk_wiz:6.0 clocks CONFIG.PRIMITIVE MMCM CONFIG.PRIM_SOURCE Global_buffer CONFIG.PRIM_IN_FREQ $clock_mhz \
+    CONFIG.CLKOUT1_REQUESTED_OUT_FREQ [expr {2 * $clock_mhz}] CONFIG.CLKOUT1_DRIVES No_buffer CONFIG.USE_RESET false CONFIG.USE_LOCKED true
+cell xilinx.com:ip:xlconstant:1.1 one CONFIG.CONST_WIDTH 1 CONFIG.CONST_VAL 1
+cell xilinx.com:ip:xlconstant:1.1 zero CONFIG.CONST_WIDTH 1 CONFIG.CONST_VAL 0
+foreach {buffer division} {aclk_buffer 2 aclk2x_buffer 1} {
+    cell xilinx.com:ip:util_ds_buf:2.2 $buffer CONFIG.C_BUF_TYPE BUFGCE_DIV CONFIG.C_BUFGCE_DIV $division CONFIG.C_SIZE 1
+    wire clocks/clk_out1 $buffer/BUFGCE_I
+    wire one/dout $buffer/BUFGCE_CE
+    wire zero/dout $buffer/BUFGCE_CLR
+}
+wire zynq_ultra_ps_e_0/pl_clk0 clocks/clk_in1
+wire clocks/locked reset_300/dcm_locked
+wire aclk2x_buffer/BUFGCE_O cnna_0/aclk2x
+
 cell xilinx.com:ip:smartconnect:1.0 axi_control CONFIG.NUM_SI 1 CONFIG.NUM_MI [expr {$variant eq "pl" ? 3 : 2}] CONFIG.NUM_CLKS 1
 bus zynq_ultra_ps_e_0/M_AXI_HPM0_FPD axi_control/S00_AXI
 bus axi_control/M00_AXI cnna_0/s_axi_control
@@ -109,7 +125,7 @@ if {$variant eq "ps"} {
     wire ddr4_0/c0_ddr4_ui_clk_sync_rst reset_ddr4/ext_reset_in
     wire reset_ddr4/peripheral_aresetn ddr4_0/c0_ddr4_aresetn
 }
-wire zynq_ultra_ps_e_0/pl_clk0 {*}$clocked
+wire aclk_buffer/BUFGCE_O {*}$clocked
 wire zynq_ultra_ps_e_0/pl_resetn0 reset_300/ext_reset_in
 wire reset_300/peripheral_aresetn {*}$held
 wire cnna_0/interrupt zynq_ultra_ps_e_0/pl_ps_irq0
@@ -140,6 +156,9 @@ read_verilog [make_wrapper -files $bd -top]
 read_xdc $here/$constraints
 # In the Verilog, attributes keep copies of registers that must stay apart. -keep_equivalent_registers would keep all others too.
 synth_design -top ${name}_wrapper -part $part -flatten_hierarchy rebuilt
+# Routes of equal delay for both clocks. The property belongs on the nets that the buffers drive.
+set_property CLOCK_DELAY_GROUP cnna_clocks [get_nets -of_objects [get_pins -hierarchical -filter \
+    {REF_PIN_NAME == O && (NAME =~ *aclk_buffer/* || NAME =~ *aclk2x_buffer/*)}]]
 write_checkpoint -force $out/synthesised.dcp
 opt_design -directive Explore
 place_design -directive ExtraTimingOpt

@@ -9,6 +9,7 @@ set_property -dict {PACKAGE_PIN AH14 IOSTANDARD LVCMOS33} [get_ports {leds_tri_o
 set_property -dict {PACKAGE_PIN AL12 IOSTANDARD LVCMOS33} [get_ports {leds_tri_o[7]}]
 set_false_path -to [get_ports {leds_tri_o[*]}]
 
-# The clock of 300 MHz is the processing system's pl_clk0; its own constraint comes with the PS. The board's fan and heat sink:
+# aclk (300 MHz) and aclk2x come from the processing system's pl_clk0 by an MMCM and two buffers; Vivado derives their constraints from
+# the one that comes with the PS. The board's fan and heat sink:
 set_operating_conditions -ambient_temp 35 -airflow 250 -heatsink medium
 set_switching_activity -default_toggle_rate 25

@@ -11,7 +11,7 @@ and `write0`.., one a port, and with streams `stream_in` and `stream_out`; in th
 - `counts.done__*` and `regfile.done` (a program write has acted).
 
 `aresetn` resets the domain `sync`; it and a soft reset reset the domain `core`. `aclk` is the clock of both. Each of the core's
-blocks has its own copy of that reset (`timing.own_reset`).
+blocks has its own copy of that reset (`timing.own_reset`). `aclk2x` is the clock of the domain FAST, which has no reset.
 """
 
 from amaranth import Cat, ClockDomain, Const, Module, Signal
@@ -23,7 +23,7 @@ from cnna.hw.axi.buses import Axi4, Axi4Lite, AxiStream, connect_halves
 from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.axi.write_master import WriteArbiter, WriteMaster
 from cnna.hw.base.attributes import COPY
-from cnna.hw.base.timing import own_reset
+from cnna.hw.base.timing import FAST, own_reset
 from cnna.hw.control.control import Control
 from cnna.hw.control.counters import Counters
 from cnna.hw.control.faults import Faults, fault_words
@@ -50,6 +50,7 @@ class Top(wiring.Component):
         super().__init__(
             {
                 "aclk": In(1),
+                "aclk2x": In(1),
                 "aresetn": In(1),
                 "interrupt": Out(1),
                 "s_axi_control": In(Axi4Lite()),
@@ -93,11 +94,14 @@ class Top(wiring.Component):
         return m
 
     def _domains(self, m: Module) -> Signal:
-        """Makes the domains, both on the same clock; each reset is a register. Returns what `core`'s reset is a clock later."""
+        """Makes the domains, FAST and two on `aclk`; each reset is a register. Returns what `core`'s reset is a clock later."""
         m.domains.sync = sync = ClockDomain("sync")
         m.domains.core = core = ClockDomain("core")
         m.domains.reset = reset = ClockDomain("reset", reset_less=True)  # it makes the resets, so it has none
+        fast = ClockDomain(FAST, reset_less=True)
+        m.domains += fast
         sync.clk = core.clk = reset.clk = self.aclk
+        fast.clk = self.aclk2x
         late, next_reset = Signal(init=1), Signal()
         core.rst = Signal(name="core_rst", attrs=COPY)
         m.d.comb += next_reset.eq(late | self.control.reset)

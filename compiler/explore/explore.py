@@ -29,16 +29,19 @@ BEST = 4
 SIZE_INCHES = (9.0, 6.0)  # of the picture
 Say = Callable[[int, int, str], None]
 
-MULTIPLIERS_A_LANE = 2  # of a requantiser: a 32-bit by 24-bit product
-REQUANTISERS = 3  # of convolutions, of residuals, of the vector engine
+MULTIPLIERS_A_PAIR = 2  # of two lanes of a requantiser: a 32-bit by 24-bit product of each in a clock
 TWO_PORTS = ((18, 1024, 1), (36, 1024, 2), (18, 2048, 2), (9, 4096, 2), (4, 8192, 2))  # (bits, words, halves of a BRAM36)
 ONE_READS = ((36, 512, 1), *TWO_PORTS, (72, 512, 2))  # where one port only writes and the other only reads
 
 
 def dsp48e2(config: Config) -> int:
-    """DSP48E2: one for two products in the array, one for each product of the depthwise lanes, two for each requantiser lane."""
+    """DSP48E2: one for two products in the array and for each product of the depthwise lanes, two for each two requantiser lanes.
+
+    Behind the array and in the vector engine, only lanes of one channel make pairs; in the residual add any two do.
+    """
     lanes = config.half * config.ci
-    return config.macs // 2 + lanes + REQUANTISERS * MULTIPLIERS_A_LANE * lanes
+    pairs = 2 * config.ci * -(-config.half // 2) + -(-lanes // 2)
+    return config.macs // 2 + lanes + MULTIPLIERS_A_PAIR * pairs
 
 
 def bram36(config: Config) -> float:

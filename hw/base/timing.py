@@ -1,6 +1,11 @@
 """What keeps paths between registers short: delay lines, counts whose limits are known a clock ahead, and copies of the reset.
 
 They are functions that add registers to a module of the caller.
+
+*The second clock.* Domain FAST is on `aclk2x`, whose rising edges fall on those of `aclk` and in the middle between them. So a
+clock of `aclk` has two *halves*. A register of `aclk` changes at the beginning of the first half. A register of FAST that samples
+it shows the value from the second half on. Between a register of either clock and one of FAST stands one LUT at most, and a net
+there has at most 64 loads; `tools/joined.py` checks this. FAST has no reset.
 """
 
 from typing import NamedTuple
@@ -11,9 +16,17 @@ from amaranth.lib import data, wiring
 
 from cnna.hw.base.attributes import COPY
 
+FAST = "fast"  # the domain of `aclk2x`
+
 
 def delayed(
-    m: Module, value: Value | data.View, clocks: int, *, cleared: bool = False, attrs: dict[str, str] | None = None
+    m: Module,
+    value: Value | data.View,
+    clocks: int,
+    *,
+    cleared: bool = False,
+    attrs: dict[str, str] | None = None,
+    domain: str = "sync",
 ) -> Value | data.View:
     """`value` as it was `clocks` clocks ago (0: itself), same shape.
 
@@ -22,9 +35,22 @@ def delayed(
     """
     for left in reversed(range(clocks)):
         late = Signal(value.shape(), reset_less=not cleared, attrs=None if left else attrs)
-        m.d.sync += late.eq(value)
+        m.d[domain] += late.eq(value)
         value = late
     return value
+
+
+def in_half(m: Module, *, second: bool) -> Signal:
+    """A register of FAST that is 1 in the second (otherwise in the first) half of each clock; the caller minds its loads.
+
+    A register of `aclk` toggles, and one of FAST follows half a clock later: they differ in the first half. No reset stops them, so
+    whatever happens to the clocks or to the reset, the halves are known two clocks later.
+    """
+    toggle, late = (Signal(name=name, reset_less=True, attrs=COPY) for name in ("toggle_copy", "late_copy"))
+    half = Signal(name="half_copy", reset_less=True, attrs=COPY)
+    m.d.sync += toggle.eq(~toggle)
+    m.d[FAST] += [late.eq(toggle), half.eq((toggle ^ late) == second)]
+    return half
 
 
 class Tally(NamedTuple):

@@ -1,13 +1,10 @@
-"""Lanes that turn sums into int8: `arith.requantise` and `arith.combine`, with two DSP48E2 for each lane.
+"""Lanes that turn sums into int8: `arith.requantise` and `arith.combine`, with two DSP48E2 for each two lanes (`pairs.py`).
 
 They are used three times: behind the array (requantise), in the residual add (combine), and in the vector engine, where each
 item says which of the two it wants. Lanes cannot be stopped: they take one item a clock and answer LATENCY clocks later.
 
 `Lanes` consists of `LaneBundle`s, each a module by itself. Synthesis looks at one module of all that are alike, and attributes
-keep their copies of an item's common bits apart.
-
-To requantise, DSP 0 multiplies the low 17 bits of the sum. DSP 1 multiplies the other bits and adds DSP 0's result, shifted right
-by 17. The pre-adders add the offset to each part. To combine, each DSP multiplies one operand.
+keep their copies of an item's common bits apart. In a bundle of an odd number of lanes, the last one has its DSPs for itself.
 """
 
 import enum
@@ -18,17 +15,15 @@ from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.attributes import COPY
 from cnna.hw.base.ports import params_layout
-from cnna.hw.base.timing import delayed
-from cnna.hw.lanes import dsp, rounding
+from cnna.hw.base.timing import FAST, delayed
+from cnna.hw.lanes import dsp, pairs, rounding
 from cnna.hw.lanes.dsp import sign_extended
+from cnna.hw.lanes.pairs import LOW_BITS, Shared
 
 BUNDLE_LANES = 4  # at most in one bundle: each common bit has fewer than 300 loads
-VALUE_AT = 3 + dsp.LATENCY  # clocks from an item at the ports to the register with its product
+VALUE_AT = pairs.VALUES_AT
 LATENCY = VALUE_AT + rounding.LATENCY  # clocks from an item to its results
-OFFSET_AT = dsp.LATENCY - dsp.C_LATENCY  # clocks from an item to its offset, in lanes that only combine
-LOW_BITS = 17  # of a sum, for DSP 0
-_SUM_VALUE_BITS = 56  # of int32 times 24 bits
-_OPERAND_VALUE_BITS = 35  # of two products of 8 by 26 bits, and an int32
+FACTOR_AT, OFFSET_AT = 1, 2  # clocks from an item to its factors; to its offset, in lanes that only combine
 
 
 class Modes(enum.Enum):
@@ -50,9 +45,9 @@ def lane_ports(lanes: int, modes: Modes) -> dict[str, wiring.Member]:
 class LaneBundle(wiring.Component):
     """`count` lanes with the same parameters. The ports are those of `Lanes`, but some come only when they are needed.
 
-    Clocks after the item's other ports: `factor_b` 1; `offset` OFFSET_AT in lanes that only combine, otherwise 0; `shift`
-    VALUE_AT - 1; `base` VALUE_AT + rounding.BASE_AT; `low` and `span` VALUE_AT + rounding.CLAMP_AT. `rounding.to_int8` explains
-    `base` and `span`.
+    Clocks after the item's other ports: `factor` and `factor_b` FACTOR_AT; `offset` OFFSET_AT in lanes that only combine,
+    otherwise 0; `shift` VALUE_AT - 1; `base` VALUE_AT + rounding.BASE_AT; `low` and `span` VALUE_AT + rounding.CLAMP_AT.
+    `rounding.to_int8` explains `base` and `span`.
     """
 
     def __init__(self, count: int, modes: Modes) -> None:
@@ -68,63 +63,39 @@ class LaneBundle(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        combine = self._combine(m)
-        factor = delayed(m, self.factor, 1, attrs=COPY)
-        second = delayed(m, self._choice(combine[1], self.factor_b if self.operands else None, factor), 1, attrs=COPY)
-        common = {"factor": factor, "second": second, "carried": delayed(m, second, 2, attrs=COPY) if self.sums else None}
-        offset = _line(m, self.offset, 2 * self.sums + self.operands)
+        shared = self._shared(m)
         shift = rounding.amounts(m, self.shift)
         answers = []
-        for lane in range(self.count):
-            value = self._value(m, lane, common, offset, combine)
-            answers.append(rounding.to_int8(m, value, shift, self.base, self.span, self.low))
+        for start in range(0, self.count, 2):
+            lanes = range(start, min(start + 2, self.count))
+            if self.sums:
+                values = pairs.scaled_sums(m, start, [self.acc[lane].as_unsigned() for lane in lanes], shared)
+            else:
+                a, b = ([port[lane] for lane in lanes] for port in (self.a, self.b))
+                values = pairs.combined_operands(m, start, a, b, shared)
+            answers += [rounding.to_int8(m, value, shift, self.base, self.span, self.low) for value in values]
         m.d.comb += self.o.as_value().eq(Cat(answers))
         return m
 
-    def _choice(self, combine: Value, combined: Value | None, requantised: Value | None) -> Value:
-        if not (self.sums and self.operands):
-            return combined if self.operands else requantised
-        return Mux(combine, combined, requantised)
-
-    def _combine(self, m: Module) -> list[Value]:
-        """The `combine` bit, delayed: element n is n clocks late."""
-        if not (self.sums and self.operands):
-            return [Const(self.operands, 1)] * (VALUE_AT - 1)
-        return _line(m, self.combine, VALUE_AT - 2)
-
-    def _value(self, m: Module, lane: int, common: dict[str, Value | None], offset: list[Value], combine: list[Value]) -> Signal:
-        """The value to shift and round: the scaled sum, or the sum of the scaled operands."""
-        first = 1 + dsp.LATENCY - dsp.C_LATENCY  # clocks from an item to DSP 0's use of OPMODE
-        added_0 = self._choice(combine[first], dsp.opmode(dsp.ADD_C), dsp.opmode())
-        added_1 = self._choice(combine[first + 1], dsp.opmode(dsp.ADD_PCIN), dsp.opmode(dsp.ADD_PCIN_SHIFTED, dsp.ALSO_C))
-        if self.sums:
-            acc = delayed(m, self.acc[lane].as_unsigned(), 1)
-            low, high = Cat(acc[:LOW_BITS], acc[LOW_BITS - 1] & combine[1]), dsp.sign_extended(acc[LOW_BITS:], dsp.B_BITS)
-            # D is 2^17 too small, so that the pre-adder's sum fits into 18 bits; the factor at DSP 1's C makes up for it
-            own_0 = {"d": Cat(offset[1][:LOW_BITS], Const(-1, dsp.D_BITS - LOW_BITS)), "adds": ~combine[1]}
-            own_1 = {"d": dsp.sign_extended(offset[2][LOW_BITS:], dsp.D_BITS), "adds": ~combine[2]}
-            own_0 |= {"d_to": "B"}
-            own_1 |= {"d_to": "B", "c": dsp.sign_extended(common["carried"], dsp.C_BITS)}
-        else:
-            low, high = (dsp.sign_extended(delayed(m, operand[lane], 1), dsp.B_BITS) for operand in (self.a, self.b))
-            own_0, own_1 = {}, {}
-        if self.operands:
-            own_0["c"] = dsp.sign_extended(offset[-1], dsp.C_BITS)
-        p0, pcin, p1 = (Signal(dsp.P_BITS, name=f"dsp_{name}") for name in ("p0", "pcin", "p1"))
-        m.submodules[f"dsp0_{lane}"] = dsp.dsp48e2(
-            a=dsp.sign_extended(common["factor"], dsp.A_BITS), b=low, p=p0, pcout=pcin, opmode=added_0, **own_0
-        )
-        m.submodules[f"dsp1_{lane}"] = dsp.dsp48e2(
-            a=dsp.sign_extended(common["second"], dsp.A_BITS), b=delayed(m, high, 1), pcin=pcin, p=p1, opmode=added_1, **own_1
-        )
+    def _shared(self, m: Module) -> Shared:
+        """What all lanes of the bundle get, delayed to the halves in which it is needed."""
+        factor = delayed(m, self.factor, 1, attrs=COPY)
         if not self.sums:
-            return delayed(m, p1[:_OPERAND_VALUE_BITS].as_signed(), 1)
-        lowest = Signal(LOW_BITS, reset_less=True)
-        m.d.sync += lowest.eq(p0[:LOW_BITS])
-        if self.operands:
-            with m.If(combine[VALUE_AT - 2]):
-                m.d.sync += lowest.eq(0)
-        return delayed(m, Cat(lowest, p1)[:_SUM_VALUE_BITS].as_signed(), 1)
+            second = delayed(m, self.factor_b, 1, attrs=COPY)
+            return Shared(factor, second, offset=delayed(m, self.offset, 1, attrs=COPY))
+        offset = _line(m, self.offset, 2)
+        low_offset = delayed(m, offset[1][:LOW_BITS], 1, domain=FAST)
+        # D is 2^17 too small, so that the pre-adder's sum fits into 18 bits; the factor at DSP 1's C makes up for it
+        low_offset = Cat(low_offset, Const(-1, dsp.D_BITS - LOW_BITS))
+        high_offset = sign_extended(offset[2][LOW_BITS:], dsp.D_BITS)
+        if not self.operands:
+            combine = [Const(0, 1)] * (VALUE_AT - 1)
+            return Shared(factor, factor, None, delayed(m, factor, 1, attrs=COPY), low_offset, high_offset, None, combine, None)
+        combine = _line(m, self.combine, VALUE_AT - 2)
+        second = delayed(m, Mux(combine[1], self.factor_b, self.factor), 1, attrs=COPY)
+        late_offset, late_combine = (delayed(m, value, 1, domain=FAST) for value in (offset[2], combine[2]))
+        carried = delayed(m, second, 1, attrs=COPY)
+        return Shared(factor, second, None, carried, low_offset, high_offset, late_offset, combine, late_combine)
 
 
 def _line(m: Module, value: Value, clocks: int) -> list[Value]:
@@ -185,7 +156,7 @@ class Lanes(wiring.Component):
         common = {"base": delayed(m, base, VALUE_AT + rounding.BASE_AT - 1), "span": delayed(m, span, clamp_at - 1)}
         common["low"] = delayed(m, self.low, clamp_at)
         if self.operands:
-            common["factor_b"] = delayed(m, self.factor_b, 1)
+            common["factor_b"] = delayed(m, self.factor_b, FACTOR_AT)
         if self.sums and self.operands:
             common["combine"] = self.combine
         return common
@@ -198,7 +169,7 @@ class Lanes(wiring.Component):
             raised = params.shift + LOW_BITS
             shift = Mux(self.combine, raised[:6] | raised[6].replicate(6), params.shift)
         return {
-            "factor": params.factor,
+            "factor": delayed(m, params.factor, FACTOR_AT),
             "offset": params.offset if self.sums else delayed(m, params.offset, OFFSET_AT),
             "shift": delayed(m, shift, VALUE_AT - 1),
         }

@@ -9,7 +9,7 @@ from cnna.spec.config import Config, as_dict
 from cnna.spec.identity import DMA_VLNV, VLNV
 from cnna.spec.machine import BEAT_BITS
 
-ACCELERATOR, LEDS, DMA, DDR4 = "cnna_0", "leds_gpio", "axi_dma_0", "ddr4_0"
+ACCELERATOR, LEDS, DMA, DDR4, CLOCKS = "cnna_0", "leds_gpio", "axi_dma_0", "ddr4_0", "clocks"
 CONTROL_MASTER = "M_AXI_HPM0_FPD"
 LEDS_WIDTH = 8  # the board's user LEDs
 
@@ -76,6 +76,35 @@ def ddr4() -> Cell:
             "C0.DDR4_AxiDataWidth": str(BEAT_BITS),
         },
     )
+
+
+def clock_wizard(config: Config) -> Cell:
+    """An MMCM whose only output has twice the frequency of the PS's clock, and no buffer."""
+    return Cell(
+        CLOCKS,
+        "xilinx.com:ip:clk_wiz:6.0",
+        parameters={
+            "PRIMITIVE": "MMCM",
+            "PRIM_SOURCE": "Global_buffer",
+            "PRIM_IN_FREQ": str(config.clock_mhz),
+            "CLKOUT1_REQUESTED_OUT_FREQ": str(2 * config.clock_mhz),
+            "CLKOUT1_DRIVES": "No_buffer",
+            "USE_RESET": "false",
+            "USE_LOCKED": "true",
+        },
+    )
+
+
+def clock_buffer(name: str, division: int) -> Cell:
+    """A BUFGCE_DIV: it drives a clock and divides it."""
+    return Cell(
+        name, "xilinx.com:ip:util_ds_buf:2.2", parameters={"C_BUF_TYPE": "BUFGCE_DIV", "C_BUFGCE_DIV": str(division), "C_SIZE": "1"}
+    )
+
+
+def constant(name: str, value: int) -> Cell:
+    """A constant bit."""
+    return Cell(name, "xilinx.com:ip:xlconstant:1.1", parameters={"CONST_WIDTH": "1", "CONST_VAL": str(value)})
 
 
 def reset(name: str) -> Cell:

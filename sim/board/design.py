@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cnna.sim.board import cells
 from cnna.sim.board.blocks import PS, AddressRange, Design, DesignPart, External, Wire
-from cnna.sim.board.cells import ACCELERATOR, CONTROL_MASTER, DDR4, DDR4_BOARD, DDR4_CLOCK, DMA, LEDS
+from cnna.sim.board.cells import ACCELERATOR, CLOCKS, CONTROL_MASTER, DDR4, DDR4_BOARD, DDR4_CLOCK, DMA, LEDS
 from cnna.spec.config import Config
 from cnna.spec.ddr import PL_DDR_BASE, PL_DDR_BYTES
 from cnna.spec.regmap import SPACE_BYTES
@@ -19,6 +19,7 @@ VARIANTS = ("ps", "pl")
 BOARD, PART, DEVICE, PACKAGE, SPEED = "ZCU102", "xczu9eg-ffvb1156-2-e", "xczu9eg", "ffvb1156", "-2"
 BOARD_PART = "xilinx.com:zcu102:part0:3.4"
 PS_CLOCK, PS_RESET, PS_IRQ = "pl_clk0", "pl_resetn0", "pl_ps_irq0"
+SLOW, FAST = ("aclk_buffer", 2), ("aclk2x_buffer", 1)  # the buffers of both clocks: cell, division
 UI_CLOCK = "c0_ddr4_ui_clk"  # the memory controller's own clock
 
 DDR_LOW = ("LOW", 0x0, 0x8000_0000)  # PS DDR of a ZCU102 (name, base, size), below and above 4 GiB
@@ -35,13 +36,29 @@ def design(config: Config, variant: str = "ps") -> Design:
     if variant not in VARIANTS:
         raise ValueError(f"variant {variant!r} is unknown; there are {', '.join(VARIANTS)}")
     config = replace(config, streams=variant == "pl")
-    made = _control(config) + (_pl_memory(config) if config.streams else _ps_memory(config))
+    made = _clocks(config) + _control(config) + (_pl_memory(config) if config.streams else _ps_memory(config))
     return Design(made.cells, made.buses, made.windows, made.wires, made.externals, f"cnna_{variant}", variant, config=config)
 
 
 def variant_of(config: Config) -> str:
     """The variant for which an accelerator of this configuration is made."""
     return "pl" if config.streams else "ps"
+
+
+def _clocks(config: Config) -> DesignPart:
+    """Makes both clocks of one output of an MMCM at twice the PS's clock, by buffers of one kind, of which one divides by two.
+
+    So the clocks differ neither by the MMCM's phase error nor by the kind of their buffers (UG949, "Synchronous CDC").
+    """
+    parts = DesignPart(
+        (cells.clock_wizard(config), *(cells.clock_buffer(*buffer) for buffer in (SLOW, FAST)), cells.constant("one", 1)),
+        wires=((PS, PS_CLOCK, CLOCKS, "clk_in1"), (CLOCKS, "locked", "reset_300", "dcm_locked")),
+    )
+    for name, _ in (SLOW, FAST):
+        wires = ((CLOCKS, "clk_out1", name, "BUFGCE_I"), ("one", "dout", name, "BUFGCE_CE"), ("zero", "dout", name, "BUFGCE_CLR"))
+        parts += DesignPart(wires=wires)
+    fast = DesignPart((cells.constant("zero", 0),), wires=((FAST[0], "BUFGCE_O", ACCELERATOR, "aclk2x"),))
+    return parts + fast
 
 
 def _control(config: Config) -> DesignPart:
@@ -137,7 +154,7 @@ def _ps_windows(cell: str, master: str, port: int) -> tuple[AddressRange, ...]:
 
 
 def _clocked(*places: tuple[str, str]) -> tuple[Wire, ...]:
-    return tuple((PS, PS_CLOCK, *place) for place in places)
+    return tuple((SLOW[0], "BUFGCE_O", *place) for place in places)
 
 
 def _held(*places: tuple[str, str]) -> tuple[Wire, ...]:

@@ -158,7 +158,7 @@ def bus_parameters(interface: Interface) -> dict[str, str]:
 def _kind(port: str) -> str:
     if "reset" in port or port.endswith(("resetn", "rst")):
         return "rst"
-    return "clk" if "clk" in port else "intr" if port == "interrupt" else "undef"
+    return "clk" if "clk" in port or port in ("BUFGCE_I", "BUFGCE_O") else "intr" if port == "interrupt" else "undef"
 
 
 def _role(interface: Interface) -> str:

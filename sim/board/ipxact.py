@@ -20,6 +20,7 @@ XILINX, FAMILY = "http://www.xilinx.com", "zynquplus"  # Vivado offers an IP onl
 TOP = "cnna"
 SINGLE = {  # port: interface type, logical signal, parameters
     "aclk": ("clock", "CLK", {"ASSOCIATED_RESET": "aresetn"}),
+    "aclk2x": ("clock", "CLK", {}),
     "aresetn": ("reset", "RST", {"POLARITY": "ACTIVE_LOW"}),
     "interrupt": ("interrupt", "INTERRUPT", {"SENSITIVITY": "LEVEL_HIGH"}),
 }
@@ -103,7 +104,7 @@ def _port_maps(bus: Element, ports: dict[str, str]) -> None:
 
 
 def _parameters(parent: Element, values: dict[str, str]) -> None:
-    parameters = SubElement(parent, _("parameters"))
+    parameters = SubElement(parent, _("parameters")) if values else parent
     for name, value in values.items():
         _texts(SubElement(parameters, _("parameter")), name=name, value=value)
 

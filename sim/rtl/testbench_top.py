@@ -1,7 +1,8 @@
 """Writes the testbench's top module, `tb`, for a configuration: the accelerator, the models at its ports, and probes.
 
 cocotb drives `aclk`, `aresetn` and the AXI4-Lite signals, and reads `interrupt`. Everything else stays inside, so that Verilator
-can optimise it. The probes only read, and the accelerator's Verilog is the one that is synthesised.
+can optimise it; `aclk2x` is made of `aclk` (`doubled`). The probes only read, and the accelerator's Verilog is the one that is
+synthesised.
 """
 
 from cnna.spec.config import Config
@@ -62,6 +63,15 @@ TRACE = (  # writes clocks trace_first..trace_last from the first start to the f
 )
 
 
+def doubled(clock: str, fast: str) -> list[str]:
+    """Lines that drive the wire `fast`, which rises with every edge of `clock`.
+
+    It falls again at the same time, once everything else has acted on the edge: the second clock costs no time step of its own.
+    Both clocks rise before any register changes, so no register of one sees what the other's has just become.
+    """
+    return [f"  reg {fast}_done = 0;", f"  assign {fast} = {clock} ^ {fast}_done;", f"  always @({clock}) {fast}_done <= {clock};"]
+
+
 def text(config: Config, top: str, probes: bool, trace: bool) -> str:
     """The text of `tb.sv` around the module `top`. probes: with probes into it. trace: able to write a waveform."""
     arguments = [f"input bit [{PORTS * bits - 1}:0] {name}" for name, bits in FROM_MASTER]
@@ -71,6 +81,8 @@ def text(config: Config, top: str, probes: bool, trace: bool) -> str:
         "module tb;",
         f'  import "DPI-C" function void ddr_clock(input bit reset_n, {", ".join(arguments)});',
         "  reg aclk /* verilator public_flat_rw */ = 0;",
+        "  wire aclk2x;",
+        *doubled("aclk", "aclk2x"),
         "  reg aresetn /* verilator public_flat_rw */ = 0;",
         "  wire interrupt /* verilator public_flat_rd */;",
     ]
@@ -140,7 +152,7 @@ def _slice(port: int, bits: int) -> str:
 
 def _connections(config: Config) -> list[tuple[str, str]]:
     """(port of the accelerator, signal of the testbench)."""
-    found = [(name, name) for name in ("aclk", "aresetn", "interrupt")]
+    found = [(name, name) for name in ("aclk", "aclk2x", "aresetn", "interrupt")]
     found += [(f"s_axi_control_{name}", f"s_{name}") for name, _ in _CONTROL]
     for port in range(config.ports):
         found += [(f"m_axi_gmem{port}_{name}", f"{name}[{_slice(port, bits)}]") for name, bits in FROM_MASTER + TO_MASTER]

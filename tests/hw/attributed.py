@@ -43,8 +43,10 @@ def copies(text: str) -> Counter[str]:
     for name, body in modules(text).items():
         for attributes, register in re.findall(r"^((?:  \(\* .* \*\)\n)+)  reg (?:\[\d+:0\] )?(\\\S+ |[\w$]+);$", body, re.M):
             wanted = all(f'(* {key} = "{value}" *)' in attributes for key, value in COPY.items())
-            always = f'  (* keep = "true" *)\n  always @(posedge aclk)\n    {register} <= '
-            found[register.strip().removesuffix("$inside")] += counts[name] * (wanted and always in body)
+            always = [f'  (* keep = "true" *)\n  always @(posedge {clock})\n    {register} <= ' for clock in ("aclk", "aclk2x")]
+            kept = any(line in body for line in always)
+            plain = re.sub(r"(\$\d+)?(\$inside)?$", "", register.strip().removeprefix("\\"))
+            found[plain] += counts[name] * (wanted and kept)
     return found
 
 
@@ -53,7 +55,9 @@ def expected(config: Config) -> dict[str, int]:
     tiles = config.pix * -(-config.co // (2 * TILE_PAIRS))
     sums, params = len(slices(32 * config.half * config.ci)), len(slices(64 * config.ci))
     blocks = 14 + 2 * (config.ports - 1)
+    pairs, residual_pairs = 2 * config.ci * (config.half // 2), -(-config.half * config.ci // 2)  # of lanes with both halves
     return {
+        **dict.fromkeys(("toggle_copy", "late_copy", "half_copy"), pairs + 2 * residual_pairs),
         **dict.fromkeys(("valid_copy", "first_copy", "last_copy"), tiles),
         **dict.fromkeys(("step_copy", "ended"), config.pix * -(-config.ci // TILE_CHANNELS)),
         **dict.fromkeys(("multiply_copy", "low_copy", "high_copy"), config.half * -(-config.ci // TILE_CHANNELS)),

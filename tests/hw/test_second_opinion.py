@@ -17,6 +17,7 @@ from cnna.hw.array.conv import Conv
 from cnna.hw.axi.buses import Axi4, Axi4Lite
 from cnna.hw.vector.vector import Vector
 from cnna.hw.verilog import writer
+from cnna.sim.rtl import testbench_top
 from cnna.sim.rtl.build import build, to_stderr
 from cnna.sim.rtl.cache import default_cache
 from cnna.spec.config import Config
@@ -52,7 +53,8 @@ def wrapper() -> str:
         lines += [f"  reg m_axi_gmem{port}_{name} /* verilator public_flat_rw */ = 0;" for name in ("awid", "arid")]
     for name, bits, driven in wires:
         lines.append(f"  {'reg' if driven else 'wire'} [{bits - 1}:0] {name} /* verilator public_flat_rw */{' = 0' * driven};")
-    connections = ", ".join(f".{name}({name})" for name in ports)
+    lines += ["  wire aclk2x;", *testbench_top.doubled("aclk", "aclk2x")]
+    connections = ", ".join(f".{name}({name})" for name in (*ports, "aclk2x"))
     return "\n".join([*lines, f"  {writer.TOP} dut ({connections}, .interrupt());", "endmodule", ""])
 
 

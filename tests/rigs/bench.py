@@ -19,6 +19,7 @@ from amaranth import Value
 from amaranth.lib.wiring import Flow
 from numpy.typing import NDArray
 
+from cnna.sim.rtl import testbench_top
 from cnna.sim.rtl.cache import default_cache, private, prune, use
 from cnna.sim.rtl.lifetime import scratch
 
@@ -32,6 +33,7 @@ COMPILE = (
     *("-DVM_TIMING=0", "-DVM_TRACE=0", "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0"),
 )
 TIMEOUT_S = 600
+CLOCKS = ("clk", "fast_clk")
 _MAIN = """#include "Vbench.h"
 int main(int argc, char** argv) {
   VerilatedContext context;
@@ -91,11 +93,11 @@ def run(block: Block, inputs: Mapping[str, NDArray], cache: Path | None = None) 
     for path, member, value in block.component.signature.flatten(block.component):
         if bits := len(Value.cast(value)):
             flows[member.flow]["__".join(map(str, path))] = bits
-    flows[Flow.In] |= {name: 1 for name in ("clk", "rst") if f"input {name};" in block.verilog}
+    flows[Flow.In] |= {name: 1 for name in (*CLOCKS, "rst") if f"input {name};" in block.verilog}
     clocks = len(next(iter(inputs.values())))
     line = np.zeros((clocks, 0), np.uint8)
     for name, bits in flows[Flow.In].items():
-        if name != "clk":
+        if name not in CLOCKS:
             line = np.concatenate([line, _bytes(name, inputs.get(name, np.zeros(clocks, np.uint8)), bits)], axis=1)
     if unknown := inputs.keys() - flows[Flow.In].keys():
         raise ValueError(f"no input {', '.join(sorted(unknown))}: there are {', '.join(flows[Flow.In])}")
@@ -128,21 +130,21 @@ def _bytes(name: str, values: NDArray, bits: int) -> Bytes:
 
 
 def _bench(inputs: Mapping[str, int], outputs: Mapping[str, int]) -> str:
-    """Module `bench` around module `block`. Inputs change at the falling edge, and outputs are read when the clock rises.
+    """Module `bench` around module `block`. Inputs change when the clock has risen, and outputs are read when it rises.
 
     Before the first inputs there is a clock of zeros.
     """
-    pins, starts = [".clk(clk)"] if "clk" in inputs else [], {}
+    pins, starts = [f".{name}({name})" for name in CLOCKS if name in inputs], {}
     for flow, ports in (("given", inputs), ("found", outputs)):
         at = 0
         for name, bits in ports.items():
-            if name != "clk":
+            if name not in CLOCKS:
                 pins.append(f".{name}({flow}[{at} +: {bits}])")
                 at += -(-bits // 8) * 8
         starts[flow] = at
     return f"""
 module bench(input wire clk);
-  reg [{starts["given"] - 1}:0] given = 0;
+  reg [{starts["given"] - 1}:0] given = 0, next;
   wire [{starts["found"] - 1}:0] found;
   block block({", ".join(pins)});
   reg [8*1024-1:0] name;
@@ -153,8 +155,13 @@ module bench(input wire clk);
     if (!$value$plusargs("answers=%s", name)) $fatal(1, "no +answers");
     answers = $fopen(name, "w");
   end
-  always @(negedge clk) if ($fscanf(stimuli, "%h", given) != 1) begin $fclose(answers); $finish; end
-  always @(posedge clk) $fwrite(answers, "%h\\n", found);
+  always @(posedge clk) begin
+    $fwrite(answers, "%h\\n", found);
+    if ($fscanf(stimuli, "%h", next) != 1) begin $fclose(answers); $finish; end
+    given <= next;
+  end
+  wire fast_clk;
+{chr(10).join(testbench_top.doubled("clk", "fast_clk"))}
 endmodule
 """
 

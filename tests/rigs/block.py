@@ -13,7 +13,7 @@ from amaranth.back.verilog import convert
 from amaranth.hdl import Elaboratable
 from amaranth.lib.wiring import Component
 
-from cnna.hw.verilog.writer import no_collection
+from cnna.hw.verilog.writer import missing_domain, no_collection
 from cnna.sim.rtl.cache import default_cache, private, prune, use
 from cnna.spec.config import Config
 from cnna.spec.files import write_text
@@ -69,7 +69,7 @@ def _count_as_used(value: Any) -> None:
 
 def _generated(component: Component) -> str:
     with no_collection():
-        return str(convert(component, name="block", emit_src=False))
+        return str(convert(component, name="block", emit_src=False, missing_domain=missing_domain))
 
 
 def _sources() -> str:

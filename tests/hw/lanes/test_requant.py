@@ -127,3 +127,15 @@ def test_lanes_equal_golden(modes: Modes, sets: int) -> None:
     np.testing.assert_array_equal(bench.integers(found["o"], 8, signed=True)[late], golden)
     inside = (golden > items.low[:-LATENCY]) & (golden < items.high[:-LATENCY])
     assert inside.mean() > 0.15  # or these items would test little but the clamp
+
+
+@pytest.mark.parametrize("modes", [Modes.COMBINE, Modes.BOTH])
+def test_a_reset_leaves_the_halves_as_they_are(modes: Modes) -> None:
+    """After a reset of an even or odd number of clocks, a lane would get what belongs to the other one of its pair."""
+    rng, block, n = np.random.default_rng(2), make_block(Lanes, LANES, modes, TAG_BITS, sets=1), 3000
+    items = _items(rng, n, modes, 1)
+    ones = np.ones(n, np.int64)
+    found = bench.run(block, {**items.ports(block.component), "valid": ones, "rst": rng.random(n) < 0.1})
+    golden = items.golden()[:-LATENCY]
+    np.testing.assert_array_equal(bench.integers(found["o"], 8, signed=True)[LATENCY:], golden)
+    assert 0 < found["o_valid"][LATENCY:].mean() < 1
