@@ -1,6 +1,6 @@
 """One DSP48E2 as this project uses it: `P = A * B + Z`, `(A + D) * B + Z` or `A * (B + D) + Z + W`, with a register in each step.
 
-`array`, `vector.sums` and `double_pump` make their multipliers here. In simulation `sim/rtl/dsp48e2.v` stands in for the primitive.
+`array`, `vector.products` and `pairs` make their multipliers here. In simulation `sim/rtl/dsp48e2.v` stands in for the primitive.
 Names and meanings are those of the vendor's user guide UG579.
 
 Packing: with `packed(w1, w0)` on A and D and x on B, P = (w1 * x << 18) + w0 * x. LANE_PRESET is added once to the sum, so
