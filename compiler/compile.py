@@ -25,7 +25,8 @@ from cnna.compiler.plan.command import PlannedCommand
 from cnna.compiler.plan.emit import describe_program
 from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
-from cnna.compiler.plan.plan import plan
+from cnna.compiler.plan.plan import Plan, finalists
+from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.predict.timeline import Prediction, predict
 from cnna.spec.artifact import Artifact, ProgramPiece, artifact_of
 from cnna.spec.config import Config, as_dict
@@ -47,6 +48,7 @@ from cnna.spec.manifest import (
 )
 from cnna.spec.regmap import VERSION, command_fields
 
+PREDICTED_CLOCKS = 2_000_000  # most clocks of programs that are compared by the predictor, which takes seconds for a million
 MAX_BATCH = command_fields("conv")["images"].limits[1]
 
 
@@ -119,7 +121,7 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
     folded, folds = fold_inputs(graph, config)
     if dump:
         dump("fold_inputs", folded)
-    made = plan(set_pitches(lower(folded, config, batch), config), config, graph.name)
+    made = _fastest(finalists(set_pitches(lower(folded, config, batch), config), config, graph.name), config)
     lowered, allocation, commands = made.lowered, made.allocation, made.commands
     tensors = _tensors(graph, lowered)
     return Program(
@@ -136,6 +138,13 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
         tuple(_command(command, tensors) for command in commands),
         activation_bytes(lowered, config),
     )
+
+
+def _fastest(plans: Sequence[Plan], config: Config) -> Plan:
+    """The plan that the predictor finds to be the fastest; the first if that would take too long."""
+    if len(plans) == 1 or plans[0].clocks > PREDICTED_CLOCKS:
+        return plans[0]
+    return min(plans, key=lambda made: max(span.end for span in predicted_spans(made.program, config)))
 
 
 def _port(graph: ir.Graph, tensor: str, map_: str, lowered: Lowered, allocation: Allocation, fold: Fold | None = None) -> Port:

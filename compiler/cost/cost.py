@@ -149,7 +149,7 @@ class _Estimator:
         else:
             begin, end = self._work(command, fields, begin, duration)
         queue.append(end)
-        self.free[engine] = end
+        self.free[engine] = end - (FILL_CLOCKS[engine] if engine in ("conv", "vector") else 0)
         self.spans.append(EstimatedSpan(engine, begin, end))
         return clock
 

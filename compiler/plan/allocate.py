@@ -35,11 +35,13 @@ class Allocation:
     lifetimes: Mapping[str, Range]
 
 
-def allocate(lowered: Lowered, config: Config, name: str, apart: bool = True) -> Allocation:
+def allocate(lowered: Lowered, config: Config, name: str, apart: bool = True, bands: Sequence[int] = ()) -> Allocation:
     """Finds places for all maps and tilings for all kernels. ModelError: feature memory is too small for a kernel.
 
-    apart: puts maps that are used at the same time into different regions if possible.
+    apart: puts maps that are used at the same time into different regions if possible. bands: for each kernel, the number of bands
+    of rows in which it runs if all of its maps lie on chip; none: every such kernel runs as a whole.
     """
+    bands = bands or (1,) * len(lowered.kernels)
     lives = lifetimes(lowered)
     spilled = _streamed_ports(lowered, config)
     rivals = rivals_of(lowered) if apart else {}
@@ -50,7 +52,8 @@ def allocate(lowered: Lowered, config: Config, name: str, apart: bool = True) ->
             live = {m: p for m, p in features.items() if lives[m][0] <= time < lives[m][1]}
             taken = sorted((p.base, p.base + map_words(lowered.maps[m])) for m, p in live.items())
             roles = [role for role, view in views_of(kernel).items() if view.map not in features]
-            tiling = find_tiling(kernel, lowered.maps, roles, gaps_between(taken, config.feature_words), config)
+            gaps = gaps_between(taken, config.feature_words)
+            tiling = find_tiling(kernel, lowered.maps, roles, gaps, config, bands[time])
             if tiling is None:
                 spilled.add(_next_to_spill(lowered, kernel, live, roles, config, name))
                 break

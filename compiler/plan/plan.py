@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from cnna.compiler.cost import cost
 from cnna.compiler.lower.kernels import Lowered, Stream, one_by_one
@@ -10,26 +11,32 @@ from cnna.compiler.plan.allocate import Allocation, allocate
 from cnna.compiler.plan.command import PlanContext, PlannedCommand
 from cnna.compiler.plan.emit import emit
 from cnna.compiler.plan.hazards import add_waits
+from cnna.compiler.plan.kernel_order import reordered
+from cnna.compiler.plan.row_bands import row_bands
 from cnna.compiler.plan.schedule import schedule, stream_keys
 from cnna.compiler.plan.segment import cuts, segment
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 
+CLOSE = 1.02  # estimates of two programs that differ by less than this do not tell which one is faster
 TRIED = 4  # cuts of a batch that are planned and compared
 ABREAST = 2  # images under way at the same time
-ABREAST_TRIED = 2  # for so many of the best cuts, ABREAST is compared with one image at a time
+VARIED = 2  # of the best plans so far: another order, bands and ABREAST are tried on them
 
 
 @dataclass(frozen=True)
 class Way:
     """One way to plan a batch.
 
-    cut: the number of kernels that run image by image; 0 without a batch. abreast: images under way at the same time. apart:
-    whether maps that are used together are put into different regions.
+    cut: the number of kernels that run image by image; 0 without a batch. abreast: images under way at the same time. reordered:
+    whether kernels of one branch fill the waits of another. banded: whether kernels beside the vector engine's run in bands of
+    rows. apart: whether maps that are used together are put into different regions.
     """
 
     cut: int
     abreast: int = 1
+    reordered: bool = False
+    banded: bool = False
     apart: bool = True
 
 
@@ -51,17 +58,33 @@ class Plan:
 
 def plan(lowered: Lowered, config: Config, name: str) -> Plan:
     """The fastest program found. ModelError: no way fits, for the reasons that `allocate` and `emit` give."""
+    return finalists(lowered, config, name)[0]
+
+
+def finalists(lowered: Lowered, config: Config, name: str) -> list[Plan]:
+    """The fastest program found, and those of other kinds whose estimates are so close that they may be faster.
+
+    Kinds differ in the order of the kernels or in bands. ModelError: as of `plan`.
+    """
     streams = [part.stream for kernel in lowered.kernels for part in kernel.parts]
     constants, offsets = constant_segment(streams)
     search = _Search(lowered, config, name, constants, dict(zip(streams, offsets, strict=True)))
     search.attempt(Way(cut) for cut in cuts(lowered, config, TRIED))
+    if search.in_other_order.kernels != lowered.kernels:
+        search.attempt(replace(made.way, reordered=True) for made in search.sorted()[:VARIED])
+    if max(row_bands(lowered, config), default=1) > 1:
+        search.attempt(replace(made.way, banded=True) for made in search.sorted()[:VARIED])
     if lowered.kernels and lowered.kernels[0].images[1] > 1:
-        best = [made.way.cut for made in search.sorted()[:ABREAST_TRIED]]
-        search.attempt(Way(cut, ABREAST) for cut in dict.fromkeys([*best, len(lowered.kernels)]) if cut)
+        best = [made.way for made in search.sorted()[:VARIED]]
+        search.attempt(replace(way, abreast=ABREAST) for way in dict.fromkeys([*best, Way(len(lowered.kernels))]) if way.cut)
     search.attempt(replace(made.way, apart=False) for made in search.sorted()[:1])
     if not search.found:
         raise search.refused[0]
-    return search.sorted()[0]
+    kinds: dict[tuple[bool, bool], Plan] = {}
+    for made in search.sorted():
+        kinds.setdefault((made.way.reordered, made.way.banded), made)
+    first, *others = kinds.values()
+    return [first, *(made for made in others if made.clocks <= first.clocks * CLOSE)]
 
 
 @dataclass(eq=False)
@@ -76,6 +99,11 @@ class _Search:
     found: list[Plan] = field(default_factory=list)
     refused: list[ModelError] = field(default_factory=list)
 
+    @cached_property
+    def in_other_order(self) -> Lowered:
+        """The kernels in the order of `kernel_order`."""
+        return reordered(self.lowered, self.config)
+
     def attempt(self, ways: Iterable[Way]) -> None:
         """Makes the plan of each way, except for ways that exceed the limits of a command."""
         for way in ways:
@@ -89,8 +117,10 @@ class _Search:
         return sorted(self.found, key=lambda made: made.clocks)
 
     def _plan(self, way: Way) -> Plan:
-        cut_up = segment(self.lowered, way.cut, way.abreast, self.config)
-        allocation = allocate(cut_up, self.config, self.name, way.apart)
+        lowered = self.in_other_order if way.reordered else self.lowered
+        cut_up = segment(lowered, way.cut, way.abreast, self.config)
+        bands = row_bands(cut_up, self.config) if way.banded else ()
+        allocation = allocate(cut_up, self.config, self.name, way.apart, bands)
         streams = {(kernel, part): self.streams[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
         plain = schedule(PlanContext(cut_up, allocation, streams, self.config))
         commands = add_waits(plain, allocation.segments, self.config)

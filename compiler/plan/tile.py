@@ -1,7 +1,7 @@
 """Cuts a kernel whose maps do not all lie on chip into tiles: bands of output rows and, if it helps, ranges of blocks.
 
 The operands of a tile are staged in free feature memory. If there is room for two copies, the next tile is loaded and the last one
-is stored while the engine works. A kernel whose maps are all on chip is one tile.
+is stored while the engine works. A kernel whose maps are all on chip is one tile, or a band of rows a tile (`row_bands`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,15 +79,15 @@ def box_words(box: Box, map_: Map) -> int:
 
 
 def find_tiling(
-    kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], gaps: Sequence[Range], config: Config
+    kernel: Kernel, maps: Mapping[str, Map], spilled: Sequence[str], gaps: Sequence[Range], config: Config, bands: int = 1
 ) -> Tiling | None:
     """The fastest tiling whose staging fits into the gaps of feature memory. None: not even one row fits.
 
-    spilled: the roles whose maps lie in DDR.
+    spilled: the roles whose maps lie in DDR. bands: into which a kernel is cut whose maps all lie on chip.
     """
     height, units = maps[kernel.dest.map].height, -(-kernel.dest.blocks // config.chunk_blocks)
     if not spilled:
-        return Tiling(kernel.images[1] - kernel.images[0], height, kernel.dest.blocks, {})
+        return Tiling(kernel.images[1] - kernel.images[0], -(-height // bands), kernel.dest.blocks, {})
     found: list[Tiling] = []
     for blocks in dict.fromkeys(-(-units // 2**n) * config.chunk_blocks for n in range(units.bit_length() + 1)):
         for copies in (2, 1):
