@@ -121,7 +121,7 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
     folded, folds = fold_inputs(graph, config)
     if dump:
         dump("fold_inputs", folded)
-    made = _fastest(finalists(set_pitches(lower(folded, config, batch), config), config, graph.name), config)
+    made = fastest_plan(set_pitches(lower(folded, config, batch), config), config, graph.name)
     lowered, allocation, commands = made.lowered, made.allocation, made.commands
     tensors = _tensors(graph, lowered)
     return Program(
@@ -140,8 +140,9 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
     )
 
 
-def _fastest(plans: Sequence[Plan], config: Config) -> Plan:
-    """The plan that the predictor finds to be the fastest; the first if that would take too long."""
+def fastest_plan(lowered: Lowered, config: Config, name: str) -> Plan:
+    """The finalist that the predictor finds to be the fastest; the first if it would take too long. ModelError: no way fits."""
+    plans = finalists(lowered, config, name)
     if len(plans) == 1 or plans[0].clocks > PREDICTED_CLOCKS:
         return plans[0]
     return min(plans, key=lambda made: max(span.end for span in predicted_spans(made.program, config)))

@@ -56,15 +56,10 @@ class Plan:
     clocks: int
 
 
-def plan(lowered: Lowered, config: Config, name: str) -> Plan:
-    """The fastest program found. ModelError: no way fits, for the reasons that `allocate` and `emit` give."""
-    return finalists(lowered, config, name)[0]
-
-
 def finalists(lowered: Lowered, config: Config, name: str) -> list[Plan]:
     """The fastest program found, and those of other kinds whose estimates are so close that they may be faster.
 
-    Kinds differ in the order of the kernels or in bands. ModelError: as of `plan`.
+    Kinds differ in the order of the kernels or in bands. ModelError: no way fits, for the reasons that `allocate` and `emit` give.
     """
     streams = [part.stream for kernel in lowered.kernels for part in kernel.parts]
     constants, offsets = constant_segment(streams)

@@ -23,12 +23,21 @@ def test_add_is_the_convolutions_residual(operands):
     assert (changed.nodes[0].op.residual.factor_a, changed.nodes[0].op.residual.factor_b) == expected
 
 
-def test_later_of_two_convolutions_takes_it():
-    """The earlier convolution would have to wait for an operand that is made after it."""
-    nodes = [conv("a", "x"), conv("b", "a"), conv("c", "x"), ("y", ADD, ["c", "b"])]
+@pytest.mark.parametrize("order", [["a", "b", "c"], ["c", "a", "b"]])
+def test_the_deeper_of_two_convolutions_takes_it(order):
+    """A convolution of a short branch could not run while the long branch waits, if it needed the long one's end as operand."""
+    makers = {"a": conv("a", "x"), "b": conv("b", "a"), "c": conv("c", "x")}
+    nodes = [*(makers[name] for name in order), ("y", ADD, ["c", "b"])]
     changed = exact(fuse_residual, int8_graph(nodes, ["y"]))
     assert kinds(changed) == ["Conv", "Conv", "Conv"]
-    assert changed.nodes[-1].inputs == ("x", "b")
+    assert changed.nodes[-1].inputs == ("a", "c")
+
+
+def test_the_later_of_two_convolutions_takes_it():
+    """Of two that are equally deep, the earlier one would have to wait for an operand that is made after it."""
+    nodes = [conv("a", "x"), conv("b", "x"), ("y", ADD, ["a", "b"])]
+    changed = exact(fuse_residual, int8_graph(nodes, ["y"]))
+    assert changed.nodes[-1].inputs == ("x", "a")
 
 
 def test_convolution_has_one_residual():
