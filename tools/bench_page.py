@@ -55,7 +55,7 @@ _ABOUT_VARIED = f"""\
 The CPU computes what the accelerator lacks. "Pieces" are the accelerator's + the CPU's, and "MACs" is the share of the
 multiply-accumulates on the accelerator. "fps" and "cycles" count the accelerator's pieces alone. "End to end" are the frames a
 second that `cnna report` predicts for a board, with the CPU's pieces and the crossings between the two. A row that has no floor
-of its own must reach {VARIED_SHARE:.0%} of the frames a second that are predicted.
+of its own must reach {VARIED_SHARE:.0%} of the frames a second that are predicted for the program that was measured.
 
 """
 _SLOW = ("row", "fps", f"of {PLANNED_BYTES} B", "array", "cycles", "predicted", "DDR", "what")
@@ -112,7 +112,7 @@ def _best(found: Found) -> Found:
 
 def _floor(row: Row, found: Found) -> Floor:
     fps, array = row.floor
-    if fps is None and row.network in VARIED and row.ddr_bytes == PLANNED_BYTES:
+    if fps is None and row.network in VARIED and row.ddr_bytes == PLANNED_BYTES and not is_stale(found):
         fps = round(VARIED_SHARE * found["predicted"]["fps_at_300mhz"])
     return fps, array
 

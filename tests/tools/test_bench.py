@@ -177,7 +177,10 @@ def test_a_varied_row_without_a_floor_must_come_near_its_prediction(monkeypatch:
     figures = {**RUN, "cycles": 3_000_000, "fps_at_300mhz": 100.0, "fps_end_to_end": 9.0, "mac_utilization": 0.5}
     row = {"predicted": figures, "measured": None, "macs_a_batch": 900, "cpu_macs_a_batch": 0, "pieces": [1, 1]}
     monkeypatch.setattr(bench_page, "WHY", {})
-    near, far = ({**row, "measured": {**figures, "fps_at_300mhz": fps}, "verilog_sha256": None} for fps in (97.0, 95.0))
+    same = {"program_sha256": "its own", "verilog_sha256": "today's"}
+    near, far = ({**row, **same, "measured": {**figures, **same, "fps_at_300mhz": fps}} for fps in (97.0, 95.0))
     assert "| espcn/b1 | 97 | 96 |" in bench_page.page({"espcn/b1": near})
     assert "Short of a floor" not in bench_page.page({"espcn/b1": near})
     assert "- **espcn/b1**: 95 of 96 fps (-1.0%). The cause is not named yet." in bench_page.page({"espcn/b1": far})
+    stale = {**far, "program_sha256": "another"}
+    assert "| espcn/b1 | 95 | - |" in bench_page.page({"espcn/b1": stale})
