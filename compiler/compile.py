@@ -26,8 +26,8 @@ from cnna.compiler.plan.emit import describe_program
 from cnna.compiler.plan.fold import Fold, fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.plan import Plan, finalists
-from cnna.compiler.predict.predict import predicted_spans
-from cnna.compiler.predict.timeline import Prediction, predict
+from cnna.compiler.predict.predict import PredictedSpan, predicted_spans
+from cnna.compiler.predict.timeline import Prediction, prediction
 from cnna.spec.artifact import Artifact, ProgramPiece, artifact_of
 from cnna.spec.config import Config, as_dict
 from cnna.spec.cpu_ops import numpy_suffices, only_views
@@ -56,7 +56,8 @@ MAX_BATCH = command_fields("conv")["images"].limits[1]
 class Program:
     """A compiled int8 graph; the fields are those of docs/artifact.md. `inputs`, `outputs`: ports in the graph's order.
 
-    What is predicted is not in `layers` and `commands`: it takes time, and not everybody asks for it.
+    What is predicted is not in `layers` and `commands`: it takes time, and not everybody asks for it. spans: when each command
+    works with the planned DDR, if that had to be predicted to choose the plan.
     """
 
     graph: ir.Graph
@@ -71,6 +72,7 @@ class Program:
     tensors: Mapping[str, TensorEntry]
     commands: tuple[CommandEntry, ...]
     activations: Mapping[str, int]
+    spans: Sequence[PredictedSpan] | None = None
 
     @property
     def macs(self) -> int:
@@ -79,7 +81,8 @@ class Program:
 
     def predicted(self, memory: DdrSpeed = PLANNED) -> Prediction:
         """What the program takes with that DDR behind it."""
-        return predict(self.program, self.config, self.commands, len(self.layers), memory)
+        spans = self.spans if memory == PLANNED else None
+        return prediction(spans or predicted_spans(self.program, self.config, memory), self.commands, len(self.layers), memory)
 
     def entry(self) -> ProgramEntry:
         """The entry of the piece in the manifest."""
@@ -121,7 +124,7 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
     folded, folds = fold_inputs(graph, config)
     if dump:
         dump("fold_inputs", folded)
-    made = fastest_plan(set_pitches(lower(folded, config, batch), config), config, graph.name)
+    made, spans = fastest_plan(set_pitches(lower(folded, config, batch), config), config, graph.name)
     lowered, allocation, commands = made.lowered, made.allocation, made.commands
     tensors = _tensors(graph, lowered)
     return Program(
@@ -137,15 +140,20 @@ def compile_graph(graph: ir.Graph, config: Config, batch: int = 1, dump: Dump | 
         tensors,
         tuple(_command(command, tensors) for command in commands),
         activation_bytes(lowered, config),
+        spans,
     )
 
 
-def fastest_plan(lowered: Lowered, config: Config, name: str) -> Plan:
-    """The finalist that the predictor finds to be the fastest; the first if it would take too long. ModelError: no way fits."""
+def fastest_plan(lowered: Lowered, config: Config, name: str) -> tuple[Plan, Sequence[PredictedSpan] | None]:
+    """The finalist that the predictor finds to be the fastest, and its spans. ModelError: no way fits.
+
+    If there is only one, or the predictor would take too long, it is the first one, without spans.
+    """
     plans = finalists(lowered, config, name)
     if len(plans) == 1 or plans[0].clocks > PREDICTED_CLOCKS:
-        return plans[0]
-    return min(plans, key=lambda made: max(span.end for span in predicted_spans(made.program, config)))
+        return plans[0], None
+    predicted = [(plan, predicted_spans(plan.program, config)) for plan in plans]
+    return min(predicted, key=lambda one: max(span.end for span in one[1]))
 
 
 def _port(graph: ir.Graph, tensor: str, map_: str, lowered: Lowered, allocation: Allocation, fold: Fold | None = None) -> Port:

@@ -6,7 +6,7 @@ This is the only place with the formula. The cost model, the cuts of a batch, ti
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, one_by_one
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, one_by_one
 from cnna.spec.config import Config
 
 TABLE_CLOCKS = 24  # by which a new table holds up a command with short groups; the rest goes on beside the layer before (measured)
@@ -102,3 +102,8 @@ def kernel_steps(kernel: Kernel, pixels: int, config: Config) -> tuple[EngineSte
         else:
             found.append(vector_steps(groups, own.dest.blocks, taps))
     return tuple(found)
+
+
+def kernel_clocks(kernel: Kernel, lowered: Lowered, config: Config, images: int | None = None) -> int:
+    """The least number of clocks of a kernel: for all of its images, or for `images` of them."""
+    return sum(work.clocks for work in kernel_steps(kernel, lowered.pixels(kernel, images), config))

@@ -15,7 +15,6 @@ from cnna.compiler.graph.ir import Graph
 from cnna.compiler.lower.kernels import Kernel, Lowered, views_of
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan.fold import fold_inputs
-from cnna.compiler.plan.kernel_order import reordered
 from cnna.compiler.plan.pitch import set_pitches
 from cnna.compiler.plan.tile import Tiling, box_of, box_words, tiles, tiling_clocks, tiling_work
 from cnna.compiler.report.axis_numbers import from_zero, logarithmic
@@ -48,10 +47,8 @@ def tilings(graph: Graph, config: Config, name: str) -> list[Choice]:
     names = [folded.nodes[kernel.layer].name for kernel in lowered.kernels]
     if name not in names:
         raise UserError(f"--layer {name}: no such layer; there are {', '.join(dict.fromkeys(names))}")
-    made = fastest_plan(lowered, config, graph.name)
-    planned = (reordered(lowered, config) if made.way.reordered else lowered).kernels
     kernel = lowered.kernels[names.index(name)]
-    chosen = next(tiling for own, tiling in zip(planned, made.allocation.tilings, strict=True) if own is kernel)
+    chosen = fastest_plan(lowered, config, graph.name)[0].tilings[kernel]
     found = [_choice(kernel, lowered, tiling, config, False) for tiling in _legal(kernel, lowered, config)]
     return [*found, _choice(kernel, lowered, chosen, config, True)]
 

@@ -205,6 +205,11 @@ class Lowered:
         """The name of the map that holds all images: the map itself, or the one that it is cut from."""
         return self.maps[map_].part_of or map_
 
+    def pixels(self, kernel: Kernel, images: int | None = None) -> int:
+        """The output pixels of a kernel: in all of its images, or in `images` of them."""
+        dest, (first, last) = self.maps[kernel.dest.map], kernel.images
+        return (last - first if images is None else images) * dest.height * dest.width
+
 
 def reach(first: int, last: int, stride: int, pad: int, kernel: int, dilation: int, size: int) -> Range:
     """Source rows (or columns) within 0..size-1 that output rows first..last-1 read. The range is never empty: where all reads fall

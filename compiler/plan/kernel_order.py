@@ -4,11 +4,11 @@ Each engine takes its kernels in order. If a layer follows directly behind the o
 results are written. Where the graph has branches, kernels of the other branches can fill that time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cnna.compiler.cost.cost import FILL_CLOCKS
-from cnna.compiler.cost.engine_steps import kernel_steps
+from cnna.compiler.cost.engine_steps import kernel_clocks
 from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, View, views_of
 from cnna.spec.config import Config
 
@@ -22,7 +22,7 @@ def reordered(lowered: Lowered, config: Config) -> Lowered:
     residual block, then runs first, and its weights come while the layers before it work.
     """
     kernels, before = lowered.kernels, _before(lowered.kernels)
-    work = [_clocks(kernel, lowered, config) for kernel in kernels]
+    work = [kernel_clocks(kernel, lowered, config) for kernel in kernels]
     left = list(work)  # clocks from a kernel's begin to the end, along its longest way
     for number in reversed(range(len(kernels))):
         for need in before[number]:
@@ -31,12 +31,9 @@ def reordered(lowered: Lowered, config: Config) -> Lowered:
     free: dict[type, int] = {}
 
     def begin(number: int) -> int:
-        """When a kernel can begin. The vector engine follows the array chunk by chunk; other kernels wait for all of a map."""
-        kernel, clock = kernels[number], free.get(type(kernels[number]), 0)
-        for need in before[number]:
-            follows = isinstance(kernels[need], ConvKernel) and not isinstance(kernel, ConvKernel)
-            clock = max(clock, ended[need] - (work[need] * 3 // 4 if follows else 0))
-        return clock
+        """When a kernel can begin: its engine is free, and so is its way behind the kernels that it depends on."""
+        needs = ((kernels[need], work[need], ended[need]) for need in before[number])
+        return max(free.get(type(kernels[number]), 0), begin_behind(kernels[number], needs))
 
     waiting, order = list(range(len(kernels))), list[int]()
     while waiting:
@@ -69,7 +66,13 @@ def _before(kernels: Sequence[Kernel]) -> list[set[int]]:
     return found
 
 
-def _clocks(kernel: Kernel, lowered: Lowered, config: Config) -> int:
-    dest = lowered.maps[kernel.dest.map]
-    pixels = (kernel.images[1] - kernel.images[0]) * dest.height * dest.width
-    return sum(work.clocks for work in kernel_steps(kernel, pixels, config))
+def begin_behind(kernel: Kernel, before: Iterable[tuple[Kernel, int, int]]) -> int:
+    """The clock at which a kernel can begin behind others: each with the clocks that it takes, and the clock at which it ends.
+
+    The vector engine follows the array chunk by chunk. The array waits for the whole of a map.
+    """
+    clock = 0
+    for other, taken, end in before:
+        follows = isinstance(other, ConvKernel) and not isinstance(kernel, ConvKernel)
+        clock = max(clock, end - (taken * 3 // 4 if follows else 0))
+    return clock

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cnna.compiler.cost import cost
-from cnna.compiler.lower.kernels import Lowered, Stream, one_by_one
+from cnna.compiler.lower.kernels import Kernel, Lowered, Stream, one_by_one
 from cnna.compiler.lower.weights import constant_segment
 from cnna.compiler.plan.allocate import Allocation, allocate
 from cnna.compiler.plan.command import PlanContext, PlannedCommand
@@ -15,13 +15,14 @@ from cnna.compiler.plan.kernel_order import reordered
 from cnna.compiler.plan.row_bands import row_bands
 from cnna.compiler.plan.schedule import schedule, stream_keys
 from cnna.compiler.plan.segment import cuts, segment
+from cnna.compiler.plan.tile import Tiling
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 
 CLOSE = 1.02  # estimates of two programs that differ by less than this do not tell which one is faster
 TRIED = 4  # cuts of a batch that are planned and compared
 ABREAST = 2  # images under way at the same time
-VARIED = 2  # of the best plans so far: another order, bands and ABREAST are tried on them
+LEADERS = 2  # the best plans so far, on which another order, bands and ABREAST are tried
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,12 @@ class Way:
 class Plan:
     """A finished program, and the kernels and places from which it was made. clocks: the estimate of the cost model.
 
-    Each phase is a kernel of its own.
+    Each phase is a kernel of its own in `lowered`. tilings: of the kernels as they were planned, with all of their phases.
     """
 
     lowered: Lowered
     allocation: Allocation
+    tilings: Mapping[Kernel, Tiling]
     commands: list[PlannedCommand]
     program: bytes
     constants: bytes
@@ -66,11 +68,11 @@ def finalists(lowered: Lowered, config: Config, name: str) -> list[Plan]:
     search = _Search(lowered, config, name, constants, dict(zip(streams, offsets, strict=True)))
     search.attempt(Way(cut) for cut in cuts(lowered, config, TRIED))
     if search.in_other_order.kernels != lowered.kernels:
-        search.attempt(replace(made.way, reordered=True) for made in search.sorted()[:VARIED])
+        search.attempt(replace(made.way, reordered=True) for made in search.sorted()[:LEADERS])
     if max(row_bands(lowered, config), default=1) > 1:
-        search.attempt(replace(made.way, banded=True) for made in search.sorted()[:VARIED])
+        search.attempt(replace(made.way, banded=True) for made in search.sorted()[:LEADERS])
     if lowered.kernels and lowered.kernels[0].images[1] > 1:
-        best = [made.way for made in search.sorted()[:VARIED]]
+        best = [made.way for made in search.sorted()[:LEADERS]]
         search.attempt(replace(way, abreast=ABREAST) for way in dict.fromkeys([*best, Way(len(lowered.kernels))]) if way.cut)
     search.attempt(replace(made.way, apart=False) for made in search.sorted()[:1])
     if not search.found:
@@ -122,4 +124,5 @@ class _Search:
         program = emit(commands)
         clocks = cost.total_cycles(cost.timeline(program, self.config))
         apart = replace(cut_up, kernels=tuple(own for kernel in cut_up.kernels for own in one_by_one(kernel)))
-        return Plan(apart, allocation, commands, program, self.constants, way, clocks)
+        tilings = dict(zip(cut_up.kernels, allocation.tilings, strict=True))
+        return Plan(apart, allocation, tilings, commands, program, self.constants, way, clocks)

@@ -41,6 +41,5 @@ def _near_vector(kernels: Sequence[Kernel]) -> set[int]:
 
 def _bands(kernel: Kernel, lowered: Lowered, config: Config) -> int:
     """The most bands that are long enough."""
-    dest = lowered.maps[kernel.dest.map]
-    pixels = (kernel.images[1] - kernel.images[0]) * dest.height * dest.width
-    return max(1, min(MOST, groups_of(pixels, config) // LEAST_GROUPS, dest.height))
+    groups, height = groups_of(lowered.pixels(kernel), config), lowered.maps[kernel.dest.map].height
+    return max(1, min(MOST, groups // LEAST_GROUPS, height))

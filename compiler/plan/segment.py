@@ -7,9 +7,10 @@ For all images at once, each weight is fetched once. `plan` tries the cuts betwe
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cnna.compiler.cost.engine_steps import kernel_steps
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Map, View, views_of
+from cnna.compiler.cost.engine_steps import kernel_clocks
+from cnna.compiler.lower.kernels import Kernel, Lowered, View, views_of
 from cnna.compiler.lower.layout import whole_place
+from cnna.compiler.plan.kernel_order import begin_behind
 from cnna.compiler.plan.tile import ddr_rate
 from cnna.spec.config import Config
 
@@ -58,19 +59,18 @@ def _abreast(early: Sequence[Kernel], lowered: Lowered, abreast: int, config: Co
     images = list(range(*early[0].images))
     if abreast == 1:
         return [(image, number) for image in images for number in range(len(early))]
-    work = [_steps(kernel, lowered.maps[kernel.dest.map], 1, config) for kernel in early]
+    work = [kernel_clocks(kernel, lowered, config, 1) + KERNEL_CLOCKS for kernel in early]
     needs = [_needs(early, number) for number in range(len(early))]
     ended: dict[tuple[int, int], int] = {}
     free: dict[type, int] = {}
 
     def times(image: int, number: int) -> tuple[int, int]:
-        """When a kernel can begin and end. The vector engine follows the array chunk by chunk. The array waits for all chunks."""
-        kernel, begin, end = early[number], free.get(type(early[number]), 0), 0
-        for need in needs[number]:
-            follows = isinstance(early[need], ConvKernel) and not isinstance(kernel, ConvKernel)
-            begin = max(begin, ended[image, need] - (work[need] * 3 // 4 if follows else 0))
-            end = max(end, ended[image, need] + work[number] // kernel.dest.blocks)
-        return begin, max(end, begin + work[number])
+        """When a kernel can begin and end. Its last block comes after the ends of the kernels that it reads."""
+        kernel = early[number]
+        behind = begin_behind(kernel, ((early[need], work[need], ended[image, need]) for need in needs[number]))
+        begin = max(free.get(type(kernel), 0), behind)
+        last = max((ended[image, need] + work[number] // kernel.dest.blocks for need in needs[number]), default=0)
+        return begin, max(last, begin + work[number])
 
     order: list[tuple[int, int]] = []
     done = dict.fromkeys(images, 0)
@@ -138,16 +138,11 @@ def _work(lowered: Lowered, last: Mapping[str, int], config: Config) -> list[_Wo
         for name in own - set(first):
             first[name] = time
             live += words[name]
-        steps = [_steps(kernel, lowered.maps[kernel.dest.map], images, config) for images in (1, kernel.images[1])]
+        steps = [kernel_clocks(kernel, lowered, config, images) + KERNEL_CLOCKS for images in (1, None)]
         weights = sum(part.stream.data.size for part in kernel.parts) / ddr_rate(config)
         work.append(_Work((steps[0], steps[1]), weights, {name: words[name] for name in own}, live))
         live -= sum(words[name] for name in own if last[name] == time)
     return work
-
-
-def _steps(kernel: Kernel, dest: Map, images: int, config: Config) -> int:
-    """Clocks of a kernel's engine."""
-    return sum(work.clocks for work in kernel_steps(kernel, images * dest.height * dest.width, config)) + KERNEL_CLOCKS
 
 
 def _clocks(work: Sequence[_Work], cut: int, batch: int, last: Mapping[str, int], config: Config) -> float:

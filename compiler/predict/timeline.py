@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cnna.compiler.predict.predict import predicted_spans
+from cnna.compiler.predict.predict import PredictedSpan, predicted_spans
 from cnna.spec.artifact import ProgramPiece
 from cnna.spec.commands import Command, commands
-from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
 from cnna.spec.errors import DataError
 from cnna.spec.machine import QUEUE_COMMANDS
@@ -40,7 +39,7 @@ def predicted_bars(piece: ProgramPiece, memory: DdrSpeed | None = None) -> list[
     """A bar for each command, in program order: from the manifest, or predicted anew if it has none for this memory."""
     entries, memory = piece.manifest["commands"], memory or piece.predicted_for
     if "predicted" not in piece.manifest or memory != piece.predicted_for:
-        return bars_of(piece.program, piece.config, [int(entry["layer"]) for entry in entries], memory)
+        return bars_of(predicted_spans(piece.program, piece.config, memory), [int(entry["layer"]) for entry in entries])
     bars = []
     for number, entry in enumerate(entries):
         begin, end, *held = entry["predicted"]
@@ -48,11 +47,11 @@ def predicted_bars(piece: ProgramPiece, memory: DdrSpeed | None = None) -> list[
     return bars
 
 
-def bars_of(program: bytes, config: Config, layers: Sequence[int], memory: DdrSpeed) -> list[Bar]:
-    """The predictor's bars for any program. layers: the layer of each command."""
+def bars_of(spans: Iterable[PredictedSpan], layers: Sequence[int]) -> list[Bar]:
+    """The predictor's bars for any program. spans, layers: the span and the layer of each command."""
     bars: list[Bar] = []
     free = dict.fromkeys(ENGINES, 0)  # when the last command's last word was written; the next may begin earlier
-    for number, span in enumerate(predicted_spans(program, config, memory)):
+    for number, span in enumerate(spans):
         begin = min(max(span.begin, free[span.engine]), span.end)
         free[span.engine] = span.end
         bars.append(Bar(span.engine, number, layers[number], begin, span.end, span.held))
@@ -185,7 +184,11 @@ class Prediction:
         return {"cycles": self.cycles, "ddr": self.memory.entry()}
 
 
-def predict(program: bytes, config: Config, commands: Sequence[CommandEntry], layers: int, memory: DdrSpeed) -> Prediction:
-    """Predicts a program's clocks. commands: the manifest's entries, which name the layer of each command. layers: their number."""
-    bars = bars_of(program, config, [int(command["layer"]) for command in commands], memory)
+def prediction(spans: Iterable[PredictedSpan], commands: Sequence[CommandEntry], layers: int, memory: DdrSpeed) -> Prediction:
+    """A program's clocks, layer by layer.
+
+    spans: of its commands, with that memory. commands: the manifest's entries, which name the layer of each command. layers: their
+    number.
+    """
+    bars = bars_of(spans, [int(command["layer"]) for command in commands])
     return Prediction(memory, tuple(bars), tuple(layer_clocks(bars, layers)))

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from cnna.compiler.compile import compile_graph
+from cnna.compiler.predict.predict import predicted_spans
 from cnna.compiler.predict.timeline import bars_of, busy, layer_clocks, measured_bars, predicted_bars
 from cnna.compiler.report.report import figures
 from cnna.spec.commands import commands
@@ -78,7 +79,7 @@ def test_the_manifest_has_what_is_predicted(artifact):
     """A report would add up to other clocks than the manifest's layers, or draw other bars."""
     manifest = artifact.manifest
     owners = [command["layer"] for command in manifest["commands"]]
-    assert predicted_bars(artifact) == bars_of(artifact.program, artifact.config, owners, PLANNED)
+    assert predicted_bars(artifact) == bars_of(predicted_spans(artifact.program, artifact.config, PLANNED), owners)
     found = figures(artifact_of(artifact))
     assert found["predicted"]["cycles"] == manifest["predicted"]["cycles"] == artifact.predicted_clocks()
     assert [layer["predicted_cycles"] for layer in found["layers"]] == [layer["predicted_cycles"] for layer in manifest["layers"]]

@@ -1,0 +1,63 @@
+"""Of several plans, the compiler takes the one that the predictor finds to be the fastest, and predicts none of them twice."""
+
+import numpy as np
+import pytest
+
+from cnna.compiler import compile
+from cnna.compiler.graph import ir
+from cnna.compiler.lower.lower import lower
+from cnna.compiler.plan.plan import finalists
+from cnna.compiler.predict.predict import predicted_spans
+from cnna.spec.config import preset
+from cnna.spec.ddr import DdrSpeed
+
+from ..graph_builder import Builder
+
+TINY = preset("tiny")
+
+
+def one_layer(size):
+    """A convolution of a map with so many rows and columns."""
+    b = Builder(np.random.default_rng(1), "one")
+    return b.graph(b.conv(b.input(4, size, size), 4, ir.Window((1, 1))))
+
+
+@pytest.fixture
+def plans(monkeypatch):
+    """A slow plan and a fast one; the compiler finds them in any order that a test gives."""
+    found = [finalists(lower(one_layer(size), TINY, 1), TINY, "one")[0] for size in (16, 4)]
+
+    def give(*numbers):
+        monkeypatch.setattr(compile, "finalists", lambda lowered, config, name: [found[number] for number in numbers])
+        return found
+
+    return give
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_fastest_finalist_is_taken(plans, order):
+    """If the first were taken, or the slowest, predictions would serve for nothing."""
+    _, fast = plans(*order)
+    made, spans = compile.fastest_plan(lower(one_layer(4), TINY, 1), TINY, "one")
+    assert made is fast
+    assert spans == predicted_spans(fast.program, TINY)
+
+
+def test_long_programs_and_single_ones_are_not_predicted(plans, monkeypatch):
+    """Compilation would take minutes longer, or longer for nothing."""
+    monkeypatch.setattr(compile, "predicted_spans", lambda *given: pytest.fail("predicted"))
+    slow, fast = plans(1)
+    assert compile.fastest_plan(lower(one_layer(4), TINY, 1), TINY, "one") == (fast, None)
+    monkeypatch.setattr(compile, "PREDICTED_CLOCKS", slow.clocks - 1)
+    plans(0, 1)
+    assert compile.fastest_plan(lower(one_layer(4), TINY, 1), TINY, "one") == (slow, None)
+
+
+def test_what_was_predicted_for_the_choice_is_what_is_reported(plans, monkeypatch):
+    """Clocks of another program, or with another DDR, would stand in the manifest. Predicting again would take twice as long."""
+    plans(0, 1)
+    program = compile.compile_graph(one_layer(4), TINY)
+    slower = program.predicted(DdrSpeed(2)).cycles
+    monkeypatch.setattr(compile, "predicted_spans", lambda *given: pytest.fail("predicted again"))
+    assert program.entry()["predicted"]["cycles"] == max(span.end for span in program.spans if span.engine != "weight")
+    assert program.predicted().cycles < slower
