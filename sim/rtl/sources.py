@@ -19,6 +19,7 @@ from cnna.spec.config import Config, as_dict
 from cnna.spec.errors import RunError
 from cnna.spec.files import write_text
 
+DDR = ("ddr.cpp", "ddr_plain.h", "ddr_road.h", "ddr_slave.h")  # the DDR model; DPI-C is in the first
 TOP = "cnna"  # the accelerator's top module, as hw.verilog names it
 
 
@@ -28,7 +29,7 @@ def sources(config: Config, cache_folder: Path, say: Say, verilog: str | None = 
     verilog: replaces the accelerator's own Verilog, for a test that changes it. trace: whether waveforms can be written.
     """
     here = files("cnna.sim.rtl")
-    names = ["dsp48e2.v", "ddr.cpp", "probes.cpp", *(("trace.cpp", "lz4.h", "zlib.h") if trace else ())]
+    names = ["dsp48e2.v", *DDR, "probes.cpp", *(("trace.cpp", "lz4.h", "zlib.h") if trace else ())]
     names += ["packets.cpp"] if config.streams else []
     texts = {name: (here / name).read_text() for name in names}
     texts["tb.sv"] = testbench_top.text(config, TOP, probes=True, trace=trace)
