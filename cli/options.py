@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from cnna.spec.config import Config, ConfigError, as_dict, preset
-from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.ddr import PLANNED, ROADS, DdrSpeed
 from cnna.spec.errors import DataError, UserError
 
 CONFIG_HELP = "tiny or zcu102, or one with parameters changed: zcu102,pix=4,bank_words=4096"
@@ -80,6 +80,27 @@ def add_ddr_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_road_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that name the simulated road to DDR."""
+    parser.add_argument(
+        "--ddr", choices=ROADS, default="plain", help="the simulated DDR: plain, or a ZCU102's with its ports, rows and refresh"
+    )
+    speeds = list(ROADS["zcu102-ps"].planned)
+    text = f"million transfers a second of zcu102-ps's DDR4 (default: {speeds[0]})"
+    parser.add_argument("--ddr-mts", type=int, choices=speeds, help=text)
+
+
+def given_road(args: argparse.Namespace) -> dict[str, int]:
+    """The named road as settings of the simulated DDR. UserError: it has no use for another option."""
+    if args.ddr_mts is not None and args.ddr != "zcu102-ps":
+        raise UserError(f"--ddr-mts is for --ddr zcu102-ps, not {args.ddr}")
+    if args.ddr == "plain":
+        return {}
+    if args.ddr_bytes_per_cycle is not None:
+        raise UserError(f"--ddr-bytes-per-cycle is for --ddr plain; what {args.ddr} moves follows from its DDR4")
+    return {"road": ROADS[args.ddr].number, "mts": args.ddr_mts or next(iter(ROADS[args.ddr].planned))}
+
+
 def given_ddr(args: argparse.Namespace) -> dict[str, int]:
     """The options of the DDR that were given, by name. UserError: no memory here has such a value."""
     found = {name: value for name in DDR_LIMITS if (value := getattr(args, name)) is not None}
@@ -96,11 +117,18 @@ def simulated_ddr(found: Mapping[str, int]) -> dict[str, int]:
     return {setting: value for name, value in found.items() for setting in names[name]}
 
 
-def ddr_figures(settings: Mapping[str, int]) -> dict[str, int]:
-    """What a run's figures say of its DDR: these `settings`, and the model's own values where there are none."""
+def ddr_figures(settings: Mapping[str, int]) -> dict[str, int | str]:
+    """What a run's figures say of its DDR: these `settings`, and the model's own values where there are none.
+
+    A road other than the plain one has its name and speed, and the bytes a clock that are planned for it.
+    """
     from cnna.sim.rtl.linked_models import SETTINGS
 
     whole = {name: default for name, (default, _) in SETTINGS.items()} | dict(settings)
+    for name, road in ROADS.items():
+        if road.number == whole["road"] != 0:
+            planned = dict(zip(DDR_FIGURES, (road.planned[whole["mts"]], whole["latency"]), strict=True))
+            return {"road": name, "mts": whole["mts"], **planned}
     return dict(zip(DDR_FIGURES, (whole["bytes_per_clock"], whole["latency"]), strict=True))
 
 

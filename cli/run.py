@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cnna.cli import against
 from cnna.cli.arrays import Arrays, write_arrays
 from cnna.cli.main import Outcome
-from cnna.cli.options import add_ddr_options, counter, ddr_figures, given_ddr, simulated_ddr
+from cnna.cli.options import add_ddr_options, add_road_options, counter, ddr_figures, given_ddr, given_road, simulated_ddr
 from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, open_samples
 from cnna.host.model import Model
 from cnna.host.model.answers import WHOLE, compare_answers, outputs_of
@@ -52,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cache", type=Path, metavar="DIR", help="where simulators are kept (default: the user's cache folder)")
     add_picture_options(parser, "in the place of what the model stores")
     add_ddr_options(parser)
+    add_road_options(parser)
 
 
 def run(args: argparse.Namespace) -> Outcome:
@@ -162,14 +163,14 @@ def _device_options(args: argparse.Namespace) -> dict[str, Any]:
         "cache": args.cache,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    ddr = given_ddr(args)
+    ddr = {**given_road(args), **simulated_ddr(given_ddr(args))}
     if args.device != "rtl" and ddr:
-        raise UserError(f"--ddr-bytes-per-cycle and --ddr-latency are for --device rtl, not {args.device}")
+        raise UserError(f"--ddr, --ddr-bytes-per-cycle, --ddr-latency and --ddr-mts are for --device rtl, not {args.device}")
     if args.device != "rtl" and set(options) - {"cache"}:
         raise UserError(f"--trace, --from-cycle and --to-cycle are for --device rtl, not {args.device}")
     if args.trace is None and set(options) & {"from_cycle", "to_cycle"}:
         raise UserError("--from-cycle and --to-cycle say which part --trace writes: give --trace too")
-    return {**options, **({"ddr": simulated_ddr(ddr)} if ddr else {})} if args.device == "rtl" else {}
+    return {**options, **({"ddr": ddr} if ddr else {})} if args.device == "rtl" else {}
 
 
 def _inputs(args: argparse.Namespace, artifact: Artifact) -> dict[str, Rows]:

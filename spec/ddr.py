@@ -44,6 +44,24 @@ def ddr_of(config: Config) -> DdrSpeed:
     return PL if config.streams else PLANNED
 
 
+class Road(NamedTuple):
+    """How the simulated RTL reaches its DDR; docs/speed.md, "The road to DDR".
+
+    number: as the simulation's setting `road`. planned: by the DDR's million transfers a second, what the compiler plans with: 75 %
+    of the peak, in bytes a clock of 300 MHz; the first is the default. least: bytes a clock that every program gets.
+    """
+
+    number: int
+    planned: dict[int, int]
+    least: int
+
+
+ROADS = {
+    "plain": Road(0, {0: PLANNED.bytes_per_cycle}, 1),
+    "zcu102-ps": Road(1, {2400: PLANNED.bytes_per_cycle, 2133: 43}, 10),
+    "zcu102-pl": Road(2, {2666: PL.bytes_per_cycle}, 4),
+}
+
 PL_DDR_BASE, PL_DDR_BYTES = 0x4_0000_0000, 512 << 20  # as the accelerator sees it, in block designs of variant `pl`
 PAGE_BYTES = 4096
 

@@ -24,6 +24,7 @@ from cnna.sim.rtl.simulator import TRACE, Simulator
 from cnna.sim.rtl.sources import sources
 from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import Config
+from cnna.spec.ddr import ROADS
 from cnna.spec.errors import RunError
 from cnna.spec.regmap import COUNTED
 
@@ -68,7 +69,7 @@ class CosimDevice(SimulatedMemory):
         try:
             self._simulator = Simulator(folder, self._run, trace is not None, self._say)
             self._ask("open", path=f"/proc/{os.getpid()}/fd/{self._file}", base=base, size_bytes=memory_bytes)
-            self.set_ddr(**(ddr or {}))
+            self.set_ddr(clock_mhz=config.clock_mhz, **(ddr or {}))
             if trace:
                 self._ask("trace", first=from_cycle, last=-1 if to_cycle is None else to_cycle)
         except BaseException:
@@ -108,6 +109,8 @@ class CosimDevice(SimulatedMemory):
         """Changes settings of the DDR model, which `sim.rtl.linked_models.SETTINGS` lists."""
         self._ask("ddr", **settings)
         speeds = {SPEEDS[name]: value for name, value in settings.items() if name in SPEEDS}
+        if road := settings.get("road", 0):
+            speeds["bytes_per_cycle"] = next(known.least for known in ROADS.values() if known.number == road)
         self.ddr = self.ddr._replace(**speeds)
 
     def fault(self, **fault: Any) -> None:

@@ -13,7 +13,9 @@
 #include <memory>
 #include <string>
 
+#include "ddr_parts.h"
 #include "ddr_plain.h"
+#include "ddr_ports.h"
 #include "ddr_slave.h"
 #include "svdpi.h"
 
@@ -21,7 +23,11 @@ namespace {
 
 Settings settings;
 
-std::unique_ptr<Road> chosen_road() { return std::make_unique<PlainRoad>(settings); }
+std::unique_ptr<Road> chosen_road() {
+    if (settings.road == 1) return std::make_unique<BoardRoad>(settings, settings.mts == 2133 ? kPs2133 : kPs2400, kPsPorts);
+    if (settings.road == 2) return std::make_unique<BoardRoad>(settings, kPl2666, kPlPorts);
+    return std::make_unique<PlainRoad>(settings);
+}
 
 Slave ddr{chosen_road()};
 
@@ -62,7 +68,7 @@ int ddr_open(const char* path, uint64_t base, uint64_t bytes) {
     return 0;
 }
 
-// A setting by name; -1: there is none of that name. `stall` is in 256ths, `hang_after` in beats from now (-1: never).
+// A setting by name; -1: there is none of that name. `road` and `mts` may change while nothing is under way. `stall` is in 256ths, `hang_after` in beats from now (-1: never).
 int ddr_set(const char* name, int64_t value) {
     std::string key(name);
     if (key == "bytes_per_clock") settings.bytes_per_clock = value;
@@ -70,9 +76,13 @@ int ddr_set(const char* name, int64_t value) {
     else if (key == "write_latency") settings.write_latency = value;
     else if (key == "stall") ddr.stall = value;
     else if (key == "outstanding") settings.outstanding = value;
+    else if (key == "clock_mhz") settings.clock_mhz = value;
+    else if (key == "road") settings.road = value;
+    else if (key == "mts") settings.mts = value;
     else if (key == "seed") ddr.random = static_cast<uint64_t>(value) * 2 + 1;
     else if (key == "hang_after") ddr.hang_after = value < 0 ? -1 : value + static_cast<int64_t>(ddr.read_beats + ddr.write_beats);
     else return -1;
+    if (key == "road" || key == "mts") ddr.road = chosen_road();
     return 0;
 }
 

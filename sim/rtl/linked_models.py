@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.spec.ddr import PLANNED
+from cnna.spec.ddr import PLANNED, ROADS
 from cnna.spec.errors import RunError
 
 WRITTEN = np.dtype([("clock", "<u8"), ("address", "<u8"), ("data", "u1", 16), ("strobe", "<u8")])  # entry of the DDR write log
@@ -19,11 +19,14 @@ STORED = np.dtype([("clock", "<u4"), ("address", "<u4"), ("word", "u1", 16)])  #
 PHASES = ("conv_started", "untouched", "state", "done_load", "done_vector", "done_store", "clocks")  # columns of a profile row
 EVENTS = ("clock", "engine", "units")  # columns of a timeline row; engine: its number in regmap.COUNTED
 SETTINGS = {  # name: (default, description)
-    "bytes_per_clock": (PLANNED.bytes_per_cycle, "bytes that all ports move in a clock, reads and writes together"),
-    "latency": (PLANNED.latency_cycles, "clocks from a read address to its first beat"),
+    "bytes_per_clock": (PLANNED.bytes_per_cycle, "bytes that all ports move in a clock, reads and writes together (plain)"),
+    "road": (0, "what lies between the ports and the DDR: the number of one of `spec.ddr.ROADS`"),
+    "mts": (next(iter(ROADS["zcu102-ps"].planned)), "million transfers a second of the PS's DDR4: 2133 or 2400"),
+    "clock_mhz": (300, "of the accelerator, for roads that have clocks of their own"),
+    "latency": (PLANNED.latency_cycles, "clocks from a read address to its first beat when all is idle"),
     "write_latency": (PLANNED.latency_cycles, "clocks from the last beat written to its response"),
     "stall": (0, "how often, in 256ths, a channel holds back at random"),
-    "outstanding": (64, "bursts that a port takes before it answers the first"),
+    "outstanding": (64, "bursts that a port takes before it answers the first (plain)"),
     "seed": (1, "seed of the random stalls"),
     "hang_after": (-1, "beats after which nothing answers any more; -1: never"),
 }

@@ -19,7 +19,8 @@ from cnna.spec.config import Config, as_dict
 from cnna.spec.errors import RunError
 from cnna.spec.files import write_text
 
-DDR = ("ddr.cpp", "ddr_plain.h", "ddr_road.h", "ddr_slave.h")  # the DDR model; DPI-C is in the first
+DDR_PARTS = ("channel", "parts", "plain", "ports", "road", "slave")
+DDR = ("ddr.cpp", *(f"ddr_{part}.h" for part in DDR_PARTS))  # the DDR model; DPI-C is in the first file
 TOP = "cnna"  # the accelerator's top module, as hw.verilog names it
 
 
