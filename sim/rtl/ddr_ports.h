@@ -103,6 +103,7 @@ class BoardRoad : public Road {
     };
 
     uint64_t clock_khz() const { return static_cast<uint64_t>(settings_.clock_mhz) * 1000; }
+    unsigned access_beats() const { return (1u << part_.layout.access_bits) / kBeat; }
     bool due(const std::deque<uint64_t>& clocks) const { return !clocks.empty() && clocks.front() <= now_; }
 
     // Clocks of an idle read or write that the ways there and back take: what is left of the latency without the channel.
@@ -111,7 +112,9 @@ class BoardRoad : public Road {
         return static_cast<uint64_t>(latency) > own ? static_cast<uint64_t>(latency) - own : 0;
     }
     uint64_t read_ways() const { return ways(settings_.latency, channel_.idle_ticks() + 3); }
-    uint64_t write_ways() const { return ways(settings_.write_latency, kWriteTicks + kBurst * limits_.ticks_per_beat); }
+    uint64_t write_ways() const {
+        return ways(settings_.write_latency, kWriteTicks + (kBurst - access_beats()) * limits_.ticks_per_beat);
+    }
 
     static void queue(std::deque<Command>& commands, uint64_t address, unsigned beats) {
         for (; beats > kBurst; beats -= kBurst, address += kBurst * kBeat) commands.push_back(Command{address, kBurst, false, 0});
@@ -209,8 +212,8 @@ class BoardRoad : public Road {
     }
 
     unsigned to_boundary(const Command& command) const {
-        unsigned size = 1u << part_.layout.access_bits;
-        unsigned beats = size <= kBeat ? 1 : static_cast<unsigned>((size - command.address % size) / kBeat);
+        unsigned size = access_beats() * kBeat;
+        unsigned beats = static_cast<unsigned>((size - command.address % size) / kBeat);
         return beats < command.beats ? beats : command.beats;
     }
 

@@ -36,6 +36,8 @@ def test_a_cache_that_is_no_folder(good: Path, tmp_path: Path, refused: Callable
         ("run m.cnna --input calib.npy -o out", "--ddr-bytes-per-cycle 0"),
         ("run m.cnna --input calib.npy -o out", "--ddr-bytes-per-cycle 65"),
         ("run m.cnna --input calib.npy -o out", "--ddr-latency 0"),
+        ("run m.cnna --input calib.npy -o out --ddr zcu102-ps", "--ddr-bytes-per-cycle 32"),
+        ("run m.cnna --input calib.npy -o out --ddr zcu102-pl", "--ddr-mts 2133"),
         ("quantize m.onnx --calib calib.npy -o out", "--shape x:2,3,6,6"),
         ("convert m.onnx --calib calib.npy --config tiny -o out", "--limit 0"),
         ("convert m.onnx --calib calib.npy --config tiny -o out", "--std 0"),
@@ -54,6 +56,7 @@ def test_numbers_out_of_range(good: Path, refused: Callable[..., str], command: 
     "command",
     [
         "run m.cnna --device emulator --input calib.npy -o out --ddr-bytes-per-cycle 32",
+        "run m.cnna --device emulator --input calib.npy -o out --ddr zcu102-ps",
         "explore q.onnx --layer conv --config tiny --png out --ddr-latency 99",
     ],
 )

@@ -244,6 +244,20 @@ def test_a_slower_memory_is_simulated_and_said(folder: Path) -> None:
 
 
 @pytest.mark.cosim
+def test_the_boards_road_to_ddr_is_simulated_and_said(folder: Path) -> None:
+    """Clocks of a board's DDR without its name beside them would be taken for the plain one's, or the other way round."""
+    run = ["run", folder / "m.cnna", "--input", folder / "test.npz", "--limit", 1, "--check", "--json", folder / "rtl.json"]
+    found = []
+    for options in ([], ["--ddr", "zcu102-ps", "--ddr-mts", 2133, "--ddr-latency", 180], ["--ddr", "zcu102-pl"]):
+        _cnna(*run, *options)
+        figures = json.loads((folder / "rtl.json").read_text())
+        found.append((figures["ddr"], figures["cycles"]))
+    assert found[1][0] == {"road": "zcu102-ps", "mts": 2133, "bytes_per_cycle": 43, "latency_cycles": 180}
+    assert found[2][0] == {"road": "zcu102-pl", "mts": 2666, "bytes_per_cycle": 15, "latency_cycles": 120}
+    assert found[0][1] < min(found[1][1], found[2][1])
+
+
+@pytest.mark.cosim
 def test_a_waveform_of_clocks_that_never_come_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing would be written or said, and the user would look for the file."""
     arguments = ["run", folder / "m.cnna", "--input", folder / "test.npz", "--limit", "1", "--trace", folder / "late.fst"]
