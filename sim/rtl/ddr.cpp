@@ -68,7 +68,8 @@ int ddr_open(const char* path, uint64_t base, uint64_t bytes) {
     return 0;
 }
 
-// A setting by name; -1: there is none of that name. `road` and `mts` may change while nothing is under way. `stall` is in 256ths, `hang_after` in beats from now (-1: never).
+// A setting by name; -1: there is none of that name. `road` and `mts` may change while nothing is under way.
+// `stall` is in 256ths, `hang_after` in beats from now (-1: never).
 int ddr_set(const char* name, int64_t value) {
     std::string key(name);
     if (key == "bytes_per_clock") settings.bytes_per_clock = value;
