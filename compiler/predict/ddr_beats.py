@@ -129,7 +129,7 @@ class Transfer(Requester):
 
 
 class BeatModel:
-    """The beats that DDR moves in each clock (`sim/rtl/ddr_plain.h`): each port in turn reads and writes a beat, up to the bandwidth.
+    """The beats that DDR moves in each clock (`sim/rtl/ddr_plain.h`): each port in turn reads and writes a beat, up to its rate.
 
     others: by port, the beats for the rings and the sequencer that have not come. Their bursts alternate with those of a load, but
     beats that a load requested earlier come first. behind: by port, in order, pairs (beats of the load that come first, beats of
