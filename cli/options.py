@@ -80,25 +80,30 @@ def add_ddr_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_road_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that name the simulated road to DDR."""
-    parser.add_argument(
-        "--ddr", choices=ROADS, default="plain", help="the simulated DDR: plain, or a ZCU102's with its ports, rows and refresh"
-    )
+def add_road_options(parser: argparse.ArgumentParser, default: str | None = "plain") -> None:
+    """Adds the options that name the road to DDR. default: None leaves open which one it is."""
+    text = "the road to DDR: plain, or a ZCU102's with its ports, rows and refresh"
+    parser.add_argument("--ddr", choices=ROADS, default=default, help=text + (f" (default: {default})" if default else ""))
     speeds = list(ROADS["zcu102-ps"].planned)
     text = f"million transfers a second of zcu102-ps's DDR4 (default: {speeds[0]})"
     parser.add_argument("--ddr-mts", type=int, choices=speeds, help=text)
 
 
-def given_road(args: argparse.Namespace) -> dict[str, int]:
-    """The named road as settings of the simulated DDR. UserError: it has no use for another option."""
+def named_road(args: argparse.Namespace) -> tuple[str, int] | None:
+    """The road that was named, and its million transfers a second; None: none was. UserError: it has no use for another option."""
     if args.ddr_mts is not None and args.ddr != "zcu102-ps":
-        raise UserError(f"--ddr-mts is for --ddr zcu102-ps, not {args.ddr}")
-    if args.ddr == "plain":
-        return {}
-    if args.ddr_bytes_per_cycle is not None:
+        raise UserError(f"--ddr-mts is for --ddr zcu102-ps{f', not {args.ddr}' if args.ddr else ''}")
+    if args.ddr is None:
+        return None
+    if args.ddr != "plain" and args.ddr_bytes_per_cycle is not None:
         raise UserError(f"--ddr-bytes-per-cycle is for --ddr plain; what {args.ddr} moves follows from its DDR4")
-    return {"road": ROADS[args.ddr].number, "mts": args.ddr_mts or next(iter(ROADS[args.ddr].planned))}
+    return args.ddr, args.ddr_mts or next(iter(ROADS[args.ddr].planned))
+
+
+def given_road(args: argparse.Namespace) -> dict[str, int]:
+    """The named road as settings of the simulated DDR. UserError: as `named_road`."""
+    name, mts = named_road(args) or ("plain", 0)
+    return {} if name == "plain" else {"road": ROADS[name].number, "mts": mts}
 
 
 def given_ddr(args: argparse.Namespace) -> dict[str, int]:
@@ -132,20 +137,37 @@ def ddr_figures(settings: Mapping[str, int]) -> dict[str, int | str]:
     return dict(zip(DDR_FIGURES, (whole["bytes_per_clock"], whole["latency"]), strict=True))
 
 
-def predicted_ddr(found: Mapping[str, int], measured: Mapping[str, Any] | None = None) -> DdrSpeed:
+def predicted_ddr(
+    found: Mapping[str, int],
+    measured: Mapping[str, Any] | None = None,
+    road: tuple[str, int] | None = None,
+    ports: int = 4,
+) -> DdrSpeed:
     """The DDR to predict for. What the options leave open is as in the `measured` run, or else as planned.
 
-    DataError: the run's `ddr` is not what a run writes.
+    road: as `named_road` gives it. ports: of the accelerator. DataError: the run's `ddr` is not what a run writes.
     """
     values = dict(zip(DDR_LIMITS, PLANNED, strict=True))
     if run := (measured or {}).get("ddr"):
-        if not isinstance(run, dict) or not all(
-            _is_legal(run.get(figure), name) for name, figure in zip(DDR_LIMITS, DDR_FIGURES, strict=True)
-        ):
+        if not isinstance(run, dict) or not _is_written(run):
             raise DataError(f"ddr is {run}, which is not what `cnna run --json` writes")
         values = {name: run[figure] for name, figure in zip(DDR_LIMITS, DDR_FIGURES, strict=True)}
+        if road is None and "road" in run and "ddr_bytes_per_cycle" not in found:
+            road = run["road"], run["mts"]
+        elif road == ("plain", 0) and "road" in run:
+            values["ddr_bytes_per_cycle"] = PLANNED.bytes_per_cycle
     values |= found
+    if road and road[0] != "plain":
+        return ROADS[road[0]].speed(road[1], values["ddr_latency"], ports)
     return DdrSpeed(values["ddr_bytes_per_cycle"], values["ddr_latency"])
+
+
+def _is_written(run: Mapping[str, Any]) -> bool:
+    """Whether these entries of a run's `ddr` are such as `ddr_figures` makes."""
+    name, mts = run.get("road", "plain"), run.get("mts", 0)
+    if not (type(name) is str and name in ROADS and type(mts) is int and mts in ROADS[name].planned):
+        return False
+    return all(_is_legal(run.get(figure), name) for name, figure in zip(DDR_LIMITS, DDR_FIGURES, strict=True))
 
 
 def _is_legal(value: Any, name: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cnna.cli.main import Outcome
-from cnna.cli.options import add_ddr_options, given_ddr, predicted_ddr
+from cnna.cli.options import add_ddr_options, add_road_options, given_ddr, named_road, predicted_ddr
 from cnna.spec.artifact import load
 from cnna.spec.errors import DataError
 from cnna.spec.files import read_bytes, write_text, writing
@@ -28,18 +28,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--png", type=Path, metavar="F", help="write a picture of engines over time, layers' clocks and roofline")
     parser.add_argument("--trace", type=Path, metavar="F", help="write the engines' timeline, for chrome://tracing or Perfetto")
     add_ddr_options(parser)
+    add_road_options(parser, None)
 
 
 def run(args: argparse.Namespace) -> Outcome:
     """Prints the table and writes the files that were asked for."""
-    options = given_ddr(args)
+    options, road = given_ddr(args), named_road(args)
     artifact = load(args.artifact)
     measured = read_measured(args.measured) if args.measured else None
     from cnna.compiler.report import report
     from cnna.compiler.report.table import table
 
     try:
-        memory = predicted_ddr(options, measured)
+        memory = predicted_ddr(options, measured, road, artifact.config.ports)
         figures = report.figures(artifact, measured, memory)
     except DataError as error:  # about the measured figures
         raise DataError(f"{args.measured}: {error}") from None

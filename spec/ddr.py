@@ -48,18 +48,34 @@ class Road(NamedTuple):
     """How the simulated RTL reaches its DDR; docs/speed.md, "The road to DDR".
 
     number: as the simulation's setting `road`. planned: by the DDR's million transfers a second, what the compiler plans with: 75 %
-    of the peak, in bytes a clock of 300 MHz; the first is the default. least: bytes a clock that every program gets.
+    of the peak, in bytes a clock of 300 MHz; the first is the default. least: bytes a clock that every program gets. streams: by
+    the same, what long streams of reads on four ports get where the latency is short (measured on the model). under_way: bytes that
+    a port may have under way; 0: no bound.
     """
 
     number: int
     planned: dict[int, int]
     least: int
+    streams: dict[int, int]
+    under_way: int = 0
+
+    def speed(self, mts: int, latency: int, ports: int) -> DdrSpeed:
+        """The plain DDR that is about as quick for an accelerator with so many ports: what the predictor takes this road for.
+
+        Latency grows with load. So near the point where the DDR and the bytes under way allow the same, neither is reached.
+        """
+        if not self.under_way:
+            return DdrSpeed(self.streams[mts], latency)
+        allowed = ports * self.under_way / (latency + BURST_CLOCKS)
+        return DdrSpeed(round((self.streams[mts] ** -SHARPNESS + allowed**-SHARPNESS) ** (-1 / SHARPNESS)), latency)
 
 
+BURST_CLOCKS = 15  # from a burst's first beat to its last: its bytes stay under way
+SHARPNESS = 6  # of the bend between the two bounds, fitted to streams on the model
 ROADS = {
-    "plain": Road(0, {0: PLANNED.bytes_per_cycle}, 1),
-    "zcu102-ps": Road(1, {2400: PLANNED.bytes_per_cycle, 2133: 43}, 10),
-    "zcu102-pl": Road(2, {2666: PL.bytes_per_cycle}, 4),
+    "plain": Road(0, {0: PLANNED.bytes_per_cycle}, 1, {0: PLANNED.bytes_per_cycle}),
+    "zcu102-ps": Road(1, {2400: PLANNED.bytes_per_cycle, 2133: 43}, 10, {2400: 60, 2133: 54}, 2048),
+    "zcu102-pl": Road(2, {2666: PL.bytes_per_cycle}, 4, {2666: 14}),
 }
 
 PL_DDR_BASE, PL_DDR_BYTES = 0x4_0000_0000, 512 << 20  # as the accelerator sees it, in block designs of variant `pl`

@@ -44,6 +44,8 @@ def test_a_cache_that_is_no_folder(good: Path, tmp_path: Path, refused: Callable
         ("compile q.onnx --config tiny -o out", "--shape x:1,3,6,7"),
         ("explore q.onnx --png out", "--shape 1x3x6x6"),
         ("report m.cnna --html out", "--ddr-bytes-per-cycle -48"),
+        ("report m.cnna --html out --ddr zcu102-pl", "--ddr-bytes-per-cycle 8"),
+        ("report m.cnna --html out", "--ddr-mts 2133"),
         ("explore q.onnx --png out", "--ddr-latency 10001"),
     ],
 )
@@ -82,6 +84,7 @@ def test_a_waveform_by_another_formats_name(good: Path, tmp_path: Path, refused:
     "found",
     [
         *('{"layers": [], "ddr": 48}', '{"layers": [], "ddr": {"bytes_per_cycle": 0, "latency_cycles": 120}}'),
+        '{"layers": [], "ddr": {"road": "zcu102-ps", "mts": 1, "bytes_per_cycle": 48, "latency_cycles": 120}}',
         *("{", "[]", "{}", '{"config": "zcu102", "batch": 1, "layers": [], "cycles": 1, "device": "rtl"}'),
         *(f'{{"layers": [], "unit_clocks": {clocks}}}' for clocks in ("3", "[1]", '{"conv": 1}', '{"conv": [2, 1]}')),
     ],

@@ -14,6 +14,7 @@ import pytest
 from cnna.cli import report
 from cnna.cli.main import main
 from cnna.spec.config import preset
+from cnna.spec.ddr import PLANNED, ROADS
 from cnna.spec.errors import DataError
 
 SAMPLES = 3
@@ -224,6 +225,24 @@ def test_a_report_predicts_for_the_memory_of_the_run(folder: Path) -> None:
         _cnna("report", folder / "m.cnna", "--measured", folder / "ddr.json", "--json", folder / "p.json", *options)
         clocks.append(json.loads((folder / "p.json").read_text())["predicted"]["cycles"])
     assert clocks[1] == clocks[2] > clocks[0] == clocks[3]
+
+
+def test_a_report_predicts_for_the_road_of_the_run(folder: Path) -> None:
+    """Figures of a board's road stand beside predictions for it; an option still comes first, and names its own road."""
+    _, figures = _run(folder)
+    found = []
+    for ddr, options in (
+        (None, ["--ddr", "zcu102-ps", "--ddr-mts", 2133, "--ddr-latency", 180]),
+        ({"road": "zcu102-ps", "mts": 2133, "bytes_per_cycle": 43, "latency_cycles": 180}, []),
+        ({"road": "zcu102-pl", "mts": 2666, "bytes_per_cycle": 15, "latency_cycles": 120}, ["--ddr", "plain"]),
+        ({"bytes_per_cycle": 4, "latency_cycles": 180}, ["--ddr", "zcu102-pl"]),
+    ):
+        (folder / "ddr.json").write_text(json.dumps({**figures, "ddr": ddr}))
+        _cnna("report", folder / "m.cnna", "--measured", folder / "ddr.json", "--json", folder / "p.json", *options)
+        found.append(json.loads((folder / "p.json").read_text())["predicted"]["ddr"])
+    ports = preset("tiny").ports
+    board = ROADS["zcu102-ps"].speed(2133, 180, ports).entry()
+    assert found == [board, board, PLANNED.entry(), ROADS["zcu102-pl"].speed(2666, 180, ports).entry()]
 
 
 @pytest.mark.cosim
