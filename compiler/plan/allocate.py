@@ -4,7 +4,7 @@ Time is counted in kernels. Maps are placed first fit. If the tiles of a kernel 
 is spilled to DDR, and the allocation starts again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -35,15 +35,23 @@ class Allocation:
     lifetimes: Mapping[str, Range]
 
 
-def allocate(lowered: Lowered, config: Config, name: str, apart: bool = True, bands: Sequence[int] = ()) -> Allocation:
+def allocate(
+    lowered: Lowered,
+    config: Config,
+    name: str,
+    apart: bool = True,
+    bands: Sequence[int] = (),
+    streamed: Collection[str] | None = None,
+) -> Allocation:
     """Finds places for all maps and tilings for all kernels. ModelError: feature memory is too small for a kernel.
 
     apart: puts maps that are used at the same time into different regions if possible. bands: for each kernel, the number of bands
-    of rows in which it runs if all of its maps lie on chip; none: every such kernel runs as a whole.
+    of rows in which it runs if all of its maps lie on chip; none: every such kernel runs as a whole. streamed: `streamed_ports` if
+    they are known.
     """
     bands = bands or (1,) * len(lowered.kernels)
     lives = lifetimes(lowered)
-    spilled = _streamed_ports(lowered, config)
+    spilled = set(streamed_ports(lowered, config) if streamed is None else streamed)
     rivals = rivals_of(lowered) if apart else {}
     while True:
         features = _place_on_chip(lowered, lives, spilled, rivals, config)
@@ -63,7 +71,7 @@ def allocate(lowered: Lowered, config: Config, name: str, apart: bool = True, ba
             return Allocation(features, ddr, tuple(tilings), segments, lives)
 
 
-def _streamed_ports(lowered: Lowered, config: Config) -> set[str]:
+def streamed_ports(lowered: Lowered, config: Config) -> set[str]:
     """The inputs and outputs that are moved faster in bands, while their only kernel works, than as a whole before or after it."""
     found: set[str] = set()
     for name, map_ in lowered.maps.items():

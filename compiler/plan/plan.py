@@ -7,7 +7,7 @@ from functools import cached_property
 from cnna.compiler.cost import cost
 from cnna.compiler.lower.kernels import Kernel, Lowered, Stream, one_by_one
 from cnna.compiler.lower.weights import constant_segment
-from cnna.compiler.plan.allocate import Allocation, allocate
+from cnna.compiler.plan.allocate import Allocation, allocate, streamed_ports
 from cnna.compiler.plan.command import PlanContext, PlannedCommand
 from cnna.compiler.plan.emit import emit
 from cnna.compiler.plan.hazards import add_waits
@@ -95,6 +95,7 @@ class _Search:
     streams: Mapping[Stream, int]
     found: list[Plan] = field(default_factory=list)
     refused: list[ModelError] = field(default_factory=list)
+    streamed: dict[frozenset[Kernel], set[str]] = field(default_factory=dict)  # `streamed_ports` of kernels in any order
 
     @cached_property
     def in_other_order(self) -> Lowered:
@@ -117,7 +118,10 @@ class _Search:
         lowered = self.in_other_order if way.reordered else self.lowered
         cut_up = segment(lowered, way.cut, way.abreast, self.config)
         bands = row_bands(cut_up, self.config) if way.banded else ()
-        allocation = allocate(cut_up, self.config, self.name, way.apart, bands)
+        kernels = frozenset(cut_up.kernels)
+        if kernels not in self.streamed:
+            self.streamed[kernels] = streamed_ports(cut_up, self.config)
+        allocation = allocate(cut_up, self.config, self.name, way.apart, bands, self.streamed[kernels])
         streams = {(kernel, part): self.streams[cut_up.kernels[kernel].parts[part].stream] for kernel, part in stream_keys(cut_up)}
         plain = schedule(PlanContext(cut_up, allocation, streams, self.config))
         commands = add_waits(plain, allocation.segments, self.config)

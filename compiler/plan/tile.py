@@ -4,8 +4,10 @@ The operands of a tile are staged in free feature memory. If there is room for t
 is stored while the engine works. A kernel whose maps are all on chip is one tile, or a band of rows a tile (`row_bands`).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import product
 
 from cnna.compiler.cost.engine_steps import EngineSteps, array_steps, groups_of, vector_steps
 from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Map, Range, VectorKernel, phases, source_rows, views_of
@@ -38,31 +40,49 @@ class Tiling:
 
 def tiles(kernel: Kernel, tiling: Tiling, height: int) -> Iterator[Tile]:
     """The tiles of a kernel in order. Images are the outer loop, then rows, then blocks."""
+    bands, ranges = _cut(height, tiling.rows), _cut(kernel.dest.blocks, tiling.blocks)
     for image in range(*kernel.images, tiling.images):
-        for row in range(0, height, tiling.rows):
-            for block in range(0, kernel.dest.blocks, tiling.blocks):
-                yield Tile(
-                    (image, min(image + tiling.images, kernel.images[1])),
-                    (row, min(row + tiling.rows, height)),
-                    (block, min(block + tiling.blocks, kernel.dest.blocks)),
-                )
+        for rows, blocks in product(bands, ranges):
+            yield Tile((image, min(image + tiling.images, kernel.images[1])), rows, blocks)
+
+
+def _cut(size: int, most: int) -> list[Range]:
+    """0..size-1 in pieces of `most`; the last may be shorter."""
+    return [(low, min(low + most, size)) for low in range(0, size, most)]
 
 
 def box_of(kernel: Kernel, role: str, tile: Tile, maps: Mapping[str, Map], chunk_blocks: int) -> Box:
     """The part of a role's map that a tile touches, in whole rows."""
     view = views_of(kernel)[role]
-    map_, rows, blocks = maps[view.map], tile.rows, tile.blocks
-    if role == "source":
-        owned = ((phase.window, phase.rows_within(tile.rows)) for phase in phases(kernel, maps[kernel.dest.map]))
-        read = [source_rows(window, own, map_.height) for window, own in owned if own[0] < own[1]]
-        rows = (min(low for low, _ in read), max(high for _, high in read))
-        if isinstance(kernel, ConvKernel):
-            first, last = tile.blocks[0] // chunk_blocks, -(-tile.blocks[1] // chunk_blocks)
-            used = [part for part in kernel.parts if part.first_chunk < last and part.first_chunk + part.chunks > first]
-            blocks = (min(part.first_block for part in used), max(part.first_block + part.blocks for part in used))
-    elif role == "second" and isinstance(kernel, VectorKernel) and kernel.flat:
-        rows = (0, 1)
-    return Box(tile.images, (view.block + blocks[0], view.block + blocks[1]), rows, (0, map_.width))
+    (rows,), (blocks,) = _rows_of(kernel, role, [tile.rows], maps), _blocks_of(kernel, role, [tile.blocks], chunk_blocks)
+    return Box(tile.images, (view.block + blocks[0], view.block + blocks[1]), rows, (0, maps[view.map].width))
+
+
+def _rows_of(kernel: Kernel, role: str, bands: Sequence[Range], maps: Mapping[str, Map]) -> list[Range]:
+    """The rows of a role's map that the tiles of each band of output rows touch."""
+    if role == "second" and isinstance(kernel, VectorKernel) and kernel.flat:
+        return [(0, 1) for _ in bands]
+    if role != "source":
+        return list(bands)
+    height, owners = maps[kernel.source.map].height, list(phases(kernel, maps[kernel.dest.map]))
+    found = []
+    for band in bands:
+        owned = ((phase.window, phase.rows_within(band)) for phase in owners)
+        read = [source_rows(window, own, height) for window, own in owned if own[0] < own[1]]
+        found.append((min(low for low, _ in read), max(high for _, high in read)))
+    return found
+
+
+def _blocks_of(kernel: Kernel, role: str, ranges: Sequence[Range], chunk_blocks: int) -> list[Range]:
+    """The blocks of a role's view that the tiles of each range of output blocks touch."""
+    if role != "source" or not isinstance(kernel, ConvKernel):
+        return list(ranges)
+    found = []
+    for low, high in ranges:
+        first, last = low // chunk_blocks, -(-high // chunk_blocks)
+        used = [part for part in kernel.parts if part.first_chunk < last and part.first_chunk + part.chunks > first]
+        found.append((min(part.first_block for part in used), max(part.first_block + part.blocks for part in used)))
+    return found
 
 
 def staged_place(base: int, box: Box, map_: Map) -> Place:
@@ -120,19 +140,15 @@ def _row_candidates(height: int) -> list[int]:
     return list(dict.fromkeys(-(-height // bands) for bands in [*range(1, min(height, 17)), *range(18, height, 3), height]))
 
 
-def _one_image(kernel: Kernel) -> Kernel:
-    """The kernel restricted to its first image."""
-    return replace(kernel, images=(kernel.images[0], kernel.images[0] + 1))
-
-
 def _sizes(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> list[tuple[str, int]]:
-    """(role, words) of every copy that is staged."""
-    largest = dict.fromkeys(tiling.staging, 0)
-    for tile in tiles(_one_image(kernel), tiling, maps[kernel.dest.map].height):
-        for role in largest:
-            map_ = maps[views_of(kernel)[role].map]
-            largest[role] = max(largest[role], box_words(box_of(kernel, role, tile, maps, config.chunk_blocks), map_))
-    return [(role, words) for role, words in largest.items() for _ in tiling.staging[role]]
+    """(role, words) of every copy that is staged: for the most rows and the most blocks that a tile touches."""
+    bands, ranges = _cut(maps[kernel.dest.map].height, tiling.rows), _cut(kernel.dest.blocks, tiling.blocks)
+    found = []
+    for role, copies in tiling.staging.items():
+        rows = max(high - low for low, high in _rows_of(kernel, role, bands, maps))
+        blocks = max(high - low for low, high in _blocks_of(kernel, role, ranges, config.chunk_blocks))
+        found += [(role, maps[views_of(kernel)[role].map].pitch * rows * blocks)] * len(copies)
+    return found
 
 
 def _staged(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, gaps: Sequence[Range], config: Config) -> Tiling | None:
@@ -159,21 +175,23 @@ def tiling_clocks(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, confi
 
 def tiling_work(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> tuple[int, int, int]:
     """(DDR bytes, clocks of the engine, number of tiles) for one image."""
-    bytes_, count, work = 0, 0, 0
-    last: dict[str, Box] = {}
-    dest = maps[kernel.dest.map]
-    for tile in tiles(_one_image(kernel), tiling, dest.height):
-        count += 1
-        for role in tiling.staging:
-            map_ = maps[views_of(kernel)[role].map]
-            box = box_of(kernel, role, tile, maps, config.chunk_blocks)
-            if last.get(role) != box or role == "dest":
-                bytes_ += box_words(box, map_) * config.ci
-            last[role] = box
-        for own, unit in _tile_steps(kernel, tile, dest, config):
-            work += own.steps
-            bytes_ += own.times * unit * config.ring_word_bytes * (own.groups if unit > config.ring_words else 1)
-    return bytes_, work, count
+    dest, bytes_, work = maps[kernel.dest.map], 0, 0
+    bands, ranges = _cut(dest.height, tiling.rows), _cut(kernel.dest.blocks, tiling.blocks)
+    for role in tiling.staging:
+        rows, blocks = _rows_of(kernel, role, bands, maps), _blocks_of(kernel, role, ranges, config.chunk_blocks)
+        moved, last = 0, None
+        for box in product(rows, blocks):
+            if box != last or role == "dest":  # what the tile before has loaded stays
+                moved += (box[0][1] - box[0][0]) * (box[1][1] - box[1][0])
+            last = box
+        bytes_ += moved * maps[views_of(kernel)[role].map].pitch * config.ci
+    phased = any(part.phase for part in kernel.parts)  # if not, tiles of one size have equal work
+    alike = Counter((band if phased else (0, band[1] - band[0]), (0, high - low)) for band in bands for low, high in ranges)
+    for (band, made), count in alike.items():
+        for own, unit in _tile_steps(kernel, Tile((0, 1), band, made), dest, config):
+            work += own.steps * count
+            bytes_ += own.times * unit * config.ring_word_bytes * (own.groups if unit > config.ring_words else 1) * count
+    return bytes_, work, len(bands) * len(ranges)
 
 
 def _tile_steps(kernel: Kernel, tile: Tile, dest: Map, config: Config) -> Iterator[tuple[EngineSteps, int]]:
