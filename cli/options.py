@@ -85,14 +85,14 @@ def add_road_options(parser: argparse.ArgumentParser, default: str | None = "pla
     text = "the road to DDR: plain, or a ZCU102's with its ports, rows and refresh"
     parser.add_argument("--ddr", choices=ROADS, default=default, help=text + (f" (default: {default})" if default else ""))
     speeds = list(ROADS["zcu102-ps"].planned)
-    text = f"million transfers a second of zcu102-ps's DDR4 (default: {speeds[0]})"
+    text = f"million transfers a second of the DDR4 of zcu102-ps and zcu102-ps-rev1.1 (default: {speeds[0]})"
     parser.add_argument("--ddr-mts", type=int, choices=speeds, help=text)
 
 
 def named_road(args: argparse.Namespace) -> tuple[str, int] | None:
     """The road that was named, and its million transfers a second; None: none was. UserError: it has no use for another option."""
-    if args.ddr_mts is not None and args.ddr != "zcu102-ps":
-        raise UserError(f"--ddr-mts is for --ddr zcu102-ps{f', not {args.ddr}' if args.ddr else ''}")
+    if args.ddr_mts is not None and args.ddr_mts not in ROADS[args.ddr or "plain"].planned:
+        raise UserError(f"--ddr-mts is for --ddr zcu102-ps and zcu102-ps-rev1.1{f', not {args.ddr}' if args.ddr else ''}")
     if args.ddr is None:
         return None
     if args.ddr != "plain" and args.ddr_bytes_per_cycle is not None:

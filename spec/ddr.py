@@ -72,9 +72,11 @@ class Road(NamedTuple):
 
 BURST_CLOCKS = 15  # from a burst's first beat to its last: its bytes stay under way
 SHARPNESS = 6  # of the bend between the two bounds, fitted to streams on the model
+ZCU102_PS = Road(1, {2400: PLANNED.bytes_per_cycle, 2133: 43}, 10, {2400: 60, 2133: 54}, 2048)
 ROADS = {
     "plain": Road(0, {0: PLANNED.bytes_per_cycle}, 1, {0: PLANNED.bytes_per_cycle}),
-    "zcu102-ps": Road(1, {2400: PLANNED.bytes_per_cycle, 2133: 43}, 10, {2400: 60, 2133: 54}, 2048),
+    "zcu102-ps": ZCU102_PS,
+    "zcu102-ps-rev1.1": ZCU102_PS._replace(number=3),  # other address bits: `sim/rtl/ddr_parts.h`
     "zcu102-pl": Road(2, {2666: PL.bytes_per_cycle}, 4, {2666: 14}),
 }
 

@@ -24,8 +24,10 @@ namespace {
 Settings settings;
 
 std::unique_ptr<Road> chosen_road() {
-    if (settings.road == 1) return std::make_unique<BoardRoad>(settings, settings.mts == 2133 ? kPs2133 : kPs2400, kPsPorts);
+    bool fast = settings.mts != 2133;
+    if (settings.road == 1) return std::make_unique<BoardRoad>(settings, ps_part(fast, kRevision10), kPsPorts);
     if (settings.road == 2) return std::make_unique<BoardRoad>(settings, kPl2666, kPlPorts);
+    if (settings.road == 3) return std::make_unique<BoardRoad>(settings, ps_part(fast, kRevision11), kPsPorts);
     return std::make_unique<PlainRoad>(settings);
 }
 

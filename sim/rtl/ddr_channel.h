@@ -21,8 +21,10 @@ struct Timing {  // in ticks; JEDEC's names without their t
     uint64_t rfc, refi;
 };
 
-struct Layout {  // lowest bit and number of bits of an address's parts; an access has 2 ** access_bits bytes
-    unsigned access_bits, group_low, group_bits, bank_low, bank_bits, row_low;
+struct Layout {  // of an address; an access has 2 ** access_bits bytes
+    unsigned access_bits;
+    unsigned group_bits, group_at[2];  // how many bits name the bank group, and where each is
+    unsigned bank_low, bank_bits, row_low;
 };
 
 struct Part {
@@ -45,7 +47,8 @@ class Channel {
     // tag: what `take_done` answers when a read's data is there.
     void add(bool write, uint64_t address, uint64_t tag) {
         const Layout& at = part_.layout;
-        size_t group = address >> at.group_low & (groups_.size() - 1);
+        size_t group = 0;
+        for (unsigned i = 0; i < at.group_bits; ++i) group |= (address >> at.group_at[i] & 1) << i;
         size_t bank = (address >> at.bank_low & ((1u << at.bank_bits) - 1)) << at.group_bits | group;
         if (write && writes_.empty()) write_served_ = now_;
         (write ? writes_ : reads_).push_back(Access{address >> at.row_low, bank, group, now_, tag});

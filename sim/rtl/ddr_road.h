@@ -11,7 +11,7 @@ constexpr unsigned kBeat = 16;  // bytes
 struct Settings {
     int64_t bytes_per_clock = 48, latency = 120, write_latency = 120;
     int64_t outstanding = 64;  // bursts that a port takes before it answers the first; the plain road's
-    int64_t road = 0;          // a number of `ddr_set`: 0 plain, 1 the PS's DDR4 of a ZCU102, 2 the PL's
+    int64_t road = 0;          // a number of `spec.ddr.ROADS`: 0 plain, 1 the PS's DDR4 of a ZCU102 (3: revision 1.1), 2 the PL's
     int64_t mts = 2400;        // million transfers a second of the PS's DDR4
     int64_t clock_mhz = 300;   // of the accelerator
 };

@@ -12,7 +12,7 @@ from cnna.spec.ddr import ROADS
 
 from ...rigs.ddr_bus import BASE, Bus, Reader, Writer, compiled, run
 
-PS, PL = ROADS["zcu102-ps"].number, ROADS["zcu102-pl"].number
+PS, PL, REVISION_11 = (ROADS[name].number for name in ("zcu102-ps", "zcu102-pl", "zcu102-ps-rev1.1"))
 PEAK = {2133: 17067 / 300, 2400: 19200 / 300}  # bytes a clock
 GROUP, BANK, ROW = 8 << 10, 32 << 10, 128 << 10
 CLOCKS = 2000
@@ -93,6 +93,13 @@ def test_streams_in_one_bank_group_share_two_thirds(bus, mts):
     together, _ = moved(bus(road=PS, mts=mts, latency=40), range(4), apart=BANK + ROW)
     assert 0.85 * PEAK[mts] < apart < 0.97 * PEAK[mts]  # a refresh takes 4 %
     assert 0.55 * PEAK[mts] < together < 0.67 * PEAK[mts]
+
+
+def test_one_stream_lies_in_two_groups_on_revision_11(bus):
+    """Bit 6 of the address is a bit of the group there. Streams of one row then lose nothing; on revision 1.0 they lose a third."""
+    rates = [moved(bus(road=road, latency=40), range(4), apart=0)[0] for road in (PS, REVISION_11)]
+    assert rates[0] < 0.67 * PEAK[2400]
+    assert 0.85 * PEAK[2400] < rates[1] < 0.97 * PEAK[2400]
 
 
 def test_rows_of_one_bank_cost_their_opening(bus):
