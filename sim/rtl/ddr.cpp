@@ -74,6 +74,7 @@ int ddr_open(const char* path, uint64_t base, uint64_t bytes) {
 // `stall` is in 256ths, `hang_after` in beats from now (-1: never).
 int ddr_set(const char* name, int64_t value) {
     std::string key(name);
+    int64_t road = settings.road, mts = settings.mts;
     if (key == "bytes_per_clock") settings.bytes_per_clock = value;
     else if (key == "latency") settings.latency = value;
     else if (key == "write_latency") settings.write_latency = value;
@@ -85,7 +86,7 @@ int ddr_set(const char* name, int64_t value) {
     else if (key == "seed") ddr.random = static_cast<uint64_t>(value) * 2 + 1;
     else if (key == "hang_after") ddr.hang_after = value < 0 ? -1 : value + static_cast<int64_t>(ddr.read_beats + ddr.write_beats);
     else return -1;
-    if (key == "road" || key == "mts") ddr.road = chosen_road();
+    if (settings.road != road || settings.mts != mts) ddr.road = chosen_road();
     return 0;
 }
 

@@ -158,3 +158,15 @@ def test_a_reset_in_the_middle_leaves_nothing_behind(bus):
     assert all(data == int.from_bytes(bytes([7] * 16), "little") for data, _, _ in new.got)
     run(b, [], iter([False] * 400 + [True]).__next__)
     assert not any(b.see["rvalid"])
+
+
+@pytest.mark.parametrize("road", [0, PS])
+def test_a_setting_that_stays_as_it_is_loses_no_answer(bus, road):
+    """Reads that hung would have no answer for ever after all settings were given again, and a soft reset would not end."""
+    b = bus(road=road, mts=2133, hang_after=20)
+    reader = Reader(b, 0, [(BASE + 256 * i, 16) for i in range(4)])
+    run(b, [reader], iter([False] * 400 + [True]).__next__)
+    assert 0 < len(reader.got) < 64
+    for name, value in (("road", road), ("mts", 2133), ("hang_after", -1)):
+        assert b.c.ddr_set(name.encode(), value) == 0
+    run(b, [reader], lambda: len(reader.got) == 64)
