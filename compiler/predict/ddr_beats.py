@@ -150,39 +150,56 @@ class BeatModel:
 
     def clock(self) -> None:
         """Moves the beats of one clock. The first port to be served changes after every clock in which a beat can move."""
-        load, store, left = self.load, self.store, self._left + self._beats
+        load, store, others, left = self.load, self.store, self.others, self._left + self._beats
         if left > self._most:
             left = self._most
         if left >= 1:
             self._first += 1
         if load:
             load.asked += 1
-        if load or store or any(self.others):
-            for port in self._orders[self._first % len(self.others)]:
-                if left < 1:
-                    break
-                if (load or self.others[port]) and self._read(port):
+        if left >= 1 and (load or store or any(others)):
+            for port in self._orders[self._first % len(others)]:
+                if others[port]:
+                    if self._read(port):
+                        left -= 1
+                elif load and port < load.asked and load.bring(port):
+                    self._turn[port] = 0
                     left -= 1
                 if store and left >= 1 and store.bring(port):
                     left -= 1
+                if left < 1:
+                    break
         self._left = left
 
     def alone(self, clocks: int) -> None:
-        """Simulates `clocks` clocks without a load or store."""
+        """As `clock`, for `clocks` clocks without a load or store. Nothing holds up the beats for the rings then."""
+        others, left, due = self.others, self._left, sum(self.others)
+        before = list(others)
         for clock in range(clocks):
-            if self._left == self._most and not any(self.others):
+            if left == self._most and not due:
                 self._first += clocks - clock
-                return
-            self.clock()
+                break
+            left = min(left + self._beats, self._most)
+            if left < 1:
+                continue
+            self._first += 1
+            if due:
+                for port in self._orders[self._first % len(others)]:
+                    if others[port]:
+                        others[port] -= 1
+                        due -= 1
+                        left -= 1
+                        if left < 1:
+                            break
+        self._left = left
+        for port, turn in enumerate(self._turn):
+            if turn >= BURST_BEATS:  # within a burst that is not the load's
+                turn += before[port] - others[port]
+                self._turn[port] = turn if turn < 2 * BURST_BEATS else 0
 
     def _read(self, port: int) -> bool:
-        """Reads a beat at a port. False: no beat is due there."""
+        """Reads a beat at a port to which beats for the rings or the sequencer have to come. False: no beat is due there."""
         load = self.load
-        if not self.others[port]:
-            if load and port < load.asked and load.bring(port):
-                self._turn[port] = 0
-                return True
-            return False
         turn, behind = self._turn[port], self.behind[port]
         if load and behind and load.brought(port) < behind[0][0]:
             if port < load.asked and load.bring(port):

@@ -15,7 +15,7 @@ import numpy as np
 
 from cnna.compiler.cost.engine_steps import Fields, taps_of
 from cnna.compiler.lower.kernels import Range
-from cnna.compiler.predict.bank_clocks import NONE, Words, plane_words, source_words
+from cnna.compiler.predict.bank_clocks import Words, plane_words, source_words
 from cnna.spec.config import Config
 
 WORD_BITS = 64  # width of numpy's shifts
@@ -24,17 +24,18 @@ WRITTEN_CLOCKS = 24  # from a group's last read by the vector engine to its firs
 
 def parts_of(words: Words, config: Config) -> list[list[int]]:
     """For each request, the sets of banks that it uses one after another. A set is a mask with a bit per bank of every region."""
-    bank = words % config.banks
-    place = words // (config.banks * config.bank_words) * config.banks + bank
+    banks, asked = config.banks, words >= 0
+    bank = words % banks
+    place = words // (banks * config.bank_words) * banks + bank
     masks: list[int] = []
-    for low in range(0, config.regions * config.banks, WORD_BITS):
-        here = (words >= 0) & (place >= low) & (place < low + WORD_BITS)
+    for low in range(0, config.regions * banks, WORD_BITS):
+        here = asked & (place >= low) & (place < low + WORD_BITS) if config.regions * banks > WORD_BITS else asked
         bits = np.where(here, np.left_shift(np.uint64(1), (place - low).astype(np.uint64)), np.uint64(0))
         own = np.bitwise_or.reduce(bits, axis=1).tolist()
         masks = [mask | part << low for mask, part in zip(masks, own, strict=True)] if low else own
     found = [[mask] for mask in masks]
-    ordered = np.sort(np.where(words >= 0, bank, NONE - np.arange(words.shape[1])), axis=1)
-    for number in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(1)).tolist():
+    bits = np.where(asked, 1 << bank, 0)  # their sum is their union, unless a bank is needed twice
+    for number in np.flatnonzero(bits.sum(1) != np.bitwise_or.reduce(bits, axis=1)).tolist():
         found[number] = turns_of([word for word in words[number].tolist() if word >= 0], config)
     return found
 

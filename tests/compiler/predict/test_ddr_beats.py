@@ -2,6 +2,7 @@
 
 from collections import deque
 
+import numpy as np
 import pytest
 
 from cnna.compiler.predict.ddr_beats import BeatModel, Transfer
@@ -174,3 +175,29 @@ def test_ddr_alone_skips_to_where_it_would_stand(beats):
         played.clock()
     skipped.alone(101)
     assert vars(skipped) == vars(played)
+
+
+@pytest.mark.parametrize("beats", [4, 3, 1.25, 0.75])
+def test_rings_alone_get_the_beats_that_they_get_clock_by_clock(beats):
+    """The quick way would leave another port to be served next, or another place in a pair of bursts, when a load begins."""
+    random = np.random.default_rng(1)
+    for _ in range(20):
+        before, clocks, after = random.integers(1, 150, 3).tolist()
+        counts = random.integers(0, 90, ZCU102.ports).tolist()
+        states = []
+        for quick in (False, True):
+            ddr = reading(beats)
+            ddr.others = [40] * ZCU102.ports
+            speed(ddr.load, ddr, before)
+            ddr.load, ddr.others = None, list(counts)
+            if quick:
+                ddr.alone(clocks)
+            else:
+                for _ in range(clocks):
+                    ddr.clock()
+            states.append([list(ddr.others)])
+            ddr.load, ddr.others = transfer("load"), [40] * ZCU102.ports
+            for _ in range(after):
+                ddr.clock()
+                states[-1].append([*ddr.others, *ddr.load.waiting])
+        assert states[0] == states[1]
