@@ -1,7 +1,8 @@
 # What a user types. Everything happens in .venv; a second run installs and builds only what has changed.
 PYTHON =
 BIN = .venv/bin
-PYTEST = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# two processes of one thread each: threads of OpenBLAS on a busy processor wait for each other by spinning
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 READY = .venv/installed
 unexport PYTHONDONTWRITEBYTECODE # with it, each of the many processes that tests start would compile every module anew
 
