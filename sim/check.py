@@ -104,10 +104,10 @@ def compare_tensors(piece: ProgramPiece, log: Sequence[LoggedWrite], golden: Ten
     for written in log:
         entry = manifest["commands"][written.command.number]
         tensor = entry["tensor"]
-        if tensor is None or written.command.engine not in ("conv", "vector"):
+        if tensor is None or written.pixels is None:  # a load or store
             continue
         want = golden[tensor]
-        index = _elements(written, entry, piece.config)
+        index = _elements(written, written.pixels, entry, piece.config)
         inside = (index[1] < want.shape[1]) & np.ones(written.words.shape, bool)
         place = tuple(np.broadcast_to(part, inside.shape)[inside] for part in index)
         got = written.words.view(np.int8)[inside]
@@ -129,9 +129,11 @@ def compare_tensors(piece: ProgramPiece, log: Sequence[LoggedWrite], golden: Ten
     return len(written_tensors), sum(int(seen[tensor].sum()) for tensor in written_tensors)
 
 
-def _elements(written: LoggedWrite, entry: CommandEntry, config: Config) -> tuple[NDArray[np.int64], ...]:
+def _elements(
+    written: LoggedWrite, pixels: NDArray[np.int64], entry: CommandEntry, config: Config
+) -> tuple[NDArray[np.int64], ...]:
     """(n, c, h, w) of what a conv or vector command wrote, each broadcasting to [pixels, blocks, ci]."""
-    image, y, x = walk.coordinates(written.command.f, written.first + np.arange(written.addresses.shape[0]))
+    image, y, x = walk.coordinates(written.command.f, pixels)
     origin, (down, right) = entry["origin"], entry.get("step", (1, 1))
     channel = (origin[1] + np.arange(written.addresses.shape[1]))[:, None] * config.ci + np.arange(config.ci)
     row, column = origin[2] + y * down, origin[3] + x * right
@@ -241,8 +243,8 @@ def _place(piece: ProgramPiece, log: Sequence[LoggedWrite], position: int, chann
     entry = piece.manifest["commands"][written.command.number]
     index = tuple(int(part) for part in np.unravel_index(inside, written.addresses.shape))
     where = _where(piece.manifest, written, entry["tensor"])
-    if written.command.engine in ("conv", "vector"):
-        parts = _elements(written, entry, piece.config)
+    if written.pixels is not None:  # conv or vector
+        parts = _elements(written, written.pixels, entry, piece.config)
         shape = (*written.addresses.shape, piece.config.ci)
         element = [int(np.broadcast_to(part, shape)[(*index, channel)]) for part in parts]
         return f"{where}, element {element}"

@@ -39,6 +39,7 @@ from cnna.spec.regmap import VERSION
 FORMAT = "cnna"
 # The schema that is written, and the oldest that is read; schema 1 has no folded inputs, those before TRACED no traced batch.
 SCHEMA, OLDEST = 5, 1
+OLDEST_PROGRAMS = (1, 4)  # the oldest register map whose programs are played: before, words of the vector ring had 16 bytes
 PROGRAM_FILES = ("program.bin", "constants.bin")  # of a piece on the accelerator, each behind the piece's number
 OLD_ENDS = {"cpu_head": "head.onnx", "cpu_tail": "tail.onnx"}  # the two CPU parts before PIECES: the manifest's entry, and the file
 
@@ -222,11 +223,16 @@ def _manifest(path: Path, text: bytes) -> dict[str, Any]:
     if schema > SCHEMA:
         raise ArtifactError(f"{path}: written by a newer cnna (schema {schema}, this one reads {SCHEMA}); update cnna")
     if schema < OLDEST:
-        config = manifest.get("config")
-        name = config.get("name", "CONFIG") if isinstance(config, dict) else "CONFIG"
-        again = f"cnna compile MODEL.onnx --config {name} --batch {manifest.get('batch', 1)} -o {path.name}"
+        again = _again(path, manifest)
         raise ArtifactError(f"{path}: of an older schema ({schema}, this cnna reads {OLDEST} to {SCHEMA}); rebuild it: {again}")
     return manifest
+
+
+def _again(path: Path, manifest: Mapping[str, Any]) -> str:
+    """The command that rebuilds an artifact."""
+    config = manifest.get("config")
+    name = config.get("name", "CONFIG") if isinstance(config, dict) else "CONFIG"
+    return f"cnna compile MODEL.onnx --config {name} --batch {manifest.get('batch', 1)} -o {path.name}"
 
 
 def _check(path: Path, found: Mapping[str, Any], contents: Mapping[str, bytes]) -> StoredManifest:
@@ -241,6 +247,11 @@ def _check(path: Path, found: Mapping[str, Any], contents: Mapping[str, bytes]) 
     manifest = cast(StoredManifest, found)
     _check_members(need, manifest, contents)
     isa = manifest["isa"]
+    if (isa[0], isa[1]) < OLDEST_PROGRAMS:
+        oldest = f"this cnna plays those from {OLDEST_PROGRAMS[0]}.{OLDEST_PROGRAMS[1]} on"
+        raise ArtifactError(
+            f"{path}: its programs are for register map {isa[0]}.{isa[1]}, {oldest}; rebuild it: {_again(path, found)}"
+        )
     need(isa[0] == VERSION[0], f"its programs are for register map {isa[0]}.{isa[1]}, this cnna has {VERSION[0]}.{VERSION[1]}")
     try:
         config = Config(**manifest["config"])

@@ -6,6 +6,7 @@ commands do. Names that `regmap` needs too stand here; everybody else imports th
 
 from cnna.spec.config import PARAM_BITS
 from cnna.spec.field import Field
+from cnna.spec.window import APART_MOST
 
 COUNTED = ("load", "conv", "vector", "store")  # the engines for which commands can wait
 VECTOR_OPS = ("depthwise", "average", "max", "elementwise", "minimum", "product")
@@ -181,5 +182,15 @@ VECTOR = {
         Field("zero", 8, "rw", "Zero point of tap 0 in a product; that of tap 1 is PAD. A start sets it to 0.", signed=True),
         Field("flat", 1, "rw", "1: tap column 0 reads one word for all pixels. A start sets it to 0."),
         Field("block", ADDRESS_BITS, "rw", "Words from that word to the next block's. A start sets it to 0.", signed=True),
+    ],
+    "VECTOR_WINDOW": [
+        Field(
+            "apart",
+            2,
+            "rw",
+            "Taps from a pixel's source to the next one's; 0: a tap a step. A start sets it to 0.",
+            high=APART_MOST,
+        ),
+        Field("columns", 13, "rw", "Output columns that are written; 0: all. A start sets it to 0."),
     ],
 }

@@ -26,6 +26,7 @@ from cnna.spec.regmap import (
     command_fields,
     registers_of,
 )
+from cnna.spec.window import steps_in_row
 
 WRITE_BYTES = 8  # of one program write: offset, then value, each 32 bit, little endian
 
@@ -68,8 +69,10 @@ class Command:
         if self.engine in ("load", "store"):
             return int(f.blocks * f.runs * -(-f.run // config.beat_words) // config.ports)
         groups = -(-f.images * f.out_height * f.out_width // config.pix)
-        taps = 1 if self.engine == "vector" and VECTOR_OPS[f.op] == "elementwise" else f.kernel_height * f.kernel_width
-        return int(groups * taps * f.blocks * (f.chunks if self.engine == "conv" else 1))
+        if self.engine == "conv":
+            return int(groups * f.kernel_height * f.kernel_width * f.blocks * f.chunks)
+        taps = 1 if VECTOR_OPS[f.op] == "elementwise" else f.kernel_height * steps_in_row(f.kernel_width, f.window_apart)
+        return int(groups * taps * f.blocks)
 
     def __str__(self) -> str:
         return f"{self.engine} command {self.number} (program write {self.pc})"

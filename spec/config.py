@@ -9,6 +9,7 @@ BEAT_BYTES = 16  # width of every AXI4 data port
 PARAM_BITS = {"offset": 32, "factor": 26, "shift": 6}  # a channel's requantiser parameters in a ring word, from bit 0 up
 PARAM_BYTES = sum(PARAM_BITS.values()) // 8
 TABLE_BYTES = 256  # a result for each int8
+TAPS = 3  # of a kernel row that the vector engine takes in a clock
 REGIONS_MAX = 4
 
 
@@ -31,7 +32,7 @@ class Config:
     regions: int  # parts of feature memory, with 2 * pix banks each
     bank_words: int  # in one bank of one region
     ring_words: int  # of ci * co bytes, in the weight ring
-    vector_ring_words: int  # of 16 bytes, in the vector engine's parameter ring
+    vector_ring_words: int  # of 4 * ci bytes, in the vector engine's parameter ring
     clock_mhz: int = 300  # for figures in seconds, such as images a second
     streams: bool = False  # whether it has a stream port each way, and copies between these and DDR beside the engines
 
@@ -107,9 +108,19 @@ class Config:
         return -(-PARAM_BYTES // self.ci)
 
     @property
+    def vector_word_bytes(self) -> int:
+        """Bytes of a vector ring word: TAPS weights for each of ci channels, and as many more as make a power of two."""
+        return (TAPS + 1) * self.ci
+
+    @property
+    def vector_word_beats(self) -> int:
+        """AXI beats of a vector ring word."""
+        return self.vector_word_bytes // BEAT_BYTES
+
+    @property
     def vector_param_words(self) -> int:
         """Words of the vector ring that hold the requantiser parameters of a channel block."""
-        return PARAM_BYTES * self.ci // BEAT_BYTES
+        return PARAM_BYTES * self.ci // self.vector_word_bytes
 
     @property
     def table_words(self) -> int:
@@ -119,7 +130,7 @@ class Config:
     @property
     def vector_table_words(self) -> int:
         """Words of the vector ring that hold a table."""
-        return TABLE_BYTES // BEAT_BYTES
+        return TABLE_BYTES // self.vector_word_bytes
 
     @property
     def beat_words(self) -> int:

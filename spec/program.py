@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cnna.spec.commands import Fields, Numbers, Table, UnsoundError, tables_of
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, SEGMENTS, VECTOR_OPS, command_fields
+from cnna.spec.window import steps_in_row
 
 MOST_CLOCKS = 1 << 32  # of a run: the accelerator counts them in 32 bits
 MOST_TAKEN_BYTES = 1 << 32  # of weights, for one command: what an emulator can hold
@@ -70,7 +71,7 @@ def _clocks(engine: str, f: Fields, config: Config) -> NDArray[np.float64]:
         return f["beats"].astype(np.float64) * f["repeat"]
     if engine in ("load", "store"):
         return f["blocks"].astype(np.float64) * f["runs"] * f["run"]
-    taps = f["kernel_height"].astype(np.float64) * f["kernel_width"]
+    taps = f["kernel_height"].astype(np.float64) * f["kernel_width"]  # more, where a step takes several
     return taps * f["blocks"] * _groups(f, config) * (f["chunks"] if engine == "conv" else 1)
 
 
@@ -114,6 +115,8 @@ def _made(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
     yield pairs & ((f["kernel_height"] != 1) | (f["kernel_width"] > 2)), "is elementwise on more than two operands"
     product = f["op"] == VECTOR_OPS.index("product")
     yield product & ((f["kernel_height"] != 1) | (f["kernel_width"] != 2)), "is a product of other than two operands"
+    yield _apart(f, config), "takes taps together whose words do not follow each other"
+    yield f["window_columns"] > f["out_width"], "writes more columns than it computes"
     yield _reads_beyond(_uneven(f), f["blocks"], config), _OUTSIDE
     yield (f["b_flat"] == 1) & _beyond(f["src"], [(f["blocks"], f["b_block"])], config), _OUTSIDE
     yield from _written(f, f["blocks"], config)
@@ -125,7 +128,8 @@ _OUTSIDE = "has an address outside feature memory"
 
 def _written(f: Fields, blocks: Numbers, config: Config) -> Iterator[Fault]:
     """Faults of the writes of conv and vector: no word may be written twice, and all must lie in feature memory."""
-    yield _pixels(f) * blocks > config.feature_words, f"writes more than the {config.feature_words} words of feature memory"
+    pixels = f["images"] * f["out_height"] * _columns(f)
+    yield pixels * blocks > config.feature_words, f"writes more than the {config.feature_words} words of feature memory"
     yield _beyond(f["dst"], _plane(f, "dst", blocks), config), _OUTSIDE
 
 
@@ -133,7 +137,21 @@ def _plane(f: Fields, name: str, blocks: Numbers) -> list[tuple[Numbers, Numbers
     """(count, step) of the four walks over a plane: columns, rows, images, blocks (docs/engines.md, the walk)."""
     row = f["out_width"] * f[f"{name}_x"] + f[f"{name}_row"]
     image = f["out_height"] * row + f[f"{name}_image"]
-    return [(f["out_width"], f[f"{name}_x"]), (f["out_height"], row), (f["images"], image), (blocks, f[f"{name}_block"])]
+    return [(_columns(f), f[f"{name}_x"]), (f["out_height"], row), (f["images"], image), (blocks, f[f"{name}_block"])]
+
+
+def _apart(f: Fields, config: Config) -> NDArray[np.bool_]:
+    """Which commands take several taps a step though the words of their lanes do not lie evenly apart."""
+    apart, one_row = f["window_apart"], f["out_width"] % config.pix == 0
+    follows = (f["src_x"] == apart * f["src_kx"]) & (f["stride_x"] == apart * f["stride_dilation_x"])
+    even = (f["src_row"] == 0) & (f["src_image"] == 0)  # the lanes behind the last pixel of one image have words as well
+    return np.asarray((apart != 0) & ~(follows & (one_row | even) & (f["b_flat"] == 0)))
+
+
+def _columns(f: Fields) -> Numbers:
+    """The output columns that are written."""
+    cut = f.get("window_columns", np.zeros_like(f["out_width"]))
+    return np.where(cut == 0, f["out_width"], cut)
 
 
 def _uneven(f: Fields) -> Fields:
@@ -252,7 +270,7 @@ def _check_ring(weight: Table, ring: int, taker: Table, config: Config) -> None:
 
 def _stripe(f: Fields, config: Config) -> Numbers:
     """Bytes of a ring word on each port."""
-    return np.where(f["ring"] == 1, BEAT_BYTES, config.stripe_bytes)
+    return np.where(f["ring"] == 1, config.vector_word_bytes, config.stripe_bytes)
 
 
 def _taken_weights(f: Fields, config: Config) -> Numbers:
@@ -265,5 +283,5 @@ def _taken_parameters(f: Fields, config: Config) -> Numbers:
     """Words that vector commands take from the vector ring."""
     params = np.where(f["uniform"] == 1, 1, f["blocks"]) * config.vector_param_words
     depthwise = f["op"] == VECTOR_OPS.index("depthwise")
-    weights = depthwise * f["blocks"] * f["kernel_height"] * f["kernel_width"]
+    weights = depthwise * f["blocks"] * f["kernel_height"] * steps_in_row(f["kernel_width"], f["window_apart"])
     return params + weights + f["table_load"] * config.vector_table_words

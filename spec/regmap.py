@@ -19,7 +19,7 @@ from cnna.spec.command_registers import VECTOR_OPS as VECTOR_OPS
 from cnna.spec.field import Field
 from cnna.spec.field import Register as Register
 
-VERSION = (1, 3)  # major and minor version of this map; a driver refuses another major, and an older minor
+VERSION = (1, 4)  # major and minor version of this map; a driver refuses another major, and an older minor
 SPACE_BYTES = 0x1000
 ENGINES = ("load", "weight", "conv", "vector", "store")  # their numbers, in status and error registers
 SEGMENTS = ("constant", "workspace", "input", "output")  # DDR regions that the host places: numbers of *_SEG
@@ -190,7 +190,12 @@ REGISTERS: dict[str, Register] = {
 }
 BY_OFFSET: dict[int, Register] = {register.offset: register for register in REGISTERS.values()}
 GO_OFFSETS: dict[int, str] = {REGISTERS[f"{engine.upper()}_GO"].offset: engine for engine in ENGINES}  # where a command ends
-CLEARED = ("CONV_TABLE", "VECTOR_TABLE", "VECTOR_B")  # a start sets them to 0, for programs from before these registers
+CLEARED = (
+    "CONV_TABLE",
+    "VECTOR_TABLE",
+    "VECTOR_B",
+    "VECTOR_WINDOW",
+)  # a start sets them to 0, for programs from before these registers
 IN_PROGRAMS: frozenset[int] = frozenset(  # the offsets that a program may write
     [register.offset for register in REGISTERS.values() if register.block in ENGINES] + [REGISTERS["END"].offset]
 )

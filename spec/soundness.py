@@ -201,6 +201,7 @@ def _check_commands(manifest: ProgramEntry, tables: Mapping[str, Table], batch: 
 def _inside(table: Table, row: int, origin: Sequence[int], limits: Sequence[int], config: Config) -> bool:
     """Whether a command's pixels are those of a tensor [N, C, H, W]; channels beyond its last do not count."""
     sizes = [int(table.f[name][row]) for name in ("images", "out_height", "out_width")]
+    sizes[2] = int(table.f["window_columns"][row] if table.engine == "vector" else 0) or sizes[2]
     image, block, y, x = origin
     images, channels, height, width = limits
     return image + sizes[0] <= images and block * config.ci < channels and y + sizes[1] <= height and x + sizes[2] <= width

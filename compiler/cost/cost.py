@@ -157,7 +157,8 @@ class _Estimator:
         """Brings a weight stream. Words that do not fit into the ring come as the earlier reader frees words."""
         ring = fields["ring"]
         size = self.config.vector_ring_words if ring else self.config.ring_words
-        words = fields["beats"] * BEAT_BYTES * fields["repeat"] // (BEAT_BYTES if ring else self.config.stripe_bytes)
+        stripe = self.config.vector_word_bytes if ring else self.config.stripe_bytes
+        words = fields["beats"] * BEAT_BYTES * fields["repeat"] // stripe
         ahead = min(words, size)
         self.over[ring] = (words - ahead) / max(words, 1)
         end = max(begin + duration, self.consumed[ring] + duration * (words - ahead) // max(words, 1))

@@ -6,8 +6,9 @@ This is the only place with the formula. The cost model, the cuts of a batch, ti
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, one_by_one
+from cnna.compiler.lower.kernels import ConvKernel, Kernel, Lowered, Map, one_by_one
 from cnna.spec.config import Config
+from cnna.spec.window import steps_in_row
 
 TABLE_CLOCKS = 24  # by which a new table holds up a command with short groups; the rest goes on beside the layer before (measured)
 Fields = Mapping[str, int]
@@ -19,8 +20,8 @@ def groups_of(pixels: int, config: Config) -> int:
 
 
 def taps_of(fields: Fields) -> int:
-    """Taps of the kernel of a conv or vector command."""
-    return fields["kernel_height"] * fields["kernel_width"]
+    """Steps for the taps of one block in a conv or vector command: a step for each, or for several of a row."""
+    return fields["kernel_height"] * steps_in_row(fields["kernel_width"], fields.get("window_apart", 0))
 
 
 @dataclass(frozen=True)
@@ -89,14 +90,26 @@ def table_clocks(fields: Fields, work: EngineSteps) -> int:
     return max(0, TABLE_CLOCKS - max(0, work.each - work.written)) if fields.get("table_load") else 0
 
 
-def kernel_steps(kernel: Kernel, pixels: int, config: Config) -> tuple[EngineSteps, ...]:
-    """The work of a kernel for some pixels of its output, part by part. Each phase makes its share of the pixels."""
+def kernel_steps(
+    kernel: Kernel, pixels: int, maps: Mapping[str, Map], config: Config, pitch: int | None = None
+) -> tuple[EngineSteps, ...]:
+    """The work of a kernel for some pixels of its output, part by part. Each phase makes its share of the pixels.
+
+    pitch: of its source, if not the one that `maps` has.
+    """
     sizes = {part.phase: part.phase.size[0] * part.phase.size[1] for part in kernel.parts if part.phase}
     found = []
     for own in one_by_one(kernel):
         phase = own.parts[0].phase
-        groups = groups_of(pixels * sizes[phase] // sum(sizes.values()) if phase else pixels, config)
-        taps = own.window.kernel[0] * own.window.kernel[1]
+        mine = pixels * sizes[phase] // sum(sizes.values()) if phase else pixels
+        apart = 0 if isinstance(own, ConvKernel) else own.parts[0].apart
+        taps = own.window.kernel[0] * steps_in_row(own.window.kernel[1], apart)
+        if apart:
+            width = phase.size[1] if phase else maps[own.dest.map].width
+            down, right = own.window.stride
+            if width * right != (pitch or maps[own.source.map].pitch) * down:  # each row begins with a new group
+                mine = mine // width * groups_of(width, config) * config.pix
+        groups = groups_of(mine, config)
         if isinstance(own, ConvKernel):
             found += [array_steps(groups, part.chunks, part.blocks, taps, config) for part in own.parts]
         else:
@@ -106,4 +119,4 @@ def kernel_steps(kernel: Kernel, pixels: int, config: Config) -> tuple[EngineSte
 
 def kernel_clocks(kernel: Kernel, lowered: Lowered, config: Config, images: int | None = None) -> int:
     """The least number of clocks of a kernel: for all of its images, or for `images` of them."""
-    return sum(work.clocks for work in kernel_steps(kernel, lowered.pixels(kernel, images), config))
+    return sum(work.clocks for work in kernel_steps(kernel, lowered.pixels(kernel, images), lowered.maps, config))

@@ -48,7 +48,7 @@ def bram36(config: Config) -> float:
     """BRAM36, counted in halves: the banks of feature memory, the weight ring's beats, the vector engine's ring."""
     banks = config.regions * config.banks * _halves(8 * config.ci, config.bank_words, TWO_PORTS)
     beats = config.ring_word_bytes // BEAT_BYTES * _halves(8 * BEAT_BYTES, config.ring_words, ONE_READS)
-    return (banks + beats + _halves(8 * BEAT_BYTES, config.vector_ring_words, ONE_READS)) / 2
+    return (banks + beats + config.vector_word_beats * _halves(8 * BEAT_BYTES, config.vector_ring_words, ONE_READS)) / 2
 
 
 def _halves(bits: int, words: int, shapes: tuple[tuple[int, int, int], ...]) -> int:

@@ -15,9 +15,9 @@ from cnna.compiler.graph import ir
 from cnna.compiler.lower.context import Lowering
 from cnna.compiler.lower.kernels import Kernel, Phase, VectorKernel, VectorPart
 from cnna.compiler.lower.weights import behind_table, uniform_stream
+from cnna.compiler.lower.windows import taps_apart
 from cnna.spec import arith
 from cnna.spec.arith import pack_params
-from cnna.spec.config import BEAT_BYTES
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,14 @@ def bilinear(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     parts: list[VectorPart] = []
     axes = [runs(*axis, op.centred) for axis in zip(size, op.times, op.parts, strict=True)]
     for down, right in product(*axes):
-        taps = np.outer(down.weights, right.weights).reshape(-1)
-        stream = uniform_stream(params, taps.astype(np.int8), fields["dest"].blocks, low.config)
-        if op.table is not None and not parts:
-            stream = behind_table(stream, op.table.values, BEAT_BYTES)
+        taps = np.outer(down.weights, right.weights).astype(np.int8)
         kernel, stride = (len(down.weights), len(right.weights)), (down.step, right.step)
         window = ir.Window(kernel, stride, pads=(-down.first, -right.first, 0, 0))
+        apart = taps_apart(window, (down.count, right.count), low.config)
+        stream = uniform_stream(params, taps, fields["dest"].blocks, low.config, apart)
+        if op.table is not None and not parts:
+            stream = behind_table(stream, op.table.values, low.config.vector_word_bytes)
         places = (down.at, right.at), (down.apart, right.apart), (down.count, right.count)
         phase = Phase(node.name, layer, node.output, window, *places)
-        parts.append(VectorPart((0, down.count), (0, right.count), stream, phase))
+        parts.append(VectorPart((0, down.count), (0, right.count), stream, phase, apart))
     return [VectorKernel(**fields, op="depthwise", factor_b=0, uniform=True, parts=tuple(parts))]

@@ -22,6 +22,11 @@ class Lowering:
         self.graph, self.config, self.images = graph, config, (0, batch)
         self.storage: Storage = store_tensors(graph, config.ci)
 
+    def size(self, tensor: str) -> tuple[int, int]:
+        """Rows and columns of a tensor."""
+        _, height, width = self.graph.tensors[tensor].shape
+        return height, width
+
     def channels(self, tensor: str) -> int:
         return self.graph.tensors[tensor].shape[0]
 

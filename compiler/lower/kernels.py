@@ -98,13 +98,14 @@ class ConvPart:
 class VectorPart:
     """A rectangle of the output with its own parameters (average pools divide differently at borders).
 
-    phase: the phase whose output it is; None: the output is the kernel's own.
+    phase: the phase whose output it is; None: the output is the kernel's own. apart: as `VECTOR_WINDOW` has it, for the stream.
     """
 
     rows: Range
     columns: Range
     stream: Stream
     phase: Phase | None = None
+    apart: int = 0
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from cnna.compiler.lower.array import conv, picked_channels
 from cnna.compiler.lower.context import FULL, Lowering, blocked
 from cnna.compiler.lower.kernels import Kernel, Range, Stream, VectorKernel, VectorPart, View
 from cnna.compiler.lower.weights import behind_table, vector_stream
+from cnna.compiler.lower.windows import taps_apart
 from cnna.spec import arith
 from cnna.spec.arith import pack_params
-from cnna.spec.config import BEAT_BYTES
+from cnna.spec.window import steps_in_row
 
 IDENTITY = ir.Combine(2, 0, 0, 1, FULL)  # y = x, exactly
 
@@ -22,24 +23,28 @@ IDENTITY = ir.Combine(2, 0, 0, 1, FULL)  # y = x, exactly
 def depthwise(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     """Convolves each channel with its own kernel. The array does it where the vector ring cannot hold one kernel."""
     op, graph, config = node.op, low.graph, low.config
-    taps = op.window.kernel[0] * op.window.kernel[1]
-    if taps + config.vector_param_words > config.vector_ring_words:  # the vector engine cannot hold the kernel
+    apart = taps_apart(op.window, low.size(node.output), config)
+    words = op.window.kernel[0] * steps_in_row(op.window.kernel[1], apart)
+    if words + config.vector_param_words > config.vector_ring_words:  # the vector engine cannot hold the kernel
         groups = low.channels(node.output)
         constants = (op.weights, op.bias, op.mult, op.shift)
         return conv(low, replace(node, op=ir.Conv(op.window, groups, *constants, op.out, table=op.table)), layer)
     bias, mult, shift = (blocked(graph.constants[name], config.ci) for name in (op.bias, op.mult, op.shift))
     weights = np.asarray(graph.constants[op.weights])
     lanes = blocked(weights.reshape(len(weights), -1), config.ci).transpose(0, 2, 1)  # [blocks, taps, ci]
-    stream = vector_stream(pack_params(bias, mult, np.maximum(shift, 1)), lanes.astype(np.int8), config)
+    lanes = lanes.reshape(len(lanes), *op.window.kernel, config.ci).astype(np.int8)
+    stream = vector_stream(pack_params(bias, mult, np.maximum(shift, 1)), lanes, config, apart)
     fields = low.common(node, layer, op.window, low.zero(node.inputs[0]), op.out, op.table)
-    parts = _whole(low, node.output, stream, op.table)
+    parts = _whole(low, node.output, stream, op.table, apart)
     return [VectorKernel(**fields, op="depthwise", factor_b=0, uniform=False, parts=parts)]
 
 
 def max_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     """A max pool; its padding is the least value."""
     fields = low.common(node, layer, node.op.window, -128, node.op.requant.out, node.op.requant.table)
-    return [_uniform(low, fields, "max", node.op.requant, node.output)]
+    made = _uniform(low, fields, "max", node.op.requant, node.output)
+    apart = taps_apart(node.op.window, low.size(node.output), low.config)
+    return [replace(made, parts=tuple(replace(part, apart=apart) for part in made.parts))]
 
 
 def combine(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
@@ -96,9 +101,10 @@ def average_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
             mult, shift = arith.multiplier(op.ratio / int(divisors[rows[0], columns[0]]))
             offset = -op.zero_in * op.window.kernel[0] * op.window.kernel[1]
             stream = vector_stream(pack_params(np.full((1, config.ci), offset), mult, shift), None, config)
-            parts.append(VectorPart(rows, columns, stream))
+            apart = taps_apart(op.window, (rows[1] - rows[0], columns[1] - columns[0]), config)
+            parts.append(VectorPart(rows, columns, stream, apart=apart))
     if op.table is not None:
-        parts[0] = replace(parts[0], stream=behind_table(parts[0].stream, op.table.values, BEAT_BYTES))
+        parts[0] = replace(parts[0], stream=behind_table(parts[0].stream, op.table.values, config.vector_word_bytes))
     fields = low.common(node, layer, op.window, op.zero_in, op.out, op.table)
     return [VectorKernel(**fields, op="average", factor_b=0, uniform=True, parts=tuple(parts))]
 
@@ -137,11 +143,11 @@ def _uniform(low: Lowering, fields: dict[str, Any], op: str, how: ir.Combine, ou
     return VectorKernel(**fields, op=op, factor_b=how.factor_b, uniform=True, parts=parts)
 
 
-def _whole(low: Lowering, output: str, stream: Stream, table: ir.Table | None) -> tuple[VectorPart, ...]:
-    _, height, width = low.graph.tensors[output].shape
+def _whole(low: Lowering, output: str, stream: Stream, table: ir.Table | None, apart: int = 0) -> tuple[VectorPart, ...]:
+    height, width = low.size(output)
     if table is not None:
-        stream = behind_table(stream, table.values, BEAT_BYTES)
-    return (VectorPart((0, height), (0, width), stream),)
+        stream = behind_table(stream, table.values, low.config.vector_word_bytes)
+    return (VectorPart((0, height), (0, width), stream, apart=apart),)
 
 
 def _runs(counts: NDArray[np.int64]) -> list[Range]:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from cnna.compiler.lower.kernels import Stream
 from cnna.compiler.lower.layout import SEGMENT_ALIGN, STREAM_ALIGN
-from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, TABLE_BYTES, Config
+from cnna.spec.config import PARAM_BYTES, TABLE_BYTES, Config
+from cnna.spec.window import row_steps
 
 
 def conv_stream(params: NDArray[np.uint64], weights: NDArray[np.int8], config: Config) -> Stream:
@@ -27,27 +28,30 @@ def conv_stream(params: NDArray[np.uint64], weights: NDArray[np.int8], config: C
     return Stream(np.ascontiguousarray(stripes).reshape(config.ports, -1), words.shape[1], config.param_words)
 
 
-def vector_stream(params: NDArray[np.uint64], weights: NDArray[np.int8] | None, config: Config) -> Stream:
-    """The vector ring's words, 16 bytes each, block after block.
+def vector_stream(params: NDArray[np.uint64], weights: NDArray[np.int8] | None, config: Config, apart: int = 0) -> Stream:
+    """The vector ring's words, block after block. A step of a kernel row is a word.
 
-    params [blocks, ci] (one block if uniform); weights int8 [blocks, taps, ci] of a depthwise convolution, else None.
+    params [blocks, ci] (one block if uniform); weights int8 [blocks, kh, kw, ci] of a depthwise convolution, else None.
     """
     blocks = len(params)
-    words = np.ascontiguousarray(params.astype("<u8")).view(np.uint8).reshape(blocks, -1, BEAT_BYTES)
+    words = np.ascontiguousarray(params.astype("<u8")).view(np.uint8).reshape(blocks, -1, config.vector_word_bytes)
     if weights is not None:
-        lanes = np.zeros((blocks, weights.shape[1], BEAT_BYTES), np.uint8)
-        lanes[:, :, : config.ci] = np.ascontiguousarray(weights).view(np.uint8).reshape(blocks, -1, config.ci)
-        words = np.concatenate([words, lanes], axis=1)
+        steps, ci = row_steps(weights.shape[2], apart), config.ci
+        lanes = np.zeros((blocks, weights.shape[1], len(steps), config.vector_word_bytes), np.uint8)
+        for step, taps in enumerate(steps):
+            for place, tap in enumerate(taps):
+                lanes[:, :, step, place * ci : (place + 1) * ci] = np.ascontiguousarray(weights[:, :, tap]).view(np.uint8)
+        words = np.concatenate([words, lanes.reshape(blocks, -1, config.vector_word_bytes)], axis=1)
     return Stream(words.reshape(1, -1), words.shape[1], config.vector_param_words)
 
 
-def uniform_stream(params: NDArray[np.uint64], taps: NDArray[np.int8], blocks: int, config: Config) -> Stream:
-    """The vector ring's words of a depthwise convolution of `blocks` blocks, all channels of which have the same `taps`.
+def uniform_stream(params: NDArray[np.uint64], taps: NDArray[np.int8], blocks: int, config: Config, apart: int) -> Stream:
+    """The vector ring's words of a depthwise convolution of `blocks` blocks, all channels of which have the same `taps` [kh, kw].
 
     params [1, ci]: they come once, and then the taps for each block.
     """
-    one = vector_stream(params, np.repeat(taps[None, :, None], config.ci, axis=2), config)
-    words = one.data.reshape(-1, BEAT_BYTES)
+    one = vector_stream(params, np.repeat(taps[None, :, :, None], config.ci, axis=3), config, apart)
+    words = one.data.reshape(-1, config.vector_word_bytes)
     again = np.tile(words[one.param_words :], (blocks - 1, 1))
     return replace(one, data=np.concatenate([words, again]).reshape(1, -1))
 

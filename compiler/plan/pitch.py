@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from cnna.compiler.cost.engine_steps import kernel_steps
-from cnna.compiler.lower.kernels import Kernel, Lowered
+from cnna.compiler.lower.kernels import Kernel, Lowered, VectorKernel
 from cnna.spec.config import Config
 
 MOST_EXTRA = 6  # unused words behind a row; enough for every stride up to 4
@@ -37,8 +37,9 @@ def _clocks(readers: list[Kernel], lowered: Lowered, pitch: int, config: Config)
     total = 0.0
     for kernel in readers:
         dest = lowered.maps[kernel.dest.map]
-        steps = sum(work.steps for work in kernel_steps(kernel, dest.height * dest.width, config))
-        total += steps * group_clocks(kernel.window.stride, (dest.height, dest.width), pitch, config)
+        steps = sum(work.steps for work in kernel_steps(kernel, dest.height * dest.width, lowered.maps, config, pitch))
+        apart = isinstance(kernel, VectorKernel) and kernel.parts[0].apart  # then the words of a group lie in different banks
+        total += steps * (1 if apart else group_clocks(kernel.window.stride, (dest.height, dest.width), pitch, config))
     return total
 
 

@@ -10,10 +10,22 @@ from dataclasses import dataclass
 from itertools import product
 
 from cnna.compiler.cost.engine_steps import EngineSteps, array_steps, groups_of, vector_steps
-from cnna.compiler.lower.kernels import ConvKernel, ConvPart, Kernel, Map, Range, VectorKernel, phases, source_rows, views_of
+from cnna.compiler.lower.kernels import (
+    ConvKernel,
+    ConvPart,
+    Kernel,
+    Map,
+    Range,
+    VectorKernel,
+    VectorPart,
+    phases,
+    source_rows,
+    views_of,
+)
 from cnna.compiler.lower.layout import Box, Place
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED
+from cnna.spec.window import steps_in_row
 
 TILE_CLOCKS = 300  # cost of each tile: DDR latency, fill and drain
 TRIED = 5  # number of band heights that are compared, from the greatest that fits downwards
@@ -202,10 +214,11 @@ def _tile_steps(kernel: Kernel, tile: Tile, dest: Map, config: Config) -> Iterat
     blocks = tile.blocks[1] - tile.blocks[0]
     for phase, parts in phases(kernel, dest).items():
         low, high = phase.rows_within(tile.rows)
-        groups, taps = groups_of(max(high - low, 0) * phase.size[1], config), phase.window.kernel[0] * phase.window.kernel[1]
+        groups, (down, right) = groups_of(max(high - low, 0) * phase.size[1], config), phase.window.kernel
         convs = [part for part in parts if isinstance(part, ConvPart)]
         if convs:
             most = max(part.blocks for part in convs)
-            yield array_steps(groups, -(-blocks // config.chunk_blocks), most, taps, config), convs[0].stream.unit_words
+            yield array_steps(groups, -(-blocks // config.chunk_blocks), most, down * right, config), convs[0].stream.unit_words
         else:
-            yield vector_steps(groups, blocks, taps), 0
+            apart = max(part.apart for part in parts if isinstance(part, VectorPart))
+            yield vector_steps(groups, blocks, down * steps_in_row(right, apart)), 0

@@ -6,7 +6,7 @@ from cnna.compiler.lower.kernels import Lowered, Phase, Range, VectorKernel, Vec
 from cnna.compiler.lower.layout import Box, Place
 from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, place_in_tensor, plane, shift, signed, source, spread
 from cnna.compiler.plan.tile import Tile
-from cnna.spec.config import BEAT_BYTES
+from cnna.spec.config import Config
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS
 
 VECTOR_RING = 1
@@ -52,7 +52,7 @@ def vector_commands(
     for images in _split(tile.images, a.image_words == b.image_words and not kernel.flat):
         together = kernel.flat or a.block_words == b.block_words
         for blocks in _cut(tile.blocks, cut) if together else _split(tile.blocks, False):
-            yield _vector_weights(kernel, part, phase, stream, blocks, load)
+            yield _vector_weights(context.config, kernel, part, phase, stream, blocks, load)
             yield _vector(context, kernel, part, phase, Tile(images, rows, blocks), places, load)
             load = False
 
@@ -65,7 +65,9 @@ def _cut(range_: Range, at: int) -> list[Range]:
     return [(range_[0], at), (at, range_[1])] if range_[0] < at < range_[1] else [range_]
 
 
-def _vector_weights(kernel: VectorKernel, part: VectorPart, phase: Phase, stream: int, blocks: Range, load: bool) -> PlannedCommand:
+def _vector_weights(
+    config: Config, kernel: VectorKernel, part: VectorPart, phase: Phase, stream: int, blocks: Range, load: bool
+) -> PlannedCommand:
     unit, count = part.stream.unit_words, blocks[1] - blocks[0]
     spared = part.stream.param_words * (count - 1) if kernel.uniform else 0
     table, skipped = part.stream.table_words, 0 if kernel.uniform else blocks[0] * unit  # uniform blocks have equal words
@@ -73,9 +75,9 @@ def _vector_weights(kernel: VectorKernel, part: VectorPart, phase: Phase, stream
     fields = {
         "ring": VECTOR_RING,
         "seg": SEGMENTS.index("constant"),
-        "ddr": stream + (0 if load else table + skipped) * BEAT_BYTES,
+        "ddr": stream + (0 if load else table + skipped) * config.vector_word_bytes,
         "port": part.stream.data.shape[1],
-        "beats": unit * count - spared + (table if load else 0),
+        "beats": (unit * count - spared + (table if load else 0)) * config.vector_word_beats,
         "repeat": 1,
     }
     return PlannedCommand("weight", fields, phase.layer, None, (0, 0, 0, 0))
@@ -111,10 +113,21 @@ def _vector(
         "out_clamp_high": kernel.out.high,
         **plane("dst", places["dest"], written),
     }
+    fields |= _window(fields, part.apart, config)
     writes = (Access(places["dest"], written, config.chunk_blocks),)
     units = -(-blocks // config.chunk_blocks)
     origin, step = place_in_tensor(kernel, phase, output)
     return PlannedCommand("vector", fields, phase.layer, phase.tensor or None, origin, units, tuple(reads), writes, step)
+
+
+def _window(fields: Mapping[str, int], apart: int, config: Config) -> dict[str, int]:
+    """How a command takes several taps a step. Unless its words lie evenly apart all through, each row begins with a new group."""
+    image = fields["src_image"] if fields["images"] > 1 else 0  # lanes behind the last pixel of one image have words as well
+    even = fields["src_row"] == 0 and image == 0
+    width = fields["out_width"]
+    more = -width % config.pix if apart and not even else 0
+    found = {"window_apart": apart, "window_columns": width if more else 0, "out_width": width + more, "src_image": image}
+    return found | {f"{name}_row": signed(fields[f"{name}_row"] - more * fields[f"{name}_x"]) for name in ("src", "dst")}
 
 
 def _two_operands(kernel: VectorKernel, source: int, place: Place, second: Box) -> dict[str, int]:

@@ -4,27 +4,30 @@ Lanes that need the same bank are served one after another. The figures are exac
 same clocks, because the base address of a block only shifts the bank numbers.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.cost.engine_steps import Fields, command_groups, taps_of
-from cnna.spec.config import Config
+from cnna.spec.config import TAPS, Config
+from cnna.spec.window import row_steps
 
 Words = NDArray[np.int64]  # [requests, lanes]: addresses; NONE for a lane that requests nothing
+Mask = NDArray[np.bool_]
 NONE = -1
-
 
 WALK = (  # the fields on which `walk_clocks` depends
     *("images", "out_height", "out_width", "in_height", "in_width", "kernel_height", "kernel_width", "first_y", "first_x"),
     *("stride_y", "stride_x", "stride_dilation_y", "stride_dilation_x"),
-    *("src_x", "src_row", "src_image", "src_ky", "src_kx", "b_flat"),
+    *("src_x", "src_row", "src_image", "src_ky", "src_kx", "b_flat", "window_apart"),
 )
 
 
 def walk_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:
     """For each group of `pix` output pixels of a conv or vector command, the clocks to read all taps of one block."""
     words = source_words(fields, config, 0, (0, command_groups(fields, config)))
-    lanes = np.arange(config.pix)
+    lanes = np.arange(words.shape[1])
     return _most_alike(np.where(words >= 0, words % config.banks, NONE - lanes)).reshape(-1, taps_of(fields)).sum(1)
 
 
@@ -35,18 +38,48 @@ def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, 
     n = np.arange(groups[0] * config.pix, min(groups[1], command_groups(fields, config)) * config.pix)
     n = n.reshape(-1, 1, 1, config.pix)  # groups, rows and columns of the kernel, lanes
     ky = np.arange(fields["kernel_height"]).reshape(-1, 1, 1)
-    kx = np.arange(fields["kernel_width"]).reshape(-1, 1)
+    steps = row_steps(fields["kernel_width"], fields.get("window_apart", 0))
+    kx = np.array([taps[0] for taps in steps]).reshape(-1, 1)
     rows = n // width
     row = fields["first_y"] + rows % height * fields["stride_y"] + ky * fields["stride_dilation_y"]
     column = fields["first_x"] + n % width * fields["stride_x"] + kx * fields["stride_dilation_x"]
-    inside = (row >= 0) & (row < fields["in_height"]) & (n < count) & ((column >= 0) & (column < fields["in_width"]))
-    address = _addresses("src", fields, n) + block * fields["src_block"]
-    words = (address + ky * fields["src_ky"] + kx * fields["src_kx"]) % config.feature_words
-    words = np.where(inside, words, NONE)
+    here: Mask = (row >= 0) & (row < fields["in_height"]) & (n < count)
+    inside = here & (column >= 0) & (column < fields["in_width"])
+    address = _addresses("src", fields, n) + block * fields["src_block"] + ky * fields["src_ky"] + kx * fields["src_kx"]
+    if fields.get("window_apart"):
+        return _window_words(fields, config, address, (inside, here, column), steps)
+    words = np.where(inside, address % config.feature_words, NONE)
     if fields.get("b_flat"):  # one word for all pixels, read by the first lane
         words[:, :, 0] = NONE
         words[:, :, 0, 0] = (fields["src"] + block * fields["b_block"]) % config.feature_words
     return words.reshape(-1, config.pix)
+
+
+def _window_words(
+    fields: Fields, config: Config, address: Words, masks: tuple[Mask, Mask, Words], steps: Sequence[Sequence[int]]
+) -> Words:
+    """The words of steps with several taps, of which lane i reads tap t as word i + t. steps: the taps of each, in a row.
+
+    masks: whether a lane's first tap is inside, whether its row is there, and its column. At two taps from lane to lane, a step and
+    the one behind it request the last words for each other (`hw/walk/exchange.py`).
+    """
+    inside, here, column = masks
+    apart, lanes = fields["window_apart"], config.pix
+    needed = np.zeros((*inside.shape[:-1], lanes + TAPS - 1), np.bool_)
+    needed[..., :lanes] = inside
+    swaps = np.zeros((len(steps), 1), np.int64)
+    for number, taps in enumerate(steps):
+        for place, tap in enumerate(taps[1:], 1):
+            there = column[..., number, :] + (tap - taps[0]) * fields["stride_dilation_x"]
+            seen = here[..., 0, :] & (there >= 0) & (there < fields["in_width"])
+            needed[..., number, place : place + lanes] |= seen
+        second = taps[0] % (TAPS * apart) == 1
+        if apart == 2 and (second or number < len(steps) - 1):
+            swaps[number] = -fields["src_kx"] if second else fields["src_kx"]
+            needed[..., number, lanes:] = True
+    beyond = address[..., -1:] + np.arange(1, TAPS) * fields["src_x"] + swaps
+    words = np.concatenate([address, beyond], -1)
+    return np.where(needed, words % config.feature_words, NONE).reshape(-1, lanes + TAPS - 1)
 
 
 def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, int], groups: tuple[int, int]) -> Words:
@@ -55,7 +88,8 @@ def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, 
     n = np.arange(groups[0] * config.pix, min(groups[1], command_groups(fields, config)) * config.pix)
     first = _addresses(prefix, fields, n).reshape(-1, 1, config.half)
     moved = np.arange(*blocks).reshape(1, -1, 1) * fields[f"{prefix}_block"]
-    exists = (n < count).reshape(-1, 1, config.half)
+    columns = fields.get("window_columns", 0) or fields["out_width"]
+    exists = ((n < count) & (n % fields["out_width"] < columns)).reshape(-1, 1, config.half)
     return np.where(exists, (first + moved) % config.feature_words, NONE).reshape(-1, config.half)
 
 

@@ -70,7 +70,7 @@ class WeightPorts:
         if part:
             yield partial(self._when_dealt, self.dealt[part])
         if not (vector and part):
-            beats = 1 if vector else machine.config.stripe_bytes // BEAT_BYTES  # per word
+            beats = machine.config.vector_word_beats if vector else machine.config.stripe_bytes // BEAT_BYTES  # per word
             column, left = ring.columns[part], command.f.beats * command.f.repeat // beats
             while left:
                 yield lambda: machine.now if column.asked < ring.freed + ring.size else inf

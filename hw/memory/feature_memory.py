@@ -70,7 +70,7 @@ def port_signatures(config: Config) -> dict[str, wiring.Signature]:
         "conv_write": FeatureWrite(config, config.half),
         "residual_read": fetch_read(config, config.half),
         "vector_write": FeatureWrite(config, config.half),
-        "vector_read": fetch_read(config, config.pix, flat=True),
+        "vector_read": fetch_read(config, config.pix, window=True),
         "load": FeatureWrite(config, beats),
         "store": FeatureRead(config, beats, beats),
     }

@@ -5,17 +5,17 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.queues import CreditFifo
-from cnna.hw.base.slices import SlicedSelector
+from cnna.hw.base.slices import SlicedSelector, slices
 from cnna.hw.lanes.look_up import LookUp
 from cnna.hw.lanes.parameter_slots import GROUPS, SlotPart, SlotPorts, param_write_layout, parameter_slots
 from cnna.hw.lanes.requant import Lanes, Modes, placed
 from cnna.hw.lanes.tables import BANKS
 from cnna.hw.vector.issue import ROOM, param_word, vector_group_layout
 from cnna.hw.vector.sums import vector_sums_layout
-from cnna.spec.config import BEAT_BYTES, Config
-from cnna.spec.machine import BEAT_BITS
+from cnna.spec.config import Config
 
-SLOT_WORDS = 4  # whose memories share a queue of slot numbers: 70 loads each
+PART_BITS = 128  # of a ring word that one memory keeps: two channels
+SLOT_PARTS = 4  # whose memories share a queue of slot numbers: 70 loads each
 
 
 class VectorDrain(wiring.Component):
@@ -38,7 +38,7 @@ class VectorDrain(wiring.Component):
                 "param": In(param_write_layout(param_word(config))),
                 "table_load": In(1),
                 "table_newest": In(range(BANKS)),
-                "ring_data": In(BEAT_BITS),
+                "ring_data": In(8 * config.vector_word_bytes),
                 "table_written": Out(1),
                 "table_passed": Out(BANKS),
                 "slot_free": Out(1),
@@ -53,7 +53,7 @@ class VectorDrain(wiring.Component):
         half = config.half
         m.submodules.groups = groups = CreditFifo(vector_group_layout(), GROUPS)
         m.submodules.lanes = lanes = Lanes(half * config.ci, Modes.BOTH, sets=config.ci)
-        m.submodules.look_up = look_up = LookUp(lanes.lanes, BEAT_BYTES)
+        m.submodules.look_up = look_up = LookUp(lanes.lanes, config.vector_word_bytes)
         m.submodules.fifo = fifo = CreditFifo(data.ArrayLayout(8 * config.ci, half), ROOM)
         group, working, last = groups.o.p, Signal(), Signal()  # `working`: on the upper half
         m.d.comb += [
@@ -104,7 +104,8 @@ class VectorDrain(wiring.Component):
         return Mux(ahead.o.ready, ahead.o.p, first)
 
     def _params(self, m: Module, last: Signal) -> Value:
-        """The parameters of the oldest group's block. Each memory keeps a word of the ring, which is two channels."""
-        parts = [SlotPart(word, self.ring_data) for word in range(self.config.vector_param_words)]
+        """The parameters of the oldest group's block."""
+        pieces = [self.ring_data[part] for part in slices(len(self.ring_data), PART_BITS)]
+        parts = [SlotPart(word, piece) for word in param_word(self.config) for piece in pieces]
         ports = SlotPorts(self.param_valid, self.param, self.group_push, self.group.slot, last)
-        return Cat(parameter_slots(m, ports, parts, SLOT_WORDS))
+        return Cat(parameter_slots(m, ports, parts, SLOT_PARTS))

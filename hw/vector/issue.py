@@ -6,7 +6,7 @@ For depthwise convolution a block's weights stay in the ring until its last grou
 behind them and are loaded then; other operations load their parameters ahead.
 """
 
-from amaranth import Cat, Module, Mux, Signal, signed, unsigned
+from amaranth import Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,9 +18,9 @@ from cnna.hw.lanes.table_credit import TableCredit
 from cnna.hw.lanes.tables import BANK_BITS, BANKS
 from cnna.hw.vector.products import zeros_layout, zeros_of
 from cnna.hw.walk.fetch import fetched_layout
+from cnna.hw.walk.walk import words_of
 from cnna.hw.weights.ring import RingCursor
-from cnna.spec.config import Config
-from cnna.spec.machine import BEAT_BITS
+from cnna.spec.config import TAPS, Config
 from cnna.spec.regmap import VECTOR_OPS
 
 ROOM = 64  # items that may be under way behind the accumulators: about twice the clocks that an item takes
@@ -61,13 +61,18 @@ def vector_group_layout() -> data.StructLayout:
 
 
 def param_word(config: Config) -> range:
-    """Numbers of a slot's words in the ring; a word holds two channels."""
+    """Numbers of a slot's words in the ring."""
     return range(config.vector_param_words)
 
 
-def vector_feed_layout() -> data.StructLayout:
-    """A step on its way to the accumulators."""
-    return data.StructLayout({"valid": 1, "first": 1, "last": 1, "op": 3, "zeros": zeros_layout()})
+def vector_feed_layout(config: Config) -> data.StructLayout:
+    """A step on its way to the accumulators.
+
+    inside: by pixel, which of its taps count. The others are `pads`: the padding, or for taps that are not there, what changes
+    nothing.
+    """
+    inside, pads = data.ArrayLayout(unsigned(TAPS), config.pix), data.ArrayLayout(signed(8), TAPS)
+    return data.StructLayout({"valid": 1, "first": 1, "last": 1, "op": 3, "zeros": zeros_layout(), "inside": inside, "pads": pads})
 
 
 class VectorIssue(wiring.Component):
@@ -83,10 +88,10 @@ class VectorIssue(wiring.Component):
         super().__init__(
             {
                 "command": In(stream.Signature(vector_issue_layout())),
-                "source": In(stream.Signature(fetched_layout(config, config.pix))),
-                "ring": Out(RingRead(BEAT_BITS)),
-                "feed": Out(vector_feed_layout()),
-                "words": Out(data.ArrayLayout(8 * config.ci, config.pix)),
+                "source": In(stream.Signature(fetched_layout(config, config.pix, window=True))),
+                "ring": Out(RingRead(8 * config.vector_word_bytes)),
+                "feed": Out(vector_feed_layout(config)),
+                "words": Out(data.ArrayLayout(8 * config.ci, words_of(config.pix, True))),
                 "param_valid": Out(1),
                 "param": Out(param_write_layout(param_word(config))),
                 "group_push": Out(1),
@@ -103,7 +108,7 @@ class VectorIssue(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.cursor = cursor = RingCursor(BEAT_BITS)
+        m.submodules.cursor = cursor = RingCursor(8 * self.config.vector_word_bytes)
         m.submodules.group_credit = credit = GroupCredit(2, ROOM)
         m.submodules.tables = tables = TableCredit(self.config.vector_table_words, ROOM)
         wiring.connect(m, wiring.flipped(self.ring), cursor.ring)
@@ -140,7 +145,14 @@ class VectorIssue(wiring.Component):
         early = RING_LATENCY - 1
         zeros = self._zeros(m, command, early)
         m.d.comb += [
-            Cat(self.feed).eq(Cat(delayed(m, Cat(step, source.p.first, source.p.last, command.op), early, cleared=True), zeros)),
+            Cat(self.feed.valid, self.feed.first, self.feed.last, self.feed.op).eq(
+                delayed(m, Cat(step, source.p.first, source.p.last, command.op), early, cleared=True)
+            ),
+            *(self.feed.zeros.eq(zeros), self.feed.pads.eq(self._pads(m, command, early))),
+            *(
+                self.feed.inside[pixel].eq(delayed(m, Cat(source.p.inside[pixel], source.p.more[pixel]), early))
+                for pixel in range(self.config.pix)
+            ),
             self.words.eq(delayed(m, source.p.words, RING_LATENCY)),
             self.group_push.eq(end),
             self.group.slot.eq(slot),
@@ -164,6 +176,20 @@ class VectorIssue(wiring.Component):
             *zeros_of(zeros, word, factor),
         ]
         return delayed(m, zeros, clocks - 2)
+
+    def _pads(self, m: Module, command: data.View, clocks: int) -> Value:
+        """What taps read that are outside of the source, or that are not there, `clocks` late."""
+        source, nothing, pads = self.source.p, Signal(signed(8)), Signal(data.ArrayLayout(signed(8), TAPS), reset_less=True)
+        m.d.comb += nothing.eq(0)
+        with m.Switch(command.op):
+            with m.Case(MAX, ELEMENTWISE):
+                m.d.comb += nothing.eq(-128)
+            with m.Case(MINIMUM):
+                m.d.comb += nothing.eq(127)
+        m.d.sync += pads[0].eq(source.pad)
+        for tap in range(1, TAPS):
+            m.d.sync += pads[tap].eq(Mux(source.taps[tap - 1], source.pad, nothing))
+        return delayed(m, pads.as_value(), clocks - 1)
 
     def _sets(
         self,

@@ -14,7 +14,8 @@ from cnna.hw.base.attributes import COPY
 from cnna.hw.base.timing import delayed
 from cnna.hw.vector.issue import DEPTHWISE, ELEMENTWISE, MAX, MINIMUM, PRODUCT, vector_feed_layout
 from cnna.hw.vector.products import PRODUCT_BITS, Factor, PairProducts, multiply_layout
-from cnna.spec.config import Config
+from cnna.hw.walk.walk import words_of
+from cnna.spec.config import TAPS, Config
 
 TILE_CHANNELS = 8  # channels in a tile, at most: a bit of the step drives 256 accumulator bits
 
@@ -80,7 +81,7 @@ def vector_sums_layout(config: Config) -> data.ArrayLayout:
 
 
 class VectorSums(wiring.Component):
-    """Each clock with `feed.valid` is a step of all pixels and channels. Its `words` and `weight` come a clock later.
+    """Each clock with `feed.valid` is a step of all pixels and channels. Its `words` and `weights` come a clock later.
 
     `latency` clocks after the words of a group's last step, `o_valid` is 1 for one clock, or a clock later for a product. `sums`
     holds until the next `o_valid`. Between the groups of two commands, and between products, there are at least two clocks.
@@ -91,9 +92,9 @@ class VectorSums(wiring.Component):
         self.latency = PairProducts.latency + 2
         super().__init__(
             {
-                "feed": In(vector_feed_layout()),
-                "words": In(data.ArrayLayout(8 * config.ci, config.pix)),
-                "weight": In(8 * config.ci),
+                "feed": In(vector_feed_layout(config)),
+                "words": In(data.ArrayLayout(8 * config.ci, words_of(config.pix, True))),
+                "weights": In(data.ArrayLayout(8 * config.ci, TAPS)),
                 "o_valid": Out(1),
                 "sums": Out(vector_sums_layout(config)),
             }
@@ -120,6 +121,7 @@ class VectorSums(wiring.Component):
             keeps.eq(feed.valid & product & feed.first),
             ends.eq(feed.valid & ~product & feed.last),
             *(multiply.keep.eq(keeps), multiply.load.eq(feed.valid & ~keeps), multiply.zeros.eq(feed.zeros)),
+            *(multiply.least.eq(feed.op == MINIMUM), multiply.pads.eq(feed.pads)),
         ]
         m.d.sync += again.eq(feed.valid & product & ~feed.first)
         with m.If(again):
@@ -150,13 +152,14 @@ class VectorSums(wiring.Component):
         part = slice(8 * channels[0], 8 * (channels[-1] + 1))
         m.d.comb += [
             products.multiply.eq(multiply),
-            products.weight.eq(self.weight[part]),
-            Cat(products.words).eq(Cat(self.words[pixel + odd][part] for odd in (0, 1))),
+            Cat(products.weights).eq(Cat(weight[part] for weight in self.weights)),
+            Cat(products.words).eq(Cat(self.words[pixel + place][part] for place in range(TAPS + 1))),
+            *(products.counts[odd].eq(self.feed.inside[pixel + odd]) for odd in (0, 1)),
         ]
-        held = delayed(m, products.held, products.latency - 1)
+        picked = delayed(m, products.picked, products.latency - products.pick_latency)
         for odd in (0, 1):
             m.submodules[f"tile_{pixel + odd}_{channels[0]}"] = tile = VectorTile(len(channels))
             m.d.comb += [
-                *(tile.step.eq(steps[odd]), tile.words.eq(held[odd]), tile.products.eq(products.products[odd])),
+                *(tile.step.eq(steps[odd]), tile.words.eq(picked[odd]), tile.products.eq(products.products[odd])),
                 Cat(self.sums[pixel + odd][channel] for channel in channels).eq(tile.sums),
             ]

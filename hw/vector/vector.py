@@ -16,8 +16,7 @@ from cnna.hw.vector.sums import VectorSums
 from cnna.hw.walk.fetch import Fetch, fetch_read
 from cnna.hw.walk.scatter import Scatter
 from cnna.hw.walk.walk import plane_walk, source_walk, walk_layout
-from cnna.spec.config import Config
-from cnna.spec.machine import BEAT_BITS
+from cnna.spec.config import TAPS, Config
 
 OPEN_BITS = 20  # counts blocks taken but not yet written
 
@@ -28,11 +27,12 @@ def _gate(share: data.View, command: data.View) -> Statements:
 
 def _source(walk: data.View, command: data.View) -> Statements:
     own = source_walk(walk, command, blocks=1, block=0, units=command.blocks, unit=command.src_block)
-    return [*own, walk.flat.eq(command.b_flat), walk.flat_unit.eq(command.b_block)]
+    return [*own, walk.flat.eq(command.b_flat), walk.flat_unit.eq(command.b_block), walk.apart.eq(command.window_apart)]
 
 
 def _destination(walk: data.View, command: data.View) -> Statements:
-    return plane_walk(walk, command, "dst", blocks=1, units=command.blocks, blocks_total=0)
+    own = plane_walk(walk, command, "dst", blocks=1, units=command.blocks, blocks_total=0)
+    return [*own, walk.columns.eq(command.window_columns)]
 
 
 class UnitCount(wiring.Component):
@@ -69,8 +69,8 @@ class Vector(wiring.Component):
             {
                 "command": In(stream.Signature(command_layout("vector"))),
                 "done": In(COUNTS),
-                "ring": Out(RingRead(BEAT_BITS)),
-                "source": Out(fetch_read(config, config.pix, flat=True)),
+                "ring": Out(RingRead(8 * config.vector_word_bytes)),
+                "source": Out(fetch_read(config, config.pix, window=True)),
                 "write": Out(FeatureWrite(config, config.half)),
                 "unit": Out(1),
                 "busy": Out(1),
@@ -83,18 +83,18 @@ class Vector(wiring.Component):
         config = self.config
         shares = {
             "gate": Share(gate_layout(1), _gate),
-            "source": Share(walk_layout(flat=True), _source),
+            "source": Share(walk_layout(window=True), _source),
             "issue": members(vector_issue_layout()),
-            "scatter": Share(walk_layout(), _destination),
+            "scatter": Share(walk_layout(cut=True), _destination),
             "units": members(data.StructLayout({"blocks": unsigned(16)})),
         }
         m.submodules.broadcast = broadcast = Broadcast(command_layout("vector"), shares)
         m.submodules.gate = gate = UnitGate(readers=1, span=config.chunk_blocks)
-        m.submodules.source = source = Fetch(config, config.pix, flat=True)
+        m.submodules.source = source = Fetch(config, config.pix, window=True)
         m.submodules.issue = issue = VectorIssue(config)
         m.submodules.sums = sums = VectorSums(config)
         m.submodules.drain = drain = VectorDrain(config)
-        m.submodules.scatter = scatter = Scatter(config)
+        m.submodules.scatter = scatter = Scatter(config, cut=True)
         m.submodules.units = units = UnitCount(config.chunk_blocks)
         wiring.connect(m, wiring.flipped(self.command), broadcast.command)
         parts: dict[str, wiring.Component] = {"gate": gate, "source": source, "issue": issue, "scatter": scatter, "units": units}
@@ -110,7 +110,7 @@ class Vector(wiring.Component):
             gate.done.eq(self.done),
             sums.feed.eq(issue.feed),
             sums.words.eq(issue.words),
-            sums.weight.eq(self.ring.data),
+            sums.weights.eq(self.ring.data[: 8 * config.ci * TAPS]),
             drain.sums_valid.eq(sums.o_valid),
             drain.sums.eq(sums.sums),
             drain.ring_data.eq(self.ring.data),

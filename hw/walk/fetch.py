@@ -1,19 +1,21 @@
-"""Reads feature memory along a walk, and gives a stream of word groups with the padding already put in.
+"""Reads feature memory along a walk, and gives a stream of word groups.
 
 A `Walker` says where, a read port of feature memory brings the words, and a FIFO holds them until the engine takes them. Feature
 memory cannot be stopped, so a read is asked for only when the FIFO has room for its answer. The flags of a step and the value of
 its padding go through feature memory as the tag.
 """
 
-from amaranth import Module, Mux, Signal, signed, unsigned
+from typing import Any
+
+from amaranth import Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.base.attributes import KEEP
 from cnna.hw.base.ports import FeatureRead, Permit
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.base.timing import tally
-from cnna.hw.walk.walk import flags_of, walk_layout
+from cnna.hw.walk.exchange import Exchange
+from cnna.hw.walk.walk import flags_of, masks_of, pairs_of, walk_layout, words_of
 from cnna.hw.walk.walker import Walker
 from cnna.spec.config import Config
 
@@ -21,54 +23,61 @@ DEPTH = 16  # groups under way: the latency of feature memory and of the FIFO, a
 FLAGS = flags_of(False)
 
 
-def fetched_layout(config: Config, lanes: int) -> data.StructLayout:
-    """A step's words, or the padding where a lane's tap lies outside the source; flags as in `walk.step_layout`."""
+def fetched_layout(config: Config, lanes: int, window: bool = False) -> data.StructLayout:
+    """A step's words, or the padding where a lane's tap lies outside the source; flags as in `walk.step_layout`.
+
+    With `window` the padding is not yet put in, because a word may be a tap of up to three lanes: lane i's tap t is word i + t. It
+    counts where `inside` (tap 0) or `more` (taps 1 and 2) is set; elsewhere the tap is `pad`, if it is there at all.
+    """
+    words = data.ArrayLayout(unsigned(8 * config.ci), words_of(lanes, window))
     return data.StructLayout(
-        {
-            "words": data.ArrayLayout(unsigned(8 * config.ci), lanes),
-            "exists": unsigned(lanes),
-            **dict.fromkeys(FLAGS, unsigned(1)),
-        }
+        {"words": words, **dict.fromkeys(FLAGS, unsigned(1)), "exists": unsigned(lanes)} | _masks(lanes, window)
     )
 
 
-def fetch_tag_layout(lanes: int, flat: bool = False) -> data.StructLayout:
+def _masks(lanes: int, window: bool) -> dict[str, Any]:
+    """The members that say what each lane's taps are, where the padding is not put in."""
+    return {"inside": unsigned(lanes), **masks_of(lanes, window), "pad": signed(8)} if window else {}
+
+
+def fetch_tag_layout(lanes: int, window: bool = False) -> data.StructLayout:
     """The tag of a request: what comes back with its words."""
-    flags = dict.fromkeys(flags_of(flat), unsigned(1))
-    return data.StructLayout({"exists": unsigned(lanes), "inside": unsigned(lanes), **flags, "pad": signed(8)})
+    flags = dict.fromkeys(flags_of(window), unsigned(1))
+    masks = {"inside": unsigned(lanes), **masks_of(lanes, window), **pairs_of(window)}
+    return data.StructLayout({"exists": unsigned(lanes), **masks, **flags, "pad": signed(8)})
 
 
-def fetch_read(config: Config, lanes: int, flat: bool = False) -> FeatureRead:
+def fetch_read(config: Config, lanes: int, window: bool = False) -> FeatureRead:
     """The read port that a fetch of `lanes` lanes needs."""
-    return FeatureRead(config, lanes, fetch_tag_layout(lanes, flat).size)
+    return FeatureRead(config, words_of(lanes, window), fetch_tag_layout(lanes, window).size)
 
 
 class Fetch(wiring.Component):
     """Fetches a step a clock. A unit starts only after `permit` has allowed it.
 
-    The next command's walk is set up while the last unit of this one is read. With `flat`, walks may have a flat tap, whose word
-    goes to every lane.
+    The next command's walk is set up while the last unit of this one is read. With `window`, steps may have several taps, and walks
+    may have a flat tap, whose word goes to every lane.
     """
 
-    def __init__(self, config: Config, lanes: int, flat: bool = False) -> None:
-        self._config, self._lanes, self._flat = config, lanes, flat
+    def __init__(self, config: Config, lanes: int, window: bool = False) -> None:
+        self._config, self._lanes, self._window = config, lanes, window
         super().__init__(
             {
-                "command": In(stream.Signature(walk_layout(flat))),
+                "command": In(stream.Signature(walk_layout(window))),
                 "permit": In(Permit()),
-                "memory": Out(fetch_read(config, lanes, flat)),
-                "o": Out(stream.Signature(fetched_layout(config, lanes))),
+                "memory": Out(fetch_read(config, lanes, window)),
+                "o": Out(stream.Signature(fetched_layout(config, lanes, window))),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.walker = walker = Walker(self._lanes, self._flat)
-        m.submodules.fifo = fifo = CreditFifo(fetched_layout(self._config, self._lanes), DEPTH)
+        m.submodules.walker = walker = Walker(self._lanes, self._window)
+        m.submodules.fifo = fifo = CreditFifo(fetched_layout(self._config, self._lanes, self._window), DEPTH)
         wiring.connect(m, wiring.flipped(self.permit), walker.permit)
         wiring.connect(m, wiring.flipped(self.o), fifo.o)
         step, request, response = walker.step, self.memory.request, self.memory.response
-        layout = fetch_tag_layout(self._lanes, self._flat)
+        layout = fetch_tag_layout(self._lanes, self._window)
         sent, taken, given = Signal(layout), Signal(), Signal()
         room = tally(m, DEPTH, taken, given).room  # `given` comes late, through all that reads `o`
         wiring.connect(m, walker.command, wiring.flipped(self.command))
@@ -77,18 +86,38 @@ class Fetch(wiring.Component):
             given.eq(fifo.o.valid & fifo.o.ready),
             request.valid.eq(step.valid & room),
             step.ready.eq(request.ready & room),
-            request.p.active.eq(step.p.inside),
+            request.p.active.eq(self._reads(step.p)),
             request.p.address.eq(step.p.address),
             request.p.tag.eq(sent),
             *(sent[name].eq(step.p[name]) for name, _ in layout),
         ]
 
         tag = data.View(layout, response.p.tag)
+        if self._window:
+            self._exchange(m, tag, fifo)
+            return m
         pad = tag.pad.replicate(self._config.ci)
-        if self._flat:
-            other = Signal(8 * self._config.ci, attrs=KEEP)  # kept: otherwise `flat` would lead to each bit of every lane
-            m.d.comb += other.eq(Mux(tag.flat, response.p.words[0], pad))
-            pad = other
         m.d.comb += [fifo.push.eq(response.valid), *(fifo.item[name].eq(tag[name]) for name in ("exists", *FLAGS))]
         m.d.comb += [fifo.item.words[i].eq(Mux(tag.inside[i], response.p.words[i], pad)) for i in range(self._lanes)]
         return m
+
+    def _reads(self, step: data.View) -> Value:
+        """Which words a step reads: those that a lane needs for one of its taps."""
+        if not self._window:
+            return step.inside
+        needs: list[list[Value]] = [[] for _ in range(words_of(self._lanes, True))]
+        for lane in range(self._lanes):
+            for tap, inside in enumerate([step.inside[lane], *step.more[lane]]):
+                needs[lane + tap].append(inside)
+        pair = step.pair.any()  # then the other step's needs count for the words beyond
+        return Cat(Cat(*inside, *([pair] if number >= self._lanes else [])).any() for number, inside in enumerate(needs))
+
+    def _exchange(self, m: Module, tag: data.View, fifo: CreditFifo) -> None:
+        """Fills the FIFO by way of the exchange. A flat word lies inside of the source for every lane."""
+        response, count = self.memory.response, words_of(self._lanes, True)
+        m.submodules.exchange = exchange = Exchange(self._lanes, count, 8 * self._config.ci, tag.shape())
+        m.d.comb += [exchange.valid.eq(response.valid), exchange.words.eq(response.p.words), exchange.tag.eq(tag)]
+        held, item = exchange.o_tag, fifo.item
+        m.d.comb += [fifo.push.eq(exchange.o_valid), item.words.eq(exchange.o_words)]
+        m.d.comb += [item[name].eq(held[name]) for name in ("exists", "more", "taps", "pad", *FLAGS)]
+        m.d.comb += item.inside.eq(held.inside | held.flat.replicate(self._lanes))

@@ -17,14 +17,15 @@ class Scatter(wiring.Component):
     """Writes a group of pix/2 words a clock, in the walk's order: half groups of pixels outside, the unit's blocks inside.
 
     `words` brings one item for every step of the walk, which is ceil(pixels / half) * blocks items a unit. Words whose pixel or
-    block does not exist are dropped. `unit_done` pulses once a unit, when every reader's next request sees all of its words.
+    block does not exist are dropped; with `cut`, also those beyond the walk's `columns`. `unit_done` pulses once a unit, when every
+    reader's next request sees all of its words.
     """
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, cut: bool = False) -> None:
+        self._config, self._cut = config, cut
         super().__init__(
             {
-                "command": In(stream.Signature(walk_layout())),
+                "command": In(stream.Signature(walk_layout(cut=cut))),
                 "words": In(stream.Signature(data.ArrayLayout(8 * config.ci, config.half))),
                 "memory": Out(FeatureWrite(config, config.half)),
                 "unit_done": Out(1),
@@ -33,7 +34,7 @@ class Scatter(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.walker = walker = Walker(self._config.half)
+        m.submodules.walker = walker = Walker(self._config.half, cut=self._cut)
         wiring.connect(m, walker.command, wiring.flipped(self.command))
         step, words, request = walker.step, self.words, self.memory.request
         m.d.comb += [

@@ -10,6 +10,7 @@ from amaranth import Module, Mux, Signal, Value, ValueLike, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from cnna.spec.config import TAPS
 from cnna.spec.machine import width
 from cnna.spec.regmap import ADDRESS_BITS
 
@@ -19,10 +20,11 @@ TAP_BITS = width("conv", "kernel_width")  # of a kernel's width or height
 STRIDE_BITS = width("conv", "stride_x")  # of strides and dilations
 FIRST_BITS = width("conv", "first_x")  # of the first source coordinate, signed
 BLOCK_BITS = width("conv", "blocks")  # of a number of inner blocks
+APART_BITS = width("vector", "window_apart")
 UNIT_BITS = width("vector", "blocks")  # of a number of units, and of all blocks
 
 
-def walk_layout(flat: bool = False) -> data.StructLayout:
+def walk_layout(window: bool = False, cut: bool = False) -> data.StructLayout:
     """A walk. Address steps are in words, modulo 2^20; counts are at least 1.
 
     The loops, from the outermost: units, groups of `lanes` pixels, blocks, tap rows, taps. Unit u, block b, pixel n, tap (ky, kx)
@@ -30,8 +32,9 @@ def walk_layout(flat: bool = False) -> data.StructLayout:
     source reads `pad`. `blocks_total` limits the blocks of the whole walk: block number `u * blocks + b` exists if it is below
     that, or if `blocks_total` is 0.
 
-    With `flat` there are two more members. If the member `flat` is set, tap column 0 reads the word at `base + u * .flat_unit` for
-    all pixels, which is never outside.
+    With `window` there are three more members. If `flat` is set, tap column 0 reads the word at `base + u * .flat_unit` for all
+    pixels, which is never outside. If `apart` is not 0, a step takes up to three taps, as `spec.window` says; then `x` is `apart`
+    times `kx`. With `cut`, and a member `columns` that is not 0, only so many pixels of a row exist.
     """
     step = signed(ADDRESS_BITS)
     return data.StructLayout(
@@ -48,7 +51,8 @@ def walk_layout(flat: bool = False) -> data.StructLayout:
             **dict.fromkeys(("stride_x", "stride_y", "dilation_x", "dilation_y"), unsigned(STRIDE_BITS)),
             **dict.fromkeys(("in_width", "in_height"), unsigned(SIZE_BITS)),
             "pad": signed(8),
-            **({"flat": unsigned(1), "flat_unit": step} if flat else {}),
+            **({"flat": unsigned(1), "flat_unit": step, "apart": unsigned(APART_BITS)} if window else {}),
+            **({"columns": unsigned(SIZE_BITS)} if cut else {}),
         }
     )
 
@@ -91,27 +95,48 @@ def plane_walk(
     ]
 
 
-def step_layout(lanes: int, flat: bool = False) -> data.StructLayout:
+def step_layout(lanes: int, window: bool = False) -> data.StructLayout:
     """One step: an address for each lane, and flags that tell where in the walk it is.
 
     `exists`: the lane has a pixel, and the block exists. `inside`: that, and the tap lies within the source. `first`, `last`: the
     first and last step of a group. `group_last`: set on all steps of a unit's last group. `unit_last`: on all of the last unit.
-    `flat`: lane 0's address is that of the word for all pixels, and no other lane is `inside`.
+
+    With `window` a step may have more taps than one. `taps`: whether there is a second one, and a third. `more`: by lane, whether
+    each of these lies within the source. The addresses of the words that the last lane needs for them lie behind those of the
+    lanes; steps of a `pair` have those of each other (`exchange`). `flat`: lane 0's address is that of the word for all pixels, and
+    no other lane is `inside`.
     """
     return data.StructLayout(
         {
-            "address": data.ArrayLayout(ADDRESS_BITS, lanes),
+            "address": data.ArrayLayout(ADDRESS_BITS, words_of(lanes, window)),
             "exists": unsigned(lanes),
             "inside": unsigned(lanes),
-            **dict.fromkeys(flags_of(flat), unsigned(1)),
+            **masks_of(lanes, window),
+            **pairs_of(window),
+            **dict.fromkeys(flags_of(window), unsigned(1)),
             "pad": signed(8),
         }
     )
 
 
-def flags_of(flat: bool) -> tuple[str, ...]:
+def flags_of(window: bool) -> tuple[str, ...]:
     """The names of a step's flags."""
-    return ("first", "last", "group_last", "unit_last", *(["flat"] if flat else []))
+    return ("first", "last", "group_last", "unit_last", *(["flat"] if window else []))
+
+
+def words_of(lanes: int, window: bool) -> int:
+    """Words that a step may read."""
+    return lanes + (TAPS - 1 if window else 0)
+
+
+def masks_of(lanes: int, window: bool) -> dict[str, Any]:
+    """The members of a step that say which of its further taps there are."""
+    return {"more": data.ArrayLayout(unsigned(TAPS - 1), lanes), "taps": unsigned(TAPS - 1)} if window else {}
+
+
+def pairs_of(window: bool) -> dict[str, Any]:
+    """The member of a step that says whether it exchanges words with the step behind it, or with the one before."""
+    return {"pair": unsigned(2)} if window else {}
 
 
 SPAN_BITS = SIZE_BITS + STRIDE_BITS  # of a source coordinate, relative to that of pixel 0
@@ -152,10 +177,10 @@ class GroupStep(data.Struct):
     row: data.ArrayLayout(signed(SPAN_BITS + 1), 4)
 
 
-def plan_layout(lanes: int, flat: bool = False) -> data.StructLayout:
+def plan_layout(lanes: int, window: bool = False, cut: bool = False) -> data.StructLayout:
     """A walk, the places of its first `lanes` pixels and of the pixel after them, and the step from group to group."""
     return data.StructLayout(
-        {"walk": walk_layout(flat), "lanes": data.ArrayLayout(PixelPlace, lanes), "ahead": PixelPlace, "group": GroupStep}
+        {"walk": walk_layout(window, cut), "lanes": data.ArrayLayout(PixelPlace, lanes), "ahead": PixelPlace, "group": GroupStep}
     )
 
 
@@ -167,11 +192,10 @@ class WalkPlan(wiring.Component):
     command once the plan has been taken.
     """
 
-    def __init__(self, lanes: int, flat: bool = False) -> None:
+    def __init__(self, lanes: int, window: bool = False, cut: bool = False) -> None:
         self._lanes = lanes
-        super().__init__(
-            {"command": In(stream.Signature(walk_layout(flat))), "plan": Out(stream.Signature(plan_layout(lanes, flat)))}
-        )
+        command, plan = walk_layout(window, cut), plan_layout(lanes, window, cut)
+        super().__init__({"command": In(stream.Signature(command)), "plan": Out(stream.Signature(plan))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -6,6 +6,8 @@ pixel, with one more for the pixel after them, and an `EdgeCheck`. Each of these
 all lanes would be a net of a thousand loads.
 """
 
+from typing import Any
+
 from amaranth import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -13,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 from cnna.hw.base.attributes import NET
 from cnna.hw.base.ports import Permit
 from cnna.hw.base.queues import SkidBuffer
+from cnna.hw.walk.row_steps import RowSteps
 from cnna.hw.walk.walk import (
     SIZE_BITS,
     SPAN_BITS,
@@ -23,9 +26,11 @@ from cnna.hw.walk.walk import (
     step_layout,
     walk_layout,
 )
+from cnna.spec.config import TAPS
 from cnna.spec.regmap import ADDRESS_BITS
 
 COORDINATE = signed(SPAN_BITS + 2)  # of a tap in its source, with first, stride and dilation at their widest
+MORE = data.ArrayLayout(COORDINATE, TAPS - 1)  # a column for each further tap of a step
 
 
 class LanePlace(wiring.Component):
@@ -76,11 +81,12 @@ class EdgeCheck(wiring.Component):
     """Tells whether one lane's tap `exists` and lies within the source.
 
     A tap's coordinate is the sum of the pixel's and the tap's share. The sums are registered unless `summed` (they hold a step) and
-    there is no `room` for that step. With `flat` the check has an input of that name, for taps that are never outside.
+    there is no `room` for that step. With `flat` the check has an input of that name, for taps that are never outside. With
+    `window` it checks a step's further taps too: `lows` and `highs` limit the first tap's column for each of them.
     """
 
-    def __init__(self, flat: bool = False) -> None:
-        self._flat = flat
+    def __init__(self, window: bool = False, flat: bool = False) -> None:
+        self._window, self._flat = window, flat
         super().__init__(
             {
                 **dict.fromkeys(("summed", "room"), In(1)),
@@ -89,6 +95,7 @@ class EdgeCheck(wiring.Component):
                 **dict.fromkeys(("width", "height"), In(SIZE_BITS)),
                 "exists": In(1),
                 **({"flat": In(1)} if flat else {}),
+                **(dict.fromkeys(("lows", "highs"), In(MORE)) | {"more": Out(TAPS - 1)} if window else {}),
                 "inside": Out(1),
             }
         )
@@ -103,7 +110,14 @@ class EdgeCheck(wiring.Component):
             if self._flat:  # no source is so small that it has no place (0, 0)
                 with m.If(self.flat):
                     m.d.sync += [column.eq(0), row.eq(0)]
-        m.d.comb += self.inside.eq(self.exists & (column >= 0) & (column < self.width) & (row >= 0) & (row < self.height))
+        there = Signal()
+        m.d.comb += [
+            there.eq(self.exists & (row >= 0) & (row < self.height)),
+            self.inside.eq(there & (column >= 0) & (column < self.width)),
+        ]
+        if self._window:
+            for more, (low, high) in zip(self.more, zip(self.lows, self.highs, strict=True), strict=True):
+                m.d.comb += more.eq(there & (column >= low) & (column < high))
         return m
 
 
@@ -119,25 +133,27 @@ def countdown(m: Module, name: str, count: Value, load: Value, move: Value) -> S
 
 
 class TapLoops(wiring.Component):
-    """Counts the loops inside a group (blocks, tap rows, taps), and sums what they add to every lane's place.
+    """Counts the loops inside a group (blocks, tap rows, steps of a row), and sums what they add to every lane's place.
+
+    With `window` a step of a row may have up to three taps; `taps` says whether there is a second one, and a third.
 
     `start` begins a unit; with `begin` it also begins a walk. `step` takes a step; `group_last` says that its group is the unit's
     last. `begin` rises when `walk` arrives and is never set while `running`. The counters are loaded before `start`, which comes
     late in the clock.
     """
 
-    def __init__(self, flat: bool = False) -> None:
-        self._flat = flat
+    def __init__(self, window: bool = False, cut: bool = False) -> None:
+        self._window = window
         super().__init__(
             {
-                "walk": In(walk_layout(flat)),
+                "walk": In(walk_layout(window, cut)),
                 **dict.fromkeys(("begin", "running", "start", "step", "group_last"), In(1)),
                 "address": Out(ADDRESS_BITS),
                 "column": Out(COORDINATE),
                 "row": Out(COORDINATE),
                 **dict.fromkeys(("first", "last"), Out(1)),
                 "exists": Out(1),  # the block, as `blocks_total` says
-                **({"flat": Out(1), "flat_address": Out(ADDRESS_BITS)} if flat else {}),
+                **({"flat": Out(1), "flat_address": Out(ADDRESS_BITS), "taps": Out(TAPS - 1), "pair": Out(2)} if window else {}),
             }
         )
 
@@ -149,8 +165,23 @@ class TapLoops(wiring.Component):
         row_end, block_end = Signal(), Signal()
         m.d.comb += [taps_last.eq(x_last & y_last), self.last.eq(taps_last & block_last)]
         m.d.comb += [row_end.eq(step & x_last), block_end.eq(step & taps_last)]
-        loops = {"x": (x_last, walk.kernel_width, step), "y": (y_last, walk.kernel_height, row_end)}
-        loops |= {"block": (block_last, walk.blocks, block_end)}
+        loops = {"y": (y_last, walk.kernel_height, row_end), "block": (block_last, walk.blocks, block_end)}
+        kx, dilation = walk.kx, walk.dilation_x
+        if self._window:
+            m.submodules.steps = steps = RowSteps()
+            m.d.comb += [
+                *(
+                    steps.apart.eq(walk.apart),
+                    steps.kernel_width.eq(walk.kernel_width),
+                    steps.kx.eq(kx),
+                    steps.dilation.eq(dilation),
+                ),
+                *(steps.load.eq(~self.running | x_last), steps.move.eq(~self.running | step)),
+                *(x_last.eq(steps.last), self.taps.eq(steps.taps), self.pair.eq(steps.pair)),
+            ]
+            kx, dilation = steps.words, steps.columns
+        else:
+            loops["x"] = (x_last, walk.kernel_width, step)
         for name, (last, count, turn) in loops.items():  # `turn` comes late
             m.d.comb += last.eq(countdown(m, name, count, ~self.running | last, ~self.running | turn))
         with m.If(start | step):
@@ -160,7 +191,7 @@ class TapLoops(wiring.Component):
         unit_start, next_unit = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         sum_ = Signal(ADDRESS_BITS)
         with m.If(~x_last):
-            m.d.comb += sum_.eq(self.address + walk.kx)
+            m.d.comb += sum_.eq(self.address + kx)
         with m.Elif(~y_last):
             m.d.comb += sum_.eq(row_start + walk.ky)
         with m.Elif(~block_last):
@@ -172,13 +203,13 @@ class TapLoops(wiring.Component):
             m.d.sync += [place.eq(unit) for place in (self.address, row_start, block_start, unit_start)]
             m.d.sync += [next_unit.eq(unit + walk.unit), self.column.eq(walk.first_x), self.row.eq(walk.first_y)]
         with m.Elif(step):
-            m.d.sync += [self.address.eq(sum_), self.column.eq(Mux(x_last, walk.first_x, self.column + walk.dilation_x))]
+            m.d.sync += [self.address.eq(sum_), self.column.eq(Mux(x_last, walk.first_x, self.column + dilation))]
             with m.If(x_last):
                 m.d.sync += [row_start.eq(sum_), self.row.eq(Mux(y_last, walk.first_y, self.row + walk.dilation_y))]
                 with m.If(y_last):
                     m.d.sync += block_start.eq(sum_)
         self._count_blocks(m, block_end)
-        if self._flat:
+        if self._window:
             self._place_flat(m, x_last)
         return m
 
@@ -212,25 +243,25 @@ class Walker(wiring.Component):
     """Runs walks: a step a clock, without a gap between groups or units, with 2 more clocks between commands.
 
     A unit starts only after `permit` has allowed it. Latency: at most lanes + 17 clocks from an idle walker's command to its first
-    step. Only with `flat` can walks have a flat tap.
+    step. Only with `window` can walks have a flat tap, or steps of several taps, and only with `cut` rows of which a part exists.
     """
 
-    def __init__(self, lanes: int, flat: bool = False) -> None:
-        self._lanes, self._flat = lanes, flat
+    def __init__(self, lanes: int, window: bool = False, cut: bool = False) -> None:
+        self._lanes, self._window, self._cut = lanes, window, cut
         super().__init__(
             {
-                "command": In(stream.Signature(walk_layout(flat))),
+                "command": In(stream.Signature(walk_layout(window, cut))),
                 "permit": In(Permit()),
-                "step": Out(stream.Signature(step_layout(lanes, flat))),
+                "step": Out(stream.Signature(step_layout(lanes, window))),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.plan = planner = WalkPlan(self._lanes, self._flat)
-        m.submodules.taps = taps = TapLoops(self._flat)
+        m.submodules.plan = planner = WalkPlan(self._lanes, self._window, self._cut)
+        m.submodules.taps = taps = TapLoops(self._window, self._cut)
         wiring.connect(m, wiring.flipped(self.command), planner.command)
-        plan, walk = planner.plan, Signal(walk_layout(self._flat), reset_less=True)
+        plan, walk = planner.plan, Signal(walk_layout(self._window, self._cut), reset_less=True)
         m.d.comb += taps.walk.eq(walk)
         running, more, begin, loaded = Signal(), Signal(), Signal(), Signal()
         take = Signal()  # a plan
@@ -243,7 +274,7 @@ class Walker(wiring.Component):
         places = self._places(m, plan.p, group, decision)
         m.d.comb += group_last.eq(places.pop().image >= 0)  # the lane after the last has no pixel
         flags = {"first": taps.first, "last": taps.last, "group_last": group_last, "unit_last": ~more, "pad": walk.pad}
-        flags |= {"flat": taps.flat} if self._flat else {}
+        flags |= {"flat": taps.flat, "taps": taps.taps, "pair": taps.pair} if self._window else {}
         summed = self._finish(m, places, taps, flags, step, moving)
         m.d.comb += [
             step.eq(running & moving),
@@ -282,28 +313,51 @@ class Walker(wiring.Component):
         self, m: Module, places: list[data.View], taps: TapLoops, flags: dict[str, Value], step: Value, moving: Signal
     ) -> Signal:
         """Adds each place and the taps' share, compares with the source's edges, and queues the step. Returns the sums' valid."""
-        m.submodules.steps = steps = SkidBuffer(step_layout(self._lanes, self._flat))
+        m.submodules.steps = steps = SkidBuffer(step_layout(self._lanes, self._window))
         wiring.connect(m, steps.o, wiring.flipped(self.step))
-        summed, held = Signal(), Signal(step_layout(self._lanes, self._flat), reset_less=True)
-        own = Signal(self._lanes, reset_less=True) if self._flat else held.exists  # the lanes that read: lane 0 reads a flat word
+        summed, held = Signal(), Signal(step_layout(self._lanes, self._window), reset_less=True)
+        own = Signal(self._lanes, reset_less=True) if self._window else held.exists  # the lanes that read: lane 0 reads a flat word
         m.d.comb += [moving.eq(~summed | steps.i.ready), steps.i.valid.eq(summed)]
-        m.d.comb += [steps.i.p[name].eq(held[name]) for name, _ in held.shape() if name != "inside"]
+        m.d.comb += [steps.i.p[name].eq(held[name]) for name, _ in held.shape() if name not in ("inside", "more")]
+        if self._window:
+            lows, highs = Signal(MORE), Signal(MORE)
+            for number in range(1, TAPS):
+                m.d.sync += lows[number - 1].eq(-number * taps.walk.stride_x)
+                m.d.sync += highs[number - 1].eq(taps.walk.in_width - number * taps.walk.stride_x)
         for i, place in enumerate(places):
-            m.submodules[f"edge{i}"] = edge = EdgeCheck(self._flat and i == 0)
+            m.submodules[f"edge{i}"] = edge = EdgeCheck(self._window, self._window and i == 0)
             m.d.comb += [
                 *(edge.summed.eq(summed), edge.room.eq(steps.i.ready)),
                 *(edge.place_column.eq(place.column), edge.tap_column.eq(taps.column), edge.width.eq(taps.walk.in_width)),
                 *(edge.place_row.eq(place.row), edge.tap_row.eq(taps.row), edge.height.eq(taps.walk.in_height)),
                 edge.exists.eq(own[i]),
                 steps.i.p.inside[i].eq(edge.inside),
-                edge.flat.eq(taps.flat) if self._flat and i == 0 else [],
+                edge.flat.eq(taps.flat) if self._window and i == 0 else [],
             ]
+            if self._window:
+                m.d.comb += [edge.lows.eq(lows), edge.highs.eq(highs), steps.i.p.more[i].eq(edge.more & held.taps)]
         with m.If(moving):
             m.d.sync += [summed.eq(step), *(held[name].eq(flag) for name, flag in flags.items())]
             for i, place in enumerate(places):
                 address, exists = place.address + taps.address, (place.image < 0) & taps.exists
-                if self._flat:
+                if self._cut:
+                    columns = taps.walk.columns
+                    exists &= (columns == 0) | (place.x < columns)
+                if self._window:
                     address = address if i else Mux(taps.flat, taps.flat_address, address)
                     m.d.sync += own[i].eq(exists & ~taps.flat if i else exists)
                 m.d.sync += [held.address[i].eq(address), held.exists[i].eq(exists)]
+            if self._window:
+                m.d.sync += self._beyond(m, held, places[-1], taps)
         return summed
+
+    def _beyond(self, m: Module, held: data.View, last: data.View, taps: TapLoops) -> list[Any]:
+        """The addresses behind the last lane's. Steps of a pair have those of each other's words."""
+        found = []
+        for number in range(1, TAPS):
+            ways = [Signal(signed(ADDRESS_BITS), name=f"way{number}_{pair}") for pair in range(3)]
+            across = number * taps.walk.x
+            m.d.sync += [way.eq(to) for way, to in zip(ways, (across, across + taps.walk.kx, across - taps.walk.kx), strict=True)]
+            way = Mux(taps.pair[0], ways[1], Mux(taps.pair[1], ways[2], ways[0]))
+            found.append(held.address[self._lanes + number - 1].eq(last.address + (taps.address + way)))
+        return found

@@ -1,7 +1,8 @@
 """A ring of words that several writers fill side by side and one engine reads, holds and frees.
 
-The weight ring (a word is one weight for every (output, input) channel; each AXI port brings a stripe of it) and the
-vector engine's parameter ring (a word is a beat) are both this. `weights.py` writes; the engines read through a `RingCursor`.
+The weight ring (a word is one weight for every (output, input) channel; each AXI port brings a stripe of it) and the vector
+engine's parameter ring (a word is weights of some taps) are both this. `weights.py` writes; the engines read through a
+`RingCursor`.
 """
 
 from amaranth import Cat, Module, Mux, Signal, signed
@@ -113,7 +114,7 @@ def weight_ring(config: Config) -> WordRing:
 
 def vector_ring(config: Config) -> WordRing:
     """The vector ring of a configuration: `weights` fills it, `vector` reads it."""
-    return WordRing(BEAT_BITS, config.vector_ring_words, 1)
+    return WordRing(8 * config.vector_word_bytes, config.vector_ring_words, 1)
 
 
 class RingCursor(wiring.Component):

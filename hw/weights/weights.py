@@ -133,7 +133,7 @@ class Weights(wiring.Component):
     def __init__(self, config: Config) -> None:
         self.config = config
         weight_bits = room_bits(8 * config.ring_word_bytes, config.ring_words, config.ports)
-        vector_bits = room_bits(BEAT_BITS, config.vector_ring_words, 1)
+        vector_bits = room_bits(8 * config.vector_word_bytes, config.vector_ring_words, 1)
         self.bits = (weight_bits, vector_bits)
         super().__init__(
             {

@@ -14,6 +14,7 @@ from cnna.spec import arith
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, TABLE_BYTES
 from cnna.spec.regmap import VECTOR_OPS
+from cnna.spec.window import row_steps
 
 GATHER_BYTES = 1 << 23  # float32 operands that conv multiplies at a time: about the size of a cache
 RESULTS = 1 << 16  # int64 numbers that are rounded at a time: in a cache this is several times quicker
@@ -68,7 +69,7 @@ def store(state: EmulatorState, command: Command) -> None:
 def weight(state: EmulatorState, command: Command) -> None:
     """Copies from DDR to one of the rings."""
     f, config = command.f, state.config
-    ports, stripe = (1, BEAT_BYTES) if f.ring else (config.ports, config.stripe_bytes)
+    ports, stripe = (1, config.vector_word_bytes) if f.ring else (config.ports, config.stripe_bytes)
     stripes = []
     state.check_segment(f.seg, (f.ddr + (ports - 1) * f.port) // BEAT_BYTES + f.beats - 1)
     for port in range(ports):
@@ -181,7 +182,7 @@ def _conv_pixels(
     else:
         residual = state.read(walk.plane(f, "res", n)[:, None] + block * f.res_block) if f.res_enable else np.int8(0)
         y = arith.combine(mid, f.add_a, residual, f.add_b, f.add_offset, f.add_shift, f.out_zero, f.out_clamp_low, f.out_clamp_high)
-    state.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, int(n[0]))
+    state.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, n)
 
 
 def vector(state: EmulatorState, command: Command) -> None:
@@ -197,7 +198,7 @@ def vector(state: EmulatorState, command: Command) -> None:
         if number == 0 or not f.uniform:
             params.append(_params(state.vector_ring.take(config.vector_param_words), config.ci))
         if VECTOR_OPS[f.op] == "depthwise":
-            weights.append(state.vector_ring.take(f.kernel_height * f.kernel_width)[:, : config.ci].view(np.int8))
+            weights.append(_by_tap(state, f))
     stacked = [np.stack(part) for part in zip(*params, strict=True)]  # offset, factor, shift, each [blocks or 1, ci]
     by_tap = np.stack(weights, axis=1) if weights else None  # [taps, blocks, ci]
     for n in _portions(walk.pixels(f), RESULTS // (f.blocks * config.ci)):
@@ -233,7 +234,21 @@ def _vector_pixels(state: EmulatorState, command: Command, n: Words, params: lis
         b: Words | np.int8 = tap(1) if op == "elementwise" and f.kernel_width == 2 else np.int8(0)
         y = arith.combine(a, factor, b, f.add_b, offset, shift, *limits)
     y = _looked_up(state, command, y)
-    state.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, int(n[0]))
+    there = np.flatnonzero(n % f.out_width < (f.window_columns or f.out_width))
+    n, y = n[there], y[there]
+    if n.size:
+        state.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, n)
+
+
+def _by_tap(state: EmulatorState, f: SimpleNamespace) -> Words:
+    """Takes a block's weights, a word for each step of each kernel row: int8 [taps, ci], tap columns fastest."""
+    ci, steps = state.config.ci, row_steps(f.kernel_width, f.window_apart)
+    words = state.vector_ring.take(f.kernel_height * len(steps)).reshape(f.kernel_height, len(steps), -1).view(np.int8)
+    weights = np.zeros((f.kernel_height, f.kernel_width, ci), np.int8)
+    for step, taps in enumerate(steps):
+        for place, tap in enumerate(taps):
+            weights[:, tap] = words[:, step, place * ci : (place + 1) * ci]
+    return weights.reshape(-1, ci)
 
 
 ENGINE_RUNS = {"load": load, "weight": weight, "conv": conv, "vector": vector, "store": store}

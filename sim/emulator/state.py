@@ -38,14 +38,14 @@ class LoggedWrite:
     """What one command, or a part of it, wrote.
 
     words: uint8 [*addresses.shape, ci]. addresses: of feature words, or of DDR bytes for `store`. The shape is [pixels, blocks] for
-    conv and vector, from pixel number `first` on, and [blocks, runs, words] for load and store. An engine writes an address at most
-    once in a command.
+    conv and vector, whose pixels have the numbers `pixels`, and [blocks, runs, words] for load and store. An engine writes an
+    address at most once in a command.
     """
 
     command: Command
     addresses: NDArray[np.int64]
     words: NDArray[np.uint8]
-    first: int = 0
+    pixels: NDArray[np.int64] | None = None
 
 
 class RingWords:
@@ -96,20 +96,20 @@ class EmulatorState:
         config = self.config
         self.features = np.zeros((config.feature_words + 1, config.ci), np.uint8)
         self.weights = RingWords("weight", config.ring_word_bytes)
-        self.vector_ring = RingWords("vector", BEAT_BYTES)
+        self.vector_ring = RingWords("vector", config.vector_word_bytes)
         self.tables: dict[str, NDArray[np.int8]] = {}  # by engine; a start forgets them
 
-    def write(self, command: Command, addresses: NDArray[np.int64], words: Words, first: int = 0) -> None:
+    def write(self, command: Command, addresses: NDArray[np.int64], words: Words, pixels: NDArray[np.int64] | None = None) -> None:
         """Writes feature words [*addresses.shape, ci]. ProgramError: an address is outside feature memory."""
         addresses = addresses & ADDRESS_MASK
         self.check_addresses(addresses)
         self._cells[addresses] = self.as_cells(words)
-        self.record(command, addresses, words, first)
+        self.record(command, addresses, words, pixels)
 
-    def record(self, command: Command, addresses: NDArray[np.int64], words: Words, first: int = 0) -> None:
+    def record(self, command: Command, addresses: NDArray[np.int64], words: Words, pixels: NDArray[np.int64] | None = None) -> None:
         """Logs what a command writes, if there is a log."""
         if self.log is not None:
-            self.log.append(LoggedWrite(command, addresses, words.view(np.uint8), first))
+            self.log.append(LoggedWrite(command, addresses, words.view(np.uint8), pixels))
 
     def read(self, addresses: NDArray[np.int64], outside: NDArray[np.bool_] | None = None, pad: int = 0) -> Words:
         """Reads feature words, int8 [*addresses.shape, ci]; where `outside`, all channels are `pad`.

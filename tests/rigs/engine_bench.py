@@ -98,7 +98,7 @@ class EngineBench(wiring.Component):
             commands.o.ready.eq(engine.command.ready & self.go),
         ]
         depth = self.config.ring_words if self.engine == "conv" else self.config.vector_ring_words
-        width = 8 * self.config.ring_word_bytes if self.engine == "conv" else BEAT_BITS
+        width = 8 * self.config.ring_word_bytes if self.engine == "conv" else 8 * self.config.vector_word_bytes
         m.submodules.ring = ring = WordRing(width, depth, self.columns)
         wiring.connect(m, engine.ring, ring.read)
         for column in range(self.columns):

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from cnna.sim.emulator import engines, walk
 from cnna.sim.emulator.state import EmulatorState
 from cnna.spec.commands import Command
-from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, Config
+from cnna.spec.config import PARAM_BYTES, Config
 from cnna.spec.regmap import VECTOR_OPS, command_fields
+from cnna.spec.window import APART_MOST, steps_in_row
 
 from .engine_bench import Trace, play
 
@@ -84,9 +85,22 @@ class Cases:
             self.top, self.wrote = self.config.feature_words // 2, (0, 0, 0)
             self.wait(f, self.units)
 
-    def place_source(self, f: SimpleNamespace, blocks: int, beyond: int = 0) -> None:
+    def window(self, f: SimpleNamespace) -> int | None:
+        """Lets a command take several taps a step. Its groups begin with each row, or run on in a source of the pitch returned."""
+        f.window_apart = apart = self.pick(1, APART_MOST)
+        f.kernel_width, f.stride_x = self.pick(1, 9), apart * f.stride_dilation_x
+        if self.pick(0, 1):
+            f.window_columns = f.out_width
+            f.out_width += -f.out_width % self.config.pix
+            return None
+        f.stride_y = 1
+        pitch = f.out_width * f.stride_x
+        f.in_width, f.in_height = min(f.in_width, pitch), f.out_height
+        return pitch
+
+    def place_source(self, f: SimpleNamespace, blocks: int, beyond: int = 0, pitch: int | None = None) -> None:
         """Sets the addresses of a source: of old words or, with a wait for them, of the last command's."""
-        pitch = f.in_width + self.pick(0, 2)
+        pitch = pitch or f.in_width + self.pick(0, 2)
         image = f.in_height * pitch
         size = blocks * f.images * image + beyond
         start, room, units = self.wrote
@@ -187,20 +201,23 @@ class Cases:
         if pair:
             f.kernel_height, f.kernel_width = 1, 2 if op == "product" else min(f.kernel_width, 2)
         operand = self.pick(0, 20) if pair else 0  # words from tap 0 to tap 1
+        windows = not pair and not f.b_flat and "kernel_width" not in given and self.pick(0, 1)
+        pitch = self.window(f) if windows else None
         self.reserve(f, f.blocks)
-        self.place_source(f, f.blocks, operand)
+        self.place_source(f, f.blocks, operand, pitch)
         if pair:
             f.src_kx, f.stride_dilation_x = operand, 0
         if f.b_flat:
             self.place_flat(f)
-        self.table(f, config.vector_table_words, BEAT_BYTES)
+        self.table(f, config.vector_table_words, config.vector_word_bytes)
+        rows = steps_in_row(f.kernel_width, f.window_apart)
         for block in range(f.blocks):
             if block == 0 or not f.uniform:
                 sums = op in ("depthwise", "average", "product")
                 ends = (30, 40) if sums else (15, 24)
-                self.ring.append(self.channel_params(config.ci, *ends, not sums).reshape(-1, BEAT_BYTES))
+                self.ring.append(self.channel_params(config.ci, *ends, not sums).reshape(-1, config.vector_word_bytes))
             if op == "depthwise":
-                self.ring.append(self.rng.integers(0, 256, (f.kernel_width * f.kernel_height, BEAT_BYTES), np.uint8))
+                self.ring.append(self.rng.integers(0, 256, (rows * f.kernel_height, config.vector_word_bytes), np.uint8))
         self.finish(f, f.blocks, -(-f.blocks // config.chunk_blocks))
         return f
 

@@ -81,7 +81,7 @@ def test_a_depthwise_pass_beside_its_source_waits_for_its_writes():
     for name, dst in (("apart", fields["src"] + 2 * region), ("together", fields["src"] + 4000)):
         where = {"src": fields["src"], "dst": dst % config.feature_words}
         clocks[name] = cost.estimated_cycles("vector", {**fields, **where}, config) - cost.FILL_CLOCKS["vector"]
-    assert clocks["apart"] == 4 * (groups * 9 + config.ci // 2)
+    assert clocks["apart"] == 4 * (groups * 3 + config.vector_param_words)
     assert clocks["together"] > clocks["apart"] + 4 * groups / 2
 
 

@@ -12,6 +12,7 @@ from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan.fold import fold_inputs
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
+from cnna.spec.window import row_steps
 
 from ...graph_builder import Builder
 
@@ -44,9 +45,10 @@ def test_steps_are_those_of_the_loops(name):
         assert len(groups) == work.groups == command_groups(fields, CONFIG)
         times, blocks = (fields["chunks"], fields["blocks"]) if command.engine == "conv" else (fields["blocks"], 1)
         made = CONFIG.chunk_blocks if command.engine == "conv" else 1
+        row = row_steps(fields["kernel_width"], fields.get("window_apart", 0))
         steps = clocks = 0
         for _ in range(times * len(groups)):
-            taken = sum(1 for _ in range(blocks) for _ in range(fields["kernel_height"]) for _ in range(fields["kernel_width"]))
+            taken = sum(1 for _ in range(blocks) for _ in range(fields["kernel_height"]) for _ in row)
             halves = sum(1 for _ in range(made) for _ in range(2))
             steps, clocks = steps + taken, clocks + max(taken, halves)
         assert (work.steps, work.clocks) == (steps, clocks)
@@ -60,6 +62,6 @@ def test_kernels_and_their_commands_agree(name):
     wanted = 0
     for kernel in lowered.kernels:
         dest = lowered.maps[kernel.dest.map]
-        wanted += sum(work.steps for work in kernel_steps(kernel, dest.height * dest.width, CONFIG))
+        wanted += sum(work.steps for work in kernel_steps(kernel, dest.height * dest.width, lowered.maps, CONFIG))
     played = [c for c in commands(compile_graph(graph, CONFIG).program) if c.engine in ("conv", "vector")]
     assert sum(command_steps(c.engine, vars(c.f), CONFIG).steps for c in played) == wanted

@@ -51,17 +51,21 @@ def test_ring_words_hold_parameters_then_weights(config):
             assert word.view(np.int8)[k * config.ci + i] == weights[(chunk, *at)]
 
 
-def test_vector_ring_words_hold_parameters_then_taps():
-    """ci / 2 words of parameters a block, then one word a tap, channel i at byte i, zero beyond ci."""
+@pytest.mark.parametrize(("apart", "steps"), [(0, [[0], [1], [2], [3], [4]]), (1, [[0, 1, 2], [3, 4]]), (2, [[0, 2, 4], [1, 3]])])
+def test_vector_ring_words_hold_parameters_then_taps(apart, steps):
+    """The engine would multiply by another tap: a word holds a step of a kernel row, tap by tap, and zeros behind them."""
     config, rng = preset("tiny"), np.random.default_rng(1)
     params = rng.integers(0, 2**63, (3, config.ci), np.uint64)
-    weights = rng.integers(-128, 128, (3, 5, config.ci)).astype(np.int8)
-    stream = vector_stream(params, weights, config)
-    words = stream.data.reshape(3, stream.unit_words, 16)
-    assert stream.unit_words == config.ci // 2 + 5
-    np.testing.assert_array_equal(words[:, : config.ci // 2].reshape(3, -1).view("<u8"), params)
-    np.testing.assert_array_equal(words[:, config.ci // 2 :, : config.ci].view(np.int8), weights)
-    assert not words[:, config.ci // 2 :, config.ci :].any()
+    weights = rng.integers(-128, 128, (3, 2, 5, config.ci)).astype(np.int8)
+    stream = vector_stream(params, weights, config, apart)
+    words, first = stream.data.reshape(3, stream.unit_words, 4 * config.ci), config.vector_param_words
+    assert stream.unit_words == first + 2 * len(steps)
+    np.testing.assert_array_equal(words[:, :first].reshape(3, -1).view("<u8"), params)
+    for row in range(2):
+        for number, taps in enumerate(steps):
+            word = words[:, first + row * len(steps) + number].view(np.int8)
+            np.testing.assert_array_equal(word[:, : config.ci * len(taps)], weights[:, row, taps].reshape(3, -1))
+            assert not word[:, config.ci * len(taps) :].any()
 
 
 def test_equal_streams_share_their_place():

@@ -64,9 +64,9 @@ def test_the_array_works_on_one_image_while_the_other_is_pooled():
     """With convolutions and pools in turn, running one image after the other would leave each engine idle half of the time."""
     b = Builder(np.random.default_rng(1), "abreast")
     x = b.input(64, 28, 28)
-    window = ir.Window((3, 3), pads=(1, 1, 1, 1))
+    window, wide = ir.Window((3, 3), pads=(1, 1, 1, 1)), ir.Window((5, 5), pads=(2, 2, 2, 2))
     for _ in range(4):
-        x = b.max_pool(b.conv(x, 64, window), window)
+        x = b.max_pool(b.conv(x, 64, window), wide)
     graph, config = b.graph(x), preset("zcu102")
     clocks = []
     for abreast in (1, 2):

@@ -41,10 +41,22 @@ def test_a_padded_strided_pool_waits_as_its_lanes_do(pitch, waits):
     b = Builder(np.random.default_rng(1), "pool")
     program = compile_graph(b.graph(b.max_pool(b.input(4, 27, 27), PADDED)), preset("zcu102"))
     (fields,) = (vars(command.f) for command in commands(program.program) if command.engine == "vector")
+    fields |= {"out_width": 14, "window_apart": 0, "window_columns": 0}
     fields |= {"src_ky": pitch, "src_row": 2 * pitch - 2 * fields["out_width"]}
     clocks = walk_clocks(fields, program.config)
     assert clocks.tolist() == [turns(fields, program.config, group) for group in range(len(clocks))]
     assert (clocks.sum() > 1.2 * 9 * len(clocks)) == waits
+
+
+@pytest.mark.parametrize(("stride", "kernel", "clocks"), [(1, 3, 3), (2, 3, 6), (1, 5, 10), (2, 5, 10), (2, 7, 21)])
+def test_steps_of_several_taps_wait_for_no_bank(stride, kernel, clocks):
+    """The predictor would count the clocks of single taps, or conflicts that the exchange of words avoids."""
+    b, around = Builder(np.random.default_rng(1), "pool"), kernel // 2
+    window = ir.Window((kernel, kernel), stride=(stride, stride), pads=(around, around, around, around))
+    program = compile_graph(b.graph(b.max_pool(b.input(4, 28, 28), window)), preset("zcu102"))
+    (fields,) = (vars(command.f) for command in commands(program.program) if command.engine == "vector")
+    assert fields["window_apart"] == stride
+    assert set(walk_clocks(fields, program.config).tolist()) == {clocks}
 
 
 def test_a_flat_tap_takes_one_clock():
@@ -52,6 +64,7 @@ def test_a_flat_tap_takes_one_clock():
     b = Builder(np.random.default_rng(1), "pool")
     program = compile_graph(b.graph(b.max_pool(b.input(4, 27, 27), PADDED)), preset("zcu102"))
     (fields,) = (vars(command.f) for command in commands(program.program) if command.engine == "vector")
+    fields |= {"window_apart": 0, "window_columns": 0}
     second = {**fields, "kernel_width": 1, "kernel_height": 1, "first_x": fields["first_x"] + fields["stride_dilation_x"]}
     flat = {**fields, "kernel_width": 2, "kernel_height": 1, "b_flat": 1, "b_block": 1}
     assert (walk_clocks(flat, program.config) == 1 + walk_clocks(second, program.config)).all()
@@ -77,7 +90,9 @@ class Noting(dict):
 
 def test_the_clocks_of_a_walk_depend_on_nothing_that_their_key_lacks():
     """The predictor caches the clocks by WALK: two walks that differ in another field would share them."""
-    fields = Noting(dict.fromkeys((*WALK, "src", "src_block", "b_block"), 1) | {"out_width": 9, "in_width": 9, "src_x": 2})
+    fields = Noting(
+        dict.fromkeys((*WALK, "src", "src_block", "b_block"), 1) | {"out_width": 9, "in_width": 9, "src_x": 2, "window_apart": 0}
+    )
     clocks = walk_clocks(fields, preset("zcu102"))
     assert fields.read == {*WALK, "src", "src_block", "b_block"}
     assert (walk_clocks({**fields, "src": 77}, preset("zcu102")) == clocks).all()

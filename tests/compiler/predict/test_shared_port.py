@@ -83,7 +83,8 @@ def test_reads_wait_for_the_arrays_writes_in_their_region_alone():
     for base in (pool["src"], (pool["src"] + 2 * ZCU102.banks * ZCU102.bank_words) % ZCU102.feature_words):
         written = DueParts()
         writes = ArrayWrites("dst", {**conv, "dst": base}, ZCU102, (0, 2), [4.0] * 100, 0, 256)
-        requesters = [writes, written, VectorReads({**pool, "dst": 0}, ZCU102, 0, 0, 256, 9.0, written)]
+        far = (base + ZCU102.banks * ZCU102.bank_words) % ZCU102.feature_words  # its own writes meet nobody
+        requesters = [writes, written, VectorReads({**pool, "dst": far}, ZCU102, 0, 0, 256, 9.0, written)]
         speeds.append(simulate(requesters, 256, lambda: None)[-1])
     assert speeds[0] < 0.9 < speeds[1]
 

@@ -32,15 +32,15 @@ def test_each_group_in_its_own_mode(config, pace):
     rng = np.random.default_rng(9)
     uppers = rng.integers(0, 2, GROUPS)
     starts, accepts = paced_groups(rng, pace, (1 + uppers).tolist(), 2, ROOM, FIRST)
-    clocks, words = len(accepts), config.ci // 2
+    clocks, words, size = len(accepts), config.vector_param_words, config.vector_word_bytes
     shape = (SLOTS, config.ci)
     offset, factor = rng.integers(-(1 << 20), 1 << 20, shape), rng.integers(1 << 23, 1 << 24, shape)
     shift = rng.integers(26, 34, shape)
     inputs = {name: np.zeros(clocks, np.int64) for name in ("param_valid", "param", "group_push", "group", "sums_valid")}
-    ring, sums = np.zeros((clocks, 16), np.uint8), np.zeros((clocks, config.pix, config.ci), "<i4")
+    ring, sums = np.zeros((clocks, size), np.uint8), np.zeros((clocks, config.pix, config.ci), "<i4")
     for slot in range(SLOTS):
         at = slot * words
-        ring[at : at + words] = params(offset[slot], factor[slot], shift[slot]).reshape(words, 16)
+        ring[at : at + words] = params(offset[slot], factor[slot], shift[slot]).reshape(words, size)
         inputs["param_valid"][at : at + words], inputs["param"][at : at + words] = 1, slot | np.arange(words) << 2
     wanted, frees = [], []
     for number in range(GROUPS):

@@ -21,7 +21,7 @@ def random_run(config, slow_ring, seed):
     """Random commands without a pause, each operation in turn. With `slow_ring` one word comes in ten clocks."""
     rng = np.random.default_rng([seed, slow_ring])
     cases = Cases(config, "vector", rng, tables=True)
-    for number in range(14):
+    for number in range(18):
         cases.vector(op=number % len(VECTOR_OPS))
     clocks = 3000 + 2 * cases.steps + slow_ring * 12 * len(cases.ring_words)
     compared(cases, rng, clocks, pace=(rng.random(clocks) < 0.1).astype(np.uint8) if slow_ring else None)

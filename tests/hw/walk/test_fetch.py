@@ -11,10 +11,11 @@ from amaranth.sim import Simulator
 from cnna.hw.base.ports import command_layout
 from cnna.hw.memory.feature_memory import LATENCY
 from cnna.hw.walk.fetch import Fetch
-from cnna.hw.walk.walk import source_walk
+from cnna.hw.walk.walk import APART_BITS, source_walk
 from cnna.sim.emulator import walk
 from cnna.spec.config import Config
 from cnna.spec.regmap import ADDRESS_BITS
+from cnna.spec.window import APART_MOST, row_steps
 
 TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring_words=200, vector_ring_words=264)
@@ -23,6 +24,15 @@ ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring
 def word(config: Config, address: int) -> int:
     """The memory's content: every byte depends on the whole address."""
     return (address + 1) * 0x9E3779B97F4A7C15 % (1 << 8 * config.ci)
+
+
+def windowed(command: dict[str, int], config: Config, rng: np.random.Generator) -> dict[str, int]:
+    """A command whose steps take several taps: its words lie evenly apart, in a row of whole groups or all through."""
+    apart, kx, dilation = int(rng.integers(1, APART_MOST + 1)), int(rng.integers(-(2**17), 2**17)), int(rng.integers(0, 3))
+    taps = {"kernel_width": int(rng.integers(1, 9)), "in_width": int(rng.integers(1, 20)), "flat": 0}
+    steps = {"apart": apart, "src_kx": kx, "src_x": apart * kx, "stride_dilation_x": dilation, "stride_x": apart * dilation}
+    even = {"src_row": 0, "src_image": 0} if rng.integers(0, 2) else {"out_width": config.pix * int(rng.integers(1, 4))}
+    return command | taps | steps | even
 
 
 def random_command(rng: np.random.Generator) -> dict[str, int]:
@@ -38,10 +48,11 @@ def random_command(rng: np.random.Generator) -> dict[str, int]:
         "pad": int(rng.integers(-128, 128)),
         "flat": int(rng.integers(0, 2)),
         "flat_unit": int(rng.integers(-(2**19), 2**19)),
+        "apart": 0,
     }
 
 
-def expected(config: Config, command: dict[str, int], lanes: int, flat: bool) -> list[dict]:
+def expected(config: Config, command: dict[str, int], lanes: int, window: bool) -> list[dict]:
     """Every step's answer, as `FetchBench` collects it."""
     f, steps = SimpleNamespace(**command), []
     n = np.arange(walk.pixels(f))
@@ -49,18 +60,20 @@ def expected(config: Config, command: dict[str, int], lanes: int, flat: bool) ->
     outside = np.zeros((len(n), len(taps)), bool) if outside is None else outside
     pad = int.from_bytes(bytes([f.pad & 255]) * config.ci, "little")
     groups = -(-len(n) // lanes)
-    for chunk, group, block, tap in np.ndindex(f.chunks, groups, f.blocks, len(taps)):
-        pixels = range(group * lanes, min(len(n), (group + 1) * lanes))
-        address = (source + block * f.src_block + taps[tap]) & walk.ADDRESS_MASK
-        words = [pad if outside[p, tap] else word(config, int(address[p])) for p in pixels] + [pad] * (lanes - len(pixels))
-        if flat and f.flat and tap % f.kernel_width == 0:
-            words = [word(config, (f.src + chunk * f.flat_unit) & walk.ADDRESS_MASK)] * lanes
+    rows = row_steps(f.kernel_width, f.apart if window else 0)
+    for chunk, group, block, row, number in np.ndindex(f.chunks, groups, f.blocks, f.kernel_height, len(rows)):
+        pixels, words = range(group * lanes, min(len(n), (group + 1) * lanes)), []
+        for tap in (row * f.kernel_width + column for column in rows[number]):
+            address = (source + block * f.src_block + taps[tap]) & walk.ADDRESS_MASK
+            words += [pad if outside[p, tap] else word(config, int(address[p])) for p in pixels] + [pad] * (lanes - len(pixels))
+            if window and f.flat and tap % f.kernel_width == 0:
+                words = [word(config, (f.src + chunk * f.flat_unit) & walk.ADDRESS_MASK)] * lanes
         steps.append(
             {
                 "words": words,
                 "exists": (1 << len(pixels)) - 1,
-                "first": int((block, tap) == (0, 0)),
-                "last": int((block, tap) == (f.blocks - 1, len(taps) - 1)),
+                "first": int((block, row, number) == (0, 0, 0)),
+                "last": int((block, row, number) == (f.blocks - 1, f.kernel_height - 1, len(rows) - 1)),
                 "group_last": int(group == groups - 1),
                 "unit_last": int(chunk == f.chunks - 1),
             }
@@ -78,23 +91,24 @@ class FetchBench:
         ready: float = 1,
         take: float = 1,
         permits: int | None = None,
-        flat: bool = False,
+        window: bool = False,
     ):
         self.config, self.commands, self.ready, self.take = config, commands, ready, take
         self.rng = np.random.default_rng(len(commands))
-        self.dut, self.command, self.flat = Fetch(config, config.pix, flat), Signal(command_layout("conv")), flat
-        self.flats = (Signal(), Signal(signed(ADDRESS_BITS)))
+        self.dut, self.command, self.window = Fetch(config, config.pix, window), Signal(command_layout("conv")), window
+        self.flats = (Signal(), Signal(signed(ADDRESS_BITS)), Signal(APART_BITS))
         self.permits = sum(command["chunks"] for command in commands) if permits is None else permits
         self.requests, self.answers, self.clocks = 0, [], []
-        self.wanted = [step for command in commands for step in expected(config, command, config.pix, flat)]
+        self.wanted = [step for command in commands for step in expected(config, command, config.pix, window)]
 
     def run(self) -> list[dict]:
         """The answers to all commands."""
         m, c = Module(), self.command
         m.submodules.dut = self.dut
         m.d.comb += source_walk(self.dut.command.p, c, blocks=c.blocks, block=c.src_block, units=c.chunks, unit=0)
-        if self.flat:
-            m.d.comb += Cat(self.dut.command.p.flat, self.dut.command.p.flat_unit).eq(Cat(self.flats))
+        if self.window:
+            walk = self.dut.command.p
+            m.d.comb += Cat(walk.flat, walk.flat_unit, walk.apart).eq(Cat(self.flats))
         sim = Simulator(m)
         sim.add_clock(1e-6)
         for process in (self._command, self._permit, self._memory):
@@ -105,9 +119,9 @@ class FetchBench:
 
     async def _command(self, ctx) -> None:
         for command in self.commands:
-            own = {name: value for name, value in command.items() if not name.startswith("flat")}
+            own = {name: value for name, value in command.items() if not name.startswith(("flat", "apart"))}
             ctx.set(self.command, self.command.shape().const(own))
-            for value, name in zip(self.flats, ("flat", "flat_unit"), strict=True):
+            for value, name in zip(self.flats, ("flat", "flat_unit", "apart"), strict=True):
                 ctx.set(value, command[name])
             ctx.set(self.dut.command.valid, 1)
             await ctx.tick().until(self.dut.command.ready)
@@ -140,28 +154,48 @@ class FetchBench:
             clock, idle = clock + 1, 0 if valid else idle + 1
             if valid and ready:
                 flags = ("exists", "first", "last", "group_last", "unit_last")
-                self.answers.append({"words": list(p.words), **{name: p[name] for name in flags}})
+                self.answers.append({"words": self._taps(p), **{name: p[name] for name in flags}})
                 self.clocks.append(clock)
+
+    def _taps(self, p) -> list[int]:
+        """The words of all taps of a step, tap by tap."""
+        lanes = range(self.config.pix)
+        if not self.window:
+            return list(p.words)
+        pad = int.from_bytes(bytes([p.pad & 255]) * self.config.ci, "little")
+        found = [p.words[lane] if p.inside >> lane & 1 else pad for lane in lanes]
+        for tap in (1, 2):
+            if p.taps >> (tap - 1) & 1:
+                found += [p.words[lane + tap] if p.more[lane] >> (tap - 1) & 1 else pad for lane in lanes]
+        return found
 
 
 @pytest.mark.parametrize(("ready", "take"), [(1, 1), (0.5, 1), (0.8, 0.3)])
 @pytest.mark.parametrize("config", [TINY, ODD], ids=lambda config: config.name)
-@pytest.mark.parametrize("flat", [False, True])
-def test_words_equal_the_formulas(config, ready, take, flat, seed):
+@pytest.mark.parametrize("window", [False, True])
+def test_words_equal_the_formulas(config, ready, take, window, seed):
     """An address, flag or padding would be wrong, or a word be lost when memory or engine hold it up.
 
-    The word of a flat tap goes to every lane; a walk without flat taps must not notice what it would be.
+    The word of a flat tap goes to every lane; a walk without flat taps must not notice what it would be. Lanes would take each
+    other's words for their further taps, or steps that exchange words those of another pair.
     """
     rng = np.random.default_rng([seed, config.pix])
-    bench = FetchBench(config, [random_command(rng) for _ in range(6 if flat else 4)], ready, take, flat=flat)
+    commands = [random_command(rng) for _ in range(6 if window else 4)]
+    if window:
+        commands += [windowed(random_command(rng), config, rng) for _ in range(6)]
+    bench = FetchBench(config, commands, ready, take, window=window)
     for number, (step, want) in enumerate(zip(bench.run(), bench.wanted, strict=True)):
         assert step == want, f"step {number}"
 
 
-def test_a_step_a_clock(seed):
+@pytest.mark.parametrize("apart", [None, 0, 1, 2])
+def test_a_step_a_clock(apart, seed):
     """Fewer groups would be under way than feature memory's latency asks for, or there would be a gap between groups or units."""
-    command = random_command(np.random.default_rng(seed)) | {"out_width": 9, "chunks": 3}
-    bench = FetchBench(TINY, [command])
+    command = random_command(np.random.default_rng(seed)) | {"out_width": 9, "chunks": 3, "flat": 0}
+    if apart:
+        command |= {"apart": apart, "kernel_width": 5, "src_kx": 1, "src_x": apart, "src_row": 0, "src_image": 0}
+        command |= {"stride_dilation_x": 1, "stride_x": apart}
+    bench = FetchBench(TINY, [command], window=apart is not None)
     bench.run()
     assert set(np.diff(bench.clocks)) == {1}
 

@@ -64,7 +64,7 @@ class ScatterBench:
     def __init__(self, config: Config, command: dict[str, int], offer: float, noise: float) -> None:
         self.config, self.command, self.offer, self.noise = config, command, offer, noise
         self.rng = np.random.default_rng(len(command))
-        self.scatter, self.memory, self.fetch = Scatter(config), FeatureMemory(config), Fetch(config, config.pix, flat=True)
+        self.scatter, self.memory, self.fetch = Scatter(config), FeatureMemory(config), Fetch(config, config.pix, window=True)
         f, n = SimpleNamespace(**command), np.arange(walk.pixels(SimpleNamespace(**command)))
         self.place = lambda pixel, block: int(walk.plane(f, "dst", n)[pixel] + block * f.dst_block) & walk.ADDRESS_MASK
         self.words = defaultdict(lambda: int.from_bytes(self.rng.bytes(config.ci), "little"))  # by pixel and block

@@ -9,6 +9,7 @@ from amaranth.sim import Simulator
 from cnna.hw.walk.walk import walk_layout
 from cnna.hw.walk.walker import Walker
 from cnna.spec.regmap import ADDRESS_BITS
+from cnna.spec.window import row_steps
 
 SETUP_CLOCKS = 17  # more than the number of lanes, from an idle walker's command to its first step
 
@@ -44,16 +45,22 @@ class WalkCommand:
     pad: int = 0
     flat: int = 0
     flat_unit: int = 0
+    apart: int = 0
+    columns: int = 0
 
 
 def expected(walk: WalkCommand, lanes: int) -> list[dict]:
     """Every step of the walk; the address of a lane that does not exist is None."""
     w, pixels, steps = walk, walk.width * walk.height * walk.images, []
     groups = -(-pixels // lanes)
-    for u, g, b, ky, kx in np.ndindex(w.units, groups, w.blocks, w.kernel_height, w.kernel_width):
+    rows = row_steps(w.kernel_width, w.apart)
+    for u, g, b, ky, number in np.ndindex(w.units, groups, w.blocks, w.kernel_height, len(rows)):
+        kx = rows[number][0]
+        second = w.apart == 2 and kx % 6 == 1
+        swap = -w.kx if second else w.kx if w.apart == 2 and number < len(rows) - 1 else 0  # to the words of the pair's other step
         step = {
             "first": (b, ky, kx) == (0, 0, 0),
-            "last": (b, ky, kx) == (w.blocks - 1, w.kernel_height - 1, w.kernel_width - 1),
+            "last": (b, ky, kx) == (w.blocks - 1, w.kernel_height - 1, rows[-1][0]),
             "group_last": g == groups - 1,
             "unit_last": u == w.units - 1,
             "pad": w.pad,
@@ -61,13 +68,17 @@ def expected(walk: WalkCommand, lanes: int) -> list[dict]:
             "address": [],
             "exists": [],
             "inside": [],
+            "more": [],
+            "pair": [w.apart == 2 and not second and number < len(rows) - 1, second],
+            "taps": [len(rows[number]) > 1, len(rows[number]) > 2],
         }
         for n in range(g * lanes, (g + 1) * lanes):
-            rows, images = n // w.width, n // (w.width * w.height)
-            y, x = rows % w.height, n % w.width
+            row_number, images = n // w.width, n // (w.width * w.height)
+            y, x = row_number % w.height, n % w.width
             row, column = w.first_y + y * w.stride_y + ky * w.dilation_y, w.first_x + x * w.stride_x + kx * w.dilation_x
             exists = n < pixels and (w.blocks_total == 0 or u * w.blocks + b < w.blocks_total)
-            address = w.base + n * w.x + rows * w.row + images * w.image + b * w.block + ky * w.ky + kx * w.kx + u * w.unit
+            exists = exists and (w.columns == 0 or x < w.columns)
+            address = w.base + n * w.x + row_number * w.row + images * w.image + b * w.block + ky * w.ky + kx * w.kx + u * w.unit
             if step["flat"]:
                 address = w.base + u * w.flat_unit if n == g * lanes else None
             step["exists"].append(exists)
@@ -75,18 +86,24 @@ def expected(walk: WalkCommand, lanes: int) -> list[dict]:
                 exists and n == g * lanes if step["flat"] else exists and 0 <= row < w.in_height and 0 <= column < w.in_width
             )
             step["address"].append(address % (1 << ADDRESS_BITS) if exists and address is not None else None)
+            tops = [column + tap * w.stride_x for tap in (1, 2)] if not step["flat"] else [column, column]
+            seen = [0 <= row < w.in_height and 0 <= top < w.in_width for top in tops]
+            step["more"].append([exists and one and there for one, there in zip(step["taps"], seen, strict=True)])
+        step["beyond"] = [
+            (address + tap * w.x + swap) % (1 << ADDRESS_BITS) if address is not None and exists else None for tap in (1, 2)
+        ]
         steps.append(step)
     return steps
 
 
 def run(walks: list[WalkCommand], lanes: int, ready: float, permit: float, seed: int) -> tuple[list[dict], list[int]]:
     """The steps that were taken, and the clock of each. `ready`, `permit`: shares of clocks in which they are offered."""
-    dut, rng, steps, clocks = Walker(lanes, flat=True), np.random.default_rng(seed), [], []
+    dut, rng, steps, clocks = Walker(lanes, window=True, cut=True), np.random.default_rng(seed), [], []
     total = sum(len(expected(walk, lanes)) for walk in walks)
 
     async def command(ctx):
         for walk in walks:
-            ctx.set(dut.command.p, walk_layout(flat=True).const(dataclasses.asdict(walk)))
+            ctx.set(dut.command.p, walk_layout(window=True, cut=True).const(dataclasses.asdict(walk)))
             ctx.set(dut.command.valid, 1)
             await ctx.tick().until(dut.command.ready)
             ctx.set(dut.command.valid, 0)
@@ -111,7 +128,13 @@ def run(walks: list[WalkCommand], lanes: int, ready: float, permit: float, seed:
                 flags = {name: bool(p[name]) for name in ("first", "last", "group_last", "unit_last", "flat")}
                 read = [bits["exists"][i] and (i == 0 or not flags["flat"]) for i in range(lanes)]
                 address = [p.address[i] if read[i] else None for i in range(lanes)]
-                steps.append(bits | flags | {"address": address, "pad": p.pad})
+                beyond = [p.address[lanes + i] if address[-1] is not None else None for i in range(2)]
+                more = [[bool(p.more[i] >> tap & 1) for tap in range(2)] for i in range(lanes)]
+                pair = [bool(p.pair >> number & 1) for number in range(2)]
+                taps = [bool(p.taps >> tap & 1) for tap in range(2)]
+                steps.append(
+                    bits | flags | {"address": address, "pad": p.pad, "beyond": beyond, "more": more, "taps": taps, "pair": pair}
+                )
                 clocks.append(clock)
         for _ in range(30):
             ctx.set(dut.step.ready, 1)
@@ -129,8 +152,8 @@ def run(walks: list[WalkCommand], lanes: int, ready: float, permit: float, seed:
 def random_walk(rng: np.random.Generator) -> WalkCommand:
     """Any legal walk, kept short: maps down to one pixel, steps of both signs, coordinates beyond every edge."""
     step = {name: int(rng.integers(-(2**19), 2**19)) for name in ("x", "row", "image", "kx", "ky", "block", "unit")}
-    large = rng.random() < 0.2
-    return WalkCommand(
+    large, apart = rng.random() < 0.2, int(rng.integers(0, 3))
+    walk = WalkCommand(
         **step,
         base=int(rng.integers(2**ADDRESS_BITS)),
         **{name: int(rng.integers(1, 12 if rng.random() < 0.5 else 3)) for name in ("width", "height")},
@@ -143,7 +166,11 @@ def random_walk(rng: np.random.Generator) -> WalkCommand:
         **{name: int(rng.integers(0, 64 if large else 4)) for name in ("stride_x", "stride_y", "dilation_x", "dilation_y")},
         **{name: int(rng.integers(1, 8192 if large else 14)) for name in ("in_width", "in_height")},
         pad=int(rng.integers(-128, 128)),
+        columns=int(rng.integers(0, 12)) if rng.random() < 0.3 else 0,
     )
+    if apart and not walk.flat:
+        return dataclasses.replace(walk, apart=apart, kernel_width=int(rng.integers(1, 14)))
+    return walk
 
 
 @pytest.mark.parametrize(("ready", "permit"), [(1, 1), (0.6, 1), (0.9, 0.05)])

@@ -35,19 +35,19 @@ def commands(config: Config) -> list[dict[str, int]]:
 
     return [
         one(0, 0x30, 5 * word),
-        one(1, 0x7F0, 19, seg=1),
+        one(1, 0x7F0, 18, seg=1),
         one(0, 0x100, 7 * word, repeat=4),
-        one(1, 0x40, 3, repeat=2, seg=2),
+        one(1, 0x40, 3 * config.vector_word_beats, repeat=2, seg=2),
         one(0, 0x0, config.ring_words * word, seg=3),
         one(0, 0xFF0, 20 * word, seg=1),
-        one(1, 0x10, 300),
+        one(1, 0x10, 300 * config.vector_word_beats),
     ]
 
 
 def expected(config: Config, memory: BusMemory, ring: int) -> list[bytes]:
     """The words that a ring must get, by docs/engines.md."""
     columns = config.ports if ring == 0 else 1
-    size = config.stripe_bytes if ring == 0 else BEAT_BYTES
+    size = config.stripe_bytes if ring == 0 else config.vector_word_bytes
     words = []
     for command in (c for c in commands(config) if c["ring"] == ring):
         base = SEGMENTS[command["seg"]] + command["ddr"]

@@ -187,7 +187,7 @@ def test_vector_operations(config, op):
         part = slice(b * config.ci, (b + 1) * config.ci)
         ring += pack_params(bias[part], mult[part], shift[part])
         if op == "depthwise":
-            words = np.zeros((taps, 16), np.int8)
+            words = np.zeros((taps, config.vector_word_bytes), np.int8)
             words[:, : config.ci] = weights[part, 0].reshape(config.ci, taps).T
             ring += words.tobytes()
     members = source_members(height, width, size, images, kernel, stride, pads, 1, blocks * height * width, zero)
