@@ -83,9 +83,10 @@ class Conv(wiring.Component):
         wiring.connect(m, scatter.memory, wiring.flipped(self.write))
         m.d.comb += [gate.done.eq(self.done), self.unit.eq(scatter.unit_done)]
 
-        opened, ahead, given = Signal(OPEN_BITS), Signal(UNITS_AHEAD_BITS), Signal()  # `given`: a clock ago, long before its end
+        opened, ahead = Signal(OPEN_BITS), Signal(UNITS_AHEAD_BITS)
+        given, ended = Signal(), Signal()  # a clock ago: the end of a chunk comes late in its clock
         m.d.sync += opened.eq(opened + Mux(broadcast.taken, self.command.p.chunks, 0) - self.unit)
-        m.d.sync += [given.eq(gate.given), ahead.eq(ahead + given - issue.chunk_end)]
+        m.d.sync += [given.eq(gate.given), ended.eq(issue.chunk_end), ahead.eq(ahead + given - ended)]
         m.d.comb += [
             self.busy.eq(self.command.valid | (opened != 0)),
             issue.blocked.eq(Mux(ahead == 0, gate.blocked, 0)),

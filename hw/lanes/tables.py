@@ -24,7 +24,7 @@ IDENTITY = BANKS  # the bank that gives what it is asked for
 BANK_BITS = 2  # of an item's bank
 WRITE_BYTES = 4  # of a table in a clock
 WRITES = TABLE_BYTES // WRITE_BYTES
-LATENCY = 2  # clocks: the memory, and a register behind the choice of an entry
+LATENCY = 2  # clocks: the memory, and its output register
 BUNDLE_LANES = 4  # at most in one bundle: two block RAMs of 18 Kbit fill one place on the chip
 _ROWS = TABLE_BYTES // 2  # in a bank
 
@@ -71,8 +71,9 @@ class TableBundle(wiring.Component):
         return m
 
     def _chosen(self, m: Module, row: Value, odd: Value) -> Value:
-        """The entry; `odd` is the index's lowest bit, from the clock in which the row is asked for."""
-        return delayed(m, Mux(delayed(m, odd, 1), row[8:], row[:8]), 1)
+        """The entry, behind one LUT; `odd` is the index's lowest bit, from the clock in which the row is asked for."""
+        kept = delayed(m, row, 1)
+        return Mux(delayed(m, odd, LATENCY), kept[8:], kept[:8])
 
 
 class Tables(wiring.Component):
