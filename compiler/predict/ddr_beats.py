@@ -46,7 +46,7 @@ class Transfer(Requester):
         each = round((beats + read_ahead - self.done) / len(self._share))
         self.moved = [min(max(moved + each, 0), share) for moved, share in zip(self.moved, self._share, strict=True)]
         self._needs = [None for _ in self._share]
-        self.done = float(sum(self.moved))
+        self.done, self.over = float(sum(self.moved)), self.moved == self._share
 
     def state(self) -> State:
         """The present position, for `restore`, with that of the following load."""

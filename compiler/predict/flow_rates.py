@@ -207,8 +207,10 @@ class FlowRates:
 
 
 def _stretch_clocks(work: ActiveEngines, now: float) -> int:
-    """Length of the stretch to simulate. It ends early if the array finishes the writes of its chunk."""
-    if work.writing is None:
-        return STRETCH_CLOCKS
-    left = int(work.writing.ends[-1] - (now - work.writing.begin))
-    return min(STRETCH_CLOCKS, max(left, NOTED_CLOCKS))
+    """Length of the stretch to simulate. It ends early with the writes of the array's chunk, or with the vector engine's block."""
+    left = float(STRETCH_CLOCKS)
+    if work.writing:
+        left = min(left, work.writing.ends[-1] - (now - work.writing.begin))
+    if work.reading:
+        left = min(left, work.flows["vector"].left)
+    return max(int(left), NOTED_CLOCKS)
