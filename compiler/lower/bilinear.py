@@ -61,7 +61,7 @@ def bilinear(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
         taps = np.outer(down.weights, right.weights).astype(np.int8)
         kernel, stride = (len(down.weights), len(right.weights)), (down.step, right.step)
         window = ir.Window(kernel, stride, pads=(-down.first, -right.first, 0, 0))
-        apart = taps_apart(window, (down.count, right.count), low.config)
+        apart = taps_apart(window, low.images, (down.count, right.count), low.config)
         stream = uniform_stream(params, taps, fields["dest"].blocks, low.config, apart)
         if op.table is not None and not parts:
             stream = behind_table(stream, op.table.values, low.config.vector_word_bytes)

@@ -23,7 +23,7 @@ IDENTITY = ir.Combine(2, 0, 0, 1, FULL)  # y = x, exactly
 def depthwise(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     """Convolves each channel with its own kernel. The array does it where the vector ring cannot hold one kernel."""
     op, graph, config = node.op, low.graph, low.config
-    apart = taps_apart(op.window, low.size(node.output), config)
+    apart = taps_apart(op.window, low.images, low.size(node.output), config)
     words = op.window.kernel[0] * steps_in_row(op.window.kernel[1], apart)
     if words + config.vector_param_words > config.vector_ring_words:  # the vector engine cannot hold the kernel
         groups = low.channels(node.output)
@@ -43,7 +43,7 @@ def max_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     """A max pool; its padding is the least value."""
     fields = low.common(node, layer, node.op.window, -128, node.op.requant.out, node.op.requant.table)
     made = _uniform(low, fields, "max", node.op.requant, node.output)
-    apart = taps_apart(node.op.window, low.size(node.output), low.config)
+    apart = taps_apart(node.op.window, low.images, low.size(node.output), low.config)
     return [replace(made, parts=tuple(replace(part, apart=apart) for part in made.parts))]
 
 
@@ -101,7 +101,7 @@ def average_pool(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
             mult, shift = arith.multiplier(op.ratio / int(divisors[rows[0], columns[0]]))
             offset = -op.zero_in * op.window.kernel[0] * op.window.kernel[1]
             stream = vector_stream(pack_params(np.full((1, config.ci), offset), mult, shift), None, config)
-            apart = taps_apart(op.window, (rows[1] - rows[0], columns[1] - columns[0]), config)
+            apart = taps_apart(op.window, low.images, (rows[1] - rows[0], columns[1] - columns[0]), config)
             parts.append(VectorPart(rows, columns, stream, apart=apart))
     if op.table is not None:
         parts[0] = replace(parts[0], stream=behind_table(parts[0].stream, op.table.values, config.vector_word_bytes))
