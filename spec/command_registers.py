@@ -12,6 +12,7 @@ COUNTED = ("load", "conv", "vector", "store")  # the engines for which commands 
 VECTOR_OPS = ("depthwise", "average", "max", "elementwise", "minimum", "product")
 
 ADDRESS_BITS = 20  # of a feature word address
+DECK_BIT = ADDRESS_BITS - 1  # of an address, with depth 2: its deck. The bits below it count modulo 2^19
 COUNT_BITS = 24  # of a progress counter
 
 

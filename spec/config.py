@@ -21,7 +21,8 @@ class ConfigError(ValueError):
 class Config:
     """Sizes of one accelerator. ConfigError: no accelerator can have this value; the message says why.
 
-    A feature word is `ci` channels of one pixel. A chunk is `co` output channels, that is `co // ci` words of each pixel.
+    A feature word is `ci` channels of one pixel. A chunk is `co` output channels, that is `co // ci` words of each pixel. A *set*
+    is the `depth` channel blocks that the array takes in a clock.
     """
 
     name: str
@@ -31,10 +32,11 @@ class Config:
     ports: int  # AXI4 masters
     regions: int  # parts of feature memory, with 2 * pix banks each
     bank_words: int  # in one bank of one region
-    ring_words: int  # of ci * co bytes, in the weight ring
+    ring_words: int  # of depth * ci * co bytes, in the weight ring
     vector_ring_words: int  # of 4 * ci bytes, in the vector engine's parameter ring
     clock_mhz: int = 300  # for figures in seconds, such as images a second
     streams: bool = False  # whether it has a stream port each way, and copies between these and DDR beside the engines
+    depth: int = 1  # channel blocks of `ci` that the array takes in a clock, one in each half of it if there are two
 
     def __post_init__(self) -> None:
         def need(true: bool, parameter: str, legal: str) -> None:
@@ -47,10 +49,13 @@ class Config:
         need(self.ci <= self.co <= 64, "co", f"it must be within {self.ci}..64")
         need(self.co % self.ci == 0, "co", f"it must be a multiple of ci = {self.ci}")
         need(1 <= self.ports <= 4, "ports", "legal values are 1 to 4")
+        need(self.depth in (1, 2), "depth", "legal values are 1 and 2 (the array's second clock has twice the frequency)")
+        need(self.co // self.ci % self.depth == 0, "co", "a chunk must be whole sets of depth blocks")
+        need(self.depth == 1 or self.regions in (1, 2, 4), "regions", "with depth 2, legal values are 1, 2 and 4")
         need(
-            self.ci * self.co % (BEAT_BYTES * self.ports) == 0,
+            self.ring_word_bytes % (BEAT_BYTES * self.ports) == 0,
             "ports",
-            f"a ring word of ci * co = {self.ci * self.co} bytes must split into whole 16-byte beats on every port",
+            f"a ring word of depth * ci * co = {self.ring_word_bytes} bytes must split into whole 16-byte beats on every port",
         )
         need(1 <= self.regions <= REGIONS_MAX, "regions", "legal values are 1 to 4")
         need(
@@ -94,8 +99,8 @@ class Config:
 
     @property
     def ring_word_bytes(self) -> int:
-        """Bytes of a weight ring word: one weight for each (co, ci)."""
-        return self.ci * self.co
+        """Bytes of a weight ring word: one weight for each (block of a set, co, ci)."""
+        return self.depth * self.ci * self.co
 
     @property
     def stripe_bytes(self) -> int:
@@ -105,7 +110,7 @@ class Config:
     @property
     def param_words(self) -> int:
         """Words of the weight ring that hold the requantiser parameters of a chunk's channels."""
-        return -(-PARAM_BYTES // self.ci)
+        return -(-PARAM_BYTES // (self.depth * self.ci))
 
     @property
     def vector_word_bytes(self) -> int:
@@ -145,7 +150,16 @@ class Config:
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the array in one clock."""
-        return self.pix * self.ci * self.co
+        return self.depth * self.pix * self.ci * self.co
+
+    @property
+    def deck_words(self) -> int:
+        """Words of a deck of feature memory, which has `depth` decks. Addresses in a deck run from 0 to one less."""
+        return self.feature_words // self.depth
+
+    def sets(self, blocks: int) -> int:
+        """The fewest sets that hold so many channel blocks."""
+        return -(-blocks // self.depth)
 
 
 PRESETS = {

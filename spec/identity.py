@@ -21,7 +21,7 @@ SIZES = ("ARRAY", "MEMORY", "RINGS")
 
 def capability_words(config: Config) -> dict[str, int]:
     """The words of the capability registers, by register name."""
-    sizes = as_dict(config)
+    sizes = as_dict(config) | {"deep": config.depth - 1}
     words = {name: REGISTERS[name].pack(**{f.name: int(sizes[f.name]) for f in REGISTERS[name].fields}) for name in SIZES}
     version = REGISTERS["VERSION"].pack(major=VERSION[0], minor=VERSION[1])
     return {"ID": MAGIC, "VERSION": version, **words, "CLOCK": REGISTERS["CLOCK"].pack(mhz=config.clock_mhz)}
@@ -46,7 +46,7 @@ def read_config(read: Callable[[int], int]) -> Config:
     for name in SIZES:
         sizes |= REGISTERS[name].unpack(read(offset(name)))
     clock_mhz = read(offset("CLOCK"))
-    streams = bool(sizes.pop("streams"))
+    streams, sizes["depth"] = bool(sizes.pop("streams")), sizes.pop("deep") + 1
     same = [n for n, preset in PRESETS.items() if {k: v for k, v in as_dict(preset).items() if k in sizes} == sizes]
     try:
         return Config(next(iter(same), "device"), **sizes, clock_mhz=clock_mhz, streams=streams)

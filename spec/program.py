@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from cnna.spec.commands import Fields, Numbers, Table, UnsoundError, tables_of
 from cnna.spec.config import BEAT_BYTES, Config
-from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, SEGMENTS, VECTOR_OPS, command_fields
+from cnna.spec.decks import located, sets_on
+from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, DECK_BIT, SEGMENTS, VECTOR_OPS, command_fields
 from cnna.spec.window import steps_in_row
 
 MOST_CLOCKS = 1 << 32  # of a run: the accelerator counts them in 32 bits
@@ -83,7 +84,7 @@ def _moved(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
     yield _unaligned(f["ddr"], *((step * (count > 1)) for count, step in steps)), "has a DDR address that is no multiple of 16"
     end = f["ddr"] + sum((count - 1) * step for count, step in steps) + f["run"] * config.ci
     yield end > sizes[f["seg"]], "reaches beyond the end of its segment"
-    walk = [(f["blocks"], f["fm_block"]), (f["runs"], f["fm_run"]), (f["run"], np.ones_like(f["run"]))]
+    walk = [_blocks(f, "fm", f["blocks"], config), (f["runs"], f["fm_run"]), (f["run"], np.ones_like(f["run"]))]
     yield _beyond(f["fm"], walk, config), _OUTSIDE
 
 
@@ -105,8 +106,8 @@ def _convolved(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
     yield (f["chunks"] - 1) * config.chunk_blocks >= f["dst_blocks"], "computes a chunk of which nothing is written"
     used = np.minimum(f["dst_blocks"], f["chunks"] * config.chunk_blocks)
     yield from _written(f, used, config)
-    yield _reads_beyond(f, f["blocks"], config), _OUTSIDE
-    yield (f["res_enable"] == 1) & _beyond(f["res"], _plane(f, "res", used), config), _OUTSIDE
+    yield _reads_beyond(f, (f["blocks"], f["src_block"]), config), _OUTSIDE
+    yield (f["res_enable"] == 1) & _beyond(f["res"], _plane(f, "res", used, config), config), _OUTSIDE
 
 
 def _made(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
@@ -117,8 +118,10 @@ def _made(f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
     yield product & ((f["kernel_height"] != 1) | (f["kernel_width"] != 2)), "is a product of other than two operands"
     yield _apart(f, config), "takes taps together whose words do not follow each other"
     yield f["window_columns"] > f["out_width"], "writes more columns than it computes"
-    yield _reads_beyond(_uneven(f), f["blocks"], config), _OUTSIDE
-    yield (f["b_flat"] == 1) & _beyond(f["src"], [(f["blocks"], f["b_block"])], config), _OUTSIDE
+    uneven = _uneven({**f, "src_kx": _signed(f["src_kx"], config)})
+    yield _reads_beyond(uneven, _blocks(f, "src", f["blocks"], config), config), _OUTSIDE
+    flat = (sets_on(f["src"], f["blocks"] - 1, config.depth) + 1, f["b_block"])
+    yield (f["b_flat"] == 1) & _beyond(f["src"], [flat], config), _OUTSIDE
     yield from _written(f, f["blocks"], config)
 
 
@@ -130,14 +133,30 @@ def _written(f: Fields, blocks: Numbers, config: Config) -> Iterator[Fault]:
     """Faults of the writes of conv and vector: no word may be written twice, and all must lie in feature memory."""
     pixels = f["images"] * f["out_height"] * _columns(f)
     yield pixels * blocks > config.feature_words, f"writes more than the {config.feature_words} words of feature memory"
-    yield _beyond(f["dst"], _plane(f, "dst", blocks), config), _OUTSIDE
+    yield _beyond(f["dst"], _plane(f, "dst", blocks, config), config), _OUTSIDE
 
 
-def _plane(f: Fields, name: str, blocks: Numbers) -> list[tuple[Numbers, Numbers]]:
+def _blocks(f: Fields, name: str, blocks: Numbers, config: Config) -> tuple[Numbers, Numbers]:
+    """(count, step) of the walk from block to block, within a deck if there are two."""
+    return sets_on(f[name], blocks - 1, config.depth) + 1, f[f"{name}_block"]
+
+
+def _signed(step: Numbers, config: Config) -> Numbers:
+    """A step from tap to tap, of which the top bit is a deck with depth 2: as a number of words."""
+    half = 1 << (_bits(config) - 1)
+    return step if config.depth == 1 else (step + half) % (2 * half) - half
+
+
+def _bits(config: Config) -> int:
+    """The bits of an address within its deck."""
+    return ADDRESS_BITS if config.depth == 1 else DECK_BIT
+
+
+def _plane(f: Fields, name: str, blocks: Numbers, config: Config) -> list[tuple[Numbers, Numbers]]:
     """(count, step) of the four walks over a plane: columns, rows, images, blocks (docs/engines.md, the walk)."""
     row = f["out_width"] * f[f"{name}_x"] + f[f"{name}_row"]
     image = f["out_height"] * row + f[f"{name}_image"]
-    return [(_columns(f), f[f"{name}_x"]), (f["out_height"], row), (f["images"], image), (blocks, f[f"{name}_block"])]
+    return [(_columns(f), f[f"{name}_x"]), (f["out_height"], row), (f["images"], image), _blocks(f, name, blocks, config)]
 
 
 def _apart(f: Fields, config: Config) -> NDArray[np.bool_]:
@@ -164,16 +183,16 @@ def _uneven(f: Fields) -> Fields:
     }
 
 
-def _reads_beyond(f: Fields, blocks: Numbers, config: Config) -> NDArray[np.bool_]:
-    """Which commands have taps inside of the source that leave feature memory."""
+def _reads_beyond(f: Fields, blocks: tuple[Numbers, Numbers], config: Config) -> NDArray[np.bool_]:
+    """Which commands have taps inside of the source that leave feature memory. blocks: as of `_blocks`."""
     rows, columns = _tap_range(f, "y", "height"), _tap_range(f, "x", "width")
     image = f["src_image"] + f["out_height"] * (f["src_row"] + f["out_width"] * f["src_x"])
     none = rows[:, 2].astype(bool) | columns[:, 2].astype(bool)
-    low, high = (f["src"] + rows[:, end] + columns[:, end] for end in (0, 1))
-    for count, step in ((f["images"], image), (blocks, f["src_block"])):
+    low, high = (_in_deck(f["src"], config) + rows[:, end] + columns[:, end] for end in (0, 1))
+    for count, step in ((f["images"], image), blocks):
         low, high = low + np.minimum((count - 1) * step, 0), high + np.maximum((count - 1) * step, 0)
-    around = low >> ADDRESS_BITS << ADDRESS_BITS
-    return np.asarray(~none & (high - around >= config.feature_words))
+    around = low >> _bits(config) << _bits(config)
+    return np.asarray(~none & (high - around >= config.deck_words))
 
 
 def _tap_range(f: Fields, axis: str, size: str) -> Numbers:
@@ -193,12 +212,16 @@ def _tap_range(f: Fields, axis: str, size: str) -> Numbers:
 
 
 def _beyond(first: Numbers, walks: list[tuple[Numbers, Numbers]], config: Config) -> NDArray[np.bool_]:
-    """Which walks from `first` on, of so many steps each, leave feature memory. Addresses are modulo 2^20."""
+    """Which walks from `first` on, of so many steps each, leave feature memory. Addresses are modulo 2^20, or 2^19 in a deck."""
     ends = [(count - 1) * step for count, step in walks]
-    low = first + sum(np.minimum(end, 0) for end in ends)
-    high = first + sum(np.maximum(end, 0) for end in ends)
-    around = low >> ADDRESS_BITS << ADDRESS_BITS
-    return np.asarray(high - around >= config.feature_words)
+    low = _in_deck(first, config) + sum(np.minimum(end, 0) for end in ends)
+    high = _in_deck(first, config) + sum(np.maximum(end, 0) for end in ends)
+    around = low >> _bits(config) << _bits(config)
+    return np.asarray(high - around >= config.deck_words)
+
+
+def _in_deck(address: Numbers, config: Config) -> Numbers:
+    return located(address, 0 * address, config.depth)
 
 
 def _unaligned(*addresses: Numbers) -> NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from functools import cache
 from cnna.spec.command_registers import ADDRESS_BITS as ADDRESS_BITS
 from cnna.spec.command_registers import CONV, COUNTED, LOAD, STORE, VECTOR, WEIGHT
 from cnna.spec.command_registers import COUNT_BITS as COUNT_BITS
+from cnna.spec.command_registers import DECK_BIT as DECK_BIT
 from cnna.spec.command_registers import VECTOR_OPS as VECTOR_OPS
 from cnna.spec.field import Field
 from cnna.spec.field import Register as Register
@@ -83,6 +84,7 @@ _GENERAL: dict[str, list[Field]] = {
         Field("bank_words", 16, "ro", "Words in a bank of a region."),
         Field("regions", 8, "ro", "Regions of feature memory."),
         Field("streams", 1, "ro", "1: it has stream ports, and copies between them and DDR."),
+        Field("deep", 1, "ro", "1: the array takes two channel blocks a clock, and feature memory has two decks."),
     ],
     "RINGS": [
         Field("ring_words", 16, "ro", "Words of the weight ring."),
