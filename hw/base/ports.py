@@ -58,19 +58,22 @@ def feature_read_request(config: Config, lanes: int, tag_bits: int) -> data.Stru
     )
 
 
-def feature_read_response(config: Config, lanes: int, tag_bits: int) -> data.StructLayout:
-    """The words of one request, and the request's tag."""
-    return data.StructLayout({"words": data.ArrayLayout(8 * config.ci, lanes), "tag": unsigned(tag_bits)})
+def feature_read_response(config: Config, lanes: int, tag_bits: int, blocks: int = 1) -> data.StructLayout:
+    """The words of one request, each of so many blocks, and the request's tag."""
+    return data.StructLayout({"words": data.ArrayLayout(8 * blocks * config.ci, lanes), "tag": unsigned(tag_bits)})
 
 
 class FeatureRead(wiring.Signature):
-    """A read port of feature memory, seen from the reader. Each request has one response, in order, without back-pressure."""
+    """A read port of feature memory, seen from the reader. Each request has one response, in order, without back-pressure.
 
-    def __init__(self, config: Config, lanes: int, tag_bits: int) -> None:
+    `blocks`: 2, if a request reads both decks at its addresses, whose deck does not count.
+    """
+
+    def __init__(self, config: Config, lanes: int, tag_bits: int, blocks: int = 1) -> None:
         super().__init__(
             {
                 "request": Out(stream.Signature(feature_read_request(config, lanes, tag_bits))),
-                "response": In(stream.Signature(feature_read_response(config, lanes, tag_bits), always_ready=True)),
+                "response": In(stream.Signature(feature_read_response(config, lanes, tag_bits, blocks), always_ready=True)),
             }
         )
 

@@ -8,7 +8,7 @@ beat.
 
 from collections.abc import Sequence
 
-from amaranth import Cat, Const, Module, Signal, Value, unsigned
+from amaranth import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2
@@ -21,7 +21,7 @@ from cnna.hw.dma.segments import BEAT_ADDRESS_BITS, BEAT_SHIFT, SEGMENT_BASES, S
 from cnna.hw.units.waits import COUNTS, UnitWaiter, waits_of
 from cnna.spec.config import Config
 from cnna.spec.machine import BUS_BITS, RUNS_AHEAD
-from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED
+from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, DECK_BIT
 
 COMMANDS = 2 * RUNS_AHEAD  # more than can be dealt and not ended: each has an end in a port's queue, or just behind it
 
@@ -147,13 +147,24 @@ class Runs(wiring.Component):
             walk.bytes.eq(base[BEAT_SHIFT:]),
             walk.words.eq(command.fm),
             walk.next_bytes.eq(base[BEAT_SHIFT:] + command.ddr_block[BEAT_SHIFT:]),
-            walk.next_words.eq(command.fm + command.fm_block),
+            walk.next_words.eq(self._next_block(command.fm)),
             walk.runs_left.eq(command.runs - 1),
             walk.blocks_left.eq(command.blocks - 1),
             walk.last_run.eq(command.runs == 1),
             walk.last_block.eq(command.blocks == 1),
             walk.end.eq(0),
         ]
+
+    def _next_block(self, words: Value) -> Value:
+        """The address of the next block's first run. With two decks, blocks lie in them by turns."""
+        step = self.command.payload.fm_block
+        if self.config.depth == 1:
+            return words + step
+        return Cat((words + Mux(words[DECK_BIT], step, 0))[:DECK_BIT], ~words[DECK_BIT])
+
+    def _within_deck(self, address: Value, words: Value) -> Value:
+        """An address in the same deck as `words`, if there are two."""
+        return address if self.config.depth == 1 else Cat(address[:DECK_BIT], words[DECK_BIT])
 
     def _step(self, m: Module, walk: data.View) -> None:
         """Goes to the next run, which after a block's last run is in the next block."""
@@ -163,7 +174,7 @@ class Runs(wiring.Component):
                 walk.bytes.eq(walk.next_bytes),
                 walk.words.eq(walk.next_words),
                 walk.next_bytes.eq(walk.next_bytes + command.ddr_block[BEAT_SHIFT:]),
-                walk.next_words.eq(walk.next_words + command.fm_block),
+                walk.next_words.eq(self._next_block(walk.next_words)),
                 walk.runs_left.eq(command.runs - 1),
                 walk.blocks_left.eq(walk.blocks_left - 1),
                 walk.last_run.eq(command.runs == 1),
@@ -173,7 +184,7 @@ class Runs(wiring.Component):
         with m.Else():
             m.d.sync += [
                 walk.bytes.eq(walk.bytes + command.ddr_run[BEAT_SHIFT:]),
-                walk.words.eq(walk.words + command.fm_run),
+                walk.words.eq(self._within_deck(walk.words + command.fm_run, walk.words)),
                 walk.runs_left.eq(walk.runs_left - 1),
                 walk.last_run.eq(walk.runs_left == 1),
             ]

@@ -6,7 +6,7 @@ Flags of banks cover all regions: bank b of region r is bit `r * banks + b`.
 from functools import reduce
 from operator import or_
 
-from amaranth import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -155,13 +155,13 @@ class ReadAnswers(wiring.Component):
     """
 
     def __init__(self, config: Config, request: data.StructLayout, response: data.StructLayout) -> None:
-        self._config = config
+        self._config, self._bits = config, Shape.cast(response["words"].shape.elem_shape).width
         super().__init__(
             {
                 "granted": In(config.regions * config.banks),
                 "complete": In(1),
                 "part": In(slot_layout(config, request)),
-                "words": In(data.ArrayLayout(unsigned(8 * config.ci), config.regions * config.banks)),
+                "words": In(data.ArrayLayout(unsigned(self._bits), config.regions * config.banks)),
                 "o": Out(stream.Signature(response, always_ready=True)),
             }
         )
@@ -170,7 +170,7 @@ class ReadAnswers(wiring.Component):
         m = Module()
         banks, regions = self._config.banks, self._config.regions
         granted = delayed(m, self.granted, READ_CLOCKS - 1)
-        words = Signal(data.ArrayLayout(8 * self._config.ci, banks), reset_less=True)  # by bank, of the region that was granted
+        words = Signal(data.ArrayLayout(self._bits, banks), reset_less=True)  # by bank, of the region that was granted
         hit, hits = Signal(banks, reset_less=True), Signal(banks, reset_less=True)
         tag = Signal(self.o.p.tag.shape(), reset_less=True)
         for bank in range(banks):
@@ -186,7 +186,7 @@ class ReadAnswers(wiring.Component):
         m.d.comb += self.o.p.tag.eq(tag)
         for lane in range(len(part.active)):
             found = []
-            for number, bits in enumerate(slices(8 * self._config.ci, CHOICE_BITS)):
+            for number, bits in enumerate(slices(self._bits, CHOICE_BITS)):
                 m.submodules[f"lane{lane}_{number}"] = choice = LaneChoice(bits.stop - bits.start, banks)
                 m.d.comb += [
                     choice.options.eq(Cat(words[bank][bits] for bank in range(banks))),

@@ -8,7 +8,7 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -25,6 +25,9 @@ from cnna.spec.config import Config
 class BankRam(wiring.Component):
     """One bank: `depth` words of block RAM in true dual port, with output registers.
 
+    With two `decks`, the top bit of port B's row is the deck. Port A reads the words of both decks at `a_row`, that of deck 0 in
+    the lower bits.
+
     Where `a_enable` or `b_enable` is set, the word is on `a_word` or `b_word` two clocks later. `b_write` needs `b_enable` too
     (see verilog/memories.py); `b_word` is then the word from before the write. Port B has one address for a read or a write, so
     that tools see two ports, not three.
@@ -33,13 +36,13 @@ class BankRam(wiring.Component):
     `ports.FeatureWrite.done`.
     """
 
-    def __init__(self, width: int, depth: int) -> None:
-        self._width, self._depth = width, depth
+    def __init__(self, width: int, depth: int, decks: int = 1) -> None:
+        self._width, self._depth, self._decks = width, depth, decks
         super().__init__(
             {
                 "a_enable": In(1),
-                "a_row": In(range(depth)),
-                "a_word": Out(width),
+                "a_row": In(range(depth // decks)),
+                "a_word": Out(decks * width),
                 "b_enable": In(1),
                 "b_write": In(1),
                 "b_row": In(range(depth)),
@@ -50,12 +53,22 @@ class BankRam(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.memory = memory = Memory(shape=self._width, depth=self._depth, init=[])
-        a, b, write = memory.read_port(), memory.read_port(), memory.write_port()
-        m.d.comb += [a.en.eq(self.a_enable), a.addr.eq(self.a_row)]
-        m.d.comb += [b.en.eq(self.b_enable), b.addr.eq(self.b_row)]
-        m.d.comb += [write.en.eq(self.b_write), write.addr.eq(self.b_row), write.data.eq(self.b_data)]
-        m.d.comb += [self.a_word.eq(delayed(m, a.data, 1)), self.b_word.eq(delayed(m, b.data, 1))]
+        row, enable, a_words, b_words = self.b_row[: len(self.a_row)], self.b_enable, [], []
+        for deck in range(self._decks):
+            m.submodules[f"deck{deck}" if deck else "memory"] = memory = Memory(
+                shape=self._width, depth=self._depth // self._decks, init=[]
+            )
+            a, b, write = memory.read_port(), memory.read_port(), memory.write_port()
+            here = enable & (self.b_row[-1] == deck) if self._decks == 2 else enable
+            m.d.comb += [a.en.eq(self.a_enable), a.addr.eq(self.a_row)]
+            m.d.comb += [b.en.eq(here), b.addr.eq(row)]
+            m.d.comb += [write.en.eq(self.b_write), write.addr.eq(row), write.data.eq(self.b_data)]
+            a_words.append(delayed(m, a.data, 1))
+            b_words.append(delayed(m, b.data, 1))
+        m.d.comb += self.a_word.eq(Cat(a_words))
+        if self._decks == 2:
+            b_words = [Mux(delayed(m, self.b_row[-1], 2), b_words[1], b_words[0])]
+        m.d.comb += self.b_word.eq(b_words[0])
         return m
 
 
@@ -66,7 +79,7 @@ def port_signatures(config: Config) -> dict[str, wiring.Signature]:
     """The ports by name, seen from their users. All but the first share port B of the banks; priority falls in this order."""
     beats = config.ports * config.beat_words
     return {
-        "conv_read": fetch_read(config, config.pix),
+        "conv_read": fetch_read(config, config.pix, blocks=config.depth),
         "conv_write": FeatureWrite(config, config.half),
         "residual_read": fetch_read(config, config.half),
         "vector_write": FeatureWrite(config, config.half),
@@ -102,10 +115,12 @@ class FeatureMemory(wiring.Component):
         slots: dict[str, BankSlots] = {}
         for name in self._ports:
             slots[name] = self._front(m, name, [slot for user, slot in slots.items() if "conv_read" not in (name, user)])
-        rams = [BankRam(8 * self._config.ci, self._config.bank_words) for _ in range(self._config.regions * self._config.banks)]
+        config, bits = self._config, 8 * self._config.ci
+        rams = [BankRam(bits, config.bank_words, config.depth) for _ in range(config.regions * config.banks)]
         a = self._arbitrate(m, "a", {"conv_read": slots["conv_read"]})
         b = self._arbitrate(m, "b", {name: slot for name, slot in slots.items() if name != "conv_read"})
-        a_words, b_words = (Signal(data.ArrayLayout(8 * self._config.ci, len(rams)), name=f"{port}_words") for port in "ab")
+        a_words = Signal(data.ArrayLayout(config.depth * bits, len(rams)), name="a_words")
+        b_words = Signal(data.ArrayLayout(bits, len(rams)), name="b_words")
         for index, ram in enumerate(rams):
             m.submodules[f"bank{index}"] = ram
             m.d.comb += [ram.a_enable.eq(a.enable[index]), ram.a_row.eq(a.row[index]), a_words[index].eq(ram.a_word)]
@@ -120,7 +135,7 @@ class FeatureMemory(wiring.Component):
     def _front(self, m: Module, name: str, higher: list[BankSlots]) -> BankSlots:
         """A port's splitter and slots. A bank goes to these slots where none of `higher` priority asks for it."""
         request = self._ports[name].members["request"].signature.members["payload"].shape
-        m.submodules[f"{name}_front"] = front = RequestSplitter(self._config, request, stalls=bool(higher))
+        m.submodules[f"{name}_front"] = front = RequestSplitter(self._config, request, bool(higher), whole=name == "conv_read")
         m.submodules[f"{name}_slots"] = slots = BankSlots(self._config, request, len(higher))
         wiring.connect(m, wiring.flipped(getattr(self, name).request), front.i)
         wiring.connect(m, front.o, slots.i)

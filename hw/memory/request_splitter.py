@@ -5,6 +5,7 @@
 
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
@@ -14,6 +15,7 @@ from amaranth.utils import ceil_log2
 from cnna.hw.base.attributes import COPY, NET
 from cnna.hw.base.slices import SlotFree, slices
 from cnna.spec.config import Config
+from cnna.spec.regmap import DECK_BIT
 
 
 def region_bits(config: Config) -> int:
@@ -53,14 +55,23 @@ def narrow_layout(layout: data.StructLayout) -> data.StructLayout:
     return data.StructLayout({name: field.shape for name, field in layout if name != "words"})
 
 
+def placed(config: Config, address: Value, bank: Value, row: Value, region: Value, whole: bool) -> list[Any]:
+    """Sets bank, row and region of an address. With two decks, the top bit of a row is the deck; of a `whole` set it is 0."""
+    if config.depth == 1:
+        return [Cat(bank, row, region).eq(address)]
+    deck = Const(0, 1) if whole else address[DECK_BIT]
+    return [Cat(bank, row[:-1], region).eq(address[:DECK_BIT]), row[-1].eq(deck)]
+
+
 class RequestSplitter(wiring.Component):
     """Gives a part a clock, in order. A request whose lanes need different banks is one part. Latency: three clocks.
 
     Where lanes of a request need the same bank, each goes in a part of its own, the lowest first. `stalls`: `o.ready` may be clear.
+    `whole`: with two decks, each lane reads the words of both.
     """
 
-    def __init__(self, config: Config, request: data.StructLayout, stalls: bool) -> None:
-        self._config, self._request, self._stalls = config, request, stalls
+    def __init__(self, config: Config, request: data.StructLayout, stalls: bool, whole: bool = False) -> None:
+        self._config, self._request, self._stalls, self._whole = config, request, stalls, whole
         super().__init__({"i": In(stream.Signature(request)), "o": Out(stream.Signature(part_layout(config, request)))})
 
     def elaborate(self, platform: object) -> Module:
@@ -100,7 +111,7 @@ class RequestSplitter(wiring.Component):
         part = Signal(layout)
         out = Signal(layout, name="out", reset_less=True)
         for lane, address in enumerate(work.address):
-            m.d.comb += Cat(part.bank[lane], part.row[lane], part.region[lane]).eq(address)
+            m.d.comb += placed(self._config, address, part.bank[lane], part.row[lane], part.region[lane], self._whole)
         for bank in range(self._config.banks):
             here = [now[lane] & (part.bank[lane] == bank) for lane in range(len(now))]
             m.d.comb += part.needs[bank].eq(Cat(here).any())

@@ -13,6 +13,7 @@ from cnna.hw.units.waits import COUNTS, UnitGate, gate_layout, waits_of
 from cnna.hw.vector.drain import VectorDrain
 from cnna.hw.vector.issue import VectorIssue, vector_issue_layout
 from cnna.hw.vector.sums import VectorSums
+from cnna.hw.walk.decks import Decks
 from cnna.hw.walk.fetch import Fetch, fetch_read
 from cnna.hw.walk.scatter import Scatter
 from cnna.hw.walk.walk import plane_walk, source_walk, walk_layout
@@ -90,11 +91,11 @@ class Vector(wiring.Component):
         }
         m.submodules.broadcast = broadcast = Broadcast(command_layout("vector"), shares)
         m.submodules.gate = gate = UnitGate(readers=1, span=config.chunk_blocks)
-        m.submodules.source = source = Fetch(config, config.pix, window=True)
+        m.submodules.source = source = Fetch(config, config.pix, window=True, decks=Decks.UNITS)
         m.submodules.issue = issue = VectorIssue(config)
         m.submodules.sums = sums = VectorSums(config)
         m.submodules.drain = drain = VectorDrain(config)
-        m.submodules.scatter = scatter = Scatter(config, cut=True)
+        m.submodules.scatter = scatter = Scatter(config, cut=True, decks=Decks.UNITS)
         m.submodules.units = units = UnitCount(config.chunk_blocks)
         wiring.connect(m, wiring.flipped(self.command), broadcast.command)
         parts: dict[str, wiring.Component] = {"gate": gate, "source": source, "issue": issue, "scatter": scatter, "units": units}

@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 from cnna.hw.base.ports import FeatureRead, Permit
 from cnna.hw.base.queues import CreditFifo
 from cnna.hw.base.timing import tally
+from cnna.hw.walk.decks import Decks, decks_of
 from cnna.hw.walk.exchange import Exchange
 from cnna.hw.walk.walk import flags_of, masks_of, pairs_of, walk_layout, words_of
 from cnna.hw.walk.walker import Walker
@@ -23,13 +24,13 @@ DEPTH = 16  # groups under way: the latency of feature memory and of the FIFO, a
 FLAGS = flags_of(False)
 
 
-def fetched_layout(config: Config, lanes: int, window: bool = False) -> data.StructLayout:
-    """A step's words, or the padding where a lane's tap lies outside the source; flags as in `walk.step_layout`.
+def fetched_layout(config: Config, lanes: int, window: bool = False, blocks: int = 1) -> data.StructLayout:
+    """A step's words of so many blocks, or the padding where a lane's tap lies outside the source; flags as in `walk.step_layout`.
 
     With `window` the padding is not yet put in, because a word may be a tap of up to three lanes: lane i's tap t is word i + t. It
     counts where `inside` (tap 0) or `more` (taps 1 and 2) is set; elsewhere the tap is `pad`, if it is there at all.
     """
-    words = data.ArrayLayout(unsigned(8 * config.ci), words_of(lanes, window))
+    words = data.ArrayLayout(unsigned(8 * blocks * config.ci), words_of(lanes, window))
     return data.StructLayout(
         {"words": words, **dict.fromkeys(FLAGS, unsigned(1)), "exists": unsigned(lanes)} | _masks(lanes, window)
     )
@@ -47,33 +48,35 @@ def fetch_tag_layout(lanes: int, window: bool = False) -> data.StructLayout:
     return data.StructLayout({"exists": unsigned(lanes), **masks, **flags, "pad": signed(8)})
 
 
-def fetch_read(config: Config, lanes: int, window: bool = False) -> FeatureRead:
+def fetch_read(config: Config, lanes: int, window: bool = False, blocks: int = 1) -> FeatureRead:
     """The read port that a fetch of `lanes` lanes needs."""
-    return FeatureRead(config, words_of(lanes, window), fetch_tag_layout(lanes, window).size)
+    return FeatureRead(config, words_of(lanes, window), fetch_tag_layout(lanes, window).size, blocks)
 
 
 class Fetch(wiring.Component):
     """Fetches a step a clock. A unit starts only after `permit` has allowed it.
 
     The next command's walk is set up while the last unit of this one is read. With `window`, steps may have several taps, and walks
-    may have a flat tap, whose word goes to every lane.
+    may have a flat tap, whose word goes to every lane. `blocks`: how many each read brings, one from each deck if it is 2;
+    otherwise `decks` says which steps lead from deck to deck.
     """
 
-    def __init__(self, config: Config, lanes: int, window: bool = False) -> None:
-        self._config, self._lanes, self._window = config, lanes, window
+    def __init__(self, config: Config, lanes: int, window: bool = False, blocks: int = 1, decks: Decks = Decks.NONE) -> None:
+        self._config, self._lanes, self._window, self._blocks = config, lanes, window, blocks
+        self._decks = decks_of(config, decks)
         super().__init__(
             {
                 "command": In(stream.Signature(walk_layout(window))),
                 "permit": In(Permit()),
-                "memory": Out(fetch_read(config, lanes, window)),
-                "o": Out(stream.Signature(fetched_layout(config, lanes, window))),
+                "memory": Out(fetch_read(config, lanes, window, blocks)),
+                "o": Out(stream.Signature(fetched_layout(config, lanes, window, blocks))),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.walker = walker = Walker(self._lanes, self._window)
-        m.submodules.fifo = fifo = CreditFifo(fetched_layout(self._config, self._lanes, self._window), DEPTH)
+        m.submodules.walker = walker = Walker(self._lanes, self._window, decks=self._decks)
+        m.submodules.fifo = fifo = CreditFifo(self.o.p.shape(), DEPTH)
         wiring.connect(m, wiring.flipped(self.permit), walker.permit)
         wiring.connect(m, wiring.flipped(self.o), fifo.o)
         step, request, response = walker.step, self.memory.request, self.memory.response
@@ -96,7 +99,7 @@ class Fetch(wiring.Component):
         if self._window:
             self._exchange(m, tag, fifo)
             return m
-        pad = tag.pad.replicate(self._config.ci)
+        pad = tag.pad.replicate(self._blocks * self._config.ci)
         m.d.comb += [fifo.push.eq(response.valid), *(fifo.item[name].eq(tag[name]) for name in ("exists", *FLAGS))]
         m.d.comb += [fifo.item.words[i].eq(Mux(tag.inside[i], response.p.words[i], pad)) for i in range(self._lanes)]
         return m

@@ -8,6 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from cnna.hw.base.ports import FeatureWrite
+from cnna.hw.walk.decks import Decks, decks_of
 from cnna.hw.walk.walk import walk_layout
 from cnna.hw.walk.walker import Walker
 from cnna.spec.config import Config
@@ -21,8 +22,8 @@ class Scatter(wiring.Component):
     reader's next request sees all of its words.
     """
 
-    def __init__(self, config: Config, cut: bool = False) -> None:
-        self._config, self._cut = config, cut
+    def __init__(self, config: Config, cut: bool = False, decks: Decks = Decks.NONE) -> None:
+        self._config, self._cut, self._decks = config, cut, decks_of(config, decks)
         super().__init__(
             {
                 "command": In(stream.Signature(walk_layout(cut=cut))),
@@ -34,7 +35,7 @@ class Scatter(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.walker = walker = Walker(self._config.half, cut=self._cut)
+        m.submodules.walker = walker = Walker(self._config.half, cut=self._cut, decks=self._decks)
         wiring.connect(m, walker.command, wiring.flipped(self.command))
         step, words, request = walker.step, self.words, self.memory.request
         m.d.comb += [

@@ -77,9 +77,12 @@ def source_walk(
 
 
 def plane_walk(
-    walk: data.View, command: data.View, plane: str, *, blocks: int, units: ValueLike, blocks_total: ValueLike
+    walk: data.View, command: data.View, plane: str, *, blocks: int, units: ValueLike, blocks_total: ValueLike, depth: int = 1
 ) -> list[Any]:
-    """Sets a walk over every pixel once from the members `plane`, `plane_x`.. of an engine's command; `blocks` blocks a unit."""
+    """Sets a walk over every pixel once from the members `plane`, `plane_x`.. of an engine's command; `blocks` blocks a unit.
+
+    With depth 2, a unit of several blocks is as many sets.
+    """
     return [
         walk.base.eq(command[plane]),
         *(walk[name].eq(command[f"{plane}_{name}"]) for name in ("x", "row", "image", "block")),
@@ -89,7 +92,7 @@ def plane_walk(
         *(walk[name].eq(1) for name in ("kernel_width", "kernel_height", "in_width", "in_height")),
         walk.blocks.eq(blocks),
         walk.units.eq(units),
-        walk.unit.eq(command[f"{plane}_block"] * blocks),
+        walk.unit.eq(command[f"{plane}_block"] * max(blocks // depth, 1)),
         walk.blocks_total.eq(blocks_total),
         walk.pad.eq(0),
     ]

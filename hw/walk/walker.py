@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 from cnna.hw.base.attributes import NET
 from cnna.hw.base.ports import Permit
 from cnna.hw.base.queues import SkidBuffer
+from cnna.hw.walk.decks import Decks, Turns, on_deck
 from cnna.hw.walk.row_steps import RowSteps
 from cnna.hw.walk.walk import (
     SIZE_BITS,
@@ -27,7 +28,7 @@ from cnna.hw.walk.walk import (
     walk_layout,
 )
 from cnna.spec.config import TAPS
-from cnna.spec.regmap import ADDRESS_BITS
+from cnna.spec.regmap import ADDRESS_BITS, DECK_BIT
 
 COORDINATE = signed(SPAN_BITS + 2)  # of a tap in its source, with first, stride and dilation at their widest
 MORE = data.ArrayLayout(COORDINATE, TAPS - 1)  # a column for each further tap of a step
@@ -142,8 +143,8 @@ class TapLoops(wiring.Component):
     late in the clock.
     """
 
-    def __init__(self, window: bool = False, cut: bool = False) -> None:
-        self._window = window
+    def __init__(self, window: bool = False, cut: bool = False, decks: Decks = Decks.NONE) -> None:
+        self._window, self._decks = window, decks
         super().__init__(
             {
                 "walk": In(walk_layout(window, cut)),
@@ -153,6 +154,7 @@ class TapLoops(wiring.Component):
                 "row": Out(COORDINATE),
                 **dict.fromkeys(("first", "last"), Out(1)),
                 "exists": Out(1),  # the block, as `blocks_total` says
+                **({} if decks is Decks.NONE else {"deck": Out(1)}),
                 **({"flat": Out(1), "flat_address": Out(ADDRESS_BITS), "taps": Out(TAPS - 1), "pair": Out(2)} if window else {}),
             }
         )
@@ -190,18 +192,23 @@ class TapLoops(wiring.Component):
         row_start, block_start = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         unit_start, next_unit = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         sum_ = Signal(ADDRESS_BITS)
+        block, unit_step = walk.block, walk.unit
+        if self._decks is not Decks.NONE:
+            turns = self._turns(m, x_last, taps_last)
+            block = Mux(turns.deck, block, 0)
+            unit_step = Mux(turns.starting, unit_step, 0) if self._decks is Decks.UNITS else unit_step
         with m.If(~x_last):
             m.d.comb += sum_.eq(self.address + kx)
         with m.Elif(~y_last):
             m.d.comb += sum_.eq(row_start + walk.ky)
         with m.Elif(~block_last):
-            m.d.comb += sum_.eq(block_start + walk.block)
+            m.d.comb += sum_.eq(block_start + block)
         with m.Else():
             m.d.comb += sum_.eq(unit_start)
         unit = Mux(self.begin, walk.base, next_unit)
         with m.If(start):
             m.d.sync += [place.eq(unit) for place in (self.address, row_start, block_start, unit_start)]
-            m.d.sync += [next_unit.eq(unit + walk.unit), self.column.eq(walk.first_x), self.row.eq(walk.first_y)]
+            m.d.sync += [next_unit.eq(unit + unit_step), self.column.eq(walk.first_x), self.row.eq(walk.first_y)]
         with m.Elif(step):
             m.d.sync += [self.address.eq(sum_), self.column.eq(Mux(x_last, walk.first_x, self.column + dilation))]
             with m.If(x_last):
@@ -210,15 +217,27 @@ class TapLoops(wiring.Component):
                     m.d.sync += block_start.eq(sum_)
         self._count_blocks(m, block_end)
         if self._window:
-            self._place_flat(m, x_last)
+            flat_unit = walk.flat_unit
+            self._place_flat(m, x_last, flat_unit if self._decks is Decks.NONE else Mux(turns.starting, flat_unit, 0))
         return m
 
-    def _place_flat(self, m: Module, x_last: Value) -> None:
+    def _turns(self, m: Module, x_last: Value, taps_last: Value) -> Turns:
+        """Drives `deck`, that of the step's words."""
+        walk = self.walk
+        m.submodules.turns = turns = Turns(self._decks)
+        m.d.comb += [
+            *(turns.first.eq(walk.base[DECK_BIT]), turns.across.eq(walk.kx[DECK_BIT])),
+            *(turns.begin.eq(self.begin), turns.start.eq(self.start), turns.step.eq(self.step)),
+            *(turns.row_end.eq(x_last), turns.block_end.eq(taps_last), turns.group_end.eq(self.last), self.deck.eq(turns.deck)),
+        ]
+        return turns
+
+    def _place_flat(self, m: Module, x_last: Value, flat_unit: Value) -> None:
         """Drives `flat`, whether the tap is in column 0 and that is flat, and `flat_address`."""
         walk, start, next_unit, unit = self.walk, self.start, Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         m.d.comb += unit.eq(Mux(self.begin, walk.base, next_unit))
         with m.If(start):
-            m.d.sync += [self.flat_address.eq(unit), next_unit.eq(unit + walk.flat_unit)]
+            m.d.sync += [self.flat_address.eq(unit), next_unit.eq(unit + flat_unit)]
         with m.If(start | self.step):
             m.d.sync += self.flat.eq(walk.flat & (start | x_last))
 
@@ -246,8 +265,8 @@ class Walker(wiring.Component):
     step. Only with `window` can walks have a flat tap, or steps of several taps, and only with `cut` rows of which a part exists.
     """
 
-    def __init__(self, lanes: int, window: bool = False, cut: bool = False) -> None:
-        self._lanes, self._window, self._cut = lanes, window, cut
+    def __init__(self, lanes: int, window: bool = False, cut: bool = False, decks: Decks = Decks.NONE) -> None:
+        self._lanes, self._window, self._cut, self._decks = lanes, window, cut, decks
         super().__init__(
             {
                 "command": In(stream.Signature(walk_layout(window, cut))),
@@ -259,7 +278,7 @@ class Walker(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.plan = planner = WalkPlan(self._lanes, self._window, self._cut)
-        m.submodules.taps = taps = TapLoops(self._window, self._cut)
+        m.submodules.taps = taps = TapLoops(self._window, self._cut, self._decks)
         wiring.connect(m, wiring.flipped(self.command), planner.command)
         plan, walk = planner.plan, Signal(walk_layout(self._window, self._cut), reset_less=True)
         m.d.comb += taps.walk.eq(walk)
@@ -346,7 +365,7 @@ class Walker(wiring.Component):
                 if self._window:
                     address = address if i else Mux(taps.flat, taps.flat_address, address)
                     m.d.sync += own[i].eq(exists & ~taps.flat if i else exists)
-                m.d.sync += [held.address[i].eq(address), held.exists[i].eq(exists)]
+                m.d.sync += [held.address[i].eq(self._located(address, taps)), held.exists[i].eq(exists)]
             if self._window:
                 m.d.sync += self._beyond(m, held, places[-1], taps)
         return summed
@@ -359,5 +378,10 @@ class Walker(wiring.Component):
             across = number * taps.walk.x
             m.d.sync += [way.eq(to) for way, to in zip(ways, (across, across + taps.walk.kx, across - taps.walk.kx), strict=True)]
             way = Mux(taps.pair[0], ways[1], Mux(taps.pair[1], ways[2], ways[0]))
-            found.append(held.address[self._lanes + number - 1].eq(last.address + (taps.address + way)))
+            address = last.address + (taps.address + way)
+            found.append(held.address[self._lanes + number - 1].eq(self._located(address, taps)))
         return found
+
+    def _located(self, address: Value, taps: TapLoops) -> Value:
+        """An address of a step, in the step's deck if there are two."""
+        return address if self._decks is Decks.NONE else on_deck(address, taps.deck)

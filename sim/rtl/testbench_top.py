@@ -7,7 +7,7 @@ synthesised.
 
 from cnna.spec.config import Config
 from cnna.spec.machine import AXI_BITS, AXI_LITE_BITS, STREAM_BITS, signal_bits
-from cnna.spec.regmap import COUNT_BITS, COUNTED
+from cnna.spec.regmap import COUNT_BITS, COUNTED, DECK_BIT
 
 FEATURES, COUNTERS, ISSUE = "dut.featmem", "dut.counters", "dut.conv.issue"  # instances whose signals the probes read
 CONTROL = "dut.control"  # instance whose signals the streams' ends read
@@ -127,7 +127,10 @@ def _probes(config: Config) -> list[str]:
     """Passes to `probes.cpp` the state of the engines and, while there is a log, every word written to feature memory."""
     banks, row_bits, word_bits = config.regions * config.banks, (config.bank_words - 1).bit_length(), 8 * config.ci
     row, word = f"{FEATURES}.probe_row[{row_bits} * i +: {row_bits}]", f"{FEATURES}.probe_word[{word_bits} * i +: {word_bits}]"
-    address = f"(i / {config.banks} * {config.bank_words} + int'({row})) * {config.banks} + i % {config.banks}"
+    rows = config.bank_words // config.depth
+    address = f"(i / {config.banks} * {rows} + int'({row}) % {rows}) * {config.banks} + i % {config.banks}"
+    if config.depth == 2:
+        address += f" + (int'({row}) / {rows} << {DECK_BIT})"
     done = ", ".join(f"{{8'd0, dut.counts.done[{COUNT_BITS} * {index} +: {COUNT_BITS}]}}" for index in range(len(COUNTED)))
     return [
         '  import "DPI-C" function void probe_write(input int address, input bit [127:0] word, input int bytes);',
