@@ -25,6 +25,16 @@ HIGH_BITS = 19  # of a cascade's high lane: 8 products of -128 by -128 make 2^17
 TILE_LATENCY = 2 + dsp.LATENCY  # clocks from a cascade's last byte to `sums`
 
 
+def tile_members(config: Config, pairs: int) -> dict[str, wiring.Member]:
+    """The ports of a tile."""
+    return {
+        **dict.fromkeys(("valid", "first", "last"), In(1)),
+        "activations": In(data.ArrayLayout(unsigned(8), config.ci)),
+        "weights": In(data.ArrayLayout(data.ArrayLayout(unsigned(8), 2 * pairs), config.ci)),
+        "sums": Out(data.ArrayLayout(signed(32), 2 * pairs)),
+    }
+
+
 class ArrayTile(wiring.Component):
     """One pixel's sums over a group for `pairs` pairs of output channels, int32 by output channel.
 
@@ -36,23 +46,20 @@ class ArrayTile(wiring.Component):
 
     def __init__(self, config: Config, pairs: int) -> None:
         self._config, self._pairs = config, pairs
-        super().__init__(
-            {
-                **dict.fromkeys(("valid", "first", "last"), In(1)),
-                "activations": In(data.ArrayLayout(unsigned(8), config.ci)),
-                "weights": In(data.ArrayLayout(data.ArrayLayout(unsigned(8), 2 * pairs), config.ci)),
-                "sums": Out(data.ArrayLayout(signed(32), 2 * pairs)),
-            }
-        )
+        super().__init__(tile_members(config, pairs))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         valid, last = (Signal(name=name, attrs=COPY) for name in ("valid_copy", "last_copy"))
         first = Signal(name="first_copy", reset_less=True, attrs=COPY)
         m.d.sync += [valid.eq(self.valid), first.eq(self.first), last.eq(self.last)]
+        self._prepare(m)
         held = [self._accumulated(m, total, valid, first, last) for pair in range(self._pairs) for total in self._totals(m, pair)]
         m.d.comb += self.sums.as_value().eq(Cat(held))
         return m
+
+    def _prepare(self, m: Module) -> None:
+        """Adds what all pairs share; nothing here."""
 
     def _totals(self, m: Module, pair: int) -> tuple[Signal, Signal]:
         """The low and the high lane of a pair, each summed over all cascades."""
@@ -109,8 +116,8 @@ class Array(wiring.Component):
                 "valid": In(1),
                 "first": In(1),
                 "last": In(1),
-                "words": In(data.ArrayLayout(unsigned(8 * config.ci), config.pix)),
-                "weights": In(8 * config.ci * config.co),
+                "words": In(data.ArrayLayout(unsigned(8 * config.depth * config.ci), config.pix)),
+                "weights": In(8 * config.ring_word_bytes),
                 "o_valid": Out(1),
                 "sums": Out(sums_layout(config)),
             }

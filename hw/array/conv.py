@@ -8,13 +8,14 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from cnna.hw.array.array import Array
 from cnna.hw.array.drain import Drain
+from cnna.hw.array.fast_array import array_of
 from cnna.hw.array.issue import Issue, issue_layout
 from cnna.hw.array.residual import ResidualAdd, add_layout
 from cnna.hw.base.broadcast import Broadcast, Share, Statements, members
 from cnna.hw.base.ports import FeatureWrite, RingRead, command_layout
 from cnna.hw.units.waits import COUNTS, UnitGate, gate_layout, waits_of
+from cnna.hw.walk.decks import Decks
 from cnna.hw.walk.fetch import Fetch, fetch_read
 from cnna.hw.walk.scatter import Scatter
 from cnna.hw.walk.walk import plane_walk, source_walk, walk_layout
@@ -51,7 +52,7 @@ class Conv(wiring.Component):
                 "command": In(stream.Signature(command_layout("conv"))),
                 "done": In(COUNTS),
                 "ring": Out(RingRead(8 * config.ring_word_bytes)),
-                "source": Out(fetch_read(config, config.pix)),
+                "source": Out(fetch_read(config, config.pix, blocks=config.depth)),
                 "residual": Out(fetch_read(config, config.half)),
                 "write": Out(FeatureWrite(config, config.half)),
                 "unit": Out(1),
@@ -66,10 +67,10 @@ class Conv(wiring.Component):
         m = Module()
         m.submodules.broadcast = broadcast = Broadcast(command_layout("conv"), self._shares())
         m.submodules.gate = gate = UnitGate(readers=2, span=1)
-        m.submodules.source = source = Fetch(self.config, self.config.pix)
-        m.submodules.residual = residual = Fetch(self.config, self.config.half)
+        m.submodules.source = source = Fetch(self.config, self.config.pix, blocks=self.config.depth)
+        m.submodules.residual = residual = Fetch(self.config, self.config.half, decks=Decks.BLOCKS)
         m.submodules.add = add = ResidualAdd(self.config)
-        m.submodules.scatter = scatter = Scatter(self.config)
+        m.submodules.scatter = scatter = Scatter(self.config, decks=Decks.BLOCKS)
         wiring.connect(m, wiring.flipped(self.command), broadcast.command)
         parts: dict[str, wiring.Component] = {"gate": gate, "source": source, "residual": residual, "add": add, "scatter": scatter}
         for name, part in parts.items():
@@ -98,8 +99,10 @@ class Conv(wiring.Component):
 
         def plane(name: str) -> Share:
             def assign(walk: data.View, command: data.View) -> Statements:
-                blocks = self.config.chunk_blocks
-                return plane_walk(walk, command, name, blocks=blocks, units=command.chunks, blocks_total=command.dst_blocks)
+                blocks, depth = self.config.chunk_blocks, self.config.depth
+                return plane_walk(
+                    walk, command, name, blocks=blocks, units=command.chunks, blocks_total=command.dst_blocks, depth=depth
+                )
 
             return Share(walk_layout(), assign)
 
@@ -115,7 +118,7 @@ class Conv(wiring.Component):
     def _multiply(self, m: Module, broadcast: Broadcast, source: Fetch, add: ResidualAdd) -> Issue:
         """Connects what leads from fetched words to the results of the requantiser."""
         m.submodules.issue = issue = Issue(self.config)
-        m.submodules.array = array = Array(self.config)
+        m.submodules.array = array = array_of(self.config)
         m.submodules.drain = drain = Drain(self.config)
         wiring.connect(m, broadcast.issue, issue.command)
         wiring.connect(m, source.o, issue.source)

@@ -62,11 +62,11 @@ class Issue(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        words = data.ArrayLayout(unsigned(8 * config.ci), config.pix)
+        words = data.ArrayLayout(unsigned(8 * config.depth * config.ci), config.pix)
         super().__init__(
             {
                 "command": In(stream.Signature(issue_layout())),
-                "source": In(stream.Signature(fetched_layout(config, config.pix))),
+                "source": In(stream.Signature(fetched_layout(config, config.pix, blocks=config.depth))),
                 "ring": Out(RingRead(8 * config.ring_word_bytes)),
                 "feed": Out(data.StructLayout({"valid": 1, "first": 1, "last": 1})),
                 "words": Out(words),

@@ -4,7 +4,8 @@
 Names and meanings are those of the vendor's user guide UG579.
 
 Packing: with `packed(w1, w0)` on A and D and x on B, P = (w1 * x << 18) + w0 * x. LANE_PRESET is added once to the sum, so
-that the low lane P[17:0] never goes negative. Then the high lane is P[47:18], and the low lane is P[17:0] - LANE_PRESET.
+that the low lane P[17:0] never goes negative. Then the high lane is P[47:18], and the low lane is P[17:0] - LANE_PRESET. Lanes
+may have another number of bits than 18; the preset is then half of what the low lane holds.
 """
 
 from amaranth import Cat, ClockSignal, Const, Instance, Signal, Value, ValueLike
@@ -21,6 +22,7 @@ ADD_PCIN_SHIFTED = 0b00_101_00_00  # PCIN >> 17
 ADD_C = 0b00_011_00_00
 ADD_RND = 0b10_000_00_00
 ALSO_C = 0b11_000_00_00  # beside one of PCIN
+ALSO_P = 0b01_000_00_00  # beside one of PCIN: the sum of the clock before
 
 _ZERO, _ONE = Const(0, 1), Const(1, 1)
 _ENABLES = ("A1", "A2", "AD", "ALUMODE", "B1", "B2", "C", "CARRYIN", "CTRL", "D", "INMODE", "M", "P")
@@ -53,10 +55,10 @@ def sign_extended(value: ValueLike, bits: int) -> Value:
     return Cat(value, value[-1].replicate(bits - len(value)))
 
 
-def packed(high: ValueLike, low: ValueLike) -> tuple[Value, Value]:
-    """The A and D ports for `(high << 18) + low`, both int8."""
+def packed(high: ValueLike, low: ValueLike, bits: int = LANE_BITS) -> tuple[Value, Value]:
+    """The A and D ports for `(high << bits) + low`, both int8."""
     high = Value.cast(high)
-    return sign_extended(Cat(Const(0, LANE_BITS), high), A_BITS), sign_extended(low, D_BITS)
+    return sign_extended(Cat(Const(0, bits), high), A_BITS), sign_extended(low, D_BITS)
 
 
 def opmode(*added: int) -> Const:
@@ -64,9 +66,9 @@ def opmode(*added: int) -> Const:
     return Const(0b00_000_01_01 | sum(added), 9)
 
 
-def low_lane(p: Value) -> Value:
-    """The signed low lane of a packed sum that contains LANE_PRESET once."""
-    return Cat(p[: LANE_BITS - 1], ~p[LANE_BITS - 1]).as_signed()
+def low_lane(p: Value, bits: int = LANE_BITS) -> Value:
+    """The signed low lane of a packed sum that contains its preset once."""
+    return Cat(p[: bits - 1], ~p[bits - 1]).as_signed()
 
 
 def dsp48e2(

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from amaranth.lib import wiring
 
-from cnna.hw.array.array import Array
 from cnna.hw.array.conv import Conv
 from cnna.hw.array.drain import Drain
+from cnna.hw.array.fast_array import array_of
 from cnna.hw.array.issue import Issue
 from cnna.hw.array.residual import ResidualAdd
 from cnna.hw.axi.lite import AxiLiteSlave
@@ -40,9 +40,9 @@ from cnna.hw.weights.weights import Weights
 from cnna.spec.config import BEAT_BYTES, Config
 
 BLOCKS: dict[str, Callable[[Config], wiring.Component]] = {
-    "array": Array,
+    "array": array_of,
     "axilite": lambda config: AxiLiteSlave(),
-    "bank": lambda config: BankRam(8 * config.ci, config.bank_words),
+    "bank": lambda config: BankRam(8 * config.ci, config.bank_words, config.depth),
     "bursts": lambda config: BurstCutter(),
     "control": lambda config: Control(),
     "conv": Conv,
