@@ -18,8 +18,9 @@ from cnna.compiler.lower.layout import together
 from cnna.spec.commands import Command, commands
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED, DdrSpeed
+from cnna.spec.decks import located, sets_on
 from cnna.spec.machine import QUEUE_COMMANDS
-from cnna.spec.regmap import ADDRESS_BITS, COUNTED, VECTOR_OPS
+from cnna.spec.regmap import COUNTED, VECTOR_OPS
 
 FILL_CLOCKS = {"load": 20, "weight": 0, "conv": 70, "vector": 45, "store": 20}  # pipeline fill and drain of a command
 OWN_CONFLICT = 0.9  # clocks that a group's reads wait for an earlier group's two writes in the same region (measured)
@@ -62,8 +63,9 @@ def moving_clocks(fields: Fields, config: Config) -> int:
     Each port moves a run of its own, one beat a clock. It takes longer if one bank holds more words than there are such clocks.
     """
     total = fields["runs"] * fields["blocks"]
+    places = [divmod(n, fields["runs"]) for n in range(min(config.ports, total))]
     starts = [
-        n // fields["runs"] * fields["fm_block"] + n % fields["runs"] * fields["fm_run"] for n in range(min(config.ports, total))
+        sets_on(fields.get("fm", 0), block, config.depth) * fields["fm_block"] + run * fields["fm_run"] for block, run in places
     ]
     rounds, rest = divmod(fields["run"], config.banks)
     last = [(start + word) % config.banks for start in starts for word in range(rest)]
@@ -74,19 +76,22 @@ def moving_clocks(fields: Fields, config: Config) -> int:
 def _own_region(fields: Fields, config: Config) -> float:
     """Probability that the source and the destination of a unit of a vector command lie in the same region."""
     units = [(low, min(low + config.chunk_blocks, fields["blocks"])) for low in range(0, fields["blocks"], config.chunk_blocks)]
-    return sum(together(walked("src", fields, unit), walked("dst", fields, unit), config) for unit in units) / len(units)
+    depth = config.depth
+    found = (together(walked("src", fields, unit, depth), walked("dst", fields, unit, depth), config) for unit in units)
+    return sum(found) / len(units)
 
 
-def walked(prefix: str, fields: Fields, blocks: Range) -> Range:
-    """The range of words of feature memory in which the pixels of these blocks begin, for a `src` or `dst` walk."""
+def walked(prefix: str, fields: Fields, blocks: Range, depth: int) -> Range:
+    """The range of words of a deck in which the pixels of these blocks begin, for a `src` or `dst` walk."""
     images = fields["images"]
-    counts = (images * fields["out_height"] * fields["out_width"], images * fields["out_height"], images, blocks[1] - blocks[0])
+    first, last = (sets_on(fields[prefix], block, depth) for block in (blocks[0], blocks[1] - 1))
+    counts = (images * fields["out_height"] * fields["out_width"], images * fields["out_height"], images, last - first + 1)
     moves = [(count - 1) * fields[f"{prefix}_{step}"] for count, step in zip(counts, ("x", "row", "image", "block"), strict=True)]
-    base = fields[prefix] + blocks[0] * fields[f"{prefix}_block"]
+    base = fields[prefix] + first * fields[f"{prefix}_block"]
     if prefix == "src":  # the first tap may lie in the padding
         base -= fields["first_x"] * (fields["src_kx"] // max(fields["stride_dilation_x"], 1))
         base -= fields["first_y"] * (fields["src_ky"] // max(fields["stride_dilation_y"], 1))
-    base %= 1 << ADDRESS_BITS
+    base = located(base, 0, depth)
     return base + sum(min(move, 0) for move in moves), base + sum(max(move, 0) for move in moves) + 1
 
 
@@ -187,14 +192,14 @@ class _Estimator:
         if engine == "conv":
             work = command_steps(engine, fields, self.config)
             writes = work.groups * work.times * work.written
-            span = walked("dst", fields, (0, fields["dst_blocks"]))
+            span = walked("dst", fields, (0, fields["dst_blocks"]), self.config.depth)
             self.writing = [*self.writing[-1:], _Writing(begin, end, writes / max(end - begin, 1), span)]
         return begin, end
 
     def _disturbed(self, fields: Fields, unit: int, clock: float, each: float) -> float:
         """Clocks that the writes of the array cost a unit of the vector engine that begins at `clock`."""
         low = unit * self.config.chunk_blocks
-        source = walked("src", fields, (low, min(low + self.config.chunk_blocks, fields["blocks"])))
+        source = walked("src", fields, (low, min(low + self.config.chunk_blocks, fields["blocks"])), self.config.depth)
         lost = 0.0
         for writing in self.writing:
             share = together(source, writing.span, self.config)

@@ -29,7 +29,7 @@ class EngineSteps:
     """The work of an engine for some output pixels, at most one step a clock.
 
     The engine works on each group of pixels `times` times: once for each chunk (array) or each block (vector engine). Each time, it
-    takes one step for each tap of each of `blocks` source blocks, and makes `made` blocks of output.
+    takes one step for each tap of each of `blocks` source blocks (array: sets), and makes `made` blocks of output.
     """
 
     groups: int
@@ -59,9 +59,9 @@ class EngineSteps:
         return self.groups * self.times * max(self.each, self.written)
 
 
-def array_steps(groups: int, chunks: int, blocks: int, taps: int, config: Config) -> EngineSteps:
-    """The work of the array: `chunks` chunks of output from `blocks` source blocks."""
-    return EngineSteps(groups, chunks, blocks, taps, config.chunk_blocks)
+def array_steps(groups: int, chunks: int, sets: int, taps: int, config: Config) -> EngineSteps:
+    """The work of the array: `chunks` chunks of output from `sets` sets of source blocks, each of which it takes in one step."""
+    return EngineSteps(groups, chunks, sets, taps, config.chunk_blocks)
 
 
 def vector_steps(groups: int, blocks: int, taps: int) -> EngineSteps:
@@ -111,7 +111,7 @@ def kernel_steps(
                 mine = mine // width * groups_of(width, config) * config.pix
         groups = groups_of(mine, config)
         if isinstance(own, ConvKernel):
-            found += [array_steps(groups, part.chunks, part.blocks, taps, config) for part in own.parts]
+            found += [array_steps(groups, part.chunks, config.sets(part.blocks), taps, config) for part in own.parts]
         else:
             found.append(vector_steps(groups, own.dest.blocks, taps))
     return tuple(found)

@@ -13,6 +13,7 @@ from typing import BinaryIO
 from cnna.compiler.compile import fastest_plan
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.lower.kernels import Kernel, Lowered, views_of
+from cnna.compiler.lower.layout import whole_place
 from cnna.compiler.lower.lower import lower
 from cnna.compiler.plan.fold import fold_inputs
 from cnna.compiler.plan.pitch import set_pitches
@@ -74,8 +75,8 @@ def _legal(kernel: Kernel, lowered: Lowered, config: Config) -> Iterator[Tiling]
     maps, roles = lowered.maps, list(views_of(kernel))
     height, units = maps[kernel.dest.map].height, -(-kernel.dest.blocks // config.chunk_blocks)
     images = kernel.images[1] - kernel.images[0]
-    whole = {role: m.pitch * m.height * m.blocks for role in roles for m in [maps[views_of(kernel)[role].map]]}
-    if sum(whole.values()) <= config.feature_words:
+    whole = {role: whole_place(maps[views_of(kernel)[role].map]).image_words for role in roles}
+    if sum(whole.values()) <= config.deck_words:
         yield Tiling(images, height, kernel.dest.blocks, {})
     all_rows = dict.fromkeys(-(-height // bands) for bands in range(1, height + 1))
     all_blocks = dict.fromkeys(-(-units // 2**n) * config.chunk_blocks for n in range(units.bit_length() + 1))
@@ -88,7 +89,7 @@ def _legal(kernel: Kernel, lowered: Lowered, config: Config) -> Iterator[Tiling]
         for count in range(1, len(roles) + 1):
             for staged, copies in product(combinations(roles, count), (1, 2)):
                 words = sum(copies * most[role] if role in staged else whole[role] for role in roles)
-                if words <= config.feature_words:
+                if words <= config.deck_words:
                     yield Tiling(1, bare.rows, bare.blocks, dict.fromkeys(staged, (0,) * copies))
 
 

@@ -19,7 +19,7 @@ def conv(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
     """A convolution or fully connected layer, with what it adds."""
     op, graph = node.op, low.graph
     constants = [np.asarray(graph.constants[name]) for name in (op.weights, op.bias, op.mult, op.shift)]
-    parts = _conv_parts(low, node.name, op.groups, *constants)
+    parts = _conv_parts(low, node, op.groups, *constants)
     if op.table is not None:
         first = behind_table(parts[0].stream, op.table.values, low.config.stripe_bytes)
         parts = (replace(parts[0], stream=first), *parts[1:])
@@ -30,7 +30,7 @@ def conv(low: Lowering, node: ir.Node, layer: int) -> list[Kernel]:
 
 def _conv_parts(
     low: Lowering,
-    name: str,
+    node: ir.Node,
     groups: int,
     weights: NDArray[np.int8],
     bias: NDArray[np.int32],
@@ -42,28 +42,35 @@ def _conv_parts(
     A chunk of a grouped convolution needs only the blocks of its own groups. In the last chunk, channels beyond the last have a
     factor of 0, so that they come out as the output's zero point.
     """
-    config, cout = low.config, len(weights)
+    config, cout, first_block = low.config, len(weights), low.storage.views[node.inputs[0]].block
     channels_in, channels_out = weights.shape[1], cout // groups
     ranges: list[Range] = []
     for first in range(0, cout, config.co):
         last = min(first + config.co, cout) - 1
         group_low, group_high = first // channels_out, last // channels_out + 1
-        ranges.append((group_low * channels_in // config.ci, -(-group_high * channels_in // config.ci)))
+        needed = group_low * channels_in // config.ci, -(-group_high * channels_in // config.ci)
+        ranges.append(_whole_sets(needed, first_block, config))
     params = blocked(pack_params(bias, mult, shift), config.co, fill=int(pack_params(0, 0, 1)))
     parts, first = [], 0
     while first < len(ranges):
         count = next((n for n in range(1, len(ranges) - first) if ranges[first + n] != ranges[first]), len(ranges) - first)
         span, chunks = ranges[first], range(first, first + count)
         spread = np.stack([_chunk_weights(weights, groups, chunk, span, config) for chunk in chunks])
-        if packing_overflows(spread, config.cascade).any():
-            raise ModelError(
-                f"{low.graph.name}: node '{name}': {config.cascade} weights of -128 at consecutive input channels overflow the "
-                f"packed multiplier if their inputs are all -128 too; quantise weights to -127..127"
-            )
+        if packing_overflows(spread, config.cascade, config.depth).any():
+            wide = config.depth == 1
+            why = "all -128 too" if wide else "-128, and so does one beside a negative weight of the channel before"
+            what = f"{config.cascade} weights of -128 at consecutive input channels overflow the packed multiplier if their inputs"
+            raise ModelError(f"{low.graph.name}: node '{node.name}': {what} are {why}; quantise weights to -127..127")
         stream = conv_stream(params[first : first + count], spread, config)
         parts.append(ConvPart(first, count, span[0], span[1] - span[0], stream))
         first += count
     return tuple(parts)
+
+
+def _whole_sets(blocks: Range, first_block: int, config: Config) -> Range:
+    """The range of blocks, widened to whole sets: `first_block` is the source's first block in its map."""
+    low, high = (first_block + edge for edge in blocks)
+    return low - low % config.depth - first_block, high + -high % config.depth - first_block
 
 
 def _chunk_weights(weights: NDArray[np.int8], groups: int, chunk: int, span: Range, config: Config) -> NDArray[np.int8]:
@@ -95,7 +102,7 @@ def picked_channels(low: Lowering, node: ir.Node, layer: int, source: View, pick
     parts = []
     for chunk in range(-(-cout // config.co)):
         wanted = picked[chunk * config.co : (chunk + 1) * config.co]
-        span = (wanted[0] // config.ci, wanted[-1] // config.ci + 1)
+        span = _whole_sets((wanted[0] // config.ci, wanted[-1] // config.ci + 1), source.block, config)
         spread = np.zeros((1, span[1] - span[0], 1, 1, config.co, config.ci), np.int8)
         for channel, place in enumerate(wanted):
             spread[0, place // config.ci - span[0], 0, 0, channel, place % config.ci] = 1

@@ -21,7 +21,8 @@ class Map:
     """A stored feature map. It holds one tensor or, after concatenation in place, several.
 
     pitch: words from one row to the next in feature memory (`compiler.plan.pitch` sets it). images: how many images of the batch it
-    holds. part_of: the map of all images, if this one is cut from it (`compiler.plan.segment`).
+    holds. part_of: the map of all images, if this one is cut from it (`compiler.plan.segment`). depth: blocks in a set
+    (`spec.decks`).
     """
 
     name: str
@@ -31,6 +32,7 @@ class Map:
     pitch: int
     images: Range = (0, 1)
     part_of: str | None = None
+    depth: int = 1
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Where words lie: a map, or the part of it that a tile works on, in feature memory and in DDR.
 
-Feature memory: image by image, in an image block by block, in a block row by row, `pitch` words apart. DDR: the same, rows at
-multiples of 16 bytes.
+Feature memory: image by image, in an image set by set (`spec.decks`), in a set row by row, `pitch` words apart. Sizes and ranges of
+it are those of a deck. DDR: block by block in place of set by set, rows at multiples of 16 bytes.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cnna.compiler.lower.kernels import Map, Range
 from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.decks import located
 
 SEGMENT_ALIGN = 4096  # bytes; also of maps in the workspace, so that bursts start at a page
 STREAM_ALIGN = 64  # bytes, of weight streams
@@ -23,7 +24,10 @@ def align(value: int, step: int) -> int:
 
 @dataclass(frozen=True)
 class Place:
-    """Part of a map in feature memory, from image `image`, block `block` and row `row` on. Addresses and steps are in words."""
+    """Part of a map in feature memory, from image `image`, block `block` and row `row` on. Addresses and steps are in words.
+
+    block_words: from a set to the next. base: of the set that has the first block.
+    """
 
     base: int
     pitch: int
@@ -32,14 +36,17 @@ class Place:
     image: int = 0
     block: int = 0
     row: int = 0
+    depth: int = 1
 
     def address(self, image: int, block: int, row: int, column: int) -> int:
         """Address of a word, given its place in the whole map.
 
-        The formula is linear, so places in the padding have addresses too.
+        The formula is linear but for the decks, so places in the padding have addresses too.
         """
-        steps = (image - self.image) * self.image_words + (block - self.block) * self.block_words + (row - self.row) * self.pitch
-        return self.base + steps + column
+        sets = block // self.depth - self.block // self.depth
+        steps = (image - self.image) * self.image_words + sets * self.block_words + (row - self.row) * self.pitch
+        address = self.base + steps + column
+        return address if self.depth == 1 else located(address, block % self.depth, self.depth)
 
 
 @dataclass(frozen=True)
@@ -72,11 +79,17 @@ class Box:
 def whole_place(map_: Map, base: int = 0) -> Place:
     """All of a map in feature memory."""
     block_words = map_.pitch * map_.height
-    return Place(base, map_.pitch, block_words, block_words * map_.blocks, map_.images[0])
+    image_words = block_words * sets_of((0, map_.blocks), map_.depth)
+    return Place(base, map_.pitch, block_words, image_words, map_.images[0], depth=map_.depth)
+
+
+def sets_of(blocks: Range, depth: int) -> int:
+    """The sets that have a block of the range."""
+    return -(-blocks[1] // depth) - blocks[0] // depth
 
 
 def map_words(map_: Map) -> int:
-    """Words that a whole map takes in feature memory."""
+    """Words that a whole map takes in a deck of feature memory."""
     return (map_.images[1] - map_.images[0]) * whole_place(map_).image_words
 
 
@@ -91,11 +104,12 @@ def map_bytes(map_: Map, config: Config) -> int:
     return (map_.images[1] - map_.images[0]) * ddr_place(map_, "", 0, config).image_bytes
 
 
-def feature_indices(place: Place, box: Box) -> NDArray[np.int64]:
-    """The address of every word of a box, flat."""
+def feature_indices(place: Place, box: Box, deck_words: int) -> NDArray[np.int64]:
+    """The number of every word of a box, flat. Words of deck 1 count from `deck_words` on."""
     rows, columns = slice(*box.rows, box.step[0]), slice(*box.columns, box.step[1])
     image, block, row, column = np.ogrid[slice(*box.images), slice(*box.blocks), rows, columns]
-    words = (image - place.image) * place.image_words + (block - place.block) * place.block_words
+    words = (image - place.image) * place.image_words + (block // place.depth - place.block // place.depth) * place.block_words
+    words = words + block % place.depth * deck_words
     return (words + (row - place.row) * place.pitch + column + place.base).reshape(-1)
 
 
@@ -108,8 +122,8 @@ def ddr_beats(place: DdrPlace, box: Box) -> NDArray[np.int64]:
 
 
 def region_words(config: Config) -> int:
-    """Words of one region: those of all its banks."""
-    return config.banks * config.bank_words
+    """Words of one region in a deck: those of all its banks."""
+    return config.banks * config.bank_words // config.depth
 
 
 def together(a: Range, b: Range, config: Config) -> float:

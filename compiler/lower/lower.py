@@ -51,7 +51,7 @@ def lower(graph: ir.Graph, config: Config, batch: int = 1) -> Lowered:
         for kernel in made:
             _check_limits(graph, kernel, lowering)
         kernels += made
-    maps = {name: replace(map_, images=lowering.images) for name, map_ in lowering.storage.maps.items()}
+    maps = {name: replace(map_, images=lowering.images, depth=config.depth) for name, map_ in lowering.storage.maps.items()}
     views, outputs = lowering.storage.views, []
     for name in graph.outputs:  # a graph output that is an input too is copied: ports never share a map
         output = name
@@ -140,6 +140,7 @@ def _check_limits(graph: ir.Graph, kernel: Kernel, low: Lowering) -> None:
         "blocks": max((part.blocks for part in kernel.parts), default=1) if isinstance(kernel, ConvKernel) else dest.blocks,
     }
     if isinstance(kernel, ConvKernel):
+        values["blocks"] = low.config.sets(values["blocks"])
         values["chunks"] = max(part.chunks for part in kernel.parts)
     for name, value in values.items():
         least, most = fields[name].limits

@@ -16,13 +16,14 @@ from cnna.spec.window import row_steps
 def conv_stream(params: NDArray[np.uint64], weights: NDArray[np.int8], config: Config) -> Stream:
     """The weight ring's words of consecutive chunks, cut into stripes for the ports.
 
-    params [chunks, co]; weights int8 [chunks, blocks, kh, kw, co, ci], zero where there is no channel.
+    params [chunks, co]; weights int8 [chunks, blocks, kh, kw, co, ci], zero where there is no channel. The blocks are whole sets.
     """
     chunks = len(params)
     word = config.ring_word_bytes
     head = np.zeros((chunks, config.param_words * word), np.uint8)
     head[:, : config.co * PARAM_BYTES] = np.ascontiguousarray(params.astype("<u8")).view(np.uint8).reshape(chunks, -1)
-    body = np.ascontiguousarray(weights).view(np.uint8).reshape(chunks, -1, word)
+    by_set = weights.reshape(chunks, -1, config.depth, *weights.shape[2:]).transpose(0, 1, 3, 4, 2, 5, 6)
+    body = np.ascontiguousarray(by_set).view(np.uint8).reshape(chunks, -1, word)
     words = np.concatenate([head.reshape(chunks, -1, word), body], axis=1)
     stripes = words.reshape(-1, config.ports, config.stripe_bytes).transpose(1, 0, 2)
     return Stream(np.ascontiguousarray(stripes).reshape(config.ports, -1), words.shape[1], config.param_words)
@@ -66,17 +67,22 @@ def behind_table(stream: Stream, table: bytes, stripe: int) -> Stream:
     return replace(stream, data=np.concatenate([stripes, stream.data], axis=1), table_words=words)
 
 
-def packing_overflows(weights: NDArray[np.int8], cascade: int) -> NDArray[np.bool_]:
-    """Which even output channels overflow the packed multiplier: bool [chunks, co / 2]. weights as in `conv_stream`.
+def packing_overflows(weights: NDArray[np.int8], cascade: int, depth: int = 1) -> NDArray[np.bool_]:
+    """Which pairs of output channels overflow the packed multiplier: bool [chunks, co / 2]. weights as in `conv_stream`.
 
-    With a whole cascade of -128 at some tap and inputs of -128, the low lane's sum is 2^17: one more than fits beside the high
-    lane. Only cascades of 8 reach it.
+    With a whole cascade of -128 at some tap and inputs of -128, the even channel's sum is 2^17 (2^18 in both blocks of a set): one
+    more than fits beside the odd channel's. Only cascades of 8 reach it. With depth 2 the lanes are a bit wider, so the pre-adder
+    has no room for -128 of an odd channel beside a negative weight of the even one.
     """
-    weights = weights[:, :, :, :, ::2]
-    if cascade < 8:
-        return np.zeros((weights.shape[0], weights.shape[4]), np.bool_)
-    chains = (weights == -128).reshape(*weights.shape[:5], -1, cascade).all(axis=-1)
-    return chains.any(axis=(1, 2, 3, 5))
+    weights = weights.reshape(len(weights), -1, depth, *weights.shape[2:])  # chunks, sets, blocks of a set, kh, kw, co, ci
+    even, odd = weights[..., ::2, :], weights[..., 1::2, :]
+    bad = np.zeros((len(weights), even.shape[5]), np.bool_)
+    if cascade == 8:
+        chains = (even == -128).reshape(*even.shape[:6], -1, cascade).all(axis=(2, 7))
+        bad |= chains.any(axis=(1, 2, 3, 5))
+    if depth == 2:
+        bad |= ((odd == -128) & (even < 0)).any(axis=(1, 2, 3, 4, 6))
+    return bad
 
 
 def constant_segment(streams: Sequence[Stream]) -> tuple[bytes, tuple[int, ...]]:

@@ -60,7 +60,7 @@ def allocate(
             live = {m: p for m, p in features.items() if lives[m][0] <= time < lives[m][1]}
             taken = sorted((p.base, p.base + map_words(lowered.maps[m])) for m, p in live.items())
             roles = [role for role, view in views_of(kernel).items() if view.map not in features]
-            gaps = gaps_between(taken, config.feature_words)
+            gaps = gaps_between(taken, config.deck_words)
             tiling = find_tiling(kernel, lowered.maps, roles, gaps, config, bands[time])
             if tiling is None:
                 spilled.add(_next_to_spill(lowered, kernel, live, roles, config, name))
@@ -82,7 +82,7 @@ def streamed_ports(lowered: Lowered, config: Config) -> set[str]:
             continue
         kernel = kernels[0]
         roles = [role for role, view in views_of(kernel).items() if view.map == name]
-        banded = find_tiling(kernel, lowered.maps, roles, [(0, config.feature_words)], config)
+        banded = find_tiling(kernel, lowered.maps, roles, [(0, config.deck_words)], config)
         if banded is None:
             continue
         images = kernel.images[1] - kernel.images[0]
@@ -91,7 +91,7 @@ def streamed_ports(lowered: Lowered, config: Config) -> set[str]:
         )
         clocks = (weights / ddr_rate(config), images * work)  # weights come once for all images; with bands, once for each image
         whole = max(clocks) + min(clocks) + TILE_CLOCKS
-        whole += images * whole_place(map_).image_words * config.ci / ddr_rate(config)
+        whole += images * whole_place(map_).image_words * config.depth * config.ci / ddr_rate(config)
         if images * tiling_clocks(kernel, lowered.maps, banded, config) < whole * BANDS_BELOW:
             found.add(name)
     return found
@@ -126,7 +126,7 @@ def activation_bytes(lowered: Lowered, config: Config) -> dict[str, int]:
     for view in (*lowered.views.values(), *copies):
         map_ = maps[lowered.whole(view.map)]
         separate += (map_.images[1] - map_.images[0]) * view.blocks * map_.height * map_.width
-    return {"alive": max(accumulate(changes)) * config.ci, "separate": separate * config.ci}
+    return {"alive": max(accumulate(changes)) * config.depth * config.ci, "separate": separate * config.ci}
 
 
 def _place_on_chip(
@@ -170,7 +170,7 @@ def _first_fit(
         near = [(placed[other], weight) for other, weight in rivals.get(name, {}).items() if other in placed]
         for kernels in held:
             others = [m for m in placed if lives[m][0] < lives[name][1] + kernels and lives[name][0] < lives[m][1] + kernels]
-            base = best_base(gaps_between(sorted(placed[m] for m in others), config.feature_words), words[name], near, config)
+            base = best_base(gaps_between(sorted(placed[m] for m in others), config.deck_words), words[name], near, config)
             if base is not None:
                 placed[name] = (base, base + words[name])
                 break
@@ -187,8 +187,8 @@ def _next_to_spill(
             return max(sorted(candidates), key=lambda m: map_words(lowered.maps[m]))
     needed = least_words(kernel, lowered.maps, roles, config)
     raise ModelError(
-        f"{name}: node '{kernel.name}': one output row needs {needed} words of feature memory, but config {config.name} "
-        f"has {config.feature_words}; use a configuration with more (regions, bank_words) or a smaller input"
+        f"{name}: node '{kernel.name}': one output row needs {config.depth * needed} words of feature memory, but config "
+        f"{config.name} has {config.feature_words}; use a configuration with more (regions, bank_words) or a smaller input"
     )
 
 

@@ -85,7 +85,7 @@ def _conv(
     walk, source_box = source(phase.window, kernel.pad, read, (first, first + part.blocks), output, places["source"])
     fields = {
         **walk,
-        "blocks": part.blocks,
+        "blocks": config.sets(part.blocks),
         "chunks": chunks[1] - chunks[0],
         "stream": stream,
         "mid_zero": kernel.mid.zero,

@@ -11,7 +11,8 @@ from cnna.compiler.lower.kernels import Kernel, Lowered, Map, Phase, Range, sour
 from cnna.compiler.lower.layout import Box, DdrPlace, Place
 from cnna.compiler.plan.allocate import Allocation
 from cnna.spec.config import Config
-from cnna.spec.regmap import ADDRESS_BITS
+from cnna.spec.decks import located
+from cnna.spec.regmap import ADDRESS_BITS, DECK_BIT
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,13 @@ def signed(value: int) -> int:
     """A signed step as its register holds it: addresses count modulo 2^20."""
     half = 1 << (ADDRESS_BITS - 1)
     return (value + half) % (2 * half) - half
+
+
+def distance(first: int, other: int, config: Config) -> int:
+    """The step from one address to another. With two decks, its top bit says whether they lie in different ones."""
+    if config.depth == 1:
+        return signed(other - first)
+    return signed(located(other - first, (first ^ other) >> DECK_BIT, config.depth))
 
 
 def shift(range_: Range, by: int) -> Range:

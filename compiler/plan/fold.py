@@ -117,7 +117,7 @@ def _best(graph: ir.Graph, node: ir.Node, config: Config) -> Fold | None:
         return None
     shape, out = graph.tensors[source].shape, graph.tensors[node.output].shape
     plain, *folds = candidates(op.window, shape, out)
-    most_words = max(_words(plain, config), config.feature_words // MEMORY_SHARE)
+    most_words = max(_words(plain, config), config.deck_words // MEMORY_SHARE)
     least = _clocks(plain, out, config)
     ranked = sorted((_clocks(fold, out, config), _words(fold, config), _steps(fold, config), n) for n, fold in enumerate(folds))
     for clocks, words, _, number in ranked:
@@ -159,8 +159,8 @@ def _axis(kernel: int, stride: int, pad: int, size: int, out: int, step: int, sp
 
 
 def _words(fold: Fold, config: Config) -> int:
-    """Feature words of the folded input."""
-    return _blocks(fold, config) * fold.down.size * fold.right.size
+    """Feature words of the folded input in a deck."""
+    return config.sets(_blocks(fold, config)) * fold.down.size * fold.right.size
 
 
 def _blocks(fold: Fold, config: Config) -> int:
@@ -169,7 +169,7 @@ def _blocks(fold: Fold, config: Config) -> int:
 
 def _steps(fold: Fold, config: Config) -> int:
     """Steps of the array for one group of pixels and one chunk."""
-    return array_steps(1, 1, _blocks(fold, config), fold.down.kernel * fold.right.kernel, config).steps
+    return array_steps(1, 1, config.sets(_blocks(fold, config)), fold.down.kernel * fold.right.kernel, config).steps
 
 
 def _clocks(fold: Fold, out: tuple[int, ...], config: Config) -> int:
@@ -179,7 +179,7 @@ def _clocks(fold: Fold, out: tuple[int, ...], config: Config) -> int:
         "out_height": out[1],
         "out_width": out[2],
         "chunks": -(-out[0] // config.co),
-        "blocks": _blocks(fold, config),
+        "blocks": config.sets(_blocks(fold, config)),
         "kernel_height": fold.down.kernel,
         "kernel_width": fold.right.kernel,
     }
@@ -194,7 +194,7 @@ def _fits_packing(fold: Fold, weights: NDArray[np.int8], config: Config) -> bool
         return True
     folded = folded_weights(fold, weights)
     cout, channels, *kernel = folded.shape
-    spread = np.zeros((cout, _blocks(fold, config) * config.ci, *kernel), np.int8)
+    spread = np.zeros((cout, config.sets(_blocks(fold, config)) * config.depth * config.ci, *kernel), np.int8)
     spread[:, :channels] = folded
     lanes = spread.reshape(cout, -1, config.ci, *kernel).transpose(1, 3, 4, 0, 2)[None]
-    return not packing_overflows(lanes, config.cascade).any()
+    return not packing_overflows(lanes, config.cascade, config.depth).any()

@@ -22,7 +22,8 @@ Units = NDArray[np.int32]
 class _LastUses:
     """For every engine and word: the count of finished units at which its last write (or read) of the word is done."""
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
+    def __init__(self, sizes: Mapping[str, int], deck_words: int) -> None:
+        self.deck_words = deck_words
         self.wrote = {space: np.zeros((len(COUNTED), size), np.int32) for space, size in sizes.items()}
         self.read = {space: np.zeros((len(COUNTED), size), np.int32) for space, size in sizes.items()}
         self.issued = dict.fromkeys(COUNTED, 0)
@@ -31,7 +32,7 @@ class _LastUses:
 def add_waits(commands: Sequence[PlannedCommand], segments: Mapping[str, int], config: Config) -> list[PlannedCommand]:
     """The commands with their WAIT fields. segments: bytes of each DDR segment that loads and stores use."""
     sizes = {FEATURES: config.feature_words, **{name: -(-size // BEAT_BYTES) for name, size in segments.items()}}
-    progress = _LastUses(sizes)
+    progress = _LastUses(sizes, config.deck_words)
     return [replace(c, fields={**c.fields, **_waits(c, progress)}) if c.units else c for c in commands]
 
 
@@ -42,13 +43,13 @@ def _waits(command: PlannedCommand, progress: _LastUses) -> dict[str, int]:
     touched: list[tuple[int, Units, NDArray[np.int64]]] = []
     for access in command.reads:
         for unit in range(command.units if access.unit_blocks else 1):
-            space, words = words_of(access, unit)
+            space, words = words_of(access, unit, progress.deck_words)
             units = slice(unit, unit + 1) if access.unit_blocks else slice(None)
             needs[units] = np.maximum(needs[units], progress.wrote[space][:, words].max(axis=1))
             touched.append((unit if access.unit_blocks else command.units - 1, progress.read[space], words))
     for unit in range(command.units):
         for access in command.writes:
-            space, words = words_of(access, unit)
+            space, words = words_of(access, unit, progress.deck_words)
             need = np.maximum(progress.wrote[space][:, words].max(axis=1), progress.read[space][:, words].max(axis=1))
             if (
                 space == FEATURES
@@ -83,12 +84,12 @@ def _wait(engine: str, need: NDArray[np.int64], own: bool, issued: int) -> dict[
     }
 
 
-def words_of(access: Access, unit: int) -> tuple[str, NDArray[np.int64]]:
-    """The memory space that one unit of a command touches, and the words (or beats) there."""
+def words_of(access: Access, unit: int, deck_words: int) -> tuple[str, NDArray[np.int64]]:
+    """The memory space that one unit of a command touches, and the words (or beats) there. deck_words: as for `feature_indices`."""
     box = access.box
     if access.unit_blocks:
         low = box.blocks[0] + unit * access.unit_blocks
         box = Box(box.images, (low, min(low + access.unit_blocks, box.blocks[1])), box.rows, box.columns, box.step)
     if isinstance(access.place, Place):
-        return FEATURES, feature_indices(access.place, box)
+        return FEATURES, feature_indices(access.place, box, deck_words)
     return access.place.segment, ddr_beats(access.place, box)

@@ -48,7 +48,7 @@ def _bases(low: int, last: int, words: int, several: bool, config: Config) -> li
     """The addresses from `low` to `last` to compare, in order: both ends, and those where the map begins or ends with a region."""
     if not several:
         return [low]
-    edges = range(0, config.feature_words + 1, region_words(config))
+    edges = range(0, config.deck_words + 1, region_words(config))
     return sorted({low, last, *(at for edge in edges for at in (edge, edge - words) if low < at < last)})
 
 

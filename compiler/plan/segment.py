@@ -155,12 +155,12 @@ def _clocks(work: Sequence[_Work], cut: int, batch: int, last: Mapping[str, int]
         done = fetched = 0.0
         for one in kernels:
             moved = 0
-            if (batch if together else 1) * one.live > config.feature_words:
+            if (batch if together else 1) * one.live > config.deck_words:
                 moved = sum(one.maps.values())
-            elif not together and one.live + waiting > config.feature_words:
+            elif not together and one.live + waiting > config.deck_words:
                 moved = sum(size for name, size in one.maps.items() if name in crossing)
             fetched = max(fetched + one.weights, done + max(0.0, one.weights - ahead))
-            ddr = (batch if together else 1) * moved * config.ci / ddr_rate(config)
+            ddr = (batch if together else 1) * moved * config.depth * config.ci / ddr_rate(config)
             done = max(done + max(one.steps[together], ddr), fetched)
             fetched += ddr
         return done

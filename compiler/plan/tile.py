@@ -22,7 +22,7 @@ from cnna.compiler.lower.kernels import (
     source_rows,
     views_of,
 )
-from cnna.compiler.lower.layout import Box, Place
+from cnna.compiler.lower.layout import Box, Place, sets_of
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.ddr import PLANNED
 from cnna.spec.window import steps_in_row
@@ -66,7 +66,7 @@ def _cut(size: int, most: int) -> list[Range]:
 def box_of(kernel: Kernel, role: str, tile: Tile, maps: Mapping[str, Map], chunk_blocks: int) -> Box:
     """The part of a role's map that a tile touches, in whole rows."""
     view = views_of(kernel)[role]
-    (rows,), (blocks,) = _rows_of(kernel, role, [tile.rows], maps), _blocks_of(kernel, role, [tile.blocks], chunk_blocks)
+    (rows,), (blocks,) = _rows_of(kernel, role, [tile.rows], maps), _blocks_of(kernel, role, [tile.blocks], maps, chunk_blocks)
     return Box(tile.images, (view.block + blocks[0], view.block + blocks[1]), rows, (0, maps[view.map].width))
 
 
@@ -85,29 +85,28 @@ def _rows_of(kernel: Kernel, role: str, bands: Sequence[Range], maps: Mapping[st
     return found
 
 
-def _blocks_of(kernel: Kernel, role: str, ranges: Sequence[Range], chunk_blocks: int) -> list[Range]:
+def _blocks_of(kernel: Kernel, role: str, ranges: Sequence[Range], maps: Mapping[str, Map], chunk_blocks: int) -> list[Range]:
     """The blocks of a role's view that the tiles of each range of output blocks touch."""
     if role != "source" or not isinstance(kernel, ConvKernel):
         return list(ranges)
-    found = []
+    found, there = [], maps[kernel.source.map].blocks - kernel.source.block  # the last set of a map may lack a block
     for low, high in ranges:
         first, last = low // chunk_blocks, -(-high // chunk_blocks)
         used = [part for part in kernel.parts if part.first_chunk < last and part.first_chunk + part.chunks > first]
-        found.append((min(part.first_block for part in used), max(part.first_block + part.blocks for part in used)))
+        found.append((min(part.first_block for part in used), min(there, max(part.first_block + part.blocks for part in used))))
     return found
 
 
 def staged_place(base: int, box: Box, map_: Map) -> Place:
     """The place of a box that is staged at `base`, without gaps except for the map's pitch."""
     block_words = map_.pitch * (box.rows[1] - box.rows[0])
-    image_words = block_words * (box.blocks[1] - box.blocks[0])
-    return Place(base, map_.pitch, block_words, image_words, box.images[0], box.blocks[0], box.rows[0])
+    image_words = block_words * sets_of(box.blocks, map_.depth)
+    return Place(base, map_.pitch, block_words, image_words, box.images[0], box.blocks[0], box.rows[0], map_.depth)
 
 
 def box_words(box: Box, map_: Map) -> int:
-    """Words that a staged box takes."""
-    sides = (box.images, box.blocks, box.rows)
-    return map_.pitch * (sides[0][1] - sides[0][0]) * (sides[1][1] - sides[1][0]) * (sides[2][1] - sides[2][0])
+    """Words that a staged box takes in a deck."""
+    return map_.pitch * (box.images[1] - box.images[0]) * sets_of(box.blocks, map_.depth) * (box.rows[1] - box.rows[0])
 
 
 def find_tiling(
@@ -153,13 +152,14 @@ def _row_candidates(height: int) -> list[int]:
 
 
 def _sizes(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config: Config) -> list[tuple[str, int]]:
-    """(role, words) of every copy that is staged: for the most rows and the most blocks that a tile touches."""
+    """(role, words in a deck) of every copy that is staged: for the most rows and the most sets that a tile touches."""
     bands, ranges = _cut(maps[kernel.dest.map].height, tiling.rows), _cut(kernel.dest.blocks, tiling.blocks)
     found = []
     for role, copies in tiling.staging.items():
         rows = max(high - low for low, high in _rows_of(kernel, role, bands, maps))
-        blocks = max(high - low for low, high in _blocks_of(kernel, role, ranges, config.chunk_blocks))
-        found += [(role, maps[views_of(kernel)[role].map].pitch * rows * blocks)] * len(copies)
+        view, blocks = views_of(kernel)[role], _blocks_of(kernel, role, ranges, maps, config.chunk_blocks)
+        sets = max(sets_of((view.block + low, view.block + high), config.depth) for low, high in blocks)
+        found += [(role, maps[view.map].pitch * rows * sets)] * len(copies)
     return found
 
 
@@ -190,7 +190,7 @@ def tiling_work(kernel: Kernel, maps: Mapping[str, Map], tiling: Tiling, config:
     dest, bytes_, work = maps[kernel.dest.map], 0, 0
     bands, ranges = _cut(dest.height, tiling.rows), _cut(kernel.dest.blocks, tiling.blocks)
     for role in tiling.staging:
-        rows, blocks = _rows_of(kernel, role, bands, maps), _blocks_of(kernel, role, ranges, config.chunk_blocks)
+        rows, blocks = _rows_of(kernel, role, bands, maps), _blocks_of(kernel, role, ranges, maps, config.chunk_blocks)
         moved, last = 0, None
         for box in product(rows, blocks):
             if box != last or role == "dest":  # what the tile before has loaded stays
@@ -217,7 +217,7 @@ def _tile_steps(kernel: Kernel, tile: Tile, dest: Map, config: Config) -> Iterat
         groups, (down, right) = groups_of(max(high - low, 0) * phase.size[1], config), phase.window.kernel
         convs = [part for part in parts if isinstance(part, ConvPart)]
         if convs:
-            most = max(part.blocks for part in convs)
+            most = config.sets(max(part.blocks for part in convs))
             yield array_steps(groups, -(-blocks // config.chunk_blocks), most, down * right, config), convs[0].stream.unit_words
         else:
             apart = max(part.apart for part in parts if isinstance(part, VectorPart))

@@ -4,7 +4,18 @@ from collections.abc import Iterator, Mapping
 
 from cnna.compiler.lower.kernels import Lowered, Phase, Range, VectorKernel, VectorPart
 from cnna.compiler.lower.layout import Box, Place
-from cnna.compiler.plan.command import Access, PlanContext, PlannedCommand, place_in_tensor, plane, shift, signed, source, spread
+from cnna.compiler.plan.command import (
+    Access,
+    PlanContext,
+    PlannedCommand,
+    distance,
+    place_in_tensor,
+    plane,
+    shift,
+    signed,
+    source,
+    spread,
+)
 from cnna.compiler.plan.tile import Tile
 from cnna.spec.config import Config
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS
@@ -50,7 +61,9 @@ def vector_commands(
         return
     a, b = places["source"], places.get("second", places["source"])
     for images in _split(tile.images, a.image_words == b.image_words and not kernel.flat):
-        together = kernel.flat or a.block_words == b.block_words
+        other = kernel.second or kernel.source
+        turns = (kernel.source.block - other.block) % context.config.depth == 0  # both change the deck at the same blocks
+        together = turns and (kernel.flat or a.block_words == b.block_words)
         for blocks in _cut(tile.blocks, cut) if together else _split(tile.blocks, False):
             yield _vector_weights(context.config, kernel, part, phase, stream, blocks, load)
             yield _vector(context, kernel, part, phase, Tile(images, rows, blocks), places, load)
@@ -94,7 +107,7 @@ def _vector(
     if kernel.second is not None:
         rows, columns = ((0, 1), (0, 1)) if kernel.flat else (tile.rows, part.columns)
         other = Box(tile.images, shift(tile.blocks, kernel.second.block), rows, columns)
-        walk |= _two_operands(kernel, walk["src"], places["second"], other)
+        walk |= _two_operands(kernel, walk["src"], places["second"], other, config)
         reads.append(Access(places["second"], other, config.chunk_blocks))
     blocks = tile.blocks[1] - tile.blocks[0]
     fields = {
@@ -130,8 +143,8 @@ def _window(fields: Mapping[str, int], apart: int, config: Config) -> dict[str, 
     return found | {f"{name}_row": signed(fields[f"{name}_row"] - more * fields[f"{name}_x"]) for name in ("src", "dst")}
 
 
-def _two_operands(kernel: VectorKernel, source: int, place: Place, second: Box) -> dict[str, int]:
+def _two_operands(kernel: VectorKernel, source: int, place: Place, second: Box, config: Config) -> dict[str, int]:
     """Tap 0 at the first operand, tap 1 at the other. source: the address of the first word of the kernel's source."""
     start = place.address(second.images[0], second.blocks[0], second.rows[0], second.columns[0])
     first, other = (start, source) if kernel.flat else (source, start)
-    return {"kernel_width": 2, "src": first, "src_kx": signed(other - first), "stride_dilation_x": 0}
+    return {"kernel_width": 2, "src": first, "src_kx": distance(first, other, config), "stride_dilation_x": 0}

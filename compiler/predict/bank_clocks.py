@@ -1,5 +1,7 @@
 """The words of feature memory that a walk requests, and the clocks to read them. Used by `predict`.
 
+Words are numbered within a deck: the same bank brings the words of all decks.
+
 Lanes that need the same bank are served one after another. The figures are exact for a walk that runs alone. All blocks take the
 same clocks, because the base address of a block only shifts the bank numbers.
 """
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 from cnna.compiler.cost.engine_steps import Fields, command_groups, taps_of
 from cnna.spec.config import TAPS, Config
+from cnna.spec.decks import located, sets_on
 from cnna.spec.window import row_steps
 
 Words = NDArray[np.int64]  # [requests, lanes]: addresses; NONE for a lane that requests nothing
@@ -45,13 +48,14 @@ def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, 
     column = fields["first_x"] + n % width * fields["stride_x"] + kx * fields["stride_dilation_x"]
     here: Mask = (row >= 0) & (row < fields["in_height"]) & (n < count)
     inside = here & (column >= 0) & (column < fields["in_width"])
-    address = _addresses("src", fields, n) + block * fields["src_block"] + ky * fields["src_ky"] + kx * fields["src_kx"]
+    blocks = sets_on(fields["src"], block, config.depth)
+    address = _addresses("src", fields, n) + blocks * fields["src_block"] + ky * fields["src_ky"] + kx * fields["src_kx"]
     if fields.get("window_apart"):
         return _window_words(fields, config, address, (inside, here, column), steps)
-    words = np.where(inside, address % config.feature_words, NONE)
+    words = np.where(inside, _numbers(address, config), NONE)
     if fields.get("b_flat"):  # one word for all pixels, read by the first lane
         words[:, :, 0] = NONE
-        words[:, :, 0, 0] = (fields["src"] + block * fields["b_block"]) % config.feature_words
+        words[:, :, 0, 0] = _numbers(np.array(fields["src"] + blocks * fields["b_block"]), config)
     return words.reshape(-1, config.pix)
 
 
@@ -79,7 +83,7 @@ def _window_words(
             needed[..., number, lanes:] = True
     beyond = address[..., -1:] + np.arange(1, TAPS) * fields["src_x"] + swaps
     words = np.concatenate([address, beyond], -1)
-    return np.where(needed, words % config.feature_words, NONE).reshape(-1, lanes + TAPS - 1)
+    return np.where(needed, _numbers(words, config), NONE).reshape(-1, lanes + TAPS - 1)
 
 
 def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, int], groups: tuple[int, int]) -> Words:
@@ -87,10 +91,15 @@ def plane_words(prefix: str, fields: Fields, config: Config, blocks: tuple[int, 
     count = fields["images"] * fields["out_height"] * fields["out_width"]
     n = np.arange(groups[0] * config.pix, min(groups[1], command_groups(fields, config)) * config.pix)
     first = _addresses(prefix, fields, n).reshape(-1, 1, config.half)
-    moved = np.arange(*blocks).reshape(1, -1, 1) * fields[f"{prefix}_block"]
+    moved = sets_on(fields[prefix], np.arange(*blocks).reshape(1, -1, 1), config.depth) * fields[f"{prefix}_block"]
     columns = fields.get("window_columns", 0) or fields["out_width"]
     exists = ((n < count) & (n % fields["out_width"] < columns)).reshape(-1, 1, config.half)
-    return np.where(exists, (first + moved) % config.feature_words, NONE).reshape(-1, config.half)
+    return np.where(exists, _numbers(first + moved, config), NONE).reshape(-1, config.half)
+
+
+def _numbers(addresses: Words, config: Config) -> Words:
+    """The numbers of addresses within their deck."""
+    return located(addresses, 0 * addresses, config.depth) % config.deck_words
 
 
 def _addresses(prefix: str, fields: Fields, n: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -9,8 +9,10 @@ from collections import deque
 from math import inf
 
 from cnna.compiler.cost.engine_steps import Fields
+from cnna.compiler.lower.layout import region_words
 from cnna.compiler.predict.shared_port import Requester
 from cnna.spec.config import Config
+from cnna.spec.decks import located, sets_on
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS
 
 State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...]], ...]
@@ -29,7 +31,7 @@ class Transfer(Requester):
         self._fm, self._fm_block, self._fm_run = fields["fm"], fields["fm_block"], fields["fm_run"]
         self._run, self._runs = fields["run"], fields["runs"]
         self._ports, self._beat_words = config.ports, config.beat_words
-        self._bank_count, self._region_words = config.banks, config.banks * config.bank_words
+        self._bank_count, self._region_words, self._depth = config.banks, region_words(config), config.depth
         self._run_beats = -(-fields["run"] // config.beat_words)
         runs = fields["runs"] * fields["blocks"]
         self._share = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
@@ -110,7 +112,8 @@ class Transfer(Requester):
         block, row = divmod(run * self._ports + port, self._runs)
         low = beat * self._beat_words
         count = min(self._beat_words, self._run - low)
-        region, place = divmod(self._fm + block * self._fm_block + row * self._fm_run + low, self._region_words)
+        words = self._fm + sets_on(self._fm, block, self._depth) * self._fm_block + row * self._fm_run + low
+        region, place = divmod(located(words, 0, self._depth), self._region_words)
         bank_count = self._bank_count
         if place + count > self._region_words or count > bank_count:
             return self._banks_around(region * self._region_words + place, count)

@@ -15,6 +15,7 @@ import numpy as np
 
 from cnna.compiler.cost.engine_steps import Fields, taps_of
 from cnna.compiler.lower.kernels import Range
+from cnna.compiler.lower.layout import region_words
 from cnna.compiler.predict.bank_clocks import Words, plane_words, source_words
 from cnna.spec.config import Config
 
@@ -26,7 +27,7 @@ def parts_of(words: Words, config: Config) -> list[list[int]]:
     """For each request, the sets of banks that it uses one after another. A set is a mask with a bit per bank of every region."""
     banks, asked = config.banks, words >= 0
     bank = words % banks
-    place = words // (banks * config.bank_words) * banks + bank
+    place = words // region_words(config) * banks + bank
     masks: list[int] = []
     for low in range(0, config.regions * banks, WORD_BITS):
         here = asked & (place >= low) & (place < low + WORD_BITS) if config.regions * banks > WORD_BITS else asked
@@ -44,13 +45,13 @@ def turns_of(words: Sequence[int], config: Config) -> list[int]:
     """As `parts_of`, for one request. Lanes with the same bank number are served one after another, even in different regions."""
     turns: list[int] = []
     taken: dict[int, int] = {}
-    banks, region_words = config.banks, config.banks * config.bank_words
+    banks, size = config.banks, region_words(config)
     for word in words:
         bank = word % banks
         turn = taken[bank] = taken.get(bank, -1) + 1
         if turn == len(turns):
             turns.append(0)
-        turns[turn] |= 1 << word // region_words * banks + bank
+        turns[turn] |= 1 << word // size * banks + bank
     return turns
 
 

@@ -13,7 +13,8 @@ from cnna.sim.emulator.state import BusError, EmulatorState, ProgramError, Words
 from cnna.spec import arith
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, PARAM_BYTES, TABLE_BYTES
-from cnna.spec.regmap import VECTOR_OPS
+from cnna.spec.decks import located, sets_on
+from cnna.spec.regmap import DECK_BIT, VECTOR_OPS
 from cnna.spec.window import row_steps
 
 GATHER_BYTES = 1 << 23  # float32 operands that conv multiplies at a time: about the size of a cache
@@ -33,7 +34,8 @@ def _runs(state: EmulatorState, f: SimpleNamespace) -> tuple[Words, Words]:
     state.check_segment(f.seg, first + (f.blocks - 1) * to_block + (f.runs - 1) * to_run + more)
     block, run, word = np.ogrid[: f.blocks, : f.runs, : f.run]
     ddr = state.segments[f.seg] + (first + block * to_block + run * to_run) * BEAT_BYTES + word * state.config.ci
-    return ddr, (f.fm + block * f.fm_block + run * f.fm_run + word) & walk.ADDRESS_MASK
+    sets, deck = walk.blocks(f, "fm", block, state.config.depth)
+    return ddr, located(f.fm + sets + run * f.fm_run + word, deck, state.config.depth)
 
 
 def _ddr_index(state: EmulatorState, f: SimpleNamespace, addresses: Words, cause: str) -> Words:
@@ -132,19 +134,20 @@ def conv(state: EmulatorState, command: Command) -> None:
     params, weights = [], []
     for _ in range(f.chunks):
         params.append(_params(state.weights.take(config.param_words), config.co))
-        words = state.weights.take(terms * (groups if f.stream else 1)).reshape(-1, terms, config.co, config.ci)
+        words = state.weights.take(terms * (groups if f.stream else 1)).reshape(-1, terms, config.depth, config.co, config.ci)
         weights.append(words.view(np.int8))
+    inputs = terms * config.depth * config.ci
     if all((words == words[0]).all() for words in weights):
-        matrix = np.stack([words[0] for words in weights]).transpose(1, 3, 0, 2)  # term, ci, chunk, co
-        parts = _exact_parts(matrix.reshape(terms * config.ci, f.chunks * config.co))
-        step = min(GATHER_BYTES // (4 * terms * config.ci), RESULTS // (f.chunks * config.co))
+        matrix = np.stack([words[0] for words in weights]).transpose(1, 2, 4, 0, 3)  # term, block of a set, ci, chunk, co
+        parts = _exact_parts(matrix.reshape(inputs, f.chunks * config.co))
+        step = min(GATHER_BYTES // (4 * inputs), RESULTS // (f.chunks * config.co))
         for n in _portions(pixels, step):
             _conv_pixels(state, command, n, parts, params)
     else:
         for group in range(groups):
-            chosen = np.stack([words[min(group, len(words) - 1)] for words in weights]).transpose(1, 3, 0, 2)
+            chosen = np.stack([words[min(group, len(words) - 1)] for words in weights]).transpose(1, 2, 4, 0, 3)
             n = np.arange(group * config.pix, min((group + 1) * config.pix, pixels))
-            _conv_pixels(state, command, n, _exact_parts(chosen.reshape(terms * config.ci, -1)), params)
+            _conv_pixels(state, command, n, _exact_parts(chosen.reshape(inputs, -1)), params)
 
 
 def _portions(pixels: int, most: int) -> list[Words]:
@@ -160,14 +163,20 @@ def _conv_pixels(
     parts: list[NDArray[np.float32]],
     params: list[tuple[Words, Words, Words]],
 ) -> None:
-    """Computes pixels n of a conv command. Weights come from `_exact_parts`, [terms * ci, chunks * co]."""
+    """Computes pixels n of a conv command. Weights come from `_exact_parts`, [terms * depth * ci, chunks * co].
+
+    The source is read set by set, in all decks.
+    """
     f, config = command.f, state.config
     taps = walk.tap_steps(f)
     steps = (np.arange(f.blocks)[:, None] * f.src_block + taps).reshape(-1)
     outside = walk.taps_outside(f, n)
     if outside is not None:
         outside = np.tile(outside, (1, f.blocks))
-    x = state.read(walk.source(f, n)[:, None] + steps, outside, f.pad)
+    places = (walk.source(f, n)[:, None] + steps)[..., None]
+    if outside is not None:
+        outside = np.broadcast_to(outside[..., None], (*outside.shape, config.depth))
+    x = state.read(located(places, np.arange(config.depth), config.depth), outside, f.pad)
     offset, factor, shift = (np.concatenate(part) for part in zip(*params, strict=True))
     acc = _multiply(x.reshape(len(n), -1), parts) + offset.astype(np.int32)
     used = min(f.dst_blocks, f.chunks * config.chunk_blocks)  # further blocks are dropped
@@ -180,9 +189,15 @@ def _conv_pixels(
     if not f.res_enable and all(getattr(f, name) == value for name, value in IDENTITY.items()):
         y = mid.clip(f.out_clamp_low, f.out_clamp_high)
     else:
-        residual = state.read(walk.plane(f, "res", n)[:, None] + block * f.res_block) if f.res_enable else np.int8(0)
+        residual = state.read(_plane(state, f, "res", n, block)) if f.res_enable else np.int8(0)
         y = arith.combine(mid, f.add_a, residual, f.add_b, f.add_offset, f.add_shift, f.out_zero, f.out_clamp_low, f.out_clamp_high)
-    state.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, n)
+    state.write(command, _plane(state, f, "dst", n, block), y, n)
+
+
+def _plane(state: EmulatorState, f: SimpleNamespace, name: str, n: Words, block: Words) -> Words:
+    """Addresses of pixels n in blocks of a plane: [pixels, blocks]."""
+    sets, deck = walk.blocks(f, name, block, state.config.depth)
+    return located(walk.plane(f, name, n)[:, None] + sets, deck, state.config.depth)
 
 
 def vector(state: EmulatorState, command: Command) -> None:
@@ -209,14 +224,17 @@ def _vector_pixels(state: EmulatorState, command: Command, n: Words, params: lis
     """Computes pixels n of a vector command."""
     f, config = command.f, state.config
     op, taps, block = VECTOR_OPS[f.op], walk.tap_steps(f), np.arange(f.blocks)
-    start, outside = walk.source(f, n)[:, None] + block * f.src_block, walk.taps_outside(f, n)
+    sets, deck = walk.blocks(f, "src", block, config.depth)
+    start, outside = walk.source(f, n)[:, None] + sets, walk.taps_outside(f, n)
     offset, factor, shift = params
+    across = f.src_kx >> DECK_BIT & 1  # with two decks, whether tap column 1 lies in the other one
 
     def tap(t: int) -> Words:
         if f.b_flat and t % f.kernel_width == 0:
-            return np.broadcast_to(state.read(f.src + block * f.b_block), (*start.shape, config.ci))
+            flat = located(f.src + sets_on(f.src, block, config.depth) * f.b_block, deck, config.depth)
+            return np.broadcast_to(state.read(flat), (*start.shape, config.ci))
         bad = None if outside is None else np.broadcast_to(outside[:, t, None], start.shape)
-        return state.read(start + taps[t], bad, f.pad)
+        return state.read(located(start + taps[t], deck ^ (across & t % f.kernel_width), config.depth), bad, f.pad)
 
     limits = (f.out_zero, f.out_clamp_low, f.out_clamp_high)
     if op in ("depthwise", "average"):
@@ -237,7 +255,7 @@ def _vector_pixels(state: EmulatorState, command: Command, n: Words, params: lis
     there = np.flatnonzero(n % f.out_width < (f.window_columns or f.out_width))
     n, y = n[there], y[there]
     if n.size:
-        state.write(command, walk.plane(f, "dst", n)[:, None] + block * f.dst_block, y, n)
+        state.write(command, _plane(state, f, "dst", n, block), y, n)
 
 
 def _by_tap(state: EmulatorState, f: SimpleNamespace) -> Words:

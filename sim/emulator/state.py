@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cnna.sim.emulator.walk import ADDRESS_MASK
 from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES, Config
+from cnna.spec.decks import word_number
 from cnna.spec.regmap import NO_LIMIT, SEGMENTS
 
 Words = NDArray[Any]
@@ -102,9 +103,14 @@ class EmulatorState:
     def write(self, command: Command, addresses: NDArray[np.int64], words: Words, pixels: NDArray[np.int64] | None = None) -> None:
         """Writes feature words [*addresses.shape, ci]. ProgramError: an address is outside feature memory."""
         addresses = addresses & ADDRESS_MASK
-        self.check_addresses(addresses)
-        self._cells[addresses] = self.as_cells(words)
+        numbers = self.numbers(addresses)
+        self.check_addresses(numbers)
+        self._cells[numbers] = self.as_cells(words)
         self.record(command, addresses, words, pixels)
+
+    def numbers(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of addresses among all words; too great for those outside feature memory."""
+        return word_number(addresses & ADDRESS_MASK, self.config.deck_words, self.config.depth)
 
     def record(self, command: Command, addresses: NDArray[np.int64], words: Words, pixels: NDArray[np.int64] | None = None) -> None:
         """Logs what a command writes, if there is a log."""
@@ -116,7 +122,7 @@ class EmulatorState:
 
         ProgramError: as of `write`.
         """
-        addresses = addresses & ADDRESS_MASK
+        addresses = self.numbers(addresses)
         if outside is not None:
             self.features[-1] = pad & 0xFF
             self.check_addresses(np.where(outside, 0, addresses))

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
+from cnna.spec.decks import deck_of, sets_on
 from cnna.spec.regmap import ADDRESS_BITS
 
 Index = NDArray[np.int64]
@@ -40,6 +41,12 @@ def tap_steps(f: SimpleNamespace) -> Index:
     """What each tap adds to the source's address: int64 [kernel rows * kernel columns], columns fastest."""
     ky, kx = np.arange(f.kernel_height), np.arange(f.kernel_width)
     return (ky[:, None] * f.src_ky + kx * f.src_kx).reshape(-1)
+
+
+def blocks(f: SimpleNamespace, name: str, number: Index, depth: int) -> tuple[Index, Index]:
+    """What blocks add to a plane's or the source's address, and their decks."""
+    base, step = getattr(f, name), getattr(f, f"{name}_block")
+    return sets_on(base, number, depth) * step, deck_of(base, number, depth)
 
 
 def taps_outside(f: SimpleNamespace, n: Index) -> NDArray[np.bool_] | None:
