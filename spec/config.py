@@ -167,6 +167,10 @@ PRESETS = {
     for config in (
         Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=1024, ring_words=512, vector_ring_words=256),
         Config("zcu102", pix=8, ci=16, co=32, ports=4, regions=4, bank_words=2048, ring_words=1024, vector_ring_words=512),
+        Config("tinyx2", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=1024, ring_words=256, vector_ring_words=256, depth=2),
+        Config(
+            "zcu102x2", pix=8, ci=16, co=32, ports=4, regions=4, bank_words=2048, ring_words=512, vector_ring_words=512, depth=2
+        ),
     )
 }
 
