@@ -35,18 +35,20 @@ ONE_READS = ((36, 512, 1), *TWO_PORTS, (72, 512, 2))  # where one port only writ
 
 
 def dsp48e2(config: Config) -> int:
-    """DSP48E2: one for two products in the array and for each product of the depthwise lanes, two for each two requantiser lanes.
+    """DSP48E2: one for two products in the array (four with depth 2) and for each product of the depthwise lanes, two for each two
+    requantiser lanes.
 
     Behind the array and in the vector engine, only lanes of one channel make pairs; in the residual add any two do.
     """
     lanes = config.half * config.ci
     pairs = 2 * config.ci * -(-config.half // 2) + -(-lanes // 2)
-    return config.macs // 2 + lanes + MULTIPLIERS_A_PAIR * pairs
+    return config.macs // config.depth // 2 + lanes + MULTIPLIERS_A_PAIR * pairs
 
 
 def bram36(config: Config) -> float:
     """BRAM36, counted in halves: the banks of feature memory, the weight ring's beats, the vector engine's ring."""
-    banks = config.regions * config.banks * _halves(8 * config.ci, config.bank_words, TWO_PORTS)
+    bank = _halves(8 * config.depth * config.ci, config.bank_words // config.depth, TWO_PORTS)
+    banks = config.regions * config.banks * bank
     beats = config.ring_word_bytes // BEAT_BYTES * _halves(8 * BEAT_BYTES, config.ring_words, ONE_READS)
     return (banks + beats + config.vector_word_beats * _halves(8 * BEAT_BYTES, config.vector_ring_words, ONE_READS)) / 2
 

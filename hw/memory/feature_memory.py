@@ -8,7 +8,7 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -26,7 +26,7 @@ class BankRam(wiring.Component):
     """One bank: `depth` words of block RAM in true dual port, with output registers.
 
     With two `decks`, the top bit of port B's row is the deck. Port A reads the words of both decks at `a_row`, that of deck 0 in
-    the lower bits.
+    the lower bits; block RAM has ports of unlike widths for that.
 
     Where `a_enable` or `b_enable` is set, the word is on `a_word` or `b_word` two clocks later. `b_write` needs `b_enable` too
     (see verilog/memories.py); `b_word` is then the word from before the write. Port B has one address for a read or a write, so
@@ -53,22 +53,14 @@ class BankRam(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        row, enable, a_words, b_words = self.b_row[: len(self.a_row)], self.b_enable, [], []
-        for deck in range(self._decks):
-            m.submodules[f"deck{deck}" if deck else "memory"] = memory = Memory(
-                shape=self._width, depth=self._depth // self._decks, init=[]
-            )
-            a, b, write = memory.read_port(), memory.read_port(), memory.write_port()
-            here = enable & (self.b_row[-1] == deck) if self._decks == 2 else enable
-            m.d.comb += [a.en.eq(self.a_enable), a.addr.eq(self.a_row)]
-            m.d.comb += [b.en.eq(here), b.addr.eq(row)]
-            m.d.comb += [write.en.eq(self.b_write), write.addr.eq(row), write.data.eq(self.b_data)]
-            a_words.append(delayed(m, a.data, 1))
-            b_words.append(delayed(m, b.data, 1))
-        m.d.comb += self.a_word.eq(Cat(a_words))
-        if self._decks == 2:
-            b_words = [Mux(delayed(m, self.b_row[-1], 2), b_words[1], b_words[0])]
-        m.d.comb += self.b_word.eq(b_words[0])
+        m.submodules.memory = memory = Memory(shape=self._width, depth=self._depth, init=[])
+        wide, b, write = [memory.read_port() for _ in range(self._decks)], memory.read_port(), memory.write_port()
+        row = self.b_row if self._decks == 1 else Cat(self.b_row[-1], self.b_row[:-1])  # the words of a set side by side
+        for deck, a in enumerate(wide):
+            m.d.comb += [a.en.eq(self.a_enable), a.addr.eq(self.a_row if self._decks == 1 else Cat(Const(deck, 1), self.a_row))]
+        m.d.comb += [b.en.eq(self.b_enable), b.addr.eq(row)]
+        m.d.comb += [write.en.eq(self.b_write), write.addr.eq(row), write.data.eq(self.b_data)]
+        m.d.comb += [self.a_word.eq(delayed(m, Cat(a.data for a in wide), 1)), self.b_word.eq(delayed(m, b.data, 1))]
         return m
 
 

@@ -28,6 +28,8 @@ class MemoryModules:
         assert not any(memory.init), "memories with one writer start as zeros"
         if len(reads) == 2 and all(port.domain != "comb" for port in reads):
             return self._two_ports(width, memory.depth, write, reads)
+        if len(reads) == 3 and all(port.domain != "comb" for port in reads):
+            return self._two_widths(width, memory.depth, write, reads)
         return self._one_writer(width, memory.depth, write, reads)
 
     def text(self) -> str:
@@ -71,6 +73,48 @@ endmodule
             i_b_addr=write.addr,
             i_b_word=Value.cast(write.data),
             o_b_data=Value.cast(reads[1].data),
+        )
+
+    def _two_widths(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
+        """As `_two_ports`, but port A is two readers of neighbouring words: their addresses differ in the lowest bit.
+
+        Block RAM has ports of unlike widths; this is UG901's form of them.
+        """
+        name, bits = f"cnna_ram_{width}x{depth}_wide", ceil_log2(depth)
+        self._modules[name] = f"""\
+// {depth} words of {width} bits, true dual port; port A reads two words, port B reads one, and may write.
+module {name}(clk, a_en, a_addr, a_data, a_data1, b_en, b_write, b_addr, b_word, b_data);
+  input clk, a_en, b_en, b_write;
+  input [{bits - 2}:0] a_addr;
+  input [{bits - 1}:0] b_addr;
+  input [{width - 1}:0] b_word;
+  output reg [{width - 1}:0] a_data, a_data1, b_data;
+  (* ram_style = "block", cascade_height = {CASCADE_HEIGHT} *) reg [{width - 1}:0] mem [0:{depth - 1}];
+{_zeros(depth, width)}
+  always @(posedge clk)
+    if (a_en) begin
+      a_data <= mem[{{a_addr, 1'b0}}];
+      a_data1 <= mem[{{a_addr, 1'b1}}];
+    end
+  always @(posedge clk)
+    if (b_en) begin
+      if (b_write) mem[b_addr] <= b_word;
+      b_data <= mem[b_addr];
+    end
+endmodule
+"""
+        return Instance(
+            name,
+            i_clk=ClockSignal(write.domain),
+            i_a_en=reads[0].en,
+            i_a_addr=reads[0].addr[1:],
+            o_a_data=Value.cast(reads[0].data),
+            o_a_data1=Value.cast(reads[1].data),
+            i_b_en=reads[2].en,
+            i_b_write=write.en,
+            i_b_addr=write.addr,
+            i_b_word=Value.cast(write.data),
+            o_b_data=Value.cast(reads[2].data),
         )
 
     def _two_writers(self, width: int, memory: Memory, writes: tuple[WritePort, ...], reads: tuple[ReadPort, ...]) -> Instance:
