@@ -8,10 +8,13 @@ from amaranth.sim import Simulator
 
 from cnna.hw.memory.feature_memory import LATENCY, FeatureMemory, port_signatures
 from cnna.spec.config import Config
+from cnna.spec.decks import located
+from cnna.spec.regmap import DECK_BIT
 
 TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring_words=200, vector_ring_words=264)
 WIDE = Config("wide", pix=8, ci=16, co=32, ports=4, regions=1, bank_words=128, ring_words=64, vector_ring_words=256)
+DEEP = Config("deep", pix=4, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256, depth=2)
 WRITERS = ("conv_write", "vector_write", "load")
 Request = dict  # members of the port's request layout
 
@@ -85,13 +88,20 @@ class FeatureMemoryBench:
     def _take(self, name: str, request: Request) -> None:
         lanes = [i for i in range(len(request["address"])) if request["active"] >> i & 1]
         if name not in WRITERS:
-            self.asked[name].append((request["tag"], [(i, request["address"][i], self.seen[request["address"][i]]) for i in lanes]))
+            places = [(i, deck, place) for i in lanes for deck, place in self._places(name, request["address"][i])]
+            self.asked[name].append((request["tag"], [(i, deck, place, self.seen[place]) for i, deck, place in places]))
             return
         for i in lanes:
             self.history[request["address"][i]].append(request["words"][i])
         self.unseen[name].append(
             ({request["address"][i]: len(self.history[request["address"][i]]) - 1 for i in lanes}, request["last"])
         )
+
+    def _places(self, name: str, address: int) -> list[tuple[int, int]]:
+        """(number of a word in an answer, its address). The array's reads bring the words of both decks."""
+        if self.config.depth == 1 or name != "conv_read":
+            return [(0, address)]
+        return [(deck, located(address, deck, 2)) for deck in (0, 1)]
 
     def _see(self, name: str) -> None:
         """Notes that `done` has pulsed."""
@@ -105,8 +115,9 @@ class FeatureMemoryBench:
         assert self.asked[name], f"{name}: an answer too many"
         tag, lanes = self.asked[name].popleft()
         assert payload.tag == tag, f"{name}: tag {payload.tag}, not {tag}"
-        for lane, address, since in lanes:
-            assert payload.words[lane] in self.history[address][since:], (
+        bits = 8 * self.config.ci
+        for lane, number, address, since in lanes:
+            assert payload.words[lane] >> bits * number & (1 << bits) - 1 in self.history[address][since:], (
                 f"{name}: lane {lane}, address {address}, clock {self.clock}"
             )
 
@@ -122,7 +133,7 @@ def lanes_of(config: Config) -> dict[str, tuple[int, int]]:
 def random_requests(config: Config, rng: np.random.Generator, name: str, count: int, rows: int) -> deque[Request]:
     """Requests to the first `rows` rows of every bank. Rows are dealt to the writers; all ports meet in all banks."""
     lanes, tag_bits = lanes_of(config)[name]
-    row_words = config.banks * config.bank_words
+    row_words = config.banks * config.bank_words // config.depth
     requests = deque()
     for _ in range(count):
         row = rng.integers(rows, size=lanes)
@@ -131,7 +142,9 @@ def random_requests(config: Config, rng: np.random.Generator, name: str, count: 
         run = np.arange(lanes) + rng.integers(config.banks)  # neighbours, mostly: those meet in no bank
         bank = (run if rng.random() < 0.6 else rng.integers(config.banks, size=lanes)) % config.banks
         region = rng.integers(config.regions, size=lanes if rng.random() < 0.3 else 1)
-        request = {"address": (region * row_words + row * config.banks + bank).tolist(), "active": int(rng.integers(1 << lanes))}
+        deck = rng.integers(config.depth, size=lanes) << DECK_BIT
+        request = {"address": (region * row_words + row * config.banks + bank + deck).tolist()}
+        request["active"] = int(rng.integers(1 << lanes))
         request["active"] |= (1 << lanes) - 1 if rng.random() < 0.6 else 0
         if name in WRITERS:
             request["words"] = [int.from_bytes(rng.bytes(config.ci), "little") for _ in range(lanes)]
@@ -145,7 +158,7 @@ def random_requests(config: Config, rng: np.random.Generator, name: str, count: 
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.1])
-@pytest.mark.parametrize("config", [TINY, ODD, WIDE], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [TINY, ODD, WIDE, DEEP], ids=lambda config: config.name)
 def test_reads_see_writes_in_order(config, share, seed):
     """A word would be lost, late, or in the wrong lane, bank, row or region; or an answer be out of order; or `done` come too
     soon.

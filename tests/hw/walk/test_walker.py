@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
+from cnna.hw.walk.decks import Decks
 from cnna.hw.walk.walk import walk_layout
 from cnna.hw.walk.walker import Walker
-from cnna.spec.regmap import ADDRESS_BITS
+from cnna.spec.decks import deck_of, located, sets_on
+from cnna.spec.regmap import ADDRESS_BITS, DECK_BIT
 from cnna.spec.window import row_steps
 
 SETUP_CLOCKS = 17  # more than the number of lanes, from an idle walker's command to its first step
@@ -49,8 +51,10 @@ class WalkCommand:
     columns: int = 0
 
 
-def expected(walk: WalkCommand, lanes: int) -> list[dict]:
+def expected(walk: WalkCommand, lanes: int, decks: Decks = Decks.NONE) -> list[dict]:
     """Every step of the walk; the address of a lane that does not exist is None."""
+    depth = 1 if decks is Decks.NONE else 2
+    across = walk.kx >> DECK_BIT & 1
     w, pixels, steps = walk, walk.width * walk.height * walk.images, []
     groups = -(-pixels // lanes)
     rows = row_steps(w.kernel_width, w.apart)
@@ -78,27 +82,34 @@ def expected(walk: WalkCommand, lanes: int) -> list[dict]:
             row, column = w.first_y + y * w.stride_y + ky * w.dilation_y, w.first_x + x * w.stride_x + kx * w.dilation_x
             exists = n < pixels and (w.blocks_total == 0 or u * w.blocks + b < w.blocks_total)
             exists = exists and (w.columns == 0 or x < w.columns)
-            address = w.base + n * w.x + row_number * w.row + images * w.image + b * w.block + ky * w.ky + kx * w.kx + u * w.unit
+            block, unit = (b, u) if decks is Decks.NONE else (sets_on(w.base, b, 2), u)
+            unit, deck = (sets_on(w.base, u, 2), deck_of(w.base, u, 2)) if decks is Decks.UNITS else (u, deck_of(w.base, b, depth))
+            block = b if decks is Decks.UNITS else block
+            deck ^= across & kx if decks is Decks.UNITS and not w.apart else 0
+            address = w.base + n * w.x + row_number * w.row + images * w.image + block * w.block + ky * w.ky + kx * w.kx
+            address += unit * w.unit
             if step["flat"]:
-                address = w.base + u * w.flat_unit if n == g * lanes else None
+                address = w.base + unit * w.flat_unit if n == g * lanes else None
             step["exists"].append(exists)
             step["inside"].append(
                 exists and n == g * lanes if step["flat"] else exists and 0 <= row < w.in_height and 0 <= column < w.in_width
             )
-            step["address"].append(address % (1 << ADDRESS_BITS) if exists and address is not None else None)
+            step["address"].append(located(address, deck, depth) if exists and address is not None else None)
             tops = [column + tap * w.stride_x for tap in (1, 2)] if not step["flat"] else [column, column]
             seen = [0 <= row < w.in_height and 0 <= top < w.in_width for top in tops]
             step["more"].append([exists and one and there for one, there in zip(step["taps"], seen, strict=True)])
         step["beyond"] = [
-            (address + tap * w.x + swap) % (1 << ADDRESS_BITS) if address is not None and exists else None for tap in (1, 2)
+            located(address + tap * w.x + swap, deck, depth) if address is not None and exists else None for tap in (1, 2)
         ]
         steps.append(step)
     return steps
 
 
-def run(walks: list[WalkCommand], lanes: int, ready: float, permit: float, seed: int) -> tuple[list[dict], list[int]]:
+def run(
+    walks: list[WalkCommand], lanes: int, ready: float, permit: float, seed: int, decks: Decks = Decks.NONE
+) -> tuple[list[dict], list[int]]:
     """The steps that were taken, and the clock of each. `ready`, `permit`: shares of clocks in which they are offered."""
-    dut, rng, steps, clocks = Walker(lanes, window=True, cut=True), np.random.default_rng(seed), [], []
+    dut, rng, steps, clocks = Walker(lanes, window=True, cut=True, decks=decks), np.random.default_rng(seed), [], []
     total = sum(len(expected(walk, lanes)) for walk in walks)
 
     async def command(ctx):
@@ -181,6 +192,22 @@ def test_steps_equal_the_formulas(lanes, ready, permit, seed):
     walks = [random_walk(rng) for _ in range(12)]
     steps, _ = run(walks, lanes, ready, permit, seed)
     wanted = [step for walk in walks for step in expected(walk, lanes)]
+    for number, (step, want) in enumerate(zip(steps, wanted, strict=True)):
+        assert step == want, f"step {number}"
+
+
+@pytest.mark.parametrize("decks", [Decks.BLOCKS, Decks.UNITS])
+def test_blocks_lie_in_two_decks_by_turns(decks, seed):
+    """With depth 2, a block's words would be looked for in the wrong deck, or in the set before or behind."""
+    rng = np.random.default_rng([seed, 77])
+    walks = [random_walk(rng) for _ in range(20)]
+    walks = [dataclasses.replace(walk, kx=walk.kx & (1 << DECK_BIT) - 1) if walk.apart else walk for walk in walks]
+    if decks is Decks.UNITS:
+        walks = [dataclasses.replace(walk, blocks=1) for walk in walks]  # a unit is a block
+    else:  # planes have no taps
+        walks = [dataclasses.replace(walk, kernel_width=1, kernel_height=1, flat=0, apart=0) for walk in walks]
+    steps, _ = run(walks, 4, 0.8, 0.7, seed, decks)
+    wanted = [step for walk in walks for step in expected(walk, 4, decks)]
     for number, (step, want) in enumerate(zip(steps, wanted, strict=True)):
         assert step == want, f"step {number}"
 
