@@ -36,6 +36,15 @@ def artifact_of(piece: ProgramPiece) -> Artifact:
     return assembled(manifest, [(piece.manifest, (piece.program, piece.constants))], b"")
 
 
+def narrow(graph: ir.Graph, config: Config) -> ir.Graph:
+    """The graph; with depth 2, whose packed multipliers have no room for most of them, without weights of -128 on the array."""
+    if config.depth == 1:
+        return graph
+    names = {node.op.weights for node in graph.nodes if isinstance(node.op, ir.Conv)}
+    constants = {name: np.maximum(value, -127) if name in names else value for name, value in graph.constants.items()}
+    return replace(graph, constants=constants)
+
+
 @dataclass(frozen=True)
 class Case:
     """A graph of `networks.layer` or `networks.network`, and a batch of images for it."""
@@ -51,13 +60,8 @@ class Case:
 
     @cached_property
     def graph(self):
-        """The int8 graph; with depth 2, whose packed multipliers have no room for most of them, without weights of -128."""
-        graph = getattr(networks, self.kind)(self.seed)
-        if self.config.depth == 1:
-            return graph
-        names = {node.op.weights for node in graph.nodes if isinstance(node.op, ir.Conv)}
-        constants = {name: np.maximum(value, -127) if name in names else value for name, value in graph.constants.items()}
-        return replace(graph, constants=constants)
+        """The int8 graph."""
+        return narrow(getattr(networks, self.kind)(self.seed), self.config)
 
     @cached_property
     def piece(self) -> ProgramPiece:

@@ -29,11 +29,14 @@ def test_parameters_keep_every_value():
     np.testing.assert_array_equal(unpack_params(pack_params(offset, factor, shift)), [offset, factor, shift])
 
 
-@pytest.mark.parametrize("config", [preset("tiny"), OTHER, preset("zcu102")], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [preset("tiny"), OTHER, preset("zcu102"), preset("tinyx2")], ids=lambda config: config.name)
 def test_ring_words_hold_parameters_then_weights(config):
-    """Parameter k at bytes 8k of a chunk's first words; the weight of (block, ky, kx, k, i) at byte k * ci + i of its own word."""
+    """Parameter k at bytes 8k of a chunk's first words; the weight of (block, ky, kx, k, i) at byte k * ci + i of its own word.
+
+    With depth 2, words are of sets, and those of a set's second block follow behind the first block's.
+    """
     rng = np.random.default_rng(1)
-    chunks, blocks, kh, kw = 2, 3, 2, 3
+    chunks, blocks, kh, kw = 2, 2 + config.depth % 2, 2, 3
     params = rng.integers(0, 2**63, (chunks, config.co), np.uint64)
     weights = rng.integers(-128, 128, (chunks, blocks, kh, kw, config.co, config.ci)).astype(np.int8)
     stream = conv_stream(params, weights, config)
@@ -47,8 +50,8 @@ def test_ring_words_hold_parameters_then_weights(config):
         for _ in range(50):
             at = tuple(int(rng.integers(n)) for n in weights.shape[1:])
             block, ky, kx, k, i = at
-            word = own[config.param_words + (block * kh + ky) * kw + kx]
-            assert word.view(np.int8)[k * config.ci + i] == weights[(chunk, *at)]
+            word = own[config.param_words + (block // config.depth * kh + ky) * kw + kx]
+            assert word.view(np.int8)[(block % config.depth * config.co + k) * config.ci + i] == weights[(chunk, *at)]
 
 
 @pytest.mark.parametrize(("apart", "steps"), [(0, [[0], [1], [2], [3], [4]]), (1, [[0, 1, 2], [3, 4]]), (2, [[0, 2, 4], [1, 3]])])
@@ -89,3 +92,16 @@ def test_packing_overflows_only_where_a_whole_cascade_is_minus_128():
     assert not packing_overflows(weights, 4).any()
     weights[..., 2, 11] = 0
     assert not packing_overflows(weights, 8).any()
+
+
+def test_two_blocks_a_clock_leave_less_room_for_minus_128():
+    """With depth 2: an odd channel's weight of -128 beside a negative one, and -128 in the cascades of both blocks."""
+    weights = np.full((1, 2, 1, 1, 4, 16), -127, np.int8)
+    weights[0, :, 0, 0, 0, :8] = -128
+    assert packing_overflows(weights, 8, 2).tolist() == [[True, False]]
+    weights[0, 1, 0, 0, 0, 3] = 5
+    assert not packing_overflows(weights, 8, 2).any(), "15 products fit"
+    weights[0, 1, 0, 0, 3, 9] = -128
+    assert packing_overflows(weights, 4, 2).tolist() == [[False, True]]
+    weights[0, 1, 0, 0, 2, 9] = 0
+    assert not packing_overflows(weights, 8, 2).any()

@@ -19,8 +19,11 @@ from cnna.compiler.plan.schedule import joined_run, schedule, stream_keys
 from cnna.sim.emulator import walk
 from cnna.spec.commands import commands
 from cnna.spec.config import Config, preset
+from cnna.spec.decks import located, sets_on, word_number
+from cnna.spec.regmap import DECK_BIT
 
 from ... import networks
+from ...agreement import narrow
 from ...graph_builder import Builder
 
 LITTLE = Config("little", pix=2, ci=4, co=8, ports=1, regions=1, bank_words=512, ring_words=64, vector_ring_words=256)
@@ -34,43 +37,57 @@ def commands_of(graph, config, batch=1):
 
 
 def walked(command, config):
-    """The words that a conv or vector command reads and writes, by the emulator's walk."""
-    f = SimpleNamespace(**command.fields)
+    """The numbers of the words that a conv or vector command reads and writes, by the emulator's walk."""
+    f, depth, conv = SimpleNamespace(**command.fields), config.depth, command.engine == "conv"
     n = np.arange(walk.pixels(f))
-    blocks = np.arange(f.blocks)[:, None]
+    n = n if conv or not f.window_columns else n[n % f.out_width < f.window_columns]  # what further lanes compute is dropped
+
+    def numbers(addresses, deck):
+        return word_number(located(addresses, deck, depth), config.deck_words, depth).reshape(-1)
+
+    def plane(name, count):
+        more, deck = walk.blocks(f, name, np.arange(count)[:, None], depth)
+        return numbers(walk.plane(f, name, n) + more, deck)
+
     outside = walk.taps_outside(f, n)
     taps = walk.source(f, n)[:, None] + walk.tap_steps(f)
-    if command.engine == "vector" and f.b_flat:
-        taps, outside = taps[:, 1:], None
-    inside = taps if outside is None else taps[~outside]
-    read = (inside.reshape(1, -1) + blocks * f.src_block).reshape(-1)
-    if command.engine == "vector" and f.b_flat:
-        read = np.append(read, f.src + blocks * f.b_block)
-    if command.engine == "conv" and f.res_enable:
-        read = np.append(read, (walk.plane(f, "res", n) + np.arange(f.dst_blocks)[:, None] * f.res_block).reshape(-1))
-    count = f.dst_blocks if command.engine == "conv" else f.blocks
-    written = (walk.plane(f, "dst", n) + np.arange(count)[:, None] * f.dst_block).reshape(-1)
-    return {int(a) & walk.ADDRESS_MASK for a in read}, {int(a) & walk.ADDRESS_MASK for a in written}
+    across = np.broadcast_to(f.src_kx >> DECK_BIT & np.arange(len(taps[0])) % f.kernel_width, taps.shape)
+    flat = not conv and f.b_flat
+    if flat:
+        taps, across, outside = taps[:, 1:], across[:, 1:], None
+    inside, across = (part if outside is None else part[~outside] for part in (taps, across))
+    blocks = np.arange(f.blocks)[:, None]
+    more, deck = (blocks * f.src_block, 0) if conv else walk.blocks(f, "src", blocks, depth)
+    if conv:  # all blocks of a set
+        read = np.concatenate([numbers(inside.reshape(1, -1) + more, one) for one in range(depth)])
+    else:
+        read = numbers(inside.reshape(1, -1) + more, deck ^ across.reshape(1, -1))
+    if flat:
+        read = np.append(read, numbers(f.src + sets_on(f.src, blocks, depth) * f.b_block, deck))
+    if conv and f.res_enable:
+        read = np.append(read, plane("res", f.dst_blocks))
+    return set(read.tolist()), set(plane("dst", f.dst_blocks if conv else f.blocks).tolist())
 
 
-def declared(accesses, units):
+def declared(accesses, units, config):
     found = set()
     for access in accesses:
         if isinstance(access.place, Place):
             for unit in range(units if access.unit_blocks else 1):
-                found |= set(words_of(access, unit)[1].tolist())
+                found |= set(words_of(access, unit, config.deck_words)[1].tolist())
     return found
 
 
+@pytest.mark.parametrize("config", [preset("tiny"), preset("tinyx2")], ids=lambda config: config.name)
 @pytest.mark.parametrize("kind", networks.LAYERS)
-def test_commands_declare_every_word_they_touch(kind):
+def test_commands_declare_every_word_they_touch(kind, config):
     """Nothing waits for words that `hazards` is not told of. Writes are declared exactly, reads with room for strides."""
-    for case in range(4):
-        for command in commands_of(networks.layer(case, kind), preset("tiny"), 1 + case % 2):
+    for number in range(4):
+        for command in commands_of(narrow(networks.layer(number, kind), config), config, 1 + number % 2):
             if command.engine in ("conv", "vector"):
-                read, written = walked(command, preset("tiny"))
-                assert read <= declared(command.reads, command.units), f"networks.layer({case}, {kind!r})"
-                assert written == declared(command.writes, command.units), f"networks.layer({case}, {kind!r})"
+                read, written = walked(command, config)
+                assert read <= declared(command.reads, command.units, config), f"networks.layer({number}, {kind!r})"
+                assert written == declared(command.writes, command.units, config), f"networks.layer({number}, {kind!r})"
 
 
 def test_two_operands_with_other_steps_are_walked_apart():

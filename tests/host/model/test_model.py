@@ -103,6 +103,16 @@ def test_another_configuration_is_refused_before_it_runs():
         Model(requantised_copy(), device=EmulatorDevice(other, 1 << 20))
 
 
+def test_a_program_for_another_depth_is_refused():
+    """The array would add blocks that are not a set, from decks that the program does not know; the user must learn what to do."""
+    deep = preset("tinyx2")
+    alike = Config(**{**as_dict(preset("tiny")), "depth": 2})  # the ring's size apart, all else is equal
+    with pytest.raises(ArtifactError, match=r"the device has depth 2, not 1: compile it again for that"):
+        Model(requantised_copy(), device=EmulatorDevice(alike, 1 << 20))
+    with pytest.raises(ArtifactError, match=r"depth 2, not 1: compile it again with --config tinyx2"):
+        Model(requantised_copy(), device=EmulatorDevice(deep, 1 << 20))
+
+
 def test_an_error_names_cause_write_and_layer():
     """A reader of the error would have to count writes to find the layer."""
     artifact = requantised_copy()
