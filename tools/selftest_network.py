@@ -22,7 +22,7 @@ from cnna.host.selftest.selftest_network import ANSWERS, SIDE, path_of, pictures
 from cnna.spec.artifact import save
 from cnna.spec.config import PRESETS
 
-BATCH = {"tiny": 1, "zcu102": 16}  # a larger array needs more work at once
+BATCH = {"tiny": 1, "zcu102": 16, "tinyx2": 1, "zcu102x2": 16}  # a larger array needs more work at once
 PREPROCESS = Preprocess(scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 SEED = 5
 

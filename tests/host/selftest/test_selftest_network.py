@@ -10,7 +10,7 @@ from cnna.host.selftest.selftest_network import ANSWERS, network_for, path_of
 from cnna.spec.config import PRESETS, preset
 from cnna.spec.regmap import offset
 
-MOST_BYTES = 100_000  # of all files, because they travel with every installation
+MOST_BYTES = 50_000  # a preset, because they travel with every installation
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -52,4 +52,4 @@ def test_it_is_chosen_by_sizes() -> None:
 
 def test_it_is_small() -> None:
     """Nobody wants a large model in a wheel for boards."""
-    assert sum(path.stat().st_size for path in (*map(path_of, PRESETS), ANSWERS)) < MOST_BYTES
+    assert sum(path.stat().st_size for path in (*map(path_of, PRESETS), ANSWERS)) < MOST_BYTES * len(PRESETS)
