@@ -11,7 +11,7 @@ import pytest
 
 from .agreement import CONFIGS, ODD, Case, agree, agree_emulated
 
-TINY, PRODUCT = CONFIGS["tiny"], CONFIGS["zcu102"]
+TINY, PRODUCT, DEEP = CONFIGS["tiny"], CONFIGS["zcu102"], CONFIGS["tinyx2"]
 SEEDS = 1000  # cases of one --seed and kind
 BLOCK = 30  # cases in a test: few enough that a report says where, many enough to be quick
 LAYERS, NETWORKS = 300, 30
@@ -50,6 +50,22 @@ def test_rtl_equals_emulator_equals_reference(config, block, seed, rtl):
     """The hardware must answer what was proven in numpy: this is the product's promise."""
     for case in cases(config, block, seed):
         agree(case, rtl(config))
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("block", [("layer", 0, BLOCK), ("network", 0, 4)], ids=named)
+def test_two_blocks_a_clock_answer_the_same(block, seed, rtl):
+    """The array at two clocks, both decks of feature memory, or a weight word of two blocks would answer something else."""
+    for case in cases(DEEP, block, seed):
+        agree(case, rtl(DEEP))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", blocks(BLOCK, LAYERS, "layer") + blocks(4, NETWORKS, "network"), ids=named)
+def test_two_blocks_a_clock_answer_the_same_on_many_more(block, seed, rtl):
+    """The same test, on as many as the small configurations have."""
+    for case in cases(DEEP, block, seed):
+        agree(case, rtl(DEEP))
 
 
 @pytest.mark.slow
