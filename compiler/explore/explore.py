@@ -14,7 +14,7 @@ from typing import BinaryIO
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.report.axis_numbers import linear
-from cnna.spec.config import BEAT_BYTES, Config, ConfigError
+from cnna.spec.config import BEAT_BYTES, TAPS, Config, ConfigError
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ModelError, UserError
 from cnna.spec.metrics import REPORT_MHZ
@@ -35,14 +35,14 @@ ONE_READS = ((36, 512, 1), *TWO_PORTS, (72, 512, 2))  # where one port only writ
 
 
 def dsp48e2(config: Config) -> int:
-    """DSP48E2: one for two products in the array (four with depth 2) and for each product of the depthwise lanes, two for each two
+    """DSP48E2: one for two products in the array (four with depth 2) and for each tap of the depthwise lanes, two for each two
     requantiser lanes.
 
     Behind the array and in the vector engine, only lanes of one channel make pairs; in the residual add any two do.
     """
     lanes = config.half * config.ci
     pairs = 2 * config.ci * -(-config.half // 2) + -(-lanes // 2)
-    return config.macs // config.depth // 2 + lanes + MULTIPLIERS_A_PAIR * pairs
+    return config.macs // config.depth // 2 + TAPS * lanes + MULTIPLIERS_A_PAIR * pairs
 
 
 def bram36(config: Config) -> float:

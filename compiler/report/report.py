@@ -11,7 +11,7 @@ from cnna.compiler.cost.engine_steps import command_steps
 from cnna.compiler.predict.timeline import Bar, busy, in_a_row, last_clock, layer_clocks, measured_bars, predicted_bars
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import commands
-from cnna.spec.config import BEAT_BYTES
+from cnna.spec.config import BEAT_BYTES, TAPS
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.end_to_end import end_to_end
 from cnna.spec.errors import DataError
@@ -52,7 +52,7 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
         "batch": manifest["batch"],
         "macs": manifest["macs"],
         "macs_per_cycle": config.macs,
-        "vector_macs_per_cycle": config.pix * config.ci,
+        "vector_macs_per_cycle": TAPS * config.pix * config.ci,
         "ddr_bytes_per_cycle": min(memory.bytes_per_cycle, BEAT_BYTES * config.ports),
         "cpu_macs": manifest["cpu_macs"],
         "program_writes": sum(program.manifest["program_writes"] for program in programs),

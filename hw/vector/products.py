@@ -120,11 +120,12 @@ class PairProducts(wiring.Component):
         """The greatest or least of the taps, one more a clock."""
         best = taps[0]
         for tap in range(1, TAPS):
-            other, better = delayed(m, taps[tap], tap - 1), Signal(taps[0].shape(), name=f"best{tap}", reset_less=True)
+            other, lesser = (delayed(m, value, tap - 1) for value in (taps[tap], least))
+            better = Signal(taps[0].shape(), name=f"best{tap}", reset_less=True)
             for odd, channel in ((o, c) for o in (0, 1) for c in range(self.channels)):
                 a, b = best[odd][channel], other[odd][channel]
-                m.d.sync += better[odd][channel].eq(Mux((b.as_signed() > a.as_signed()) ^ least, b, a))
-            best, least = better, delayed(m, least, 1)
+                m.d.sync += better[odd][channel].eq(Mux((b.as_signed() > a.as_signed()) ^ lesser, b, a))
+            best = better
         m.d.comb += self.picked.eq(best)
 
     def _multiply(self, m: Module, channel: int, taps: list[Any], zeros: tuple[Signal, Signal], factors: list[Any]) -> None:

@@ -54,21 +54,23 @@ class Exchange(wiring.Component):
     """Answers of feature memory come in order, and go on two clocks later, or once the answer that a step waits for has come.
 
     `words` and `tag` belong to `valid`. The tag's `pair` says whether the step is the first of two that exchange words, or the
-    second; its `flat` whether the word of lane 0 is every lane's.
+    second; its `flat` whether the word of lane 0 is every lane's. `o_tag` has no `pair`.
     """
 
     def __init__(self, lanes: int, words: int, bits: int, tag: data.StructLayout) -> None:
         self._lanes, self._words, self._bits = lanes, words, bits
         row: Any = data.ArrayLayout(unsigned(bits), words)
+        out = data.StructLayout({name: field.shape for name, field in tag if name != "pair"})
         super().__init__(
-            {"valid": In(1), "words": In(row), "tag": In(tag), "o_valid": Out(1), "o_words": Out(row), "o_tag": Out(tag)}
+            {"valid": In(1), "words": In(row), "tag": In(tag), "o_valid": Out(1), "o_words": Out(row), "o_tag": Out(out)}
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         coming, there = delayed(m, self.valid, 1, cleared=True), Signal()
         early, held = delayed(m, self.tag, 1), Signal(self.tag.shape(), reset_less=True)
-        m.d.comb += [self.o_valid.eq(there & (~held.pair[0] | coming)), self.o_tag.eq(held)]
+        m.d.comb += self.o_valid.eq(there & (~held.pair[0] | coming))
+        m.d.comb += [self.o_tag[name].eq(held[name]) for name, _ in self.o_tag.shape()]
         m.d.sync += there.eq(coming | (there & ~self.o_valid))
         with m.If(coming):
             m.d.sync += held.eq(early)

@@ -35,7 +35,8 @@ class RowSteps(wiring.Component):
         apart, left, far, turns = self.apart, Signal(TAP_BITS), Signal(), Signal()  # `left`: taps from the step's first on
         far_words, far_columns = Signal(signed(ADDRESS_BITS)), Signal(STRIDE_BITS + 3)
         by = Mux(far, Mux(apart[1], 5, 3), 1)
-        m.d.sync += [far_words.eq(self.kx + (self.kx << apart)), far_columns.eq(self.dilation + (self.dilation << apart))]
+        for far_step, step in ((far_words, self.kx), (far_columns, self.dilation)):
+            m.d.sync += far_step.eq(step + Mux(apart[1], step << 2, step << 1))
         m.d.comb += turns.eq(apart[1] & ~far)
         with m.If(self.move):
             m.d.sync += [

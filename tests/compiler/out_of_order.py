@@ -16,6 +16,7 @@ from cnna.sim.emulator.state import EmulatorState, RingWords
 from cnna.spec.commands import Command, commands
 from cnna.spec.config import Config
 from cnna.spec.regmap import ADDRESS_BITS, COUNT_BITS, COUNTED, VECTOR_OPS
+from cnna.spec.window import steps_in_row
 
 QUEUE = 2  # commands of an engine that wait or run; a further GO stops the program
 AHEAD = 3  # units of an engine that may be under way at once
@@ -119,7 +120,7 @@ class OutOfOrder:
             ahead = number * step * (f.b_block if f.b_flat else f.src_block)
             f.src, f.src_kx = f.src + ahead, f.src_kx + number * step * f.src_block - ahead
             f.dst += number * step * f.dst_block
-            taps = f.kernel_height * f.kernel_width if VECTOR_OPS[f.op] == "depthwise" else 0
+            taps = f.kernel_height * steps_in_row(f.kernel_width, f.window_apart) if VECTOR_OPS[f.op] == "depthwise" else 0
             params = config.vector_param_words * ((number == 0) if f.uniform else f.blocks)
             return f, "vector", scratch.vector_ring.take(params + taps * f.blocks)
         return f, "weight", np.empty((0, config.ring_word_bytes), np.uint8)
@@ -140,7 +141,7 @@ class OutOfOrder:
             if not self.queues["weight"]:
                 return False
             f = self.queues["weight"][0].f
-            stripe = 16 if f.ring else self.config.stripe_bytes
+            stripe = self.config.vector_word_bytes if f.ring else self.config.stripe_bytes
             self.queue_words.append(("vector" if f.ring else "weight", f.beats * 16 * f.repeat // stripe))
         name, left = self.queue_words[0]
         room = self._limit(name) - self.brought[name]

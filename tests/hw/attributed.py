@@ -11,7 +11,7 @@ from cnna.hw.lanes.table_loader import SLICE_PIECES
 from cnna.hw.lanes.tables import BUNDLE_LANES, WRITE_BYTES
 from cnna.hw.vector.sums import TILE_CHANNELS
 from cnna.hw.verilog import writer
-from cnna.spec.config import TABLE_BYTES, Config
+from cnna.spec.config import TABLE_BYTES, TAPS, Config
 
 _MODULE = re.compile(r"^(\(\*[^\n]*\n)?module (\\\S+ |\w+).*?^endmodule\n", re.M | re.S)
 _OURS = "(?:keep|dont_touch|dont_merge|srl_style)"
@@ -54,15 +54,19 @@ def expected(config: Config) -> dict[str, int]:
     """How many of each register there are."""
     tiles = config.pix * -(-config.co // (2 * TILE_PAIRS))
     sums, params = len(slices(32 * config.half * config.ci)), len(slices(64 * config.ci))
+    ring_words = (config.ring_word_bytes, config.vector_word_bytes)
+    held = config.pix + TAPS - 1  # words of a step with a window
     blocks = 14 + 2 * (config.ports - 1)
     pairs, residual_pairs = 2 * config.ci * (config.half // 2), -(-config.half * config.ci // 2)  # of lanes with both halves
     return {
         **dict.fromkeys(("toggle_copy", "late_copy", "half_copy"), pairs + 2 * residual_pairs),
-        **dict.fromkeys(("valid_copy", "first_copy", "last_copy"), tiles),
+        "valid_copy": tiles + held,
+        **dict.fromkeys(("first_copy", "last_copy"), tiles),
+        **dict.fromkeys(("held_flat", "held_pair"), held),
         **dict.fromkeys(("step_copy", "ended"), config.pix * -(-config.ci // TILE_CHANNELS)),
-        **dict.fromkeys(("multiply_copy", "low_copy", "high_copy"), config.half * -(-config.ci // TILE_CHANNELS)),
+        **dict.fromkeys(("multiply_copy", "counts_copy", "low_copy", "high_copy"), config.half * -(-config.ci // TILE_CHANNELS)),
         "writing_copy": 2 * -(-config.half * config.ci // BUNDLE_LANES),  # behind both engines
-        "load_copy": -(-min(config.ring_word_bytes, TABLE_BYTES) // (WRITE_BYTES * SLICE_PIECES)) + 1,
+        "load_copy": sum(-(-min(word, TABLE_BYTES) // (WRITE_BYTES * SLICE_PIECES)) for word in ring_words),
         "number_copy": 2 * sums + params,  # of the array's drain and of the vector engine's
         "core_rst": 1 + blocks,
     }

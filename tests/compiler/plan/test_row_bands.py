@@ -16,7 +16,7 @@ from ...agreement import CONFIGS, Case, agree, agree_emulated
 from ...graph_builder import Builder
 
 PRODUCT = preset("zcu102")
-WINDOW = ir.Window((3, 3), pads=(1, 1, 1, 1))
+WINDOW = ir.Window((5, 5), pads=(2, 2, 2, 2))
 
 
 def separable(channels, size, *, alone=False):

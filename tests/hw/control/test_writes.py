@@ -45,11 +45,11 @@ def test_a_start_takes_no_table_or_operand_over():
     async def test(ctx, host, dut):
         host.state(HOST)
         for name in (*CLEARED, "CONV_BLOCKS"):
-            assert await host.write(offset(name), 3) == OKAY
+            assert await host.write(offset(name), 1) == OKAY
         ctx.set(dut.clear, 1)
         await ctx.tick()
         ctx.set(dut.clear, 0)
-        assert [(await host.read(offset(name)))[0] for name in (*CLEARED, "CONV_BLOCKS")] == [0] * len(CLEARED) + [3]
+        assert [(await host.read(offset(name)))[0] for name in (*CLEARED, "CONV_BLOCKS")] == [0] * len(CLEARED) + [1]
 
     run(test)
 
