@@ -44,10 +44,10 @@ def summary(
     """
     manifest = artifact.manifest
     programs = [_program(program, seen) for program, seen in zip(artifact.programs, runs, strict=True)]
-    config, batch, macs = manifest["config"], manifest["batch"], manifest["macs"]
-    cycles, peak = _total(program["cycles"] for program in programs), config["pix"] * config["ci"] * config["co"]
+    config, batch, macs = artifact.config, manifest["batch"], manifest["macs"]
+    cycles, peak = _total(program["cycles"] for program in programs), config.macs
     return {
-        "config": config["name"],
+        "config": config.name,
         "device": device,
         "batch": batch,
         "macs": macs,

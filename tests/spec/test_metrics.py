@@ -8,9 +8,9 @@ from cnna.spec.regmap import STALLS
 LAYERS = [{"name": "a", "op": "Conv", "engine": "conv", "macs": 6400}]
 
 
-def artifact(*programs: list[dict[str, object]]) -> Artifact:
+def artifact(*programs: list[dict[str, object]], config: str = "tiny") -> Artifact:
     """An artifact with a program for each list of layers and a batch of 2."""
-    common = {"config": as_dict(preset("tiny")), "batch": 2, "name": "m", "isa": [1, 2]}
+    common = {"config": as_dict(preset(config)), "batch": 2, "name": "m", "isa": [1, 2]}
     pieces = tuple(ProgramPiece({**common, "layers": layers}, b"", b"") for layers in programs)
     return Artifact({**common, "macs": 3200 * len(pieces), "cpu_macs": 0}, pieces, b"")
 
@@ -31,6 +31,12 @@ def test_a_figure_is_the_mean_of_the_batches():
     assert found["fps_at_300mhz"] == 2 * 300e6 / 200
     assert (found["ddr_read_bytes"], found["ddr_write_bytes"]) == (16 * 12, 16 * 3)
     assert found["layers"][0]["macs"] == 3200
+
+
+def test_two_blocks_a_clock_are_twice_the_multiplies():
+    """With depth 2, more than the whole array would seem to be used."""
+    found = summary(artifact(LAYERS, config="tinyx2"), "rtl", [RunRecords([run(100)])], 1.0, True)
+    assert found["mac_utilization"] == 3200 * 2 / (100 * 128)
 
 
 def test_programs_of_one_model_add_up():
