@@ -9,12 +9,11 @@ from operator import or_
 from amaranth import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
 from cnna.hw.base.attributes import COPY, KEEP
 from cnna.hw.base.slices import slices
 from cnna.hw.base.timing import delayed
-from cnna.hw.memory.request_splitter import one_hot, part_layout, region_bits
+from cnna.hw.memory.request_splitter import one_hot, part_layout, region_bits, row_bits
 from cnna.spec.config import Config
 
 CHOICE_BITS = 64  # of a word that one copy of the lane's bank number selects: 256 loads a bit
@@ -59,19 +58,19 @@ class BankSlots(wiring.Component):
 
     A bank that it `asks` for is `granted` in the same clock unless slots of higher priority ask for it; `higher` has what those
     ask for, by slots, then bank. `row` and `words` are what each granted bank gets. `complete` is set in the clock of a request's
-    last grant. `part` is the part that the slots hold.
+    last grant. `part` is the part that the slots hold. `whole`: as of the splitter.
     """
 
-    def __init__(self, config: Config, request: data.StructLayout, higher: int) -> None:
+    def __init__(self, config: Config, request: data.StructLayout, higher: int, whole: bool = False) -> None:
         self._config, self._request, self._above = config, request, higher
         self._writes = "words" in request.members
         banks, flags = config.banks, config.regions * config.banks
         super().__init__(
             {
-                "i": In(stream.Signature(part_layout(config, request))),
+                "i": In(stream.Signature(part_layout(config, request, whole))),
                 "asks": Out(flags),
                 "granted": Out(flags),
-                "row": Out(data.ArrayLayout(ceil_log2(config.bank_words), banks)),
+                "row": Out(data.ArrayLayout(row_bits(config, whole), banks)),
                 "complete": Out(1),
                 "part": Out(slot_layout(config, request)),
             }

@@ -12,12 +12,11 @@ from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
 from cnna.hw.base.ports import FeatureRead, FeatureWrite
 from cnna.hw.base.timing import delayed
 from cnna.hw.memory.bank_slots import BankSlots, ReadAnswers
-from cnna.hw.memory.request_splitter import RequestSplitter, one_hot
+from cnna.hw.memory.request_splitter import RequestSplitter, one_hot, row_bits
 from cnna.hw.walk.fetch import fetch_read
 from cnna.spec.config import Config
 
@@ -127,8 +126,9 @@ class FeatureMemory(wiring.Component):
     def _front(self, m: Module, name: str, higher: list[BankSlots]) -> BankSlots:
         """A port's splitter and slots. A bank goes to these slots where none of `higher` priority asks for it."""
         request = self._ports[name].members["request"].signature.members["payload"].shape
-        m.submodules[f"{name}_front"] = front = RequestSplitter(self._config, request, bool(higher), whole=name == "conv_read")
-        m.submodules[f"{name}_slots"] = slots = BankSlots(self._config, request, len(higher))
+        whole = name == "conv_read"
+        m.submodules[f"{name}_front"] = front = RequestSplitter(self._config, request, bool(higher), whole)
+        m.submodules[f"{name}_slots"] = slots = BankSlots(self._config, request, len(higher), whole)
         wiring.connect(m, wiring.flipped(getattr(self, name).request), front.i)
         wiring.connect(m, front.o, slots.i)
         m.d.comb += [slots.higher[index].eq(user.asks) for index, user in enumerate(higher)]
@@ -140,7 +140,7 @@ class FeatureMemory(wiring.Component):
         inputs = BankInputs(
             Signal(banks, name=f"{port}_enable"),
             Signal(banks, name=f"{port}_write"),
-            Signal(data.ArrayLayout(ceil_log2(config.bank_words), banks), name=f"{port}_row", reset_less=True),
+            Signal(data.ArrayLayout(row_bits(config, whole=port == "a"), banks), name=f"{port}_row", reset_less=True),
             Signal(data.ArrayLayout(8 * config.ci, banks), name=f"{port}_word", reset_less=True),
         )
         granted = {name: slots.granted for name, slots in users.items()}

@@ -23,7 +23,12 @@ def region_bits(config: Config) -> int:
     return max(1, ceil_log2(config.regions))
 
 
-def part_layout(config: Config, request: data.StructLayout) -> data.StructLayout:
+def row_bits(config: Config, whole: bool = False) -> int:
+    """Bits of a row: a bank has half as many rows of `whole` sets as of words, if there are two decks."""
+    return ceil_log2(config.bank_words // (config.depth if whole else 1))
+
+
+def part_layout(config: Config, request: data.StructLayout, whole: bool = False) -> data.StructLayout:
     """A part of a request without bank conflicts.
 
     It has the request's members; `active` has this part's lanes only. Each address is split into `bank`, `row` and `region`.
@@ -36,7 +41,7 @@ def part_layout(config: Config, request: data.StructLayout) -> data.StructLayout
         {
             **others,
             "bank": data.ArrayLayout(ceil_log2(config.banks), lanes),
-            "row": data.ArrayLayout(ceil_log2(config.bank_words), lanes),
+            "row": data.ArrayLayout(row_bits(config, whole), lanes),
             "region": data.ArrayLayout(region_bits(config), lanes),
             "needs": unsigned(config.banks),
             "lane": data.ArrayLayout(ceil_log2(lanes), config.banks),
@@ -56,11 +61,10 @@ def narrow_layout(layout: data.StructLayout) -> data.StructLayout:
 
 
 def placed(config: Config, address: Value, bank: Value, row: Value, region: Value, whole: bool) -> list[Any]:
-    """Sets bank, row and region of an address. With two decks, the top bit of a row is the deck; of a `whole` set it is 0."""
-    if config.depth == 1:
+    """Sets bank, row and region of an address. With two decks, the top bit of a word's row is the deck."""
+    if config.depth == 1 or whole:
         return [Cat(bank, row, region).eq(address)]
-    deck = Const(0, 1) if whole else address[DECK_BIT]
-    return [Cat(bank, row[:-1], region).eq(address[:DECK_BIT]), row[-1].eq(deck)]
+    return [Cat(bank, row[:-1], region).eq(address[:DECK_BIT]), row[-1].eq(address[DECK_BIT])]
 
 
 class RequestSplitter(wiring.Component):
@@ -72,7 +76,7 @@ class RequestSplitter(wiring.Component):
 
     def __init__(self, config: Config, request: data.StructLayout, stalls: bool, whole: bool = False) -> None:
         self._config, self._request, self._stalls, self._whole = config, request, stalls, whole
-        super().__init__({"i": In(stream.Signature(request)), "o": Out(stream.Signature(part_layout(config, request)))})
+        super().__init__({"i": In(stream.Signature(request)), "o": Out(stream.Signature(part_layout(config, request, whole)))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
