@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.cli.arrays import Arrays
-from cnna.host.model import Model
 from cnna.host.model.answers import outputs_of
 from cnna.host.model.divergence import DECIBELS, Divergence, OutputDivergence, squeezed
 from cnna.host.model.inputs import Given
+from cnna.host.model.session import InferenceSession
 from cnna.spec.artifact import Artifact
 from cnna.spec.errors import DataError
 from cnna.spec.preprocess import from_entry
@@ -70,10 +70,10 @@ def compare(
     outputs = {name: OutputDivergence(name) for name in apart if name in other.outputs}
     tensors: dict[str, Divergence] = {}
     known: set[str] = set()
-    with Model(artifact, device="reference") as reference:
+    with InferenceSession(artifact, "reference") as reference:
         for number in range(total):
             if not number % batch:
-                reference.run({name: array[number : number + batch] for name, array in inputs.items()})
+                reference.run(None, {name: array[number : number + batch] for name, array in inputs.items()})
                 ours = {name: x for name, x in reference.tensors().items() if name not in inputs}
                 known |= {*ours}
             theirs = other.run(_in_float(artifact, {name: array[number : number + 1] for name, array in inputs.items()}))

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from cnna.cli.exit_signals import until_signal
-from cnna.cli.main import Outcome
-from cnna.cli.options import CONFIG_HELP, configuration
+from cnna.cli.main import JSON_HELP, Outcome
+from cnna.cli.options import CACHE_HELP, CONFIG_HELP, configuration
 from cnna.host.board.overlay import MANIFEST, manifest
 from cnna.spec.config import Config
 from cnna.spec.errors import ToolError, UserError
@@ -46,8 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--expect", type=Path, metavar="Y.npz", help="the answers that --model must give, to the bit (from cnna run -o)"
     )
     for part in (image, ip, serve, info, selftest):
-        part.add_argument("--json", type=Path, default=argparse.SUPPRESS, metavar="FILE", help="write the figures as JSON")
+        part.add_argument("--json", type=Path, default=argparse.SUPPRESS, metavar="FILE", help=JSON_HELP)
         part.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error")
+    ip.add_argument("--cache", type=Path, metavar="DIR", help=CACHE_HELP)
     for part in (image, ip):
         part.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", dest="folder", help="folder for the files")
     serve.add_argument("--backend", choices=BACKENDS, default="rtl", help="what computes (default: rtl, under Verilator)")
@@ -57,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--port", type=int, default=PORT, help=f"where to listen (default: {PORT}, which stock pynq needs; 0 takes any)"
     )
     serve.add_argument("--memory", type=int, default=1024, metavar="MIB", help="size of the contiguous memory (default: 1024)")
-    serve.add_argument("--cache", type=Path, metavar="DIR", help="where simulators are kept (default: the user's cache folder)")
+    serve.add_argument("--cache", type=Path, metavar="DIR", help=CACHE_HELP)
 
 
 def run(args: argparse.Namespace) -> Outcome:
@@ -93,7 +94,7 @@ def _ip(args: argparse.Namespace, config: Config) -> Outcome:
     from cnna.sim.board.ipxact import SETTINGS, component, settings
 
     config = design(config, args.variant).config
-    name, verilog = next(iter(generated(config).items()))
+    name, verilog = next(iter(generated(config, None, args.cache).items()))
     make_folder(args.folder)
     paths = [args.folder / name, args.folder / "component.xml", args.folder / SETTINGS]
     write_bytes(paths[0], verilog)

@@ -7,6 +7,7 @@ from typing import Any
 
 from cnna.cli.main import Outcome, counted
 from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, given_shapes
+from cnna.cli.progress import Progress
 from cnna.spec.artifact import Artifact, CpuPiece, save
 from cnna.spec.end_to_end import EndToEnd, end_to_end
 from cnna.spec.errors import about_model
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.compile import compile_model
     from cnna.compiler.frontend.onnx_import import load_model
 
-    with about_model(args.model):
+    with about_model(args.model), Progress(f"compiling for {config.name}"):
         model = load_model(args.model, shapes=given_shapes(args))
         artifact = compile_model(model, config, batch=args.batch, dump=args.dump, cpu=not args.no_cpu)
     save(artifact, args.output)

@@ -2,17 +2,18 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from cnna.cli import against, compile, quantize
 from cnna.cli.arrays import Arrays
 from cnna.cli.main import Outcome
-from cnna.cli.options import configuration, counter
-from cnna.host.model import Model
+from cnna.cli.options import configuration
+from cnna.cli.progress import Progress, counter
+from cnna.host.model.answers import named, outputs_of
 from cnna.host.model.divergence import POOR, VERDICTS, OutputDivergence
+from cnna.host.model.session import InferenceSession
 from cnna.spec.artifact import Artifact, save
 from cnna.spec.errors import UserError, about_model
 
@@ -36,12 +37,10 @@ def run(args: argparse.Namespace) -> Outcome:
     config = configuration(args.config)
     from cnna.compiler.compile import compile_model
 
-    say = _steps()
     made = quantize.quantised(args)
-    say(f"compiling for {config.name}")
-    with about_model(args.model):
+    with about_model(args.model), Progress(f"compiling for {config.name}"):
         artifact = compile_model(made.model, config, batch=args.batch, cpu=not args.no_cpu)
-    found = _verified(args, artifact, made.images, say)
+    found = _verified(args, artifact, made.images)
     save(artifact, args.output)
     figures = compile.figures_of(artifact)
     whole = artifact.manifest["macs"] + artifact.manifest["cpu_macs"]
@@ -61,16 +60,16 @@ def run(args: argparse.Namespace) -> Outcome:
     return Outcome({"output": str(args.output), **figures, **results})
 
 
-def _verified(args: argparse.Namespace, artifact: Artifact, images: Arrays, say: Callable[[str], None]) -> against.Against:
+def _verified(args: argparse.Namespace, artifact: Artifact, images: Arrays) -> against.Against:
     """Compares some calibration samples on the emulator with float. CheckError: the emulator and the reference differ."""
     count = len(next(iter(images.values())))
     # Spread over the file: the first may all be of one class.
     chosen = np.unique(np.linspace(0, count - 1, min(args.limit, count)).astype(int))
     inputs = {name: array[chosen] for name, array in images.items()}
     other = against.open_other(args.model, artifact, inputs)
-    say(f"running {len(chosen)} samples on the emulator")
-    with Model(artifact, device="emulator", check=True) as model:
-        answers = model.run(inputs)
+    running = Progress(f"running {len(chosen)} samples on the emulator")
+    with running, InferenceSession(artifact, "emulator", check=True) as session:
+        answers = named(outputs_of(artifact.manifest), session.run(None, inputs))
     return against.compare(artifact, inputs, answers, other, counter("comparing with float"))
 
 
@@ -91,8 +90,3 @@ def _say_verdict(verdict: str, found: against.Against, args: argparse.Namespace)
             f"typical; cnna run {args.output} --input {args.calib} --device emulator --against {args.model} says where it begins",
             file=sys.stderr,
         )
-
-
-def _steps() -> Callable[[str], Any]:
-    """A printer of the current step, for a terminal only."""
-    return (lambda step: print(step, file=sys.stderr, flush=True)) if sys.stderr.isatty() else (lambda step: None)

@@ -1,30 +1,43 @@
-"""`cnna doctor`: says what is installed, in which version, and what is missing. The exit code is 0 either way: it is an answer."""
+"""`cnna doctor`: says what is installed, in which version, and what is missing. Code 1: the profile cannot do without it.
+
+The profile is a PC with the tools or, with `--board`, a board that only runs models.
+"""
 
 import argparse
 import sys
 
-from cnna.cli.main import Outcome, installed_version
-from cnna.cli.prerequisites import Need, examine
+from cnna.cli.main import FAILED, Outcome, installed_version
+from cnna.cli.prerequisites import BOARD, TOOLS, Need, examine
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds nothing: the command has no options of its own."""
+    """Adds the option of the command."""
+    parser.add_argument(
+        "--board", action="store_true", help="examine a board, which only runs models (default: a PC with the tools)"
+    )
 
 
 def run(args: argparse.Namespace) -> Outcome:
     """Prints a line for each thing that cnna can use."""
-    findings = examine()
-    print(f"cnna {installed_version()}, Python {sys.executable}")
+    profile = BOARD if args.board else TOOLS
+    findings = examine(profile)
+    print(f"cnna {installed_version()}, Python {sys.executable}, for {'a board' if args.board else 'the tools'}")
     for finding in findings:
-        print(_line(finding))
-    missing = [finding.name for finding in findings if finding.version is None]
-    print(f"missing: {', '.join(missing)}" if missing else "nothing is missing")
+        print(_line(finding, profile))
+    lacking = [finding for finding in findings if finding.version is None]
+    missing = [finding.name for finding in lacking if profile in finding.profiles]
+    optional = [finding.name for finding in lacking if profile not in finding.profiles]
+    said = f"missing: {', '.join(missing)}" if missing else "nothing that is needed is missing"
+    print(said + (f"; not needed, and not there: {', '.join(optional)}" if optional else ""))
     installed = {finding.name: finding.version for finding in findings}
-    remedies = {finding.name: finding.remedy for finding in findings if finding.version is None}
-    return Outcome({"cnna": installed_version(), "installed": installed, "missing": missing, "remedies": remedies})
+    remedies = {finding.name: finding.remedy for finding in lacking}
+    figures = {"cnna": installed_version(), "profile": profile, "installed": installed}
+    figures |= {"missing": missing, "optional": optional, "remedies": remedies}
+    return Outcome(figures, FAILED if missing else 0)
 
 
-def _line(finding: Need) -> str:
+def _line(finding: Need, profile: str) -> str:
     if finding.version is None:
-        return f"  MISSING {finding.name:15} for {finding.needed_by}; {finding.remedy}"
+        kind = "MISSING" if profile in finding.profiles else "absent "
+        return f"  {kind} {finding.name:15} for {finding.needed_by}; {finding.remedy}"
     return f"  ok      {finding.name:15} {finding.version}"

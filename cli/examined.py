@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from cnna.cli import searched
 from cnna.cli.arrays import CLASSES, Arrays
 from cnna.cli.main import FAILED
-from cnna.cli.options import CONFIG_HELP, configuration, counter
+from cnna.cli.options import CONFIG_HELP, configuration
+from cnna.cli.progress import counter
 from cnna.cli.row_files import NPY, ZIPS, rows_in
 from cnna.host.model import pictures
 from cnna.spec.errors import DataError, UserError, about_model

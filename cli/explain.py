@@ -1,12 +1,11 @@
 """`cnna explain`: what will happen to each node of a model, before it is quantised and compiled."""
 
 import argparse
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from cnna.cli.main import Outcome
 from cnna.cli.options import CONFIG_HELP, add_batch_option, add_shape_option, configuration, given_shapes
+from cnna.cli.progress import Progress
 from cnna.spec.errors import about_model
 from cnna.spec.files import write_text
 
@@ -30,12 +29,9 @@ def run(args: argparse.Namespace) -> Outcome:
     from cnna.compiler.explain.text import summary, table
     from cnna.compiler.frontend.onnx_import import load_model
 
-    say = _progress()
-    with about_model(args.model):
-        say("load")
+    with about_model(args.model), Progress("load") as progress:
         model = load_model(args.model, shapes=given_shapes(args))
-        found = explain(model, config, say, args.batch)
-    say("")
+        found = explain(model, config, progress.say, args.batch)
     print(table(found))
     print()
     for line in summary(found, str(args.model), args.config is None):
@@ -46,10 +42,3 @@ def run(args: argparse.Namespace) -> Outcome:
         write_text(args.html, html(found, model, str(args.model), args.config is None))
     figures = {"model": str(args.model), "default_config": args.config is None, **found.figures()}
     return Outcome(figures, written=(args.html,) if args.html else ())
-
-
-def _progress() -> Callable[[str], None]:
-    """A printer of the current step, for a terminal only. A step without a name ends the line."""
-    if not sys.stderr.isatty():
-        return lambda step: None
-    return lambda step: print(f"\r\033[K{step}{' ...' * bool(step)}", end="", file=sys.stderr, flush=True)

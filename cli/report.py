@@ -47,8 +47,10 @@ def run(args: argparse.Namespace) -> Outcome:
     print(table(figures))
     if args.html:
         from cnna.compiler.report.html import html
+        from cnna.compiler.report.vega import library
+        from cnna.sim.rtl.cache import default_cache, private
 
-        write_text(args.html, html(figures))
+        write_text(args.html, html(figures, library(private(default_cache()))))
     if args.png:
         from cnna.compiler.report.picture import picture
 

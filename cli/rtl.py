@@ -1,20 +1,15 @@
 """`cnna rtl`: writes the Verilog of the accelerator, or of one block, with a description of its registers."""
 
 import argparse
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cnna.cli.main import Outcome
-from cnna.cli.options import CONFIG_HELP, configuration
+from cnna.cli.options import CACHE_HELP, CONFIG_HELP, configuration
+from cnna.cli.progress import Progress
 from cnna.spec.config import Config, ConfigError
 from cnna.spec.errors import UserError
 from cnna.spec.files import make_folder, write_bytes
-
-PATIENCE_SECONDS = 5.0  # then a line says what takes so long
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", default="tiny", metavar="C", help=f"{CONFIG_HELP} (default: tiny)")
     parser.add_argument("--module", metavar="NAME", help="write only this block (default: the whole accelerator)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
+    parser.add_argument("--cache", type=Path, metavar="DIR", help=CACHE_HELP)
 
 
 def run(args: argparse.Namespace) -> Outcome:
@@ -30,7 +26,7 @@ def run(args: argparse.Namespace) -> Outcome:
     if args.output.exists() and not args.output.is_dir():
         raise UserError(f"{args.output}: is a file, not a folder to write into")
     try:
-        contents = generated(config, args.module)
+        contents = generated(config, args.module, args.cache)
     except ConfigError as error:
         raise UserError(f"--module: {error}") from None
     make_folder(args.output)
@@ -42,29 +38,15 @@ def run(args: argparse.Namespace) -> Outcome:
     return Outcome({"config": config.name, "module": args.module or "top", "files": [str(path) for path in written]})
 
 
-def generated(config: Config, module: str | None = None) -> dict[str, bytes]:
-    """The files of `hw.verilog.writer.write` by name, the Verilog first. Ctrl-C ends it at once. ConfigError: no such block."""
+def generated(config: Config, module: str | None = None, cache: Path | None = None) -> dict[str, bytes]:
+    """The files of `hw.verilog.writer.write` by name, the Verilog first. Ctrl-C ends it at once. ConfigError: no such block.
+
+    The Verilog of the whole accelerator comes from the cache folder, where the simulators' sources are, or goes there.
+    """
+    from cnna.sim.rtl.cache import default_cache
     from cnna.sim.rtl.generate import write
+    from cnna.sim.rtl.sources import kept
 
-    with TemporaryDirectory() as part, _progress(config.name) as tick:
-        return {path.name: path.read_bytes() for path in write(config, Path(part), module, tick)}
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Callable[[], None]]:
-    """Shows on a terminal how long it has taken so far; elsewhere prints one line if it takes more than some seconds."""
-    began, shown, said = time.monotonic(), sys.stderr.isatty(), False
-
-    def tick() -> None:
-        nonlocal said
-        if not shown and not said and time.monotonic() - began > PATIENCE_SECONDS:
-            said = True
-            print(f"generating the Verilog of {name}", file=sys.stderr, flush=True)
-        if shown:
-            print(f"\rgenerating the Verilog of {name}: {time.monotonic() - began:.0f} s", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield tick
-    finally:
-        if shown:
-            print(file=sys.stderr)
+    with TemporaryDirectory() as part, Progress(f"generating the Verilog of {config.name}") as progress:
+        text = None if module else kept(config, cache or default_cache(), progress.paint)
+        return {path.name: path.read_bytes() for path in write(config, Path(part), module, progress.paint, text)}

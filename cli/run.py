@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 from cnna.cli import against
 from cnna.cli.arrays import Arrays, write_arrays
 from cnna.cli.main import Outcome
-from cnna.cli.options import add_ddr_options, add_road_options, counter, ddr_figures, given_ddr, given_road, simulated_ddr
+from cnna.cli.options import CACHE_HELP, add_ddr_options, add_road_options, ddr_figures, given_ddr, given_road, simulated_ddr
 from cnna.cli.picture_options import add_picture_options, check_channels, given_preprocess, open_samples
-from cnna.host.model import Model
-from cnna.host.model.answers import WHOLE, compare_answers, outputs_of
+from cnna.cli.progress import Progress, counter
+from cnna.host.board.overlay import is_virtual, open_overlay
+from cnna.host.model.answers import WHOLE, compare_answers, named, outputs_of
 from cnna.host.model.rows import Rows
+from cnna.host.model.session import InferenceSession
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.device import Device
 from cnna.spec.errors import CheckError, DataError, UserError
@@ -49,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", type=Path, metavar="F.fst", help="write a waveform (rtl)")
     parser.add_argument("--from-cycle", type=int, metavar="N", help="first clock of the waveform")
     parser.add_argument("--to-cycle", type=int, metavar="N", help="last clock of the waveform")
-    parser.add_argument("--cache", type=Path, metavar="DIR", help="where simulators are kept (default: the user's cache folder)")
+    parser.add_argument("--cache", type=Path, metavar="DIR", help=CACHE_HELP)
     add_picture_options(parser, "in the place of what the model stores")
     add_ddr_options(parser)
     add_road_options(parser)
@@ -70,15 +73,18 @@ def run(args: argparse.Namespace) -> Outcome:
     started = time.perf_counter()
     ddr = ddr_figures(options.get("ddr", {})) if args.device == "rtl" else None
     try:
-        with _model(args, artifact, options) as model:
-            answers: Arrays = model.run(inputs)
-            figures, agreement, cpu_agreement = {**model.last, "ddr": ddr}, model.agreement, model.cpu_agreement
-            if args.device == "pynq" and _is_virtual(args.overlay):
+        clocks = artifact.predicted_clocks() * -(-len(next(iter(inputs.values()))) // artifact.manifest["batch"])
+        with Progress("opening the device") as progress, _session(args, artifact, options, progress, clocks) as session:
+            progress.say(f"running on {args.device}")
+            fed = inputs if args.device == "rtl" else _watched(inputs, progress)
+            answers: Arrays = named(outputs_of(artifact.manifest), session.run(None, fed))
+            figures, agreement, cpu_agreement = {**session.last, "ddr": ddr}, session.agreement, session.cpu_agreement
+            if args.device == "pynq" and is_virtual(args.overlay):
                 figures["fps_end_to_end"] = None  # the seconds of a simulation are not a board's
             if args.device == "pynq" and args.check:
                 agreement = _checked_board(artifact, inputs, answers)
                 figures["matches_reference"] = True
-            untraced = args.trace is not None and not _traced(model.device)
+            untraced = args.trace is not None and not _traced(session.device)
     except CheckError as error:
         print(error, file=sys.stderr)
         figures = summary(artifact, args.device, [RunRecords()] * len(artifact.programs), time.perf_counter() - started, False)
@@ -107,21 +113,26 @@ def run(args: argparse.Namespace) -> Outcome:
     return Outcome(figures, UserError.exit_code if untraced else 0, written)
 
 
-def _model(args: argparse.Namespace, artifact: Artifact, options: dict[str, Any]) -> Model:
-    """The model on the device that the options name."""
+def _watched(inputs: dict[str, Rows], progress: Progress) -> dict[str, Rows]:
+    """The inputs; when samples of the first are read, those before them are done."""
+    name, rows = next(iter(inputs.items()))
+
+    def read(start: int, stop: int) -> NDArray[Any]:
+        progress.count(start, len(rows))
+        return rows.read(start, stop)
+
+    return {**inputs, name: replace(rows, read=read)}
+
+
+def _session(
+    args: argparse.Namespace, artifact: Artifact, options: dict[str, Any], progress: Progress, clocks: int
+) -> InferenceSession:
+    """The model on the device that the options name. clocks: as many as the RTL will take."""
+    if args.device == "rtl":
+        options = {**options, "say": progress.say, "count": lambda done: progress.count(done, clocks, "simulating clocks")}
     if args.device != "pynq":
-        return Model(artifact, device=args.device, check=args.check, **options)
-    from cnna.host.board.overlay import open_overlay
-    from cnna.host.model.board_model import BoardModel
-
-    return BoardModel(open_overlay(args.overlay), artifact)
-
-
-def _is_virtual(overlay: Path) -> bool:
-    """Whether the board behind an overlay is simulated."""
-    from cnna.host.board.overlay import is_virtual
-
-    return is_virtual(overlay)
+        return InferenceSession(artifact, args.device, check=args.check, **options)
+    return InferenceSession(artifact, open_overlay(args.overlay))
 
 
 def _traced(device: Device | None) -> bool:
@@ -133,8 +144,9 @@ def _traced(device: Device | None) -> bool:
 
 def _checked_board(artifact: Artifact, inputs: dict[str, Rows], answers: Arrays) -> str:
     """Compares a board's outputs with the reference's: a board shows nothing else. CheckError: the first difference."""
-    with Model(artifact, device="reference") as reference:
-        return compare_answers("board", answers, "reference", reference.run(inputs))
+    with InferenceSession(artifact, "reference") as reference:
+        wanted = named(outputs_of(artifact.manifest), reference.run(None, inputs))
+        return compare_answers("board", answers, "reference", wanted)
 
 
 def _check_values(args: argparse.Namespace) -> None:

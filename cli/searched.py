@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cnna.cli.compile import predicted
-from cnna.cli.options import counter
+from cnna.cli.progress import counter
 from cnna.spec.config import Config
 from cnna.spec.errors import ModelError
 

@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from digits import data
 from numpy import save as save_array
 from numpy import savez
 
+from cnna import InferenceSession
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model.model import Model
+from cnna.compiler.zoo.digits import data
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
 from cnna.spec.errors import CnnaError, RunError
@@ -53,7 +53,7 @@ def demo() -> None:
     """Makes a model and an overlay, starts the board, runs the model and compares."""
     digits = data.load()
     OUT.mkdir(parents=True, exist_ok=True)
-    model, _ = quantise(load_model(HERE / "digits" / "digits.onnx"), {"image": digits.calibration.images})
+    model, _ = quantise(load_model(data.NETWORK), {"image": digits.calibration.images})
     artifact = compile_model(model, preset(CONFIG))
     save(artifact, OUT / "digits.cnna")
     images = digits.test.images[:IMAGES]
@@ -64,8 +64,8 @@ def demo() -> None:
         files = ["--overlay", OUT / "cnna.bit", "--input", OUT / "x.npy", "--json", OUT / "board.json"]
         _cnna("run", OUT / "digits.cnna", "--device", "pynq", *files, "--check", environment=environment)
         play(NOTEBOOK, environment)
-    with Model(artifact, "rtl") as direct:
-        direct.run(images)
+    with InferenceSession(artifact, "rtl") as direct:
+        direct.run(None, {"image": images})
         wanted = direct.last
     found: dict[str, Any] = json.loads((OUT / "board.json").read_text())
     for figure in ("cycles", "ddr_read_bytes", "ddr_write_bytes"):

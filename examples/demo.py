@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from digits import data
 from numpy.typing import NDArray
 
+from cnna import InferenceSession
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model.model import Model
+from cnna.compiler.zoo.digits import data
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
 from cnna.spec.errors import CnnaError
 
 HERE = Path(__file__).resolve().parent
-FLOAT = HERE / "digits" / "digits.onnx"
+FLOAT = data.NETWORK
 OUT = HERE.parent / "build" / "demo"
 CONFIG, SHOWN, A_ROW = "tiny", 10, 5
 EMULATED_BATCH = 25  # images that the emulator takes at once: the same arithmetic in fewer calls
@@ -57,9 +57,9 @@ def demo() -> None:
         artifact = compile_model(model, config)
         save(artifact, OUT / "digits.cnna")
     with step("build the simulator of its Verilog, if it has changed", "the simulator is ready"):
-        rtl = Model(artifact, "rtl", check=True)
+        rtl = InferenceSession(artifact, "rtl", check=True)
     with rtl, step(f"run {SHOWN} test images on it"):
-        logits = rtl.run(digits.test.images[:SHOWN])
+        (logits,) = rtl.run(["logits"], {"image": digits.test.images[:SHOWN]})
         figures, agreement = rtl.last, rtl.agreement
     clocks = SHOWN * figures["cycles"]
     print(f"{clocks:,.0f} clocks simulated and compared, {clocks / figures['wall_seconds']:,.0f} a second")
@@ -67,8 +67,8 @@ def demo() -> None:
     table(figures)
     with step(f"classify all {len(digits.test.images)} test images in float and, through the emulator, in int8"):
         in_float = onnxruntime.InferenceSession(FLOAT).run(["logits"], {"image": digits.test.images})[0]
-        with Model(compile_model(model, config, batch=EMULATED_BATCH), "emulator") as emulator:
-            in_int8 = emulator.run(digits.test.images)
+        with InferenceSession(compile_model(model, config, batch=EMULATED_BATCH), "emulator") as emulator:
+            (in_int8,) = emulator.run(["logits"], {"image": digits.test.images})
     for name, answer in (("float", in_float), ("int8", in_int8)):
         print(f"{name:5} accuracy {(answer.argmax(1) == digits.test.classes).mean():.2%}")
     print(agreement)

@@ -13,8 +13,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any, cast
 
-from cnna.spec import archive, soundness
-from cnna.spec.archive import DIGEST, MANIFEST, MODEL
+from cnna.spec.checks import archive, soundness
+from cnna.spec.checks.archive import DIGEST, MANIFEST, MODEL
 from cnna.spec.commands import UnsoundError
 from cnna.spec.config import Config, ConfigError
 from cnna.spec.ddr import PLANNED, DdrSpeed

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, Final, Literal, TypedDict
 
+from cnna.spec.checks.json_kinds import ANYTHING, COUNT, TEXT, each, is_number, is_whole, kind_of, maybe, plain, record
 from cnna.spec.config import Config
 from cnna.spec.ddr import DdrSpeed
-from cnna.spec.json_kinds import ANYTHING, COUNT, TEXT, each, is_number, is_whole, kind_of, maybe, plain, record
 
 SMALLEST, GREATEST = 2.0**-126, 2.0**127  # of scales: float32 holds them, and the quotients by them
 MOST_SIZE = 1 << 32  # of an axis: a segment has fewer bytes

@@ -25,7 +25,8 @@ def row_steps(taps: int, apart: int) -> list[tuple[int, ...]]:
 
 def steps_in_row(taps: Numbers, apart: Numbers) -> Numbers:
     """How many steps `row_steps` has; also for arrays."""
+    if isinstance(taps, int):
+        return taps if not apart else taps // (TAPS * apart) * apart + min(taps % (TAPS * apart), apart)
     reach = np.maximum(TAPS * apart, 1)
     steps = taps // reach * apart + np.minimum(taps % reach, apart)
-    found = np.where(np.asarray(apart) == 0, taps, steps)
-    return int(found) if isinstance(taps, int) else found
+    return np.where(apart == 0, taps, steps)

@@ -8,7 +8,8 @@ from pathlib import Path
 import demo
 import numpy as np
 import pytest
-from digits import data
+
+from cnna.compiler.zoo.digits import data
 
 TIMEOUT_S = 900
 

@@ -15,6 +15,7 @@ import rooms
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
+import cnna
 from cnna.cli.main import COMMANDS, main
 from cnna.hw.verilog import describe
 from cnna.spec.artifact import SCHEMA
@@ -102,7 +103,7 @@ def test_modules_that_pages_name_exist(root: Path, name: str) -> None:
             for end in range(max(1, len(parts) - 2), len(parts) + 1)
             for top in (root, root / "api")  # which is the package `cnna` itself
         )
-        assert known or parts[0] in ("hwh", "bit", "bin"), dotted
+        assert known or parts[0] in ("hwh", "bit", "bin", *cnna.__all__), dotted
 
 
 def test_make_help_says_what_every_target_does(root: Path) -> None:
@@ -145,20 +146,29 @@ def commands_in(text: str) -> list[list[str]]:
 def test_readme_tour_and_python_run(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A user copies these lines first. `run` goes to the emulator, and what needs the RTL is left out."""
+    """A user copies these lines first, and those of docs/python.md. `run` goes to the emulator; what needs the RTL is left out."""
     monkeypatch.chdir(tmp_path)
     text, _ = (root / "README.md").read_text().split(OWN_MODEL)
     for command in commands_in(text):
         if "rtl" in command or "--trace" in command:
             continue
         assert main([*command, *(["--device", "emulator"] if command[0] == "run" else [])]) == 0
-    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert code
     capsys.readouterr()
-    exec(compile(code[1], "README.md", "exec"), {})
+    run_python(text, "README.md")
     said = capsys.readouterr().out
     with np.load("y.npz") as answers:
         assert said.strip() == str(answers["logits"].argmax(axis=1))
+    run_python((root / "docs" / "python.md").read_text(), "docs/python.md")
+    assert said.strip() in capsys.readouterr().out
+
+
+def run_python(text: str, page: str) -> None:
+    """Runs a page's blocks of Python as typed, one after another, as a reader would in one session."""
+    names: dict[str, object] = {}
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks, page
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
 
 
 @pytest.mark.cosim
@@ -182,7 +192,7 @@ def test_readme_own_model_runs_as_typed(
     said = capsys.readouterr().out
     for part in ("agreement with float: good", "tensors on the accelerator are in it by name", "RTL == emulator == reference"):
         assert part in said
-    exec(compile(code[1], "README.md", "exec"), {})
+    run_python(text, "README.md")
     assert capsys.readouterr().out.startswith("scores (1, 5) [")
 
 

@@ -5,6 +5,7 @@ import pytest
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.onnx_import import load_model
 from cnna.compiler.quantise.quantise import quantise
+from cnna.compiler.zoo.digits.data import NETWORK
 from cnna.sim.testbench import run_tests
 from cnna.spec.artifact import save
 from cnna.spec.config import preset
@@ -12,11 +13,11 @@ from cnna.spec.errors import RunError
 
 
 @pytest.fixture(scope="module")
-def digits(root, tmp_path_factory):
+def digits(tmp_path_factory):
     """The demo's network for `tiny`, as a file."""
     import numpy as np
 
-    float_model = load_model(root / "examples" / "digits" / "digits.onnx")
+    float_model = load_model(NETWORK)
     shape = [dim.dim_value for dim in float_model.graph.input[0].type.tensor_type.shape.dim][1:]
     images = np.random.default_rng(0).random((20, *shape), np.float32)
     path = tmp_path_factory.mktemp("digits") / "digits.cnna"

@@ -1,17 +1,27 @@
 """The wheel that a board installs, in an environment with numpy and nothing else."""
 
+import email
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+import tomllib
 
-SHIPPED = ("api", "spec", "cli", "host", "hw", "compiler", "sim", "pyproject.toml", "README.md", "LICENSE")
+CODE = ("api", "spec", "cli", "host", "hw", "compiler", "sim")
+SHIPPED = (
+    *(*CODE, "docs", "examples", "bitstreams", ".ci", ".github"),
+    *("pyproject.toml", "setup.py", "MANIFEST.in", "constraints.txt", "Makefile"),
+    *("README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
+)
+SDIST = "from setuptools import build_meta; print(build_meta.build_sdist('out'))"
 SECONDS = 120
 EVERYTHING = """
 import importlib, pkgutil
@@ -39,8 +49,8 @@ assert (classes[:, 0] == y.reshape(len(y), -1).argmax(1)).all() and (np.diff(bes
 
 
 @pytest.fixture(scope="module")
-def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built by pip from a copy of the tree, since setuptools writes into its source; without the network."""
+def sdist(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source archive, built from a copy of the tree, since setuptools writes into its source."""
     tree = tmp_path_factory.mktemp("tree")
     for name in SHIPPED:
         source, copy = root / name, tree / name
@@ -48,8 +58,17 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, copy)
+    (tree / "out").mkdir()
+    subprocess.run([sys.executable, "-c", SDIST], cwd=tree, capture_output=True, timeout=SECONDS, check=True)
+    (made,) = (tree / "out").glob("cnna-*.tar.gz")
+    return made
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built by pip from the source archive, as whoever packages it does; without the network."""
     out = tmp_path_factory.mktemp("wheel")
-    _call(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "-w", out, tree)
+    _call(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "-w", out, sdist)
     (made,) = out.glob("cnna-*.whl")
     return made
 
@@ -103,7 +122,8 @@ def test_a_model_runs(bare: Path) -> None:
     ("line", "code", "said"),
     [
         ("--version", 0, "cnna "),
-        ("doctor", 0, "numpy"),
+        ("doctor", 1, "MISSING onnx "),
+        ("doctor --board", 1, "missing: pynq"),
         ("board --help", 0, "selftest"),
         ("board info --help", 0, "--overlay"),
         ("board info --overlay none.bit", 2, "none.bit: no such file"),
@@ -123,8 +143,7 @@ def test_the_wheel_has_all_code(wheel: Path, root: Path) -> None:
     """A folder that the list of packages lacks would be missing only after an installation."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    folders = [name for name in SHIPPED if (root / name).is_dir()]
-    files = [file.relative_to(root).as_posix() for folder in folders for file in (root / folder).rglob("*.py")]
+    files = [file.relative_to(root).as_posix() for folder in CODE for file in (root / folder).rglob("*.py")]
     wanted = {f"cnna/{file.removeprefix('api/')}" for file in files}
     assert wanted <= names, sorted(wanted - names)
 
@@ -137,6 +156,8 @@ def test_the_wheel_has_what_is_no_code(wheel: Path) -> None:
         "cnna/host/notebooks/1_classify.ipynb",
         "cnna/host/selftest/network/tiny.cnna",
         "cnna/host/selftest/network/answers.npz",
+        "cnna/compiler/zoo/digits/digits.onnx",
+        "cnna/compiler/zoo/digits/digits.csv.gz",
         "cnna/sim/rtl/ddr.cpp",
         "cnna/sim/rtl/dsp48e2.v",
     } <= names
@@ -144,3 +165,61 @@ def test_the_wheel_has_what_is_no_code(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         wanted = [line for line in archive.read(metadata).decode().splitlines() if line.startswith("Requires-")]
     assert [line.partition(">")[0] for line in wanted if "extra ==" not in line] == ["Requires-Python: ", "Requires-Dist: numpy"]
+
+
+def test_the_source_archive_has_what_one_reads_and_runs(sdist: Path, root: Path) -> None:
+    """Whoever packages it would have no documents, no examples, no tests to run, or caches of ours."""
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    for folder in ("docs", "examples", "bitstreams", ".github", "sim"):
+        files = [path.relative_to(root).as_posix() for path in (root / folder).rglob("*") if path.is_file()]
+        assert {name for name in files if "__pycache__" not in name} <= names, folder
+    assert {"CITATION.cff", "SECURITY.md", "CHANGELOG.md", "constraints.txt", "Makefile", "setup.py", ".ci/run"} <= names
+    assert not [name for name in names if name.endswith(".pyc")]
+
+
+def test_what_pypi_shows_has_no_link_into_the_tree(wheel: Path) -> None:
+    """Every picture and page would be missing on the package's page; its licence, authors and home would be unknown."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("METADATA"))
+        found = email.message_from_string(archive.read(name).decode())
+    text = found.get_payload()
+    targets = re.findall(r"\]\(([^)\s]+)", text)
+    assert len(targets) > 20
+    assert not [target for target in targets if not target.startswith(("https://", "#"))]
+    assert "/raw/main/docs/architecture.svg)" in text
+    assert found["Description-Content-Type"] == "text/markdown"
+    assert (found["Author"], found["License-Expression"]) == ("cnna contributors", "Apache-2.0")
+    assert {url.partition(",")[0] for url in found.get_all("Project-URL")} == {"Source", "Documentation", "Changelog", "Issues"}
+    assert not [line for line in found.get_all("Classifier") if line.startswith("License")], "the expression says it"
+
+
+def test_one_version_and_one_address(root: Path) -> None:
+    """A citation of a version that is not this one, or a link to another place, would mislead."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    citation = (root / "CITATION.cff").read_text()
+    assert f"version: {project['version']}\n" in citation
+    assert f"repository-code: {project['urls']['Source']}\n" in citation
+    assert f"url: {project['urls']['Source']}/" in (root / ".github" / "ISSUE_TEMPLATE" / "config.yml").read_text()
+    assert ".ci/run" in (root / ".github" / "workflows" / "ci.yml").read_text()
+
+
+@pytest.mark.slow  # it installs from the package index: minutes, and the network
+@pytest.mark.parametrize("release", ["3.10", "3.11", "3.12", "3.13"])
+def test_an_empty_environment_takes_it_and_runs_the_tour(release: str, wheel: Path, root: Path, tmp_path: Path) -> None:
+    """The tour would need the repository, or a package that nothing names. On 3.10 it is the host alone."""
+    python = shutil.which(f"python{release}")
+    if python is None or subprocess.run([python, "--version"], capture_output=True, check=False).returncode:  # pyenv's, of none
+        pytest.skip(f"python{release} is not installed")
+    _call(python, "-m", "venv", tmp_path / "env")
+    programs, tools = tmp_path / "env" / "bin", release != "3.10"
+    install = [programs / "python", "-m", "pip", "install", "--quiet", "--constraint", root / "constraints.txt"]
+    subprocess.run([*install, f"{wheel}[tools]" if tools else wheel], timeout=3600, check=True)
+    _call(programs / "cnna", "doctor", *([] if tools else ["--board"]), fails=not tools)
+    text, _ = (root / "README.md").read_text().split("## Bring your own model")
+    for line in text.splitlines() if tools else ():
+        words = line.split("#")[0].split()
+        if line.startswith("    cnna ") and "rtl" not in words and "--trace" not in words and "--dsp" not in words:
+            command = [programs / words[0], *words[1:], *(["--device", "emulator"] if words[1] == "run" else [])]
+            subprocess.run(command, cwd=tmp_path, timeout=600, check=True)
+    assert not tools or (tmp_path / "report.html").is_file()

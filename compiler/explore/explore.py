@@ -14,7 +14,7 @@ from typing import BinaryIO
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph.ir import Graph
 from cnna.compiler.report.axis_numbers import linear
-from cnna.spec.config import BEAT_BYTES, TAPS, Config, ConfigError
+from cnna.spec.config import BEAT_BYTES, TAPS, Config, ConfigError, as_dict, preset
 from cnna.spec.ddr import PLANNED, DdrSpeed
 from cnna.spec.errors import ModelError, UserError
 from cnna.spec.metrics import REPORT_MHZ
@@ -22,11 +22,13 @@ from cnna.spec.metrics import REPORT_MHZ
 PIX, CI, CO = (2, 4, 8, 16), (4, 8, 16), (4, 8, 16, 32, 64)
 BANK_WORDS, RING_WORDS = (512, 1024, 2048, 4096, 8192), (512, 1024)
 REGIONS, PORTS = 4, 4
+BASE = "zcu102"  # the preset from which `--config` names a configuration
 MEMORIES = 2  # sizes of feature memory that are tried for each array: the greatest that fit
 LEAST_SHARE = 4  # an array takes at least a quarter of the DSPs: smaller ones are for smaller chips
 BATCHES = (2, 4)  # tried beside batch 1, on the best configurations
 BEST = 4
 SIZE_INCHES = (9.0, 6.0)  # of the picture
+NEAR = 0.07  # share of each axis within which only one of two points is named
 Say = Callable[[int, int, str], None]
 
 MULTIPLIERS_A_PAIR = 2  # of two lanes of a requantiser: a 32-bit by 24-bit product of each in a clock
@@ -80,10 +82,11 @@ class Point:
         """Share of the array's multiply-accumulates that the network uses."""
         return self.macs * self.batch / (self.cycles * self.config.macs)
 
-    def figures(self) -> dict[str, int | float]:
+    def figures(self) -> dict[str, int | float | str]:
         """For JSON."""
         sizes = ("pix", "ci", "co", "ports", "regions", "bank_words", "ring_words")
         return {
+            "config": option(self.config),
             **{name: getattr(self.config, name) for name in sizes},
             "batch": self.batch,
             "dsp48e2": self.dsp,
@@ -93,6 +96,12 @@ class Point:
             "predicted_mac_utilization": self.utilization,
             "predicted_ddr_bytes": self.bytes,
         }
+
+
+def option(config: Config) -> str:
+    """The text by which `--config` names a configuration: a preset, and what differs from it."""
+    base, own = as_dict(preset(BASE)), as_dict(config)
+    return ",".join([BASE, *(f"{key}={value}" for key, value in own.items() if key != "name" and value != base[key])])
 
 
 def configurations(dsp: int, bram: int) -> list[Config]:
@@ -177,13 +186,15 @@ def table(points: Sequence[Point]) -> str:
     rows: list[tuple[str, ...]] = [
         ("pix", "ci", "co", "bank words", "ring words", "batch", "DSP48E2", "BRAM36", "clocks", "fps", "util.", "DDR bytes")
     ]
+    rows[0] = (*rows[0], "--config")
     for p in points:
         c = p.config
         sizes = (c.pix, c.ci, c.co, c.bank_words, c.ring_words, p.batch)
         figures = (f"{p.dsp:,}", f"{p.bram36:g}", f"{p.cycles:,}", f"{p.fps:,.1f}", f"{p.utilization:.1%}", f"{p.bytes:,}")
-        rows.append((*map(str, sizes), *figures))
+        rows.append((*map(str, sizes), *figures, option(c)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows)
+    lines = [[text.rjust(width) for text, width in zip(row[:-1], widths, strict=False)] + [row[-1]] for row in rows]
+    return "\n".join("  ".join(line) for line in lines)
 
 
 def picture(name: str, points: Sequence[Point], budget: tuple[int, int], file: Path | BinaryIO) -> None:
@@ -199,7 +210,11 @@ def picture(name: str, points: Sequence[Point], budget: tuple[int, int], file: P
     figure.colorbar(dots, ax=axes, label="BRAM36")
     front = steps(points)
     axes.plot([p.dsp for p in front], [p.fps for p in front], drawstyle="steps-post", color="gray", zorder=0, label="none quicker")
+    named: list[Point] = []
     for p in front:
+        if any(abs(p.dsp - o.dsp) < NEAR * budget[0] and abs(p.fps - o.fps) < NEAR * front[-1].fps for o in named):
+            continue  # its name would lie on the other one's
+        named.append(p)
         about = f"{p.config.pix}x{p.config.ci}x{p.config.co}" + (f" b{p.batch}" if p.batch > 1 else "")
         axes.annotate(about, (p.dsp, p.fps), xytext=(-4, 5), textcoords="offset points", fontsize=8, ha="right")
     axes.margins(x=0.12, y=0.1)

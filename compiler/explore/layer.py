@@ -4,8 +4,9 @@ Figures are for one image, as `tile` estimates them, by which the compiler choos
 staged from DDR.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
 from pathlib import Path
 from typing import BinaryIO
@@ -41,17 +42,36 @@ class Choice:
         return f"{self.rows} rows, {self.blocks} blocks, {where}: {self.cycles:,} clocks, {self.bytes:,} DDR bytes"
 
 
+class Layers:
+    """The layers of a network, which is planned once for all of them."""
+
+    def __init__(self, graph: Graph, config: Config) -> None:
+        folded, _ = fold_inputs(graph, config)
+        self._network, self._config = graph.name, config
+        self._lowered = set_pitches(lower(folded, config, 1), config)
+        self._names = [folded.nodes[kernel.layer].name for kernel in self._lowered.kernels]
+
+    @cached_property
+    def _chosen(self) -> Mapping[Kernel, Tiling]:
+        """The compiler's tilings. ModelError: the network does not fit."""
+        return fastest_plan(self._lowered, self._config, self._network)[0].tilings
+
+    def tilings(self, name: str) -> list[Choice]:
+        """As the function."""
+        if name not in self._names:
+            raise UserError(f"--layer {name}: no such layer; there are {', '.join(dict.fromkeys(self._names))}")
+        lowered, config = self._lowered, self._config
+        kernel = lowered.kernels[self._names.index(name)]
+        found = [_choice(kernel, lowered, tiling, config, False) for tiling in _legal(kernel, lowered, config)]
+        return [*found, _choice(kernel, lowered, self._chosen[kernel], config, True)]
+
+
 def tilings(graph: Graph, config: Config, name: str) -> list[Choice]:
-    """All legal tilings of the layer's first pass. UserError: no layer has that name. ModelError: the network does not fit."""
-    folded, _ = fold_inputs(graph, config)
-    lowered = set_pitches(lower(folded, config, 1), config)
-    names = [folded.nodes[kernel.layer].name for kernel in lowered.kernels]
-    if name not in names:
-        raise UserError(f"--layer {name}: no such layer; there are {', '.join(dict.fromkeys(names))}")
-    kernel = lowered.kernels[names.index(name)]
-    chosen = fastest_plan(lowered, config, graph.name)[0].tilings[kernel]
-    found = [_choice(kernel, lowered, tiling, config, False) for tiling in _legal(kernel, lowered, config)]
-    return [*found, _choice(kernel, lowered, chosen, config, True)]
+    """All legal tilings of the layer's first pass, the compiler's behind the others.
+
+    UserError: no layer has that name. ModelError: the network does not fit.
+    """
+    return Layers(graph, config).tilings(name)
 
 
 def best(choices: Sequence[Choice]) -> list[str]:

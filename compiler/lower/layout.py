@@ -4,6 +4,7 @@ Feature memory: image by image, in an image set by set (`spec.decks`), in a set 
 it are those of a deck. DDR: block by block in place of set by set, rows at multiples of 16 bytes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from cnna.compiler.lower.kernels import Map, Range
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.decks import located
+
+Indices = slice | NDArray[np.int64]  # a slice where each is the next number
 
 SEGMENT_ALIGN = 4096  # bytes; also of maps in the workspace, so that bursts start at a page
 STREAM_ALIGN = 64  # bytes, of weight streams
@@ -104,21 +107,47 @@ def map_bytes(map_: Map, config: Config) -> int:
     return (map_.images[1] - map_.images[0]) * ddr_place(map_, "", 0, config).image_bytes
 
 
-def feature_indices(place: Place, box: Box, deck_words: int) -> NDArray[np.int64]:
-    """The number of every word of a box, flat. Words of deck 1 count from `deck_words` on."""
-    rows, columns = slice(*box.rows, box.step[0]), slice(*box.columns, box.step[1])
-    image, block, row, column = np.ogrid[slice(*box.images), slice(*box.blocks), rows, columns]
-    words = (image - place.image) * place.image_words + (block // place.depth - place.block // place.depth) * place.block_words
-    words = words + block % place.depth * deck_words
-    return (words + (row - place.row) * place.pitch + column + place.base).reshape(-1)
+def feature_indices(place: Place, box: Box, deck_words: int) -> Indices:
+    """The number of every word of a box, in the order of `Box`. Words of deck 1 count from `deck_words` on."""
+    (image, last), (block, last_block), (row, last_row), (column, last_column) = box.images, box.blocks, box.rows, box.columns
+    first = place.base + (image - place.image) * place.image_words + (row - place.row) * place.pitch + column
+    images = (last - image, place.image_words)
+    rows = (len(range(row, last_row, box.step[0])), place.pitch * box.step[0])
+    columns = (len(range(column, last_column, box.step[1])), box.step[1])
+    if place.depth == 1:
+        first += (block - place.block) * place.block_words
+        return _indices(first, (images, (last_block - block, place.block_words), rows, columns))
+    blocks = np.arange(block, last_block)
+    sets = blocks // place.depth - place.block // place.depth
+    each = (sets * place.block_words + blocks % place.depth * deck_words).reshape(-1, 1)
+    starts = (np.arange(last - image) * place.image_words).reshape(-1, 1, 1)
+    return (starts + each + listed(_indices(first, (rows, columns)))).reshape(-1)
 
 
-def ddr_beats(place: DdrPlace, box: Box) -> NDArray[np.int64]:
-    """Every 16-byte beat of a box's rows (whole rows), as indices into the segment, flat."""
-    image, block, row = np.ogrid[slice(*box.images), slice(*box.blocks), slice(*box.rows)]
-    steps = (image - place.image) * place.image_bytes + block * place.block_bytes + row * place.row_bytes
-    first = place.offset + steps
-    return (first[..., None] // BEAT_BYTES + np.arange(place.row_bytes // BEAT_BYTES)).reshape(-1)
+def ddr_beats(place: DdrPlace, box: Box) -> Indices:
+    """Every 16-byte beat of a box's rows (whole rows), as indices into the segment."""
+    first = place.address(box.images[0], box.blocks[0], box.rows[0])
+    steps = (place.image_bytes, place.block_bytes, place.row_bytes)
+    walks = [(high - low, step // BEAT_BYTES) for (low, high), step in zip((box.images, box.blocks, box.rows), steps, strict=True)]
+    return _indices(first // BEAT_BYTES, (*walks, (place.row_bytes // BEAT_BYTES, 1)))
+
+
+def _indices(first: int, walks: Sequence[tuple[int, int]]) -> Indices:
+    """`first` plus all sums of steps. walks: how many there are, and how far apart; the slowest first."""
+    count, walks = 1, list(walks)
+    while walks and (walks[-1][0] == 1 or walks[-1][1] == count):
+        count *= walks.pop()[0]
+    if not walks:
+        return slice(first, first + count)
+    found = np.arange(first, first + count)
+    for steps, step in reversed(walks):
+        found = (np.arange(steps)[:, None] * step + found).reshape(-1)
+    return found
+
+
+def listed(indices: Indices) -> NDArray[np.int64]:
+    """The same as an array."""
+    return np.arange(indices.start, indices.stop) if isinstance(indices, slice) else indices
 
 
 def region_words(config: Config) -> int:
@@ -129,7 +158,7 @@ def region_words(config: Config) -> int:
 def together(a: Range, b: Range, config: Config) -> float:
     """The likelihood that a word of one range of feature memory and a word of another lie in the same region."""
     size, both = region_words(config), 0
-    for edge in range(min(a[0], b[0]) // size * size, min(a[1], b[1]), size):
-        inside = [max(0, min(high, edge + size) - max(low, edge)) for low, high in (a, b)]
-        both += inside[0] * inside[1]
+    for region in range(max(a[0], b[0]) // size, (min(a[1], b[1]) - 1) // size + 1):
+        low, high = region * size, (region + 1) * size
+        both += (min(a[1], high) - max(a[0], low)) * (min(b[1], high) - max(b[0], low))
     return both / ((a[1] - a[0]) * (b[1] - b[0]))

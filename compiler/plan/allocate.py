@@ -6,7 +6,7 @@ is spilled to DDR, and the allocation starts again.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, product
 
 from cnna.compiler.lower.kernels import Kernel, Lowered, Range, views_of
 from cnna.compiler.lower.layout import SEGMENT_ALIGN, DdrPlace, Place, align, ddr_place, map_bytes, map_words, whole_place
@@ -147,11 +147,12 @@ def _place_on_chip(
     if handed:  # they wait for all images, so it may be better to keep them in DDR
         named += [sorted(names, key=handed.__contains__) for names in named]
     best: dict[str, int] = {}
-    for held in (HELD_KERNELS, (0,)):
-        for names in named:
-            bases = _first_fit(names, words, lives, held, rivals, config)
-            if sum(words[name] for name in bases) > sum(words[name] for name in best):
-                best = bases
+    for held, names in product((HELD_KERNELS, (0,)), named):
+        bases = _first_fit(names, words, lives, held, rivals, config)
+        if sum(words[name] for name in bases) > sum(words[name] for name in best):
+            best = bases
+        if len(best) == len(words):  # no other order can leave fewer words in DDR
+            break
     return {name: whole_place(lowered.maps[name], base) for name, base in best.items()}
 
 

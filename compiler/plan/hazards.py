@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cnna.compiler.lower.layout import Box, Place, ddr_beats, feature_indices
+from cnna.compiler.lower.layout import Box, Indices, Place, ddr_beats, feature_indices
 from cnna.compiler.plan.command import Access, PlannedCommand
 from cnna.spec.config import BEAT_BYTES, Config
 from cnna.spec.regmap import COUNT_BITS, COUNTED
 
 FEATURES = "features"
-Units = NDArray[np.int32]
+Uses = NDArray[np.int32]  # by engine and word
 
 
 class _LastUses:
@@ -39,41 +39,49 @@ def add_waits(commands: Sequence[PlannedCommand], segments: Mapping[str, int], c
 def _waits(command: PlannedCommand, progress: _LastUses) -> dict[str, int]:
     """The WAIT fields of a command. Counts the command as issued."""
     own = COUNTED.index(command.engine)
-    needs = np.zeros((command.units, len(COUNTED)), np.int64)
-    touched: list[tuple[int, Units, NDArray[np.int64]]] = []
+    needs = [[0 for _ in COUNTED] for _ in range(command.units)]  # by unit and engine
+    touched: list[tuple[int, Uses, Indices]] = []
     for access in command.reads:
         for unit in range(command.units if access.unit_blocks else 1):
             space, words = words_of(access, unit, progress.deck_words)
-            units = slice(unit, unit + 1) if access.unit_blocks else slice(None)
-            needs[units] = np.maximum(needs[units], progress.wrote[space][:, words].max(axis=1))
+            written = _latest(progress.wrote[space], words)
+            for need in needs[unit : unit + 1] if access.unit_blocks else needs:
+                need[:] = map(max, need, written)
             touched.append((unit if access.unit_blocks else command.units - 1, progress.read[space], words))
-    for unit in range(command.units):
+    for unit, need in enumerate(needs):
         for access in command.writes:
             space, words = words_of(access, unit, progress.deck_words)
-            need = np.maximum(progress.wrote[space][:, words].max(axis=1), progress.read[space][:, words].max(axis=1))
-            if (
-                space == FEATURES
-            ):  # an engine's writes come after its own earlier reads and writes; only stores may overtake each other
-                need[own] = 0
-            needs[unit] = np.maximum(needs[unit], need)
+            used = list(map(max, _latest(progress.wrote[space], words), _latest(progress.read[space], words)))
+            # an engine's writes come after its own earlier reads and writes; only stores may overtake each other
+            if space == FEATURES:
+                used[own] = 0
+            need[:] = map(max, need, used)
             touched.append((unit, progress.wrote[space], words))
     first = progress.issued[command.engine]
     for unit, table, words in touched:
         table[own, words] = first + unit + 1
     fields: dict[str, int] = {}
-    for index, engine in enumerate(COUNTED):
-        fields |= _wait(engine, needs[:, index], engine == command.engine, progress.issued[engine])
+    for engine, by_unit in zip(COUNTED, zip(*needs, strict=True), strict=True):
+        fields |= _wait(engine, by_unit, engine == command.engine, progress.issued[engine])
     progress.issued[command.engine] = first + command.units
     return fields
 
 
-def _wait(engine: str, need: NDArray[np.int64], own: bool, issued: int) -> dict[str, int]:
+def _latest(uses: Uses, words: Indices) -> list[int]:
+    """For each engine, the count at which its last use of any of these words is done."""
+    if isinstance(words, slice):
+        assert 0 <= words.start <= words.stop <= uses.shape[1], f"words {words} lie beyond their memory"
+    found: list[int] = np.maximum.reduce(uses[:, words], axis=1).tolist()
+    return found
+
+
+def _wait(engine: str, need: Sequence[int], own: bool, issued: int) -> dict[str, int]:
     """The WAIT register for one engine. Unit u needs `need[u]` units of that engine; earlier commands have `issued` units.
 
     `step` is set if unit 0 can then begin earlier, and no unit waits for a unit beyond those of earlier commands.
     """
-    count, step = int(need.max()), 0
-    start = max(int((need - np.arange(len(need))).max()), 0)
+    count, step = max(need), 0
+    start = max(0, *(units - unit for unit, units in enumerate(need)))
     if not own and start < count and start + len(need) - 1 <= issued:
         count, step = start, 1
     enable = int(count > 0 or step > 0)
@@ -84,7 +92,7 @@ def _wait(engine: str, need: NDArray[np.int64], own: bool, issued: int) -> dict[
     }
 
 
-def words_of(access: Access, unit: int, deck_words: int) -> tuple[str, NDArray[np.int64]]:
+def words_of(access: Access, unit: int, deck_words: int) -> tuple[str, Indices]:
     """The memory space that one unit of a command touches, and the words (or beats) there. deck_words: as for `feature_indices`."""
     box = access.box
     if access.unit_blocks:

@@ -1,4 +1,4 @@
-"""The words of feature memory that a walk requests, and the clocks to read them. Used by `predict`.
+"""The words of feature memory that a walk requests, and the clocks to read or write them. Used by `predict`.
 
 Words are numbered within a deck: the same bank brings the words of all decks.
 
@@ -25,6 +25,7 @@ WALK = (  # the fields on which `walk_clocks` depends
     *("stride_y", "stride_x", "stride_dilation_y", "stride_dilation_x"),
     *("src_x", "src_row", "src_image", "src_ky", "src_kx", "b_flat", "window_apart"),
 )
+WRITES = ("images", "out_height", "out_width", "window_columns", "dst_x", "dst_row", "dst_image")  # as WALK, of `write_clocks`
 
 
 def walk_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:
@@ -32,6 +33,17 @@ def walk_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:
     words = source_words(fields, config, 0, (0, command_groups(fields, config)))
     lanes = np.arange(words.shape[1])
     return _most_alike(np.where(words >= 0, words % config.banks, NONE - lanes)).reshape(-1, taps_of(fields)).sum(1)
+
+
+def write_clocks(fields: Fields, config: Config) -> NDArray[np.int64]:
+    """For each group of `pix` output pixels of a conv or vector command, the clocks to write one block.
+
+    A clock for each half of the group, or more where pixels of a half lie in one bank. A map that is enlarged eight times is
+    written eight words apart, so two of four pixels at `zcu102` share a bank.
+    """
+    words = plane_words("dst", fields, config, (0, 1), (0, command_groups(fields, config)))
+    lanes = np.arange(words.shape[1])
+    return _most_alike(np.where(words >= 0, words % config.banks, NONE - lanes)).reshape(-1, 2).sum(1)
 
 
 def source_words(fields: Fields, config: Config, block: int, groups: tuple[int, int]) -> Words:

@@ -15,6 +15,7 @@ from cnna.spec.config import Config
 from cnna.spec.decks import located, sets_on
 from cnna.spec.machine import BURST_BEATS, LOAD_ROOM_BEATS, STORE_ROOM_BEATS
 
+Banks = list[tuple[int, int]]
 State = tuple[tuple[int, float, tuple[int, ...], tuple[int, ...]], ...]
 
 
@@ -32,6 +33,7 @@ class Transfer(Requester):
         self._run, self._runs = fields["run"], fields["runs"]
         self._ports, self._beat_words = config.ports, config.beat_words
         self._bank_count, self._region_words, self._depth = config.banks, region_words(config), config.depth
+        self._tables: dict[tuple[int, int], Banks] = {}  # by region, and words of a beat
         self._run_beats = -(-fields["run"] // config.beat_words)
         runs = fields["runs"] * fields["blocks"]
         self._share = [-(-(runs - port) // config.ports) * self._run_beats for port in range(min(config.ports, runs))]
@@ -39,6 +41,7 @@ class Transfer(Requester):
         self.moved = [0 for _ in self._share]  # beats to or from feature memory, by port
         self.waiting = [min(beats, self._room) if self._store else 0 for beats in self._share]
         self._needs: list[tuple[int, int] | None] = [None for _ in self._share]  # `_banks` of each port's next beat, if known
+        self._runs_at: list[tuple[int, int, Banks, Banks]] = [(-1, 0, [], []) for _ in self._share]  # `_run_at` of each port
         self.following: Transfer | None = None
         self.asked = 0  # ports that have requested their first burst; one port begins in each clock
 
@@ -109,22 +112,45 @@ class Transfer(Requester):
     def _banks(self, port: int) -> tuple[int, int]:
         """The banks of a port's next beat, as two masks: a bit for each bank number, and a bit for each bank of every region."""
         run, beat = divmod(self.moved[port], self._run_beats)
+        if self._runs_at[port][0] != run:
+            self._runs_at[port] = self._run_at(run, port)
+        _, first, whole, last = self._runs_at[port]
+        table = whole if beat < self._run_beats - 1 else last
+        if table:
+            return table[(first + beat * self._beat_words) % self._bank_count]
+        return self._banks_around(first + beat * self._beat_words, self._words(beat))
+
+    def _run_at(self, run: int, port: int) -> tuple[int, int, Banks, Banks]:
+        """The number of a port's run, and its first word; then `_banks` of a whole beat and of the last one, by the first bank.
+
+        The first word is counted within its region. If the run crosses the end of that, or if a beat needs a bank twice, there are
+        no tables, and the first word is an address.
+        """
         block, row = divmod(run * self._ports + port, self._runs)
-        low = beat * self._beat_words
-        count = min(self._beat_words, self._run - low)
-        words = self._fm + sets_on(self._fm, block, self._depth) * self._fm_block + row * self._fm_run + low
-        region, place = divmod(located(words, 0, self._depth), self._region_words)
-        bank_count = self._bank_count
-        if place + count > self._region_words or count > bank_count:
-            return self._banks_around(region * self._region_words + place, count)
-        mask = (1 << count) - 1 << place % bank_count
-        mask = (mask | mask >> bank_count) & (1 << bank_count) - 1
-        return mask, mask << region * bank_count
+        first = self._fm + sets_on(self._fm, block, self._depth) * self._fm_block + row * self._fm_run
+        region, place = divmod(located(first, 0, self._depth), self._region_words)
+        if place + self._run > self._region_words or self._words(0) > self._bank_count:
+            return run, first, [], []
+        return run, place, self._table(region, self._words(0)), self._table(region, self._words(self._run_beats - 1))
+
+    def _words(self, beat: int) -> int:
+        """The words in a beat of a run."""
+        return min(self._beat_words, self._run - beat * self._beat_words)
+
+    def _table(self, region: int, words: int) -> Banks:
+        """The banks of a beat of so many words in a region, by its first bank; as of `_banks`."""
+        if (region, words) not in self._tables:
+            count = self._bank_count
+            bits = [(1 << words) - 1 << first for first in range(count)]
+            masks = [(mask | mask >> count) & (1 << count) - 1 for mask in bits]
+            self._tables[region, words] = [(mask, mask << region * count) for mask in masks]
+        return self._tables[region, words]
 
     def _banks_around(self, first: int, count: int) -> tuple[int, int]:
         """As `_banks`, word by word, for `count` words that cross the end of a region or need a bank twice."""
         banks, places = 0, 0
         for word in range(first, first + count):
+            word = located(word, 0, self._depth)
             mask = 1 << word % self._bank_count
             banks |= mask
             places |= mask << word // self._region_words * self._bank_count

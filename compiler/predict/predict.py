@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnna.compiler.cost.engine_steps import Fields, command_steps
-from cnna.compiler.predict.bank_clocks import WALK, walk_clocks
+from cnna.compiler.predict.bank_clocks import WALK, WRITES, walk_clocks, write_clocks
 from cnna.compiler.predict.event_loop import EventLoop, Process, Queue, Ready
 from cnna.compiler.predict.flow_rates import Walk
 from cnna.compiler.predict.transfers import Transfers
@@ -70,6 +70,7 @@ class _Simulation:
         self.written: list[ChunkWrites] = []
         self.spans: dict[int, PredictedSpan] = {}
         self.walks: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `walk_clocks`, by the values of the fields in WALK
+        self.writes: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `write_clocks`, by the values of the fields in WRITES
 
     def run(self) -> list[PredictedSpan]:
         """Runs all engines until the program has ended."""
@@ -123,6 +124,13 @@ class _Simulation:
             self.walks[key] = walk_clocks(fields, self.config)
         return self.walks[key]
 
+    def _write_clocks(self, fields: Fields) -> NDArray[np.int64]:
+        """`write_clocks`, computed once for all tiles and layers with equal writes."""
+        key = tuple(fields.get(name, 0) for name in WRITES)
+        if key not in self.writes:
+            self.writes[key] = write_clocks(fields, self.config)
+        return self.writes[key]
+
     def _span(self, command: Command, begin: float, end: float, held: tuple[float, float]) -> None:
         self.spans[command.number] = PredictedSpan(command.engine, int(begin), int(end), (int(held[0]), int(held[1])))
 
@@ -133,7 +141,7 @@ class _Simulation:
         fields, config, machine = vars(command.f), self.config, self.machine
         taken, begin = machine.now, inf
         work = command_steps("conv", fields, config)
-        groups = np.maximum(work.blocks * self._walk_clocks(fields), work.written)
+        groups = np.maximum(work.blocks * self._walk_clocks(fields), work.made * self._write_clocks(fields))
         ends = groups.cumsum()
         for chunk in range(fields["chunks"]):
             waits = self._waits(fields, chunk, READ_CLOCKS["conv"])
@@ -203,7 +211,7 @@ class _Simulation:
         taken, begin = machine.now, inf
         work = command_steps("vector", fields, config)
         depthwise = VECTOR_OPS[fields["op"]] == "depthwise"
-        groups = np.maximum(self._walk_clocks(fields), work.written)
+        groups = np.maximum(self._walk_clocks(fields), self._write_clocks(fields))
         ends = groups.cumsum()
         for block in range(fields["blocks"]):
             unit, inner = divmod(block, config.chunk_blocks)

@@ -138,7 +138,9 @@ class ArrayWrites(DueParts):
 
 
 class VectorReads(Requester):
-    """The vector engine's reads of a block, from group `first` on: a part a clock, at least two clocks a group. done: clocks.
+    """The vector engine's reads of a block, from group `first` on: a part a clock. done: clocks.
+
+    A group takes no fewer clocks than it has parts to write, of which each half has one or more.
 
     Only parts that it can read within `clocks` are made. written: gets the writes of these groups and of earlier groups that are
     still to come, `pace` clocks apart.
@@ -165,9 +167,9 @@ class VectorReads(Requester):
 
     def _made(self, groups: list[list[int]], writes: list[list[int]], written: DueParts) -> Iterator[int]:
         for number, parts in enumerate(groups):
-            for part in [*parts, *repeat(0, 2 - len(parts))]:
+            own = [part for half in writes[2 * number : 2 * number + 2] for part in half]
+            for part in [*parts, *repeat(0, len(own) - len(parts))]:
                 yield part
                 self.done += 1
-            due = self._clock + WRITTEN_CLOCKS
-            written.extend([(due, part) for half in writes[2 * number : 2 * number + 2] for part in half])
+            written.extend([(self._clock + WRITTEN_CLOCKS, part) for part in own])
         self.over = True

@@ -1,69 +1,69 @@
-"""The report as one self-contained HTML page, light or dark as the reader's system asks."""
+"""The report as one self-contained HTML page, light or dark as the reader's system asks.
 
+Vega-Lite draws the charts (`charts`) in the browser. Its JavaScript is inside the page, so no network is needed.
+"""
+
+import json
+from collections.abc import Mapping
 from html import escape
+from importlib.resources import files
 from string import Template
 from typing import Any
 
-from cnna.compiler.report import roofline, svg
-from cnna.compiler.report.page import Style, page
+from cnna.compiler.report.charts import charts
+from cnna.compiler.report.page import CHARTS, Style, page
 from cnna.compiler.report.report import Figures, for_ddr
 from cnna.compiler.report.table import WORDS, cell, stalls_text
 
+_LIGHT, _DARK, _RULES = CHARTS
 _STYLE = Style(
-    "80rem",
-    """--load: #2a9d8f; --weight: #8a6fc9; --conv: #2f6fbf; --vector: #dd8420; --store: #63923a;
-  --predicted: #8fa3b8; --measured: #d1495b""",
-    """--load: #3fb8a8; --weight: #a38be0; --conv: #5a96e0; --vector: #eb9f45; --store: #84b558;
-  --predicted: #8496a9; --measured: #ee7080""",
-    """table { white-space: nowrap; font-size: .87rem } th, td { text-align: right }
-td.word, th.word { text-align: left } th.group { text-align: center } th.edge, td.edge { border-left: 1px solid var(--line) }
-tbody tr:nth-child(odd) { background: var(--soft) }
+    "90rem",
+    f"--predicted: #8fa3b8; {_LIGHT}",
+    f"--predicted: #8496a9; {_DARK}",
+    _RULES
+    + """table { white-space: nowrap; font-size: .87rem }
+th.group { text-align: center } th.edge, td.edge { border-left: 1px solid var(--line) }
 table.totals { font-size: 1rem; margin-top: 1rem } table.totals tbody tr { background: none }
 td.bars { min-width: 5rem }
 table.layers { font-size: .8rem } table.layers th, table.layers td { padding: .2rem .4rem }
-table.layers td.name { max-width: 10rem; overflow: hidden; text-overflow: ellipsis }
+table.layers td.name { max-width: 14rem; overflow: hidden; text-overflow: ellipsis }
 table.layers td.stalls { white-space: normal; min-width: 7rem }
 td.bars i { display: block; height: .45rem; border-radius: 2px; background: var(--predicted); margin: 1px 0 }
 td.bars i.measured, p.key i.measured { background: var(--measured) }
 p.key i { display: inline-block; width: 1rem; height: .6rem; border-radius: 2px; background: var(--predicted);
-  margin: 0 .3rem 0 1rem }
-svg { width: 100%; height: auto; display: block; font-size: 12px; min-width: 45rem }
-svg text { fill: var(--ink) }
-svg .right { text-anchor: end; fill: var(--dim) } svg .middle { text-anchor: middle; fill: var(--dim) }
-svg .strong { font-weight: 600 } svg .small { font-size: 11px; paint-order: stroke; stroke: var(--soft); stroke-width: 3px }
-svg .number { text-anchor: middle; fill: #fff; font-size: 11px }
-svg .lane { fill: var(--soft) } svg .grid, svg .axis { stroke: var(--line) } svg .link { stroke: var(--dim); stroke-width: .8 }
-svg .roof { fill: none; stroke: var(--ink); stroke-width: 1.5 } svg .thin { stroke-dasharray: 5 4; stroke-width: 1 }
-svg circle.predicted { fill: var(--page); stroke: var(--conv); stroke-width: 1.5 }
-svg circle.measured { fill: var(--measured) }
-svg .load { fill: var(--load) } svg .weight { fill: var(--weight) } svg .conv { fill: var(--conv) }
-svg .vector { fill: var(--vector) } svg .store { fill: var(--store) } svg .odd { fill-opacity: .68 }
-svg .works { fill: var(--conv) } svg .waits, svg .token { fill: var(--vector) } svg .idle { fill: var(--predicted) }
-svg .weights { fill: var(--weight) } svg .feature { fill: var(--load) } svg .write_back { fill: var(--measured) }
-svg .residual { fill: #c77dba }""",
+  margin: 0 .3rem 0 1rem }""",
 )
 _BODY = Template("""<p>$about</p>
+<p id="problem" hidden></p>
 <table class="totals">
 $totals
 </table>
-<h2>Engines over time</h2>
-<p>Each bar is a layer's commands, numbered as in the table below; neighbours differ in shade.$began</p>
-<div class="wide">$timeline</div>
+<h2>Over time</h2>
+<p>The wheel zooms, dragging moves, and a double click shows the whole run again; all charts over time follow. A click on a bar
+marks its layer everywhere; a click beside it shows all. Neighbouring layers differ in shade.$began</p>
+$over_time
 <h2>Where the array's clocks go</h2>
-<div class="wide">$array</div>
+<div class="wide"><div class="chart" id="array"></div></div>
 <h2>Roofline</h2>
-<p class="key">Each layer that multiplies. The layers with the most clocks are numbered, as in the table below.
-Circles are predicted$dots. A layer above the memory's roof had its weights fetched while the one before it ran.</p>
-<div class="wide">$roofline</div>
+<p>Each layer that multiplies; point at one for its name. A layer above the memory's roof had its weights fetched while the one
+before it ran.</p>
+<div class="wide"><div class="chart" id="roofline"></div></div>
 <h2>Engines</h2>
 <div class="wide"><table>
 $engines
 </table></div>
 <h2>Layers</h2>
-<p class="key">The clocks of a layer include those in which the array waits for it. Bars:<i></i>predicted$key</p>
+<p class="key">The clocks of a layer include those in which the array waits for it. A click on a heading sorts, a click on a row
+marks the layer in the charts. Bars:<i></i>predicted$key</p>
 <div class="wide"><table class="layers">
 $layers
-</table></div>""")
+</table></div>
+$script""")
+_OVER_TIME = {  # place on the page: heading
+    "engines": "",
+    "memory": "Words of feature memory: which tensor lies where, from its first write to its last use (predicted)",
+    "ddr": "Bytes that DDR moves in a clock (predicted; the bytes of a command are spread evenly over its bar)",
+}
 _BEGAN = " A measured bar begins when its command could begin: the run counts only when commands end."
 _LAYER_COLUMNS = {  # group: (heading, key, format)
     "": (("layer", "name", "{}"), ("clocks", "bars", ""), ("op", "op", "{}"), ("engine", "engine", "{}"), ("MACs", "macs", "{:,}")),
@@ -92,23 +92,38 @@ _TOTALS = (
 )
 
 
-def html(found: Figures) -> str:
-    """The page."""
+def html(found: Figures, library: str) -> str:
+    """The page. library: the JavaScript that defines `vegaEmbed` (`vega.library`)."""
     measured, title = found["measured"], f"{found['name']} on {found['config']}, batch {found['batch']}"
+    drawn = charts(found)
     body = _BODY.substitute(
         about=f"{found['macs']:,} MACs an image, {found['macs_per_cycle']:,} a clock at most; {found['program_writes']:,} register "
         f"writes, {found['segments']['constant']:,} bytes of constants, {found['segments']['workspace']:,} of workspace.",
         totals=_totals(found),
         began=_BEGAN if found["timeline"]["measured"] else "",
-        timeline=svg.timeline(found),
-        array=svg.array(found),
-        dots=", dots measured" if measured else "",
-        roofline=roofline.roofline(found),
+        over_time=_places(drawn),
         engines=_engines(found),
         key='<i class="measured"></i>measured' if measured else "",
         layers=_layers(found),
+        script=script(drawn, library),
     )
     return page(title, _STYLE, body)
+
+
+def script(drawn: Mapping[str, Any], library: str) -> str:
+    """The elements that draw charts in the places of their names. library: the JavaScript that defines `vegaEmbed`."""
+    own = files("cnna.compiler.report").joinpath("report.js").read_text(encoding="utf-8")
+    data = json.dumps(drawn, separators=(",", ":")).replace("<", "\\u003c")
+    return f"<script>\n{library}\n</script>\n<script>\nconst charts = {data};\n{own}\n</script>"
+
+
+def _places(drawn: Mapping[str, Any]) -> str:
+    """A place for each chart over time that is drawn, under its heading."""
+    return "\n".join(
+        f'<p>{escape(heading)}</p>\n<div class="wide"><div class="chart" id="{name}"></div></div>'
+        for name, heading in _OVER_TIME.items()
+        if name in drawn
+    )
 
 
 def _totals(found: Figures) -> str:
@@ -141,12 +156,12 @@ def _engines(found: Figures) -> str:
 def _layers(found: Figures) -> str:
     """The table of layers: predicted and measured side by side, and bars of both beside the layer's name."""
     groups = {name: group for name, group in _LAYER_COLUMNS.items() if name != "measured" or found["measured"]}
-    heads, names = ['<th class="word">#</th>'], ["<th></th>"]
+    heads, names = ['<th class="word sorts">#</th>'], ["<th></th>"]
     for name, group in groups.items():
         edge = " edge" if name else ""
         names.append(f'<th class="group{edge}" colspan="{len(group)}">{name}</th>')
         for index, (heading, key, _) in enumerate(group):
-            heads.append(f'<th class="{_kind(key)}{"" if index else edge}">{heading}</th>')
+            heads.append(f'<th class="{_kind(key)} sorts{"" if index else edge}">{heading}</th>')
     most = max((max(layer["predicted_cycles"], layer["cycles"] or 0) for layer in found["layers"]), default=0) or 1
     lines = []
     for number, layer in enumerate(found["layers"], 1):
@@ -155,16 +170,19 @@ def _layers(found: Figures) -> str:
             cells += [
                 _cell(layer, key, form, most, " edge" if name and not index else "") for index, (_, key, form) in enumerate(group)
             ]
-        lines.append(f"<tr>{''.join(cells)}</tr>")
+        lines.append(f'<tr data-layer="{number}">{"".join(cells)}</tr>')
     head = f"<tr>{''.join(names)}</tr>\n<tr>{''.join(heads)}</tr>"
     return f"<thead>{head}</thead>\n<tbody>\n" + "\n".join(lines) + "\n</tbody>"
 
 
 def _cell(layer: Figures, key: str, form: str, most: float, edge: str) -> str:
     if key == "bars":
-        return f'<td class="bars">{_bars(layer, most)}</td>'
+        clocks = layer["predicted_cycles"] if layer["cycles"] is None else layer["cycles"]
+        return f'<td class="bars" data-value="{clocks}">{_bars(layer, most)}</td>'
     own = f" {key}" if key in ("name", "stalls") else ""
-    return f'<td class="{_kind(key)}{own}{edge}"{_hint(layer, key)}>{escape(cell(layer, key, form))}</td>'
+    value = layer[key] if key in layer and isinstance(layer[key], int | float) else None
+    data = "" if value is None else f' data-value="{value}"'
+    return f'<td class="{_kind(key)}{own}{edge}"{data}{_hint(layer, key)}>{escape(cell(layer, key, form))}</td>'
 
 
 def _bars(layer: Figures, most: float) -> str:

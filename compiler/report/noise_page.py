@@ -9,12 +9,11 @@ from math import ceil, floor
 from string import Template
 from typing import Any
 
-from cnna.compiler.report import svg
 from cnna.compiler.report.page import Style, page
 from cnna.compiler.report.report import Figures
 
 LISTED, MARKED = 10, 5  # layers that cost most, in the table and in the drawing
-HEIGHT, STEP = 240, 10  # of the drawing, and decibels between its lines
+WIDTH, HEIGHT, STEP = 1120, 240, 10  # of the drawing, and decibels between its lines
 WIDEST = 40.0  # a bar
 DECIMALS = 4  # of a share, so that one value in a million shows
 
@@ -117,19 +116,19 @@ def _drawing(layers: Sequence[Figures], worst: Sequence[str]) -> str:
     low = min(0, STEP * floor(min(known, default=0) / STEP))
     high = max(low + STEP, STEP * ceil(max(known, default=0) / STEP))
     left, top = 60, 16
-    scale, pitch = HEIGHT / (high - low), (svg.WIDTH - left - 10) / max(len(layers), 1)
+    scale, pitch = HEIGHT / (high - low), (WIDTH - left - 10) / max(len(layers), 1)
     width, parts = min(0.8 * pitch, WIDEST), []
     for line in range(low, high + 1, STEP):
         y = top + (high - line) * scale
-        parts.append(f'<line class="{"grid" if line else "axis"}" x1="{left}" x2="{svg.WIDTH - 10}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(svg.text(left - 8, y + 4, f"{line} dB", "right"))
+        parts.append(f'<line class="{"grid" if line else "axis"}" x1="{left}" x2="{WIDTH - 10}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(_text(left - 8, y + 4, f"{line} dB", "right"))
     for number, layer in enumerate(layers, 1):
         x = left + (number - 0.5) * pitch
         parts += _bar(number, layer, (x, width), (top + high * scale, scale), layer["name"] in worst)
     each = max(1, ceil(len(layers) / 40))
     for number in range(each, len(layers) + 1, each):
-        parts.append(svg.text(left + (number - 0.5) * pitch, top + HEIGHT + 16, str(number), "middle"))
-    return svg.svg(svg.WIDTH, top + HEIGHT + 24, parts)
+        parts.append(_text(left + (number - 0.5) * pitch, top + HEIGHT + 16, str(number), "middle"))
+    return _svg(WIDTH, top + HEIGHT + 24, parts)
 
 
 def _bar(number: int, layer: Figures, across: tuple[float, float], up: tuple[float, float], worst: bool) -> list[Any]:
@@ -141,5 +140,15 @@ def _bar(number: int, layer: Figures, across: tuple[float, float], up: tuple[flo
     kind = "worst" if worst and layer["int8"] else "bar" if layer["int8"] else "kept"
     said = escape(f"{number} {layer['name']} ({layer['op']}): {decibels(layer)}")
     place = f'x="{x - width / 2:.2f}" y="{y:.1f}" width="{width:.2f}" height="{height:.1f}"'
-    marked = [svg.text(x, y - 3, str(number), "number")] if worst else []
+    marked = [_text(x, y - 3, str(number), "number")] if worst else []
     return [f'<rect class="{kind}" {place}><title>{said}</title></rect>', *marked]
+
+
+def _text(x: float, y: float, words: str, kind: str) -> str:
+    """A text element. `kind` is its class, which says on which side of x it stands."""
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(words)}</text>'
+
+
+def _svg(width: float, height: float, parts: Sequence[str]) -> str:
+    """A whole drawing."""
+    return f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img">\n' + "\n".join(parts) + "\n</svg>"

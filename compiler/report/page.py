@@ -33,6 +33,17 @@ $body
 """)
 
 
+CHARTS = (  # colours for light and dark, and rules, of pages whose charts and table `report.js` joins
+    "--measured: #d1495b; --chosen: #fff0c2",
+    "--measured: #ee7080; --chosen: #4a3d12",
+    """th, td { text-align: right } td.word, th.word { text-align: left } tbody tr:nth-child(odd) { background: var(--soft) }
+table.layers tbody tr, th.sorts { cursor: pointer } table.layers tr.chosen { background: var(--chosen) }
+th[aria-sort=ascending]::after { content: " ▲" } th[aria-sort=descending]::after { content: " ▼" }
+.chart { width: 100%; min-width: 40rem } #problem { color: var(--measured); font-weight: 600 }
+""",
+)
+
+
 class Style(NamedTuple):
     """What one kind of page adds: its width, colours as CSS variables for light and dark, and rules."""
 

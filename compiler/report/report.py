@@ -9,6 +9,7 @@ from typing import Any
 from cnna.compiler.cost.cost import ddr_bytes
 from cnna.compiler.cost.engine_steps import command_steps
 from cnna.compiler.predict.timeline import Bar, busy, in_a_row, last_clock, layer_clocks, measured_bars, predicted_bars
+from cnna.compiler.report.over_time import ddr_over_time, memory_over_time
 from cnna.spec.artifact import Artifact
 from cnna.spec.commands import commands
 from cnna.spec.config import BEAT_BYTES, TAPS
@@ -28,7 +29,8 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
     memory: the DDR that is predicted for; None: the one for which the artifact's own figures hold.
 
     All figures are of a whole batch. Names that begin with `predicted` come from the predictor; all others were measured or follow
-    from the program. What was not measured is None. A layer's `bound` is the engine that is predicted to work on it longest.
+    from the program. What was not measured is None. `memory` and `ddr` are predicted (`over_time`). A layer's `bound` is the engine
+    that is predicted to work on it longest.
     """
     manifest, config = artifact.manifest, artifact.config
     memory = memory or artifact.predicted_for
@@ -64,6 +66,9 @@ def figures(artifact: Artifact, measured: Mapping[str, Any] | None = None, memor
         "engines": _engines(artifact, bars),
         "layers": layers,
         "timeline": {kind: found and [_bar(bar) for bar in found] for kind, found in bars.items()},
+        "feature_words": config.deck_words,
+        "memory": memory_over_time(artifact, bars["predicted"] or []),
+        "ddr": ddr_over_time(artifact, bars["predicted"] or []),
     }
 
 

@@ -1,13 +1,20 @@
-"""The timeline in Chrome's trace format: a row for each engine, a bar for each command (chrome://tracing, Perfetto)."""
+"""The timeline in Chrome's trace format: a row for each engine, a bar for each command (chrome://tracing, Perfetto).
 
-from collections.abc import Mapping, Sequence
+Arrows lead from a command to those that wait for it, and a track counts the bytes that DDR moves. The format: "Trace Event Format",
+https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cnna.compiler.predict.timeline import Bar, in_a_row, predicted_bars
+from cnna.compiler.report.over_time import ddr_over_time
 from cnna.compiler.report.report import bars_measured, layers_of
 from cnna.spec.artifact import Artifact
+from cnna.spec.commands import commands
 from cnna.spec.ddr import DdrSpeed
-from cnna.spec.regmap import ENGINES
+from cnna.spec.regmap import COUNTED, ENGINES
 
 PREDICTED, MEASURED = 1, 2  # process numbers
 
@@ -20,6 +27,7 @@ def trace(artifact: Artifact, measured: Mapping[str, Any] | None = None, memory:
     """
     predicted = in_a_row((program, predicted_bars(program, memory)) for program in artifact.programs)
     events = _rows(artifact, PREDICTED, "predicted", predicted, ENGINES)
+    events += [*_arrows(artifact, predicted), *_ddr(artifact, predicted)]
     run = measured or {}
     if (bars := bars_measured(artifact, run)) is not None:
         engines = [engine for engine in ENGINES if engine in run["programs"][0]["unit_clocks"]]
@@ -48,6 +56,49 @@ def _rows(artifact: Artifact, process: int, name: str, bars: Sequence[Bar], engi
         row = ENGINES.index(bar.engine)
         events.append(_bar(layer, process, row, bar.begin / clock, (bar.end - bar.begin) / clock, about))
     return events
+
+
+def dependences(artifact: Artifact) -> Iterator[tuple[int, int]]:
+    """Pairs of commands, by their numbers over all programs: the second one's first unit waits for a unit of the first."""
+    before = 0
+    for program in artifact.programs:
+        done: dict[str, list[int]] = {engine: [] for engine in COUNTED}  # units after each command that counts
+        numbers: dict[str, list[int]] = {engine: [] for engine in COUNTED}
+        played = list(commands(program.program))
+        for command in played:
+            fields = vars(command.f)
+            for engine in COUNTED if command.engine != "weight" else ():
+                count = fields[f"wait_{engine}_count"] if fields[f"wait_{engine}_enable"] else 0
+                if count:
+                    yield before + numbers[engine][bisect_left(done[engine], count)], before + command.number
+            if command.engine in done:
+                units = (done[command.engine] or [0])[-1] + command.units(program.config.chunk_blocks)
+                done[command.engine].append(units)
+                numbers[command.engine].append(command.number)
+        before += len(played)
+
+
+def _arrows(artifact: Artifact, bars: Sequence[Bar]) -> Iterator[dict[str, Any]]:
+    """A start and an end for each dependence: from a bar to the begin of the one that waits for it, or for a part of it."""
+    clock = artifact.config.clock_mhz
+    for number, (first, then) in enumerate(dependences(artifact)):
+        if first < then:
+            shared = {"cat": "waits", "name": "waits for", "id": number, "pid": PREDICTED}
+            before, after = bars[first], bars[then]
+            place = min(max(before.begin, before.end - 1), after.begin)  # inside the bar, or it would be bound to the next one
+            yield {"ph": "s", **shared, "tid": ENGINES.index(before.engine), "ts": place / clock}
+            yield {"ph": "f", "bp": "e", **shared, "tid": ENGINES.index(after.engine), "ts": after.begin / clock}
+
+
+def _ddr(artifact: Artifact, bars: Sequence[Bar]) -> Iterator[dict[str, Any]]:
+    """A track that counts the bytes that DDR moves in a clock, by engine. It falls to zero at the end."""
+    entries = ddr_over_time(artifact, bars)
+    for entry in entries:
+        begin = entry["begin"] / artifact.config.clock_mhz
+        yield {"ph": "C", "name": "DDR bytes a clock", "pid": PREDICTED, "tid": 0, "ts": begin, "args": entry["bytes"]}
+    for entry in entries[-1:]:
+        end, nothing = entry["end"] / artifact.config.clock_mhz, dict.fromkeys(entry["bytes"], 0)
+        yield {"ph": "C", "name": "DDR bytes a clock", "pid": PREDICTED, "tid": 0, "ts": end, "args": nothing}
 
 
 def _layers(artifact: Artifact, run: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -4,13 +4,11 @@ Those graphs are real, their weights are not: `build` gives them seeded weights 
 layers, sizes and cycles are those of the network.
 """
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import onnx
@@ -19,10 +17,10 @@ from numpy.typing import NDArray
 from cnna.compiler.zoo import weights
 from cnna.compiler.zoo.classifiers import CLASSIFIERS
 from cnna.compiler.zoo.detectors import DETECTORS
+from cnna.compiler.zoo.digits import data as digits
 from cnna.compiler.zoo.maps import MAPS
-from cnna.spec.errors import ModelError, ToolError
+from cnna.spec.errors import ModelError
 
-DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 VARIANTS = {  # variants of shipped graphs, where one name has several
     "alexnet": "AlexNet of BVLC, grouped",
@@ -57,11 +55,8 @@ def entries() -> list[Entry]:
     generated = {**CLASSIFIERS, **DETECTORS, **MAPS}
     found += [Entry(name, f"{variant}, generated, seeded random weights", make) for name, (make, variant) in generated.items()]
     found.sort(key=lambda entry: entry.name)
-    path = DIGITS / "digits.onnx"
-    if path.is_file():
-        about = "residual CNN trained on scikit-learn's digits, 16x16"
-        found.insert(0, Entry("digits", about, partial(onnx.load, path), trained=True))
-    return found
+    about = "residual CNN trained on handwritten digits, 16x16"
+    return [Entry("digits", about, partial(onnx.load, digits.NETWORK), trained=True), *found]
 
 
 def entry(name: str) -> Entry:
@@ -93,17 +88,6 @@ def pictures(one: Entry, count: int, seed: int = 1) -> Float:
     coarse = rng.normal(size=(count, channels, -(-height // 16), -(-width // 16)))
     shapes = np.kron(coarse, np.ones((16, 16)))[:, :, :height, :width]
     return (0.8 * shapes + 0.6 * rng.normal(size=shapes.shape)).astype(np.float32)
-
-
-def digits_data() -> ModuleType:
-    """examples/digits/data.py. ToolError: this is not the project's own tree, or scikit-learn is missing."""
-    path = DIGITS / "data.py"
-    spec = importlib.util.spec_from_file_location("cnna_examples_digits_data", path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ToolError(f"{path}: missing; the digits come with the project's source")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def parameters(model: onnx.ModelProto) -> int:

@@ -92,6 +92,15 @@ def outputs_of(manifest: Manifest) -> list[Output]:
     return outputs
 
 
+def named(outputs: Sequence[Output], answers: Sequence[Any]) -> dict[str, NDArray[Any]]:
+    """A session's answers by name, as files have them: those that are apart are NAME.0, NAME.1, ..."""
+    found: dict[str, NDArray[Any]] = {}
+    for output, answer in zip(outputs, answers, strict=True):
+        apart = answer if isinstance(answer, list) else [answer]
+        found |= zip(output.names(len(apart)), apart, strict=True)
+    return found
+
+
 def compare_answers(name: str, found: Mapping[str, NDArray[Any]], other: str, wanted: Mapping[str, NDArray[Any]]) -> str:
     """Returns `NAME == OTHER: N outputs, M elements`. CheckError: they differ; the message has the first place and both values."""
     for output, want in wanted.items():

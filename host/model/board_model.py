@@ -1,16 +1,10 @@
-"""`cnna.host.Model`: a compiled model on a PYNQ board, real or virtual, that runs like an onnxruntime session.
-
-with cnna.host.Model(pynq.Overlay("cnna.bit"), "resnet50.cnna") as model:
-    y = model.run(x)
-"""
+"""`BoardModel`: what lies under an `InferenceSession` on a PYNQ board, real or virtual: ping-pong, turns and memory."""
 
 import os
 import threading
 import weakref
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from concurrent import futures
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,40 +15,13 @@ from cnna.host.board.pynq_driver import open_board
 from cnna.host.device.accelerator import Accelerator, run_limit
 from cnna.host.device.limits import seconds, whole
 from cnna.host.model import model
-from cnna.host.model.flight import Flight, Job
+from cnna.host.model.flight import Job
 from cnna.host.model.pingpong import SLOTS, PingPong
 from cnna.spec.artifact import Artifact
-from cnna.spec.device import state_of
-from cnna.spec.errors import DataError, RunError
+from cnna.spec.errors import RunError
 
 MOST_RETRIES = 1000
 LATE_CLOCKS = 4_000_000  # more than RUN_LIMIT: a run that RUN_LIMIT has not stopped by then is left
-
-
-class Pending:
-    """A run in progress. `wait` returns what `run` would have returned."""
-
-    def __init__(self, future: "Future[Any]", board: BoardDevice, name: str) -> None:
-        self._future, self._board, self._name = future, board, name
-
-    def wait(self, timeout_seconds: float | None = None) -> Any:
-        """The answer.
-
-        TimeoutError: it is not there yet; the message says what the accelerator is doing. Other errors as of `run`.
-        """
-        if timeout_seconds is not None:
-            timeout_seconds = seconds("timeout_seconds", timeout_seconds, zero=True)
-        try:
-            return self._future.result(timeout_seconds)
-        except futures.TimeoutError:  # in Python 3.10 not the built-in one
-            raise TimeoutError(f"model {self._name} has no answer after {timeout_seconds:g} s: {state_of(self._board)}") from None
-        except futures.CancelledError:
-            raise RunError(f"model {self._name} was closed before this run began") from None
-
-    @property
-    def done(self) -> bool:
-        """Whether `wait` would answer at once."""
-        return self._future.done()
 
 
 class BoardModel(model.Model):
@@ -69,8 +36,8 @@ class BoardModel(model.Model):
 
     def __init__(
         self,
-        board: Any,
         artifact: str | os.PathLike[str] | Artifact,
+        board: Any,
         *,
         retries: int = 1,
         timeout_seconds: float = 10.0,
@@ -82,43 +49,8 @@ class BoardModel(model.Model):
         self.board: BoardDevice = open_board(board)
         self._made: list[int] = []
         self._forgotten = weakref.finalize(self, _free, self.board, self._made)  # frees the memory of a model that nobody closes
-        self._pool: ThreadPoolExecutor | None = None
-        self._streams: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()  # those that may be open
-        self._changed, self._runs, self._closed = threading.Condition(), 0, False
+        self._changed, self._runs = threading.Condition(), 0
         super().__init__(artifact, device=self.board)
-
-    def run_async(self, x: NDArray[Any] | Mapping[str, NDArray[Any]]) -> Pending:
-        """Begins a `run`. Runs are carried out in the order in which they were begun."""
-        self._check_open()
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="cnna")
-        return Pending(self._pool.submit(self.run, x), self.board, self.manifest["name"])
-
-    def stream(self, batches: Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]) -> Iterator[Any]:
-        """Yields the answers to arrays of at most `batch` samples each, in order. It prepares the next array while one is computed.
-
-        The accelerator belongs to this model until the iterator ends, or it or the model is closed.
-        """
-        opened = self._streamed(batches)
-        self._streams.add(opened)
-        return opened
-
-    def _streamed(self, batches: Iterable[NDArray[Any] | Mapping[str, NDArray[Any]]]) -> Generator[Any, None, None]:
-        waiting: list[Any] = []  # the user's arrays
-
-        def prepared() -> Iterator[Flight]:
-            for x in batches:
-                self._check_open()
-                inputs = self._route.inputs.checked(x)
-                samples = len(next(iter(inputs.values())))
-                if samples > self.manifest["batch"]:
-                    raise DataError(f"{self.manifest['name']}: {samples} samples at once, its batch is {self.manifest['batch']}")
-                waiting.append(x)
-                yield Flight.of(self._route, inputs)
-
-        self._forget_seen()
-        for flight in self._through(prepared()):
-            yield self._joined(waiting.pop(0), [self._landed(flight)])
 
     @property
     def memory(self) -> dict[int, int]:
@@ -132,12 +64,7 @@ class BoardModel(model.Model):
         """
         with self._changed:
             self._closed = True
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
-        for opened in list(self._streams):
-            with suppress(ValueError):  # another thread is inside; its iterator ends before the next batch
-                opened.close()
+        self._end_streams()
         self._await_runs()
         _free(self.board, self._made)
         self._forgotten.detach()
@@ -180,10 +107,6 @@ class BoardModel(model.Model):
             with self._changed:
                 self._runs -= 1
                 self._changed.notify_all()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise RunError(f"model {self.manifest['name']} is closed")
 
     def _await_runs(self) -> None:
         """Waits until no thread is in a run. RunError: the run is this thread's own, or takes longer than a turn may."""

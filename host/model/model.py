@@ -1,13 +1,16 @@
-"""`Model`: a .cnna that answers. Float arrays in, float arrays out, on the emulator, the simulated RTL, the reference or a board.
+"""`Model`: what lies under `InferenceSession`. It runs the batches of one artifact through its pieces on one device.
 
-with Model("m.cnna", device="emulator") as model:
-    y = model.run(x)
+Users take `cnna.InferenceSession`. The compiler's tests and the simulation take a `Model`, which hands arrays through as they are.
 """
 
 import importlib
+import inspect
 import os
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -22,7 +25,7 @@ from cnna.host.model.inputs import Arrays, Given
 from cnna.spec.artifact import Artifact, load
 from cnna.spec.config import Config
 from cnna.spec.device import Device, Profiler, Recorder
-from cnna.spec.errors import DataError, ToolError
+from cnna.spec.errors import DataError, RunError, ToolError
 from cnna.spec.metrics import Figures, RunRecords, summary
 
 SIMULATED = {
@@ -66,7 +69,7 @@ class Model:
     device: "emulator", "rtl", "reference" or a `Device`. `options` go to the device that is opened. With `check`, every tensor that
     a command writes is compared, in every batch, with the other executions (CheckError: the first difference). `last` has the
     figures of the last `run`, and `agreement` says what was found equal. `cpu_agreement` says how far the pieces on the CPU have
-    agreed with the quantised model so far.
+    agreed with the quantised model so far. Any thread may use it; the runs of one model follow each other.
     """
 
     on_board = False  # whether the seconds it measures are those of hardware
@@ -90,6 +93,9 @@ class Model:
         self._outputs = outputs_of(self.manifest)
         self._seen: list[_Seen] = []
         self._executors: list[Executor] = []
+        self._one_run, self._one_job = threading.RLock(), threading.Lock()
+        self._streams: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()  # those that may be open
+        self._closed = False
         try:
             self._executors = self._open(device, options)
         except BaseException:
@@ -107,6 +113,11 @@ class Model:
         single output (or a dict of several). `Rows` may stand for an array: its samples are read batch by batch. DataError: names,
         shapes or types do not fit.
         """
+        self._check_open()
+        with self._one_run:
+            return self._run(x)
+
+    def _run(self, x: "Given | Mapping[str, Given]") -> Any:
         started = time.perf_counter()
         inputs = self._route.inputs.rows(x)
         samples, batch = len(next(iter(inputs.values()))), self.manifest["batch"]
@@ -123,11 +134,49 @@ class Model:
         self.last = self._figures(time.perf_counter() - started, samples, cpu_seconds)
         return answer
 
+    def stream(self, batches: "Iterable[Given | Mapping[str, Given]]") -> Generator[Any, None, None]:
+        """Yields the answers to arrays of at most `batch` samples each, in order. A board prepares the next array meanwhile.
+
+        A board's accelerator belongs to this model until the iterator ends, or it or the model is closed.
+        """
+        opened = self._streamed(batches)
+        self._streams.add(opened)
+        return opened
+
+    def _streamed(self, batches: "Iterable[Given | Mapping[str, Given]]") -> Generator[Any, None, None]:
+        waiting: list[Any] = []  # the user's arrays
+
+        def prepared() -> Iterator[Flight]:
+            for x in batches:
+                self._check_open()
+                inputs = self._route.inputs.checked(x)
+                samples = len(next(iter(inputs.values())))
+                if samples > self.manifest["batch"]:
+                    raise DataError(f"{self.manifest['name']}: {samples} samples at once, its batch is {self.manifest['batch']}")
+                waiting.append(x)
+                yield Flight.of(self._route, inputs)
+
+        self._forget_seen()
+        for flight in self._through(prepared()):
+            yield self._joined(waiting.pop(0), [self._landed(flight)])
+
     def close(self) -> None:
-        """Closes the device if this model opened it."""
+        """Ends open iterators, and closes the device if this model opened it."""
+        self._closed = True
+        self._end_streams()
         if self._owned and self.device is not None:
-            self.device.close()
-            self.device = None
+            with self._one_run:  # another thread's run ends first
+                self.device.close()
+                self.device = None
+
+    def _end_streams(self) -> None:
+        for opened in list(self._streams):
+            with suppress(ValueError):  # another thread is inside; its iterator ends before the next batch
+                opened.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RunError(f"model {self.manifest['name']} is closed")
 
     def __enter__(self: Opened) -> Opened:
         return self
@@ -184,6 +233,10 @@ class Model:
                 yield answers, self._executors[job.program].counters
 
     def _run_job(self, job: Job) -> Mapping[str, NDArray[np.int8]]:
+        with self._one_job:
+            return self._run_alone(job)
+
+    def _run_alone(self, job: Job) -> Mapping[str, NDArray[np.int8]]:
         piece, executor, seen = self.artifact.programs[job.program], self._executors[job.program], self._seen[job.program]
         take_turn(self._executors, executor)
         answers = executor.run(job.ports)
@@ -245,8 +298,12 @@ class Model:
 
 
 def open_device(device: str, config: Config, **options: Any) -> Device:
-    """A simulated device by name. ToolError: what it needs is not installed."""
-    opened: Device = _tools(SIMULATED[device]).open_device(config, **options)
+    """A simulated device by name. ToolError: what it needs is not installed. DataError: it has no such option."""
+    open_one = _tools(SIMULATED[device]).open_device
+    known = [name for name in inspect.signature(open_one).parameters if name != "config"]
+    if unknown := [name for name in options if name not in known]:
+        raise DataError(f"device {device} has no option {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
+    opened: Device = open_one(config, **options)
     return opened
 
 

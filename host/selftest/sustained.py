@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cnna.host.board.board_device import BoardDevice
 from cnna.host.model.answers import compare_answers
-from cnna.host.model.board_model import BoardModel
+from cnna.host.model.session import InferenceSession
 from cnna.host.selftest.selftest import CLOCK_PART, Finding
 from cnna.host.selftest.selftest_network import network_for
 from cnna.spec.artifact import Artifact
@@ -69,16 +69,17 @@ def sustain(board: BoardDevice, workload: Workload, watts: Watts, virtual: bool)
     seen: list[Mapping[str, float]] = []
     looked = 0.0
     try:
-        with BoardModel(board, workload.artifact, retries=0) as model:
+        with InferenceSession(workload.artifact, board, retries=0) as session:
+            names = [output.name for output in session.get_outputs()]
             began = time.perf_counter()
             while found.good and (not runs or time.perf_counter() - began < SECONDS):
-                run = model.run_async(workload.inputs)
+                run = session.run_async(None, workload.inputs)
                 if time.perf_counter() - looked > POWER_SECONDS:  # while the network runs
                     looked = time.perf_counter()
                     seen.append(watts())
-                found, runs = _compared(workload, run.wait(), runs), runs + 1
+                found, runs = _compared(workload, dict(zip(names, run.result(), strict=True)), runs), runs + 1
             seconds = time.perf_counter() - began
-            cycles = model.last["cycles"]
+            cycles = session.last["cycles"]
     except RunError as error:
         return [Finding("network", False, f"run {runs + 1}: {error}")], figures
     batches = runs * -(-samples // workload.artifact.manifest["batch"])

@@ -10,6 +10,9 @@ clocks more, so that its product meets the sum that comes down PCIN.
 cascades and accumulators; attributes keep its copies of the control bits apart from those of other tiles.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 from amaranth import Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -125,25 +128,28 @@ class Array(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        config = self.config
         activations, weights = self._activations(m), self._weights(m)
         wait = self.latency - 2  # clocks to one before the totals: each tile registers its own copies
         valid = delayed(m, self.valid, wait, cleared=True)
         first = delayed(m, self.first, wait, attrs=CHAIN)
         last = delayed(m, self.last & self.valid, wait, cleared=True)
-        for pixel in range(config.pix):
-            for start in range(0, config.co, 2 * TILE_PAIRS):
-                pairs = min(TILE_PAIRS, (config.co - start) // 2)
-                m.submodules[f"tile_{pixel}_{start}"] = tile = ArrayTile(config, pairs)
-                channels = slice(start, start + 2 * pairs)
-                m.d.comb += [
-                    *(tile.valid.eq(valid), tile.first.eq(first), tile.last.eq(last)),
-                    tile.activations.eq(Cat(lane[pixel] for lane in activations)),
-                    tile.weights.eq(Cat(Cat(lane[channels]) for lane in weights)),
-                    Cat(self.sums[pixel][k] for k in range(start, start + 2 * pairs)).eq(tile.sums),
-                ]
+        for tile, pixels, channels in self._tiles(m):
+            m.d.comb += [
+                *(tile.valid.eq(valid), tile.first.eq(first), tile.last.eq(last)),
+                Cat(tile.activations).eq(Cat(lane[pixel] for pixel in pixels for lane in activations)),
+                tile.weights.eq(Cat(Cat(lane[channels.start : channels.stop]) for lane in weights)),
+                Cat(self.sums[pixel][k] for pixel in pixels for k in channels).eq(Cat(tile.sums)),
+            ]
         m.d.sync += self.o_valid.eq(delayed(m, last, 1, cleared=True))
         return m
+
+    def _tiles(self, m: Module) -> Iterator[tuple[Any, range, range]]:
+        """Adds the tiles. Gives each with the pixels and the output channels that it computes."""
+        for pixel in range(self.config.pix):
+            for start in range(0, self.config.co, 2 * TILE_PAIRS):
+                pairs = min(TILE_PAIRS, (self.config.co - start) // 2)
+                m.submodules[f"tile_{pixel}_{start}"] = tile = ArrayTile(self.config, pairs)
+                yield tile, range(pixel, pixel + 1), range(start, start + 2 * pairs)
 
     def _skewed(self, m: Module, bytes_by_channel: list[list[Value]]) -> list[list[Value]]:
         """[channel][...] bytes, registered, then delayed by the channel's place in its cascade."""

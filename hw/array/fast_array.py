@@ -17,7 +17,8 @@ A channel's operands come half a clock after those of the channel before it in t
 its own P to PCIN. So a lane holds the sum of two blocks' products, which takes 19 bits, and one capture a clock is enough.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import wiring
@@ -139,28 +140,12 @@ class FastArray(Array):
         super().__init__(config)
         self.latency = 1 + config.cascade // 2 + CAPTURED + 2  # the input's registers; the totals and the sums
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        config = self.config
-        activations, weights = self._activations(m), self._weights(m)
-        wait = self.latency - 2  # clocks to one before the totals: each tile registers its own copies
-        valid = delayed(m, self.valid, wait, cleared=True)
-        first = delayed(m, self.first, wait, attrs=CHAIN)
-        last = delayed(m, self.last & self.valid, wait, cleared=True)
-        for start in range(0, config.co, 2 * TILE_PAIRS):
-            pairs = min(TILE_PAIRS, (config.co - start) // 2)
-            channels = slice(start, start + 2 * pairs)
-            for pixel in range(0, config.pix, TILE_PIXELS):
-                m.submodules[f"tile_{pixel}_{start}"] = tile = SharedWeights(config, pairs)
-                m.d.comb += [
-                    *(tile.valid.eq(valid), tile.first.eq(first), tile.last.eq(last)),
-                    tile.weights.eq(Cat(Cat(lane[channels]) for lane in weights)),
-                ]
-                for own in range(TILE_PIXELS):
-                    m.d.comb += tile.activations[own].eq(Cat(lane[pixel + own] for lane in activations))
-                    m.d.comb += Cat(self.sums[pixel + own][k] for k in range(start, start + 2 * pairs)).eq(tile.sums[own])
-        m.d.sync += self.o_valid.eq(delayed(m, last, 1, cleared=True))
-        return m
+    def _tiles(self, m: Module) -> Iterator[tuple[Any, range, range]]:
+        for start in range(0, self.config.co, 2 * TILE_PAIRS):
+            pairs = min(TILE_PAIRS, (self.config.co - start) // 2)
+            for pixel in range(0, self.config.pix, TILE_PIXELS):
+                m.submodules[f"tile_{pixel}_{start}"] = tile = SharedWeights(self.config, pairs)
+                yield tile, range(pixel, pixel + TILE_PIXELS), range(start, start + 2 * pairs)
 
     def _in_halves(self, m: Module, name: str, blocks: Sequence[list[list[Value]]]) -> list[list[Value]]:
         """[channel][...] bytes of both blocks as registers of FAST, in the halves that their places in a cascade take."""

@@ -26,10 +26,8 @@ class MemoryModules:
             return self._two_writers(width, memory, writes, reads)
         (write,) = writes
         assert not any(memory.init), "memories with one writer start as zeros"
-        if len(reads) == 2 and all(port.domain != "comb" for port in reads):
+        if len(reads) in (2, 3) and all(port.domain != "comb" for port in reads):
             return self._two_ports(width, memory.depth, write, reads)
-        if len(reads) == 3 and all(port.domain != "comb" for port in reads):
-            return self._two_widths(width, memory.depth, write, reads)
         return self._one_writer(width, memory.depth, write, reads)
 
     def text(self) -> str:
@@ -37,24 +35,34 @@ class MemoryModules:
         return "\n".join(text for _, text in sorted(self._modules.items()))
 
     def _two_ports(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
-        """True dual port, as `BankRam` uses it: the writer and the second reader share an address, and a write also reads.
+        """True dual port, as `BankRam` uses it: the writer and the last reader share an address, and a write also reads.
 
         That read returns the word before the write, and nobody uses it. A port B that kept its last word instead would cost a
         register and a multiplexer beside every block RAM.
+
+        With three readers, port A is the first two, which read neighbouring words: their addresses differ in the lowest bit. Block
+        RAM has ports of unlike widths; this is UG901's form of them.
         """
-        name = f"cnna_ram_{width}x{depth}_dual"
-        bits = ceil_log2(depth)
+        wide, bits = len(reads) == 3, ceil_log2(depth)
+        name = f"cnna_ram_{width}x{depth}_{'wide' if wide else 'dual'}"
+        about = "port A reads two words, port B reads one, and may write" if wide else "port B reads, and may write"
+        ports = "a_en, a_addr, a_data, a_data1" if wide else "a_en, a_addr, a_data"
+        addresses = f"[{bits - 2}:0] a_addr;\n  input [{bits - 1}:0] b_addr" if wide else f"[{bits - 1}:0] a_addr, b_addr"
+        answers = "a_data, a_data1, b_data" if wide else "a_data, b_data"
+        port_a = "a_data <= mem[a_addr];"
+        if wide:
+            port_a = "begin\n      a_data <= mem[{a_addr, 1'b0}];\n      a_data1 <= mem[{a_addr, 1'b1}];\n    end"
         self._modules[name] = f"""\
-// {depth} words of {width} bits, true dual port; port B reads, and may write.
-module {name}(clk, a_en, a_addr, a_data, b_en, b_write, b_addr, b_word, b_data);
+// {depth} words of {width} bits, true dual port; {about}.
+module {name}(clk, {ports}, b_en, b_write, b_addr, b_word, b_data);
   input clk, a_en, b_en, b_write;
-  input [{bits - 1}:0] a_addr, b_addr;
+  input {addresses};
   input [{width - 1}:0] b_word;
-  output reg [{width - 1}:0] a_data, b_data;
+  output reg [{width - 1}:0] {answers};
   (* ram_style = "block", cascade_height = {CASCADE_HEIGHT} *) reg [{width - 1}:0] mem [0:{depth - 1}];
 {_zeros(depth, width)}
   always @(posedge clk)
-    if (a_en) a_data <= mem[a_addr];
+    if (a_en) {port_a}
   always @(posedge clk)
     if (b_en) begin
       if (b_write) mem[b_addr] <= b_word;
@@ -62,59 +70,19 @@ module {name}(clk, a_en, a_addr, a_data, b_en, b_write, b_addr, b_word, b_data);
     end
 endmodule
 """
+        *first, last = reads
         return Instance(
             name,
             i_clk=ClockSignal(write.domain),
-            i_a_en=reads[0].en,
-            i_a_addr=reads[0].addr,
-            o_a_data=Value.cast(reads[0].data),
-            i_b_en=reads[1].en,
+            i_a_en=first[0].en,
+            i_a_addr=first[0].addr[1:] if wide else first[0].addr,
+            o_a_data=Value.cast(first[0].data),
+            **({"o_a_data1": Value.cast(first[1].data)} if wide else {}),
+            i_b_en=last.en,
             i_b_write=write.en,
             i_b_addr=write.addr,
             i_b_word=Value.cast(write.data),
-            o_b_data=Value.cast(reads[1].data),
-        )
-
-    def _two_widths(self, width: int, depth: int, write: WritePort, reads: tuple[ReadPort, ...]) -> Instance:
-        """As `_two_ports`, but port A is two readers of neighbouring words: their addresses differ in the lowest bit.
-
-        Block RAM has ports of unlike widths; this is UG901's form of them.
-        """
-        name, bits = f"cnna_ram_{width}x{depth}_wide", ceil_log2(depth)
-        self._modules[name] = f"""\
-// {depth} words of {width} bits, true dual port; port A reads two words, port B reads one, and may write.
-module {name}(clk, a_en, a_addr, a_data, a_data1, b_en, b_write, b_addr, b_word, b_data);
-  input clk, a_en, b_en, b_write;
-  input [{bits - 2}:0] a_addr;
-  input [{bits - 1}:0] b_addr;
-  input [{width - 1}:0] b_word;
-  output reg [{width - 1}:0] a_data, a_data1, b_data;
-  (* ram_style = "block", cascade_height = {CASCADE_HEIGHT} *) reg [{width - 1}:0] mem [0:{depth - 1}];
-{_zeros(depth, width)}
-  always @(posedge clk)
-    if (a_en) begin
-      a_data <= mem[{{a_addr, 1'b0}}];
-      a_data1 <= mem[{{a_addr, 1'b1}}];
-    end
-  always @(posedge clk)
-    if (b_en) begin
-      if (b_write) mem[b_addr] <= b_word;
-      b_data <= mem[b_addr];
-    end
-endmodule
-"""
-        return Instance(
-            name,
-            i_clk=ClockSignal(write.domain),
-            i_a_en=reads[0].en,
-            i_a_addr=reads[0].addr[1:],
-            o_a_data=Value.cast(reads[0].data),
-            o_a_data1=Value.cast(reads[1].data),
-            i_b_en=reads[2].en,
-            i_b_write=write.en,
-            i_b_addr=write.addr,
-            i_b_word=Value.cast(write.data),
-            o_b_data=Value.cast(reads[2].data),
+            o_b_data=Value.cast(last.data),
         )
 
     def _two_writers(self, width: int, memory: Memory, writes: tuple[WritePort, ...], reads: tuple[ReadPort, ...]) -> Instance:

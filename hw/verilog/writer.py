@@ -73,13 +73,15 @@ def generate_module(config: Config, name: str) -> str:
     return _convert(DomainRenamer({"core": "sync"})(block), ports, f"cnna_{name}", config)
 
 
-def write(config: Config, directory: Path, module: str | None = None) -> list[Path]:
+def write(config: Config, directory: Path, module: str | None = None, verilog: str | None = None) -> list[Path]:
     """Writes cnna_CONFIG.v or cnna_CONFIG_MODULE.v, registers.rdl and registers.md; returns their paths.
+
+    verilog: of the whole accelerator, if it was generated before.
 
     ConfigError: there is no such block.
     """
     name = f"cnna_{config.name}" + (f"_{module}" if module else "") + ".v"
-    text = generate_module(config, module) if module else generate(config)
+    text = verilog or (generate_module(config, module) if module else generate(config))
     files = {name: text, "registers.rdl": describe.systemrdl(config), "registers.md": describe.markdown()}
     for file, content in files.items():
         (directory / file).write_text(content)

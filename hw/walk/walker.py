@@ -172,12 +172,8 @@ class TapLoops(wiring.Component):
         if self._window:
             m.submodules.steps = steps = RowSteps()
             m.d.comb += [
-                *(
-                    steps.apart.eq(walk.apart),
-                    steps.kernel_width.eq(walk.kernel_width),
-                    steps.kx.eq(kx),
-                    steps.dilation.eq(dilation),
-                ),
+                *(steps.apart.eq(walk.apart), steps.kernel_width.eq(walk.kernel_width)),
+                *(steps.kx.eq(kx), steps.dilation.eq(dilation)),
                 *(steps.load.eq(~self.running | x_last), steps.move.eq(~self.running | step)),
                 *(x_last.eq(steps.last), self.taps.eq(steps.taps), self.pair.eq(steps.pair)),
             ]

@@ -1,10 +1,10 @@
 """The emulator: a `spec.device.Device` that executes the register program on a memory image, without a clock.
 
 Each command runs to completion at its GO write: program order is a valid serial order, see `docs/engines.md`. A command that no
-accelerator could carry out (`spec.program.fault`) stops the emulator with `illegal_value` at the engine's GO; a wait that program
-order cannot meet stops it with `watchdog`. In both cases `wait` names the command. The emulator has no clock, so RUN_LIMIT stops a
-program as soon as an engine's commands would take longer even if nothing ever held them up. `spec.commands` decodes, `engines`
-executes; nothing is shared with the compiler's scheduling.
+accelerator could carry out (`spec.checks.program.fault`) stops the emulator with `illegal_value` at the engine's GO. A wait that
+program order cannot meet stops it with `watchdog`. In both cases `wait` names the command. The emulator has no clock, so RUN_LIMIT
+stops a program as soon as an engine's commands would take longer even if nothing ever held them up. `spec.commands` decodes,
+`engines` executes; nothing is shared with the compiler's scheduling.
 """
 
 from functools import lru_cache
@@ -14,11 +14,11 @@ import numpy as np
 from cnna.sim.emulator.engines import ENGINE_RUNS
 from cnna.sim.emulator.memory import DDR_BASE, SimulatedMemory
 from cnna.sim.emulator.state import BusError, EmulatorState, LoggedWrite, OutsideError, ProgramError
+from cnna.spec.checks.program import fault
 from cnna.spec.commands import WRITE_BYTES, Command, Decoder, IllegalWriteError, program_writes
 from cnna.spec.config import Config
 from cnna.spec.errors import RunError
 from cnna.spec.identity import capability_words
-from cnna.spec.program import fault
 from cnna.spec.regmap import BY_OFFSET, COUNT_BITS, COUNTED, ENGINES, ERRORS, REGISTERS, SEGMENTS, Register
 
 FAULTS_KEPT = 1 << 12  # commands for which the verdict is remembered

@@ -3,6 +3,7 @@
 They are written from `docs/engines.md` alone; all rounding is `spec.arith`'s.
 """
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -207,15 +208,18 @@ def vector(state: EmulatorState, command: Command) -> None:
     """
     f, config = command.f, state.config
     take_table(state, command)
-    params: list[tuple[Words, Words, Words]] = []
-    weights: list[Words] = []
-    for number in range(f.blocks):
-        if number == 0 or not f.uniform:
-            params.append(_params(state.vector_ring.take(config.vector_param_words), config.ci))
-        if VECTOR_OPS[f.op] == "depthwise":
-            weights.append(_by_tap(state, f))
-    stacked = [np.stack(part) for part in zip(*params, strict=True)]  # offset, factor, shift, each [blocks or 1, ci]
-    by_tap = np.stack(weights, axis=1) if weights else None  # [taps, blocks, ci]
+    depthwise, own = VECTOR_OPS[f.op] == "depthwise", config.vector_param_words
+    steps = row_steps(f.kernel_width, f.window_apart) if depthwise else []
+    weights = f.kernel_height * len(steps)
+    if f.uniform:
+        params = state.vector_ring.take(own)[None]
+        words = state.vector_ring.take(f.blocks * weights).reshape(f.blocks, weights, config.vector_word_bytes)
+    else:  # each block has its parameters before its weights
+        both = state.vector_ring.take(f.blocks * (own + weights)).reshape(f.blocks, own + weights, config.vector_word_bytes)
+        params, words = both[:, :own], both[:, own:]
+    fields = [_params(block, config.ci) for block in params]
+    stacked = [np.stack(part) for part in zip(*fields, strict=True)]  # offset, factor, shift, each [blocks or 1, ci]
+    by_tap = _by_tap(f, words, steps, config.ci) if depthwise else None
     for n in _portions(walk.pixels(f), RESULTS // (f.blocks * config.ci)):
         _vector_pixels(state, command, n, stacked, by_tap)
 
@@ -258,15 +262,12 @@ def _vector_pixels(state: EmulatorState, command: Command, n: Words, params: lis
         state.write(command, _plane(state, f, "dst", n, block), y, n)
 
 
-def _by_tap(state: EmulatorState, f: SimpleNamespace) -> Words:
-    """Takes a block's weights, a word for each step of each kernel row: int8 [taps, ci], tap columns fastest."""
-    ci, steps = state.config.ci, row_steps(f.kernel_width, f.window_apart)
-    words = state.vector_ring.take(f.kernel_height * len(steps)).reshape(f.kernel_height, len(steps), -1).view(np.int8)
-    weights = np.zeros((f.kernel_height, f.kernel_width, ci), np.int8)
-    for step, taps in enumerate(steps):
-        for place, tap in enumerate(taps):
-            weights[:, tap] = words[:, step, place * ci : (place + 1) * ci]
-    return weights.reshape(-1, ci)
+def _by_tap(f: SimpleNamespace, words: Words, steps: Sequence[Sequence[int]], ci: int) -> Words:
+    """The weights of ring words uint8 [blocks, kernel rows * steps, bytes]: int8 [taps, blocks, ci], tap columns fastest."""
+    places = {tap: (step, place) for step, taps in enumerate(steps) for place, tap in enumerate(taps)}
+    step, place = zip(*(places[tap] for tap in range(f.kernel_width)), strict=True)
+    found = words.reshape(f.blocks, f.kernel_height, len(steps), -1, ci)[:, :, step, place].view(np.int8)
+    return found.reshape(f.blocks, -1, ci).swapaxes(0, 1)
 
 
 ENGINE_RUNS = {"load": load, "weight": weight, "conv": conv, "vector": vector, "store": store}

@@ -125,7 +125,8 @@ class EmulatorState:
         addresses = self.numbers(addresses)
         if outside is not None:
             self.features[-1] = pad & 0xFF
-            self.check_addresses(np.where(outside, 0, addresses))
+            if addresses.size and int(addresses.max()) >= self.config.feature_words:  # a tap that is not read may be anywhere
+                self.check_addresses(np.where(outside, 0, addresses))
             addresses = np.where(outside, len(self.features) - 1, addresses)
         else:
             self.check_addresses(addresses)

@@ -18,11 +18,12 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from cnna.sim.rtl.cache import is_sealed, private, prune, remove, seal, use
+from cnna.sim.rtl.cache import NO_CODE_FROM_HERE, is_sealed, private, prune, remove, seal, use
 from cnna.sim.rtl.lifetime import scratch
 from cnna.spec.errors import RunError, ToolError, UserError
 
 TOP = "tb"
+STAGE_SECONDS = 5  # between two looks at how far a build is
 LOG_LINES = 12  # number of lines of a failed build's log that the error shows
 DEBIAN = {"g++": "g++", "make": "make", "perl": "perl"}  # by program, the package that has it
 VERILATOR_FLAGS = (
@@ -52,8 +53,9 @@ Say = Callable[[str], None]
 
 
 def to_stderr(line: str) -> None:
-    """Prints a line to stderr and flushes it, so that it does not mix with a command's answers."""
-    print(line, file=sys.stderr, flush=True)
+    """Prints a line to a terminal; a file of messages is not filled with progress."""
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
 
 
 def build(sources: Mapping[str, str], cache_folder: Path, trace: bool, say: Say) -> Path:
@@ -191,7 +193,7 @@ def _run_builder(part: Path, arguments: list[str], say: Say, started: float) -> 
     """Runs `cnna.sim.rtl.runner` in a process of its own, which finds its tools through PATH. Reports progress meanwhile."""
     root = verilator_root()
     path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"VERILATOR_ROOT": str(root), "PATH": path, "MAKEFLAGS": MAKE_FLAGS}
+    environment = os.environ | {"VERILATOR_ROOT": str(root), "PATH": path, "MAKEFLAGS": MAKE_FLAGS} | NO_CODE_FROM_HERE
     log = part / "build.log"
     with log.open("w") as file:
         process = subprocess.Popen(
@@ -205,10 +207,10 @@ def _run_builder(part: Path, arguments: list[str], say: Say, started: float) -> 
             say("building the simulator (Verilator, then g++)")
             while True:
                 try:
-                    process.wait(10)
+                    process.wait(STAGE_SECONDS)
                     break
                 except subprocess.TimeoutExpired:
-                    say(f"building the simulator: {time.monotonic() - started:.0f} s, {_stage(part)}")
+                    say(f"building the simulator: {_stage(part, time.monotonic() - started)}")
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, 9)
@@ -219,8 +221,11 @@ def _run_builder(part: Path, arguments: list[str], say: Say, started: float) -> 
         raise RunError("the simulator's build failed:\n" + "\n".join((errors or lines)[:LOG_LINES]))
 
 
-def _stage(part: Path) -> str:
-    """The progress of the build: how many of its files are compiled."""
+def _stage(part: Path, seconds: float) -> str:
+    """The progress of the build: how many of its files are compiled, and how long the others will take at this pace."""
     out = part / "out"
     units, objects = len(list(out.glob("Vtop*.cpp"))), len(list(out.glob("Vtop*.o")))
-    return f"{objects} of {units} files compiled" if units else "Verilator"
+    if not units:
+        return "Verilator"
+    left = f", about {seconds * (units - objects) / objects:.0f} s left" if objects else ""
+    return f"{objects} of {units} files compiled{left}"

@@ -17,6 +17,7 @@ from cnna.spec.errors import UserError
 
 KEEP_DAYS = 30
 KEEP_ENTRIES = 100  # number of entries of each kind that are kept; a simulator of `tiny` takes 20 MB
+NO_CODE_FROM_HERE = {"PYTHONSAFEPATH": "1"}  # for programs that are started in a user's folder: its `random.py` is not theirs
 FRESH_HOURS = 12  # an entry used within this time is always kept, because a process may be about to open it
 
 

@@ -7,7 +7,6 @@ so `store` and `load` only copy. One device can run many programs, one after ano
 import mmap
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from cnna.sim.rtl.cache import default_cache
 from cnna.sim.rtl.lifetime import Scratch
 from cnna.sim.rtl.linked_models import STORED, WRITTEN
 from cnna.sim.rtl.profile import Layer, layers
-from cnna.sim.rtl.simulator import TRACE, Simulator
+from cnna.sim.rtl.simulator import TRACE, Count, Simulator
 from cnna.sim.rtl.sources import sources
 from cnna.spec.artifact import ProgramPiece
 from cnna.spec.config import Config
@@ -29,14 +28,14 @@ from cnna.spec.errors import RunError
 from cnna.spec.regmap import COUNTED
 
 SPEEDS = {"bytes_per_clock": "bytes_per_cycle", "latency": "latency_cycles"}  # by setting of the DDR model, the field of `DdrSpeed`
-Progress = Callable[[int, float], None]  # takes the clocks and real seconds of this run so far
 
 
 class CosimDevice(SimulatedMemory):
     """One simulated accelerator with `memory_bytes` of DDR from bus address `base` on. Only used pages cost memory.
 
     ddr: settings of `sim.rtl.linked_models.SETTINGS`. trace: an FST file for the waveform of clocks `from_cycle`..`to_cycle` (None:
-    to the end), counted from the first start. verilog: replaces the accelerator's own text, for tests that break it.
+    to the end), counted from the first start. say: is told of each step of a build. count: is given the clocks simulated so far.
+    verilog: replaces the accelerator's own text, for tests that break it.
     """
 
     name = "rtl"
@@ -51,6 +50,7 @@ class CosimDevice(SimulatedMemory):
         from_cycle: int = 0,
         to_cycle: int | None = None,
         say: Say | None = None,
+        count: Count | None = None,
         verilog: str | None = None,
         base: int = DDR_BASE,
     ) -> None:
@@ -67,7 +67,7 @@ class CosimDevice(SimulatedMemory):
         super().__init__(np.frombuffer(self._map, np.uint8), base)
         self._simulator: Simulator | None = None
         try:
-            self._simulator = Simulator(folder, self._run, trace is not None, self._say)
+            self._simulator = Simulator(folder, self._run, trace is not None, self._say, count)
             self._ask("open", path=f"/proc/{os.getpid()}/fd/{self._file}", base=base, size_bytes=memory_bytes)
             self.set_ddr(clock_mhz=config.clock_mhz, **(ddr or {}))
             if trace:
@@ -207,6 +207,4 @@ class CosimDevice(SimulatedMemory):
             shutil.move(made, self._trace)
 
 
-def open_device(config: Config, **options: Any) -> CosimDevice:
-    """The simulated RTL. `host.model.model` finds this function by name."""
-    return CosimDevice(config, **options)
+open_device = CosimDevice  # `host.model.model` finds a device by this name, and its options by the signature

@@ -1,8 +1,9 @@
 """Generates Verilog in a process of its own, from the hw package as it is on disk now.
 
-`python -m cnna.sim.rtl.generate CONFIG` prints the Verilog of a configuration; `sources.py` calls it. With FOLDER [MODULE] it
-writes the files of `hw.verilog.writer.write`; the function `write`, which `cnna rtl` calls, starts it in this way. A process of its
-own can be ended at once, whereas freeing its millions of objects would take a quarter of a minute.
+`python -m cnna.sim.rtl.generate CONFIG` prints the Verilog of a configuration; `sources.py` keeps it in the cache. With FOLDER
+[MODULE] it writes the files of `hw.verilog.writer.write`, for `cnna rtl`; Verilog that lies there already is kept. A process of its
+own reads the files as they are now, and can be ended at once, whereas freeing its millions of objects would take a quarter of a
+minute.
 """
 
 import json
@@ -10,23 +11,40 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cnna.sim.rtl.cache import NO_CODE_FROM_HERE
 from cnna.sim.rtl.lifetime import die_with_parent
 from cnna.spec.config import Config, ConfigError, as_dict
 from cnna.spec.errors import RunError
 
 NO_BLOCK = 3  # exit code: there is no such block
 TICK_SECONDS = 1.0
+GIVEN = "given.v"  # Verilog that was generated before
 
 
-def write(config: Config, folder: Path, module: str | None, tick: Callable[[], None]) -> list[Path]:
-    """As `hw.verilog.writer.write`; calls `tick` at once, then every second. ConfigError: no such block. RunError: it failed."""
-    command = [sys.executable, "-m", "cnna.sim.rtl.generate", json.dumps(as_dict(config)), str(folder)]
+def generate_from_disk(config: Config, tick: Callable[[], None]) -> str:
+    """The Verilog of the whole accelerator. Calls `tick` at once, then every second. RunError: it failed."""
+    return _answer(config, [], tick)
+
+
+def write(config: Config, folder: Path, module: str | None, tick: Callable[[], None], verilog: str | None = None) -> list[Path]:
+    """As `hw.verilog.writer.write`, with Verilog that was generated before, if there is any. ConfigError: no such block.
+
+    Calls `tick` at once, then every second. RunError: it failed.
+    """
+    if verilog is not None:
+        (folder / GIVEN).write_text(verilog)
+    printed = _answer(config, [str(folder), *([module] if module else [])], tick)
+    return [Path(line) for line in printed.splitlines()]
+
+
+def _answer(config: Config, arguments: Sequence[str], tick: Callable[[], None]) -> str:
+    """What the process prints."""
     child = subprocess.Popen(
-        [*command, *([module] if module else [])],
-        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "cnna.sim.rtl.generate", json.dumps(as_dict(config)), *arguments],
+        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | NO_CODE_FROM_HERE,
     )  # fmt: skip
     with child:
         try:
@@ -41,7 +59,7 @@ def write(config: Config, folder: Path, module: str | None, tick: Callable[[], N
             if child.poll() is None:
                 os.killpg(child.pid, signal.SIGKILL)
     if not child.returncode:
-        return [Path(line) for line in printed.splitlines()]
+        return printed
     reason = (said.strip().splitlines() or ["no reason given"])[-1]
     if child.returncode == NO_BLOCK:
         raise ConfigError(reason)
@@ -57,7 +75,9 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(writer.generate(config))
         return 0
     try:
-        written = writer.write(config, Path(arguments[1]), *arguments[2:])
+        given = Path(arguments[1]) / GIVEN
+        text = given.read_text() if given.exists() else None
+        written = writer.write(config, Path(arguments[1]), arguments[2] if len(arguments) > 2 else None, text)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return NO_BLOCK
@@ -66,6 +86,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        die_with_parent()
+    die_with_parent()
     sys.exit(main(sys.argv[1:]))

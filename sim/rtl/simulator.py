@@ -10,10 +10,12 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cnna.sim.rtl.build import Say
+from cnna.sim.rtl.cache import NO_CODE_FROM_HERE
 from cnna.spec.errors import RunError
 
 START_SECONDS = 300  # how long a start of the simulator may take on a busy machine
@@ -22,6 +24,8 @@ LOG_LINES = 15  # number of lines of the simulator's output that an error shows
 REPORT_SECONDS = 2.0
 TRACE = "trace.fst"  # the waveform, in the folder of the run
 
+Count = Callable[[int], None]  # takes the clocks since the simulation began
+
 
 class Simulator:
     """A running simulator, until `close`. build: the folder of its program. run: the folder of its log and waveform.
@@ -29,8 +33,8 @@ class Simulator:
     RunError: it does not start.
     """
 
-    def __init__(self, build: Path, run: Path, traced: bool, say: Say) -> None:
-        self._run, self._say = run, say
+    def __init__(self, build: Path, run: Path, traced: bool, say: Say, count: Count | None = None) -> None:
+        self._run, self._say, self._count = run, say, count
         path = run / "socket"
         command = [
             sys.executable,
@@ -50,7 +54,12 @@ class Simulator:
             listener.listen(1)
             listener.settimeout(0.2)
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=os.environ | NO_CODE_FROM_HERE,
             )
             try:
                 self.connect(listener)
@@ -105,7 +114,9 @@ class Simulator:
                 raise RunError(message["error"])
             if "value" in message:
                 return message["value"]
-            if time.monotonic() - told > REPORT_SECONDS:
+            if self._count:
+                self._count(message["clocks"])
+            elif time.monotonic() - told > REPORT_SECONDS:
                 told = time.monotonic()
                 rate = message["clocks"] / message["seconds"]
                 self._say(f"simulating: {message['clocks']:,} clocks in {message['seconds']:.0f} s, {rate:,.0f} clocks/s")

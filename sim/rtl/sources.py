@@ -5,9 +5,7 @@ package and the version of Amaranth.
 """
 
 import hashlib
-import json
-import subprocess
-import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -15,8 +13,8 @@ from pathlib import Path
 from cnna.sim.rtl import testbench_top
 from cnna.sim.rtl.build import Say
 from cnna.sim.rtl.cache import private, prune, use
-from cnna.spec.config import Config, as_dict
-from cnna.spec.errors import RunError
+from cnna.sim.rtl.generate import generate_from_disk
+from cnna.spec.config import Config
 from cnna.spec.files import write_text
 
 DDR_PARTS = ("channel", "parts", "plain", "ports", "road", "slave")
@@ -38,29 +36,31 @@ def sources(config: Config, cache_folder: Path, say: Say, verilog: str | None = 
 
 
 def generated(config: Config, cache_folder: Path, say: Say) -> str:
-    """The accelerator's Verilog, from the cache if it is there. UserError: the cache cannot be written.
+    """The accelerator's Verilog, from the cache if it is there; else `say` is told. Errors: as `kept`."""
+    told = False
 
-    RunError: generating failed.
+    def tick() -> None:
+        nonlocal told
+        if not told:
+            say(f"generating the Verilog of {config.name}")
+        told = True
+
+    return kept(config, cache_folder, tick)
+
+
+def kept(config: Config, cache_folder: Path, tick: Callable[[], None]) -> str:
+    """The accelerator's Verilog, from the cache if it is there; `tick` is called at once and every second while it is generated.
+
+    UserError: the cache cannot be written. RunError: generating failed.
     """
     folder = private(private(cache_folder) / "verilog")
     path = folder / f"{_digest(config)}.v"
     if use(path):
         return path.read_text()
-    say(f"generating the Verilog of {config.name}")
-    text = generate_from_disk(config)
+    text = generate_from_disk(config, tick)
     write_text(path, text)
     prune(folder.iterdir())
     return text
-
-
-def generate_from_disk(config: Config) -> str:
-    """Generates it in a process of its own, because `_digest` covers the files, and this process may have imported older ones."""
-    command = [sys.executable, "-m", "cnna.sim.rtl.generate", json.dumps(as_dict(config))]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise RunError(f"generating the Verilog of {config.name} failed (code {done.returncode}): {reason}")
-    return done.stdout
 
 
 def _digest(config: Config) -> str:

@@ -41,7 +41,7 @@ def samples():
 
 def _report(artifact, x):
     figures = report.figures(artifact)
-    table(figures), html(figures).encode(), json.dumps(trace(artifact))
+    table(figures), html(figures, "").encode(), json.dumps(trace(artifact))
 
 
 def _work(artifact):
@@ -59,7 +59,7 @@ def _on(device, **options):
 
 
 def _board(artifact, x):
-    with BoardModel(EmulatedBoard(), artifact, retries=0, timeout_seconds=1.0) as model:
+    with BoardModel(artifact, EmulatedBoard(), retries=0, timeout_seconds=1.0) as model:
         model.run(x)
 
 

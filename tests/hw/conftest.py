@@ -1,14 +1,14 @@
-"""Ends every simulation of a block: a simulation that waits for ever fails instead of going on. Compiles equal parts once."""
+"""Ends every simulation of a block: a simulation that waits for ever fails instead of going on. Elaborates and compiles once."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
+from amaranth.hdl import Elaboratable
 from amaranth.sim import Simulator, _pyrtl
 
-from ..rigs.deadline import deadline
-
-MOST_CLOCKS = 200_000  # ten times the longest test
+from ..rigs.deadline import MOST_CLOCKS, deadline
+from ..rigs.replay import Replay
 
 
 @pytest.fixture(autouse=True)
@@ -29,3 +29,14 @@ def compiled_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_pyrtl, "compile", cache(compile), raising=False)
         yield
+
+
+@pytest.fixture(scope="module")
+def replay() -> Callable[..., Replay]:
+    """`replay(make, *arguments)`: a simulation of `make(*arguments)`, which is elaborated once in a file of tests."""
+
+    @cache
+    def replayed(make: Callable[..., Elaboratable], *arguments: object) -> Replay:
+        return Replay(make(*arguments))
+
+    return replayed

@@ -62,13 +62,13 @@ class Steady:
     """Fails if a channel's payload moves, or its valid falls, while it waits for ready."""
 
     def __init__(self, bus: wiring.PureInterface, channel: str, payload: tuple[str, ...]) -> None:
-        self.bus, self.channel, self.payload = bus, channel, payload
+        self.channel = channel
+        self.valid, self.payload = getattr(bus, channel + "valid"), [getattr(bus, name) for name in payload]
         self.waiting: tuple[int, ...] | None = None
 
     def check(self, ctx: SimulatorContext, ready: int) -> tuple[int, ...] | None:
         """The payload if the channel transfers in this clock, else None."""
-        valid = ctx.get(getattr(self.bus, self.channel + "valid"))
-        now = tuple(ctx.get(getattr(self.bus, name)) for name in self.payload) if valid else None
+        now = tuple(ctx.get(signal) for signal in self.payload) if ctx.get(self.valid) else None
         if self.waiting is not None and now != self.waiting:
             raise ProtocolError(f"{self.channel} moved from {self.waiting} to {now} before it was taken")
         self.waiting = None if ready else now

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from amaranth.sim import SimulatorContext
 
 CLOCK_SECONDS = 1e-6
+MOST_CLOCKS = 200_000  # ten times the longest test
 
 
 def deadline(clocks: int) -> Callable[[SimulatorContext], Awaitable[None]]:

@@ -72,10 +72,10 @@ async def send(ctx, dut, commands):
     ctx.set(dut.command.valid, 0)
 
 
-def lanes_taken(ctx, config, payload):
+def lanes_taken(config, request):
     """The active lanes of a request; lanes that share a bank would hold up all of it, side by side until their runs end."""
-    lanes = [lane for lane in range(len(payload.active)) if ctx.get(payload.active) >> lane & 1]
-    banks = {ctx.get(payload.address[lane]) % config.banks for lane in lanes}
+    lanes = [lane for lane in range(len(request.address)) if request.active >> lane & 1]
+    banks = {request.address[lane] % config.banks for lane in lanes}
     assert len(banks) == len(lanes), "lanes of one request share a bank"
     return lanes
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cnna.spec import archive
 from cnna.spec import artifact as files
 from cnna.spec.artifact import load, save
+from cnna.spec.checks import archive
 from cnna.spec.config import as_dict, preset
 from cnna.spec.ddr import PL, PLANNED, DdrSpeed
 from cnna.spec.errors import ArtifactError

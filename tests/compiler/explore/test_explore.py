@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from cnna.cli.main import main
+from cnna.cli.options import configuration
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.explore.explore import bram36, configurations, dsp48e2, evaluate, explore, pareto, picture, steps, table
+from cnna.compiler.explore.explore import bram36, configurations, dsp48e2, evaluate, explore, option, pareto, picture, steps, table
+from cnna.compiler.explore.page import html
 from cnna.compiler.report.report import figures
 from cnna.hw.verilog import writer
 from cnna.hw.verilog.dedup import count_instances
@@ -112,3 +114,21 @@ def test_bad_input_is_one_line(tmp_path, capsys, options):
     (tmp_path / "m.onnx").write_text("no model")
     assert main(["explore", str(tmp_path / "m.onnx"), *options]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_config_options_name_the_configurations_exactly():
+    """A user would build another accelerator than the one whose speed stands in the row."""
+    for config in configurations(2520, 912):
+        named = configuration(option(config))
+        assert replace(named, name=config.name) == config
+    assert option(preset("zcu102")) == "zcu102"
+
+
+def test_the_page_has_each_point_with_its_configuration(points):
+    """A point would be missing, or a click copy the configuration of another one."""
+    text = html("net", points, (250, 100), "")
+    assert text.count("<tr data-layer=") == len(points)
+    for point in points:
+        copied = f'data-copy="{option(point.config)}"'
+        row = next(line for line in text.splitlines() if copied in line and f">{point.cycles:,}<" in line)
+        assert f">{point.dsp:,}<" in row

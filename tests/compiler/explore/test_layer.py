@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from cnna.compiler.compile import compile_graph
-from cnna.compiler.explore.layer import Choice, best, picture, tilings
+from cnna.compiler.explore.layer import Choice, Layers, best, picture, tilings
 from cnna.spec.config import preset
 from cnna.spec.errors import UserError
 
@@ -19,9 +19,10 @@ from ..apart import said_and_apart
 def test_the_compilers_is_one_of_the_legal_ones(bank_words, tmp_path):
     """A tiling that is not among them would have been measured by another rule than the rest."""
     graph, config = networks.network(3), replace(preset("tiny"), bank_words=bank_words)
+    layers = Layers(graph, config)
     for node in graph.nodes:
         if node.name:
-            choices = tilings(graph, config, node.name)
+            choices = layers.tilings(node.name)
             assert [choice.chosen for choice in choices] == [False] * (len(choices) - 1) + [True]
             assert any(replace(choice, chosen=True) == choices[-1] for choice in choices[:-1])
     picture("layer", choices, tmp_path / "p.png")
@@ -72,6 +73,7 @@ def test_what_is_said_to_be_in_ddr_is_moved_by_the_program(case):
     graph, config = networks.network(case, 6), replace(preset("tiny"), bank_words=128)
     program = compile_graph(graph, config)
     working = [program.layers[number] for number in sorted({command["layer"] for command in program.entry()["commands"]})]
+    layers = Layers(graph, config)
     for layer in working:
-        if "dest" in tilings(graph, config, layer["name"])[-1].staged:
+        if "dest" in layers.tilings(layer["name"])[-1].staged:
             assert layer["ddr_write_bytes"] > 0

@@ -14,7 +14,7 @@ from cnna.compiler.frontend.onnx_import import load_model, to_graph
 from cnna.compiler.frontend.onnx_model import hollow
 from cnna.compiler.passes.pipeline import REWRITES, run_passes
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model import Model
+from cnna.host.model.model import Model
 from cnna.spec.config import preset
 from cnna.spec.errors import ModelError
 

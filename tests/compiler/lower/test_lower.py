@@ -155,3 +155,16 @@ def test_limits_of_a_residual_are_those_of_its_sum():
         (kernel,) = lower(graph, TINY).kernels
         op = graph.nodes[-1].op
         assert (kernel.mid, kernel.add, kernel.out) == (op.out, op.residual, op.residual.out)
+
+
+def test_the_engines_get_the_shifts_that_a_layer_has():
+    """A channel would be rounded at another bit, by 1 or by 55 as much as in between: its answers would be halved or doubled."""
+    shifts = np.array([1, 2, 24, 55])
+    for grow in (Builder.depthwise, lambda b, x, window: b.conv(x, 4, window), lambda b, x, window: b.affine(x)):
+        b = Builder(np.random.default_rng(1), "shifts")
+        graph = b.graph(grow(b, b.input(4, 3, 3), ir.Window()))
+        op = graph.nodes[0].op
+        lowered = lower(replace(graph, constants={**graph.constants, op.shift: shifts}), TINY)
+        (part,) = lowered.kernels[0].parts
+        fields = np.ascontiguousarray(part.stream.data).view("<u8")[0, : len(shifts)]
+        assert unpack_params(fields)[2].tolist() == shifts.tolist()

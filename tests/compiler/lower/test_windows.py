@@ -1,10 +1,14 @@
 """Where the vector engine takes several taps of a kernel row in a step."""
 
+import numpy as np
 import pytest
 
 from cnna.compiler.graph.ir import Window
+from cnna.compiler.lower.lower import lower
 from cnna.compiler.lower.windows import taps_apart
 from cnna.spec.config import preset
+
+from ...graph_builder import Builder
 
 ZCU102 = preset("zcu102")
 CASES = {
@@ -26,3 +30,14 @@ CASES = {
 def test_the_way_with_fewer_clocks_is_taken(window: Window, images: int, size: tuple[int, int], apart: int) -> None:
     """Pools and depthwise layers would take longer than they need, or words would be read that do not lie evenly apart."""
     assert taps_apart(window, (0, images), size, ZCU102) == apart
+
+
+@pytest.mark.parametrize("width", [5, 9])
+def test_a_rectangle_of_an_average_pool_is_counted_by_its_own_size(width: int) -> None:
+    """Edges have divisors of their own: a part of one column would be planned as if it were as wide as the map, or wider."""
+    b, window = Builder(np.random.default_rng(1), "edges"), Window((1, 3), pads=(0, 1, 0, 1))
+    (kernel,) = lower(b.graph(b.average_pool(b.input(16, 5, width), window)), ZCU102).kernels
+    assert [part.columns for part in kernel.parts] == [(0, 1), (1, width - 1), (width - 1, width)]
+    for part in kernel.parts:
+        size = part.rows[1] - part.rows[0], part.columns[1] - part.columns[0]
+        assert part.apart == taps_apart(window, (0, 1), size, ZCU102)

@@ -7,7 +7,7 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
-from cnna.compiler.predict.bank_clocks import NONE, WALK, source_words, walk_clocks
+from cnna.compiler.predict.bank_clocks import NONE, WALK, WRITES, source_words, walk_clocks, write_clocks
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
 
@@ -96,3 +96,30 @@ def test_the_clocks_of_a_walk_depend_on_nothing_that_their_key_lacks():
     clocks = walk_clocks(fields, preset("zcu102"))
     assert fields.read == {*WALK, "src", "src_block", "b_block"}
     assert (walk_clocks({**fields, "src": 77}, preset("zcu102")) == clocks).all()
+
+
+@pytest.mark.parametrize("apart", [1, 2, 3, 4, 8, 16])
+def test_pixels_of_a_half_that_lie_in_one_bank_are_written_one_after_another(apart):
+    """A map that is enlarged eight times would be predicted in half of the clocks that its writes take."""
+    config = preset("zcu102")
+    fields = {"images": 2, "out_height": 3, "out_width": 13, "window_columns": 11, "dst": 5, "dst_block": 7}
+    fields |= {"dst_x": apart, "dst_row": 16 * apart - 5, "dst_image": 9}
+    expected = [0] * -(-2 * 3 * 13 // config.pix)
+    for group in range(len(expected)):
+        for half in range(2):
+            banks = Counter()
+            for n in range(group * config.pix + half * config.half, group * config.pix + (half + 1) * config.half):
+                rows, x = divmod(n, 13)
+                if rows < 2 * 3 and x < 11:
+                    banks[(n * apart + rows * fields["dst_row"] + rows // 3 * 9) % config.banks] += 1
+            expected[group] += max(banks.values(), default=1)
+    assert write_clocks(fields, config).tolist() == expected
+    assert max(expected) >= apart // 2
+
+
+def test_the_clocks_of_writes_depend_on_nothing_that_their_key_lacks():
+    """As for WALK: two walks whose writes differ would share their clocks."""
+    fields = Noting(dict.fromkeys((*WRITES, "dst", "dst_block"), 1) | {"out_width": 9, "window_columns": 8, "dst_x": 8})
+    clocks = write_clocks(fields, preset("zcu102"))
+    assert fields.read == {*WRITES, "dst", "dst_block"}
+    assert (write_clocks({**fields, "dst": 77}, preset("zcu102")) == clocks).all()

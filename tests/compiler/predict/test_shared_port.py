@@ -5,7 +5,7 @@ import pytest
 
 from cnna.compiler.compile import compile_graph
 from cnna.compiler.graph import ir
-from cnna.compiler.predict.bank_clocks import NONE, plane_words, source_words, walk_clocks
+from cnna.compiler.predict.bank_clocks import NONE, plane_words, source_words, walk_clocks, write_clocks
 from cnna.compiler.predict.shared_port import ArrayWrites, DueParts, Requester, VectorReads, parts_of, simulate
 from cnna.spec.commands import commands
 from cnna.spec.config import preset
@@ -73,6 +73,14 @@ def test_what_passes_a_clock_counts_no_clock_after_the_end():
     (speed,) = simulate([reads], 500, lambda: None)
     assert speed == pytest.approx(1, rel=0.05)
     assert reads.done == walk_clocks(fields, ZCU102).sum()
+
+
+def test_a_group_is_read_no_quicker_than_it_is_written():
+    """Eight words apart, two pixels of a half share a bank: 4 clocks of writes for a group whose single tap takes one."""
+    fields = {**fields_of("vector", lambda b: b.max_pool(b.input(16, 6, 6), ir.Window((1, 1)))), "dst_x": 8}
+    reads = VectorReads(fields, ZCU102, 0, 0, 500, 9.0, DueParts())
+    simulate([reads], 500)
+    assert reads.done == np.maximum(walk_clocks(fields, ZCU102), write_clocks(fields, ZCU102)).sum() >= 4 * 36 // 8
 
 
 def test_reads_wait_for_the_arrays_writes_in_their_region_alone():

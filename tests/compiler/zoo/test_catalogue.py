@@ -4,6 +4,7 @@ import onnx
 import pytest
 
 from cnna.compiler.zoo import catalogue
+from cnna.compiler.zoo.digits import data
 from cnna.spec.errors import ModelError
 
 from .activations import deviations
@@ -51,12 +52,12 @@ def test_digits_are_first_and_as_committed() -> None:
     """The trained model would come without its trained weights."""
     first = catalogue.entries()[0]
     assert first.name == "digits"
-    assert catalogue.build(first) == onnx.load(catalogue.DIGITS / "digits.onnx")
+    assert catalogue.build(first) == onnx.load(data.NETWORK)
 
 
 def test_digits_parts_have_no_image_in_common() -> None:
     """Calibration or training on test images would make every accuracy meaningless."""
-    digits = catalogue.digits_data().load()
+    digits = data.load()
     parts = [{image.tobytes() for image in part.images} for part in (digits.train, digits.calibration, digits.test)]
     assert not parts[0] & parts[1]
     assert not parts[0] & parts[2]

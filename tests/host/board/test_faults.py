@@ -43,7 +43,7 @@ def board(backend: RtlBackend) -> Iterator[ServedBoard]:
 @pytest.mark.parametrize(("write", "cause"), [(False, "read_response"), (True, "write_response")])
 def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, write: bool, cause: str) -> None:
     """A single error must be tried again unnoticed. A lasting one must be reported with port and place, and be gone once mended."""
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         with backend.exclusive() as device:
             device.fault(write=write, response=2, skip=1)
         assert np.array_equal(session.run(X), expected(X))
@@ -58,7 +58,7 @@ def test_an_error_of_the_bus(board: ServedBoard, backend: RtlBackend, write: boo
 
 def test_a_bus_that_falls_silent(board: ServedBoard, backend: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watchdog must name the layer, or else the driver's own limit. A reset waits for the bus, and must say so."""
-    with BoardModel(board, requantised_copy(batch=1), retries=0) as session:
+    with BoardModel(requantised_copy(batch=1), board, retries=0) as session:
         with backend.exclusive() as device:
             device.set_ddr(hang_after=20)
         with (

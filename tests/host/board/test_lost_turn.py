@@ -66,7 +66,7 @@ def written(board, monkeypatch):
 def test_answers_over_the_network_are_those_of_the_emulator(board):
     """The additional checks would find something although nobody disturbs."""
     x = samples(5)
-    with BoardModel(board, requantised_copy(batch=2)) as session, BoardModel(board, requantised_copy(batch=1)) as other:
+    with BoardModel(requantised_copy(batch=2), board) as session, BoardModel(requantised_copy(batch=1), board) as other:
         for _ in range(2):
             assert np.array_equal(session.run(x), expected(x))
             assert np.array_equal(other.run(x), expected(x))
@@ -74,7 +74,7 @@ def test_answers_over_the_network_are_those_of_the_emulator(board):
 
 def test_who_has_lost_the_turn_is_told_and_keeps_its_hands_off(board, files, monkeypatch):
     """A process that stood in a debugger would return another's answer, or reset another's batch."""
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         stream = session.stream(samples(1, seed=n) for n in range(4))
         assert np.array_equal(next(stream), expected(samples(1)))
         other = overtaken(board, files)
@@ -88,7 +88,7 @@ def test_who_has_lost_the_turn_is_told_and_keeps_its_hands_off(board, files, mon
 
 def test_the_last_answer_is_not_given_either(board, files, monkeypatch):
     """Nothing is written after the last answer any more: only a look at who has the turn can tell."""
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         load, others = session.accelerators[0].load_outputs, []
 
         def loads(slot):
@@ -108,7 +108,7 @@ def test_the_last_answer_is_not_given_either(board, files, monkeypatch):
 def test_a_late_write_of_another_is_noticed(board, monkeypatch, register):
     """A write may have been under way for longer than anybody waits: the batch was then computed to or from another place."""
     x = samples(2)
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         finish = session.accelerators[0].finish
 
         def disturbed():
@@ -130,7 +130,7 @@ def test_a_late_write_of_another_is_noticed(board, monkeypatch, register):
 def test_a_late_start_of_another_is_noticed(board, monkeypatch):
     """Its done would be taken for that of the batch that has not run yet."""
     x = samples(3)
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         set_registers = session.accelerators[0].set_registers
 
         def disturbed(slot=0):
@@ -151,7 +151,7 @@ def test_a_packet_that_another_has_sent_elsewhere_is_noticed(files, monkeypatch,
     board, x = StreamedBoard(), samples(1)
     board.turns = Turns(RemoteTurn(files, "/tmp/turn"))
     board.turns.taken = board.turn_taken
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         session.run(x)
         wait = board.mover.wait
 

@@ -24,7 +24,7 @@ from ..hand_made import SHAPE, requantised_copy
 CLIENT = """
 import json
 overlay = Overlay(sys.argv[1])
-import cnna.host
+import cnna
 x = np.load(sys.argv[2])
 """
 
@@ -53,12 +53,12 @@ def test_a_model_through_stock_pynq(
     code = (
         CLIENT
         + """
-with cnna.host.Model(overlay, sys.argv[3]) as first, cnna.host.Model(overlay.device, sys.argv[3]) as second:
-    y = first.run(x)
+with cnna.InferenceSession(sys.argv[3], overlay) as first, cnna.InferenceSession(sys.argv[3], overlay.device) as second:
+    y = first.run(None, {"x": x})[0]
     cycles = first.last["cycles"]
-    assert np.array_equal(second.run(x), y)
-    assert np.array_equal(first.run_async(x).wait(), y)
-    assert np.array_equal(np.concatenate(list(second.stream(x[i : i + 1] for i in range(5)))), y)
+    assert np.array_equal(second.run(None, {"x": x})[0], y)
+    assert np.array_equal(first.run_async(["y"], {"x": x}).result()[0], y)
+    assert np.array_equal(np.concatenate([y for (y,) in second.stream(None, ({"x": x[i : i + 1]} for i in range(5)))]), y)
 np.save(sys.argv[4], y)
 print(json.dumps([cycles, type(overlay.cnna_0).__name__]))
 """
@@ -79,12 +79,12 @@ def test_an_overlay_and_its_device_are_one_board(served: str, files: tuple[Path,
         CLIENT
         + """
 from cnna.host.board.pynq_driver import open_board
-with cnna.host.Model(overlay, sys.argv[3]) as first, cnna.host.Model(overlay.device, sys.argv[3]) as second:
-    print(first.board is second.board)
-    stream = first.stream(x[i : i + 1] for i in range(3))
+with cnna.InferenceSession(sys.argv[3], overlay) as first, cnna.InferenceSession(sys.argv[3], overlay.device) as second:
+    print(first.device is second.device)
+    stream = first.stream(None, ({"x": x[i : i + 1]} for i in range(3)))
     next(stream)
     try:
-        second.run(x)
+        second.run(None, {"x": x})[0]
     except cnna.spec.errors.RunError as error:
         print("has the accelerator already" in str(error))
 before = open_board(overlay)
@@ -141,8 +141,8 @@ def test_an_overlay_that_stock_pynq_has_opened_is_checked_too(served: str, files
         + """
 for board in (overlay, overlay.device):
     try:
-        with cnna.host.Model(board, sys.argv[3]) as session:
-            print("runs", len(session.run(x)))
+        with cnna.InferenceSession(sys.argv[3], board) as session:
+            print("runs", len(session.run(None, {"x": x})[0]))
     except cnna.spec.errors.DataError as error:
         print(error)
 """

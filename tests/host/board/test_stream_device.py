@@ -31,7 +31,7 @@ def board():
 def test_answers_are_those_of_the_emulator(board, count):
     """The way of the bytes would change some; the masters reach only the PL's DDR4."""
     x = samples(count)
-    with BoardModel(board, requantised_copy(batch=2)) as session:
+    with BoardModel(requantised_copy(batch=2), board) as session:
         assert np.array_equal(session.run(x), expected(x))
         assert all(PL_DDR_BASE <= address < PL_DDR_BASE + PL_DDR_BYTES for address in session.memory)
         answers = list(session.stream(samples(2, seed=n) for n in range(4)))
@@ -106,14 +106,14 @@ def test_the_plan_fills_gaps_and_says_when_it_is_full(board):
     board.close()
     big = {**requantised_copy().program.manifest["segments"], "workspace": 600 << 20}
     with pytest.raises(RunError, match="the PL's DDR4 has no 629,145,600 contiguous bytes"):
-        BoardModel(board, requantised_copy(segments=big))
+        BoardModel(requantised_copy(segments=big), board)
     assert one
     assert three
 
 
 def test_which_memory_is_full_is_said(board):
     """Closing a model gives back bytes of the PL's DDR4, but none of those that copies go through."""
-    with BoardModel(board, requantised_copy()) as session:
+    with BoardModel(requantised_copy(), board) as session:
         board.mover.release()
         other = board.served.buffer(len(board.board.dram.data))
         with pytest.raises(RunError, match=r"the PS's DDR has no [\d,]+ bytes of contiguous memory left") as caught:
@@ -127,7 +127,7 @@ def test_which_memory_is_full_is_said(board):
 def test_two_processes_share_the_ddr4_turn_by_turn(board):
     """Each process plans the whole DDR4: what the other one has overwritten must be restored before it is used."""
     other, x = StreamedBoard(board.board, board.base), samples(3)
-    with BoardModel(board, requantised_copy(batch=1)) as mine, BoardModel(other, requantised_copy(batch=2)) as theirs:
+    with BoardModel(requantised_copy(batch=1), board) as mine, BoardModel(requantised_copy(batch=2), other) as theirs:
         assert set(mine.memory) & set(theirs.memory), "the plans do overlap"
         for _ in range(2):
             assert np.array_equal(mine.run(x), expected(x))
@@ -143,7 +143,7 @@ def test_two_processes_share_the_ddr4_turn_by_turn(board):
 def test_an_image_that_was_loaded_again_is_noticed(board):
     """The DDR4's content is unknown then, and the accelerator's registers are as after power-up."""
     x = samples(2)
-    with BoardModel(board, requantised_copy()) as session:
+    with BoardModel(requantised_copy(), board) as session:
         assert np.array_equal(session.run(x), expected(x))
         board.board.backend.data[: 1 << 20] = 0x55
         board.write(offset("STREAM_IN_BYTES"), 0)
@@ -182,7 +182,7 @@ def test_a_killed_process_leaves_nothing_that_hinders(board):
             other.write(offset("STREAM_IN_START"), 1)
 
     begins_and_dies()
-    with BoardModel(board, requantised_copy()) as session:
+    with BoardModel(requantised_copy(), board) as session:
         assert np.array_equal(session.run(x), expected(x))
         begins_and_dies()
         assert np.array_equal(session.run(x), expected(x))
@@ -190,7 +190,7 @@ def test_a_killed_process_leaves_nothing_that_hinders(board):
 
 def test_memory_is_given_back_by_a_model_that_nobody_closes(board):
     """A notebook just uses the name again."""
-    session = BoardModel(board, requantised_copy())
+    session = BoardModel(requantised_copy(), board)
     session.run(samples(1))
     assert board.buffers
     assert board.board.dram.used_bytes
@@ -203,7 +203,7 @@ def test_memory_is_given_back_by_a_model_that_nobody_closes(board):
 def test_an_error_bit_of_the_dma_is_named_and_mended(board, bit, said):
     """Stock pynq's wait would look at an idle bit that never comes, or say only `RuntimeError`."""
     x = samples(2)
-    with BoardModel(board, requantised_copy()) as session:
+    with BoardModel(requantised_copy(), board) as session:
         send = board.board.dma.send
         send.attempt = lambda view: send.fail(bit)
         with pytest.raises(RunError, match=rf"the AXI DMA \(MM2S, host to PL DDR4\) stopped with .*{said}.*bytes at 0x4"):
@@ -246,7 +246,7 @@ def test_a_copy_that_fails_says_why(board):
 def test_a_stream_that_stands_still_is_said(board, monkeypatch):
     """A notebook would hang; the message must say what both ends are doing."""
     x = samples(1)
-    with BoardModel(board, requantised_copy(batch=1), timeout_seconds=0.2) as session:
+    with BoardModel(requantised_copy(batch=1), board, timeout_seconds=0.2) as session:
         session.run(x)
         with monkeypatch.context() as patch:
             patch.setattr(board.board.dma.send, "sink", SimpleNamespace(put=lambda data: False, drop_put=lambda: None))
@@ -264,7 +264,7 @@ def test_a_dma_whose_reset_does_not_end_is_said(board, monkeypatch):
     """The message must have the DMA's own status, and what the accelerator was doing."""
     dma = board.board.dma
     read = dma.read
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         session.run(samples(1))
         board.mover.forget()
         monkeypatch.setattr(mover, "RESET_SECONDS", 0.05)
@@ -282,7 +282,7 @@ def test_a_dma_whose_reset_does_not_end_is_said(board, monkeypatch):
 def test_ctrl_c_in_a_transfer_leaves_no_memory_and_a_board_that_works(board, monkeypatch):
     """The DMA would go on with memory that belongs to somebody else next."""
     x = samples(1)
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         with monkeypatch.context() as patch:
 
             def interrupted(view):
@@ -298,7 +298,7 @@ def test_ctrl_c_in_a_transfer_leaves_no_memory_and_a_board_that_works(board, mon
 def test_a_program_that_stops_is_said_although_a_copy_met_it_first(board, monkeypatch):
     """A stopped accelerator refuses copies: the failed copy of the next batch would hide the reason."""
     x = samples(4)
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         failures = failing(monkeypatch, type(board.board.backend.device))
         assert np.array_equal(session.run(x), expected(x)), "once: tried again"
         failures[0] = 99
@@ -340,7 +340,7 @@ def test_the_selftest_finds_a_stream_that_changes_a_byte(board):
 def test_a_thousand_runs_in_constant_memory(board):
     """A leak of one buffer a run would end a demonstration after an hour."""
     x = samples(1)
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         want, held, used = session.run(x), dict(board.buffers), board.board.dram.used_bytes
         for _ in range(1000):
             assert np.array_equal(session.run(x), want)

@@ -45,7 +45,7 @@ def rtl(made: Board) -> RtlBackend:
 @pytest.mark.parametrize(("write", "copy"), [(True, "STREAM_IN"), (False, "STREAM_OUT")])
 def test_an_error_of_the_bus_in_a_copy(board: StreamedBoard, rtl: RtlBackend, write: bool, copy: str) -> None:
     """The error must be the copy's and not the program's, and the next packet must meet the next copy."""
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         with rtl.exclusive() as device:
             low = board.allocate(8192)
             device.fault(write=write, response=2, low=low + 4096, high=low + 4112)
@@ -64,7 +64,7 @@ def test_an_error_of_the_bus_in_a_copy(board: StreamedBoard, rtl: RtlBackend, wr
 
 def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: RtlBackend) -> None:
     """After a single error the batch and its copies must be tried again. A lasting error must be the program's, not the copy's."""
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         low = session.accelerators[0].address("constant")
         with rtl.exclusive() as device:
             device.fault(write=False, response=2, low=low, high=low + 16, skip=1)
@@ -80,7 +80,7 @@ def test_a_program_that_meets_an_error_beside_copies(board: StreamedBoard, rtl: 
 
 def test_a_bus_that_falls_silent_under_a_copy(board: StreamedBoard, rtl: RtlBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """A waiting caller must learn what hangs; when the bus answers again, so must the board."""
-    with BoardModel(board, requantised_copy(batch=1), timeout_seconds=0.5) as session:
+    with BoardModel(requantised_copy(batch=1), board, timeout_seconds=0.5) as session:
         with rtl.exclusive() as device:
             device.set_ddr(hang_after=0)
         with short_resets(monkeypatch):
@@ -98,7 +98,7 @@ def test_the_streams_other_ends_may_hold_back(board: StreamedBoard, rtl: RtlBack
     """A DMA does that whenever the PS's memory is busy."""
     with rtl.exclusive() as device:
         device.set_streams(stall=128)
-    with BoardModel(board, requantised_copy(batch=2)) as session:
+    with BoardModel(requantised_copy(batch=2), board) as session:
         assert np.array_equal(session.run(X), expected(X))
     with rtl.exclusive() as device:
         device.set_streams(stall=0)

@@ -85,13 +85,13 @@ def test_two_processes_take_turns_and_a_killed_one_is_passed_over(
     """
     code = """
 overlay = Overlay(sys.argv[1], download=False)
-import cnna.host
+import cnna
 x = np.load(sys.argv[3])
-with cnna.host.Model(overlay, sys.argv[2]) as session:
-    y = session.run(x)
+with cnna.InferenceSession(sys.argv[2], overlay) as session:
+    y = session.run(None, {"image": x})[0]
     print("first", flush=True)
     while True:
-        assert np.array_equal(session.run(x), y)
+        assert np.array_equal(session.run(None, {"image": x})[0], y)
         if sys.argv[4] != "forever":
             break
 np.save(sys.argv[4], y)
@@ -119,12 +119,12 @@ def test_many_runs_in_constant_memory(boards: dict[str, tuple[str, Board]], fold
     """In a demonstration that runs for a day, the board's memory or the client's would grow."""
     code = """
 import resource
-import cnna.host
+import cnna
 x = np.load(sys.argv[3])
-with cnna.host.Model(Overlay(sys.argv[1]), sys.argv[2]) as model:
-    first = model.run(x)
+with cnna.InferenceSession(sys.argv[2], Overlay(sys.argv[1])) as model:
+    first = model.run(None, {"image": x})[0]
     for number in range(int(sys.argv[4])):
-        assert np.array_equal(model.run(x), first)
+        assert np.array_equal(model.run(None, {"image": x})[0], first)
         if number == 100:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

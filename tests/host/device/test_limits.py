@@ -42,7 +42,7 @@ def test_a_time_that_is_none(value: object) -> None:
 def test_a_model_refuses_them(options: dict[str, Any]) -> None:
     """With retries=-1 no run would be waited for, and its answer would be whatever lay there."""
     with pytest.raises(DataError, match=f"{next(iter(options))} is "):
-        BoardModel(None, requantised_copy(), **options)
+        BoardModel(requantised_copy(), None, **options)
 
 
 @pytest.mark.parametrize(("name", "options"), [("slots", {"slots": 0}), ("watchdog_clocks", {"watchdog_clocks": -1})])

@@ -146,7 +146,7 @@ def test_every_way_to_a_device_joins_alike(tmp_path, capsys):
         with Model(artifact, device=device, check=True) as compiled:
             agree(compiled.run({"x": x}), wanted)
             agree(compiled.run(x[:1]), {"rows": rows[0], "places": places[0], "c": maps[0], "flat": flat[0]})
-    with BoardModel(EmulatedBoard(), artifact) as session:
+    with BoardModel(artifact, EmulatedBoard()) as session:
         agree(session.run(x), wanted)
         first, last = session.stream([x[:2], x[2:]])
         numbered.pop("places.2")

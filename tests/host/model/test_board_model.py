@@ -1,16 +1,16 @@
-"""`cnna.host.Model` on a board that is emulated without pynq: answers, several models, errors, and nothing left behind."""
+"""`BoardModel`, and a session over it, on a board that is emulated without pynq: several models, errors, nothing left behind."""
 
 import gc
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
 import pytest
 
-import cnna.host
 from cnna.host.board.run_wait import pause_seconds
 from cnna.host.model.board_model import BoardModel
-from cnna.host.model.model import Model
+from cnna.host.model.session import InferenceSession
 from cnna.spec.config import preset
 from cnna.spec.errors import ArtifactError, DataError, RunError
 from cnna.spec.regmap import REGISTERS, offset
@@ -26,25 +26,11 @@ def board():
     assert not with_memory.buffers, "a test has left memory allocated"
 
 
-def test_it_is_the_packages_model():
-    """Documents and notebooks import `cnna.host.Model`."""
-    assert cnna.host.Model is BoardModel
-    with pytest.raises(AttributeError):
-        cnna.host.no_such_thing  # noqa: B018 - the access is the test
-
-
-def test_the_model_of_any_device_has_a_short_path():
-    """The README prints `from cnna.host.model import Model`, and users have written it."""
-    assert cnna.host.model.Model is Model
-    with pytest.raises(AttributeError, match=r"'cnna\.host\.model' has no attribute 'no_such_thing'"):
-        cnna.host.model.no_such_thing  # noqa: B018 - the access is the test
-
-
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_answers_are_those_of_the_emulator(board, count):
     """Ping-pong between two places in memory would mix up or lose a batch."""
     x = samples(count)
-    with BoardModel(board, requantised_copy(batch=2)) as session:
+    with BoardModel(requantised_copy(batch=2), board) as session:
         assert np.array_equal(session.run(x), expected(x))
         assert np.array_equal(session.run({"x": x})["y"], expected(x))
         assert session.last["device"] == "pynq"
@@ -61,7 +47,7 @@ def test_a_stream_yields_in_order_and_takes_ahead(board):
             taken.append(number)
             yield samples(1 + number % 2, seed=number)
 
-    with BoardModel(board, requantised_copy(batch=2)) as session:
+    with BoardModel(requantised_copy(batch=2), board) as session:
         for number, answer in enumerate(session.stream(source())):
             assert np.array_equal(answer, expected(samples(1 + number % 2, seed=number)))
             assert len(taken) == min(5, number + 2)
@@ -71,37 +57,37 @@ def test_a_stream_yields_in_order_and_takes_ahead(board):
 
 def test_runs_in_the_background_come_back_in_order(board):
     """A second run_async before the first wait would disturb it."""
-    with BoardModel(board, requantised_copy(batch=1)) as session:
-        pending = [session.run_async(samples(3, seed=seed)) for seed in range(3)]
+    with InferenceSession(requantised_copy(batch=1), board) as session:
+        pending = [session.run_async(None, {"x": samples(3, seed=seed)}) for seed in range(3)]
         for seed, run in enumerate(pending):
-            assert np.array_equal(run.wait(30), expected(samples(3, seed=seed)))
-            assert run.done
+            assert np.array_equal(run.result(30)[0], expected(samples(3, seed=seed)))
+            assert run.done()
 
 
 def test_an_answer_that_is_not_there_yet_is_said_with_what_goes_on(board):
     """Python's own error has no text at all. If a model is closed before a run began, the message must say so."""
-    with BoardModel(board, requantised_copy(batch=1)) as session, BoardModel(board, requantised_copy(batch=1)) as other:
-        session.run(samples(1))
+    with InferenceSession(requantised_copy(batch=1), board) as session, BoardModel(requantised_copy(batch=1), board) as other:
+        session.run(None, {"x": samples(1)})
         stream = other.stream(samples(1, seed=n) for n in range(3))
         next(stream)
-        pending = [session.run_async(samples(1)) for _ in range(2)]
+        pending = [session.run_async(None, {"x": samples(1)}) for _ in range(2)]
         with pytest.raises(TimeoutError, match=r"model copy has no answer after 0.05 s: ") as caught:
-            pending[0].wait(0.05)
+            pending[0].result(0.05)
         for part in STANDING:
             assert part in str(caught.value), caught.value
         closing = threading.Thread(target=session.close)
         closing.start()
         with pytest.raises(RunError, match="model copy was closed before this run began"):
-            pending[1].wait(30)
+            pending[1].result(30)
         list(stream)
         closing.join()
-        assert np.array_equal(pending[0].wait(30), expected(samples(1)))
+        assert np.array_equal(pending[0].result(30)[0], expected(samples(1)))
 
 
 def test_two_models_share_the_accelerator(board):
     """Each model must set its own registers again after the other has run."""
     x = samples(4)
-    with BoardModel(board, requantised_copy(batch=1)) as one, BoardModel(board, requantised_copy(batch=2)) as two:
+    with BoardModel(requantised_copy(batch=1), board) as one, BoardModel(requantised_copy(batch=2), board) as two:
         for _ in range(2):
             assert np.array_equal(one.run(x), expected(x))
             assert np.array_equal(two.run(x), expected(x))
@@ -114,19 +100,19 @@ def test_two_models_share_the_accelerator(board):
 
 def test_out_of_memory_is_said_and_leaves_nothing(board):
     """Notebooks die when memory is lost and nobody can find it any more."""
-    with BoardModel(board, requantised_copy()) as resident:
+    with BoardModel(requantised_copy(), board) as resident:
         held = set(board.buffers)
         board.emulator.allocate(board.room - (48 << 10))  # leaves room for some of the next model's buffers
         with pytest.raises(
             RunError, match=r"the PS's DDR has no [\d,]+ bytes of contiguous memory left.*in 1\d buffers: close one"
         ):
-            BoardModel(board, requantised_copy())
+            BoardModel(requantised_copy(), board)
         assert set(board.buffers) == held == set(resident.memory)
 
 
 def test_a_model_that_nobody_closes_gives_its_memory_back(board):
     """A notebook just uses the name again."""
-    session = BoardModel(board, requantised_copy())
+    session = BoardModel(requantised_copy(), board)
     session.run(samples(1))
     assert board.buffers
     del session
@@ -148,8 +134,8 @@ def test_waiting_costs_a_small_part_of_what_is_waited_for():
 def test_a_busy_accelerator_names_its_holder(board):
     """A waiting user wants to know for whom."""
     with (
-        BoardModel(board, requantised_copy(batch=1)) as session,
-        BoardModel(board, requantised_copy(batch=1), turn_seconds=0.2) as other,
+        BoardModel(requantised_copy(batch=1), board) as session,
+        BoardModel(requantised_copy(batch=1), board, turn_seconds=0.2) as other,
     ):
         stream = session.stream(samples(1, seed=n) for n in range(3))
         next(stream)
@@ -171,10 +157,10 @@ def test_a_busy_accelerator_names_its_holder(board):
 
 def test_a_run_inside_an_open_stream_is_refused_at_once(board):
     """It would wait for its own thread for a minute, and then blame it: nobody else can end the stream."""
-    with BoardModel(board, requantised_copy(batch=1)) as session, BoardModel(board, requantised_copy(batch=2)) as other:
+    with BoardModel(requantised_copy(batch=1), board) as session, BoardModel(requantised_copy(batch=2), board) as other:
         stream = session.stream(samples(1, seed=n) for n in range(3))
         next(stream)
-        for use in (lambda: other.run(samples(1)), lambda: session.run(samples(1)), lambda: BoardModel(board, requantised_copy())):
+        for use in (lambda: other.run(samples(1)), lambda: session.run(samples(1)), lambda: BoardModel(requantised_copy(), board)):
             with pytest.raises(RunError, match=r"this thread has the accelerator already: .*model copy; .*close its open stream"):
                 use()
         assert len(list(stream)) == 2, "the stream goes on"
@@ -188,14 +174,14 @@ def test_the_wrong_hwh_or_artifact_is_refused():
     board = EmulatedBoard(parameters={"C_PIX": "2"})
     other = {**requantised_copy().manifest["config"], "pix": preset("zcu102").pix}
     with pytest.raises(ArtifactError, match="compiled for tiny; the device has pix 2, not 8"):
-        BoardModel(board, requantised_copy(config=other))
+        BoardModel(requantised_copy(config=other), board)
     assert not board.buffers
 
 
 def test_a_thousand_runs_in_constant_memory(board):
     """A leak of one buffer a run would end a demonstration after an hour."""
     x = samples(1)
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         want, held = session.run(x), dict(board.buffers)
         for _ in range(1000):
             assert np.array_equal(session.run(x), want)
@@ -222,7 +208,7 @@ def test_what_a_killed_process_left_running_is_stopped_first(board, monkeypatch)
     monkeypatch.setattr(mmio, "read", lambda where: read(where) | (where == status and bool(busy)))
     monkeypatch.setattr(mmio, "write", written)
     monkeypatch.setattr(board, "store", stored)
-    with BoardModel(board, requantised_copy()) as session:
+    with BoardModel(requantised_copy(), board) as session:
         assert order[0] == "reset"
         assert not busy
         session.run(samples(1))
@@ -238,7 +224,7 @@ def test_what_a_killed_process_left_running_is_stopped_first(board, monkeypatch)
 
 def test_a_close_that_was_interrupted_can_be_finished(board, monkeypatch):
     """After Ctrl-C between two buffers, the others would stay until Python ends."""
-    session, free, asked = BoardModel(board, requantised_copy()), board.free, []
+    session, free, asked = BoardModel(requantised_copy(), board), board.free, []
 
     def interrupted(address):
         asked.append(address)
@@ -256,7 +242,7 @@ def test_a_close_that_was_interrupted_can_be_finished(board, monkeypatch):
 
 def test_a_board_that_has_gone_takes_its_memory_along(board, monkeypatch):
     """An error from `close` at the end of a with-block would hide the one that ended the block."""
-    session = BoardModel(board, requantised_copy())
+    session = BoardModel(requantised_copy(), board)
 
     def gone(address):
         raise RunError("the board failed at freeing")
@@ -268,27 +254,27 @@ def test_a_board_that_has_gone_takes_its_memory_along(board, monkeypatch):
 
 def test_closing_a_model_ends_its_open_stream(board):
     """Its memory would be freed under the running batch, and every other model would wait for the accelerator."""
-    session = BoardModel(board, requantised_copy())
+    session = BoardModel(requantised_copy(), board)
     answers = session.stream([samples(1), samples(1, 1), samples(1, 2)])
     assert np.array_equal(next(answers), expected(samples(1)))
     session.close()
     assert next(answers, None) is None
-    with BoardModel(board, requantised_copy(), turn_seconds=0.1) as other:
+    with BoardModel(requantised_copy(), board, turn_seconds=0.1) as other:
         assert np.array_equal(other.run(samples(1)), expected(samples(1)))
 
 
 def test_each_model_has_limits_of_its_own(board):
     """The limits of the model that was made last, or of a waiting one, would hold for all."""
     with (
-        BoardModel(board, requantised_copy(batch=1), timeout_seconds=30) as first,
-        BoardModel(board, requantised_copy(), timeout_seconds=1, turn_seconds=0.1) as second,
+        BoardModel(requantised_copy(batch=1), board, timeout_seconds=30) as first,
+        BoardModel(requantised_copy(), board, timeout_seconds=1, turn_seconds=0.1) as second,
     ):
         stream = first.stream(samples(1, seed=n) for n in range(3))
         next(stream)
         limits = board.timeout_seconds, board.limit_clocks
         assert limits[0] == 30
         with pytest.raises(RunError, match=r"busy for 0\.1 s"):
-            second.run_async(samples(1)).wait()
+            ThreadPoolExecutor(1).submit(second.run, samples(1)).result()
         assert (board.timeout_seconds, board.limit_clocks) == limits, "another's, in the middle of a run"
         list(stream)
         assert (board.timeout_seconds, board.limit_clocks) == (10, None), "the board's own"
@@ -296,7 +282,7 @@ def test_each_model_has_limits_of_its_own(board):
 
 def test_closing_waits_for_a_run_of_another_thread(board, monkeypatch):
     """Its memory would be freed under it, and the accelerator would write where the next model lies."""
-    session, answers = BoardModel(board, requantised_copy(batch=1)), []
+    session, answers = BoardModel(requantised_copy(batch=1), board), []
     loading, go_on = threading.Event(), threading.Event()
     load = board.load
     monkeypatch.setattr(board, "load", lambda *place: (loading.set(), go_on.wait(10), load(*place))[2])
@@ -309,7 +295,7 @@ def test_closing_waits_for_a_run_of_another_thread(board, monkeypatch):
     assert closing.is_alive(), "it waits"
     assert session.memory, "nothing is freed yet"
     with pytest.raises(RunError, match="model copy is closed"):
-        session.run_async(samples(1))
+        session.run(samples(1))
     go_on.set()
     closing.join(10)
     running.join(10)
@@ -319,7 +305,7 @@ def test_closing_waits_for_a_run_of_another_thread(board, monkeypatch):
 
 def test_closing_ends_a_stream_that_another_thread_is_in(board):
     """`close` would end in `generator already executing`, and the memory would stay."""
-    session, caught = BoardModel(board, requantised_copy(batch=1)), []
+    session, caught = BoardModel(requantised_copy(batch=1), board), []
     inside, go_on = threading.Event(), threading.Event()
 
     def source():
@@ -350,7 +336,7 @@ def test_closing_ends_a_stream_that_another_thread_is_in(board):
 
 def test_closing_inside_of_ones_own_run_is_refused_at_once(board):
     """`close` would wait for itself, or free memory that the accelerator works on."""
-    session = BoardModel(board, requantised_copy(batch=1))
+    session = BoardModel(requantised_copy(batch=1), board)
 
     def source():
         yield samples(1)
@@ -363,7 +349,7 @@ def test_closing_inside_of_ones_own_run_is_refused_at_once(board):
 
 def test_a_run_that_does_not_end_keeps_its_memory(board):
     """`close` must say so after a turn's patience, and must not free what is in use."""
-    session = BoardModel(board, requantised_copy(batch=1), turn_seconds=0.1)
+    session = BoardModel(requantised_copy(batch=1), board, turn_seconds=0.1)
     inside, go_on = threading.Event(), threading.Event()
 
     def source():
@@ -397,5 +383,5 @@ def test_ctrl_c_after_the_memory_is_there_leaves_none(board, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(board.turns.turn, "give", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            BoardModel(board, requantised_copy())
+            BoardModel(requantised_copy(), board)
     assert not board.buffers

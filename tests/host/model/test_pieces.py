@@ -6,9 +6,9 @@ import pytest
 
 from cnna.compiler.compile import compile_model
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model import Model
 from cnna.host.model.board_model import BoardModel
 from cnna.host.model.flight import Flight, Job, jobs_of
+from cnna.host.model.model import Model
 from cnna.spec.artifact import Artifact, load, save
 from cnna.spec.config import preset
 from cnna.spec.preprocess import Preprocess
@@ -93,7 +93,7 @@ def test_on_a_board_batches_alternate(gated, count, board):
     """Every program has its own memory and registers: with those of another it would overwrite its neighbour's answers."""
     artifact, model = gated
     x = samples(count)
-    with BoardModel(board, artifact) as opened:
+    with BoardModel(artifact, board) as opened:
         found = opened.run({"x": x})
         again = list(opened.stream({"x": x[start : start + 2]} for start in range(0, count, 2)))
         assert opened.last["fps_end_to_end"] > 0

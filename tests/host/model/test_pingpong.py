@@ -25,7 +25,7 @@ def test_an_exception_in_the_middle_leaves_the_accelerator_idle(board):
         yield samples(1)
         raise KeyboardInterrupt
 
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         with pytest.raises(KeyboardInterrupt):
             list(session.stream(source()))
         assert not REGISTERS["STATUS"].unpack(board.read(offset("STATUS")))["busy"]
@@ -40,7 +40,7 @@ def test_an_exception_in_the_middle_leaves_the_accelerator_idle(board):
 def test_an_error_is_tried_again_after_a_reset(board, monkeypatch):
     """A single bad answer of the bus must cost only a retry; a lasting one must be reported with place and cause."""
     x = samples(1)
-    with BoardModel(board, requantised_copy(batch=1), retries=1) as session:
+    with BoardModel(requantised_copy(batch=1), board, retries=1) as session:
         failures = failing(monkeypatch, type(board.emulator))
         assert np.array_equal(session.run(x), expected(x))
         failures[0] = 99
@@ -52,7 +52,7 @@ def test_an_error_is_tried_again_after_a_reset(board, monkeypatch):
 
 def test_a_hang_says_where(board, monkeypatch):
     """`timed out` alone explains nothing: the message must have program counter, layer, engines, errors and traffic."""
-    with BoardModel(board, requantised_copy(batch=1), retries=0, timeout_seconds=0.3) as session:
+    with BoardModel(requantised_copy(batch=1), board, retries=0, timeout_seconds=0.3) as session:
         with monkeypatch.context() as patch:
             patch.setattr(board, "ended", lambda: False)
             with pytest.raises(TimedOutError) as caught:
@@ -65,7 +65,7 @@ def test_a_hang_says_where(board, monkeypatch):
 
 def test_a_reset_that_does_not_end_says_where(board, monkeypatch):
     """A reset waits for the bus: the message must say which port owes the answer, and what was running."""
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         session.run(samples(1))
         read, resetting = board.mmio.read, REGISTERS["STATUS"].pack(resetting=1)
         monkeypatch.setattr("cnna.host.board.board_device.SETTLE_SECONDS", 0.05)
@@ -88,7 +88,7 @@ def test_what_the_last_run_left_is_cleared_before_the_next(board, monkeypatch, l
 
     A reset must be waited for; one that does not end must be reported.
     """
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         session.run(samples(1))
         read, write, looks, written = board.mmio.read, board.mmio.write, [3], []
 
@@ -128,7 +128,7 @@ def test_a_stream_that_is_left_resets_the_batch_that_runs(board, monkeypatch):
         yield samples(1)
         raise KeyboardInterrupt
 
-    with BoardModel(board, requantised_copy(batch=1)) as session:
+    with BoardModel(requantised_copy(batch=1), board) as session:
         stream = session.stream(samples(1, seed=n) for n in range(9))
         next(stream)
         stream.close()

@@ -10,7 +10,7 @@ from cnna.cli.arrays import open_rows
 from cnna.cli.row_files import rows_in
 from cnna.compiler.compile import compile_model
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model import Model
+from cnna.host.model.model import Model
 from cnna.spec.config import preset
 from cnna.spec.errors import DataError
 

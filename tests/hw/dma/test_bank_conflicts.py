@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module, Signal, Value
 from amaranth.lib import stream
 from amaranth.sim import Simulator
 
@@ -15,6 +15,7 @@ from cnna.spec.config import BEAT_BYTES, Config, preset
 from cnna.spec.regmap import command_fields
 
 from ...rigs.axi_memory import BusMemory, serve_reads, serve_writes
+from ...rigs.fields import Fields
 from ...rigs.load_store_rig import DDR_BYTES, PACES, SEED, bench, lanes_taken, send
 
 SEVERAL_WORDS = Config("several", pix=4, ci=8, co=8, ports=4, regions=2, bank_words=128, ring_words=64, vector_ring_words=256)
@@ -62,10 +63,10 @@ def test_ports_in_one_bank_go_on_one_behind_the_other(engine):
 
     async def featmem(ctx):
         ctx.set(request.ready, 1)
-        clock = 0
+        clock, payload, fields = 0, Value.cast(request.payload), Fields(request.payload.shape())
         while sum(count for _, count in taken) < 4 * run:
             if ctx.get(request.valid):
-                taken.append((clock, len(lanes_taken(ctx, config, request.payload))))
+                taken.append((clock, len(lanes_taken(config, fields.read(ctx.get(payload))))))
             await ctx.tick()
             clock += 1
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amaranth.hdl import Value
 
 from cnna.hw.axi.read_master import ReadMaster
 from cnna.hw.axi.write_master import WriteMaster
@@ -9,6 +10,7 @@ from cnna.hw.dma.load import Load
 from cnna.hw.dma.store import Store
 
 from ...rigs.axi_memory import BusMemory, serve_reads, serve_writes
+from ...rigs.fields import Fields
 from ...rigs.load_store_rig import CONFIGS, DDR_BYTES, PACES, SEED, WORDS, Traffic, bench, lanes_taken, send
 
 STANDSTILL = 400  # clocks in which feature memory takes no load, in every 1,000
@@ -31,6 +33,7 @@ def test_load_fills_feature_memory(config, pace):
 
     async def featmem(ctx):
         rng, pulses = np.random.default_rng(SEED), []
+        payload, fields = Value.cast(dut.write.request.payload), Fields(dut.write.request.payload.shape())
         clock = 0
         while True:
             ready = int(rng.random() < 0.7 and clock % 1000 >= STANDSTILL)
@@ -39,11 +42,11 @@ def test_load_fills_feature_memory(config, pace):
             if pulses and pulses[0] <= clock:
                 pulses.pop(0)
             if ready and ctx.get(dut.write.request.valid):
-                request = dut.write.request.payload
-                for lane in lanes_taken(ctx, config, request):
-                    word = ctx.get(request.words[lane]).to_bytes(config.ci, "little")
-                    words[ctx.get(request.address[lane])] = np.frombuffer(word, np.uint8)
-                if ctx.get(request.last):
+                request = fields.read(ctx.get(payload))
+                for lane in lanes_taken(config, request):
+                    word = request.words[lane].to_bytes(config.ci, "little")
+                    words[request.address[lane]] = np.frombuffer(word, np.uint8)
+                if request.last:
                     pulses.append(clock + 3)
             await ctx.tick()
             clock += 1
@@ -85,6 +88,8 @@ def test_store_writes_ddr(config, pace):
     async def featmem(ctx):
         rng, answers, clock = np.random.default_rng(SEED), [], 0
         request, response = dut.read.request, dut.read.response
+        payload, asked = Value.cast(request.payload), Fields(request.payload.shape())
+        answer, given = Value.cast(response.payload), Fields(response.payload.shape())
         while True:
             ready = int(rng.random() < 0.7)
             ctx.set(request.ready, ready)
@@ -94,18 +99,15 @@ def test_store_writes_ddr(config, pace):
                 ctx.set(response.valid, 1)
                 for port in range(config.ports):
                     standing[port] += tag >> port * config.beat_words & 1
-                ctx.set(response.payload.tag, tag)
-                for lane, word in enumerate(read):
-                    ctx.set(response.payload.words[lane], word)
+                ctx.set(answer, given.pack({"tag": tag, "words": read}))
             if ready and ctx.get(request.valid):
-                payload, taken = request.payload, lanes_taken(ctx, config, request.payload)
+                asks = asked.read(ctx.get(payload))
+                taken = lanes_taken(config, asks)
                 read = [
-                    int.from_bytes(words[ctx.get(payload.address[lane]) % len(words)].tobytes(), "little")
-                    if lane in taken
-                    else 0x55
-                    for lane in range(len(payload.active))
+                    int.from_bytes(words[address % len(words)].tobytes(), "little") if lane in taken else 0x55
+                    for lane, address in enumerate(asks.address)
                 ]
-                answers.append((clock + 6, ctx.get(payload.tag), read))
+                answers.append((clock + 6, asks.tag, read))
             await ctx.tick()
             clock += 1
 

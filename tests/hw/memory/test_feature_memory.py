@@ -4,12 +4,14 @@ from collections import defaultdict, deque
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
+from amaranth.hdl import Value
 
 from cnna.hw.memory.feature_memory import LATENCY, FeatureMemory, port_signatures
 from cnna.spec.config import Config
 from cnna.spec.decks import located
 from cnna.spec.regmap import DECK_BIT
+
+from ...rigs.fields import Fields
 
 TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring_words=200, vector_ring_words=264)
@@ -26,10 +28,11 @@ class FeatureMemoryBench:
     be seen when the read was taken, or a later word.
     """
 
-    def __init__(self, config: Config, requests: dict[str, deque[Request]], paces: dict[str, float], seed: int) -> None:
+    def __init__(self, replay, config: Config, requests: dict[str, deque[Request]], paces: dict[str, float], seed: int) -> None:
         self.config, self.requests, self.paces = config, requests, paces
         self.rng = np.random.default_rng(seed)
-        self.dut = FeatureMemory(config)
+        self.simulation = replay(FeatureMemory, config)
+        self.dut = self.simulation.design
         self.history: dict[int, list[int]] = defaultdict(lambda: [0])
         self.seen: dict[int, int] = defaultdict(int)  # index into the history
         self.unseen: dict[str, deque] = {name: deque() for name in WRITERS}
@@ -40,27 +43,29 @@ class FeatureMemoryBench:
 
     def run(self) -> None:
         """Plays all requests and waits for their answers."""
-        sim = Simulator(self.dut)
-        sim.add_clock(1e-6)
-        sim.add_testbench(self._play)
-        sim.run()
+        self.simulation.run(self._play)
         assert not any(self.asked.values()), "answers are missing"
 
     async def _play(self, ctx) -> None:
         names = list(self.requests)
         offered: dict[str, Request] = {}
         watched = []
-        for name in names:
-            port = getattr(self.dut, name)
-            watched += [port.request.ready, *([port.done] if name in WRITERS else [port.response.valid, port.response.p])]
+        ports = {name: getattr(self.dut, name) for name in names}
+        self.answers = {name: Fields(ports[name].response.p.shape()) for name in names if name not in WRITERS}
+        for name, port in ports.items():
+            watched += [
+                port.request.ready,
+                *([port.done] if name in WRITERS else [port.response.valid, Value.cast(port.response.p)]),
+            ]
+        requested = {name: (Value.cast(port.request.p), Fields(port.request.p.shape())) for name, port in ports.items()}
         while offered or any(self.requests.values()) or any(self.asked.values()) or any(self.unseen.values()):
             assert self.clock < 20000, "a port has stopped"
             for name in names:
-                request = getattr(self.dut, name).request
                 if name not in offered and self.requests[name] and self.rng.random() < self.paces[name]:
                     offered[name] = self.requests[name].popleft()
-                    ctx.set(request.p, request.p.shape().const(offered[name]))
-                ctx.set(request.valid, name in offered)
+                    payload, fields = requested[name]
+                    ctx.set(payload, fields.pack(offered[name]))
+                ctx.set(ports[name].request.valid, name in offered)
             _, _, *values = await ctx.tick().sample(*watched)
             self._step(offered, iter(values))
             self.clock += 1
@@ -83,7 +88,7 @@ class FeatureMemoryBench:
         for name, valid, payload in answers:
             if valid:
                 self.answered[name].append(self.clock)
-                self._check(name, payload)
+                self._check(name, self.answers[name].read(payload))
 
     def _take(self, name: str, request: Request) -> None:
         lanes = [i for i in range(len(request["address"])) if request["active"] >> i & 1]
@@ -159,7 +164,7 @@ def random_requests(config: Config, rng: np.random.Generator, name: str, count: 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.1])
 @pytest.mark.parametrize("config", [TINY, ODD, WIDE, DEEP], ids=lambda config: config.name)
-def test_reads_see_writes_in_order(config, share, seed):
+def test_reads_see_writes_in_order(replay, config, share, seed):
     """A word would be lost, late, or in the wrong lane, bank, row or region; or an answer be out of order; or `done` come too
     soon.
     """
@@ -167,7 +172,7 @@ def test_reads_see_writes_in_order(config, share, seed):
     names = list(port_signatures(config))
     requests = {name: random_requests(config, rng, name, int(20 + 60 * share), rows=6) for name in names}
     paces = {name: min(1.0, share * rng.uniform(0.5, 2)) for name in names}
-    FeatureMemoryBench(config, requests, paces, seed).run()
+    FeatureMemoryBench(replay, config, requests, paces, seed).run()
 
 
 def streaming(config: Config, name: str, region: int, step: int = 1, advance: int = 1) -> deque[Request]:
@@ -182,51 +187,53 @@ def streaming(config: Config, name: str, region: int, step: int = 1, advance: in
     return requests
 
 
-def play(config: Config, requests: dict[str, deque[Request]]) -> FeatureMemoryBench:
+def play(replay, config: Config, requests: dict[str, deque[Request]]) -> FeatureMemoryBench:
     """Lets all ports offer their next request at once."""
-    bench = FeatureMemoryBench(config, requests, dict.fromkeys(requests, 1.0), 0)
+    bench = FeatureMemoryBench(replay, config, requests, dict.fromkeys(requests, 1.0), 0)
     bench.run()
     return bench
 
 
 @pytest.mark.parametrize("name", port_signatures(TINY))
-def test_a_request_a_clock(name):
+def test_a_request_a_clock(replay, name):
     """A port by itself would not keep up, or an answer would be later than promised."""
-    bench = play(TINY, {name: streaming(TINY, name, region=2)})
+    bench = play(replay, TINY, {name: streaming(TINY, name, region=2)})
     assert set(np.diff(bench.taken[name])) == {1}
     if name not in WRITERS:
         assert {answer - taken for taken, answer in zip(bench.taken[name], bench.answered[name], strict=True)} == {LATENCY}
 
 
-def test_regions_do_not_meet():
+def test_regions_do_not_meet(replay):
     """Ports would hinder each other though they work in different regions, or something would hinder the array's reads."""
     regions = {"conv_read": 0, "conv_write": 0, "residual_read": 1, "vector_read": 2, "store": 3}
-    bench = play(TINY, {name: streaming(TINY, name, region) for name, region in regions.items()})
+    bench = play(replay, TINY, {name: streaming(TINY, name, region) for name, region in regions.items()})
     for name in regions:
         assert set(np.diff(bench.taken[name])) == {1}, name
 
 
-def test_lanes_of_one_bank_take_a_clock_each():
+def test_lanes_of_one_bank_take_a_clock_each(replay):
     """Conflicts within a request would cost more than they must."""
     lanes, _ = lanes_of(ODD)["conv_read"]
-    bench = play(ODD, {"conv_read": streaming(ODD, "conv_read", region=0, step=ODD.banks)})
+    bench = play(replay, ODD, {"conv_read": streaming(ODD, "conv_read", region=0, step=ODD.banks)})
     assert set(np.diff(bench.taken["conv_read"])[2:]) == {lanes}  # two wait in the front
 
 
-def test_priority():
+def test_priority(replay):
     """The lower of two ports that want the same banks would hinder the higher one, or never be served after it."""
     names = ["residual_read", "vector_read"]
-    bench = play(WIDE, {name: streaming(WIDE, name, region=0, advance=0) for name in names})
+    bench = play(replay, WIDE, {name: streaming(WIDE, name, region=0, advance=0) for name in names})
     assert set(np.diff(bench.taken["residual_read"])) == {1}
     assert bench.answered["vector_read"][0] > bench.answered["residual_read"][-2]
 
 
-def test_done_waits_for_the_banks():
+def test_done_waits_for_the_banks(replay):
     """`done` would come when a write is accepted but does not have its banks yet, which higher ports may keep for long."""
     lanes, _ = lanes_of(TINY)["load"]
     row = [TINY.banks + lane for lane in range(lanes)]
     load = deque([{"address": row, "active": (1 << lanes) - 1, "words": [1 + lane for lane in range(lanes)], "last": 1}])
     reads = deque({"address": row[:2], "active": 3, "tag": number} for number in range(80))
-    bench = play(TINY, {"residual_read": streaming(TINY, "residual_read", region=0, advance=0), "load": load, "conv_read": reads})
+    bench = play(
+        replay, TINY, {"residual_read": streaming(TINY, "residual_read", region=0, advance=0), "load": load, "conv_read": reads}
+    )
     assert bench.seen[row[0]] == 1
     assert bench.answered["conv_read"][-1] > bench.answered["residual_read"][-1] + 20

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from amaranth import Cat, Module, Signal, signed
+from amaranth import Cat, Module, Signal, Value, signed
 from amaranth.sim import Simulator
 
 from cnna.hw.base.ports import command_layout
@@ -16,6 +16,8 @@ from cnna.sim.emulator import walk
 from cnna.spec.config import Config
 from cnna.spec.regmap import ADDRESS_BITS
 from cnna.spec.window import APART_MOST, row_steps
+
+from ...rigs.fields import Fields
 
 TINY = Config("tiny", pix=2, ci=4, co=8, ports=1, regions=4, bank_words=128, ring_words=64, vector_ring_words=256)
 ODD = Config("odd", pix=4, ci=8, co=24, ports=3, regions=3, bank_words=128, ring_words=200, vector_ring_words=264)
@@ -135,33 +137,37 @@ class FetchBench:
 
     async def _memory(self, ctx) -> None:
         port, line = self.dut.memory, deque([None] * (LATENCY - 1))
+        request, response = port.request, port.response
+        sampled, payload = (request.valid, request.ready, Value.cast(request.p)), Value.cast(response.p)
+        asked, answers = Fields(request.p.shape()), Fields(response.p.shape())
         while True:
-            ctx.set(port.request.ready, self.rng.random() < self.ready)
-            _, _, valid, ready, p = await ctx.tick().sample(port.request.valid, port.request.ready, port.request.p)
+            ctx.set(request.ready, self.rng.random() < self.ready)
+            _, _, valid, ready, bits = await ctx.tick().sample(*sampled)
             self.requests += valid and ready
-            line.append(p if valid and ready else None)
+            line.append(asked.read(bits) if valid and ready else None)
             answer = line.popleft()
-            ctx.set(port.response.valid, answer is not None)
+            ctx.set(response.valid, answer is not None)
             if answer is not None:
                 words = [word(self.config, a) if answer.active >> i & 1 else 0 for i, a in enumerate(answer.address)]
-                ctx.set(port.response.p, port.response.p.shape().const({"words": words, "tag": answer.tag}))
+                ctx.set(payload, answers.pack({"words": words, "tag": answer.tag}))
 
     async def _collect(self, ctx) -> None:
-        clock, idle = 0, 0
+        clock, idle, o, flags = 0, 0, self.dut.o, ("exists", "first", "last", "group_last", "unit_last")
+        sampled, fields = (o.valid, o.ready, Value.cast(o.p)), Fields(o.p.shape())
         while len(self.answers) < len(self.wanted) and idle < 200:
-            ctx.set(self.dut.o.ready, self.rng.random() < self.take)
-            _, _, valid, ready, p = await ctx.tick().sample(self.dut.o.valid, self.dut.o.ready, self.dut.o.p)
+            ctx.set(o.ready, self.rng.random() < self.take)
+            _, _, valid, ready, bits = await ctx.tick().sample(*sampled)
             clock, idle = clock + 1, 0 if valid else idle + 1
             if valid and ready:
-                flags = ("exists", "first", "last", "group_last", "unit_last")
-                self.answers.append({"words": self._taps(p), **{name: p[name] for name in flags}})
+                p = fields.read(bits)
+                self.answers.append({"words": self._taps(p), **{name: getattr(p, name) for name in flags}})
                 self.clocks.append(clock)
 
     def _taps(self, p) -> list[int]:
         """The words of all taps of a step, tap by tap."""
         lanes = range(self.config.pix)
         if not self.window:
-            return list(p.words)
+            return p.words
         pad = int.from_bytes(bytes([p.pad & 255]) * self.config.ci, "little")
         found = [p.words[lane] if p.inside >> lane & 1 else pad for lane in lanes]
         for tap in (1, 2):

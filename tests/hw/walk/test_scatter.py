@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from amaranth import Module, Signal
+from amaranth import Elaboratable, Module, Signal
 from amaranth.lib import wiring
-from amaranth.sim import Simulator
 
 from cnna.hw.base.ports import command_layout
 from cnna.hw.memory.feature_memory import FeatureMemory
@@ -55,16 +54,34 @@ def groups(config: Config, command: dict[str, int], lanes: int) -> list[list[tup
     return steps
 
 
+class Scattered(Elaboratable):
+    """A Scatter at `vector_write` of a feature memory, and a Fetch at `vector_read`; both walk over the planes of one command."""
+
+    def __init__(self, config: Config) -> None:
+        self.scatter, self.memory, self.fetch = Scatter(config), FeatureMemory(config), Fetch(config, config.pix, window=True)
+        self.command, self.blocks = Signal(command_layout("conv")), config.chunk_blocks
+
+    def elaborate(self, platform) -> Module:
+        m, command = Module(), self.command
+        m.submodules.scatter, m.submodules.memory, m.submodules.fetch = self.scatter, self.memory, self.fetch
+        wiring.connect(m, self.scatter.memory, self.memory.vector_write)
+        wiring.connect(m, self.fetch.memory, self.memory.vector_read)
+        for walker in (self.scatter, self.fetch):
+            m.d.comb += plane_walk(
+                walker.command.p, command, "dst", blocks=self.blocks, units=command.chunks, blocks_total=command.dst_blocks
+            )
+        return m
+
+
 class ScatterBench:
-    """One command through a Scatter at `vector_write`.
+    """One command through a Scatter. A Fetch reads each unit back; other ports work meanwhile."""
 
-    A Fetch at `vector_read` reads each unit back; other ports work meanwhile.
-    """
-
-    def __init__(self, config: Config, command: dict[str, int], offer: float, noise: float) -> None:
+    def __init__(self, replay, config: Config, command: dict[str, int], offer: float, noise: float) -> None:
         self.config, self.command, self.offer, self.noise = config, command, offer, noise
         self.rng = np.random.default_rng(len(command))
-        self.scatter, self.memory, self.fetch = Scatter(config), FeatureMemory(config), Fetch(config, config.pix, window=True)
+        self.simulation = replay(Scattered, config)
+        self.dut: Scattered = self.simulation.design
+        self.scatter, self.memory, self.fetch = self.dut.scatter, self.dut.memory, self.dut.fetch
         f, n = SimpleNamespace(**command), np.arange(walk.pixels(SimpleNamespace(**command)))
         self.place = lambda pixel, block: int(walk.plane(f, "dst", n)[pixel] + block * f.dst_block) & walk.ADDRESS_MASK
         self.words = defaultdict(lambda: int.from_bytes(self.rng.bytes(config.ci), "little"))  # by pixel and block
@@ -74,25 +91,11 @@ class ScatterBench:
 
     def run(self) -> None:
         """Runs until everything is read back."""
-        m, command = Module(), Signal(command_layout("conv"), init=self.command)
-        m.submodules.scatter, m.submodules.memory, m.submodules.fetch = self.scatter, self.memory, self.fetch
-        wiring.connect(m, self.scatter.memory, self.memory.vector_write)
-        wiring.connect(m, self.fetch.memory, self.memory.vector_read)
-        blocks = self.config.chunk_blocks
-        for walker in (self.scatter, self.fetch):
-            m.d.comb += plane_walk(
-                walker.command.p, command, "dst", blocks=blocks, units=command.chunks, blocks_total=command.dst_blocks
-            )
-        sim = Simulator(m)
-        sim.add_clock(1e-6)
-        for command_port in (self.scatter.command, self.fetch.command):
-            sim.add_testbench(partial(self._command, port=command_port), background=True)
-        sim.add_testbench(self._words, background=True)
-        sim.add_testbench(self._others, background=True)
-        sim.add_testbench(self._watch)
-        sim.run()
+        commands = (partial(self._command, port=walker.command) for walker in (self.scatter, self.fetch))
+        self.simulation.run(self._watch, *commands, self._words, self._others)
 
     async def _command(self, ctx, port) -> None:
+        ctx.set(self.dut.command, self.command)
         ctx.set(port.valid, 1)
         await ctx.tick().until(port.ready)
         ctx.set(port.valid, 0)
@@ -144,12 +147,12 @@ class ScatterBench:
 
 @pytest.mark.parametrize(("offer", "noise"), [(1, 0), (1, 0.7), (0.4, 0.4)])
 @pytest.mark.parametrize("config", [TINY, ODD], ids=lambda config: config.name)
-def test_a_done_unit_can_be_read(config, offer, noise, seed):
+def test_a_done_unit_can_be_read(replay, config, offer, noise, seed):
     """A word would be in the wrong place or twice, or not be dropped; or a `unit_done` would be too early, missing or spare."""
     rng = np.random.default_rng([seed, config.pix])
     for _ in range(2):
         command = random_command(config, rng)
-        bench = ScatterBench(config, command, offer, noise)
+        bench = ScatterBench(replay, config, command, offer, noise)
         bench.run()
         assert bench.written == {bench.place(*lane): [bench.words[lane]] for step in bench.steps for lane in step if lane}
         wanted = groups(config, command, config.pix)
@@ -157,10 +160,10 @@ def test_a_done_unit_can_be_read(config, offer, noise, seed):
         assert bench.done == command["chunks"]
 
 
-def test_a_group_a_clock():
+def test_a_group_a_clock(replay):
     """A scatter would not keep up with the requantiser."""
     command = random_command(ODD, np.random.default_rng(0)) | {"out_width": 40, "dst_x": 1, "dst_row": 0, "dst_block": 41}
     command |= {"out_height": 1, "images": 1, "dst": 0, "dst_blocks": 6, "chunks": 2}
-    bench = ScatterBench(ODD, command, 1, 0)
+    bench = ScatterBench(replay, ODD, command, 1, 0)
     bench.run()
     assert bench.clocks < 2 * len(bench.steps) + 60

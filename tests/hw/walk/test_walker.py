@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from amaranth.hdl import Value
 from amaranth.sim import Simulator
 
 from cnna.hw.walk.decks import Decks
@@ -12,6 +13,8 @@ from cnna.hw.walk.walker import Walker
 from cnna.spec.decks import deck_of, located, sets_on
 from cnna.spec.regmap import ADDRESS_BITS, DECK_BIT
 from cnna.spec.window import row_steps
+
+from ...rigs.fields import Fields
 
 SETUP_CLOCKS = 17  # more than the number of lanes, from an idle walker's command to its first step
 
@@ -128,15 +131,16 @@ def run(
             ctx.set(dut.permit.valid, 0)
 
     async def take(ctx):
-        clock = 0
+        clock, sampled, fields = 0, (dut.step.valid, dut.step.ready, Value.cast(dut.step.p)), Fields(dut.step.p.shape())
         while len(steps) < total:
             ctx.set(dut.step.ready, rng.random() < ready)
             clock += 1
-            _, _, valid, taken, p = await ctx.tick().sample(dut.step.valid, dut.step.ready, dut.step.p)
+            _, _, valid, taken, payload = await ctx.tick().sample(*sampled)
             assert clock < 40 * total + 400 * len(walks), "the walk has stopped"
             if valid and taken:
-                bits = {name: [bool(p[name] >> i & 1) for i in range(lanes)] for name in ("exists", "inside")}
-                flags = {name: bool(p[name]) for name in ("first", "last", "group_last", "unit_last", "flat")}
+                p = fields.read(payload)
+                bits = {name: [bool(getattr(p, name) >> i & 1) for i in range(lanes)] for name in ("exists", "inside")}
+                flags = {name: bool(getattr(p, name)) for name in ("first", "last", "group_last", "unit_last", "flat")}
                 read = [bits["exists"][i] and (i == 0 or not flags["flat"]) for i in range(lanes)]
                 address = [p.address[i] if read[i] else None for i in range(lanes)]
                 beyond = [p.address[lanes + i] if address[-1] is not None else None for i in range(2)]

@@ -71,9 +71,9 @@ def test_the_other_variants_hwh_is_refused(served: str, tmp_path: Path) -> None:
     other = stock.images(tmp_path / "ps")
     bit.with_suffix(".hwh").write_bytes(other.with_suffix(".hwh").read_bytes())
     code = """
-import cnna.host
+import cnna
 try:
-    cnna.host.Model(Overlay(sys.argv[1]), "none.cnna")
+    cnna.InferenceSession("none.cnna", Overlay(sys.argv[1]))
 except cnna.spec.errors.UserError as error:
     print(error)
 """

@@ -5,10 +5,10 @@ import pytest
 
 from cnna.sim.emulator.emulator import EmulatorDevice
 from cnna.spec import arith
+from cnna.spec.checks.program import checked
 from cnna.spec.commands import UnsoundError
 from cnna.spec.config import preset
 from cnna.spec.errors import RunError
-from cnna.spec.program import checked
 from cnna.spec.regmap import SEGMENTS, VECTOR_OPS, offset
 
 from ..programs import Program, pack_params, to_words

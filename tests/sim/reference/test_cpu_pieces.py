@@ -9,7 +9,7 @@ import pytest
 from cnna.compiler.compile import compile_model
 from cnna.compiler.frontend.onnx_model import hollow
 from cnna.compiler.quantise.quantise import quantise
-from cnna.host.model import Model
+from cnna.host.model.model import Model
 from cnna.spec.artifact import Artifact, CpuPiece, load
 from cnna.spec.config import preset
 from cnna.spec.errors import ArtifactError, CheckError

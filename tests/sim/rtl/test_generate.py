@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from cnna.hw.verilog import writer
+from cnna.sim.rtl.cosim import CosimDevice
 from cnna.sim.rtl.generate import write
 from cnna.spec.config import ConfigError, preset
 from cnna.spec.errors import RunError
+from cnna.spec.identity import read_config
 
 
 def test_the_files_are_those_of_the_generator(tmp_path: Path) -> None:
@@ -23,6 +25,8 @@ def test_the_files_are_those_of_the_generator(tmp_path: Path) -> None:
     assert [path.name for path in made] == [path.name for path in wanted]
     assert [path.read_text() for path in made] == [path.read_text() for path in wanted]
     assert ticks
+    (again, *_) = write(preset("tiny"), tmp_path / "there", None, lambda: None, "module cnna; endmodule")
+    assert (again.name, again.read_text()) == ("cnna_tiny.v", "module cnna; endmodule"), "generated before"
 
 
 def test_errors_come_across(tmp_path: Path) -> None:
@@ -54,3 +58,25 @@ def test_an_interruption_ends_it_at_once_and_whole(tmp_path: Path, monkeypatch: 
         write(preset("zcu102"), tmp_path, None, tick)
     assert started[0].returncode == -signal.SIGKILL, "it was left to end by itself"
     assert not list(tmp_path.iterdir())
+
+
+def test_no_code_in_the_users_folder_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `json.py` beside a model that somebody has sent would be run; a user's own `random.py` would break the tools."""
+    for name in ("json", "random", "py", "cocotb_tools"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('code of this folder')")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "made").mkdir()
+    assert write(preset("tiny"), tmp_path / "made", "ring", lambda: None)
+
+
+@pytest.mark.cosim
+def test_no_code_in_the_users_folder_is_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above, for the process that simulates and the Python inside it."""
+    for name in ("json", "random", "py", "cocotb_tools", "socket"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('code of this folder')")
+    monkeypatch.chdir(tmp_path)
+    device = CosimDevice(preset("tiny"))
+    try:
+        assert read_config(device.read) == preset("tiny")
+    finally:
+        device.close()

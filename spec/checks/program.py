@@ -45,9 +45,13 @@ def checked(program: bytes, config: Config, segments: Mapping[str, int]) -> dict
 
 def fault(engine: str, f: Mapping[str, int], config: Config) -> str | None:
     """What is wrong with a single command, whatever the size of its segments; None if nothing is."""
+    for name, field in command_fields(engine).items():
+        low, high = field.limits
+        if not low <= f[name] <= high:
+            return _outside(name, low, high)
     rows = {name: np.array([value], np.int64) for name, value in f.items()}
     anywhere = np.full(len(SEGMENTS), np.iinfo(np.int64).max)
-    return next((what for bad, what in _faults(engine, rows, config, anywhere) if bad.any()), None)
+    return next((what for bad, what in _faults_within(engine, rows, config, anywhere) if bad.any()), None)
 
 
 def _command(table: Table, row: int) -> str:
@@ -61,7 +65,16 @@ def _faults(engine: str, f: Fields, config: Config, sizes: Numbers) -> Iterator[
     """All faults that a command by itself can have. Each check assumes that the faults before it are absent."""
     for name, field in command_fields(engine).items():
         low, high = field.limits  # a register that was never written may hold a value outside the limits
-        yield (f[name] < low) | (f[name] > high), f"has {name} outside {low}..{high}"
+        yield (f[name] < low) | (f[name] > high), _outside(name, low, high)
+    yield from _faults_within(engine, f, config, sizes)
+
+
+def _outside(name: str, low: int, high: int) -> str:
+    return f"has {name} outside {low}..{high}"
+
+
+def _faults_within(engine: str, f: Fields, config: Config, sizes: Numbers) -> Iterator[Fault]:
+    """Those of `_faults` that a command can have whose fields are within their limits."""
     yield _clocks(engine, f, config) >= MOST_CLOCKS, f"takes {MOST_CLOCKS} clocks or more"
     yield from _FAULTS[engine](f, config, sizes)
 

@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from cnna.spec.checks.program import checked
 from cnna.spec.commands import Table, UnsoundError
 from cnna.spec.config import Config
 from cnna.spec.cpu_ops import makes
@@ -26,7 +27,6 @@ from cnna.spec.manifest import (
     StoredManifest,
 )
 from cnna.spec.preprocess import channels_of, from_entry
-from cnna.spec.program import checked
 from cnna.spec.regmap import ENGINES, SEGMENTS
 
 Shape = Sequence[int | None]

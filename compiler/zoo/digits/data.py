@@ -1,12 +1,12 @@
-"""scikit-learn's handwritten digits as the demo network sees them, split once for training, calibration and test."""
+"""The handwritten digits as the demo network sees them, split once for training, calibration and test."""
 
 from dataclasses import dataclass
-from importlib.metadata import distribution
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-FILE = distribution("scikit-learn").locate_file("sklearn/datasets/data/digits.csv.gz")  # to import scikit-learn takes seconds
+FILE, NETWORK = (Path(__file__).with_name(name) for name in ("digits.csv.gz", "digits.onnx"))
 SEED = 2024  # of the split; the committed network was trained on the split's training part
 TEST, CALIBRATION = 400, 100  # images; the other 1,297 train
 SIDE = 8  # pixels of an image of the data set
@@ -31,8 +31,8 @@ class Digits:
 
 
 def load() -> Digits:
-    """The 1,797 images that scikit-learn ships, shuffled by SEED. No download; read as its `load_digits` does."""
-    table = np.loadtxt(str(FILE), delimiter=",")
+    """The 1,797 images, shuffled by SEED, read as scikit-learn's `load_digits` does."""
+    table = np.loadtxt(FILE, delimiter=",")
     pixels, classes = table[:, :-1].reshape(-1, SIDE, SIDE), table[:, -1].astype(np.int64)
     images = np.kron(pixels / 16, np.ones((ENLARGED, ENLARGED))).astype(np.float32)[:, None]
     order = np.random.default_rng(SEED).permutation(len(images))

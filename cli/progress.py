@@ -1,0 +1,88 @@
+"""Progress on a terminal: one line that is written over, with the seconds so far and, where they are known, those left.
+
+Elsewhere, and in the first PATIENCE_SECONDS, nothing is printed: a file of messages would fill with counted seconds.
+"""
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+PATIENCE_SECONDS = 2.0  # what takes less needs no line
+PAINT_SECONDS = 0.5
+CLEAR = "\r\033[K"
+
+
+class Progress:
+    """A context in which a line says what is being done. Only one may be open at a time."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._done, self._total = what, 0, 0
+        self._began = self._opened = time.monotonic()
+        self._painted, self._over = False, threading.Event()
+        self._shown = sys.stderr.isatty()
+        self._painter: threading.Thread | None = None
+
+    def __enter__(self) -> "Progress":
+        if self._shown:
+            self._painter = threading.Thread(target=self._paint_now_and_then, daemon=True)
+            self._painter.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._over.set()
+        if self._painter is not None:
+            self._painter.join()
+        if self._painted:
+            print(CLEAR, end="", file=sys.stderr, flush=True)
+
+    def say(self, what: str) -> None:
+        """Begins another step; an empty one stands for what follows the last."""
+        self._what, self._done, self._total, self._began = what or self._what, 0, 0, time.monotonic()
+
+    def count(self, done: int, total: int, what: str = "") -> None:
+        """Says how far the step is, and what it is doing now."""
+        self._what, self._done, self._total = what or self._what, done, total
+
+    def paint(self) -> None:
+        """Writes the line, if its time has come."""
+        now = time.monotonic()
+        if self._shown and now - self._opened >= PATIENCE_SECONDS:
+            width = shutil.get_terminal_size().columns - 1
+            self._painted = True
+            text = line(self._what, self._done, self._total, now - self._began, width)
+            print(f"{CLEAR}{text}", end="", file=sys.stderr, flush=True)
+
+    def _paint_now_and_then(self) -> None:
+        while not self._over.wait(PAINT_SECONDS):
+            self.paint()
+
+
+def line(what: str, done: int, total: int, seconds: float, width: int = 1000) -> str:
+    """`compiling: 3 of 10, 12 s, about 28 s left`: what is left at the pace so far. A long `what` is shortened to `width`."""
+    parts = ([f"{done:,} of {total:,}"] if total else []) + [f"{seconds:.0f} s"]
+    if 0 < done < total:
+        parts.append(f"about {seconds * (total - done) / done:.0f} s left")
+    known = f": {', '.join(parts)}"
+    room = max(width - len(known), 0)
+    return (what if len(what) <= room else what[: max(room - 3, 0)].rstrip() + "...") + known
+
+
+def counter(what: str) -> Callable[[int, int], None] | None:
+    """A printer of how many samples are done, for a terminal only; the last call removes the line."""
+    if not sys.stderr.isatty():
+        return None
+    progress, painted = Progress(what), -PAINT_SECONDS
+
+    def show(done: int, total: int) -> None:
+        nonlocal painted
+        progress.count(done, total)
+        if done == total:
+            progress.__exit__(None, None, None)
+        elif time.monotonic() - painted >= PAINT_SECONDS:
+            painted = time.monotonic()
+            progress.paint()
+
+    return show

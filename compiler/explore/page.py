@@ -1,0 +1,93 @@
+"""An exploration as one self-contained HTML page: two linked plots of all points, and a table whose rows copy their `--config`."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from cnna.compiler.explore.explore import Point, option, pareto
+from cnna.compiler.report.charts import whole
+from cnna.compiler.report.html import script
+from cnna.compiler.report.page import CHARTS, Style, page
+
+_LIGHT, _DARK, _RULES = CHARTS
+_STYLE = Style(
+    "90rem",
+    _LIGHT,
+    _DARK,
+    _RULES
+    + """table { font-size: .85rem } code { font-size: .95em } .pair .chart { min-width: 30rem }
+.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem } #copied { min-height: 1.5em; color: var(--ink) }""",
+)
+HEIGHT = 380  # of a plot, in pixels
+COLUMNS = (  # heading, the point's figure, format
+    *(("pix", "pix", "d"), ("ci", "ci", "d"), ("co", "co", "d")),
+    *(("bank words", "bank_words", ",d"), ("ring words", "ring_words", ",d")),
+    *(("batch", "batch", "d"), ("DSP48E2", "dsp48e2", ",d"), ("BRAM36", "bram36", "g"), ("clocks", "predicted_cycles", ",d")),
+    *(("fps", "predicted_fps_at_300mhz", ",.1f"), ("util.", "predicted_mac_utilization", ".1%")),
+    ("DDR bytes", "predicted_ddr_bytes", ",d"),
+)
+
+
+def html(name: str, points: Sequence[Point], budget: tuple[int, int], library: str) -> str:
+    """The page. budget: DSP48E2 and BRAM36. library: as for `report.html.html`."""
+    best = pareto(points)
+    ordered = sorted(points, key=lambda point: (-point.fps, point.dsp, point.bram36))
+    values = [_value(number, point, point in best) for number, point in enumerate(ordered, 1)]
+    heads = "".join(f'<th class="sorts">{heading}</th>' for heading, _, _ in COLUMNS)
+    rows = "\n".join(_row(value) for value in values)
+    drawn = {
+        "dsp": _plot(values, "dsp48e2", f"DSP48E2, of {budget[0]:,}", "bram36"),
+        "bram": _plot(values, "bram36", f"BRAM36, of {budget[1]:,}", "dsp48e2"),
+    }
+    body = f"""<p>{len(points):,} configurations, predicted. Filled: none is as quick with fewer DSP48E2 and less
+BRAM36. Point at a dot for its configuration; a click marks it in both plots and in the table, and copies the text for
+<code>--config</code>.</p>
+<p id="problem" hidden></p><p id="copied"></p>
+<div class="pair"><div class="chart" id="dsp"></div><div class="chart" id="bram"></div></div>
+<h2>Configurations</h2>
+<p>A click on a heading sorts; a click on a row copies its configuration.</p>
+<div class="wide"><table class="layers"><thead><tr>{heads}<th class="word sorts">--config</th></tr></thead>
+<tbody>
+{rows}
+</tbody></table></div>
+{script(drawn, library)}"""
+    return page(f"{name}: at most {budget[0]:,} DSP48E2 and {budget[1]:,} BRAM36", _STYLE, body)
+
+
+def _value(number: int, point: Point, best: bool) -> dict[str, Any]:
+    return {**point.figures(), "layer": number, "config": option(point.config), "best": best}
+
+
+def _row(value: dict[str, Any]) -> str:
+    cells = "".join(f'<td data-value="{value[key]}">{value[key]:{form}}</td>' for _, key, form in COLUMNS)
+    text = escape(value["config"])
+    return f'<tr data-layer="{value["layer"]}" data-copy="{text}">{cells}<td class="word"><code>{text}</code></td></tr>'
+
+
+def _plot(values: Sequence[dict[str, Any]], field: str, title: str, colour: str) -> dict[str, Any]:
+    """Images a second over one resource; the other one is the colour."""
+    figures = [{"field": key, "title": heading, "format": ".10~g" if form == "g" else form} for heading, key, form in COLUMNS]
+    tips = [{"field": "config", "title": "--config"}, *figures]
+    return whole(
+        {
+            "data": {"values": list(values)},
+            "height": HEIGHT,
+            "mark": {"type": "point", "size": 70, "strokeWidth": 1.5},
+            "encoding": {
+                "x": {"field": field, "type": "quantitative", "axis": {"title": title, "format": ",d"}},
+                "y": {
+                    "field": "predicted_fps_at_300mhz",
+                    "type": "quantitative",
+                    "axis": {"title": "images a second at 300 MHz, predicted", "format": ",d"},
+                },
+                "stroke": {"field": colour, "type": "quantitative", "scale": {"scheme": "viridis"}, "legend": {"orient": "top"}},
+                "fill": {
+                    "condition": {"test": "datum.best", "field": colour, "type": "quantitative", "scale": {"scheme": "viridis"}},
+                    "value": "transparent",
+                    "legend": None,
+                },
+                "opacity": {"condition": {"test": "chosen == 0 || chosen == datum.layer", "value": 1}, "value": 0.15},
+                "tooltip": tips,
+            },
+        }
+    )

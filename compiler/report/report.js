@@ -1,0 +1,96 @@
+// The report's page: draws the charts, joins them, and sorts the table. `html.py` puts this behind Vega and `const charts = {...}`.
+"use strict";
+
+const views = {};
+const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+const ink = dark ? "#e4e8ec" : "#1d2329", line = dark ? "#363d45" : "#d8dde3";
+const look = {
+  background: null, font: "system-ui, sans-serif", view: { stroke: line },
+  axis: { labelColor: ink, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: "normal" },
+  legend: { labelColor: ink, titleColor: ink }, text: { color: ink },
+};
+
+function problem(error) {
+  const place = document.getElementById("problem");
+  place.textContent = `This page could not be drawn whole: ${error.message || error}`;
+  place.hidden = false;
+}
+
+// A chart's signal for the shown clocks is named after the selection and its field.
+const SHOWN = "zoom_begin";
+
+function zoomTogether(name, clocks) {
+  for (const [other, view] of Object.entries(views)) {
+    if (other === name || !hasSignal(view, SHOWN)) continue;
+    if (JSON.stringify(view.signal(SHOWN)) !== JSON.stringify(clocks)) view.signal(SHOWN, clocks).runAsync();
+  }
+}
+
+function hasSignal(view, name) {
+  return name in view.getState({ signals: (signal) => signal === name, data: () => false }).signals;
+}
+
+// Marks a layer in all charts and in the table. The same layer again, or 0, marks none.
+function choose(layer, scroll) {
+  const before = document.querySelector("table.layers tr.chosen");
+  if (before && Number(before.dataset.layer) === layer) layer = 0;
+  if (before) before.classList.remove("chosen");
+  for (const view of Object.values(views)) view.signal("chosen", layer).runAsync();
+  const row = document.querySelector(`table.layers tr[data-layer="${layer}"]`);
+  if (!row) return;
+  row.classList.add("chosen");
+  if (row.dataset.copy) copy(row.dataset.copy);
+  if (scroll) row.scrollIntoView({ block: "center", behavior: "smooth" });
+}
+
+// A page that was opened as a file may have no clipboard; then the text can be copied by hand from the line that names it.
+async function copy(text) {
+  const place = document.getElementById("copied");
+  try {
+    await navigator.clipboard.writeText(text);
+    place.textContent = `copied: ${text}`;
+  } catch {
+    place.textContent = `--config ${text}`;
+  }
+}
+
+function sortBy(head) {
+  const body = head.closest("table").tBodies[0];
+  const up = head.getAttribute("aria-sort") !== "ascending";
+  for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", up ? "ascending" : "descending");
+  const place = head.cellIndex;
+  const value = (row) => row.cells[place].dataset.value ?? row.cells[place].textContent;
+  const compared = (a, b) => (isNaN(a) || isNaN(b) ? String(a).localeCompare(b) : a - b) * (up ? 1 : -1);
+  const rows = [...body.rows].sort((one, other) => {
+    const [a, b] = [value(one), value(other)];
+    return a === "" || b === "" ? (a === "") - (b === "") : compared(a, b); // what is unknown comes last
+  });
+  body.append(...rows);
+}
+
+async function draw() {
+  for (const [name, spec] of Object.entries(charts)) {
+    const place = document.getElementById(name);
+    const { view } = await vegaEmbed(place, spec, { actions: false, renderer: "canvas", config: look });
+    views[name] = view;
+    view.addEventListener("click", (_, item) => choose((item && item.datum && item.datum.layer) || 0, true));
+    if (hasSignal(view, SHOWN)) view.addSignalListener(SHOWN, (_, clocks) => zoomTogether(name, clocks));
+    place.dataset.marks = marks(view.scenegraph().root);
+  }
+  for (const row of document.querySelectorAll("table.layers tbody tr")) {
+    row.addEventListener("click", () => choose(Number(row.dataset.layer), false));
+  }
+  for (const head of document.querySelectorAll("table.layers th.sorts")) head.addEventListener("click", () => sortBy(head));
+  document.body.dataset.drawn = "all";
+}
+
+// How many bars, dots and lines a chart shows.
+function marks(item) {
+  const own = ["rect", "symbol", "line", "rule"].includes(item.marktype) && item.role === "mark" ? item.items.length : 0;
+  return own + (item.items || []).reduce((sum, part) => sum + (part.items || part.marktype ? marks(part) : 0), 0);
+}
+
+addEventListener("error", (event) => problem(event));
+addEventListener("unhandledrejection", (event) => problem(event.reason));
+draw();

@@ -1,0 +1,292 @@
+"""`cnna.InferenceSession`: a compiled model on any device, shaped like onnxruntime's class of that name (docs/python.md).
+
+with cnna.InferenceSession("m.cnna", device="rtl") as session:
+    (scores,) = session.run(None, {"image": x})
+"""
+
+import os
+import threading
+import weakref
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from cnna.host.board.board_device import BoardDevice
+from cnna.host.board.overlay import open_overlay
+from cnna.host.model.answers import WHOLE, Output, outputs_of
+from cnna.host.model.board_model import BoardModel
+from cnna.host.model.inputs import Arrays, Given
+from cnna.host.model.model import SIMULATED, Model
+from cnna.spec.artifact import Artifact
+from cnna.spec.config import Config
+from cnna.spec.device import Device, state_of
+from cnna.spec.errors import DataError, RunError
+from cnna.spec.manifest import Manifest
+from cnna.spec.metrics import Figures
+
+DEVICES = (*SIMULATED, "reference")
+BIT = ".bit"
+Feed: TypeAlias = "Mapping[str, Given]"
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output. shape: sizes; 'N' stands for the samples, None for a size that depends on the data. type: as in ONNX."""
+
+    name: str
+    shape: list[int | str | None] | None
+    type: str
+
+
+class Pending(Future[Any]):
+    """A run that was begun: a `Future` whose time-out says what the accelerator is doing."""
+
+    def __init__(self, session: "InferenceSession") -> None:
+        super().__init__()
+        self._session = session
+
+    def result(self, timeout: float | None = None) -> Any:
+        """What `run` would have returned, after at most `timeout` seconds; TimeoutError: it is not there yet."""
+        try:
+            return super().result(timeout)
+        except futures.CancelledError:
+            if self._session._closed:
+                raise RunError(f"model {self._session.name} was closed before this run began") from None
+            raise
+        except futures.TimeoutError:
+            if self.done():  # it ended meanwhile, or the run itself ended in a time-out
+                return super().result(0)
+            doing = self._session._doing()
+            raise TimeoutError(f"model {self._session.name} has no answer after {timeout:g} s{doing}") from None
+
+
+class InferenceSession:
+    """One artifact, ready to run on one device. It closes the device if it opened it.
+
+    device: "emulator", "rtl" or "reference"; the path of a cnna.bit, a `pynq.Overlay`, or a pynq device that holds one; or a
+    `spec.device.Device`. With `check`, every tensor that a command writes is compared with the other executions (CheckError); a
+    board shows outputs alone. `options` go to the device: docs/python.md has them.
+    """
+
+    def __init__(
+        self,
+        path_or_artifact: str | os.PathLike[str] | Artifact,
+        device: Any = "emulator",
+        *,
+        check: bool = False,
+        **options: Any,
+    ) -> None:
+        self._closed, self._changing = False, threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._worker: int | None = None  # the pool's thread
+        self._begun: weakref.WeakSet[Pending] = weakref.WeakSet()  # runs in the background
+        self._model = _opened(path_or_artifact, device, check, options)
+        self._outputs = {output.name: output for output in outputs_of(self._model.manifest)}
+
+    def run(self, output_names: Sequence[str] | None, input_feed: Feed, run_options: Any = None) -> list[Any]:
+        """The answers to all samples of the arrays in `input_feed`, in the order of `output_names`; None: all outputs.
+
+        Each input is an array of float32 [N, ...], of integers where the model has them, or of uint8 pictures where it stores
+        preprocessing. An output whose size depends on the data is a list of arrays if there are several samples. `run_options` is
+        there for programs that were written for onnxruntime; nothing reads it. DataError: names, shapes or types do not fit.
+        RunError: the accelerator stopped, or the session is closed.
+        """
+        self._check_open()
+        names = self._chosen(output_names)
+        answers = self._model.run(_feed(input_feed))
+        return self._listed(names, answers)
+
+    def run_async(self, output_names: Sequence[str] | None, input_feed: Feed, run_options: Any = None) -> "Future[list[Any]]":
+        """Begins a `run` in the background. Runs that were begun this way follow each other in order."""
+        names, pending = self._chosen(output_names), Pending(self)
+        feed: Feed = dict(_feed(input_feed))  # the caller may change its own before the run begins
+
+        def fulfil() -> None:
+            self._worker = threading.get_ident()
+            if pending.set_running_or_notify_cancel():
+                try:
+                    pending.set_result(self.run(names, feed))
+                except BaseException as error:
+                    pending.set_exception(error)
+
+        with self._changing:
+            self._check_open()
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, thread_name_prefix="cnna")
+            self._begun.add(pending)
+            self._pool.submit(fulfil)
+        return pending
+
+    def stream(self, output_names: Sequence[str] | None, feeds: Iterable[Feed]) -> Iterator[list[Any]]:
+        """Yields what `run` returns for each feed, in order. A board prepares the next feed while it computes one.
+
+        A feed has at most as many samples as the batch that the model was compiled for. A board's accelerator belongs to this
+        session until the iterator ends, or it or the session is closed.
+        """
+        self._check_open()
+        names = self._chosen(output_names)
+        return self._yielded(names, self._model.stream(_feed(feed) for feed in feeds))
+
+    def _yielded(self, names: Sequence[str], answers: Generator[Any, None, None]) -> Iterator[list[Any]]:
+        try:
+            for answer in answers:
+                yield self._listed(names, answer)
+        finally:
+            answers.close()
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Name, shape and type of each input."""
+        return [NodeArg(e["name"], ["N", *e["shape"]], _type(e["dtype"])) for e in self.manifest["model_inputs"]]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Name, shape and type of each output. Without an 'N', answers to several samples are stacked on a new first axis."""
+        return [NodeArg(output.name, _shape(output), _type(output.dtype)) for output in self._outputs.values()]
+
+    def close(self) -> None:
+        """Waits for the run in progress, ends open iterators, and frees what the session holds.
+
+        Runs of `run_async` that have not begun end with a RunError. On a board, a RunError says that a run in another thread does
+        not end; its memory is not freed then.
+        """
+        with self._changing:
+            self._closed, pool, self._pool = True, self._pool, None
+        for pending in list(self._begun):
+            pending.cancel()
+        try:
+            if pool is not None:
+                pool.shutdown(wait=threading.get_ident() != self._worker)  # a future's callback may close the session
+        finally:
+            self._model.close()
+
+    def __enter__(self) -> "InferenceSession":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self._closed else ""
+        what = f"{self.name!r} for {self.config.name}, batch {self.manifest['batch']}"
+        return f"<cnna.InferenceSession {what}, on {self.device_name}{closed}>"
+
+    # --- what is known of it ---
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return str(self.manifest["name"])
+
+    @property
+    def artifact(self) -> Artifact:
+        """What runs."""
+        return self._model.artifact
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the artifact says of itself (docs/artifact.md)."""
+        return self._model.manifest
+
+    @property
+    def config(self) -> Config:
+        """The configuration of the accelerator for which the model was compiled."""
+        return self._model.artifact.config
+
+    @property
+    def device_name(self) -> str:
+        """What figures call the device: "emulator", "rtl", "reference" or "pynq"."""
+        return self._model.device_name
+
+    @property
+    def device(self) -> Device | None:
+        """The device; None for the reference, and where the model has nothing for the accelerator."""
+        return self._model.device
+
+    @property
+    def last(self) -> Figures:
+        """The figures of the last `run`, as `cnna run --json` writes them."""
+        return self._model.last
+
+    @property
+    def agreement(self) -> Any:
+        """What `check` found equal in the last `run`; None: nothing was compared."""
+        return self._model.agreement
+
+    @property
+    def cpu_agreement(self) -> Any:
+        """How far the pieces on the CPU have agreed with the quantised model so far, with `check`."""
+        return self._model.cpu_agreement
+
+    @property
+    def memory(self) -> dict[int, int]:
+        """The bytes of everything that the session keeps on a board, by bus address; empty elsewhere."""
+        return self._model.memory if isinstance(self._model, BoardModel) else {}
+
+    def tensors(self) -> Arrays:
+        """Every layer's output for the last batch, as real numbers [batch, C, H, W] by name. Only "reference" has them."""
+        return self._model.tensors()
+
+    # --- inside ---
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RunError(f"model {self.name} is closed")
+
+    def _chosen(self, names: Sequence[str] | None) -> list[str]:
+        if isinstance(names, str):
+            raise DataError(f"{self.name}: output_names is a list, such as [{names!r}]; None stands for all outputs")
+        chosen = list(names or self._outputs)
+        if unknown := [name for name in chosen if name not in self._outputs]:
+            raise DataError(f"{self.name} has outputs {', '.join(self._outputs)}, not {', '.join(map(str, unknown))}")
+        return chosen
+
+    def _listed(self, names: Sequence[str], answers: Mapping[str, NDArray[Any]]) -> list[Any]:
+        """The answers in the order of `names`. Those whose size depends on the data are apart in `answers`, by NAME.0, NAME.1."""
+        apart = {name: [y for key, y in answers.items() if key.rpartition(".")[0] == name] for name in names if name not in answers}
+        return [apart[name] if name in apart else answers[name] for name in names]
+
+    def _doing(self) -> str:
+        """What an accelerator on a board is doing, for a message."""
+        return f": {state_of(self.device)}" if isinstance(self.device, BoardDevice) else ""
+
+
+def _opened(artifact: str | os.PathLike[str] | Artifact, device: Any, check: bool, options: dict[str, Any]) -> Model:
+    """The model on its device. DataError: there is no such device."""
+    if isinstance(device, str | os.PathLike) and Path(device).suffix == BIT:
+        device = open_overlay(Path(device))
+    if isinstance(device, BoardDevice) or hasattr(device, "ip_dict"):
+        if check:
+            raise DataError("a board shows no inner tensors to check: compare its outputs with a session on the reference")
+        return BoardModel(artifact, device, **options)
+    if not isinstance(device, str) and all(hasattr(device, name) for name in ("read", "write", "allocate", "load", "store")):
+        return Model(artifact, device, check, **options)
+    if device not in DEVICES:
+        raise DataError(f"there is no device {device!r}; there are {', '.join(DEVICES)}, a cnna{BIT} and a pynq.Overlay")
+    return Model(artifact, device, check, **options)
+
+
+def _feed(feed: Any) -> Feed:
+    if not isinstance(feed, Mapping):
+        raise DataError(f"input_feed is a dict of arrays by input name, not {type(feed).__name__}")
+    return feed
+
+
+def _type(dtype: str) -> str:
+    """ONNX's name of the type in which arrays are taken and given."""
+    return f"tensor({dtype})" if dtype in WHOLE else "tensor(float)"
+
+
+def _shape(output: Output) -> list[int | str | None] | None:
+    """As `get_outputs` gives it: 'N', or '3*N' where each sample has three rows, at the axis along which answers are joined."""
+    if output.shape is None:
+        return None
+    shape: list[int | str | None] = list(output.shape)
+    axis = output.batch_axis
+    if axis is not None and shape[axis] is not None:
+        shape[axis] = "N" if shape[axis] == 1 else f"{shape[axis]}*N"
+    return shape

@@ -1,0 +1,65 @@
+"""Progress: a line on a terminal after some seconds, and nothing elsewhere."""
+
+import sys
+
+import pytest
+
+from cnna.cli import progress
+from cnna.cli.progress import CLEAR, Progress, counter, line
+
+
+def open_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes standard error a terminal, on which nobody has patience."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.0)
+
+
+def test_what_is_left_follows_from_the_pace() -> None:
+    """A user would be told a wrong time, or divide by zero at the start."""
+    assert line("running", 0, 0, 3.2) == "running: 3 s"
+    assert line("running", 0, 8, 3.2) == "running: 0 of 8, 3 s"
+    assert line("running", 2000, 8000, 10) == "running: 2,000 of 8,000, 10 s, about 30 s left"
+    assert line("running", 9, 8, 10) == "running: 9 of 8, 10 s"
+    assert line("running a long name", 2, 8, 10, 44) == "running a...: 2 of 8, 10 s, about 30 s left", "what is left must be seen"
+
+
+def test_a_terminal_has_one_line_that_goes_away(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines would pile up between the command's answers."""
+    open_terminal(monkeypatch)
+    with Progress("compiling") as shown:
+        shown.paint()
+        shown.count(1, 3, "running")
+        shown.paint()
+        shown.say("comparing")
+        shown.paint()
+    said = capsys.readouterr().err
+    assert "\n" not in said
+    assert [text for text in said.split(CLEAR) if text][:3] == [
+        "compiling: 0 s",
+        "running: 1 of 3, 0 s, about 0 s left",
+        "comparing: 0 s",
+    ]
+    assert said.endswith(CLEAR)
+
+
+def test_a_counter_ends_by_itself(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last line would stand before the answers."""
+    open_terminal(monkeypatch)
+    count = counter("calibrating")
+    assert count
+    for done in range(1, 4):
+        count(done, 3)
+    said = capsys.readouterr().err
+    assert said.startswith(f"{CLEAR}calibrating: 1 of 3")
+    assert said.endswith(CLEAR)
+
+
+def test_a_quick_step_and_a_file_get_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages in a file would fill with counted seconds; on a terminal a flash would distract."""
+    with Progress("compiling") as shown:
+        shown.paint()
+    assert counter("calibrating") is None
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with Progress("compiling") as shown:
+        shown.paint()
+    assert not capsys.readouterr().err

@@ -1,0 +1,57 @@
+"""The charts draw every layer, as long as its clocks."""
+
+import json
+
+import pytest
+
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.report import report
+from cnna.compiler.report.charts import charts, joined
+from cnna.spec.config import preset
+
+from ... import networks
+from ...agreement import artifact_of
+
+
+@pytest.fixture(scope="module")
+def found():
+    return report.figures(artifact_of(compile_graph(networks.network(3), preset("tiny"), 2).piece()))
+
+
+def test_bars_are_as_long_as_the_clocks(found):
+    """The eye compares lengths, so an engine's bars must be in the ratio of its clocks."""
+    values = charts(found)["engines"]["data"]["values"]
+    for entry in found["engines"]:
+        own = [value for value in values if value["engine"] == entry["engine"]]
+        assert sum(value["clocks"] for value in own) == entry["predicted_busy_cycles"]
+        assert all(value["clocks"] == value["end"] - value["begin"] for value in own)
+
+
+def test_only_bars_of_one_layer_that_touch_are_joined():
+    """Two layers would become one, or an engine would seem to work in the gap between two commands."""
+    bars = [["conv", 0, 0, 5], ["load", 0, 2, 9], ["conv", 0, 5, 8], ["conv", 1, 8, 9], ["conv", 1, 10, 12]]
+    assert joined(bars) == [["conv", 0, 0, 8], ["load", 0, 2, 9], ["conv", 1, 8, 9], ["conv", 1, 10, 12]]
+
+
+def test_the_roofline_has_each_layer_with_macs_once(found):
+    """The layer that is left out would be the one that somebody looks for."""
+    points = charts(found)["roofline"]["layer"][1]["data"]["values"]
+    numbers = [number for number, layer in enumerate(found["layers"], 1) if layer["macs"]]
+    assert [value["layer"] for value in points] == numbers
+
+
+def test_what_has_no_figures_has_no_chart(found):
+    """An empty frame would stand on the page of a program that moves nothing."""
+    assert set(charts(found)) == {"engines", "memory", "ddr", "array", "roofline"}
+    assert set(charts({**found, "memory": [], "ddr": []})) == {"engines", "array", "roofline"}
+    json.dumps(charts(found))
+
+
+def test_the_bytes_of_engines_stand_on_each_other(found):
+    """Bars that begin at zero would cover each other, and the sum could not be seen."""
+    bars = charts(found)["ddr"]["layer"][0]["data"]["values"]
+    tops = {}
+    for bar in bars:
+        assert bar["low"] == pytest.approx(tops.get(bar["begin"], 0.0))
+        tops[bar["begin"]] = bar["high"]
+    assert max(tops.values()) == pytest.approx(max(sum(entry["bytes"].values()) for entry in found["ddr"]))

@@ -1,0 +1,87 @@
+"""The page stands alone, and a browser draws all of it: charts that follow each other, and a table that sorts."""
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+
+from cnna.compiler.compile import compile_graph
+from cnna.compiler.report import report
+from cnna.compiler.report.charts import charts
+from cnna.compiler.report.html import html
+from cnna.compiler.report.vega import library
+from cnna.spec.config import preset
+
+from ... import networks
+from ...agreement import artifact_of
+
+BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+USED = """<script>
+const until = setInterval(async () => {
+  if (!document.body.dataset.drawn) return;
+  clearInterval(until);
+  await views.engines.signal("zoom_begin", [100, 200]).runAsync();
+  await new Promise((done) => setTimeout(done, 200));
+  document.body.dataset.shown = JSON.stringify(views.memory.signal("zoom_begin"));
+  document.querySelectorAll("table.layers th.sorts")[5].click();
+  document.body.dataset.first = document.querySelector("table.layers tbody tr").dataset.layer;
+  document.querySelector('table.layers tr[data-layer="2"]').click();
+  document.body.dataset.chosen = views.roofline.signal("chosen");
+  document.body.dataset.used = "all";
+}, 50);
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def found():
+    figures = report.figures(artifact_of(compile_graph(networks.network(3), preset("tiny"), 2).piece()))
+    figures["layers"][0]["name"] = "<script>alert(1)</script>"
+    return figures
+
+
+def test_the_page_stands_alone_and_is_closed(found):
+    """A tag would be open, something fetched from the network, or the name of a layer not escaped."""
+    page, open_tags = html(found, "window.vegaEmbed = null;"), []
+
+    class Tags(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            assert not any(key in ("src", "href") for key, _ in attrs)
+            if tag != "meta":
+                open_tags.append(tag)
+
+        def handle_endtag(self, tag):
+            assert open_tags.pop() == tag
+
+    Tags().feed(page)
+    assert not open_tags
+    assert "&lt;script&gt;alert" in page
+    assert "<script>alert" not in page
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium to draw the page")
+def test_a_browser_draws_all_charts_and_they_follow_each_other(found, tmp_path):
+    """A chart would be empty, an error stand in the console, or zoom, click and sorting do nothing."""
+    path = tmp_path / "r.html"
+    page, end, rest = html(found, library(tmp_path / "cache")).rpartition("</body>")
+    path.write_text(page + USED + end + rest)
+    options = (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--enable-logging=stderr",
+        "--virtual-time-budget=20000",
+        "--dump-dom",
+    )
+    done = subprocess.run([BROWSER, *options, path.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    assert "CONSOLE" not in done.stderr
+    body = done.stdout[done.stdout.index("<body") :]
+    data = dict(re.findall(r'data-(drawn|used|shown|first|chosen)="([^"]*)"', body[: body.index(">")]))
+    smallest = min(range(len(found["layers"])), key=lambda number: found["layers"][number]["macs"]) + 1
+    assert data == {"drawn": "all", "used": "all", "shown": "[100,200]", "first": str(smallest), "chosen": "2"}
+    for name in charts(found):
+        place = re.search(rf'id="{name}"[^>]*data-marks="(\d+)"|data-marks="(\d+)"[^>]*id="{name}"', body)
+        assert place, f"{name} is not drawn"
+        assert int(place[1] or place[2]) > 0, f"{name} is empty"
+    assert re.search(r'<p id="problem" hidden', body)
