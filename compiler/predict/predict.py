@@ -30,9 +30,11 @@ START_CLOCKS = 130  # from start until the program's first write takes effect
 TAKE_CLOCKS = 6  # from a GO until the engine has the command
 QUEUED = {"load": 2, "weight": 5, "conv": 4, "vector": 4, "store": 2}  # commands that an engine holds, including the active one
 READ_CLOCKS = {"conv": 19, "vector": 14}  # from the clock at which a wait is met to the first step
-WRITE_CLOCKS = {"conv": 56, "vector": 33}  # from a unit's last step until other engines see it
-ARRAY_CLOCKS = 50  # from the array's steps to the writes of their results
-TABLE_CLOCKS = {"conv": 100, "vector": 84}  # from an engine's last step before a table until that is written
+WRITE_CLOCKS = {"conv": 44, "vector": 39}  # from a unit's last step until other engines see it, besides the cascades' clocks
+ARRAY_CLOCKS = 42  # from the array's steps to the writes of their results, besides the cascades' clocks
+TABLE_CLOCKS = 7  # from an engine's last step before a table until that is written, besides the clocks of its words and writes
+TABLE_WRITES = 64  # clocks
+RESULT_CLOCKS = 18  # for which results of the command before may hold up these writes
 PAGE_WRITES = BURST_BEATS * BEAT_BYTES // WRITE_BYTES  # register writes in a burst of the program
 PIECE = 64  # words of a ring whose arrival is looked up together
 
@@ -69,6 +71,7 @@ class _Simulation:
         self.queues = {engine: Queue() for engine in QUEUED}
         self.written: list[ChunkWrites] = []
         self.spans: dict[int, PredictedSpan] = {}
+        self.results = {"conv": 0, "vector": 0}  # clocks for which the last results of an engine's last command pass the tables
         self.walks: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `walk_clocks`, by the values of the fields in WALK
         self.writes: dict[tuple[int, ...], NDArray[np.int64]] = {}  # `write_clocks`, by the values of the fields in WRITES
 
@@ -124,6 +127,11 @@ class _Simulation:
             self.walks[key] = walk_clocks(fields, self.config)
         return self.walks[key]
 
+    def _has_upper(self, fields: Fields) -> bool:
+        """Whether the upper half of the last group has pixels; they are written last."""
+        pixels = fields["images"] * fields["out_height"] * fields["out_width"]
+        return (pixels - 1) % self.config.pix >= self.config.half
+
     def _write_clocks(self, fields: Fields) -> NDArray[np.int64]:
         """`write_clocks`, computed once for all tiles and layers with equal writes."""
         key = tuple(fields.get(name, 0) for name in WRITES)
@@ -143,6 +151,7 @@ class _Simulation:
         work = command_steps("conv", fields, config)
         groups = np.maximum(work.blocks * self._walk_clocks(fields), work.made * self._write_clocks(fields))
         ends = groups.cumsum()
+        latency = config.cascade // config.depth
         for chunk in range(fields["chunks"]):
             waits = self._waits(fields, chunk, READ_CLOCKS["conv"])
             params = config.param_words + (config.table_words if fields["table_load"] and chunk == 0 else 0)
@@ -152,10 +161,12 @@ class _Simulation:
             begin = min(begin, machine.now)
             low = chunk * config.chunk_blocks
             blocks = (low, min(low + config.chunk_blocks, fields["dst_blocks"]))
-            self.written.append(written := ChunkWrites(Walk(fields, blocks, groups, ends, machine.now + ARRAY_CLOCKS)))
+            self.written.append(written := ChunkWrites(Walk(fields, blocks, groups, ends, machine.now + latency + ARRAY_CLOCKS)))
             yield from self._chunk(work.each, [int(groups[0]) + late, *groups[1:].tolist()], bool(fields["stream"]))
-            written.end = machine.now + ARRAY_CLOCKS
-            end = machine.end_unit("conv", WRITE_CLOCKS["conv"])
+            written.end = machine.now + latency + ARRAY_CLOCKS
+            end = machine.end_unit("conv", latency + WRITE_CLOCKS["conv"] - (0 if self._has_upper(fields) else work.made))
+        window = max(RESULT_CLOCKS - config.table_words, 0) * min(work.written / float(groups.mean()), 1.0)
+        self.results["conv"] = min(work.written * len(groups), int(window))
         self.queues["conv"].released += 1
         self._span(command, begin, end, (taken, machine.now))
 
@@ -177,7 +188,9 @@ class _Simulation:
         """Clocks by which a command's first group ends later because its table, begun at `taken`, is not yet written."""
         if not command.f.table_load:
             return 0
-        return max(0, int(taken + TABLE_CLOCKS[command.engine] - self.machine.now) - group)
+        words = self.config.table_words if command.engine == "conv" else self.config.vector_table_words
+        written = taken + words + TABLE_WRITES + TABLE_CLOCKS + self.results[command.engine]
+        return max(0, int(written - self.machine.now) - group)
 
     def _chunk(self, steps: int, groups: Sequence[int], stream: bool) -> Process:
         """All groups of a chunk. The first takes the weights and the last frees them; if weights stream, each group does both."""
@@ -203,7 +216,10 @@ class _Simulation:
     # --- the vector engine ---
 
     def _vector(self, command: Command) -> Process:
-        """Works block by block. A depthwise block takes its parameters only when the block before is done."""
+        """Works block by block. A depthwise block takes its parameters only when the block before is done.
+
+        It reads beside them: the words wait in a FIFO, so these clocks make up for some that the reads lose to other engines.
+        """
         fields = vars(command.f)
         config = self.config
         machine = self.machine
@@ -220,16 +236,18 @@ class _Simulation:
             params += config.vector_table_words if block == 0 and fields["table_load"] else 0
             ring.taken += params + (work.taps if depthwise else 0)
             yield partial(ring.when_taken, 0)
-            yield machine.after(params if depthwise else 0)
+            loaded = machine.now + (params if depthwise else 0)
             ring.freed += params
             yield waits
             yield machine.after(self._late(command, taken, int(groups[0])) if block == 0 else 0)
-            begin = min(begin, machine.now)
+            begin = min(begin, max(machine.now, loaded))
+            least = max(machine.now, loaded) + float(ends[-1])
             machine.work.reading = Walk(fields, (block, block + 1), groups, ends, machine.now)
             yield from machine.flow("vector", float(ends[-1]), 1)
             machine.work.reading, ring.freed = None, ring.taken
+            yield machine.after(max(least - machine.now, 0.0))
             if inner == config.chunk_blocks - 1 or block == fields["blocks"] - 1:
-                end = machine.end_unit("vector", WRITE_CLOCKS["vector"])
+                end = machine.end_unit("vector", WRITE_CLOCKS["vector"] - (0 if self._has_upper(fields) else 1))
         self.queues["vector"].released += 1
         self._span(command, begin, end, (taken, machine.now))
 

@@ -8,7 +8,7 @@ and stores.
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain
 from math import inf
 
 import numpy as np
@@ -20,6 +20,7 @@ from cnna.compiler.predict.bank_clocks import Words, plane_words, source_words
 from cnna.spec.config import Config
 
 WORD_BITS = 64  # width of numpy's shifts
+READ_AHEAD = 8  # clocks by which the vector engine's reads are ahead of their use, where these take longer
 WRITTEN_CLOCKS = 24  # from a group's last read by the vector engine to its first write
 
 
@@ -72,13 +73,18 @@ class Requester(ABC):
     def offer(self, clock: int) -> int:
         """The banks of its next part; 0 if it has none in this clock. Called when the part before has passed."""
 
+    @property
+    def progress(self) -> float:
+        """The amount that has passed by the end of the present clock."""
+        return self.done
+
 
 def simulate(requesters: Sequence[Requester], clocks: int, each: Callable[[], None] | None = None) -> list[float]:
     """Simulates `clocks` clocks. Returns the rate of each requester until it was over. The first one has the highest priority.
 
     each: called in every clock before the requesters ask.
     """
-    before, worked = [requester.done for requester in requesters], [0 for _ in requesters]
+    before, worked = [requester.progress for requester in requesters], [0 for _ in requesters]
     numbered = list(enumerate(requesters))
     for clock in range(clocks):
         above = 0
@@ -93,7 +99,8 @@ def simulate(requesters: Sequence[Requester], clocks: int, each: Callable[[], No
                 above |= asks
             if not requester.over:
                 worked[number] += 1
-    return [(requester.done - done) / max(clocks, 1) for requester, done, clocks in zip(requesters, before, worked, strict=True)]
+    passed = [requester.progress - done for requester, done in zip(requesters, before, strict=True)]
+    return [amount / max(clocks, 1) for amount, clocks in zip(passed, worked, strict=True)]
 
 
 class DueParts(Requester):
@@ -138,7 +145,7 @@ class ArrayWrites(DueParts):
 
 
 class VectorReads(Requester):
-    """The vector engine's reads of a block, from group `first` on: a part a clock. done: clocks.
+    """The vector engine's reads of a block, from group `first` on: a part a clock. done: parts offered, the present one included.
 
     A group takes no fewer clocks than it has parts to write, of which each half has one or more.
 
@@ -160,16 +167,31 @@ class VectorReads(Requester):
         groups = [[*chain(*reads[low : low + taps])] for low in range(0, len(reads), taps)]
         self._parts = self._made(groups, writes[2 * early :], written)
 
+    @property
+    def progress(self) -> float:
+        """The parts that have passed. The present one has, unless it still needs banks."""
+        return self.done - (1 if self.asks else 0)
+
     def offer(self, clock: int) -> int:
         """The next part; 0 after the last group."""
         self._clock = clock
         return next(self._parts, 0)
 
     def _made(self, groups: list[list[int]], writes: list[list[int]], written: DueParts) -> Iterator[int]:
+        late = 0  # clocks that reads had to wait
         for number, parts in enumerate(groups):
             own = [part for half in writes[2 * number : 2 * number + 2] for part in half]
-            for part in [*parts, *repeat(0, len(own) - len(parts))]:
-                yield part
+            begin = self._clock
+            for part in parts:
                 self.done += 1
+                yield part
+            free = max(len(own) - len(parts), 0)  # clocks without a read, in which reads that had to wait catch up
+            late += self._clock - begin - len(parts)
+            caught_up = min(late, free)
+            late = min(late - caught_up, READ_AHEAD)
+            self.done += caught_up
+            for _ in range(free - caught_up):
+                self.done += 1
+                yield 0
             written.extend([(self._clock + WRITTEN_CLOCKS, part) for part in own])
         self.over = True

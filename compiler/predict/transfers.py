@@ -12,7 +12,7 @@ from cnna.spec.commands import Command
 from cnna.spec.config import BEAT_BYTES
 from cnna.spec.machine import LOAD_ROOM_BEATS, RUNS_AHEAD
 
-ASK_CLOCKS = 17  # from the clock at which a store's wait is met to its first burst
+ASK_CLOCKS = 32  # from the clock at which a store's wait is met to its first burst
 END_CLOCKS = {"load": 20, "store": 13}  # from a load's last beat, or DDR's answer to a store, until other engines see the unit
 
 

@@ -18,6 +18,7 @@ from cnna.spec.machine import BURST_BEATS, QUEUE_COMMANDS, READS_OUTSTANDING
 OPEN_BEATS = READS_OUTSTANDING * BURST_BEATS  # most beats of unanswered reads of a port
 DEALT = QUEUE_COMMANDS  # weight commands that can wait at a port
 ASKED = 16  # most words of a ring that a port requests together
+AWAITED = 4  # the same while the ring's reader may soon need them: words that are requested together come together here
 ASKED_BEATS = OPEN_BEATS // 2  # most beats that it requests together: with few ports, a word takes many
 ASK_CLOCKS = 3  # between two bursts that a port requests
 RING_CLOCKS = 16  # from the last beat of a weight to the step that uses it
@@ -76,7 +77,8 @@ class WeightPorts:
                 yield lambda: machine.now if column.asked < ring.freed + ring.size else inf
                 loads = machine.reads.asked(machine.now)
                 most = BURST_BEATS if loads > machine.reads.moved else ASKED_BEATS  # bursts alternate with those of a load
-                piece = min(left, max(1, most // beats), ASKED, ring.freed + ring.size - column.asked)
+                words = AWAITED if column.asked - ring.taken < 2 * ASKED else ASKED
+                piece = min(left, max(1, most // beats), words, ring.freed + ring.size - column.asked)
                 yield partial(requests.when_open, piece * beats)
                 column.asked += piece
                 left -= piece

@@ -102,6 +102,28 @@ def test_a_small_network_takes_the_clocks_that_are_predicted(grow: Callable[[Bui
     assert not far_off(max(bar.end for bar in bars), accelerator.counters["cycles"], layers)
 
 
+@pytest.mark.cosim
+@pytest.mark.parametrize("size", [8, 7], ids=["whole groups", "half a group at the end"])
+@pytest.mark.parametrize(("engine", "grow"), [("conv", Builder.conv), ("vector", Builder.max_pool)], ids=["conv", "pool"])
+def test_a_layer_that_waits_for_the_one_before_ends_when_predicted(engine: str, grow: Any, size: int, rtl: Any) -> None:
+    """Small layers are mostly such waits: a few clocks wrong each time added up to 0.6 % of EfficientNet-B0."""
+    b = Builder(np.random.default_rng(1), engine)
+    x = b.input(16, size, size)
+    for _ in range(5):
+        x = grow(b, x, 16, ir.Window()) if engine == "conv" else grow(b, x, SAME)
+    program = compile_graph(b.graph(x), preset("tiny"))
+    artifact = program.piece()
+    device = rtl(program.config)
+    device.release_all()
+    Accelerator(device, artifact).run({port["name"]: np.zeros((1, *port["shape"]), np.int8) for port in program.inputs})
+    ends: list[int] = []
+    for clock, name, units in device.timeline():
+        ends += [clock] * (units - len(ends)) if name == engine else []
+    last = [bar.end for bar in predicted_bars(artifact) if bar.engine == engine]
+    units = len(ends) // len(last)
+    assert np.diff(ends[units - 1 :: units]).tolist() == np.diff(last).tolist()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("row", [row for row in rows() if row.simulated], ids=lambda row: row.key)
 def test_a_network_of_full_size_takes_the_clocks_that_are_predicted(row: Row, root: Path, tmp_path: Path) -> None:

@@ -106,3 +106,21 @@ def test_walks_read_and_write_the_words_that_lie_there():
     assert {int(word) % ZCU102.feature_words for word in read[read >= 0]} == {word % ZCU102.feature_words for word in inside}
     written = plane_words("dst", fields, ZCU102, (0, 2), groups)
     assert len(set(written[written >= 0].tolist())) == (written >= 0).sum() == 2 * 25
+
+
+def test_a_stretch_counts_the_part_that_passed_in_its_last_clock():
+    """A block as long as the stretch would seem a part too slow: 5 % of a mean over 7x7 pixels."""
+    fields = fields_of("vector", lambda b: b.max_pool(b.input(16, 6, 6), ir.Window((3, 3))))
+    clocks = int(walk_clocks(fields, ZCU102).sum())
+    assert simulate([VectorReads(fields, ZCU102, 0, 0, clocks, 9.0, DueParts())], clocks) == [1]
+
+
+def test_reads_that_had_to_wait_catch_up_while_results_are_written():
+    """The vector engine would seem slowed down by the array where its writes take longer than its reads."""
+    fields = fields_of("vector", lambda b: b.copy(b.input(16, 16, 16)))
+    writes = 2 * len(walk_clocks(fields, ZCU102))
+    every_bank = sum(1 << bank for bank in range(ZCU102.regions * ZCU102.banks))
+    array = DueParts()
+    array.extend([(clock, every_bank) for clock in range(0, writes, 2)])
+    _, alone = simulate([array, VectorReads(fields, ZCU102, 0, 0, writes, 2.0, DueParts())], writes)
+    assert alone > 0.98, "every other clock is free, and it reads in every other clock"
