@@ -5,6 +5,7 @@ from typing import Any
 
 from bench_rows import (
     BATCHES,
+    DEEP,
     DPU,
     EXTRA,
     NETWORKS,
@@ -42,7 +43,7 @@ For batch N, a DDR of B bytes a clock and configuration C, it does this:
 The weights are random, because clocks do not depend on them. *Predicted* means that `cnna report` predicts the row and
 the RTL has not run it. *Stale* means that the RTL has run it, but the program or the Verilog has changed since. The column
 "predicted" has the predictor's clocks and their error. "DSP" is the share of the products that {DSP:,} DSP48E2 could compute
-(two a clock), and "DDR" the share of the bytes that the DDR could move; these are the physical limits.
+(two a clock, four at two clocks), and "DDR" the share of the bytes that the DDR could move; these are the physical limits.
 [performance.json](performance.json) has every figure, layer by layer.
 
 The DPU's figures are for the ZCU102 (three B4096 cores at 281 MHz, many threads), from Xilinx/Vitis-AI, tag v3.0,
@@ -58,6 +59,10 @@ second that `cnna report` predicts for a board, with the CPU's pieces and the cr
 of its own must reach {VARIED_SHARE:.0%} of the frames a second that are predicted for the program that was measured.
 
 """
+_ABOUT_DEEP = f"""\
+The array of `{DEEP}` runs at twice the clock of the rest, in as many DSP48E2: 8,192 multiply-accumulates a clock of 300 MHz.
+
+"""
 _SLOW = ("row", "fps", f"of {PLANNED_BYTES} B", "array", "cycles", "predicted", "DDR", "what")
 _SCALE = ("pix", "MACs a clock", "DSP48E2", "BRAM36, estimated", "fps", "array", "cycles", "predicted", "what")
 
@@ -66,14 +71,17 @@ def page(kept: Mapping[str, Found]) -> str:
     """The whole text. kept: the rows by key."""
     extra = [Row(network, batch) for network in EXTRA for batch in BATCHES]
     known = [row for row in (*rows(), *extra) if row.key in kept]
-    planned = sorted((row for row in known if row.ddr_bytes == PLANNED_BYTES and not row.pix), key=_place)
+    planned = sorted((row for row in known if row.ddr_bytes == PLANNED_BYTES and not row.pix and not row.deep), key=_place)
+    deep = sorted((row for row in known if row.deep), key=_place)
     plain, varied = ([row for row in planned if (row.network in VARIED) == other] for other in (False, True))
     slow = sorted((row for row in known if row.ddr_bytes == SLOW_BYTES), key=_place)
     parts = [HEAD, _table(_MAIN, (_main(row, kept[row.key]) for row in plain))]
     if varied:
         lines = (_varied(row, kept[row.key]) for row in varied)
         parts.append("## Detectors, maps and newer classifiers\n\n" + _ABOUT_VARIED + _table(_VARIED, lines))
-    if missed := [_shortfall(row, kept[row.key]) for row in planned if _is_short(row, kept[row.key])]:
+    if deep:
+        parts.append("## Two clocks\n\n" + _ABOUT_DEEP + _table(_MAIN, (_main(row, kept[row.key]) for row in deep)))
+    if missed := [_shortfall(row, kept[row.key]) for row in (*planned, *deep) if _is_short(row, kept[row.key])]:
         parts.append("## Short of a floor\n\n" + "\n".join(missed) + "\n")
     if stalls := [_stalls(key, found) for key, found in kept.items() if _measured(found)]:
         causes = kept[stalls[0][0]]["measured"]["stalls"]
@@ -133,8 +141,9 @@ def _predicted(found: Found) -> str:
     return f"{predicted:,.0f}" + (f" ({predicted / measured['cycles'] - 1:+.1%})" if measured else "")
 
 
-def _dsp(found: Found) -> str:
-    return f"{found['macs_a_batch'] / (2 * DSP * _best(found)['cycles']):.2f}"
+def _dsp(row: Row, found: Found) -> str:
+    products = (4 if row.deep else 2) * DSP  # a clock
+    return f"{found['macs_a_batch'] / (products * _best(found)['cycles']):.2f}"
 
 
 def _ddr(row: Row, best: Found) -> str:
@@ -151,7 +160,7 @@ def _main(row: Row, found: Found) -> tuple[str, ...]:
         f"{array:.2f}" if array else "-",
         f"{best['cycles']:,.0f}",
         _predicted(found),
-        _dsp(found),
+        _dsp(row, found),
         _ddr(row, best),
         f"{DPU[row.network]:,.0f}" if row.network in DPU else "-",
         _what(found),
@@ -170,7 +179,7 @@ def _varied(row: Row, found: Found) -> tuple[str, ...]:
         f"{best['mac_utilization']:.3f}",
         f"{best['cycles']:,.0f}",
         _predicted(found),
-        _dsp(found),
+        _dsp(row, found),
         _ddr(row, best),
         f"{DPU[row.network]:,.0f}" if row.network in DPU else "-",
         _what(found),

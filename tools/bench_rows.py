@@ -1,11 +1,12 @@
 """The rows of docs/performance.md: networks, batches, memories and array sizes, with their floors and the peer for comparison.
 
-A row's key is NETWORK/bBATCH, followed by /32B where the DDR moves 32 bytes a clock instead of 48, or by /pixN for another array.
+A row's key is NETWORK/bBATCH, followed by /32B where the DDR moves 32 bytes a clock instead of 48, by /pixN for an array of
+another size, or by /x2 for the array at two clocks.
 """
 
 import fnmatch
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cnna.spec.ddr import PLANNED
 
@@ -19,9 +20,23 @@ FLOORS: dict[str, tuple[Floor, Floor]] = {  # for batch 1 and batch 4
     "densenet121": ((350, 0.81), (370, 0.85)),
     "inception_v1": ((640, 0.75), (730, 0.85)),
     "inception_v2": ((470, 0.77), (530, 0.87)),
-    "mobilenet_v1": ((1100, None), (1250, None)),
-    "mobilenet_v2": ((1050, None), (1180, None)),
+    "mobilenet_v1": ((1560, None), (1570, None)),
+    "mobilenet_v2": ((1500, None), (1730, None)),
+    "efficientnet_lite0": ((1450, None), (1700, None)),
     "yolov3": ((33, None), (None, None)),
+}
+DEEP = "zcu102x2"  # the array at two clocks
+DEEP_FLOORS: dict[str, tuple[int | None, int | None]] = {  # frames a second at DEEP, for batch 1 and batch 4
+    "resnet50": (355, 485),
+    "squeezenet": (3150, None),
+    "densenet121": (610, None),
+    "inception_v1": (1065, None),
+    "inception_v2": (775, None),
+    "mobilenet_v1": (1810, None),
+    "mobilenet_v2": (1580, None),
+    "vgg19": (55, 86),
+    "resnet18": (755, 1100),
+    "yolov3": (58, None),
 }
 VARIED = (  # newer classifiers, detectors and maps, at PLANNED_BYTES alone; the CPU computes what the accelerator lacks
     *("mobilenet_v3_large", "efficientnet_b0", "efficientnet_lite0", "regnetx_400mf", "yolov3", "yolov5n", "yolov8n", "yolox_tiny"),
@@ -40,28 +55,32 @@ WHY: dict[str, str] = {}  # row: why it misses a floor, as measured
 
 @dataclass(frozen=True)
 class Row:
-    """What to run. `simulated`: on the RTL too; otherwise the row is only predicted."""
+    """What to run. `simulated`: on the RTL too; otherwise the row is only predicted. deep: at DEEP."""
 
     network: str
     batch: int
     ddr_bytes: int = PLANNED_BYTES
     pix: int | None = None
     simulated: bool = True
+    deep: bool = False
 
     @property
     def key(self) -> str:
         """The row's name in the files and in `ROWS=`."""
         other = f"/{self.ddr_bytes}B" if self.ddr_bytes != PLANNED_BYTES else f"/pix{self.pix}" if self.pix else ""
+        other += "/x2" if self.deep else ""
         return f"{self.network}/b{self.batch}{other}"
 
     @property
     def config(self) -> str | None:
         """The configuration of the row; None: the default."""
-        return PIX[self.pix] if self.pix else None
+        return PIX[self.pix] if self.pix else DEEP if self.deep else None
 
     @property
     def floor(self) -> Floor:
         """The row's floors."""
+        if self.deep:
+            return DEEP_FLOORS.get(self.network, (None, None))[self.batch != 1], None
         known = self.network in FLOORS and self.ddr_bytes == PLANNED_BYTES and not self.pix
         return FLOORS[self.network][self.batch != 1] if known else (None, None)
 
@@ -73,6 +92,7 @@ def rows() -> list[Row]:
     found += [Row(network, 1, SLOW_BYTES, simulated=network in SLOW_MEASURED) for network in NETWORKS]
     found += [Row(network, 4) for network in NETWORKS]
     found += [Row(network, batch) for batch in BATCHES for network in VARIED]
+    found += [Row(network, batch, deep=True) for batch in BATCHES for network in DEEP_FLOORS]
     return [*found, *(Row(network, 4, SLOW_BYTES, simulated=False) for network in NETWORKS)]
 
 
@@ -81,6 +101,6 @@ def chosen(patterns: Sequence[str]) -> Iterator[Row]:
     extra = [Row(network, batch) for network in EXTRA for batch in BATCHES] if patterns else []
     for row in [*rows(), *extra]:
         if row.key in patterns:
-            yield Row(row.network, row.batch, row.ddr_bytes, row.pix)
+            yield replace(row, simulated=True)
         elif not patterns or any(fnmatch.fnmatchcase(row.key, pattern) for pattern in patterns):
             yield row

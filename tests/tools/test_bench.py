@@ -116,7 +116,8 @@ def test_patterns_choose_rows(capsys: pytest.CaptureFixture[str]) -> None:
     """`ROWS=` would measure for hours what nobody asked for, or a name twice."""
     assert [row.key for row in bench_rows.chosen(["vgg19/b?", "resnet50/b4"])] == ["vgg19/b1", "resnet50/b4", "vgg19/b4"]
     every = [row.key for row in bench_rows.chosen([])]
-    assert len(every) == len(set(every)) == 4 * len(bench_rows.NETWORKS) + len(bench_rows.PIX) + 2 * len(bench_rows.VARIED)
+    twice = len(bench_rows.VARIED) + len(bench_rows.DEEP_FLOORS)
+    assert len(every) == len(set(every)) == 4 * len(bench_rows.NETWORKS) + len(bench_rows.PIX) + 2 * twice
     assert bench.main(["--rows", "vgg20/b1"]) == 2
     assert "vgg19/b1" in capsys.readouterr().out
 
@@ -125,7 +126,7 @@ def test_every_row_has_a_network() -> None:
     """A misspelt name would fail only when `make bench` comes to its row, after hours."""
     known = {entry.name for entry in catalogue.entries()}
     assert {row.network for row in bench_rows.rows()} <= known
-    assert {*bench_rows.FLOORS, *bench_rows.DPU} <= {*bench_rows.NETWORKS, *bench_rows.VARIED}
+    assert {*bench_rows.FLOORS, *bench_rows.DEEP_FLOORS, *bench_rows.DPU} <= {*bench_rows.NETWORKS, *bench_rows.VARIED}
 
 
 def test_only_what_is_worth_it_is_simulated_at_a_slower_memory() -> None:
@@ -153,6 +154,17 @@ def test_the_page_says_what_misses_its_floor(kept: Path, monkeypatch: pytest.Mon
     assert "| vgg19/b1/32B | 15 | 100% |" in text
     assert f"| 4 | 2,048 | {dsp48e2(replace(preset('zcu102'), pix=4)):,} |" in text
     assert "## Where the array's clocks go" in text
+
+
+def test_rows_at_two_clocks_have_their_own_floors_and_table(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The array at two clocks would be compared with the floors of the other, or the other hidden behind its figures."""
+    monkeypatch.setattr(bench_page, "WHY", {})
+    (deep,) = bench_rows.chosen(["resnet50/b1/x2"])
+    assert (deep.config, deep.floor) == (bench_rows.DEEP, (355, None))
+    row = {**_row(kept), "predicted": {**_row(kept)["predicted"], **RUN, "cycles": 1_000_000, "fps_at_300mhz": 300.0}}
+    plain, two = bench_page.page({"resnet50/b1": row, deep.key: row}).split("## Two clocks")
+    assert f"| {deep.key} |" not in plain
+    assert f"- **{deep.key}**: 300 of 355 fps (-15.5%), predicted." in two
 
 
 def test_the_page_says_what_the_cpu_computes(monkeypatch: pytest.MonkeyPatch) -> None:
