@@ -47,6 +47,7 @@ def summary(
     config, batch, macs = artifact.config, manifest["batch"], manifest["macs"]
     cycles, peak = _total(program["cycles"] for program in programs), config.macs
     return {
+        "name": manifest["name"],
         "config": config.name,
         "device": device,
         "batch": batch,

@@ -31,7 +31,7 @@ from cnna.spec.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT, PAGE = "performance.json", "performance.md"
-DROPPED = ("layers", "programs")  # figures of a run that are not kept: they are long, and the row has `layers` of its own
+DROPPED = ("name", "layers", "programs")  # figures of a run that are not kept: the row has a name and `layers` of its own
 Found = dict[str, Any]
 
 

@@ -49,7 +49,9 @@ def side(found: Figures, name: str) -> Side:
         raise DataError(
             f"{name}: {device} counts no clocks; compare runs on rtl or a board, or reports (cnna report M.cnna --json F)"
         )
-    own = {layer: (clocks or 0) / batch for layer, clocks in layers}
+    own: dict[str, float] = {}
+    for layer, clocks in layers:  # layers of several programs may have one name
+        own[layer] = own.get(layer, 0.0) + (clocks or 0) / batch
     network = f"{found['name']} on " if found.get("name") else ""
     ddr = total.get("ddr") or found.get("ddr")
     road = ""

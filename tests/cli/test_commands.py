@@ -21,8 +21,8 @@ from cnna.spec.errors import DataError
 
 SAMPLES = 3
 FIGURES = {  # of R.json, for a run that counted no clocks
-    *("config", "device", "batch", "macs", "cycles", "mac_utilization", "fps_at_300mhz", "ddr_read_bytes", "ddr_write_bytes"),
-    *("matches_reference", "wall_seconds", "layers"),
+    *("name", "config", "device", "batch", "macs", "cycles", "mac_utilization", "fps_at_300mhz"),
+    *("ddr_read_bytes", "ddr_write_bytes", "matches_reference", "wall_seconds", "layers"),
 }
 
 

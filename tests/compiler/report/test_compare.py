@@ -29,6 +29,12 @@ def test_measured_figures_of_a_report_come_before_predicted_ones():
     assert compare.side({**REPORT, "measured": {"cycles": 120}, "layers": layers}, "r").layers == {"a": 100}
 
 
+def test_layers_of_one_name_are_added_up():
+    """Of two programs that both copy `x`, one would be lost, and the layers would not add up to the whole."""
+    layers = [{"name": "x", "cycles": 100}, {"name": "y", "cycles": 20}, {"name": "x", "cycles": 180}]
+    assert compare.side({**RUN, "layers": layers}, "r.json").layers == {"x": 140, "y": 10}
+
+
 def test_layers_that_differ_most_come_first():
     """The layer that somebody looks for would stand among a hundred others; layers of one side explain the rest."""
     lines = compare.text(compare.compared(compare.side(RUN, "r.json"), compare.side(REPORT, "p.json"))).splitlines()
